@@ -1,0 +1,17 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** Monotonic time for durations. Timestamps that leave the process are UTC ISO 8601 (`nowIso`), never subtracted. */
+export interface Clock {
+  nowMs(): number
+  /** Resolves after `ms`, or rejects with the signal's reason. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>
+}
+
+export const systemClock: Clock = {
+  nowMs: () => performance.now(),
+  sleep: async (ms, signal) => {
+    await delay(ms, undefined, signal ? { signal } : {})
+  },
+}
+
+export const nowIso = (): string => new Date().toISOString()

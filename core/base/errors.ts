@@ -1,0 +1,92 @@
+/**
+ * A failure that someone must act on: a stable code (listed in docs/errors.md), a message naming what failed, the
+ * cause, and a hint saying what to try. Expected outcomes are return values; impossible states throw a plain Error.
+ */
+export class BrimError extends Error {
+  override readonly name = 'BrimError'
+  readonly code: ErrorCode
+  readonly hint: string | undefined
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; hint?: string } = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.hint = options.hint
+  }
+}
+
+/** Every code there is, with the exit code of a command that ends with it. docs/errors.md explains each one. */
+export const errorCodes = {
+  // usage: what was asked cannot be meant
+  USAGE: 2,
+  PREREQUISITE_MISSING: 2,
+  // checkpoint → bundle
+  CHECKPOINT_NOT_FOUND: 1,
+  CHECKPOINT_INVALID: 1,
+  ARCHITECTURE_UNSUPPORTED: 1,
+  SAFETENSORS_INVALID: 1,
+  TENSOR_MISSING: 1,
+  TENSOR_UNEXPECTED: 1,
+  TENSOR_MISMATCH: 1,
+  VALUE_OUT_OF_RANGE: 1,
+  VOCABULARY_MISMATCH: 1,
+  SPLIT_OUT_OF_RANGE: 2,
+  TARGET_UNWRITABLE: 1,
+  DISK_FULL: 1,
+  BUNDLE_INVALID: 1,
+  BUNDLE_CORRUPT: 1,
+  BUNDLE_MISMATCH: 1,
+  // text
+  TOKENIZER_INVALID: 1,
+  CHAT_TEMPLATE_INVALID: 1,
+  // engine
+  RUNTIME_UNAVAILABLE: 1,
+  RUNTIME_FAILED: 1,
+  PROVIDER_UNAVAILABLE: 1,
+  OUT_OF_MEMORY: 1,
+  CONTEXT_OVERFLOW: 1,
+  CANCELED: 1,
+  // wire and processes
+  FRAME_INVALID: 1,
+  SESSION_UNKNOWN: 1,
+  SESSION_REFUSED: 1,
+  PROTOCOL_VERSION: 1,
+  LISTEN_REFUSED: 2,
+  LISTEN_FAILED: 1,
+  BRIDGE_UNREACHABLE: 1,
+  BROKER_UNREACHABLE: 1,
+  LINK_LOST: 1,
+  AGENT_UNREACHABLE: 3,
+  REQUEST_INVALID: 1,
+  MODEL_UNKNOWN: 1,
+  STORE_FAILED: 1,
+  CONFIG_INVALID: 2,
+} as const satisfies Record<string, 1 | 2 | 3>
+
+export type ErrorCode = keyof typeof errorCodes
+
+export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, interrupted: 130, terminated: 143 } as const
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+
+/** Exit code of a command that ended with this error; what nobody foresaw counts as a failed operation. */
+export function exitCodeOf(error: unknown): ExitCode {
+  return error instanceof BrimError ? errorCodes[error.code] : exitCodes.failed
+}
+
+export interface ErrorJson {
+  error: { code: string; message: string; hint?: string; cause?: string }
+}
+
+export function toErrorJson(error: unknown): ErrorJson {
+  const cause = error instanceof Error && error.cause instanceof Error ? { cause: error.cause.message } : {}
+  if (error instanceof BrimError)
+    return {
+      error: { code: error.code, message: error.message, ...(error.hint === undefined ? {} : { hint: error.hint }), ...cause },
+    }
+  return { error: { code: 'INTERNAL', message: error instanceof Error ? error.message : String(error), ...cause } }
+}
+
+/** What failed, why, what to try: at most three lines. */
+export function toErrorText(error: unknown): string {
+  const { code, message, hint, cause } = toErrorJson(error).error
+  return [`error: ${message} [${code}]`, cause && `  why: ${cause}`, hint && `  try: ${hint}`].filter(Boolean).join('\n')
+}

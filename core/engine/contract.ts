@@ -1,0 +1,61 @@
+import type { Manifest, PartManifest, PartName } from '../model/manifest.ts'
+import type { States } from '../protocol/states.ts'
+
+/**
+ * The keys and values that one part holds for one stream of tokens. `length` is how many positions are valid; rows
+ * beyond it are stale and get overwritten, so rolling back costs nothing.
+ */
+export interface Sequence {
+  readonly length: number
+  /** Positions that the buffers hold now; grows by doubling up to the context limit. */
+  readonly capacity: number
+  /** Bytes of KV memory held now. */
+  readonly bytes: number
+  /** Drops everything after the first `length` positions. @throws RangeError when that is more than there is */
+  truncate(length: number): void
+  /** Keeps the prefix before `rows[0]`'s block and then exactly these positions, in this order (the surviving branch of a tree). */
+  gather(keep: number, rows: readonly number[]): void
+  /** Becomes a copy of the first `length` positions of `from`. */
+  copyPrefix(from: Sequence, length: number): void
+  /** Zeroes the buffers and gives them back; the sequence must not be used again. */
+  release(): void
+}
+
+export type StepInput = { readonly ids: readonly number[] } | { readonly states: States }
+
+/** New rows for one sequence, appended at its `length`. */
+export type StepItem = StepInput & {
+  readonly sequence: Sequence
+  /** Which of the item's own new rows are returned (0 = its first). `input` always returns all. */
+  readonly select: readonly number[] | 'all' | 'last' | 'none'
+}
+
+/** One loaded part of a bundle. */
+export interface Part {
+  readonly name: PartName
+  readonly manifest: PartManifest
+  createSequence(): Sequence
+  /**
+   * One packed run over up to 16 sequences; every sequence's `length` has grown when it resolves. `input`, `middle`,
+   * `adapter` return states. Rows are bit-identical to those of separate runs (fp32, MatMulNBits).
+   * @throws BrimError CONTEXT_OVERFLOW before any work, OUT_OF_MEMORY, RUNTIME_FAILED (lengths unchanged)
+   */
+  step(items: readonly StepItem[]): Promise<States[]>
+}
+
+/** `output`: states → logits, no sequence. */
+export interface Head {
+  /** @returns logits [rows, vocab] row-major, valid until the next call */
+  logits(states: States): Promise<Float32Array>
+}
+
+/**
+ * The whole model on this machine: `whole`, or input → middle → output. `cuts` says what happens where the wire would
+ * be: 'half' rounds to fp16 as the wire does (the reference), 'full' passes fp32.
+ */
+export interface Chain {
+  readonly manifest: Manifest
+  createSequence(): Sequence
+  /** @returns logits [selected rows of all items in order, vocab] row-major, valid until the next call */
+  step(items: readonly { sequence: Sequence; ids: readonly number[]; select: StepItem['select'] }[]): Promise<Float32Array>
+}

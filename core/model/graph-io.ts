@@ -1,0 +1,55 @@
+/**
+ * Names and shapes of what goes in and out of our graphs: the contract between the graph writer (core/model) and the
+ * engine (core/engine). T: tokens of all slots, packed; B: slots; H: hidden size; M: selected rows; V: vocabulary.
+ *
+ * part      takes          returns                                attention
+ * input     ids            states, statesHalf, peak  for all T    yes
+ * middle    half + wide    states, statesHalf, peak  for select   yes
+ * adapter   half + wide    states, statesHalf, peak  for select   yes
+ * output    half + wide    logits                    for all T    no
+ * whole     ids            logits                    for select   yes
+ *
+ * Parts with attention also take the packing (`starts`, `ends`, `tokens` only where B > 1), `seqlens`, `totals`, and
+ * per slot and layer the KV buffers, which are appended to in place (past and present are the same memory).
+ */
+export const graphInputs = {
+  /** int64 [1, T] token ids. */
+  ids: 'ids',
+  /** float16 [1, T, H] hidden states from the wire. */
+  half: 'half',
+  /** float32 [W, H] rows that fp16 could not hold; they replace the rows of `half` that `wideAt` names. W may be 0. */
+  wide: 'wide',
+  /** int64 [W, 1] row numbers within T. */
+  wideAt: 'wide_at',
+  /** int64 [B] first packed row of each slot; unused slots come last and have 0. */
+  starts: 'starts',
+  /** int64 [B] row after the last of each slot; unused slots have 1. */
+  ends: 'ends',
+  /** int64 [1] = T; cuts off what unused slots appended. */
+  tokens: 'tokens',
+  /** int32 [B] total - 1 of each slot; unused slots 0. */
+  seqlens: 'seqlens',
+  /** int32 [B] past + new rows of each slot; unused slots 1. */
+  totals: 'totals',
+  /** int64 [M] packed rows that are returned. */
+  select: 'select',
+} as const
+
+export const graphOutputs = {
+  /** float32 [1, T or M, H] */
+  states: 'states',
+  /** float16 [1, T or M, H] the same rows, rounded to nearest even: what crosses the wire. */
+  statesHalf: 'states_half',
+  /** float32 [1, T or M] largest magnitude of each row; above 65,504 the row travels as fp32. */
+  peak: 'peak',
+  /** float32 [1, T or M, V] */
+  logits: 'logits',
+} as const
+
+/** float32 [1, kvHeads, capacity, headDim]; layers are numbered within the part, from 0. */
+export const kvNames = (slot: number, layer: number) => ({
+  pastKey: `past_key.${slot}.${layer}`,
+  pastValue: `past_value.${slot}.${layer}`,
+  presentKey: `present_key.${slot}.${layer}`,
+  presentValue: `present_value.${slot}.${layer}`,
+})

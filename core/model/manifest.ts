@@ -1,0 +1,79 @@
+import { z } from 'zod'
+
+/** Slot counts for which packed-step graphs are written: the sequences that one run can serve. */
+export const slotCounts = [1, 2, 4, 8, 16] as const
+export type SlotCount = (typeof slotCounts)[number]
+
+export const partNames = ['input', 'middle', 'output', 'adapter', 'whole'] as const
+export type PartName = (typeof partNames)[number]
+
+export const formats = ['fp32', 'fp16', 'int4'] as const
+export type Format = (typeof formats)[number]
+
+const count = z.int().min(0)
+const path = z.string().regex(/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/, 'a relative path inside the bundle')
+
+/** One weight: where its bytes lie. `fp16` weights are stored as float16 and become float32 when they are loaded. */
+export const WeightEntry = z.object({
+  name: z.string(),
+  /** Type in the file; the graph declares float32 for float16 (fp16 is a format on disk, computing is fp32). */
+  type: z.enum(['float32', 'float16', 'uint8']),
+  dims: z.array(count),
+  file: path,
+  offset: count,
+  bytes: count,
+})
+export type WeightEntry = z.infer<typeof WeightEntry>
+
+export const PartManifest = z.object({
+  /** Decoder layers [from, to) that this part runs, numbered as in the whole model; the adapter has one of its own: [0, 1). */
+  layers: z.tuple([count, count]),
+  kvHeads: z.int().min(1),
+  headDim: z.int().min(1),
+  /** Slot count → file of the graph. A part without attention (`output`) has only "1". */
+  graphs: z.record(z.string().regex(/^\d+$/), path),
+  weights: z.array(WeightEntry),
+  /** Golden vectors: the file that holds fixed inputs and the rows that must come out. */
+  golden: path,
+})
+export type PartManifest = z.infer<typeof PartManifest>
+
+export const Dims = z.object({
+  layers: z.int().min(1),
+  hidden: z.int().min(1),
+  heads: z.int().min(1),
+  kvHeads: z.int().min(1),
+  headDim: z.int().min(1),
+  ffn: z.int().min(1),
+  vocab: z.int().min(1),
+  /** Positions for which the graphs hold rotary tables. */
+  contextLimit: z.int().min(1),
+})
+export type Dims = z.infer<typeof Dims>
+
+export const Manifest = z.object({
+  schema: z.literal(1),
+  card: z.object({
+    name: z.string(),
+    family: z.string(),
+    parameters: count,
+    createdAt: z.iso.datetime(),
+    createdBy: z.string(),
+  }),
+  dims: Dims,
+  /** Layers in `input`; null: one `whole` part. */
+  split: z.int().min(1).nullable(),
+  format: z.object({ name: z.enum(formats), blockSize: z.int().optional(), accuracyLevel: z.int().min(0).max(4).optional() }),
+  tokens: z.object({ bos: z.int().optional(), eos: z.array(z.int()), pad: z.int().optional() }),
+  /**
+   * sha256 over what decides the LLM's answers (dims, split, format, hashes of graphs and weights of input, middle,
+   * output or whole; not the adapter). Agent and bridge compare it when a session opens.
+   */
+  modelId: z.string().regex(/^[0-9a-f]{64}$/),
+  parts: z.partialRecord(z.enum(partNames), PartManifest),
+  /** Every file but the manifest itself. */
+  files: z.array(z.object({ path, bytes: count, sha256: z.string().regex(/^[0-9a-f]{64}$/) })),
+})
+export type Manifest = z.infer<typeof Manifest>
+
+export const manifestFile = 'manifest.json'
