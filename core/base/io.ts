@@ -1,6 +1,10 @@
 /** What a command may touch of its process: results go to `out`, all else to `err`. */
 export interface Io {
+  /** One line (or several) of result on stdout; the line end is added where it is missing. */
   out(text: string): void
+  /** A piece of a result on stdout, as it is: for text that streams. */
+  write(text: string): void
+  /** One line on stderr. */
   err(text: string): void
   readonly outIsTty: boolean
   readonly errIsTty: boolean

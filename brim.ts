@@ -1,0 +1,94 @@
+#!/usr/bin/env node
+import { realpathSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import yargs from 'yargs'
+import { agentCommand } from './agent/commands/agent.ts'
+import { askCommand } from './agent/commands/ask.ts'
+import { bridgeCommand } from './cloud-bridge/commands/bridge.ts'
+import { BrimError, type ExitCode, exitCodeOf, exitCodes, toErrorJson, toErrorText } from './core/base/errors.ts'
+import type { Io } from './core/base/io.ts'
+import { version } from './core/base/version.ts'
+import { doctorCommand } from './core/commands/doctor.ts'
+import { modelCommand } from './core/commands/model.ts'
+import { benchCommand } from './lab/bench.ts'
+import { demoCommand } from './lab/demo.ts'
+
+/** The front door: composes the commands of core, agent, bridge and lab. */
+function buildCli(argv: readonly string[], io: Io) {
+  return yargs([...argv])
+    .scriptName('brim')
+    .usage('One language model across your fleet and your cloud.\n\nUsage: brim <noun> <verb> [options]')
+    .example('brim demo', 'a bridge, two devices, three private answers, on this machine')
+    .example('brim model build ./Qwen2.5-0.5B --split 2 --format int4 --out qwen', 'checkpoint → bundle')
+    .example('brim bridge run --bundle qwen', "the cloud's side")
+    .example('brim agent run --bundle qwen --id jetson-01', "a device's side")
+    .example('brim ask "Can you book a table for two?"', 'ask through the agent on this device')
+    .command(askCommand(io))
+    .command(modelCommand(io))
+    .command(agentCommand(io))
+    .command(bridgeCommand(io))
+    .command(doctorCommand(io))
+    .command(benchCommand(io))
+    .command(demoCommand(io))
+    .option('json', {
+      type: 'boolean',
+      global: true,
+      default: false,
+      describe: 'print one JSON document (one per line when streaming)',
+    })
+    .demandCommand(1, 'say what to do: brim --help lists the commands')
+    .recommendCommands()
+    .strict()
+    .version(version)
+    .alias('h', 'help')
+    .wrap(Math.min(100, process.stdout.columns ?? 100))
+    .exitProcess(false)
+    .fail(false)
+}
+
+/** Runs one command. Results go to `io.out`, all else to `io.err`. */
+export async function run(argv: readonly string[], io: Io): Promise<ExitCode> {
+  try {
+    await buildCli(argv, io).parseAsync()
+    return exitCodes.ok
+  } catch (thrown) {
+    const error = asUsageError(thrown)
+    io.err(argv.includes('--json') ? JSON.stringify(toErrorJson(error)) : toErrorText(error))
+    return exitCodeOf(error)
+  }
+}
+
+/** yargs throws plain YErrors for what it cannot parse. */
+function asUsageError(error: unknown): unknown {
+  if (!(error instanceof Error) || error.name !== 'YError') return error
+  return new BrimError('USAGE', error.message, { hint: 'add --help to see the options and examples' })
+}
+
+async function main(): Promise<void> {
+  const stop = new AbortController()
+  let ended: ExitCode | undefined
+  const end = (code: ExitCode) => () => {
+    // A second signal means it: no more waiting for a clean end.
+    if (ended !== undefined) process.exit(code)
+    ended = code
+    stop.abort(new BrimError('CANCELED', 'interrupted'))
+  }
+  process.on('SIGINT', end(exitCodes.interrupted))
+  process.on('SIGTERM', end(exitCodes.terminated))
+  // A reader that goes away (`brim … | head`) is no failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) =>
+    process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed),
+  )
+  const code = await run(process.argv.slice(2), {
+    out: (text) => process.stdout.write(text.endsWith('\n') ? text : `${text}\n`),
+    write: (text) => process.stdout.write(text),
+    err: (text) => process.stderr.write(text.endsWith('\n') ? text : `${text}\n`),
+    outIsTty: process.stdout.isTTY === true,
+    errIsTty: process.stderr.isTTY === true,
+    env: process.env,
+    signal: stop.signal,
+  })
+  process.exitCode = ended ?? code
+}
+
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) await main()

@@ -1,0 +1,173 @@
+import { BrimError } from '../base/errors.ts'
+import type { States } from './states.ts'
+
+/**
+ * Binary frames of the data plane (WebSocket). Little-endian header of 40 bytes, then the payload:
+ *
+ *   0 u8  version     4 u32 epoch        16 u32 seq     28 u32 want
+ *   1 u8  type        8 u64 session      20 u32 base    32 f32 queueMs
+ *   2 u8  dtype                          24 u32 n       36 f32 computeMs
+ *   3 u8  flags
+ *
+ * Rows travel as n × width halves; with `flags & WIDE` there follow u32 count, count × u32 row number and
+ * count × width fp32 values, for the rows that fp16 cannot hold.
+ *
+ * Frames are idempotent: the bridge requires base ≤ its length, truncates to base and appends n rows; a base beyond
+ * its length is answered by GAP (base = its length), a repeated seq by the cached reply. So rolling back needs no
+ * message of its own.
+ */
+export const frameVersion = 1
+export const headerBytes = 40
+
+export const frameTypes = {
+  /** Device → bridge: n shallow rows for positions base … base + n − 1; deep states of the last `want` are asked for. */
+  rows: 1,
+  /** Bridge → device: n deep rows that end where the frame it answers (same seq) ended; n may be 0. */
+  deep: 2,
+  /** Bridge → device: the frame of this seq left a hole; `base` is the length that the bridge holds. */
+  gap: 3,
+  /** Bridge → device: the session has ended; payload is JSON {code, message}. */
+  fault: 4,
+} as const
+export type FrameType = keyof typeof frameTypes
+const typeNames = new Map<number, FrameType>(Object.entries(frameTypes).map(([name, id]) => [id, name as FrameType]))
+
+export const dtypes = { none: 0, fp16: 1 } as const
+const flagWide = 1
+
+/** Largest frame that either side takes: a prefill chunk of 2,048 rows of width 8,192. */
+export const maxFrameBytes = headerBytes + 2_048 * 8_192 * 2 + 1024
+
+export interface FrameHeader {
+  readonly type: FrameType
+  readonly session: bigint
+  readonly epoch: number
+  readonly seq: number
+  readonly base: number
+  readonly n: number
+  readonly want: number
+  readonly queueMs: number
+  readonly computeMs: number
+}
+
+export interface Frame extends FrameHeader {
+  readonly dtype: number
+  readonly flags: number
+  /** A view of the received bytes. */
+  readonly payload: Uint8Array
+}
+
+export type FrameFields = Pick<FrameHeader, 'type' | 'session' | 'epoch' | 'seq'> & Partial<FrameHeader>
+
+/** @param body states (rows, deep) or raw bytes (fault) */
+export function encodeFrame(fields: FrameFields, body?: States | Uint8Array): Uint8Array {
+  const states = body && 'rows' in body ? body : undefined
+  const raw = body && !('rows' in body) ? body : undefined
+  const wide = states?.wide && states.wide.index.length > 0 ? states.wide : undefined
+  const halfBytes = states ? states.rows * states.width * 2 : 0
+  const wideBytes = wide ? 4 + wide.index.length * 4 + wide.values.byteLength : 0
+  const out = new Uint8Array(headerBytes + halfBytes + wideBytes + (raw?.byteLength ?? 0))
+  const view = new DataView(out.buffer)
+  view.setUint8(0, frameVersion)
+  view.setUint8(1, frameTypes[fields.type])
+  view.setUint8(2, states ? dtypes.fp16 : dtypes.none)
+  view.setUint8(3, wide ? flagWide : 0)
+  view.setUint32(4, fields.epoch, true)
+  view.setBigUint64(8, fields.session, true)
+  view.setUint32(16, fields.seq, true)
+  view.setUint32(20, fields.base ?? 0, true)
+  view.setUint32(24, states ? states.rows : (fields.n ?? 0), true)
+  view.setUint32(28, fields.want ?? 0, true)
+  view.setFloat32(32, fields.queueMs ?? 0, true)
+  view.setFloat32(36, fields.computeMs ?? 0, true)
+  if (states) out.set(bytesOf(states.half.subarray(0, states.rows * states.width)), headerBytes)
+  if (wide) {
+    let at = headerBytes + halfBytes
+    view.setUint32(at, wide.index.length, true)
+    at += 4
+    for (const row of wide.index) {
+      view.setUint32(at, row, true)
+      at += 4
+    }
+    out.set(bytesOf(wide.values), at)
+  }
+  if (raw) out.set(raw, headerBytes)
+  return out
+}
+
+/** @throws BrimError FRAME_INVALID, PROTOCOL_VERSION; what the payload holds is checked by `decodeStates` */
+export function decodeFrame(bytes: Uint8Array): Frame {
+  if (bytes.byteLength < headerBytes) throw invalid(`a frame of ${bytes.byteLength} bytes is shorter than its header`)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const version = view.getUint8(0)
+  if (version !== frameVersion)
+    throw new BrimError('PROTOCOL_VERSION', `the other side sends frames of version ${version}, this one reads ${frameVersion}`, {
+      hint: 'update agent and bridge to the same release',
+    })
+  const type = typeNames.get(view.getUint8(1))
+  if (!type) throw invalid(`unknown frame type ${view.getUint8(1)}`)
+  return {
+    type,
+    dtype: view.getUint8(2),
+    flags: view.getUint8(3),
+    epoch: view.getUint32(4, true),
+    session: view.getBigUint64(8, true),
+    seq: view.getUint32(16, true),
+    base: view.getUint32(20, true),
+    n: view.getUint32(24, true),
+    want: view.getUint32(28, true),
+    queueMs: view.getFloat32(32, true),
+    computeMs: view.getFloat32(36, true),
+    payload: bytes.subarray(headerBytes),
+  }
+}
+
+/**
+ * The rows of a `rows` or `deep` frame, copied out of the received bytes.
+ * @throws BrimError FRAME_INVALID when type, length or row numbers do not fit
+ */
+export function decodeStates(frame: Frame, width: number): States {
+  const rows = frame.n
+  const halfBytes = rows * width * 2
+  const { payload } = frame
+  if (rows > 0 && frame.dtype !== dtypes.fp16) throw invalid(`rows of unknown dtype ${frame.dtype}`)
+  if ((frame.flags & ~flagWide) !== 0) throw invalid(`unknown flags ${frame.flags}`)
+  if (payload.byteLength < halfBytes)
+    throw invalid(`${rows} rows of width ${width} need ${halfBytes} bytes, the frame has ${payload.byteLength}`)
+  const half = new Uint16Array(rows * width)
+  bytesOf(half).set(payload.subarray(0, halfBytes))
+  const rest = payload.subarray(halfBytes)
+  if ((frame.flags & flagWide) === 0) {
+    if (rest.byteLength > 0) throw invalid(`${rest.byteLength} bytes after the last row`)
+    return { rows, width, half }
+  }
+  return { rows, width, half, wide: decodeWide(rest, rows, width) }
+}
+
+function decodeWide(rest: Uint8Array, rows: number, width: number) {
+  if (rest.byteLength < 4) throw invalid('the count of wide rows is cut off')
+  const view = new DataView(rest.buffer, rest.byteOffset, rest.byteLength)
+  const count = view.getUint32(0, true)
+  if (count === 0 || count > rows) throw invalid(`${count} wide rows in a block of ${rows}`)
+  if (rest.byteLength !== 4 + count * 4 + count * width * 4) throw invalid(`${count} wide rows do not fill the rest of the frame`)
+  const index: number[] = []
+  for (let i = 0; i < count; i++) {
+    const row = view.getUint32(4 + i * 4, true)
+    if (row >= rows || (i > 0 && row <= index[i - 1]!)) throw invalid(`wide row ${row} is out of order or out of range`)
+    index.push(row)
+  }
+  const values = new Float32Array(count * width)
+  bytesOf(values).set(rest.subarray(4 + count * 4))
+  return { index, values }
+}
+
+/** What answers a frame that `decodeFrame` refused: whose it says it is; session 0 where even that is cut off. */
+export function peekFrame(bytes: Uint8Array): Pick<FrameHeader, 'session' | 'epoch' | 'seq'> {
+  if (bytes.byteLength < headerBytes) return { session: 0n, epoch: 0, seq: 0 }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return { epoch: view.getUint32(4, true), session: view.getBigUint64(8, true), seq: view.getUint32(16, true) }
+}
+
+const bytesOf = (array: Uint16Array | Float32Array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
+
+const invalid = (why: string) => new BrimError('FRAME_INVALID', `malformed frame: ${why}`)

@@ -1,0 +1,84 @@
+import { z } from 'zod'
+import { idPattern } from './topics.ts'
+
+/** JSON messages. Wire schemas drop unknown fields, so either side can be upgraded first; `v` refuses what is too new. */
+const v = z.literal(1)
+const id = z.string().regex(idPattern)
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+
+/** Homie's words. `lost` is only ever published by the broker, as the will. */
+export const deviceStates = ['init', 'ready', 'draining', 'disconnected', 'lost'] as const
+
+/** Retained on device/<id>/state. The will carries the same `birth`, so that a late will cannot bury a newer birth. */
+export const DeviceState = z.object({
+  v,
+  state: z.enum(deviceStates),
+  /** Persisted counter: one more at every start of the agent. */
+  birth: z.int().min(1),
+  at: z.iso.datetime(),
+  agent: z.string().optional(),
+  modelId: sha256.optional(),
+})
+export type DeviceState = z.infer<typeof DeviceState>
+
+/** Retained on bridge/<id>/state: where the data plane is and how loaded it is. */
+export const BridgeState = z.object({
+  v,
+  state: z.enum(['ready', 'draining', 'disconnected', 'lost']),
+  birth: z.int().min(1),
+  at: z.iso.datetime(),
+  bridge: z.string().optional(),
+  modelId: sha256.optional(),
+  /** WebSocket URL of the data plane. */
+  data: z.string().optional(),
+  sessions: z.int().min(0).optional(),
+})
+export type BridgeState = z.infer<typeof BridgeState>
+
+/**
+ * Control messages on the data plane: JSON text frames beside the binary ones. Nothing here tells what is asked: no
+ * text, no token ids, no prompt length.
+ */
+export const ToBridge = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('hello'), v, device: id, birth: z.int().min(1) }),
+  z.object({ type: z.literal('open'), request: z.int().min(0), modelId: sha256 }),
+  z.object({ type: z.literal('close'), session: z.string().regex(/^[0-9a-f]{16}$/) }),
+])
+export type ToBridge = z.infer<typeof ToBridge>
+
+export const ToDevice = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('welcome'), v, bridge: id, modelId: sha256 }),
+  z.object({
+    type: z.literal('opened'),
+    request: z.int().min(0),
+    session: z.string().regex(/^[0-9a-f]{16}$/),
+    epoch: z.int().min(0),
+    /** Tokens of a prompt per frame. */
+    chunkTokens: z.int().min(1),
+    /** Most tokens drafted per round. */
+    draftLimit: z.int().min(0),
+  }),
+  z.object({
+    type: z.literal('refused'),
+    /** Of the `open` that is refused; 0 answers `hello`. */
+    request: z.int().min(0),
+    code: z.string(),
+    message: z.string(),
+    retryAfterMs: z.int().optional(),
+  }),
+])
+export type ToDevice = z.infer<typeof ToDevice>
+
+/** 16 hex digits ↔ the header's u64. */
+export const sessionHex = (session: bigint) => session.toString(16).padStart(16, '0')
+export const sessionBits = (hex: string) => BigInt(`0x${hex}`)
+
+/** WebSocket close codes of ours; the close reason is the error's code (docs/errors.md). */
+export const closeCodes = {
+  /** The bridge stops: open a session elsewhere, or here again later. */
+  goingAway: 1001,
+  invalid: 4400,
+  /** No hello in time. */
+  silent: 4408,
+  version: 4426,
+} as const

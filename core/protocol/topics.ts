@@ -1,0 +1,28 @@
+/** Topics of the control plane (MQTT 3.1.1). Names are checked, so that no id can smuggle in a level or a wildcard. */
+export const idPattern = /^[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?$/
+
+const root = (fleet: string) => `brim/v1/${checked(fleet, 'fleet')}`
+
+export const deviceTopics = ['state', 'telemetry', 'jobs', 'events', 'acks', 'commands', 'replies', 'log'] as const
+export type DeviceTopic = (typeof deviceTopics)[number]
+
+export const deviceTopic = (fleet: string, device: string, leaf: DeviceTopic) =>
+  `${root(fleet)}/device/${checked(device, 'device')}/${leaf}`
+export const bridgeStateTopic = (fleet: string, bridge: string) => `${root(fleet)}/bridge/${checked(bridge, 'bridge')}/state`
+export const allDeviceStates = (fleet: string) => `${root(fleet)}/device/+/state`
+export const allBridgeStates = (fleet: string) => `${root(fleet)}/bridge/+/state`
+
+/** The device and leaf of a topic under this fleet, or undefined. */
+export function parseDeviceTopic(fleet: string, topic: string): { device: string; leaf: DeviceTopic } | undefined {
+  const prefix = `${root(fleet)}/device/`
+  if (!topic.startsWith(prefix)) return undefined
+  const [device, leaf, ...rest] = topic.slice(prefix.length).split('/')
+  if (device === undefined || !idPattern.test(device) || rest.length > 0) return undefined
+  const known = deviceTopics.find((name) => name === leaf)
+  return known ? { device, leaf: known } : undefined
+}
+
+function checked(id: string, what: string): string {
+  if (!idPattern.test(id)) throw new RangeError(`${what} id "${id}" must match ${idPattern}`)
+  return id
+}

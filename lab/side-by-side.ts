@@ -1,0 +1,46 @@
+import { stripVTControlCharacters } from 'node:util'
+
+export interface Column {
+  readonly title: string
+  readonly text: string
+}
+
+/**
+ * Texts in columns of equal width, wrapped at spaces, as lines for a terminal.
+ * @param width of the terminal, in characters; @param height most lines of text that are shown (the last ones)
+ */
+export function layOutColumns(columns: readonly Column[], width: number, height: number): string[] {
+  const gap = ' │ '
+  const inner = Math.max(16, Math.floor((width - gap.length * (columns.length - 1)) / columns.length))
+  const wrapped = columns.map((column) => wrap(column.text, inner).slice(-height))
+  const rows = Math.max(...wrapped.map((lines) => lines.length))
+  const line = (cells: readonly string[]) => cells.map((cell) => cell.slice(0, inner).padEnd(inner)).join(gap).trimEnd()
+  const rule = columns.map(() => '─'.repeat(inner)).join('─┼─')
+  return [line(columns.map((column) => column.title)), rule, ...Array.from({ length: rows }, (_, row) => line(wrapped.map((lines) => lines[row] ?? '')))]
+}
+
+/** Control characters out of a model's mouth never reach the terminal. */
+export function wrap(text: string, width: number): string[] {
+  return clean(text)
+    .split('\n')
+    .flatMap((paragraph) => wrapParagraph(paragraph, width))
+}
+
+export const clean = (text: string): string => stripVTControlCharacters(text).replace(/[\p{Cc}--\n]/gv, ' ')
+
+function wrapParagraph(paragraph: string, width: number): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of paragraph.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line)
+      line = ''
+    }
+    line = line === '' ? word : `${line} ${word}`
+    while (line.length > width) {
+      lines.push(line.slice(0, width))
+      line = line.slice(width)
+    }
+  }
+  return [...lines, line]
+}

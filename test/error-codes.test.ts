@@ -1,0 +1,31 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+import { errorCodes } from '../core/base/errors.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const documented = [...readFileSync(join(root, 'docs/errors.md'), 'utf8').matchAll(/^### `([A-Z_]+)`/gm)].map(
+  (match) => match[1] ?? '',
+)
+
+it('explains every error code in docs/errors.md, and no other', () => {
+  expect([...documented].sort()).toEqual(Object.keys(errorCodes).sort())
+})
+
+it('throws every code that is listed somewhere in the code', () => {
+  const source = ['core', 'agent', 'cloud-bridge', 'lab', 'brim.ts']
+    .flatMap((entry) => (entry.endsWith('.ts') ? [join(root, entry)] : tsFiles(join(root, entry))))
+    .filter((file) => !file.endsWith('core/base/errors.ts'))
+    .map((file) => readFileSync(file, 'utf8'))
+    .join('\n')
+  // scripts/setup reports this one: it runs before there is any TypeScript to throw it.
+  const thrown = source + readFileSync(join(root, 'scripts/setup'), 'utf8')
+  expect(Object.keys(errorCodes).filter((code) => !thrown.includes(`'${code}'`) && !thrown.includes(`[${code}]`))).toEqual([])
+})
+
+function tsFiles(dir: string): string[] {
+  return readdirSync(dir, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => join(entry.parentPath, entry.name))
+}
