@@ -75,6 +75,8 @@ async function main(): Promise<void> {
   }
   process.on('SIGINT', end(exitCodes.interrupted))
   process.on('SIGTERM', end(exitCodes.terminated))
+  // Whoever starts us as a part of something (the demonstration, a benchmark) may die without a word.
+  if (process.env['BRIM_STOP_WITH_STDIN'] !== undefined) process.stdin.on('end', end(exitCodes.terminated)).resume()
   // A reader that goes away (`brim … | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed),

@@ -47,7 +47,7 @@ async function runDemo(options: DemoOptions, io: Io): Promise<void> {
   const state = await mkdtemp(join(tmpdir(), 'brim-demo-'))
   const started: BrimProcess[] = []
   const start = async (...args: string[]) => {
-    const process = await startBrim(args, { signal: io.signal })
+    const process = await startBrim(args, { env: io.env, signal: io.signal })
     started.push(process)
     return process
   }

@@ -15,12 +15,21 @@ export interface BrimProcess {
   stop(): Promise<void>
 }
 
+export interface StartOptions {
+  /** The environment that the process is given, e.g. Io.env. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly readyWithinMs?: number
+  readonly signal?: AbortSignal
+}
+
 /**
  * Starts `brim <args> --json` as a process of its own and waits for its line {event:'ready'}.
  * @throws BrimError of the child's own code where it printed one, else RUNTIME_FAILED
  */
-export async function startBrim(args: readonly string[], options: { readyWithinMs?: number; signal?: AbortSignal } = {}): Promise<BrimProcess> {
-  const child = spawn(process.execPath, [cli, ...args, '--json'], { stdio: ['ignore', 'pipe', 'pipe'] })
+export async function startBrim(args: readonly string[], options: StartOptions): Promise<BrimProcess> {
+  // Our end of its stdin closes when we die, however we die; it then stops by itself.
+  const env = { ...options.env, BRIM_STOP_WITH_STDIN: '1' }
+  const child = spawn(process.execPath, [cli, ...args, '--json'], { stdio: ['pipe', 'pipe', 'pipe'], env })
   const complaints: string[] = []
   createInterface({ input: child.stderr }).on('line', (line) => {
     complaints.push(line)
@@ -36,7 +45,7 @@ export async function startBrim(args: readonly string[], options: { readyWithinM
   }
 }
 
-function firstReadyLine(child: ChildProcess, ended: Promise<void>, complaints: string[], options: { readyWithinMs?: number; signal?: AbortSignal }) {
+function firstReadyLine(child: ChildProcess, ended: Promise<void>, complaints: string[], options: StartOptions) {
   const what = `brim ${child.spawnargs.slice(2, 4).join(' ')}`
   return new Promise<Record<string, unknown>>((resolve, reject) => {
     const readyWithinMs = options.readyWithinMs ?? 60_000

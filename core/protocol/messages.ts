@@ -80,5 +80,7 @@ export const closeCodes = {
   invalid: 4400,
   /** No hello in time. */
   silent: 4408,
+  /** The device has connected again. */
+  replaced: 4409,
   version: 4426,
 } as const

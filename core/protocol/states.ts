@@ -18,11 +18,12 @@ export interface WideRows {
   readonly values: Float32Array
 }
 
-/** Rows `from` (inclusive) to `to` (exclusive); the halves are a view, not a copy. */
+/** Rows `from` (inclusive) to `to` (exclusive); the halves are a view, not a copy. @throws RangeError outside the block */
 export function sliceStates(states: States, from: number, to: number): States {
+  if (from < 0 || to < from || to > states.rows) throw new RangeError(`rows ${from}..${to} of a block of ${states.rows}`)
   const half = states.half.subarray(from * states.width, to * states.width)
   const block = { rows: to - from, width: states.width, half }
-  const wide = states.wide && pickWide(states.wide, states.width, (row) => (row >= from && row < to ? row - from : undefined))
+  const wide = states.wide && pickWide(states.wide, states.width, from, to)
   return wide ? { ...block, wide } : block
 }
 
@@ -34,6 +35,7 @@ export function concatStates(blocks: readonly States[], width: number): States {
   const values: Float32Array[] = []
   let row = 0
   for (const block of blocks) {
+    if (block.width !== width) throw new RangeError(`a block of width ${block.width} among rows of width ${width}`)
     half.set(block.half.subarray(0, block.rows * width), row * width)
     if (block.wide) {
       index.push(...block.wide.index.map((at) => at + row))
@@ -51,14 +53,30 @@ export function concatStates(blocks: readonly States[], width: number): States {
   return { rows, width, half, wide: { index, values: all } }
 }
 
-function pickWide(wide: WideRows, width: number, moveTo: (row: number) => number | undefined): WideRows | undefined {
-  const index: number[] = []
-  const values: number[] = []
-  wide.index.forEach((row, i) => {
-    const target = moveTo(row)
-    if (target === undefined) return
-    index.push(target)
-    values.push(...wide.values.subarray(i * width, (i + 1) * width))
-  })
-  return index.length > 0 ? { index, values: Float32Array.from(values) } : undefined
+/** The first row that holds NaN or infinity, or undefined. A row in `wide` counts by its fp32 values alone. */
+export function firstNonFiniteRow(states: States): number | undefined {
+  const { rows, width, half, wide } = states
+  for (let row = 0; row < rows; row++) {
+    const at = wide ? wide.index.indexOf(row) : -1
+    const bad =
+      wide && at >= 0
+        ? wide.values.subarray(at * width, (at + 1) * width).some((value) => !Number.isFinite(value))
+        : hasSpecialHalf(half, row * width, (row + 1) * width)
+    if (bad) return row
+  }
+  return undefined
+}
+
+/** An all-ones exponent is what infinities and NaNs have in common. */
+function hasSpecialHalf(half: Uint16Array, from: number, to: number): boolean {
+  for (let i = from; i < to; i++) if ((half[i]! & 0x7c00) === 0x7c00) return true
+  return false
+}
+
+/** The wide rows between `from` and `to`, renumbered. */
+function pickWide(wide: WideRows, width: number, from: number, to: number): WideRows | undefined {
+  const first = wide.index.findIndex((row) => row >= from)
+  const index = wide.index.filter((row) => row >= from && row < to).map((row) => row - from)
+  if (index.length === 0) return undefined
+  return { index, values: wide.values.slice(first * width, (first + index.length) * width) }
 }

@@ -22,6 +22,13 @@ export function parseDeviceTopic(fleet: string, topic: string): { device: string
   return known ? { device, leaf: known } : undefined
 }
 
+/** The bridge whose state topic under this fleet that is, or undefined. */
+export function parseBridgeStateTopic(fleet: string, topic: string): string | undefined {
+  const prefix = `${root(fleet)}/bridge/`
+  const [bridge, leaf, ...rest] = topic.startsWith(prefix) ? topic.slice(prefix.length).split('/') : []
+  return bridge !== undefined && idPattern.test(bridge) && leaf === 'state' && rest.length === 0 ? bridge : undefined
+}
+
 function checked(id: string, what: string): string {
   if (!idPattern.test(id)) throw new RangeError(`${what} id "${id}" must match ${idPattern}`)
   return id

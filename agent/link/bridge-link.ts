@@ -1,0 +1,95 @@
+import { BrimError } from '../../core/base/errors.ts'
+import { atMost } from './at-most.ts'
+import { type BridgeChoice, chooseBridge } from './choose-bridge.ts'
+import { type ControlLinkOptions, startControlLink } from './control-link.ts'
+import { unreachableHint } from './data-connection.ts'
+import { createDataLink } from './data-link.ts'
+import type { LinkSession } from './link-session.ts'
+
+/** How long somebody who asks waits for the broker, and then for a bridge's retained state. */
+const patienceMs = 3_000
+
+export interface LinkStatus {
+  /** Control plane. */
+  readonly broker: 'connected' | 'unreachable'
+  /** Data plane. */
+  readonly bridge: 'connected' | 'unreachable' | 'mismatch'
+  /** Id of the bridge that was joined last. */
+  readonly bridgeId?: string
+}
+
+/** The device's way to its bridge: found through the control plane, used through the data plane. */
+export interface BridgeLink {
+  status(): LinkStatus
+  /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
+  open(signal: AbortSignal): Promise<LinkSession>
+  close(): Promise<void>
+}
+
+export function startBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'>): BridgeLink {
+  const { modelId, clock, logger } = options
+  const data = createDataLink(options)
+  let choice: BridgeChoice | undefined
+  let found: (() => void)[] = []
+
+  const control = startControlLink({
+    ...options,
+    onBridges(states) {
+      // A connection that stands is worth more than news: its end will be noticed.
+      if (data.connected && choice?.modelId === modelId) return
+      const next = chooseBridge(states, modelId, choice?.bridge)
+      if (!next) return
+      if (mismatch(next) && next.modelId !== choice?.modelId)
+        logger.error({ err: mismatched(next, modelId) }, 'no session can be opened')
+      choice = next
+      if (!mismatch(next)) data.use(next.data)
+      const told = found
+      found = []
+      for (const tell of told) tell()
+    },
+  })
+
+  const mismatch = (bridge: BridgeChoice) => bridge.modelId !== undefined && bridge.modelId !== modelId
+
+  /** Until a bridge is known: asks the broker now, then gives its retained states a moment. */
+  async function findBridge(signal: AbortSignal): Promise<void> {
+    const known = new Promise<void>((resolve) => found.push(resolve))
+    if (!control.connected) await atMost(patienceMs, Promise.race([known, control.tryNow()]), clock, signal)
+    if (!choice && control.connected) await atMost(patienceMs, known, clock, signal)
+    if (choice) return
+    throw control.connected
+      ? new BrimError('BRIDGE_UNREACHABLE', `no bridge has announced itself at ${options.url}`, { hint: unreachableHint })
+      : new BrimError('BRIDGE_UNREACHABLE', `the broker ${options.url} cannot be reached, so no bridge is known`, {
+          hint: 'is the bridge running? --bridge names its MQTT address',
+        })
+  }
+
+  return {
+    status: () => ({
+      broker: control.connected ? 'connected' : 'unreachable',
+      bridge: choice && mismatch(choice) ? 'mismatch' : data.connected ? 'connected' : 'unreachable',
+      ...(choice ? { bridgeId: choice.bridge } : {}),
+    }),
+    async open(signal) {
+      signal.throwIfAborted()
+      if (!choice) await findBridge(signal)
+      // The bridge may have moved, and only the broker can say where.
+      else if (!data.connected && !control.connected) void control.tryNow()
+      if (choice && mismatch(choice)) throw mismatched(choice, modelId)
+      return data.open(modelId, signal)
+    },
+    async close() {
+      await control.close()
+      await data.close()
+    },
+  }
+}
+
+function mismatched({ bridge, modelId }: BridgeChoice, own: string): BrimError {
+  const short = (id: string | undefined) => id?.slice(0, 12)
+  return new BrimError(
+    'BUNDLE_MISMATCH',
+    `this device holds model ${short(own)}…, bridge "${bridge}" serves ${short(modelId)}…: their parts do not fit together`,
+    { hint: 'give both the same bundle' },
+  )
+}

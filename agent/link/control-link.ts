@@ -1,0 +1,160 @@
+import { connect, type MqttClient } from 'mqtt'
+import { type Clock, nowIso } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { Random } from '../../core/base/random.ts'
+import { BridgeState, DeviceState } from '../../core/protocol/messages.ts'
+import { allBridgeStates, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
+import { stayConnected } from './stay-connected.ts'
+
+const connectTimeoutMs = 10_000
+const goodbyeTimeoutMs = 2_000
+
+export interface ControlLinkOptions {
+  /** mqtt://host:port */
+  readonly url: string
+  readonly fleet: string
+  readonly device: string
+  /** Persisted counter, one more at every start: it tells our state from that of an earlier start. */
+  readonly birth: number
+  /** Version of this agent. */
+  readonly agent: string
+  readonly modelId: string
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  /** The bridges that have announced themselves, whenever one has changed. */
+  readonly onBridges: (states: ReadonlyMap<string, BridgeState>) => void
+}
+
+/** The device on the control plane: its retained state with a will, and the states of the bridges. */
+export interface ControlLink {
+  readonly connected: boolean
+  /** Somebody needs a bridge: tries at once; resolves when the attempt has succeeded or failed. */
+  tryNow(): Promise<void>
+  /** Publishes `disconnected` and leaves; the will stays unsaid. */
+  close(): Promise<void>
+}
+
+/** Comes back by itself, for good; that there is no broker yet is no error. */
+export function startControlLink(options: ControlLinkOptions): ControlLink {
+  const { url, fleet, device, birth, agent, modelId, clock, logger } = options
+  const topic = deviceTopic(fleet, device, 'state')
+  const bridges = new Map<string, BridgeState>()
+  let client: MqttClient | undefined
+  let closing = false
+  const say = (state: DeviceState['state']): string =>
+    JSON.stringify({ v: 1, state, birth, at: nowIso(), agent, modelId } satisfies DeviceState)
+  const publish = (on: MqttClient) =>
+    on.publish(topic, say('ready'), { qos: 1, retain: true }, (err) => {
+      if (err) logger.warn({ err }, 'device state not published')
+    })
+
+  function heard(from: MqttClient, on: string, payload: Uint8Array): void {
+    const bridge = parseBridgeStateTopic(fleet, on)
+    if (bridge !== undefined) heardBridge(bridge, payload)
+    else if (on === topic && !closing) heardSelf(from, payload)
+  }
+
+  function heardSelf(from: MqttClient, payload: Uint8Array): void {
+    const said = read(DeviceState, payload)
+    if (!said) return
+    if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another agent has started under our id')
+    // A late will of ours, or the state of an earlier start, has replaced what we retained.
+    else if (said.birth < birth || said.state === 'lost') publish(from)
+  }
+
+  function heardBridge(bridge: string, payload: Uint8Array): void {
+    const said = read(BridgeState, payload)
+    if (said && said.birth < (bridges.get(bridge)?.birth ?? 0)) return
+    if (said) bridges.set(bridge, said)
+    // What cannot be read is of another release, or a retained state that was cleared.
+    else bridges.delete(bridge)
+    options.onBridges(bridges)
+  }
+
+  /** Handlers are attached in the turn of `connect`, before the broker can have answered. */
+  function attempt(signal: AbortSignal): Promise<{ gone: Promise<unknown> }> {
+    const made = connect(url, {
+      clientId: `device-${device}`,
+      protocolVersion: 4,
+      clean: true,
+      reconnectPeriod: 0,
+      connectTimeout: connectTimeoutMs,
+      will: { topic, payload: Buffer.from(say('lost')), qos: 1, retain: true },
+    })
+    let failure: Error | undefined
+    made.on('error', (error) => {
+      failure = error
+    })
+    made.on('message', (on, payload) => heard(made, on, payload))
+    const gone = new Promise<unknown>((resolve) => {
+      made.once('close', () => {
+        if (client === made) client = undefined
+        made.end(true)
+        resolve(failure)
+      })
+    })
+    return new Promise((resolve, reject) => {
+      const abort = () => made.end(true)
+      signal.addEventListener('abort', abort, { once: true })
+      made.once('connect', () => {
+        signal.removeEventListener('abort', abort)
+        client = made
+        // What is retained comes again; a bridge that lost its store may count its births anew.
+        bridges.clear()
+        made.subscribe([topic, allBridgeStates(fleet)], { qos: 1 }, (err) => {
+          if (err) logger.warn({ err }, 'not subscribed to the states of the bridges')
+        })
+        publish(made)
+        logger.info({ url }, 'control plane connected')
+        resolve({ gone })
+      })
+      void gone.then((cause) => reject(unreachable(url, cause)))
+    })
+  }
+
+  const persistent = stayConnected({ ...options, what: 'control plane', connect: attempt })
+  return {
+    get connected() {
+      return client !== undefined
+    },
+    tryNow: () => persistent.tryNow(),
+    async close() {
+      closing = true
+      const open = client
+      const stopped = persistent.stop()
+      if (open) {
+        await goodbye(open, topic, say('disconnected'), clock)
+        await open.endAsync()
+      }
+      await stopped
+    },
+  }
+}
+
+function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T | undefined {
+  try {
+    return schema.parse(JSON.parse(Buffer.from(payload).toString()))
+  } catch {
+    return undefined
+  }
+}
+
+/** An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does. */
+async function goodbye(client: MqttClient, topic: string, state: string, clock: Clock): Promise<void> {
+  const said = new AbortController()
+  client.on('message', (on, payload) => {
+    if (on === topic && payload.toString() === state) said.abort()
+  })
+  client.once('close', () => said.abort())
+  client.publish(topic, state, { qos: 1, retain: true })
+  await clock.sleep(goodbyeTimeoutMs, said.signal).catch(() => {})
+}
+
+function unreachable(url: string, cause: unknown): BrimError {
+  return new BrimError('BROKER_UNREACHABLE', `the broker ${url} cannot be reached`, {
+    ...(cause === undefined ? {} : { cause }),
+    hint: 'does it run, and is the address right?',
+  })
+}

@@ -1,0 +1,278 @@
+import { type RawData, WebSocket } from 'ws'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { decodeFrame, maxFrameBytes, peekFrame } from '../../core/protocol/frame.ts'
+import { sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
+import { type LinkSession, OpenSession, remoteError } from './link-session.ts'
+import { webSocketBytes } from './web-socket-bytes.ts'
+
+const handshakeMs = 10_000
+/** Silence for so long after a ping of ours means that the other side is gone. */
+const heartbeatMs = 10_000
+
+export interface DataConnectionOptions {
+  readonly url: string
+  readonly device: string
+  readonly birth: number
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+type Welcome = Extract<ToDevice, { type: 'welcome' }>
+type Opened = Extract<ToDevice, { type: 'opened' }>
+type Refused = Extract<ToDevice, { type: 'refused' }>
+
+interface Opening {
+  readonly bytesUp: number
+  resolve(session: LinkSession): void
+  reject(error: unknown): void
+  abandoned: boolean
+}
+
+/** One WebSocket connection to a bridge, with many sessions on it. */
+export class DataConnection {
+  /** Resolves, with the reason, when the connection is gone; its sessions have been told before. */
+  readonly gone: Promise<BrimError>
+  readonly #socket: WebSocket
+  readonly #options: DataConnectionOptions
+  readonly #sessions = new Map<bigint, OpenSession>()
+  readonly #opening = new Map<number, Opening>()
+  readonly #ended = new AbortController()
+  #onWelcome: ((answer: Welcome | BrimError) => void) | undefined
+  #requests = 0
+  #heard = true
+
+  private constructor(options: DataConnectionOptions) {
+    this.#options = options
+    this.#socket = new WebSocket(options.url, {
+      perMessageDeflate: false,
+      maxPayload: maxFrameBytes,
+      handshakeTimeout: handshakeMs,
+    })
+    this.#socket.binaryType = 'nodebuffer'
+    this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
+    for (const sign of ['ping', 'pong'] as const) this.#socket.on(sign, () => this.#hear())
+    let failure: Error | undefined
+    this.#socket.on('error', (error) => {
+      failure = error
+    })
+    this.gone = new Promise((resolve) => {
+      this.#socket.once('close', (code, reason) => {
+        const error = lost(code, reason.toString(), failure)
+        this.#end(error)
+        resolve(error)
+      })
+    })
+  }
+
+  /**
+   * Connects and introduces the device.
+   * @throws BrimError BRIDGE_UNREACHABLE, or the code with which the bridge refused
+   */
+  static async connect(options: DataConnectionOptions, signal: AbortSignal): Promise<DataConnection> {
+    const connection = new DataConnection(options)
+    const abort = () => connection.#socket.terminate()
+    signal.addEventListener('abort', abort, { once: true })
+    try {
+      await connection.#introduce()
+      void connection.#keepAlive()
+      return connection
+    } catch (error) {
+      connection.#socket.terminate()
+      throw error
+    } finally {
+      signal.removeEventListener('abort', abort)
+    }
+  }
+
+  /**
+   * @throws BrimError BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED
+   */
+  open(modelId: string, signal: AbortSignal): Promise<LinkSession> {
+    return new Promise((resolve, reject) => {
+      if (this.#ended.signal.aborted) return reject(this.#ended.signal.reason)
+      if (signal.aborted) return reject(signal.reason)
+      this.#requests += 1
+      const request = this.#requests
+      const abandon = () => {
+        opening.abandoned = true
+        reject(signal.reason)
+      }
+      const settled =
+        <T>(settle: (value: T) => void) =>
+        (value: T) => {
+          signal.removeEventListener('abort', abandon)
+          settle(value)
+        }
+      const bytesUp = this.#say({ type: 'open', request, modelId })
+      const opening: Opening = { bytesUp, resolve: settled(resolve), reject: settled(reject), abandoned: false }
+      signal.addEventListener('abort', abandon, { once: true })
+      this.#opening.set(request, opening)
+    })
+  }
+
+  close(): void {
+    this.#socket.close(1000)
+  }
+
+  async #introduce(): Promise<void> {
+    const { url, device, birth, clock } = this.#options
+    const welcomed = new Promise<Welcome | BrimError>((resolve) => {
+      this.#onWelcome = resolve
+    })
+    this.#socket.once('open', () => this.#say({ type: 'hello', v: 1, device, birth }))
+    const inTime = new AbortController()
+    const late = clock.sleep(handshakeMs, inTime.signal).then(() => timedOut(url))
+    late.catch(() => {})
+    const answer = await Promise.race([welcomed, this.gone, late])
+    inTime.abort()
+    this.#onWelcome = undefined
+    if (answer instanceof BrimError) throw answer.code === 'LINK_LOST' ? unreachable(url, answer) : answer
+  }
+
+  async #keepAlive(): Promise<void> {
+    const { clock, logger, url } = this.#options
+    const { signal } = this.#ended
+    while (!signal.aborted) {
+      if (!this.#heard) {
+        logger.warn({ url }, 'the bridge has fallen silent')
+        return this.#socket.terminate()
+      }
+      this.#heard = false
+      if (this.#socket.readyState === WebSocket.OPEN) this.#socket.ping()
+      await clock.sleep(heartbeatMs, signal).catch(() => {})
+    }
+  }
+
+  #hear(): void {
+    this.#heard = true
+  }
+
+  #receive(data: RawData, isBinary: boolean): void {
+    this.#hear()
+    if (!(data instanceof Buffer)) throw new Error('binaryType is nodebuffer')
+    if (isBinary) this.#receiveFrame(data)
+    else this.#receiveMessage(data)
+  }
+
+  #receiveFrame(bytes: Buffer): void {
+    const session = this.#sessions.get(peekFrame(bytes).session)
+    // Of a session that we have closed: nobody waits for it.
+    if (!session) return
+    session.bytesDown += webSocketBytes(bytes.byteLength, false)
+    try {
+      session.receive(decodeFrame(bytes))
+      if (session.ended) this.#sessions.delete(session.id)
+    } catch (error) {
+      if (!(error instanceof BrimError)) throw error
+      this.#drop(session, error)
+    }
+  }
+
+  #receiveMessage(bytes: Buffer): void {
+    const message = readMessage(bytes)
+    switch (message?.type) {
+      case undefined:
+        this.#options.logger.warn({ bytes: bytes.byteLength }, 'unreadable message of the bridge ignored')
+        break
+      case 'welcome':
+        this.#onWelcome?.(message)
+        break
+      case 'opened':
+        this.#opened(message, bytes.byteLength)
+        break
+      case 'refused':
+        this.#refused(message)
+        break
+      default:
+        message satisfies never
+    }
+  }
+
+  #refused({ request, code, message, retryAfterMs }: Refused): void {
+    const error = remoteError(code, message, retryAfterMs)
+    // 0 answers `hello`.
+    if (request === 0) this.#onWelcome?.(error)
+    this.#opening.get(request)?.reject(error)
+    this.#opening.delete(request)
+  }
+
+  #opened(message: Opened, bytes: number): void {
+    const opening = this.#opening.get(message.request)
+    this.#opening.delete(message.request)
+    const end = () => this.#say({ type: 'close', session: message.session })
+    // Whoever asked has left meanwhile: the bridge must not keep KV for nobody.
+    if (!opening || opening.abandoned) return void end()
+    const session = new OpenSession(
+      message,
+      (frame) => {
+        session.bytesUp += this.#send(frame)
+      },
+      () => {
+        this.#sessions.delete(session.id)
+        session.bytesUp += end()
+      },
+    )
+    session.bytesUp = opening.bytesUp
+    session.bytesDown = webSocketBytes(bytes, false)
+    this.#sessions.set(session.id, session)
+    opening.resolve(session)
+  }
+
+  /** A session that cannot go on: whoever waits is told why, the bridge frees its KV. */
+  #drop(session: OpenSession, reason: BrimError): void {
+    this.#sessions.delete(session.id)
+    session.end(reason)
+    this.#say({ type: 'close', session: sessionHex(session.id) })
+  }
+
+  #end(reason: BrimError): void {
+    this.#ended.abort(reason)
+    for (const session of this.#sessions.values()) session.end(reason)
+    this.#sessions.clear()
+    for (const opening of this.#opening.values()) opening.reject(reason)
+    this.#opening.clear()
+  }
+
+  /** @returns bytes on the socket */
+  #say(message: ToBridge): number {
+    return this.#send(JSON.stringify(message))
+  }
+
+  #send(data: Uint8Array | string): number {
+    // A socket that is closing rejects everything by its `close` event.
+    if (this.#socket.readyState !== WebSocket.OPEN) return 0
+    this.#socket.send(data)
+    return webSocketBytes(typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength, true)
+  }
+}
+
+function readMessage(bytes: Buffer): ToDevice | undefined {
+  try {
+    return ToDevice.parse(JSON.parse(bytes.toString()))
+  } catch {
+    return undefined
+  }
+}
+
+function lost(code: number, reason: string, cause: Error | undefined): BrimError {
+  const detail = reason === '' ? `code ${code}` : `${reason}, code ${code}`
+  return new BrimError('LINK_LOST', `the connection to the bridge ended (${detail})`, {
+    ...(cause ? { cause } : {}),
+    hint: 'ask again; the agent reconnects by itself',
+  })
+}
+
+export const unreachableHint = 'is the bridge running, and can this device reach it?'
+
+const unreachable = (url: string, cause: BrimError) =>
+  new BrimError('BRIDGE_UNREACHABLE', `the bridge's data plane ${url} cannot be reached`, {
+    cause: cause.cause ?? cause,
+    hint: unreachableHint,
+  })
+
+const timedOut = (url: string) =>
+  new BrimError('BRIDGE_UNREACHABLE', `the bridge's data plane ${url} did not answer within ${handshakeMs} ms`, {
+    hint: unreachableHint,
+  })

@@ -1,0 +1,96 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { Random } from '../../core/base/random.ts'
+import { atMost } from './at-most.ts'
+import { DataConnection, unreachableHint } from './data-connection.ts'
+import type { LinkSession } from './link-session.ts'
+import { type Persistent, stayConnected } from './stay-connected.ts'
+
+/** How long somebody who asks for a session waits for a connection that is being made. */
+const patienceMs = 3_000
+
+export interface DataLinkOptions {
+  readonly device: string
+  readonly birth: number
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** The device's data plane: one connection to a bridge, kept up for good, with a session per answer. */
+export interface DataLink {
+  readonly connected: boolean
+  /** Where the bridge's data plane is; the connection to another one is closed. */
+  use(url: string): void
+  /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
+  open(modelId: string, signal: AbortSignal): Promise<LinkSession>
+  close(): Promise<void>
+}
+
+export function createDataLink(options: DataLinkOptions): DataLink {
+  const { clock } = options
+  let target: { url: string; persistent: Persistent } | undefined
+  let connection: DataConnection | undefined
+  /** Targets that were given up and still wind down. */
+  const leaving = new Set<Promise<void>>()
+
+  function start(url: string): { url: string; persistent: Persistent } {
+    const persistent = stayConnected({
+      ...options,
+      what: 'data plane',
+      async connect(signal) {
+        const made = await DataConnection.connect({ ...options, url }, signal)
+        if (signal.aborted) made.close()
+        else keep(made, url)
+        return made
+      },
+    })
+    return { url, persistent }
+  }
+
+  function keep(made: DataConnection, url: string): void {
+    connection = made
+    void made.gone.then(() => {
+      if (connection === made) connection = undefined
+    })
+    options.logger.info({ url }, 'data plane connected')
+  }
+
+  function leave(): void {
+    const left = target
+    const open = connection
+    target = undefined
+    connection = undefined
+    if (!left) return
+    const stopped = left.persistent.stop()
+    open?.close()
+    leaving.add(stopped)
+    void stopped.then(() => leaving.delete(stopped))
+  }
+
+  return {
+    get connected() {
+      return connection !== undefined
+    },
+    use(url) {
+      if (url === target?.url) return
+      leave()
+      target = start(url)
+    },
+    async open(modelId, signal) {
+      if (!connection && target) await atMost(patienceMs, target.persistent.tryNow(), clock, signal)
+      if (!connection) throw unreachable(target?.url)
+      return connection.open(modelId, signal)
+    },
+    async close() {
+      leave()
+      await Promise.all(leaving)
+    },
+  }
+}
+
+function unreachable(url: string | undefined): BrimError {
+  if (url === undefined) return new BrimError('BRIDGE_UNREACHABLE', 'no bridge is known yet', { hint: unreachableHint })
+  return new BrimError('BRIDGE_UNREACHABLE', `the bridge's data plane ${url} cannot be reached`, { hint: unreachableHint })
+}

@@ -1,0 +1,139 @@
+import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
+import { decodeFault } from '../../core/protocol/fault.ts'
+import { decodeStates, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
+import { sessionBits } from '../../core/protocol/messages.ts'
+import type { States } from '../../core/protocol/states.ts'
+
+/** What the bridge answers to rows: the deep rows asked for, or how many rows it holds where ours left a hole. */
+export type Reply = { kind: 'deep'; states: States; queueMs: number; computeMs: number } | { kind: 'gap'; length: number }
+
+/** A session at the bridge: the KV of the middle part, extended by rows. */
+export interface LinkSession {
+  /** Tokens of a prompt per frame. */
+  readonly chunkTokens: number
+  /** Most tokens drafted per round. */
+  readonly draftLimit: number
+  /** Bytes of this session on the socket so far, WebSocket headers included. */
+  readonly bytesUp: number
+  readonly bytesDown: number
+  /**
+   * Rows for positions base, base + 1, …; the deep states of the last `want` come back. Frames may overlap in time;
+   * each has its own reply.
+   * @throws BrimError LINK_LOST, CANCELED (closed), FRAME_INVALID, or the code of the bridge's fault
+   */
+  exchange(base: number, rows: States, want: number): Promise<Reply>
+  /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
+  close(): void
+}
+
+export interface SessionTerms {
+  readonly session: string
+  readonly epoch: number
+  readonly chunkTokens: number
+  readonly draftLimit: number
+}
+
+interface Waiting {
+  readonly width: number
+  resolve(reply: Reply): void
+  reject(error: unknown): void
+}
+
+/** The device's end of a session: numbers frames and matches replies to them. Sockets are the connection's business. */
+export class OpenSession implements LinkSession {
+  readonly id: bigint
+  readonly chunkTokens: number
+  readonly draftLimit: number
+  bytesUp = 0
+  bytesDown = 0
+  readonly #epoch: number
+  readonly #send: (bytes: Uint8Array) => void
+  readonly #onClose: () => void
+  readonly #waiting = new Map<number, Waiting>()
+  #seq = 0
+  #ended: BrimError | undefined
+
+  /** @param onClose tells the bridge; called once, when this side closes first */
+  constructor(terms: SessionTerms, send: (bytes: Uint8Array) => void, onClose: () => void) {
+    this.id = sessionBits(terms.session)
+    this.#epoch = terms.epoch
+    this.chunkTokens = terms.chunkTokens
+    this.draftLimit = terms.draftLimit
+    this.#send = send
+    this.#onClose = onClose
+  }
+
+  get ended(): boolean {
+    return this.#ended !== undefined
+  }
+
+  exchange(base: number, rows: States, want: number): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      if (this.#ended) return reject(this.#ended)
+      this.#seq += 1
+      this.#waiting.set(this.#seq, { width: rows.width, resolve, reject })
+      this.#send(encodeFrame({ type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want }, rows))
+    })
+  }
+
+  close(): void {
+    if (this.#ended) return
+    this.end(new BrimError('CANCELED', 'the session was closed'))
+    this.#onClose()
+  }
+
+  /** A frame of this session; what answers nothing that we wait for, or an earlier epoch, is dropped. */
+  receive(frame: Frame): void {
+    if (frame.epoch !== this.#epoch) return
+    if (frame.type === 'fault') this.end(faultError(frame))
+    else this.#answer(frame)
+  }
+
+  /** The session is over: everything that waits, and whatever is asked later, rejects with `reason`. */
+  end(reason: BrimError): void {
+    if (this.#ended) return
+    this.#ended = reason
+    for (const waiting of this.#waiting.values()) waiting.reject(reason)
+    this.#waiting.clear()
+  }
+
+  #answer(frame: Frame): void {
+    const waiting = this.#waiting.get(frame.seq)
+    if (!waiting) return
+    this.#waiting.delete(frame.seq)
+    try {
+      waiting.resolve(readReply(frame, waiting.width))
+    } catch (error) {
+      waiting.reject(error)
+    }
+  }
+}
+
+function readReply(frame: Frame, width: number): Reply {
+  switch (frame.type) {
+    case 'deep':
+      return { kind: 'deep', states: decodeStates(frame, width), queueMs: frame.queueMs, computeMs: frame.computeMs }
+    case 'gap':
+      return { kind: 'gap', length: frame.base }
+    default:
+      throw new BrimError('FRAME_INVALID', `the bridge answered rows with a frame of type ${frame.type}`)
+  }
+}
+
+function faultError(frame: Frame): BrimError {
+  try {
+    const { code, message } = decodeFault(frame)
+    return remoteError(code, message)
+  } catch (error) {
+    return error instanceof BrimError ? error : new BrimError('FRAME_INVALID', 'unreadable fault of the bridge', { cause: error })
+  }
+}
+
+/** An error that the bridge reported; a code of a newer release becomes LINK_LOST, its name kept in the message. */
+export function remoteError(code: string, message: string, retryAfterMs?: number): BrimError {
+  const hint = retryAfterMs === undefined ? {} : { hint: `try again in ${retryAfterMs} ms` }
+  if (isErrorCode(code)) return new BrimError(code, `the bridge: ${message}`, hint)
+  return new BrimError('LINK_LOST', `the bridge ended the session: ${message} (${code})`, hint)
+}
+
+const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)

@@ -1,0 +1,69 @@
+import type { Clock } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { Random } from '../../core/base/random.ts'
+import { fullJitterMs, reconnectLimits } from './back-off.ts'
+
+/** A connection that broke sooner than this counts as one more failure: it may be refused again and again. */
+const stableMs = 30_000
+
+export interface StayConnectedOptions {
+  readonly what: string
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  /** Connects and resolves to a promise for the end of that connection; rejects where it cannot be made. */
+  connect(signal: AbortSignal): Promise<{ readonly gone: Promise<unknown> }>
+}
+
+export interface Persistent {
+  /** Somebody needs the connection: cuts the present wait short, resolves when the attempt has succeeded or failed. */
+  tryNow(): Promise<void>
+  /** Resolves when no attempt is under way any more; an open connection is the caller's to close, before. */
+  stop(): Promise<void>
+}
+
+/** Keeps one connection up for good: connect, wait for its end, wait (full jitter, 1 s to 5 min), again. */
+export function stayConnected({ what, clock, random, logger, connect }: StayConnectedOptions): Persistent {
+  const stopping = new AbortController()
+  let wait = new AbortController()
+  let watchers: (() => void)[] = []
+  const attempted = () => {
+    const told = watchers
+    watchers = []
+    for (const tell of told) tell()
+  }
+
+  async function run(): Promise<void> {
+    let failures = 0
+    while (!stopping.signal.aborted) {
+      const startedMs = clock.nowMs()
+      try {
+        const connection = await connect(stopping.signal).finally(attempted)
+        const reason = await connection.gone
+        if (stopping.signal.aborted) return
+        logger.warn({ err: reason }, `${what} connection lost`)
+      } catch (err) {
+        if (stopping.signal.aborted) return
+        logger.warn({ err, failures: failures + 1 }, `${what} unreachable, retrying`)
+      }
+      failures = clock.nowMs() - startedMs < stableMs ? failures + 1 : 1
+      wait = new AbortController()
+      await clock
+        .sleep(fullJitterMs(failures, reconnectLimits, random), AbortSignal.any([wait.signal, stopping.signal]))
+        .catch(() => {})
+    }
+  }
+
+  const running = run()
+  return {
+    tryNow() {
+      wait.abort()
+      return new Promise((resolve) => watchers.push(resolve))
+    },
+    async stop() {
+      stopping.abort()
+      await running
+      attempted()
+    },
+  }
+}

@@ -1,0 +1,33 @@
+import { type DeviceTopic, idPattern } from '../../core/protocol/topics.ts'
+
+/** What a device says about itself; jobs, acks and commands are said to it. */
+const deviceMayPublish: readonly DeviceTopic[] = ['state', 'telemetry', 'events', 'replies', 'log']
+const bridgeMayPublish: readonly DeviceTopic[] = ['jobs', 'acks', 'commands']
+
+export type ClientRole = { kind: 'device' | 'bridge'; id: string } | { kind: 'watcher' }
+
+/** MQTT client ids are `device-<id>` and `bridge-<id>`; whoever has another only watches. */
+export function roleOf(clientId: string): ClientRole {
+  const match = /^(device|bridge)-(.+)$/.exec(clientId)
+  const [, kind, id] = match ?? []
+  if (id === undefined || !idPattern.test(id)) return { kind: 'watcher' }
+  return { kind: kind === 'device' ? 'device' : 'bridge', id }
+}
+
+/** Whether this client may publish (or leave a will) there: a device under its own id, a bridge to devices and on its own state. */
+export function mayPublish(clientId: string, topic: string): boolean {
+  const role = roleOf(clientId)
+  const match = /^brim\/v1\/([^/]+)\/(device|bridge)\/([^/]+)\/([^/]+)$/.exec(topic)
+  const [, fleet, side, id, leaf] = match ?? []
+  if (fleet === undefined || id === undefined || !idPattern.test(fleet) || !idPattern.test(id)) return false
+  switch (role.kind) {
+    case 'device':
+      return side === 'device' && id === role.id && deviceMayPublish.some((name) => name === leaf)
+    case 'bridge':
+      return side === 'bridge' ? id === role.id && leaf === 'state' : bridgeMayPublish.some((name) => name === leaf)
+    case 'watcher':
+      return false
+    default:
+      return role satisfies never
+  }
+}

@@ -1,0 +1,95 @@
+import { once } from 'node:events'
+import { createServer, type Server, type Socket } from 'node:net'
+import { Aedes, type AuthenticateError, type Client } from 'aedes'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { listen } from '../link/listen.ts'
+import { mayPublish } from './acl.ts'
+import { PacketGauge } from './packet-gauge.ts'
+
+/** A subscriber that stops reading stalls all others until aedes gives it up. */
+const drainTimeoutMs = 5_000
+/** CONNACK return code: not authorised. */
+const notAuthorized = 5
+
+export interface BrokerOptions {
+  readonly host: string
+  /** 0: a free one. */
+  readonly port: number
+  readonly maxPacketBytes: number
+  readonly logger: Logger
+}
+
+export interface EmbeddedBroker {
+  /** mqtt://host:port */
+  readonly url: string
+  close(): Promise<void>
+}
+
+/**
+ * An MQTT 3.1.1 broker in this process (aedes); what is retained lives in memory: no promise rests on it.
+ * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
+ */
+export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
+  const { maxPacketBytes, logger } = options
+  const refusals = new WeakMap<Client, string>()
+  const broker = await Aedes.createBroker({
+    drainTimeout: drainTimeoutMs,
+    preConnect: (client, packet, done) => {
+      const will = packet.will?.topic
+      if (will !== undefined && !mayPublish(packet.clientId, will)) refusals.set(client, `a will on ${will}`)
+      done(null, true)
+    },
+    authenticate: (client, _username, _password, done) => {
+      const refusal = refusals.get(client)
+      if (refusal === undefined) return done(null, true)
+      const error: AuthenticateError = Object.assign(new Error(refusal), { returnCode: notAuthorized })
+      done(error, false)
+    },
+    authorizePublish: (client, packet, done) => {
+      const allowed = client !== null && mayPublish(client.id, packet.topic)
+      done(allowed ? null : new Error(`${client?.id} may not publish on ${packet.topic}`))
+    },
+  })
+  const refused = (client: Client, err: Error) => logger.warn({ err, client: client.id }, 'MQTT client disconnected by an error')
+  broker.on('clientError', refused)
+  broker.on('connectionError', refused)
+
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+    refuseLargePackets(socket, maxPacketBytes)
+    broker.handle(socket)
+  })
+  const where = { host: options.host, port: options.port, what: 'MQTT broker', flag: '--mqtt-port' }
+  const port = await listen(server, where).catch((error: unknown) => {
+    broker.close()
+    throw error
+  })
+  return { url: `mqtt://${hostInUrl(options.host)}:${port}`, close: () => close(broker, server, sockets) }
+}
+
+/** aedes reads with `read()` and has no limit of its own: whatever it is about to take is looked at first. */
+function refuseLargePackets(socket: Socket, maxBytes: number): void {
+  const gauge = new PacketGauge(maxBytes)
+  const read = socket.read.bind(socket)
+  socket.read = (size?: number) => {
+    const chunk: unknown = read(size)
+    const tooLarge = chunk instanceof Uint8Array ? gauge.feed(chunk) : undefined
+    if (tooLarge === undefined) return chunk
+    socket.destroy(new BrimError('REQUEST_INVALID', `an MQTT packet of ${tooLarge} bytes; the limit is ${maxBytes}`))
+    return null
+  }
+}
+
+async function close(broker: Aedes, server: Server, sockets: Set<Socket>): Promise<void> {
+  const closed = once(server, 'close')
+  server.close()
+  await new Promise<void>((done) => broker.close(() => done()))
+  // aedes knows only those that have sent CONNECT.
+  for (const socket of sockets) socket.destroy()
+  await closed
+}
+
+const hostInUrl = (host: string) => (host.includes(':') ? `[${host}]` : host)

@@ -1,0 +1,42 @@
+/**
+ * Follows the fixed headers of one MQTT byte stream (MQTT 3.1.1 §2.2) and tells when a packet announces more than
+ * `maxBytes`: before its body has been received, let alone kept.
+ */
+export class PacketGauge {
+  readonly #maxBytes: number
+  /** Bytes of the current packet's body still to come. */
+  #body = 0
+  /** The remaining-length field so far; undefined between packets and within a body. */
+  #length: { value: number; shift: number } | undefined
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** @returns the announced size of a packet that is too large (or has no valid length: Infinity), else undefined */
+  feed(chunk: Uint8Array): number | undefined {
+    let at = 0
+    while (at < chunk.length) {
+      if (this.#body > 0) {
+        const taken = Math.min(this.#body, chunk.length - at)
+        this.#body -= taken
+        at += taken
+      } else if (!this.#length) {
+        this.#length = { value: 0, shift: 0 }
+        at += 1
+      } else {
+        const byte = chunk[at++]!
+        this.#length.value += (byte & 0x7f) * 2 ** this.#length.shift
+        this.#length.shift += 7
+        if (byte >= 0x80) {
+          if (this.#length.shift >= 28) return Number.POSITIVE_INFINITY
+          continue
+        }
+        if (this.#length.value > this.#maxBytes) return this.#length.value
+        this.#body = this.#length.value
+        this.#length = undefined
+      }
+    }
+    return undefined
+  }
+}

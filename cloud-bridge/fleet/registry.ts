@@ -1,0 +1,65 @@
+import { nowIso } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { DeviceState } from '../../core/protocol/messages.ts'
+import type { Store } from '../../core/store/open-database.ts'
+
+/** A migration. */
+export const devicesTable = `CREATE TABLE devices (
+  id TEXT PRIMARY KEY,
+  state TEXT NOT NULL,
+  birth INTEGER NOT NULL,
+  last_seen TEXT NOT NULL,
+  agent TEXT,
+  model_id TEXT
+) STRICT`
+
+/** One line of `GET /v1/devices`. */
+export interface DeviceRecord {
+  readonly id: string
+  readonly state: DeviceState['state']
+  readonly birth: number
+  /** When this bridge last heard of it, by its own clock: UTC, ISO 8601. */
+  readonly lastSeen: string
+  readonly agent: string | null
+  readonly modelId: string | null
+}
+
+export interface Registry {
+  /** A device's state as it came from the broker; what is older than what is known, or unreadable, changes nothing. */
+  heard(device: string, payload: Uint8Array): void
+  devices(): DeviceRecord[]
+}
+
+/** Who is in the fleet and how they fare. After a restart nobody counts as present until heard of again. */
+export function createRegistry(store: Store, logger: Logger): Registry {
+  store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
+  const upsert = store.prepare(`
+    INSERT INTO devices (id, state, birth, last_seen, agent, model_id) VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId)
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state, birth = excluded.birth, last_seen = excluded.last_seen,
+      agent = coalesce(excluded.agent, agent), model_id = coalesce(excluded.model_id, model_id)
+    WHERE excluded.birth >= devices.birth`)
+  const list = store.prepare<[], DeviceRecord>(
+    'SELECT id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId FROM devices ORDER BY id',
+  )
+  return {
+    heard(device, payload) {
+      // An empty payload only clears what the broker retained.
+      if (payload.byteLength === 0) return
+      const said = readState(payload)
+      if (!said) return logger.warn({ device, bytes: payload.byteLength }, 'unreadable device state ignored')
+      const { state, birth, agent = null, modelId = null } = said
+      const { changes } = upsert.run({ id: device, state, birth, lastSeen: nowIso(), agent, modelId })
+      if (changes === 0) logger.info({ device, birth, state }, 'state of an earlier birth ignored')
+      else logger.info({ device, birth, state }, 'device state')
+    },
+    devices: () => list.all(),
+  }
+}
+
+function readState(payload: Uint8Array): DeviceState | undefined {
+  try {
+    return DeviceState.parse(JSON.parse(Buffer.from(payload).toString()))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,55 @@
+import type { Sequence } from '../../core/engine/contract.ts'
+import type { PartManifest } from '../../core/model/manifest.ts'
+
+export interface KvLimits {
+  readonly budgetBytes: number
+  readonly contextLimit: number
+  /** What a session is charged from its first moment, in positions. */
+  readonly startPositions: number
+}
+
+/** Shares a fixed amount of KV memory among sequences. */
+export interface KvBudget {
+  /** Bytes charged now. */
+  readonly usedBytes: number
+  /** Charges a new sequence; false where there is no room for one. */
+  admit(sequence: Sequence): boolean
+  /** Charges what it takes to reach `length` positions, before the buffers grow; false where there is no room. */
+  grow(sequence: Sequence, length: number): boolean
+  free(sequence: Sequence): void
+}
+
+/** fp32 keys and values of one position, in bytes. */
+export function kvBytesPerPosition(part: PartManifest): number {
+  const [from, to] = part.layers
+  return 2 * (to - from) * part.kvHeads * part.headDim * 4
+}
+
+export function createKvBudget(part: PartManifest, limits: KvLimits): KvBudget {
+  const perPosition = kvBytesPerPosition(part)
+  const charges = new Map<Sequence, number>()
+  let usedBytes = 0
+  const charge = (sequence: Sequence, bytes: number): boolean => {
+    const past = charges.get(sequence) ?? 0
+    if (bytes <= past) return true
+    if (usedBytes - past + bytes > limits.budgetBytes) return false
+    usedBytes += bytes - past
+    charges.set(sequence, bytes)
+    return true
+  }
+  return {
+    get usedBytes() {
+      return usedBytes
+    },
+    admit: (sequence) => charge(sequence, Math.min(limits.startPositions, limits.contextLimit) * perPosition),
+    grow(sequence, length) {
+      // Buffers grow by doubling: what is charged is what they will be, not what is filled.
+      const doubled = Math.min(limits.contextLimit, Math.max(length, 2 * sequence.capacity))
+      return charge(sequence, Math.max(sequence.bytes, length <= sequence.capacity ? 0 : doubled * perPosition))
+    },
+    free(sequence) {
+      usedBytes -= charges.get(sequence) ?? 0
+      charges.delete(sequence)
+    },
+  }
+}

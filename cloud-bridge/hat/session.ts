@@ -1,0 +1,150 @@
+import { BrimError } from '../../core/base/errors.ts'
+import type { Sequence, StepItem } from '../../core/engine/contract.ts'
+import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
+import { decodeStates, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
+import { firstNonFiniteRow, type States } from '../../core/protocol/states.ts'
+import type { StepLoop } from '../serving/step-loop.ts'
+import { admitFrame, type FrameLimits } from './admit.ts'
+import type { KvBudget } from './kv-budget.ts'
+
+/** Replies kept for a repeat. */
+const repliesKept = 8
+
+export interface SessionParts {
+  readonly id: bigint
+  readonly epoch: number
+  readonly width: number
+  readonly limits: FrameLimits
+  readonly sequence: Sequence
+  readonly budget: KvBudget
+  readonly loop: StepLoop
+  send(bytes: Uint8Array): void
+  /** The session has ended by a fault, which has been sent; `cause` where an error led to it. */
+  onFault(fault: Fault, cause?: unknown): void
+}
+
+export interface Session {
+  readonly id: bigint
+  readonly epoch: number
+  /** Frames that wait or are being computed. */
+  readonly pending: number
+  /** Frames are dealt with in the order of these calls; resolves when this one has been, or has been dropped. */
+  receive(frame: Frame): Promise<void>
+  /** Tells the device why, then ends. */
+  fail(fault: Fault, seq: number): Promise<void>
+  /** Drops what waits, lets a running step finish, frees the KV. */
+  end(): Promise<void>
+}
+
+/** One device's conversation with the middle: rows in, deep rows out, and the KV in between. */
+export function createSession(parts: SessionParts): Session {
+  const { id, epoch, width, limits, sequence, budget, loop } = parts
+  const replies = new Map<number, Uint8Array>()
+  const stop = new AbortController()
+  let lastSeq: number | undefined
+  let pending = 0
+  let tail: Promise<void> = Promise.resolve()
+  let ending: Promise<void> | undefined
+
+  async function handle(frame: Frame): Promise<void> {
+    if (ending) return
+    try {
+      const view = { length: sequence.length, lastSeq, hasReply: (seq: number) => replies.has(seq) }
+      const admission = admitFrame(frame, view, limits)
+      switch (admission.kind) {
+        case 'apply':
+          return await apply(frame)
+        case 'repeat':
+          return parts.send(replies.get(frame.seq)!)
+        case 'gap':
+          return parts.send(encodeFrame({ type: 'gap', session: id, epoch, seq: frame.seq, base: admission.length }))
+        case 'fault':
+          return fault(admission, frame.seq)
+        default:
+          return admission satisfies never
+      }
+    } catch (error) {
+      // What was aborted is nobody's fault: the session has ended.
+      if (!ending) fault(faultOf(error), frame.seq, error)
+    }
+  }
+
+  async function apply(frame: Frame): Promise<void> {
+    const { seq, base, n, want } = frame
+    const states = decodeStates(frame, width)
+    const badRow = firstNonFiniteRow(states)
+    if (badRow !== undefined) throw new BrimError('FRAME_INVALID', `row ${badRow} of frame ${seq} holds NaN or infinity`)
+    if (!budget.grow(sequence, base + n))
+      throw new BrimError('OUT_OF_MEMORY', `the bridge has no KV memory left for ${base + n} positions`)
+    sequence.truncate(base)
+    const deep = n === 0 ? nothing(states) : await loop.submit({ sequence, states, select: lastRows(n, want) }, stop.signal)
+    if (ending) return
+    const wrongRow = firstNonFiniteRow(deep.states)
+    if (wrongRow !== undefined) throw new BrimError('RUNTIME_FAILED', `the middle part returned NaN for frame ${seq}`)
+    const { queueMs, computeMs } = deep
+    const reply = encodeFrame({ type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs }, deep.states)
+    lastSeq = seq
+    replies.set(seq, reply)
+    if (replies.size > repliesKept) replies.delete(replies.keys().next().value!)
+    parts.send(reply)
+  }
+
+  function fault(reason: Fault, seq: number, cause?: unknown): void {
+    const { code, message } = reason
+    parts.send(encodeFault({ session: id, epoch, seq }, { code, message }))
+    void end()
+    parts.onFault(reason, cause)
+  }
+
+  function end(): Promise<void> {
+    if (ending) return ending
+    // Set before the abort: whoever it wakes sees that it is over.
+    ending = tail.then(() => {
+      budget.free(sequence)
+      sequence.release()
+    })
+    stop.abort()
+    return ending
+  }
+
+  return {
+    id,
+    epoch,
+    get pending() {
+      return pending
+    },
+    receive(frame) {
+      pending += 1
+      tail = tail
+        .then(() => handle(frame))
+        .finally(() => {
+          pending -= 1
+        })
+      return tail
+    },
+    fail(reason, seq) {
+      if (!ending) fault(reason, seq)
+      return end()
+    },
+    end,
+  }
+}
+
+const nothing = ({ width }: States) => ({
+  states: { rows: 0, width, half: new Uint16Array(0) },
+  queueMs: 0,
+  computeMs: 0,
+})
+
+function lastRows(n: number, want: number): StepItem['select'] {
+  if (want === 0) return 'none'
+  if (want === 1) return 'last'
+  if (want === n) return 'all'
+  return Array.from({ length: want }, (_, i) => n - want + i)
+}
+
+/** What the device is told; only our own errors have words meant for others. */
+function faultOf(error: unknown): Fault {
+  if (error instanceof BrimError) return { code: error.code, message: error.message }
+  return { code: 'RUNTIME_FAILED', message: 'the bridge failed to compute this frame; its log says why' }
+}

@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { Part } from '../../core/engine/contract.ts'
+import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
+import { decodeFrame, type Frame, peekFrame } from '../../core/protocol/frame.ts'
+import { sessionHex } from '../../core/protocol/messages.ts'
+import type { StepLoop } from '../serving/step-loop.ts'
+import type { FrameLimits } from './admit.ts'
+import type { KvBudget } from './kv-budget.ts'
+import { createSession, type Session } from './session.ts'
+
+/** A device's connection, as far as sessions care. */
+export interface Peer {
+  readonly device: string
+  /** Never throws; what cannot be sent any more is dropped. */
+  send(bytes: Uint8Array): void
+}
+
+export interface SessionsOptions {
+  readonly part: Part
+  readonly width: number
+  readonly loop: StepLoop
+  readonly budget: KvBudget
+  readonly limits: FrameLimits & { readonly sessionsPerPeer: number; readonly idleMs: number }
+  readonly clock: Clock
+  readonly logger: Logger
+  /** The number of sessions has changed. */
+  readonly onCount?: () => void
+}
+
+export type OpenResult =
+  | { kind: 'opened'; session: bigint; epoch: number }
+  | { kind: 'refused'; code: 'SESSION_REFUSED'; message: string; retryAfterMs: number }
+
+/** All sessions of all devices on one middle part. */
+export interface Sessions {
+  readonly count: number
+  open(peer: Peer): OpenResult
+  /** A binary message; resolves when it has been dealt with. Never rejects, whatever the bytes. */
+  receive(peer: Peer, bytes: Uint8Array): Promise<void>
+  close(peer: Peer, session: bigint): Promise<void>
+  /** The connection is gone, and with it its sessions. */
+  closePeer(peer: Peer): Promise<void>
+  /** Tells every device why, ends every session. */
+  shutdown(fault: Fault): Promise<void>
+}
+
+interface Entry {
+  readonly session: Session
+  readonly peer: Peer
+  usedMs: number
+}
+
+/** How long a device that was refused had better wait. */
+const retryAfterMs = 1_000
+
+export function createSessions(options: SessionsOptions): Sessions {
+  const { part, loop, budget, limits, clock, logger } = options
+  const entries = new Map<bigint, Entry>()
+  /** Sessions whose last step still runs. */
+  const leaving = new Set<Promise<void>>()
+  const stop = new AbortController()
+  let epochs = 0
+
+  function remove(id: bigint): void {
+    if (entries.delete(id)) options.onCount?.()
+  }
+
+  async function end(entry: Entry): Promise<void> {
+    remove(entry.session.id)
+    const ended = entry.session.end()
+    leaving.add(ended)
+    await ended
+    leaving.delete(ended)
+  }
+
+  function find(peer: Peer, frame: Pick<Frame, 'session' | 'epoch'>): Entry | undefined {
+    const entry = entries.get(frame.session)
+    return entry && entry.peer === peer && entry.session.epoch === frame.epoch ? entry : undefined
+  }
+
+  function refuse(message: string): OpenResult {
+    return { kind: 'refused', code: 'SESSION_REFUSED', message, retryAfterMs }
+  }
+
+  const sweeping = sweep()
+  /** Ends what has been idle for too long; looks four times in that while. */
+  async function sweep(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await clock.sleep(limits.idleMs / 4, stop.signal).catch(() => {})
+      const sinceMs = clock.nowMs() - limits.idleMs
+      for (const entry of [...entries.values()]) {
+        if (stop.signal.aborted || entry.session.pending > 0 || entry.usedMs > sinceMs) continue
+        void entry.session.fail({ code: 'SESSION_UNKNOWN', message: `idle for ${limits.idleMs / 1000} s` }, 0)
+      }
+    }
+  }
+
+  return {
+    get count() {
+      return entries.size
+    },
+    open(peer) {
+      if (stop.signal.aborted) return refuse('the bridge is shutting down')
+      const own = [...entries.values()].filter((entry) => entry.peer === peer).length
+      if (own >= limits.sessionsPerPeer) return refuse(`${own} sessions are open on this connection, the limit`)
+      const sequence = part.createSequence()
+      if (!budget.admit(sequence)) {
+        sequence.release()
+        return refuse(`the KV memory of this bridge is taken by ${entries.size} sessions`)
+      }
+      const id = randomBytes(8).readBigUInt64LE()
+      epochs += 1
+      const log = logger.child({ session: sessionHex(id), device: peer.device })
+      const session = createSession({
+        id,
+        epoch: epochs,
+        width: options.width,
+        limits,
+        sequence,
+        budget,
+        loop,
+        send: peer.send.bind(peer),
+        onFault: (fault, err) => {
+          log.warn({ fault, err }, 'session ended by a fault')
+          void end(entry)
+        },
+      })
+      const entry: Entry = { session, peer, usedMs: clock.nowMs() }
+      entries.set(id, entry)
+      options.onCount?.()
+      log.info('session opened')
+      return { kind: 'opened', session: id, epoch: session.epoch }
+    },
+    async receive(peer, bytes) {
+      let frame: Frame
+      try {
+        frame = decodeFrame(bytes)
+      } catch (error) {
+        if (!(error instanceof BrimError)) throw error
+        const about = peekFrame(bytes)
+        const fault = { code: error.code, message: error.message }
+        const entry = find(peer, about)
+        if (entry) await entry.session.fail(fault, about.seq)
+        else peer.send(encodeFault(about, fault))
+        return
+      }
+      const entry = find(peer, frame)
+      if (!entry) {
+        const message = `there is no session ${sessionHex(frame.session)} of epoch ${frame.epoch} on this connection`
+        return peer.send(encodeFault(frame, { code: 'SESSION_UNKNOWN', message }))
+      }
+      entry.usedMs = clock.nowMs()
+      await entry.session.receive(frame)
+      entry.usedMs = clock.nowMs()
+    },
+    async close(peer, session) {
+      const entry = entries.get(session)
+      if (entry?.peer === peer) await end(entry)
+    },
+    async closePeer(peer) {
+      await Promise.all([...entries.values()].filter((entry) => entry.peer === peer).map(end))
+    },
+    async shutdown(fault) {
+      stop.abort()
+      await sweeping
+      await Promise.all([...entries.values()].map((entry) => entry.session.fail(fault, 0)))
+      await Promise.all(leaving)
+    },
+  }
+}

@@ -1,0 +1,181 @@
+import type { WebSocket } from 'ws'
+import { z } from 'zod'
+import type { Clock } from '../../core/base/clock.ts'
+import type { ErrorCode } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { closeCodes, sessionBits, sessionHex, ToBridge, type ToDevice } from '../../core/protocol/messages.ts'
+import type { Peer, Sessions } from '../hat/sessions.ts'
+
+export interface ConnectionOptions {
+  readonly sessions: Sessions
+  readonly bridge: string
+  readonly modelId: string
+  /** What a session is advised: tokens of a prompt per frame, most tokens drafted per round. */
+  readonly advice: { readonly chunkTokens: number; readonly draftLimit: number }
+  readonly heartbeatMs: number
+  readonly helloTimeoutMs: number
+  readonly clock: Clock
+  readonly logger: Logger
+  /** A device has said hello. */
+  readonly onHello: (connection: Connection, device: string) => void
+}
+
+export interface Connection {
+  close(code: number, reason: ErrorCode): void
+  /** Resolves when the connection is closed and its sessions have ended. */
+  readonly done: Promise<void>
+}
+
+/** Bytes that may wait on either side of a connection before its device is no longer read from. */
+const highWaterBytes = 8 * 2 ** 20
+/** What a waiting frame counts beyond its bytes. */
+const frameCostBytes = 1024
+
+/** One device's WebSocket: hello, open and close as JSON text, frames in binary. */
+export function serveConnection(socket: WebSocket, options: ConnectionOptions): Connection {
+  const { sessions, modelId, clock } = options
+  let { logger } = options
+  let peer: Peer | undefined
+  let heard = true
+  let waitingBytes = 0
+  const gone = new AbortController()
+
+  // What can no longer be sent is lost with the connection, whose close is handled.
+  const sent = () => balance()
+  const say = (message: ToDevice) => socket.send(JSON.stringify(message), sent)
+  const endSessions = () => (peer ? sessions.closePeer(peer) : undefined)
+
+  /** Sessions end at once, the socket when the device has answered (or the heartbeat has given it up). */
+  function close(code: number, reason: ErrorCode): void {
+    socket.close(code, reason)
+    void endSessions()
+  }
+
+  /** Stops reading from a device that sends faster than we compute, or that does not read what it is sent. */
+  function balance(): void {
+    if (socket.readyState !== socket.OPEN) return
+    const full = waitingBytes > highWaterBytes || socket.bufferedAmount > highWaterBytes
+    if (full && !socket.isPaused) socket.pause()
+    else if (!full && socket.isPaused) socket.resume()
+  }
+
+  function onText(text: string): void {
+    const message = readMessage(text)
+    if (message === 'newer') {
+      say({
+        type: 'refused',
+        request: 0,
+        code: 'PROTOCOL_VERSION',
+        message: 'this bridge speaks version 1: update it, or the agent',
+      })
+      close(closeCodes.version, 'PROTOCOL_VERSION')
+    } else if (message?.type === 'hello' && !peer) {
+      onHello(message.device)
+    } else if (message?.type === 'open' && peer) {
+      say(openSession(peer, message.request, message.modelId))
+    } else if (message?.type === 'close' && peer) {
+      void sessions.close(peer, sessionBits(message.session))
+    } else {
+      close(closeCodes.invalid, 'REQUEST_INVALID')
+    }
+  }
+
+  function onHello(device: string): void {
+    peer = { device, send: (bytes) => socket.send(bytes, sent) }
+    logger = logger.child({ device })
+    logger.info('device connected')
+    options.onHello(connection, device)
+    say({ type: 'welcome', v: 1, bridge: options.bridge, modelId })
+  }
+
+  function openSession(owner: Peer, request: number, wanted: string): ToDevice {
+    if (wanted !== modelId)
+      return {
+        type: 'refused',
+        request,
+        code: 'BUNDLE_MISMATCH',
+        message: `the device runs model ${wanted}, this bridge ${modelId}: build or copy one bundle for both`,
+      }
+    const result = sessions.open(owner)
+    if (result.kind === 'refused') {
+      const { code, message, retryAfterMs } = result
+      return { type: 'refused', request, code, message, retryAfterMs }
+    }
+    return { type: 'opened', request, session: sessionHex(result.session), epoch: result.epoch, ...options.advice }
+  }
+
+  async function onFrame(bytes: Uint8Array): Promise<void> {
+    if (!peer) return close(closeCodes.invalid, 'REQUEST_INVALID')
+    const cost = bytes.byteLength + frameCostBytes
+    waitingBytes += cost
+    balance()
+    await sessions.receive(peer, bytes)
+    waitingBytes -= cost
+    balance()
+  }
+
+  /** False when the connection has gone meanwhile. */
+  const stillHereAfter = (ms: number) =>
+    clock.sleep(ms, gone.signal).then(
+      () => true,
+      () => false,
+    )
+
+  async function expectHello(): Promise<void> {
+    if ((await stillHereAfter(options.helloTimeoutMs)) && !peer) close(closeCodes.silent, 'REQUEST_INVALID')
+  }
+
+  async function heartbeat(): Promise<void> {
+    while (await stillHereAfter(options.heartbeatMs)) {
+      // Where it is we who do not read, silence proves nothing.
+      const reading = waitingBytes <= highWaterBytes
+      if (!heard && reading) {
+        logger.warn({ heartbeatMs: options.heartbeatMs }, 'heartbeat missed, connection cut')
+        return socket.terminate()
+      }
+      heard = false
+      socket.ping()
+    }
+  }
+
+  const done = new Promise<void>((resolve) => {
+    socket.once('close', (code) => {
+      gone.abort()
+      logger.info({ code }, 'device disconnected')
+      resolve(endSessions())
+    })
+  })
+  socket.on('message', (data, isBinary) => {
+    heard = true
+    if (socket.readyState !== socket.OPEN) return
+    // `nodebuffer` is the default: one buffer a message.
+    if (!(data instanceof Uint8Array)) throw new Error('a WebSocket message is no buffer')
+    if (isBinary) void onFrame(data)
+    else onText(data.toString())
+  })
+  socket.on('pong', () => {
+    heard = true
+  })
+  socket.on('error', (err) => logger.warn({ err }, 'WebSocket error'))
+  void expectHello()
+  void heartbeat()
+
+  const connection: Connection = { close, done }
+  return connection
+}
+
+const NewerHello = z.object({ type: z.literal('hello'), v: z.int().min(2) })
+
+/** The message, or that it is the hello of a newer release, or undefined. */
+function readMessage(text: string): ToBridge | 'newer' | undefined {
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  const message = ToBridge.safeParse(json)
+  if (message.success) return message.data
+  const newer = NewerHello.safeParse(json)
+  return newer.success ? 'newer' : undefined
+}

@@ -1,0 +1,128 @@
+import { connect, type MqttClient } from 'mqtt'
+import { nowIso } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { BridgeState } from '../../core/protocol/messages.ts'
+import { allDeviceStates, bridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
+
+const goodbyeTimeoutMs = 2_000
+
+export interface ControlOptions {
+  readonly url: string
+  readonly fleet: string
+  readonly bridge: string
+  /** Persisted counter: it tells our state from that of an earlier start, whose will may come late. */
+  readonly birth: number
+  /** What the retained state says beside `state`, `birth` and `at`. */
+  readonly describe: () => Pick<BridgeState, 'bridge' | 'modelId' | 'data' | 'sessions'>
+  readonly onDeviceState: (device: string, payload: Uint8Array) => void
+  /** How long the first connection may take; 10 s by default. */
+  readonly connectTimeoutMs?: number
+  readonly logger: Logger
+}
+
+export interface ControlLink {
+  /** Publishes the retained state again: something that `describe` tells has changed. */
+  announce(): void
+  /** Publishes `disconnected` and leaves; the will stays unsaid. */
+  close(): Promise<void>
+}
+
+/**
+ * The bridge on the control plane: its retained state with a will, and the states of the devices. Any MQTT 3.1.1
+ * broker will do. Comes back by itself when the broker was away.
+ * @throws BrimError BROKER_UNREACHABLE
+ */
+export async function connectControl(options: ControlOptions): Promise<ControlLink> {
+  const { url, fleet, bridge, birth, logger } = options
+  const topic = bridgeStateTopic(fleet, bridge)
+  let current: BridgeState['state'] = 'ready'
+  const say = (state: BridgeState['state']): string =>
+    JSON.stringify({ v: 1, state, birth, at: nowIso(), ...options.describe() } satisfies BridgeState)
+
+  const client = connect(url, {
+    clientId: `bridge-${bridge}`,
+    protocolVersion: 4,
+    clean: true,
+    resubscribe: false,
+    will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), qos: 1, retain: true },
+  })
+  const announce = () => {
+    if (client.connected) client.publish(topic, say(current), { qos: 1, retain: true }, logIfFailed)
+  }
+  const logIfFailed = (err?: Error | null) => {
+    if (err) logger.warn({ err }, 'bridge state not published')
+  }
+  const onOwnState = (payload: Uint8Array) => {
+    const said = readState(payload)
+    if (!said || current === 'disconnected') return
+    if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another bridge has started under our id')
+    // A late will of ours, or the state of an earlier start, has replaced what we retained.
+    else if (said.birth < birth || said.state === 'lost') announce()
+  }
+  client.on('message', (on, payload) => {
+    if (on === topic) return onOwnState(payload)
+    const from = parseDeviceTopic(fleet, on)
+    if (from?.leaf === 'state') options.onDeviceState(from.device, payload)
+  })
+  client.on('connect', () => {
+    client.subscribe([allDeviceStates(fleet), topic], { qos: 1 }, (err) => {
+      if (err) logger.error({ err }, 'not subscribed to the states of the devices')
+    })
+    announce()
+  })
+  client.on('error', (err) => logger.warn({ err }, 'broker connection failed'))
+  client.on('offline', () => logger.warn({ url }, 'broker unreachable, retrying'))
+
+  await connected(client, url, options.connectTimeoutMs ?? 10_000)
+  return {
+    announce,
+    async close() {
+      current = 'disconnected'
+      if (client.connected) await goodbye(client, topic, say(current))
+      await client.endAsync()
+    },
+  }
+}
+
+function readState(payload: Uint8Array): BridgeState | undefined {
+  try {
+    return BridgeState.parse(JSON.parse(Buffer.from(payload).toString()))
+  } catch {
+    // Only we may publish there; what cannot be read is of another release, and not ours to answer.
+    return undefined
+  }
+}
+
+function connected(client: MqttClient, url: string, timeoutMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      client.end(true)
+      reject(
+        new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not answer within ${timeoutMs} ms`, {
+          hint: 'does it run, and is the address right?',
+        }),
+      )
+    }, timeoutMs)
+    client.once('connect', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
+/** An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does. */
+function goodbye(client: MqttClient, topic: string, state: string): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, goodbyeTimeoutMs)
+    const done = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+    client.on('message', (on, payload) => {
+      if (on === topic && payload.toString() === state) done()
+    })
+    client.once('close', done)
+    client.publish(topic, state, { qos: 1, retain: true })
+  })
+}

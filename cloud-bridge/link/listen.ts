@@ -1,0 +1,45 @@
+import type { AddressInfo, Server } from 'node:net'
+import { BrimError } from '../../core/base/errors.ts'
+
+export interface ListenOptions {
+  readonly host: string
+  /** 0: a free one. */
+  readonly port: number
+  /** What listens, and the flag that moves it elsewhere: for the messages. */
+  readonly what: string
+  readonly flag: string
+}
+
+/**
+ * Until devices and people have identities, nothing of ours can be reached from another machine.
+ * @returns the port
+ * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
+ */
+export async function listen(server: Server, { host, port, what, flag }: ListenOptions): Promise<number> {
+  if (!isLoopback(host))
+    throw new BrimError('LISTEN_REFUSED', `the ${what} does not listen on ${host}: whoever connects is not authenticated yet`, {
+      hint: 'use --host 127.0.0.1; from another machine, go through an SSH tunnel',
+    })
+  await new Promise<void>((resolve, reject) => {
+    const failed = (cause: NodeJS.ErrnoException) => {
+      const taken = cause.code === 'EADDRINUSE'
+      reject(
+        new BrimError('LISTEN_FAILED', `the ${what} cannot listen on ${host}:${port}${taken ? ': the port is in use' : ''}`, {
+          cause,
+          hint: taken ? `stop what uses it, or choose another with ${flag} (0: a free one)` : `choose another with ${flag}`,
+        }),
+      )
+    }
+    server.once('error', failed)
+    server.listen(port, host, () => {
+      server.off('error', failed)
+      resolve()
+    })
+  })
+  return (server.address() as AddressInfo).port
+}
+
+/** An address of this machine alone: 127.0.0.0/8, ::1, localhost. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}$/.test(host)
+}

@@ -1,0 +1,45 @@
+import { int4BlockSize } from './architecture.ts'
+
+/** Below this a block counts as all zeroes: its scale would be subnormal and its inverse infinite. */
+const smallestScaled = 1e-30
+
+/**
+ * Symmetric int4 in blocks of 32, as MatMulNBits and GatherBlockQuantized read it: code = round(value / scale) + 8,
+ * two codes a byte, the even one low. The scale is the block's extreme value over -8, so that the extreme itself is
+ * exact and the sixteenth code is not wasted.
+ * @param values whole rows, row-major, columns a multiple of 32; overwritten by what the codes stand for
+ * @param codes values.length / 2 bytes
+ * @param scales values.length / 32 values
+ */
+export function quantizeInt4(values: Float32Array, codes: Uint8Array, scales: Float32Array): void {
+  for (let block = 0, start = 0; start < values.length; block++, start += int4BlockSize) {
+    const scale = scaleOf(values, start)
+    const inverse = scale === 0 ? 0 : 1 / scale
+    scales[block] = scale
+    for (let i = start; i < start + int4BlockSize; i += 2) {
+      const low = codeOf(values[i]!, inverse)
+      const high = codeOf(values[i + 1]!, inverse)
+      codes[i >>> 1] = low | (high << 4)
+      values[i] = (low - 8) * scale
+      values[i + 1] = (high - 8) * scale
+    }
+  }
+}
+
+function scaleOf(values: Float32Array, start: number): number {
+  let largest = 0
+  let smallest = 0
+  for (let i = start; i < start + int4BlockSize; i++) {
+    const value = values[i]!
+    if (value > largest) largest = value
+    else if (value < smallest) smallest = value
+  }
+  const extreme = largest >= -smallest ? largest : smallest
+  return Math.abs(extreme) < smallestScaled ? 0 : Math.fround(extreme / -8)
+}
+
+/** Nearest code; only the side opposite to the extreme can leave the range. */
+function codeOf(value: number, inverse: number): number {
+  const code = (value * inverse + 8.5) | 0
+  return code > 15 ? 15 : code
+}

@@ -1,0 +1,145 @@
+import { type AttentionShape, attentionOf, type PartSpec } from './architecture.ts'
+
+/** A tensor of the checkpoint and how many of a matrix's rows (or a vector's values) it gives. */
+export interface Source {
+  readonly tensor: string
+  readonly rows: number
+}
+
+/** [rows, columns] row-major, as Hugging Face stores linear layers (out, in). Sources follow one another, row by row. */
+export interface Matrix {
+  readonly name: string
+  readonly rows: number
+  readonly columns: number
+  readonly sources: readonly Source[]
+}
+
+/** [length], always float32 in a bundle: too small to be worth a lesser format. */
+export interface Vector {
+  readonly name: string
+  readonly length: number
+  readonly sources: readonly Source[]
+}
+
+export interface AttentionBlock {
+  readonly norm: Vector
+  readonly qkv: Matrix
+  readonly qkvBias: Vector | undefined
+  readonly output: Matrix
+  readonly outputBias: Vector | undefined
+}
+
+export interface Mlp {
+  readonly norm: Vector
+  readonly gate: Matrix
+  readonly gateBias: Vector | undefined
+  readonly up: Matrix
+  readonly upBias: Vector | undefined
+  readonly down: Matrix
+  readonly downBias: Vector | undefined
+}
+
+/** A decoder layer; the adapter's block has no MLP. */
+export interface Block {
+  readonly attention: AttentionBlock
+  readonly mlp: Mlp | undefined
+}
+
+/** All weights of a part, in the order in which a token meets them (and in which they are written). */
+export interface PartParameters {
+  readonly embedding: Matrix | undefined
+  readonly blocks: readonly Block[]
+  readonly norm: Vector | undefined
+  readonly head: Matrix | undefined
+}
+
+/** Names of the rotary tables among a part's weights. */
+export const rotaryNames = { cos: 'rope.cos', sin: 'rope.sin' } as const
+
+export function partParameters(spec: PartSpec): PartParameters {
+  const { part, model, layers } = spec
+  const { hidden, vocab } = model.dims
+  const first = part === 'input' || part === 'whole'
+  const last = part === 'output' || part === 'whole'
+  const embedded = 'model.embed_tokens.weight'
+  return {
+    embedding: first ? matrix('embedding', hidden, [embedded, vocab]) : undefined,
+    blocks: spec.adapter
+      ? [adapterBlock(spec)]
+      : Array.from({ length: layers[1] - layers[0] }, (_, i) => decoderLayer(spec, layers[0] + i)),
+    norm: last ? vector('norm', ['model.norm.weight', hidden]) : undefined,
+    head: last ? matrix('head', hidden, [model.tiedEmbeddings ? embedded : 'lm_head.weight', vocab]) : undefined,
+  }
+}
+
+/** Every matrix and vector of a part, in order. */
+export function listParameters(parameters: PartParameters): (Matrix | Vector)[] {
+  const blocks = parameters.blocks.flatMap(({ attention: a, mlp }) => [
+    ...[a.norm, a.qkv, a.qkvBias, a.output, a.outputBias],
+    ...(mlp ? [mlp.norm, mlp.gate, mlp.gateBias, mlp.up, mlp.upBias, mlp.down, mlp.downBias] : []),
+  ])
+  const all = [parameters.embedding, ...blocks, parameters.norm, parameters.head]
+  return all.filter((parameter) => parameter !== undefined)
+}
+
+function decoderLayer(spec: PartSpec, layer: number): Block {
+  const { dims, bias } = spec.model
+  const at = `model.layers.${layer}`
+  const linear = (name: string, tensor: string, rows: number, columns: number, hasBias: boolean) => ({
+    weight: matrix(`layers.${layer}.${name}`, columns, [`${at}.mlp.${tensor}.weight`, rows]),
+    bias: hasBias ? vector(`layers.${layer}.${name}.bias`, [`${at}.mlp.${tensor}.bias`, rows]) : undefined,
+  })
+  const gate = linear('gate', 'gate_proj', dims.ffn, dims.hidden, bias.mlp)
+  const up = linear('up', 'up_proj', dims.ffn, dims.hidden, bias.mlp)
+  const down = linear('down', 'down_proj', dims.hidden, dims.ffn, bias.mlp)
+  return {
+    attention: attentionBlock(`layers.${layer}`, `${at}.input_layernorm`, `${at}.self_attn.`, dims.hidden, dims, bias),
+    mlp: {
+      norm: vector(`layers.${layer}.mlp_norm`, [`${at}.post_attention_layernorm.weight`, dims.hidden]),
+      gate: gate.weight,
+      gateBias: gate.bias,
+      up: up.weight,
+      upBias: up.bias,
+      down: down.weight,
+      downBias: down.bias,
+    },
+  }
+}
+
+function adapterBlock(spec: PartSpec): Block {
+  const { hidden } = spec.model.dims
+  return { attention: attentionBlock('adapter', 'norm', '', hidden, attentionOf(spec), { qkv: false, output: false }), mlp: undefined }
+}
+
+function attentionBlock(
+  name: string,
+  norm: string,
+  projections: string,
+  hidden: number,
+  shape: AttentionShape,
+  bias: { qkv: boolean; output: boolean },
+): AttentionBlock {
+  const queries = shape.heads * shape.headDim
+  const keys = shape.kvHeads * shape.headDim
+  const rows = { q: queries, k: keys, v: keys }
+  const qkv = (suffix: string) => Object.entries(rows).map(([p, count]) => [`${projections}${p}_proj.${suffix}`, count] as const)
+  return {
+    norm: vector(`${name}.norm`, [`${norm}.weight`, hidden]),
+    qkv: matrix(`${name}.qkv`, hidden, ...qkv('weight')),
+    qkvBias: bias.qkv ? vector(`${name}.qkv.bias`, ...qkv('bias')) : undefined,
+    output: matrix(`${name}.output`, queries, [`${projections}o_proj.weight`, hidden]),
+    outputBias: bias.output ? vector(`${name}.output.bias`, [`${projections}o_proj.bias`, hidden]) : undefined,
+  }
+}
+
+function matrix(name: string, columns: number, ...sources: (readonly [tensor: string, rows: number])[]): Matrix {
+  return { name, columns, rows: sources.reduce((sum, [, rows]) => sum + rows, 0), sources: toSources(sources) }
+}
+
+function vector(name: string, ...sources: (readonly [tensor: string, rows: number])[]): Vector {
+  return { name, length: sources.reduce((sum, [, rows]) => sum + rows, 0), sources: toSources(sources) }
+}
+
+function toSources(sources: (readonly [string, number])[]): Source[] {
+  return sources.map(([tensor, rows]) => ({ tensor, rows }))
+}

@@ -1,0 +1,212 @@
+import { type AttentionShape, attentionOf, int4BlockSize } from './architecture.ts'
+import { graphInputs as inputs, kvNames, graphOutputs as outputs } from './graph-io.ts'
+import type { SlotCount } from './manifest.ts'
+import { OnnxGraph } from './onnx-writer.ts'
+import { type AttentionBlock, type Block, type Matrix, type Mlp, rotaryNames, type Vector } from './parameters.ts'
+import { matrixNames, type PartPlan } from './weight-plan.ts'
+
+/** A residual stream: `value + pending`, the sum being left to the next normalisation, which fuses it. */
+interface Stream {
+  readonly value: string
+  readonly pending: string | undefined
+}
+
+/** Rows of one slot among the packed ones, and its lengths; `from` and `to` are absent where there is one slot only. */
+interface Slot {
+  readonly from: string | undefined
+  readonly to: string | undefined
+  readonly seqlen: string
+  readonly total: string
+}
+
+const microsoft = 'com.microsoft' as const
+
+/**
+ * The graph of one part for packed steps over `slots` sequences: inputs and outputs as graph-io.ts says, weights as
+ * external data at the places that the plan gives them.
+ */
+export function buildPartGraph(plan: PartPlan, slots: SlotCount): Uint8Array {
+  return new PartGraph(plan, slots).build()
+}
+
+class PartGraph {
+  readonly #graph = new OnnxGraph()
+  readonly #plan: PartPlan
+  readonly #slotCount: SlotCount
+  readonly #epsilon: number
+
+  constructor(plan: PartPlan, slots: SlotCount) {
+    this.#plan = plan
+    this.#slotCount = slots
+    this.#epsilon = plan.spec.adapter?.epsilon ?? plan.spec.model.epsilon
+  }
+
+  build(): Uint8Array {
+    const { part } = this.#plan.spec
+    const { blocks, norm, head } = this.#plan.parameters
+    this.#declareWeights()
+    this.#graph.int64s('axis.0', [0])
+    this.#graph.int64s('axis.1', [1])
+    this.#graph.int64s('axis.last', [-1])
+    let stream: Stream = { value: this.#takeRows(), pending: undefined }
+    const slots = blocks.length > 0 ? this.#declareSlots() : []
+    blocks.forEach((block, layer) => {
+      stream = this.#block(stream, block, layer, slots)
+    })
+    // The input part returns every row (all of them are uploaded), the head works on whatever rows it is given.
+    const selects = part !== 'input' && part !== 'output'
+    if (norm && head) this.#giveLogits(this.#select(this.#normalise(stream, norm).normalised, selects), head, selects)
+    else this.#giveStates(this.#select(this.#sum(stream), selects), selects)
+    return this.#graph.encode(part)
+  }
+
+  #declareWeights(): void {
+    for (const { name, type, dims, file, offset, bytes } of this.#plan.weights)
+      this.#graph.external(name, type === 'float16' ? 'float32' : type, dims, { location: file, offset, bytes })
+  }
+
+  /** The rows that come in: embedded ids, or states from the wire. float32 [1, T, H] */
+  #takeRows(): string {
+    const { embedding } = this.#plan.parameters
+    return embedding ? this.#embed(embedding) : this.#takeStates()
+  }
+
+  #embed(embedding: Matrix): string {
+    const ids = this.#graph.input(inputs.ids, 'int64', [1, 'T'])
+    const names = matrixNames(embedding)
+    if (this.#plan.spec.format.name !== 'int4') return this.#graph.node('Gather', [names.weight, ids], { attributes: { axis: 0 } })
+    return this.#graph.node('GatherBlockQuantized', [names.codes, ids, names.scales], {
+      domain: microsoft,
+      attributes: { gather_axis: 0, quantize_axis: 1, block_size: int4BlockSize, bits: 4 },
+    })
+  }
+
+  #takeStates(): string {
+    const { hidden } = this.#plan.spec.model.dims
+    const half = this.#graph.input(inputs.half, 'float16', [1, 'T', hidden])
+    const wide = this.#graph.input(inputs.wide, 'float32', ['W', hidden])
+    const wideAt = this.#graph.input(inputs.wideAt, 'int64', ['W', 1])
+    const rows = this.#graph.node('Squeeze', [this.#graph.node('Cast', [half], { attributes: { to: 1 } }), 'axis.0'])
+    return this.#graph.node('Unsqueeze', [this.#graph.node('ScatterND', [rows, wideAt, wide]), 'axis.0'])
+  }
+
+  #declareSlots(): Slot[] {
+    const count = this.#slotCount
+    const seqlens = this.#graph.input(inputs.seqlens, 'int32', [count])
+    const totals = this.#graph.input(inputs.totals, 'int32', [count])
+    if (count === 1) return [{ from: undefined, to: undefined, seqlen: seqlens, total: totals }]
+    const starts = this.#graph.input(inputs.starts, 'int64', [count])
+    const ends = this.#graph.input(inputs.ends, 'int64', [count])
+    this.#graph.input(inputs.tokens, 'int64', [1])
+    this.#graph.int64s('one_each', Array<number>(count).fill(1))
+    const each = (name: string) => {
+      const pieces = Array.from({ length: count }, (_, slot) => `${name}.${slot}`)
+      this.#graph.node('Split', [name, 'one_each'], { attributes: { axis: 0 }, outputs: pieces })
+      return pieces
+    }
+    const [from, to, seqlen, total] = [each(starts), each(ends), each(seqlens), each(totals)]
+    return from.map((_, slot) => ({ from: from[slot]!, to: to[slot]!, seqlen: seqlen[slot]!, total: total[slot]! }))
+  }
+
+  #block(stream: Stream, block: Block, layer: number, slots: readonly Slot[]): Stream {
+    const { normalised, value } = this.#normalise(stream, block.attention.norm)
+    const attended = this.#attend(normalised, block.attention, layer, slots)
+    return block.mlp ? this.#mlp({ value, pending: attended }, block.mlp) : { value, pending: attended }
+  }
+
+  /** Attention slot by slot between matrix products over all rows. float32 [1, T, H] */
+  #attend(rows: string, block: AttentionBlock, layer: number, slots: readonly Slot[]): string {
+    const qkv = this.#linear(rows, block.qkv, block.qkvBias)
+    const shape = attentionOf(this.#plan.spec)
+    const heads = slots.map((slot, index) => {
+      const own = slot.from === undefined ? qkv : this.#graph.node('Slice', [qkv, slot.from, slot.to!, 'axis.1'])
+      return this.#groupQueryAttention(own, shape, index, layer, slot)
+    })
+    // Unused slots come last and each adds one row of nothing: cut off.
+    const joined =
+      heads.length === 1
+        ? heads[0]!
+        : this.#graph.node('Slice', [this.#graph.node('Concat', heads, { attributes: { axis: 1 } }), 'axis.0', inputs.tokens, 'axis.1'])
+    return this.#linear(joined, block.output, block.outputBias)
+  }
+
+  #groupQueryAttention(qkv: string, shape: AttentionShape, slot: number, layer: number, { seqlen, total }: Slot): string {
+    const { heads, kvHeads, headDim } = shape
+    const names = kvNames(slot, layer)
+    const past = [1, kvHeads, `capacity.${slot}`, headDim]
+    this.#graph.input(names.pastKey, 'float32', past)
+    this.#graph.input(names.pastValue, 'float32', past)
+    this.#graph.output(names.presentKey, 'float32', past)
+    this.#graph.output(names.presentValue, 'float32', past)
+    const operands = [qkv, '', '', names.pastKey, names.pastValue, seqlen, total, rotaryNames.cos, rotaryNames.sin]
+    return this.#graph.node('GroupQueryAttention', operands, {
+      domain: microsoft,
+      attributes: { num_heads: heads, kv_num_heads: kvHeads, do_rotary: 1, rotary_interleaved: 0, scale: { float: headDim ** -0.5 } },
+      outputs: [`attended.${slot}.${layer}`, names.presentKey, names.presentValue],
+    })
+  }
+
+  #mlp(stream: Stream, mlp: Mlp): Stream {
+    const { normalised, value } = this.#normalise(stream, mlp.norm)
+    const gate = this.#linear(normalised, mlp.gate, mlp.gateBias)
+    const up = this.#linear(normalised, mlp.up, mlp.upBias)
+    // QuickGelu with alpha 1 is SiLU: x · sigmoid(x) in one operator.
+    const gated = this.#graph.node('QuickGelu', [gate], { domain: microsoft, attributes: { alpha: { float: 1 } } })
+    return { value, pending: this.#linear(this.#graph.node('Mul', [gated, up]), mlp.down, mlp.downBias) }
+  }
+
+  /** RMSNorm of value + pending, and that sum. */
+  #normalise({ value, pending }: Stream, weight: Vector): { normalised: string; value: string } {
+    const epsilon = { float: this.#epsilon }
+    if (pending === undefined) {
+      const attributes = { axis: -1, epsilon, stash_type: 1 }
+      return { normalised: this.#graph.node('SimplifiedLayerNormalization', [value, weight.name], { attributes }), value }
+    }
+    const sum = `${weight.name}.sum`
+    const names = [`${weight.name}.out`, '', '', sum]
+    const options = { domain: microsoft, attributes: { epsilon }, outputs: names }
+    return { normalised: this.#graph.node('SkipSimplifiedLayerNormalization', [value, pending, weight.name], options), value: sum }
+  }
+
+  /** x·Wᵀ + b, the weights staying in the checkpoint's [out, in] layout. */
+  #linear(x: string, matrix: Matrix, bias: Vector | undefined, output?: string): string {
+    const named = output === undefined ? {} : { outputs: [output] }
+    const names = matrixNames(matrix)
+    const { name, accuracyLevel } = this.#plan.spec.format
+    if (name === 'int4') {
+      const attributes = { K: matrix.columns, N: matrix.rows, bits: 4, block_size: int4BlockSize, accuracy_level: accuracyLevel }
+      const operands = [x, names.codes, names.scales, ...(bias ? ['', '', bias.name] : [])]
+      return this.#graph.node('MatMulNBits', operands, { domain: microsoft, attributes, ...named })
+    }
+    const options = { domain: microsoft, attributes: { transB: 1 } }
+    if (!bias) return this.#graph.node('FusedMatMul', [x, names.weight], { ...options, ...named })
+    return this.#graph.node('Add', [this.#graph.node('FusedMatMul', [x, names.weight], options), bias.name], named)
+  }
+
+  #sum({ value, pending }: Stream): string {
+    return pending === undefined ? value : this.#graph.node('Add', [value, pending])
+  }
+
+  #select(rows: string, selects: boolean): string {
+    if (!selects) return rows
+    return this.#graph.node('Gather', [rows, this.#graph.input(inputs.select, 'int64', ['M'])], { attributes: { axis: 1 } })
+  }
+
+  /** The rows themselves, what crosses the wire, and whether it can. */
+  #giveStates(rows: string, selects: boolean): void {
+    const shape = [1, selects ? 'M' : 'T']
+    const { hidden } = this.#plan.spec.model.dims
+    this.#graph.node('Identity', [rows], { outputs: [outputs.states] })
+    this.#graph.node('Cast', [rows], { attributes: { to: 10 }, outputs: [outputs.statesHalf] })
+    const magnitude = this.#graph.node('Abs', [rows])
+    this.#graph.node('ReduceMax', [magnitude, 'axis.last'], { attributes: { keepdims: 0 }, outputs: [outputs.peak] })
+    this.#graph.output(outputs.states, 'float32', [...shape, hidden])
+    this.#graph.output(outputs.statesHalf, 'float16', [...shape, hidden])
+    this.#graph.output(outputs.peak, 'float32', shape)
+  }
+
+  #giveLogits(rows: string, head: Matrix, selects: boolean): void {
+    this.#linear(rows, head, undefined, outputs.logits)
+    this.#graph.output(outputs.logits, 'float32', [1, selects ? 'M' : 'T', this.#plan.spec.model.dims.vocab])
+  }
+}

@@ -1,0 +1,132 @@
+import { type FileHandle, open } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { BrimError } from '../base/errors.ts'
+import { decodeHalves } from './half.ts'
+import { headerLength, parseHeader, prefixBytes, type TensorInfo } from './safetensors.ts'
+
+/** Bytes of source data that are read at once: memory stays bounded whatever the checkpoint's size. */
+export const chunkBytes = 8 << 20
+
+const readable = ['F32', 'F16', 'BF16']
+
+/** The tensors of one or several safetensors files, read by position (never mapped, never whole). */
+export class TensorFiles implements AsyncDisposable {
+  readonly #tensors = new Map<string, { info: TensorInfo; handle: FileHandle }>()
+  readonly #handles: FileHandle[] = []
+  readonly #chunk = Buffer.alloc(chunkBytes)
+
+  /** @throws BrimError SAFETENSORS_INVALID, CHECKPOINT_INVALID */
+  static async open(paths: readonly string[]): Promise<TensorFiles> {
+    const files = new TensorFiles()
+    try {
+      for (const path of paths) await files.#add(path)
+      return files
+    } catch (error) {
+      await files[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  get tensors(): TensorInfo[] {
+    return [...this.#tensors.values()].map(({ info }) => info)
+  }
+
+  find(name: string): TensorInfo | undefined {
+    return this.#tensors.get(name)?.info
+  }
+
+  /**
+   * Values `from` (inclusive) to `from + into.length` of a tensor, as float32.
+   * @throws BrimError SAFETENSORS_INVALID when the file has shrunk, VALUE_OUT_OF_RANGE for NaN and infinity
+   */
+  async read(name: string, from: number, into: Float32Array): Promise<void> {
+    const tensor = this.#tensors.get(name)
+    if (!tensor) throw new Error(`the tensor ${name} was never checked`)
+    const size = tensor.info.dtype === 'F32' ? 4 : 2
+    const atOnce = chunkBytes / size
+    for (let done = 0; done < into.length; done += atOnce) {
+      const piece = into.subarray(done, done + atOnce)
+      await this.#fill(tensor, (from + done) * size, piece.length * size)
+      this.#decode(tensor.info.dtype, piece)
+      if (!isFinite(piece))
+        throw new BrimError('VALUE_OUT_OF_RANGE', `${tensor.info.file}: the tensor ${name} holds NaN or infinity`, {
+          hint: 'the checkpoint is damaged: copy or download it again',
+        })
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#handles.map((handle) => handle.close()))
+  }
+
+  async #add(path: string): Promise<void> {
+    const file = basename(path)
+    const handle = await openToRead(path)
+    this.#handles.push(handle)
+    const { size } = await handle.stat()
+    const prefix = Buffer.alloc(Math.min(prefixBytes, size))
+    await handle.read(prefix, 0, prefix.length, 0)
+    const json = Buffer.alloc(headerLength(file, prefix, size))
+    await handle.read(json, 0, json.length, prefixBytes)
+    for (const info of parseHeader(file, json, size)) {
+      const other = this.find(info.name)
+      if (other)
+        throw new BrimError('SAFETENSORS_INVALID', `the tensor ${info.name} is both in ${other.file} and in ${file}`, {
+          hint: 'remove the file that does not belong to this checkpoint',
+        })
+      this.#tensors.set(info.name, { info, handle })
+    }
+  }
+
+  async #fill({ info, handle }: { info: TensorInfo; handle: FileHandle }, from: number, bytes: number): Promise<void> {
+    let done = 0
+    while (done < bytes) {
+      const { bytesRead } = await handle.read(this.#chunk, done, bytes - done, info.offset + from + done)
+      if (bytesRead === 0)
+        throw new BrimError('SAFETENSORS_INVALID', `${info.file} became shorter while the tensor ${info.name} was read`)
+      done += bytesRead
+    }
+  }
+
+  #decode(dtype: string, into: Float32Array): void {
+    const { buffer, byteOffset } = this.#chunk
+    if (dtype === 'F32') into.set(new Float32Array(buffer, byteOffset, into.length))
+    else if (dtype === 'F16') decodeHalves(new Uint16Array(buffer, byteOffset, into.length), into)
+    else decodeBfloats(new Uint16Array(buffer, byteOffset, into.length), into)
+  }
+}
+
+/** @throws BrimError TENSOR_MISMATCH unless type and shape are what the model needs */
+export function checkTensor(info: TensorInfo, shape: readonly number[]): void {
+  if (!readable.includes(info.dtype))
+    throw new BrimError('TENSOR_MISMATCH', `${info.file}: the tensor ${info.name} is ${info.dtype}, not ${readable.join(', ')}`, {
+      hint: 'quantised checkpoints cannot be converted: start from the original weights',
+    })
+  if (info.shape.join() !== shape.join())
+    throw new BrimError(
+      'TENSOR_MISMATCH',
+      `${info.file}: the tensor ${info.name} is [${info.shape.join(', ')}], config.json asks for [${shape.join(', ')}]`,
+      { hint: 'config.json and weights are of different models: copy or download both again' },
+    )
+}
+
+async function openToRead(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'r')
+  } catch (cause) {
+    throw new BrimError('CHECKPOINT_INVALID', `cannot open ${path}`, { cause, hint: 'is the checkpoint complete and readable?' })
+  }
+}
+
+/** bfloat16 is the upper half of a float32. */
+function decodeBfloats(bfloats: Uint16Array, into: Float32Array): void {
+  const bits = new Uint32Array(into.buffer, into.byteOffset, bfloats.length)
+  for (let i = 0; i < bfloats.length; i++) bits[i] = bfloats[i]! << 16
+}
+
+/** NaN and infinity survive every sum; products with zero turn both into NaN. */
+function isFinite(values: Float32Array): boolean {
+  let sum = 0
+  for (let i = 0; i < values.length; i++) sum += values[i]! * 0
+  return sum === 0
+}

@@ -1,0 +1,21 @@
+import { z } from 'zod'
+import { BrimError } from '../base/errors.ts'
+import { encodeFrame, type Frame, type FrameHeader } from './frame.ts'
+
+/** Why a session ended: the payload of a `fault` frame. `code` is one of core/base/errors.ts, or a newer release's. */
+export const Fault = z.object({ code: z.string(), message: z.string() })
+export type Fault = z.infer<typeof Fault>
+
+export function encodeFault(to: Pick<FrameHeader, 'session' | 'epoch' | 'seq'>, fault: Fault): Uint8Array {
+  const { session, epoch, seq } = to
+  return encodeFrame({ type: 'fault', session, epoch, seq }, new TextEncoder().encode(JSON.stringify(fault)))
+}
+
+/** @throws BrimError FRAME_INVALID */
+export function decodeFault(frame: Frame): Fault {
+  try {
+    return Fault.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(frame.payload)))
+  } catch (cause) {
+    throw new BrimError('FRAME_INVALID', 'malformed frame: the payload of a fault is not {code, message}', { cause })
+  }
+}

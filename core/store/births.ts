@@ -1,0 +1,15 @@
+import type { Store } from './open-database.ts'
+
+/** A migration: the table of the persisted counter. */
+export const birthsTable = 'CREATE TABLE births (id INTEGER PRIMARY KEY CHECK (id = 1), birth INTEGER NOT NULL) STRICT'
+
+/** One more at every start, 1 at the first; on disk when it returns. The database must have had `birthsTable`. */
+export function nextBirth(store: Store): number {
+  const row = store
+    .prepare<[], { birth: number }>(
+      'INSERT INTO births (id, birth) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET birth = birth + 1 RETURNING birth',
+    )
+    .get()
+  if (!row) throw new Error('the birth counter returned no row')
+  return row.birth
+}

@@ -1,0 +1,110 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Tokenizer } from '@huggingface/tokenizers'
+import { z } from 'zod'
+import { BrimError } from '../base/errors.ts'
+import { Detokenizer } from './detokenizer.ts'
+import { tokenDecoder } from './token-decoder.ts'
+import { readTokenizerConfig } from './tokenizer-config.ts'
+
+export const tokenizerFile = 'tokenizer.json'
+
+/** Text ↔ token ids, equal to what transformers does with the same folder. */
+export interface TextTokenizer {
+  /** Ids run from 0 to vocabSize - 1; a model's vocabulary may be padded beyond that. */
+  readonly vocabSize: number
+  /** Ids of special tokens (ends of text, roles): not part of an answer's text. */
+  readonly specialIds: ReadonlySet<number>
+  /** `addSpecialTokens` (default true) adds what the checkpoint puts around a text, as a rule a token for its beginning. */
+  encode(text: string, options?: { addSpecialTokens?: boolean }): number[]
+  /** Special tokens are part of the text unless `skipSpecialTokens`. Ids without a token give nothing. */
+  decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): string
+  /** For one streamed answer; special tokens give no text. */
+  detokenizer(): Detokenizer
+  idOf(token: string): number | undefined
+  tokenOf(id: number): string | undefined
+}
+
+const id = z.int().min(0)
+const TokenizerJson = z.looseObject({
+  added_tokens: z.array(z.looseObject({ id, content: z.string(), special: z.boolean() })).default([]),
+  normalizer: z.unknown(),
+  pre_tokenizer: z.unknown(),
+  post_processor: z.unknown(),
+  decoder: z.unknown(),
+  model: z.looseObject({ type: z.literal('BPE').optional(), vocab: z.record(z.string(), id), merges: z.array(z.unknown()) }),
+})
+type TokenizerJson = z.infer<typeof TokenizerJson>
+
+/**
+ * @param dir folder with tokenizer.json and, if there is one, tokenizer_config.json
+ * @throws BrimError TOKENIZER_INVALID naming the file
+ */
+export async function loadTokenizer(dir: string): Promise<TextTokenizer> {
+  const file = join(dir, tokenizerFile)
+  const config = await readTokenizerConfig(dir)
+  const json = await readTokenizerJson(file)
+  try {
+    // What BPE's vocabulary and merges mean is the library's; decoding is ours, because a stream needs it byte by byte.
+    const library = new Tokenizer(json, config.raw)
+    const configured = new Set(Object.values(config.specialTokens))
+    return textTokenizer(library, json, configured)
+  } catch (cause) {
+    throw invalid(file, cause instanceof Error ? cause.message : String(cause), cause)
+  }
+}
+
+function textTokenizer(library: Tokenizer, json: TokenizerJson, configured: ReadonlySet<string>): TextTokenizer {
+  const decoder = tokenDecoder(json.decoder)
+  const special = json.added_tokens.filter((token) => token.special || configured.has(token.content))
+  const specialIds = new Set(special.map((token) => token.id))
+  let vocabSize = 0
+  for (const id of Object.values(json.model.vocab)) vocabSize = Math.max(vocabSize, id + 1)
+  for (const token of json.added_tokens) vocabSize = Math.max(vocabSize, token.id + 1)
+
+  const known: Uint8Array[] = []
+  const none = new Uint8Array(0)
+  const bytesOf = (id: number): Uint8Array => {
+    const token = known[id] === undefined ? library.id_to_token(id) : undefined
+    if (token !== undefined) known[id] = decoder.bytesOf(token)
+    return known[id] ?? none
+  }
+  const all = { bytesOf, strip: decoder.strip }
+  const withoutSpecial = { bytesOf: (id: number) => (specialIds.has(id) ? none : bytesOf(id)), strip: decoder.strip }
+
+  return {
+    vocabSize,
+    specialIds,
+    encode: (text, { addSpecialTokens = true } = {}) => library.encode(text, { add_special_tokens: addSpecialTokens }).ids,
+    decode(ids, { skipSpecialTokens = false } = {}) {
+      const detokenizer = new Detokenizer(skipSpecialTokens ? withoutSpecial : all)
+      const pieces = ids.map((id) => detokenizer.push(id))
+      return pieces.join('') + detokenizer.flush()
+    },
+    detokenizer: () => new Detokenizer(withoutSpecial),
+    idOf: (token) => library.token_to_id(token),
+    tokenOf: (id) => library.id_to_token(id),
+  }
+}
+
+async function readTokenizerJson(file: string): Promise<TokenizerJson> {
+  let json: unknown
+  try {
+    json = JSON.parse(await readFile(file, 'utf8'))
+  } catch (cause) {
+    throw invalid(file, cause instanceof SyntaxError ? 'it is not JSON' : 'it cannot be read', cause)
+  }
+  const type = z.object({ model: z.object({ type: z.string() }) }).safeParse(json)
+  if (type.success && type.data.model.type !== 'BPE')
+    throw invalid(file, `its model is ${type.data.model.type}; brim reads BPE tokenizers`)
+  const parsed = TokenizerJson.safeParse(json)
+  if (!parsed.success) throw invalid(file, z.prettifyError(parsed.error))
+  return parsed.data
+}
+
+function invalid(file: string, why: string, cause?: unknown): BrimError {
+  return new BrimError('TOKENIZER_INVALID', `${file}: ${why}`, {
+    ...(cause === undefined ? {} : { cause }),
+    hint: 'copy tokenizer.json from the checkpoint again; a checkpoint that has only tokenizer.model is converted by loading and saving it with transformers',
+  })
+}

@@ -1,0 +1,126 @@
+"""Tokens on disk and windows in memory.
+
+    python scripts/train/dataset.py [--corpora DIR] [--work DIR]
+
+writes <work>/tokens.npz: per task and split the chats' token ids end to end (uint16) and their lengths (int32).
+"""
+
+import argparse
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from corpus import load_chats
+from errors import InputError, run
+from files import write_atomically
+from paths import add_corpora, add_work
+from tokenizer import END_OF_TEXT, load_tokenizer, render
+
+IGNORE = -100  # target of a padding position
+OPEN_BINS = 64
+
+
+def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
+    """{"<split>/<task>/ids": uint16[tokens], "<split>/<task>/lengths": int32[chats]}; each chat ends in <|endoftext|>."""
+    tokenizer = load_tokenizer(work)
+    groups: dict[str, list[str]] = {}
+    for chat in load_chats(corpora):
+        groups.setdefault(f"{chat.split}/{chat.task}", []).append(render(chat.messages) + END_OF_TEXT)
+    arrays: dict[str, np.ndarray] = {}
+    for group, texts in sorted(groups.items()):
+        ids = [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
+        arrays[f"{group}/ids"] = np.concatenate([np.asarray(chat, np.uint16) for chat in ids])
+        arrays[f"{group}/lengths"] = np.asarray([len(chat) for chat in ids], np.int32)
+    return arrays
+
+
+def load_pieces(work: Path, split: str, task: str | None, longest: int) -> list[np.ndarray]:
+    """Chats of a split (and task) as uint16 arrays; longer ones cut into pieces of at most `longest` tokens."""
+    path = work / "tokens.npz"
+    if not path.is_file():
+        raise InputError(f"{path} is missing; run dataset.py first")
+    pieces: list[np.ndarray] = []
+    with np.load(path) as arrays:
+        for name in sorted(arrays.files):
+            group_split, group_task, kind = name.split("/")
+            if kind != "lengths" or group_split != split or task not in (None, group_task):
+                continue
+            ids, ends = arrays[name.replace("lengths", "ids")], np.cumsum(arrays[name])
+            for chat in np.split(ids, ends[:-1]):
+                pieces.extend(chat[start : start + longest] for start in range(0, len(chat), longest))
+    if not pieces:
+        raise InputError(f"{path} holds no {split} chats for task {task}; run dataset.py again")
+    return pieces
+
+
+def pack(pieces: list[np.ndarray], window: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Packs pieces in random order, first fit, into windows of at most `window` tokens; a window starts with a chat."""
+    bins: list[list[np.ndarray]] = []
+    sizes: list[int] = []
+    full: list[np.ndarray] = []
+    for index in rng.permutation(len(pieces)):
+        piece = pieces[index]
+        slot = next((slot for slot, size in enumerate(sizes) if size + len(piece) <= window), None)
+        if slot is None:
+            if len(bins) == OPEN_BINS:
+                fullest = int(np.argmax(sizes))
+                full.append(np.concatenate(bins.pop(fullest)))
+                sizes.pop(fullest)
+            bins.append([])
+            sizes.append(0)
+            slot = len(bins) - 1
+        bins[slot].append(piece)
+        sizes[slot] += len(piece)
+    full.extend(np.concatenate(parts) for parts in bins)
+    return [full[index] for index in rng.permutation(len(full))]
+
+
+def to_batch(windows: list[np.ndarray], context: int, pad: int = 0) -> tuple[Tensor, Tensor]:
+    """(inputs, targets) int64 [windows, context] from windows of ≤ context + 1 ids; padded targets are IGNORE."""
+    inputs = torch.full((len(windows), context), pad, dtype=torch.long)
+    targets = torch.full((len(windows), context), IGNORE, dtype=torch.long)
+    for row, window in enumerate(windows):
+        ids = torch.from_numpy(window.astype(np.int64))
+        inputs[row, : len(ids) - 1] = ids[:-1]
+        targets[row, : len(ids) - 1] = ids[1:]
+    return inputs, targets
+
+
+class Batches:
+    """An endless, resumable stream of batches: epoch e is packed with seed (seed, e), so a position is two numbers."""
+
+    def __init__(self, pieces: list[np.ndarray], context: int, batch: int, seed: int, epoch: int = 0, next_window: int = 0):
+        self.pieces, self.context, self.batch, self.seed = pieces, context, batch, seed
+        self.epoch, self.next_window = epoch, next_window
+        self.windows = self._pack()
+
+    def _pack(self) -> list[np.ndarray]:
+        return pack(self.pieces, self.context + 1, np.random.default_rng([self.seed, self.epoch]))
+
+    def next(self) -> tuple[Tensor, Tensor]:
+        """The next (inputs, targets), int64 [batch, context]."""
+        if self.next_window + self.batch > len(self.windows):
+            self.epoch, self.next_window = self.epoch + 1, 0
+            self.windows = self._pack()
+        start, self.next_window = self.next_window, self.next_window + self.batch
+        return to_batch(self.windows[start : self.next_window], self.context)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_corpora(parser)
+    add_work(parser)
+    args = parser.parse_args()
+    arrays = encode_chats(args.corpora, args.work)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    write_atomically(args.work / "tokens.npz", buffer.getvalue())
+    print(json.dumps({name.removesuffix("/ids"): len(ids) for name, ids in arrays.items() if name.endswith("/ids")}))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,184 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { createRegistry, devicesTable } from '../../cloud-bridge/fleet/registry.ts'
+import { connectControl } from '../../cloud-bridge/link/control.ts'
+import type { DeviceState } from '../../core/protocol/messages.ts'
+import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import { openDatabase } from '../../core/store/open-database.ts'
+import { mosquittoMissing, mqttClient, powerCut, startBroker, startMosquitto, watchTopic } from '../support/broker.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+const at = '2026-01-02T03:04:05.678Z'
+const said = (state: DeviceState['state'], birth: number, more: object = {}) =>
+  Buffer.from(JSON.stringify({ v: 1, state, birth, at, ...more }))
+
+describe('the registry', () => {
+  const open = (path: string) => {
+    const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
+    const registry = createRegistry(store, silentLogger())
+    return {
+      registry,
+      close: () => store.close(),
+      line: () => registry.devices().map(({ id, state, birth }) => [id, state, birth]),
+    }
+  }
+
+  it('follows a device through its births, and is not fooled by a late will', () => {
+    using dir = tempDir()
+    const { registry, line, close } = open(dir.path)
+    registry.heard('jetson-01', said('ready', 4, { agent: '0.1.0', modelId: 'ab'.repeat(32) }))
+    registry.heard('jetson-01', said('lost', 4))
+    expect(line()).toEqual([['jetson-01', 'lost', 4]])
+    registry.heard('jetson-01', said('ready', 5))
+    registry.heard('jetson-01', said('lost', 4))
+    expect(line()).toEqual([['jetson-01', 'ready', 5]])
+    expect(registry.devices()[0]).toMatchObject({ agent: '0.1.0', modelId: 'ab'.repeat(32) })
+    close()
+  })
+
+  it('ignores what is no state, and an emptied topic', () => {
+    using dir = tempDir()
+    const { registry, line, close } = open(dir.path)
+    registry.heard('jetson-01', said('ready', 1))
+    for (const bad of ['', '{', '[]', '{"v":1}', '{"v":2,"state":"lost","birth":9,"at":"2026-01-02T03:04:05Z"}'])
+      registry.heard('jetson-01', Buffer.from(bad))
+    registry.heard('jetson-01', Buffer.from([0xff, 0xfe, 0x00]))
+    expect(line()).toEqual([['jetson-01', 'ready', 1]])
+    close()
+  })
+
+  it('knows its devices after a restart, but calls nobody present until heard of', () => {
+    using dir = tempDir()
+    const before = open(dir.path)
+    before.registry.heard('a', said('ready', 2))
+    before.registry.heard('b', said('disconnected', 7))
+    before.close()
+    const { registry, line, close } = open(dir.path)
+    expect(line()).toEqual([
+      ['a', 'lost', 2],
+      ['b', 'disconnected', 7],
+    ])
+    registry.heard('a', said('ready', 2))
+    expect(line()[0]).toEqual(['a', 'ready', 2])
+    close()
+  })
+})
+
+const brokers = [
+  { name: 'the embedded broker', start: startBroker, missing: false },
+  { name: 'mosquitto', start: startMosquitto, missing: mosquittoMissing() },
+]
+
+describe.each(brokers)('on $name', ({ start, missing }) => {
+  const topic = bridgeStateTopic('default', 'bridge-1')
+  const join = (url: string, options: { birth: number; onDeviceState?: (device: string, payload: Uint8Array) => void }) =>
+    connectControl({
+      url,
+      fleet: 'default',
+      bridge: 'bridge-1',
+      describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 2 }),
+      onDeviceState: () => {},
+      logger: silentLogger(),
+      ...options,
+    })
+
+  it.skipIf(missing)('a bridge shows itself as ready, and as disconnected when it leaves', async () => {
+    await using broker = await start()
+    await using watcher = await watchTopic(broker.url, topic)
+    const control = await join(broker.url, { birth: 3 })
+    await expect.poll(() => watcher.messages.length).toBe(1)
+    expect(JSON.parse(watcher.messages[0]?.text ?? '')).toMatchObject({
+      state: 'ready',
+      birth: 3,
+      data: 'ws://127.0.0.1:1/v1/data',
+      sessions: 2,
+    })
+    await control.close()
+    await expect.poll(() => watcher.messages.map((message) => JSON.parse(message.text).state)).toEqual(['ready', 'disconnected'])
+  })
+
+  it.skipIf(missing)('a bridge whose connection was taken over comes back, and buries the will of the intruder', async () => {
+    await using broker = await start()
+    await using watcher = await watchTopic(broker.url, topic)
+    const control = await join(broker.url, { birth: 3 })
+    const will = {
+      topic,
+      payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth: 2, at })),
+      qos: 1,
+      retain: true,
+    } as const
+    await mqttClient(broker.url, 'bridge-bridge-1', { will })
+    const states = () =>
+      watcher.messages.map((message) => JSON.parse(message.text)).map(({ state, birth }) => `${state} ${birth}`)
+    await expect.poll(states, { timeout: 10_000 }).toContain('lost 2')
+    await expect.poll(() => states().at(-1)).toBe('ready 3')
+    await control.close()
+  })
+
+  it.skipIf(missing)('a device that loses power is heard of as lost, through its will', async () => {
+    await using broker = await start()
+    const heard: [string, unknown][] = []
+    const control = await join(broker.url, {
+      birth: 1,
+      onDeviceState: (device, payload) => heard.push([device, JSON.parse(Buffer.from(payload).toString()).state]),
+    })
+    const state = deviceTopic('default', 'jetson-01', 'state')
+    const device = await mqttClient(broker.url, 'device-jetson-01', {
+      will: { topic: state, payload: said('lost', 1), qos: 1, retain: true },
+    })
+    await device.publishAsync(state, said('ready', 1), { qos: 1, retain: true })
+    await expect.poll(() => heard).toEqual([['jetson-01', 'ready']])
+    powerCut(device)
+    await expect
+      .poll(() => heard)
+      .toEqual([
+        ['jetson-01', 'ready'],
+        ['jetson-01', 'lost'],
+      ])
+    await control.close()
+  })
+})
+
+it.skipIf(mosquittoMissing())('a late will of an earlier start is replaced at once', async () => {
+  // mosquitto lets anyone publish anywhere: a way to have exactly this arrive while the bridge is connected.
+  await using broker = await startMosquitto()
+  const topic = bridgeStateTopic('default', 'bridge-1')
+  const control = await connectControl({
+    url: broker.url,
+    fleet: 'default',
+    bridge: 'bridge-1',
+    birth: 3,
+    describe: () => ({}),
+    onDeviceState: () => {},
+    logger: silentLogger(),
+  })
+  const late = await mqttClient(broker.url, 'late')
+  await late.publishAsync(topic, JSON.stringify({ v: 1, state: 'lost', birth: 2, at }), { qos: 1, retain: true })
+  await expect
+    .poll(async () => {
+      await using watcher = await watchTopic(broker.url, topic)
+      await expect.poll(() => watcher.messages.length).toBeGreaterThan(0)
+      return JSON.parse(watcher.messages[0]?.text ?? '')
+    })
+    .toMatchObject({ state: 'ready', birth: 3 })
+  await late.endAsync()
+  await control.close()
+})
+
+it('a broker that is not there is named, with what to check', async () => {
+  const gone = await startBroker()
+  const { url } = gone
+  await gone[Symbol.asyncDispose]()
+  const control = connectControl({
+    url,
+    fleet: 'default',
+    bridge: 'bridge-1',
+    birth: 1,
+    describe: () => ({}),
+    onDeviceState: () => {},
+    logger: silentLogger(),
+    connectTimeoutMs: 200,
+  })
+  await expect(control).rejects.toMatchObject({ code: 'BROKER_UNREACHABLE', message: expect.stringContaining(url) })
+})

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import { createStepLoop } from '../../cloud-bridge/serving/step-loop.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import type { Sequence } from '../../core/engine/contract.ts'
+import { fakeClock } from '../support/fake-clock.ts'
+import { scriptedPart } from '../support/scripted-part.ts'
+
+const limits = { tokenBudget: 64, slots: 4, smallTokens: 8, patience: 2 }
+const never = new AbortController().signal
+const rows = (n: number) => ({ rows: n, width: 2, half: new Uint16Array(n * 2) })
+
+describe('the step loop', () => {
+  it('packs whatever is ready, one item per sequence, in the order it came', async () => {
+    const part = scriptedPart()
+    const loop = createStepLoop(part, limits, systemClock)
+    const [a, b] = [part.createSequence(), part.createSequence()]
+    const submit = (sequence: Sequence, n: number) => loop.submit({ sequence, states: rows(n), select: 'all' }, never)
+    await Promise.all([submit(a, 3), submit(b, 4), submit(a, 5)])
+    expect(part.steps).toEqual([
+      [
+        { sequence: a, rows: 3 },
+        { sequence: b, rows: 4 },
+      ],
+      [{ sequence: a, rows: 5 }],
+    ])
+    expect(a.length).toBe(8)
+    expect(loop.metrics).toMatchObject({ steps: 2, items: 3, tokens: 12, splits: 0 })
+    expect(loop.metrics.batches.slice(0, 3)).toEqual([0, 1, 1])
+  })
+
+  it('lets who was just answered be in the very next step', async () => {
+    const part = scriptedPart()
+    const loop = createStepLoop(part, limits, systemClock)
+    const stream = async (sequence: Sequence) => {
+      for (let i = 0; i < 5; i++) await loop.submit({ sequence, states: rows(1), select: 'all' }, never)
+    }
+    await Promise.all([stream(part.createSequence()), stream(part.createSequence()), stream(part.createSequence())])
+    expect(part.steps.map((step) => step.length)).toEqual([3, 3, 3, 3, 3])
+  })
+
+  it('serves a decode without waiting for the prompts before it', async () => {
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, limits, systemClock)
+    const prompts = [1, 2, 3].map(() => loop.submit({ sequence: part.createSequence(), states: rows(60), select: 'last' }, never))
+    const decode = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    await part.finishStep()
+    await decode
+    for (const _ of prompts.slice(1)) await part.finishStep()
+    await Promise.all(prompts)
+    expect(part.steps.map((step) => step.map((item) => item.rows))).toEqual([[60, 1], [60], [60]])
+  })
+
+  it('removes an item that is given up while it waits, and finishes one that runs', async () => {
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, { ...limits, slots: 1 }, systemClock)
+    const stop = new AbortController()
+    const running = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, stop.signal)
+    await expect.poll(() => part.steps.length).toBe(1)
+    const waiting = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, stop.signal)
+    stop.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'CANCELED' })
+    await part.finishStep()
+    await expect(running).resolves.toMatchObject({ states: { rows: 1 } })
+    expect(part.steps.length).toBe(1)
+    await expect(
+      loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, stop.signal),
+    ).rejects.toMatchObject({ code: 'CANCELED' })
+  })
+
+  it('fails the one item that is to blame, and serves the others of its step', async () => {
+    const part = scriptedPart()
+    const loop = createStepLoop(part, limits, systemClock)
+    const [a, bad, c] = [part.createSequence(), part.createSequence(), part.createSequence()]
+    part.failFor(bad)
+    const results = await Promise.allSettled(
+      [a, bad, c].map((sequence) => loop.submit({ sequence, states: rows(2), select: 'all' }, never)),
+    )
+    expect(results.map((result) => result.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect([a, bad, c].map((sequence) => sequence.length)).toEqual([2, 0, 2])
+    expect(loop.metrics).toMatchObject({ splits: 1, failedItems: 1, steps: 2 })
+  })
+
+  it('tells how long an item waited and how long it was computed', async () => {
+    const clock = fakeClock()
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, { ...limits, slots: 1 }, clock)
+    const first = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    const second = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    await expect.poll(() => part.steps.length).toBe(1)
+    await clock.advance(30)
+    await part.finishStep()
+    expect(await first).toMatchObject({ queueMs: 0, computeMs: 30 })
+    await expect.poll(() => part.steps.length).toBe(2)
+    await clock.advance(10)
+    await part.finishStep()
+    expect(await second).toMatchObject({ queueMs: 30, computeMs: 10 })
+    expect(loop.metrics.computeMs).toBeCloseTo(0.8 * 30 + 0.2 * 10)
+  })
+
+  it('closes without leaving anyone waiting, after the step that runs', async () => {
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, { ...limits, slots: 1 }, systemClock)
+    const running = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    await expect.poll(() => part.steps.length).toBe(1)
+    const waiting = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    let closed = false
+    const closing = loop.close().then(() => {
+      closed = true
+    })
+    await expect(waiting).rejects.toMatchObject({ code: 'CANCELED' })
+    expect(closed).toBe(false)
+    await part.finishStep()
+    await closing
+    await expect(running).resolves.toBeDefined()
+    await expect(loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)).rejects.toMatchObject({
+      code: 'CANCELED',
+    })
+  })
+})

@@ -1,0 +1,18 @@
+import type { Io } from '../../core/base/io.ts'
+
+/** An Io that remembers what a command prints. */
+export function captureIo(options: { signal?: AbortSignal; env?: Record<string, string> } = {}): { io: Io; out: () => string; err: () => string } {
+  const out: string[] = []
+  const err: string[] = []
+  const line = (text: string) => (text.endsWith('\n') ? text : `${text}\n`)
+  const io: Io = {
+    out: (text) => out.push(line(text)),
+    write: (text) => out.push(text),
+    err: (text) => err.push(line(text)),
+    outIsTty: false,
+    errIsTty: false,
+    env: options.env ?? {},
+    signal: options.signal ?? new AbortController().signal,
+  }
+  return { io, out: () => out.join(''), err: () => err.join('') }
+}

@@ -1,0 +1,54 @@
+import { createKvBudget } from '../../cloud-bridge/hat/kv-budget.ts'
+import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
+import { createDataPlane, dataPath } from '../../cloud-bridge/link/data-plane.ts'
+import { startHttpServer } from '../../cloud-bridge/link/http-server.ts'
+import { createStepLoop } from '../../cloud-bridge/serving/step-loop.ts'
+import { type Clock, systemClock } from '../../core/base/clock.ts'
+import type { Part } from '../../core/engine/contract.ts'
+import { silentLogger } from './silent-logger.ts'
+
+export const testModelId = 'ab'.repeat(32)
+
+export interface TestDataPlane extends AsyncDisposable {
+  readonly dataUrl: string
+  readonly httpUrl: string
+  readonly sessions: Sessions
+  readonly kvBytes: () => number
+}
+
+/** The data plane over any part, on a free loopback port; time and limits as a test needs them. */
+export async function startDataPlane(
+  part: Part,
+  options: { clock?: Clock; width?: number; sessionsPerPeer?: number; budgetBytes?: number; contextLimit?: number } = {},
+): Promise<TestDataPlane> {
+  const { clock = systemClock, width = 2, contextLimit = 256 } = options
+  const logger = silentLogger()
+  const loop = createStepLoop(part, { tokenBudget: 64, slots: 16, smallTokens: 8, patience: 4 }, clock)
+  const kv = { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, startPositions: 16 }
+  const budget = createKvBudget(part.manifest, kv)
+  const limits = { contextLimit, maxRows: 64, sessionsPerPeer: options.sessionsPerPeer ?? 8, idleMs: 120_000 }
+  const sessions = createSessions({ part, width, loop, budget, limits, clock, logger })
+  const plane = createDataPlane({
+    sessions,
+    bridge: 'bridge-1',
+    modelId: testModelId,
+    advice: { chunkTokens: 16, draftLimit: 4 },
+    heartbeatMs: 15_000,
+    helloTimeoutMs: 10_000,
+    clock,
+    logger,
+  })
+  const http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, upgrades: { [dataPath]: plane.upgrade } })
+  return {
+    dataUrl: `ws://127.0.0.1:${http.port}${dataPath}`,
+    httpUrl: `http://127.0.0.1:${http.port}`,
+    sessions,
+    kvBytes: () => budget.usedBytes,
+    async [Symbol.asyncDispose]() {
+      await sessions.shutdown({ code: 'LINK_LOST', message: 'the bridge is shutting down' })
+      await plane.close()
+      await http.close()
+      await loop.close()
+    },
+  }
+}

@@ -1,0 +1,39 @@
+import type { Clock } from '../../core/base/clock.ts'
+
+export interface FakeClock extends Clock {
+  /** Time goes by: sleeps that are over end, in order. */
+  advance(ms: number): Promise<void>
+}
+
+/** Time that stands still until `advance`. */
+export function fakeClock(startMs = 0): FakeClock {
+  let now = startMs
+  let sleepers: { atMs: number; wake: () => void }[] = []
+  return {
+    nowMs: () => now,
+    sleep(ms, signal) {
+      return new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(signal.reason)
+        const sleeper = { atMs: now + ms, wake: resolve }
+        sleepers.push(sleeper)
+        signal?.addEventListener('abort', () => {
+          sleepers = sleepers.filter((other) => other !== sleeper)
+          reject(signal.reason)
+        })
+      })
+    },
+    async advance(ms) {
+      const end = now + ms
+      for (;;) {
+        const next = sleepers.filter((sleeper) => sleeper.atMs <= end).sort((a, b) => a.atMs - b.atMs)[0]
+        if (!next) break
+        sleepers = sleepers.filter((other) => other !== next)
+        now = next.atMs
+        next.wake()
+        // What woke up may do its work, and sleep again, before time goes on.
+        await new Promise((turn) => setImmediate(turn))
+      }
+      now = end
+    },
+  }
+}

@@ -1,0 +1,83 @@
+import type { Part, Sequence, StepItem } from '../../core/engine/contract.ts'
+import type { PartManifest } from '../../core/model/manifest.ts'
+import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
+
+const manifest: PartManifest = { layers: [1, 2], kvHeads: 1, headDim: 16, graphs: { '16': 'g' }, weights: [], golden: 'golden' }
+
+export interface ScriptedPart extends Part {
+  /** Sequences and rows of each step so far. */
+  readonly steps: { sequence: Sequence; rows: number }[][]
+  /** Lets one step end; steps that begin later wait for the next call. */
+  finishStep(): Promise<void>
+  /** Steps whose items include this sequence fail. */
+  failFor(sequence: Sequence): void
+}
+
+/**
+ * For what a real engine cannot be made to do on demand: to fail, or to take exactly so long. Returns the selected rows
+ * as they came.
+ */
+export function scriptedPart(options: { manual?: boolean } = {}): ScriptedPart {
+  const steps: ScriptedPart['steps'] = []
+  const failing = new Set<Sequence>()
+  const gates: (() => void)[] = []
+  return {
+    name: 'middle',
+    manifest,
+    steps,
+    createSequence: () => plainSequence(),
+    failFor: (sequence) => failing.add(sequence),
+    async finishStep() {
+      while (gates.length === 0) await new Promise((turn) => setImmediate(turn))
+      gates.shift()?.()
+      await new Promise((turn) => setImmediate(turn))
+    },
+    async step(items) {
+      steps.push(items.map((item) => ({ sequence: item.sequence, rows: statesOf(item).rows })))
+      if (options.manual) await new Promise<void>((finish) => gates.push(finish))
+      if (items.some((item) => failing.has(item.sequence))) throw new Error('scripted failure')
+      for (const item of items) (item.sequence as PlainSequence).append(statesOf(item).rows)
+      return items.map((item) => selected(statesOf(item), item.select))
+    },
+  }
+}
+
+type PlainSequence = Sequence & { append(rows: number): void }
+
+function plainSequence(): PlainSequence {
+  let length = 0
+  return {
+    get length() {
+      return length
+    },
+    capacity: 64,
+    bytes: 64 * 16 * 2 * 4,
+    append: (rows) => {
+      length += rows
+    },
+    truncate: (to) => {
+      length = to
+    },
+    gather: (keep, rows) => {
+      length = keep + rows.length
+    },
+    copyPrefix: (_, to) => {
+      length = to
+    },
+    release() {},
+  }
+}
+
+function selected(states: States, select: StepItem['select']): States {
+  if (select === 'all') return states
+  const rows = select === 'none' ? [] : select === 'last' ? [states.rows - 1] : select
+  return concatStates(
+    rows.map((row) => sliceStates(states, row, row + 1)),
+    states.width,
+  )
+}
+
+function statesOf(item: StepItem): States {
+  if ('ids' in item) throw new Error('this part takes states')
+  return item.states
+}

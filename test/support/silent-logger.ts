@@ -1,0 +1,3 @@
+import { createLogger, type Logger } from '../../core/base/logger.ts'
+
+export const silentLogger = (): Logger => createLogger('silent')

@@ -1,0 +1,113 @@
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
+import { decodeFault, type Fault } from '../../core/protocol/fault.ts'
+import { decodeFrame, decodeStates, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
+import { sessionBits, ToDevice } from '../../core/protocol/messages.ts'
+import type { States } from '../../core/protocol/states.ts'
+
+export interface OpenSession {
+  readonly id: bigint
+  readonly epoch: number
+  readonly hex: string
+  readonly chunkTokens: number
+}
+
+export interface SendOptions {
+  readonly base: number
+  readonly states: States
+  /** All by default. */
+  readonly want?: number
+  readonly seq?: number
+}
+
+export interface TestDevice extends AsyncDisposable {
+  readonly socket: WebSocket
+  /** Everything that came, in order. */
+  readonly messages: ToDevice[]
+  readonly frames: Frame[]
+  /** Resolves with the code and reason when the connection is closed. */
+  readonly closed: Promise<{ code: number; reason: string }>
+  say(message: unknown): void
+  open(modelId: string): Promise<OpenSession>
+  /** Sends rows under the next seq; @returns that seq */
+  send(session: OpenSession, options: SendOptions): number
+  /** The first frame that answers this seq of the session. */
+  reply(session: Pick<OpenSession, 'id'>, seq: number): Promise<Frame>
+  /** Sends rows, returns the deep rows. */
+  rows(session: OpenSession, options: SendOptions): Promise<States>
+  fault(session: Pick<OpenSession, 'id'>): Promise<Fault>
+}
+
+/** A device on the wire, as the protocol describes it: no model, no cleverness. */
+export async function connectDevice(dataUrl: string, device: string, width: number): Promise<TestDevice> {
+  const socket = new WebSocket(dataUrl, { perMessageDeflate: false })
+  const messages: ToDevice[] = []
+  const frames: Frame[] = []
+  let changed: (() => void)[] = []
+  let seqs = 0
+  let requests = 0
+  const closed = new Promise<{ code: number; reason: string }>((resolve) => {
+    socket.once('close', (code, reason) => {
+      resolve({ code, reason: reason.toString() })
+      wake()
+    })
+  })
+  function wake(): void {
+    const waiting = changed
+    changed = []
+    for (const look of waiting) look()
+  }
+  socket.on('message', (data: Buffer, isBinary) => {
+    if (isBinary) frames.push(decodeFrame(Uint8Array.from(data)))
+    else messages.push(ToDevice.parse(JSON.parse(data.toString())))
+    wake()
+  })
+  socket.on('error', () => {})
+  await once(socket, 'open')
+
+  async function until<T>(find: () => T | undefined): Promise<T> {
+    for (;;) {
+      const found = find()
+      if (found !== undefined) return found
+      if (socket.readyState === WebSocket.CLOSED) throw new Error('the connection is closed')
+      await new Promise<void>((look) => changed.push(look))
+    }
+  }
+  const reply = (session: Pick<OpenSession, 'id'>, seq: number) =>
+    until(() => frames.find((frame) => frame.session === session.id && frame.seq === seq))
+  function send(session: OpenSession, { base, states, want = states.rows, seq = ++seqs }: SendOptions): number {
+    socket.send(encodeFrame({ type: 'rows', session: session.id, epoch: session.epoch, seq, base, want }, states))
+    return seq
+  }
+  const say = (message: unknown) => socket.send(typeof message === 'string' ? message : JSON.stringify(message))
+
+  say({ type: 'hello', v: 1, device, birth: 1 })
+  return {
+    socket,
+    messages,
+    frames,
+    closed,
+    say,
+    send,
+    reply,
+    async open(modelId) {
+      const request = ++requests
+      say({ type: 'open', request, modelId })
+      const answer = await until(() => messages.find((message) => message.type !== 'welcome' && message.request === request))
+      if (answer.type !== 'opened') throw Object.assign(new Error('refused'), answer)
+      return { id: sessionBits(answer.session), epoch: answer.epoch, hex: answer.session, chunkTokens: answer.chunkTokens }
+    },
+    async rows(session, options) {
+      const frame = await reply(session, send(session, options))
+      if (frame.type !== 'deep') throw new Error(`answered by ${frame.type}: ${Buffer.from(frame.payload).toString()}`)
+      return decodeStates(frame, width)
+    },
+    async fault(session) {
+      return decodeFault(await until(() => frames.find((frame) => frame.session === session.id && frame.type === 'fault')))
+    },
+    async [Symbol.asyncDispose]() {
+      socket.terminate()
+      await closed
+    },
+  }
+}
