@@ -23,39 +23,42 @@ export interface AnswerLimits {
 export class AnswerStream {
   /** The answer's tokens so far, an end-of-text token included. */
   readonly tokenIds: number[] = []
-  private readonly limits: AnswerLimits
-  private readonly detokenizer: Detokenizer
-  private readonly stops: StopStrings
-  private ended: AnswerEnd | undefined
+  readonly #limits: AnswerLimits
+  readonly #detokenizer: Detokenizer | undefined
+  readonly #stops: StopStrings
+  #ended: AnswerEnd | undefined
 
-  /** @throws BrimError REQUEST_INVALID for an empty stop string */
-  constructor(tokenizer: TextTokenizer, limits: AnswerLimits) {
-    this.limits = limits
-    this.detokenizer = tokenizer.detokenizer()
-    this.stops = new StopStrings(limits.stop ?? [])
+  /**
+   * @param tokenizer absent: token ids only, no text
+   * @throws BrimError REQUEST_INVALID for an empty stop string
+   */
+  constructor(tokenizer: TextTokenizer | undefined, limits: AnswerLimits) {
+    this.#limits = limits
+    this.#detokenizer = tokenizer?.detokenizer()
+    this.#stops = new StopStrings(limits.stop ?? [])
   }
 
   get end(): AnswerEnd | undefined {
-    return this.ended
+    return this.#ended
   }
 
   /** Takes the next token; once the answer has ended it is an error to push more. */
   push(token: number): AnswerStep {
-    if (this.ended) throw new Error('the answer has ended')
+    if (this.#ended) throw new Error('the answer has ended')
     this.tokenIds.push(token)
-    if (this.limits.eos.includes(token)) return this.finish('', 'stop')
-    const { text, stopped } = this.stops.push(this.detokenizer.push(token))
-    if (stopped) return this.finish(text, 'stop')
-    return this.tokenIds.length >= this.limits.maxTokens ? this.finish(text, 'length') : { text }
+    if (this.#limits.eos.includes(token)) return this.#finish('', 'stop')
+    const { text, stopped } = this.#stops.push(this.#detokenizer?.push(token) ?? '')
+    if (stopped) return this.#finish(text, 'stop')
+    return this.tokenIds.length >= this.#limits.maxTokens ? this.#finish(text, 'length') : { text }
   }
 
   /** The answer breaks off here (canceled, link lost): the text that still waited for a possible stop string. */
   breakOff(): string {
-    return this.stops.end()
+    return this.#stops.end()
   }
 
-  private finish(text: string, end: AnswerEnd): AnswerStep {
-    this.ended = end
-    return { text: text + this.stops.end(), end }
+  #finish(text: string, end: AnswerEnd): AnswerStep {
+    this.#ended = end
+    return { text: text + this.#stops.end(), end }
   }
 }

@@ -11,30 +11,30 @@ export interface TokenTexts {
  * of it is invalid; text that was delivered cannot be taken back, so here only the invalid bytes are replaced.)
  */
 export class Detokenizer {
-  private readonly texts: TokenTexts
+  readonly #texts: TokenTexts
   // A byte-order mark in the middle of a vocabulary is text like any other.
-  private readonly decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  private toStrip: number
+  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  #toStrip: number
 
   constructor(texts: TokenTexts) {
-    this.texts = texts
-    this.toStrip = texts.strip.count
+    this.#texts = texts
+    this.#toStrip = texts.strip.count
   }
 
   push(id: number): string {
-    return this.stripStart(this.decoder.decode(this.texts.bytesOf(id), { stream: true }))
+    return this.#stripStart(this.#decoder.decode(this.#texts.bytesOf(id), { stream: true }))
   }
 
   /** What incomplete bytes are left, as U+FFFD: for decoding a whole text at once. */
   flush(): string {
-    return this.stripStart(this.decoder.decode())
+    return this.#stripStart(this.#decoder.decode())
   }
 
-  private stripStart(text: string): string {
-    const { content } = this.texts.strip
+  #stripStart(text: string): string {
+    const { content } = this.#texts.strip
     let rest = text
-    while (this.toStrip > 0 && rest !== '') {
-      this.toStrip = rest.startsWith(content) ? this.toStrip - 1 : 0
+    while (this.#toStrip > 0 && rest !== '') {
+      this.#toStrip = rest.startsWith(content) ? this.#toStrip - 1 : 0
       if (rest.startsWith(content)) rest = rest.slice(content.length)
     }
     return rest

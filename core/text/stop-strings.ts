@@ -13,42 +13,42 @@ export interface StopStep {
  * once, the longest), so the result does not depend on how the text was cut into pieces.
  */
 export class StopStrings {
-  private readonly stops: readonly string[]
-  private held = ''
-  private stopped = false
+  readonly #stops: readonly string[]
+  #held = ''
+  #stopped = false
 
   /** @throws BrimError REQUEST_INVALID for an empty stop string */
   constructor(stops: readonly string[]) {
     if (stops.includes(''))
       throw new BrimError('REQUEST_INVALID', 'a stop string is empty', { hint: 'leave it out, or give it some text' })
-    this.stops = stops
+    this.#stops = stops
   }
 
   push(piece: string): StopStep {
-    if (this.stopped) return { text: '', stopped: true }
-    const text = this.held + piece
-    const start = this.firstMatch(text)
+    if (this.#stopped) return { text: '', stopped: true }
+    const text = this.#held + piece
+    const start = this.#firstMatch(text)
     if (start !== undefined) {
-      this.stopped = true
-      this.held = ''
+      this.#stopped = true
+      this.#held = ''
       return { text: text.slice(0, start), stopped: true }
     }
-    const undecided = this.undecidedSuffix(text)
-    this.held = text.slice(text.length - undecided)
+    const undecided = this.#undecidedSuffix(text)
+    this.#held = text.slice(text.length - undecided)
     return { text: text.slice(0, text.length - undecided), stopped: false }
   }
 
   /** The text is over: what waited turned out to be no stop string. */
   end(): string {
-    const text = this.held
-    this.held = ''
+    const text = this.#held
+    this.#held = ''
     return text
   }
 
   /** Where the match begins that ends first. */
-  private firstMatch(text: string): number | undefined {
+  #firstMatch(text: string): number | undefined {
     let best: { start: number; end: number } | undefined
-    for (const stop of this.stops) {
+    for (const stop of this.#stops) {
       const start = text.indexOf(stop)
       const end = start + stop.length
       if (start >= 0 && (!best || end < best.end || (end === best.end && start < best.start))) best = { start, end }
@@ -57,11 +57,11 @@ export class StopStrings {
   }
 
   /** Length of the longest end of the text that begins a stop string. */
-  private undecidedSuffix(text: string): number {
-    const longest = this.stops.reduce((length, stop) => Math.max(length, stop.length - 1), 0)
+  #undecidedSuffix(text: string): number {
+    const longest = this.#stops.reduce((length, stop) => Math.max(length, stop.length - 1), 0)
     for (let length = Math.min(longest, text.length); length > 0; length--) {
       const suffix = text.slice(text.length - length)
-      if (this.stops.some((stop) => stop.startsWith(suffix))) return length
+      if (this.#stops.some((stop) => stop.startsWith(suffix))) return length
     }
     return 0
   }
