@@ -136,8 +136,8 @@ function lowestKept(logits: Float32Array, { temperature, topK, topP }: Sampling,
     count++
   }
   // Tokens with a share of at most (1 - p)/count hold at most 1 - p together: the nucleus lies in the others.
-  const negligible = ((1 - topP) / count) * total
-  const candidates = logits.filter((logit) => logit >= byCount && share(logit) > negligible).sort()
+  const negligible = top + temperature * Math.log(((1 - topP) / count) * total) - 1e-6
+  const candidates = logits.filter((logit) => logit >= byCount && logit > negligible).sort()
   let sum = 0
   for (let at = candidates.length - 1; at >= 0; at--) {
     const logit = candidates[at] as number

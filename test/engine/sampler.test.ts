@@ -196,30 +196,33 @@ describe('the gap to a token', () => {
   })
 })
 
-/** The distribution over tokens, written down without any short cut. */
-function distribution(logits: Float32Array, how: Sampling): number[] {
-  const order = [...logits.keys()].sort((a, b) => (logits[b] as number) - (logits[a] as number))
-  const lowest =
-    how.topK > 0 ? (logits[order[Math.min(how.topK, order.length) - 1] as number] as number) : Number.NEGATIVE_INFINITY
-  const top = logits[order[0] as number] as number
-  const weight = (token: number) => Math.exp(((logits[token] as number) - top) / how.temperature)
-  const counted = order.filter((token) => (logits[token] as number) >= lowest)
-  const total = counted.reduce((sum, token) => sum + weight(token), 0)
-  let cutoff = Number.NEGATIVE_INFINITY
+/** Which tokens top-k and top-p keep, written down without any short cut. */
+function keptTokens(logits: Float32Array, { temperature, topK, topP }: Sampling): (token: number) => boolean {
+  const order = [...logits].sort((a, b) => b - a)
+  const lowest = topK > 0 ? (order[Math.min(topK, order.length) - 1] as number) : Number.NEGATIVE_INFINITY
+  const weight = (logit: number) => Math.exp((logit - (order[0] as number)) / temperature)
+  const total = [...logits].reduce((sum, logit) => (logit >= lowest ? sum + weight(logit) : sum), 0)
+  let cutoff = lowest
   let sum = 0
-  if (how.topP < 1)
-    for (const token of counted) {
-      cutoff = logits[token] as number
-      sum += weight(token)
-      if (sum >= how.topP * total) break
+  if (topP < 1)
+    for (const logit of order) {
+      cutoff = logit
+      sum += weight(logit)
+      if (sum >= topP * total) break
     }
-  const kept = counted.filter((token) => (logits[token] as number) >= cutoff)
-  const keptTotal = kept.reduce((all, token) => all + weight(token), 0)
-  return Array.from(logits, (_, token) => (kept.includes(token) ? weight(token) / keptTotal : 0))
+  return (token) => (logits[token] as number) >= cutoff
+}
+
+function distribution(logits: Float32Array, how: Sampling): number[] {
+  const kept = keptTokens(logits, how)
+  const top = Math.max(...logits)
+  const weights = Array.from(logits, (logit, token) => (kept(token) ? Math.exp((logit - top) / how.temperature) : 0))
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  return weights.map((weight) => weight / total)
 }
 
 function chooseByDefinition(logits: Float32Array, how: Sampling, position: number): number {
-  const kept = how.topK > 0 || how.topP < 1 ? distributionKept(logits, how) : () => true
+  const kept = keptTokens(logits, how)
   const noise = positionNoise(how.seed, position)
   let best = -1
   let top = Number.NEGATIVE_INFINITY
@@ -234,26 +237,12 @@ function chooseByDefinition(logits: Float32Array, how: Sampling, position: numbe
   return best
 }
 
-function distributionKept(logits: Float32Array, how: Sampling): (token: number) => boolean {
-  const order = [...logits].sort((a, b) => b - a)
-  const lowest = how.topK > 0 ? (order[Math.min(how.topK, order.length) - 1] as number) : Number.NEGATIVE_INFINITY
-  const weight = (logit: number) => Math.exp((logit - (order[0] as number)) / how.temperature)
-  const counted = order.filter((logit) => logit >= lowest)
-  const total = [...logits].reduce((sum, logit) => (logit >= lowest ? sum + weight(logit) : sum), 0)
-  let cutoff = lowest
-  let sum = 0
-  if (how.topP < 1)
-    for (const logit of counted) {
-      cutoff = logit
-      sum += weight(logit)
-      if (sum >= how.topP * total) break
-    }
-  return (token) => (logits[token] as number) >= cutoff
-}
-
 function count(draws: number, draw: (at: number) => number, size = 12): number[] {
   const counts = new Array<number>(size).fill(0)
-  for (let at = 0; at < draws; at++) counts[draw(at)] = (counts[draw(at)] ?? 0) + 1
+  for (let at = 0; at < draws; at++) {
+    const drawn = draw(at)
+    counts[drawn] = (counts[drawn] ?? 0) + 1
+  }
   return counts
 }
 
