@@ -41,5 +41,5 @@ function scaleOf(values: Float32Array, start: number): number {
 /** Nearest code; only the side opposite to the extreme can leave the range. */
 function codeOf(value: number, inverse: number): number {
   const code = (value * inverse + 8.5) | 0
-  return code > 15 ? 15 : code
+  return Math.min(code, 15)
 }

@@ -11,7 +11,9 @@ export const formats = ['fp32', 'fp16', 'int4'] as const
 export type Format = (typeof formats)[number]
 
 const count = z.int().min(0)
-const path = z.string().regex(/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/, 'a relative path inside the bundle')
+const path = z
+  .string()
+  .regex(/^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/, 'a relative path inside the bundle')
 
 /** One weight: where its bytes lie. `fp16` weights are stored as float16 and become float32 when they are loaded. */
 export const WeightEntry = z.object({
@@ -77,3 +79,6 @@ export const Manifest = z.object({
 export type Manifest = z.infer<typeof Manifest>
 
 export const manifestFile = 'manifest.json'
+
+/** Folder inside the bundle with tokenizer.json, its configuration and the chat template. */
+export const tokenizerFolder = 'tokenizer'

@@ -126,7 +126,9 @@ class Message {
   }
 
   bytes(field: number, value: Uint8Array): this {
-    return this.#varint(field * 8 + 2).#varint(value.length).#append(value)
+    return this.#varint(field * 8 + 2)
+      .#varint(value.length)
+      .#append(value)
   }
 
   message(field: number, value: Message): this {

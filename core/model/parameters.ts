@@ -108,7 +108,10 @@ function decoderLayer(spec: PartSpec, layer: number): Block {
 
 function adapterBlock(spec: PartSpec): Block {
   const { hidden } = spec.model.dims
-  return { attention: attentionBlock('adapter', 'norm', '', hidden, attentionOf(spec), { qkv: false, output: false }), mlp: undefined }
+  return {
+    attention: attentionBlock('adapter', 'norm', '', hidden, attentionOf(spec), { qkv: false, output: false }),
+    mlp: undefined,
+  }
 }
 
 function attentionBlock(

@@ -74,7 +74,8 @@ class PartGraph {
   #embed(embedding: Matrix): string {
     const ids = this.#graph.input(inputs.ids, 'int64', [1, 'T'])
     const names = matrixNames(embedding)
-    if (this.#plan.spec.format.name !== 'int4') return this.#graph.node('Gather', [names.weight, ids], { attributes: { axis: 0 } })
+    if (this.#plan.spec.format.name !== 'int4')
+      return this.#graph.node('Gather', [names.weight, ids], { attributes: { axis: 0 } })
     return this.#graph.node('GatherBlockQuantized', [names.codes, ids, names.scales], {
       domain: microsoft,
       attributes: { gather_axis: 0, quantize_axis: 1, block_size: int4BlockSize, bits: 4 },
@@ -126,7 +127,12 @@ class PartGraph {
     const joined =
       heads.length === 1
         ? heads[0]!
-        : this.#graph.node('Slice', [this.#graph.node('Concat', heads, { attributes: { axis: 1 } }), 'axis.0', inputs.tokens, 'axis.1'])
+        : this.#graph.node('Slice', [
+            this.#graph.node('Concat', heads, { attributes: { axis: 1 } }),
+            'axis.0',
+            inputs.tokens,
+            'axis.1',
+          ])
     return this.#linear(joined, block.output, block.outputBias)
   }
 
@@ -141,7 +147,13 @@ class PartGraph {
     const operands = [qkv, '', '', names.pastKey, names.pastValue, seqlen, total, rotaryNames.cos, rotaryNames.sin]
     return this.#graph.node('GroupQueryAttention', operands, {
       domain: microsoft,
-      attributes: { num_heads: heads, kv_num_heads: kvHeads, do_rotary: 1, rotary_interleaved: 0, scale: { float: headDim ** -0.5 } },
+      attributes: {
+        num_heads: heads,
+        kv_num_heads: kvHeads,
+        do_rotary: 1,
+        rotary_interleaved: 0,
+        scale: { float: headDim ** -0.5 },
+      },
       outputs: [`attended.${slot}.${layer}`, names.presentKey, names.presentValue],
     })
   }
@@ -165,7 +177,10 @@ class PartGraph {
     const sum = `${weight.name}.sum`
     const names = [`${weight.name}.out`, '', '', sum]
     const options = { domain: microsoft, attributes: { epsilon }, outputs: names }
-    return { normalised: this.#graph.node('SkipSimplifiedLayerNormalization', [value, pending, weight.name], options), value: sum }
+    return {
+      normalised: this.#graph.node('SkipSimplifiedLayerNormalization', [value, pending, weight.name], options),
+      value: sum,
+    }
   }
 
   /** x·Wᵀ + b, the weights staying in the checkpoint's [out, in] layout. */

@@ -5,7 +5,10 @@ import type { Rope, RopeScaling } from './architecture.ts'
  * (angles at high positions differ visibly otherwise). [headDim / 2]
  */
 export function inverseFrequencies(headDim: number, rope: Rope): Float32Array {
-  const plain = Float32Array.from({ length: headDim / 2 }, (_, i) => 1 / Math.fround(rope.theta ** Math.fround((2 * i) / headDim)))
+  const plain = Float32Array.from(
+    { length: headDim / 2 },
+    (_, i) => 1 / Math.fround(rope.theta ** Math.fround((2 * i) / headDim)),
+  )
   return plain.map((frequency) => scaled(frequency, rope.scaling))
 }
 

@@ -48,7 +48,7 @@ export class TensorFiles implements AsyncDisposable {
       const piece = into.subarray(done, done + atOnce)
       await this.#fill(tensor, (from + done) * size, piece.length * size)
       this.#decode(tensor.info.dtype, piece)
-      if (!isFinite(piece))
+      if (!allFinite(piece))
         throw new BrimError('VALUE_OUT_OF_RANGE', `${tensor.info.file}: the tensor ${name} holds NaN or infinity`, {
           hint: 'the checkpoint is damaged: copy or download it again',
         })
@@ -125,7 +125,7 @@ function decodeBfloats(bfloats: Uint16Array, into: Float32Array): void {
 }
 
 /** NaN and infinity survive every sum; products with zero turn both into NaN. */
-function isFinite(values: Float32Array): boolean {
+function allFinite(values: Float32Array): boolean {
   let sum = 0
   for (let i = 0; i < values.length; i++) sum += values[i]! * 0
   return sum === 0

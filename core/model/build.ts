@@ -1,0 +1,176 @@
+import { readFile, statfs } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { BrimError } from '../base/errors.ts'
+import type { States } from '../protocol/states.ts'
+import { type AdapterFiles, openAdapter } from './adapter-files.ts'
+import type { WeightFormat } from './architecture.ts'
+import { checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
+import { writePart } from './build-part.ts'
+import { BundleDraft } from './bundle-draft.ts'
+import { type Checkpoint, checkTensors, isRedundant, openCheckpoint, textFiles } from './checkpoint.ts'
+import { describeBundle, goldenFile, graphFile } from './describe-bundle.ts'
+import { printGolden } from './golden.ts'
+import { type Format, type Manifest, manifestFile, type PartName, slotCounts, tokenizerFolder } from './manifest.ts'
+import { listParameters } from './parameters.ts'
+import { buildPartGraph } from './part-graph.ts'
+import { type PartPlan, planParts } from './weight-plan.ts'
+import { WeightStream } from './weight-stream.ts'
+
+export interface BuildOptions {
+  /** A Hugging Face directory. */
+  readonly checkpoint: string
+  /** Where the bundle goes; must not exist unless `replace`. */
+  readonly out: string
+  /** Layers of the input part; absent: one `whole` part. */
+  readonly split?: number
+  readonly format: Format
+  /** Of int4. Default 4. */
+  readonly accuracyLevel?: 1 | 4
+  /** Folder of an adapter; by default the checkpoint's own folder `adapter`, where it has one for this split. */
+  readonly adapter?: string
+  /** Name on the model card; by default the checkpoint folder's. */
+  readonly name?: string
+  readonly replace?: boolean
+  readonly signal?: AbortSignal
+  readonly onEvent?: (event: BuildEvent) => void
+}
+
+export type BuildEvent =
+  | { readonly kind: 'progress'; readonly part: PartName; readonly doneBytes: number; readonly totalBytes: number }
+  | { readonly kind: 'warning'; readonly message: string }
+
+export interface BuiltBundle {
+  readonly dir: string
+  readonly manifest: Manifest
+}
+
+/**
+ * Checkpoint → bundle: graphs, weights, golden vectors, tokenizer, manifest. Memory stays bounded whatever the size
+ * of the checkpoint; the bundle appears in one step or not at all.
+ * @throws BrimError saying what is wrong with the checkpoint, the options or the target; the signal's reason when aborted
+ */
+export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
+  const format: WeightFormat = { name: options.format, accuracyLevel: options.accuracyLevel ?? 4 }
+  await using checkpoint = await openCheckpoint(options.checkpoint)
+  await using adapter = await findAdapter(options, checkpoint)
+  const plans = planBundle(options, format, checkpoint, adapter)
+  const draft = await BundleDraft.begin(options.out, options.replace ?? false)
+  try {
+    await checkSpace(draft, options.out, plans)
+    await writeParts(draft, plans, checkpoint, adapter, options)
+    await copyTextFiles(draft, checkpoint, options)
+    const { name, split } = options
+    const manifest = describeBundle({ name, split, checkpoint, format, plans, files: [...draft.records] })
+    await draft.write(manifestFile, `${JSON.stringify(manifest, null, 1)}\n`)
+    options.signal?.throwIfAborted()
+    await draft.commit()
+    return { dir: resolve(options.out), manifest }
+  } catch (error) {
+    await draft.discard()
+    throw error
+  }
+}
+
+/** The adapter asked for, or the one beside the checkpoint where it fits. */
+async function findAdapter(options: BuildOptions, checkpoint: Checkpoint): Promise<AdapterFiles | undefined> {
+  const { split, adapter: asked } = options
+  if (split === undefined) {
+    if (asked === undefined) return undefined
+    throw new BrimError('USAGE', 'an adapter belongs to a split model', { hint: 'give --split too, or leave --adapter out' })
+  }
+  const folder = asked ?? join(checkpoint.folder, 'adapter')
+  const found = await openAdapter(folder, checkpoint.architecture)
+  if (found === undefined) {
+    if (asked === undefined) return undefined
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} holds no adapter_config.json`, {
+      hint: 'give the folder of a trained adapter',
+    })
+  }
+  if (found.adapter.split === split) return found
+  await found[Symbol.asyncDispose]()
+  const mismatch = `the adapter in ${folder} was trained for a split after layer ${found.adapter.split}, not ${split}`
+  if (asked !== undefined)
+    throw new BrimError('SPLIT_OUT_OF_RANGE', mismatch, {
+      hint: `build with --split ${found.adapter.split}, or without this adapter`,
+    })
+  options.onEvent?.({ kind: 'warning', message: `${mismatch}: it is left out, so devices will not draft` })
+  return undefined
+}
+
+/** Everything that can be known to be wrong before a byte is written. */
+function planBundle(
+  options: BuildOptions,
+  format: WeightFormat,
+  checkpoint: Checkpoint,
+  adapter: AdapterFiles | undefined,
+): PartPlan[] {
+  const { architecture, tensors } = checkpoint
+  const { layers } = architecture.dims
+  if (options.split !== undefined) {
+    checkSplit(options.split, layers)
+    const message = splitWarning(options.split, layers)
+    if (message) options.onEvent?.({ kind: 'warning', message })
+  }
+  checkFormat(format, architecture, adapter?.adapter)
+  const plans = planParts(partSpecs(architecture, format, options.split, adapter?.adapter))
+  const parametersOf = (isAdapter: boolean) =>
+    plans.filter(({ spec }) => (spec.part === 'adapter') === isAdapter).flatMap(({ parameters }) => listParameters(parameters))
+  checkTensors(tensors, parametersOf(false), (name) => isRedundant(name, architecture))
+  if (adapter) checkTensors(adapter.tensors, parametersOf(true), () => false)
+  return plans
+}
+
+/** @throws BrimError DISK_FULL before any work where the weights cannot fit */
+async function checkSpace(draft: BundleDraft, out: string, plans: readonly PartPlan[]): Promise<void> {
+  const { bavail, bsize } = await statfs(draft.folder)
+  const needed = plans.reduce((sum, { bytes }) => sum + bytes, 0)
+  if (bavail * bsize >= needed) return
+  const megabytes = (bytes: number) => `${Math.ceil(bytes / 1e6)} MB`
+  throw new BrimError('DISK_FULL', `${out} needs ${megabytes(needed)}, its disk has ${megabytes(bavail * bsize)} free`, {
+    hint: 'free some space or choose another --out',
+  })
+}
+
+async function writeParts(
+  draft: BundleDraft,
+  plans: readonly PartPlan[],
+  checkpoint: Checkpoint,
+  adapter: AdapterFiles | undefined,
+  { signal, onEvent }: BuildOptions,
+): Promise<void> {
+  const totalBytes = plans.reduce((sum, { bytes }) => sum + bytes, 0)
+  let doneBytes = 0
+  let shallow: States | undefined
+  let deep: States | undefined
+  for (const plan of plans) {
+    const { part } = plan.spec
+    const onBytes = (bytes: number) => {
+      doneBytes += bytes
+      onEvent?.({ kind: 'progress', part, doneBytes, totalBytes })
+    }
+    const source = part === 'adapter' && adapter ? adapter.tensors : checkpoint.tensors
+    const sink = await draft.file(plan.file)
+    const written = await writePart(
+      plan,
+      new WeightStream(source, sink, plan, { signal, onBytes }),
+      part === 'output' ? deep : shallow,
+    )
+    await sink.close()
+    if (part === 'input') shallow = written.states
+    if (part === 'middle') deep = written.states
+    await draft.write(goldenFile(plan), printGolden(written.golden))
+    // Without attention there is nothing to keep apart: any rows go through one graph.
+    for (const slots of part === 'output' ? ([1] as const) : slotCounts)
+      await draft.write(graphFile(plan, slots), buildPartGraph(plan, slots))
+  }
+}
+
+/** Tokenizer, chat template and configuration travel with the weights. */
+async function copyTextFiles(draft: BundleDraft, { folder }: Checkpoint, { onEvent }: BuildOptions): Promise<void> {
+  for (const file of textFiles) {
+    const content = await readFile(join(folder, file)).catch(() => undefined)
+    if (content) await draft.write(`${tokenizerFolder}/${file}`, content)
+    else if (file === 'tokenizer.json')
+      onEvent?.({ kind: 'warning', message: `${folder} holds no tokenizer.json: the bundle will take token ids only` })
+  }
+}

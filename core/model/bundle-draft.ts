@@ -1,0 +1,170 @@
+import { createHash, type Hash } from 'node:crypto'
+import { type FileHandle, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { BrimError } from '../base/errors.ts'
+import { type Manifest, manifestFile } from './manifest.ts'
+
+export type FileRecord = Manifest['files'][number]
+
+/** A bundle being written beside its target; nobody sees it until it is whole. */
+export class BundleDraft {
+  readonly #target: string
+  readonly #folder: string
+  readonly #replace: boolean
+  readonly #records: FileRecord[] = []
+  /** The uppermost folder that was made for this draft. */
+  #made: string | undefined
+  #open: FileSink | undefined
+
+  private constructor(target: string, replace: boolean) {
+    this.#target = resolve(target)
+    this.#folder = `${this.#target}.partial-${process.pid}`
+    this.#replace = replace
+  }
+
+  /** @throws BrimError TARGET_UNWRITABLE, also when the target exists and may not be replaced */
+  static async begin(target: string, replace: boolean): Promise<BundleDraft> {
+    const draft = new BundleDraft(target, replace)
+    if (await exists(target)) await demandReplaceable(target, replace)
+    await explain(target, async () => {
+      await rm(draft.#folder, { recursive: true, force: true })
+      draft.#made = await mkdir(draft.#folder, { recursive: true })
+    })
+    return draft
+  }
+
+  /** Where the draft lies: a folder on the target's file system. */
+  get folder(): string {
+    return this.#folder
+  }
+
+  /** Every file finished so far. */
+  get records(): readonly FileRecord[] {
+    return this.#records
+  }
+
+  /** Begins a file; one at a time. @param path relative, with '/' */
+  async file(path: string): Promise<FileSink> {
+    const place = join(this.#folder, path)
+    this.#open = await explain(this.#target, async () => {
+      await mkdir(dirname(place), { recursive: true })
+      return new FileSink(path, await open(place, 'w'), this.#target, (record) => this.#records.push(record))
+    })
+    return this.#open
+  }
+
+  async write(path: string, content: Uint8Array | string): Promise<FileRecord> {
+    const sink = await this.file(path)
+    await sink.write(typeof content === 'string' ? Buffer.from(content) : content)
+    return sink.close()
+  }
+
+  /** Becomes the target, in one step (two where an older one is replaced). */
+  async commit(): Promise<void> {
+    await explain(this.#target, async () => {
+      if (!(this.#replace && (await exists(this.#target)))) return rename(this.#folder, this.#target)
+      const old = `${this.#target}.old-${process.pid}`
+      await rename(this.#target, old)
+      try {
+        await rename(this.#folder, this.#target)
+      } catch (error) {
+        await rename(old, this.#target)
+        throw error
+      }
+      await rm(old, { recursive: true, force: true })
+    })
+  }
+
+  /** Leaves nothing behind. */
+  async discard(): Promise<void> {
+    await this.#open?.abandon()
+    await rm(this.#folder, { recursive: true, force: true })
+    // Folders above it that were made for it too, unless something else moved in meanwhile.
+    for (let above = dirname(this.#folder); this.#made !== undefined && above.startsWith(this.#made); above = dirname(above))
+      await rmdir(above).catch(() => {})
+  }
+}
+
+/** One file of a draft, written front to back and hashed on the way. */
+export class FileSink {
+  readonly #path: string
+  readonly #handle: FileHandle
+  readonly #target: string
+  readonly #done: (record: FileRecord) => void
+  readonly #hash: Hash = createHash('sha256')
+  #position = 0
+  #isOpen = true
+
+  constructor(path: string, handle: FileHandle, target: string, done: (record: FileRecord) => void) {
+    this.#path = path
+    this.#handle = handle
+    this.#target = target
+    this.#done = done
+  }
+
+  get position(): number {
+    return this.#position
+  }
+
+  /** The bytes are on their way when this resolves: the caller may use the array again. */
+  async write(bytes: Uint8Array): Promise<void> {
+    this.#hash.update(bytes)
+    await explain(this.#target, async () => {
+      for (let done = 0; done < bytes.length; ) done += (await this.#handle.write(bytes, done)).bytesWritten
+    })
+    this.#position += bytes.length
+  }
+
+  /** Zeroes up to an offset. */
+  async padTo(offset: number): Promise<void> {
+    if (offset > this.#position) await this.write(new Uint8Array(offset - this.#position))
+  }
+
+  async close(): Promise<FileRecord> {
+    await explain(this.#target, () => this.abandon())
+    const record = { path: this.#path, bytes: this.#position, sha256: this.#hash.digest('hex') }
+    this.#done(record)
+    return record
+  }
+
+  async abandon(): Promise<void> {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    await this.#handle.close()
+  }
+}
+
+/** Only a bundle is ever replaced: a mistyped --out must not cost anybody a folder. */
+async function demandReplaceable(target: string, replace: boolean): Promise<void> {
+  if (!replace)
+    throw new BrimError('TARGET_UNWRITABLE', `${target} exists already`, {
+      hint: 'choose another --out, or replace it with --force',
+    })
+  if (!(await exists(join(target, manifestFile))))
+    throw new BrimError('TARGET_UNWRITABLE', `${target} exists and is no bundle`, { hint: 'choose another --out' })
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** Says what a failed write means for the one who asked for a bundle. */
+async function explain<T>(target: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code
+    if (code === 'ENOSPC' || code === 'EDQUOT')
+      throw new BrimError('DISK_FULL', `no space left while writing ${target}`, {
+        cause,
+        hint: 'free some space or choose another --out',
+      })
+    throw new BrimError('TARGET_UNWRITABLE', `cannot write ${target}`, {
+      cause,
+      hint: 'is the folder above it yours, and on a writable disk?',
+    })
+  }
+}

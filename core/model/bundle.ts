@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { BrimError } from '../base/errors.ts'
+import { Manifest, manifestFile } from './manifest.ts'
+
+const rebuild = 'copy the bundle again, or build it again with "brim model build"'
+
+/**
+ * Reads what a bundle says about itself; its files are checked for being listed, not for their contents.
+ * @throws BrimError BUNDLE_INVALID
+ */
+export async function readManifest(folder: string): Promise<Manifest> {
+  const path = join(folder, manifestFile)
+  const json = await readFile(path, 'utf8').catch((cause: unknown) => {
+    throw new BrimError('BUNDLE_INVALID', `${folder} is no bundle: it holds no ${manifestFile}`, {
+      cause,
+      hint: 'give the folder that "brim model build" wrote',
+    })
+  })
+  const document = parseJson(path, json)
+  const { schema } = z.looseObject({ schema: z.unknown() }).parse(document)
+  if (typeof schema === 'number' && schema > Manifest.shape.schema.value)
+    throw new BrimError('BUNDLE_INVALID', `${path} is of schema ${schema}; this Brim reads ${Manifest.shape.schema.value}`, {
+      hint: 'update Brim here, or build the bundle with the version that runs here',
+    })
+  const parsed = Manifest.safeParse(document)
+  if (!parsed.success)
+    throw new BrimError('BUNDLE_INVALID', `${path} is not the manifest of a bundle`, { cause: parsed.error, hint: rebuild })
+  checkReferences(path, parsed.data)
+  return parsed.data
+}
+
+export interface VerifyOptions {
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: (doneBytes: number, totalBytes: number) => void
+}
+
+/**
+ * Holds every file of a bundle against its size and hash.
+ * @throws BrimError BUNDLE_CORRUPT naming the first file that is not what the manifest says
+ */
+export async function verifyHashes(
+  folder: string,
+  { files }: Manifest,
+  { signal, onProgress }: VerifyOptions = {},
+): Promise<void> {
+  const totalBytes = files.reduce((sum, { bytes }) => sum + bytes, 0)
+  let doneBytes = 0
+  for (const { path, bytes, sha256 } of files) {
+    const file = join(folder, path)
+    const found = await stat(file).catch(() => undefined)
+    if (!found?.isFile()) throw corrupt(`${file} is missing`)
+    if (found.size !== bytes) throw corrupt(`${file} has ${found.size} bytes, the manifest says ${bytes}`)
+    const hash = createHash('sha256')
+    for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20, ...(signal ? { signal } : {}) })) {
+      hash.update(chunk)
+      doneBytes += chunk.length
+      onProgress?.(doneBytes, totalBytes)
+    }
+    if (hash.digest('hex') !== sha256) throw corrupt(`${file} is not what was built: its sha256 differs`)
+  }
+}
+
+function parseJson(path: string, json: string): object {
+  try {
+    return z.looseObject({}).parse(JSON.parse(json))
+  } catch (cause) {
+    throw new BrimError('BUNDLE_INVALID', `${path} is no JSON object`, { cause, hint: rebuild })
+  }
+}
+
+/** Whatever a part needs must be among the files, and long enough. */
+function checkReferences(path: string, { parts, files }: Manifest): void {
+  const sizes = new Map(files.map((file) => [file.path, file.bytes]))
+  for (const [name, part] of Object.entries(parts)) {
+    const needs = [...Object.values(part.graphs), part.golden].map((file) => ({ file, end: 0 }))
+    const weights = part.weights.map(({ file, offset, bytes }) => ({ file, end: offset + bytes }))
+    for (const { file, end } of [...needs, ...weights]) {
+      const size = sizes.get(file)
+      if (size === undefined || end > size)
+        throw new BrimError(
+          'BUNDLE_INVALID',
+          `${path}: part ${name} needs ${file}, which is ${size === undefined ? 'not listed' : 'too short'}`,
+          {
+            hint: rebuild,
+          },
+        )
+    }
+  }
+}
+
+const corrupt = (message: string) => new BrimError('BUNDLE_CORRUPT', message, { hint: rebuild })

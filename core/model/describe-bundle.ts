@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto'
+import { basename, resolve } from 'node:path'
+import { nowIso } from '../base/clock.ts'
+import { version } from '../base/version.ts'
+import { attentionOf, int4BlockSize, type WeightFormat } from './architecture.ts'
+import type { FileRecord } from './bundle-draft.ts'
+import type { Checkpoint } from './checkpoint.ts'
+import type { Manifest, PartManifest } from './manifest.ts'
+import { listParameters } from './parameters.ts'
+import type { PartPlan } from './weight-plan.ts'
+
+export interface BundleFacts {
+  readonly name: string | undefined
+  readonly checkpoint: Checkpoint
+  readonly format: WeightFormat
+  readonly split: number | undefined
+  readonly plans: readonly PartPlan[]
+  readonly files: readonly FileRecord[]
+}
+
+/** The manifest of a bundle whose files are all written. */
+export function describeBundle({ name, checkpoint, format, split, plans, files }: BundleFacts): Manifest {
+  const { architecture, folder, tokens } = checkpoint
+  const isInt4 = format.name === 'int4'
+  const described = {
+    dims: architecture.dims,
+    split: split ?? null,
+    format: { name: format.name, ...(isInt4 ? { blockSize: int4BlockSize, accuracyLevel: format.accuracyLevel } : {}) },
+    parts: Object.fromEntries(plans.map((plan) => [plan.spec.part, describePart(plan, files)])),
+  }
+  return {
+    schema: 1,
+    card: {
+      name: name ?? basename(resolve(folder)),
+      family: architecture.family,
+      parameters: countParameters(plans),
+      createdAt: nowIso(),
+      createdBy: `brim ${version}`,
+    },
+    tokens,
+    modelId: modelId(described, files),
+    files: [...files],
+    ...described,
+  }
+}
+
+export function graphFile(plan: PartPlan, slots: number): string {
+  return `${plan.spec.part}.${slots}.onnx`
+}
+
+export function goldenFile(plan: PartPlan): string {
+  return `${plan.spec.part}.golden.json`
+}
+
+function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifest {
+  const { spec, weights } = plan
+  const { kvHeads, headDim } = attentionOf(spec)
+  const graphs = files.map(({ path }) => [path, path.match(/^([a-z]+)\.(\d+)\.onnx$/)] as const)
+  return {
+    layers: [...spec.layers],
+    kvHeads,
+    headDim,
+    graphs: Object.fromEntries(graphs.filter(([, match]) => match?.[1] === spec.part).map(([path, match]) => [match?.[2], path])),
+    weights: [...weights],
+    golden: goldenFile(plan),
+  }
+}
+
+/** See Manifest.modelId: what decides the LLM's answers, and nothing else. */
+function modelId(
+  { dims, split, format, parts }: Pick<Manifest, 'dims' | 'split' | 'format' | 'parts'>,
+  files: readonly FileRecord[],
+): string {
+  const decisive = Object.entries(parts)
+    .filter(([part]) => part !== 'adapter')
+    .flatMap(([, part]) => [...Object.values(part.graphs), ...part.weights.map((weight) => weight.file)])
+  const hashes = files.filter(({ path }) => decisive.includes(path)).map(({ path, sha256 }) => [path, sha256])
+  return createHash('sha256')
+    .update(JSON.stringify([dims, split, format, hashes.sort()]))
+    .digest('hex')
+}
+
+/** Weights of the LLM; a tied head counts once, the adapter not at all. */
+function countParameters(plans: readonly PartPlan[]): number {
+  const model = plans.filter(({ spec }) => spec.part !== 'adapter')
+  const all = model.flatMap(({ parameters, spec }) =>
+    listParameters(parameters).filter((parameter) => !(spec.model.tiedEmbeddings && parameter === parameters.head)),
+  )
+  return all.reduce((sum, parameter) => sum + ('columns' in parameter ? parameter.rows * parameter.columns : parameter.length), 0)
+}

@@ -1,0 +1,99 @@
+import { z } from 'zod'
+import { BrimError } from '../../base/errors.ts'
+import type { Rope, RopeScaling } from '../architecture.ts'
+import type { Dims } from '../manifest.ts'
+
+const count = z.int().min(1)
+
+const Scaling = z.looseObject({
+  rope_type: z.string().optional(),
+  /** The older spelling of rope_type. */
+  type: z.string().optional(),
+  rope_theta: z.number().positive().optional(),
+  factor: z.number().positive().optional(),
+  low_freq_factor: z.number().positive().optional(),
+  high_freq_factor: z.number().positive().optional(),
+  original_max_position_embeddings: count.optional(),
+})
+
+/** What all our families have in config.json; defaults are those of the transformers library. */
+export const DecoderConfig = z.looseObject({
+  hidden_size: count,
+  intermediate_size: count,
+  num_hidden_layers: count,
+  num_attention_heads: count,
+  num_key_value_heads: count.nullish(),
+  head_dim: count.nullish(),
+  vocab_size: count,
+  max_position_embeddings: count.default(2048),
+  hidden_act: z.string().default('silu'),
+  rms_norm_eps: z.number().positive().default(1e-6),
+  rope_theta: z.number().positive().nullish(),
+  rope_scaling: Scaling.nullish(),
+  /** Where transformers 5 keeps rope_theta and rope_scaling. */
+  rope_parameters: Scaling.nullish(),
+  tie_word_embeddings: z.boolean().default(false),
+  quantization_config: z.unknown().optional(),
+})
+export type DecoderConfig = z.infer<typeof DecoderConfig>
+
+/** @throws BrimError CHECKPOINT_INVALID naming the fields that do not fit */
+export function parseConfig<S extends z.ZodType>(schema: S, config: unknown): z.infer<S> {
+  const parsed = schema.safeParse(config)
+  if (parsed.success) return parsed.data
+  const fields = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the document'}: ${issue.message}`)
+  throw new BrimError('CHECKPOINT_INVALID', `config.json does not describe a model: ${fields.join('; ')}`, {
+    hint: 'compare it with the config.json of the original model',
+  })
+}
+
+export function readDims(config: DecoderConfig): Dims {
+  const heads = config.num_attention_heads
+  const dims = {
+    layers: config.num_hidden_layers,
+    hidden: config.hidden_size,
+    heads,
+    kvHeads: config.num_key_value_heads ?? heads,
+    headDim: config.head_dim ?? config.hidden_size / heads,
+    ffn: config.intermediate_size,
+    vocab: config.vocab_size,
+    contextLimit: config.max_position_embeddings,
+  }
+  if (heads % dims.kvHeads !== 0)
+    throw new BrimError(
+      'CHECKPOINT_INVALID',
+      `config.json: ${heads} attention heads cannot share ${dims.kvHeads} key-value heads`,
+    )
+  if (config.hidden_act !== 'silu') throw unsupported(`the activation ${config.hidden_act} (only silu is)`)
+  if (dims.headDim % 16 !== 0) throw unsupported(`heads of size ${dims.headDim} (the attention operator needs a multiple of 16)`)
+  if (config.quantization_config) throw unsupported('a quantised checkpoint: start from the original weights')
+  return dims
+}
+
+export function readRope(config: DecoderConfig): Rope {
+  const scaling = config.rope_parameters ?? config.rope_scaling ?? {}
+  return { theta: config.rope_parameters?.rope_theta ?? config.rope_theta ?? 10_000, scaling: readScaling(scaling) }
+}
+
+export function unsupported(what: string): BrimError {
+  return new BrimError('ARCHITECTURE_UNSUPPORTED', `config.json: we do not support ${what}`)
+}
+
+function readScaling(scaling: z.infer<typeof Scaling>): RopeScaling {
+  const kind = scaling.rope_type ?? scaling.type ?? 'default'
+  const need = (field: 'factor' | 'low_freq_factor' | 'high_freq_factor' | 'original_max_position_embeddings') => {
+    const value = scaling[field]
+    if (value === undefined) throw new BrimError('CHECKPOINT_INVALID', `config.json: ${kind} rope scaling lacks ${field}`)
+    return value
+  }
+  if (kind === 'default') return { kind: 'none' }
+  if (kind === 'linear') return { kind: 'linear', factor: need('factor') }
+  if (kind !== 'llama3') throw unsupported(`rope scaling of type ${kind} (only default, linear and llama3)`)
+  return {
+    kind: 'llama3',
+    factor: need('factor'),
+    lowFreqFactor: need('low_freq_factor'),
+    highFreqFactor: need('high_freq_factor'),
+    originalPositions: need('original_max_position_embeddings'),
+  }
+}

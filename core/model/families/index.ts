@@ -1,0 +1,23 @@
+import { z } from 'zod'
+import { BrimError } from '../../base/errors.ts'
+import type { Architecture } from '../architecture.ts'
+import { parseConfig } from './decoder-config.ts'
+import type { Family } from './family.ts'
+import { llama } from './llama.ts'
+import { qwen2 } from './qwen2.ts'
+
+const families: readonly Family[] = [llama, qwen2]
+
+/**
+ * What config.json (parsed) describes.
+ * @throws BrimError ARCHITECTURE_UNSUPPORTED listing what we know, CHECKPOINT_INVALID
+ */
+export function readArchitecture(config: unknown): Architecture {
+  const { architectures } = parseConfig(z.looseObject({ architectures: z.array(z.string()).min(1) }), config)
+  const family = families.find((candidate) => candidate.architectures.some((name) => architectures.includes(name)))
+  if (family) return family.read(config)
+  const known = families.flatMap((candidate) => candidate.architectures).join(', ')
+  throw new BrimError('ARCHITECTURE_UNSUPPORTED', `config.json: we do not know the architecture ${architectures.join(', ')}`, {
+    hint: `known are ${known}`,
+  })
+}

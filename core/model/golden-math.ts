@@ -1,0 +1,114 @@
+import type { AttentionShape } from './architecture.ts'
+import { goldenRows } from './golden.ts'
+
+/**
+ * Plain arithmetic of a decoder over the golden rows: fp32 values, fp64 sums, no inference library. Independent of the
+ * kernels that it will judge.
+ */
+
+/**
+ * out[r, first + n] = Σ_k x[r, k] · weights[n, k] for the golden rows r and the given rows n of a matrix.
+ * @param x [goldenRows, columns]
+ * @param weights [n, columns]
+ * @param out [goldenRows, width]
+ */
+export function multiplyRows(x: Float32Array, weights: Float32Array, columns: number, out: Float32Array, first: number): void {
+  const width = out.length / goldenRows
+  const rows = weights.length / columns
+  for (let n = 0, w = 0; n < rows; n++) {
+    // Four rows at once, written out: each weight is loaded once, and the sums do not wait for one another.
+    let [a, b, c, d] = [0, 0, 0, 0]
+    for (let k = 0; k < columns; k++, w++) {
+      const weight = weights[w]!
+      a += weight * x[k]!
+      b += weight * x[k + columns]!
+      c += weight * x[k + 2 * columns]!
+      d += weight * x[k + 3 * columns]!
+    }
+    const at = first + n
+    out[at] = a
+    out[at + width] = b
+    out[at + 2 * width] = c
+    out[at + 3 * width] = d
+  }
+}
+
+/** x / sqrt(mean(x²) + ε) · weight, row by row. @param x [goldenRows, weight.length] */
+export function rmsNorm(x: Float32Array, weight: Float32Array, epsilon: number): Float32Array {
+  const width = weight.length
+  const out = new Float32Array(x.length)
+  for (let start = 0; start < x.length; start += width) {
+    let squares = 0
+    for (let i = 0; i < width; i++) squares += x[start + i]! ** 2
+    const scale = 1 / Math.sqrt(squares / width + epsilon)
+    for (let i = 0; i < width; i++) out[start + i] = x[start + i]! * scale * weight[i]!
+  }
+  return out
+}
+
+/** a += b, or a row of it for every row of a (a bias). */
+export function addInto(a: Float32Array, b: Float32Array): void {
+  for (let i = 0; i < a.length; i++) a[i] = a[i]! + b[i % b.length]!
+}
+
+/** silu(gate) · up */
+export function gatedSilu(gate: Float32Array, up: Float32Array): Float32Array {
+  return gate.map((value, i) => (value / (1 + Math.exp(-value))) * up[i]!)
+}
+
+/** Rotary tables of the golden positions 0, 1, …: [goldenRows, headDim / 2] each. */
+export interface GoldenRotary {
+  readonly cos: Float32Array
+  readonly sin: Float32Array
+}
+
+/**
+ * Causal grouped-query attention of the golden rows among themselves.
+ * @param qkv [goldenRows, (heads + 2 kvHeads) · headDim]; queries and keys are rotated in place
+ * @returns [goldenRows, heads · headDim]
+ */
+export function attend(qkv: Float32Array, { heads, kvHeads, headDim }: AttentionShape, rotary: GoldenRotary): Float32Array {
+  const width = (heads + 2 * kvHeads) * headDim
+  for (let row = 0; row < goldenRows; row++)
+    for (let head = 0; head < heads + kvHeads; head++) rotate(qkv, row * width + head * headDim, headDim, rotary, row)
+  const out = new Float32Array(goldenRows * heads * headDim)
+  for (let row = 0; row < goldenRows; row++)
+    for (let head = 0; head < heads; head++) {
+      const key = (heads + Math.floor((head * kvHeads) / heads)) * headDim
+      const value = key + kvHeads * headDim
+      const query = row * width + head * headDim
+      const weights = softmax(
+        Array.from({ length: row + 1 }, (_, past) => dot(qkv, query, past * width + key, headDim) / Math.sqrt(headDim)),
+      )
+      for (let i = 0; i < headDim; i++)
+        out[(row * heads + head) * headDim + i] = weights.reduce(
+          (sum, weight, past) => sum + weight * qkv[past * width + value + i]!,
+          0,
+        )
+    }
+  return out
+}
+
+/** Rotates the halves of one head against each other (rotary_interleaved = 0). */
+function rotate(values: Float32Array, at: number, headDim: number, { cos, sin }: GoldenRotary, position: number): void {
+  const half = headDim / 2
+  for (let i = 0; i < half; i++) {
+    const [c, s] = [cos[position * half + i]!, sin[position * half + i]!]
+    const [a, b] = [values[at + i]!, values[at + i + half]!]
+    values[at + i] = a * c - b * s
+    values[at + i + half] = b * c + a * s
+  }
+}
+
+function dot(values: Float32Array, a: number, b: number, length: number): number {
+  let sum = 0
+  for (let i = 0; i < length; i++) sum += values[a + i]! * values[b + i]!
+  return sum
+}
+
+function softmax(scores: number[]): number[] {
+  const highest = Math.max(...scores)
+  const powers = scores.map((score) => Math.exp(score - highest))
+  const sum = powers.reduce((a, b) => a + b, 0)
+  return powers.map((power) => power / sum)
+}

@@ -1,0 +1,141 @@
+import { z } from 'zod'
+import { BrimError } from '../base/errors.ts'
+import type { States } from '../protocol/states.ts'
+import type { WeightFormat } from './architecture.ts'
+import { decodeHalves, encodeHalves } from './half.ts'
+
+/** Positions of the one sequence that golden vectors are made of. */
+export const goldenRows = 4
+
+/** Logits are compared at this many columns, spread over the vocabulary. */
+const goldenColumns = 256
+
+/** How one run over the rows of a golden vector is cut: a first prompt, a chunk upon a past, a decode step. */
+export const goldenSteps = [1, 2, 1] as const
+
+const Floats = z.base64().transform((text) => toFloats(text))
+const Halves = z.base64().transform((text) => toHalves(text))
+const count = z.int().min(0)
+
+/** What a part must do on any machine: `input` in, rows close to `expected` out. Numbers are little-endian in base64. */
+export const GoldenVector = z.object({
+  input: z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('ids'), ids: z.array(count) }),
+    z.object({
+      kind: z.literal('states'),
+      rows: count,
+      width: count,
+      half: Halves,
+      wide: z.object({ index: z.array(count), values: Floats }).optional(),
+    }),
+  ]),
+  expected: z.object({
+    rows: count,
+    width: count,
+    /** Which columns of the output the values are, where not all. */
+    columns: z.array(count).optional(),
+    /** [rows, columns or width] fp32 */
+    values: Floats,
+  }),
+  /** Greatest allowed distance of a row from the expected one, over the expected one's length (both Euclidean). */
+  tolerance: z.number().positive(),
+})
+export type GoldenVector = z.infer<typeof GoldenVector>
+
+/** @throws BrimError BUNDLE_INVALID */
+export function parseGolden(file: string, json: string): GoldenVector {
+  try {
+    return GoldenVector.parse(JSON.parse(json))
+  } catch (cause) {
+    throw new BrimError('BUNDLE_INVALID', `${file} is no golden vector`, { cause, hint: 'build or copy the bundle again' })
+  }
+}
+
+export function printGolden({ input, expected, tolerance }: GoldenVector): string {
+  const states = (block: Extract<GoldenVector['input'], { kind: 'states' }>) => ({
+    ...block,
+    half: toBase64(block.half),
+    ...(block.wide ? { wide: { index: block.wide.index, values: toBase64(block.wide.values) } } : {}),
+  })
+  const printable = input.kind === 'ids' ? input : states(input)
+  return `${JSON.stringify({ input: printable, expected: { ...expected, values: toBase64(expected.values) }, tolerance })}\n`
+}
+
+/** Token ids of the golden sequence: the same for every model with this vocabulary. */
+export function goldenIds(vocab: number): number[] {
+  return Array.from({ length: goldenRows }, (_, i) => ((i + 1) * 2_654_435_761) % vocab)
+}
+
+export function goldenLogitColumns(vocab: number): number[] {
+  const columns = Math.min(vocab, goldenColumns)
+  return Array.from({ length: columns }, (_, i) => Math.floor((i * vocab) / columns))
+}
+
+/**
+ * States are compared as the wire carries them, so rounding to fp16 (3e-4) is in it. Accuracy level 4 also rounds
+ * activations to 8 bits in every product: 0.02 after 24 random layers, more where activations have outliers. A wrong
+ * kernel or weight is off by about 1.
+ */
+export function goldenTolerance(format: WeightFormat): number {
+  return format.name === 'int4' && format.accuracyLevel === 4 ? 0.2 : 1e-3
+}
+
+/** Rows as the wire carries them: fp16, and beside it in fp32 those that fp16 cannot hold. @param values [rows, width] */
+export function toStates(values: Float32Array, width: number): States {
+  const rows = values.length / width
+  const half = new Uint16Array(values.length)
+  const index: number[] = []
+  for (let row = 0; row < rows; row++) {
+    const [from, to] = [row * width, (row + 1) * width]
+    if (encodeHalves(values.subarray(from, to), half.subarray(from, to)) >= 0) index.push(row)
+  }
+  if (index.length === 0) return { rows, width, half }
+  const wide = new Float32Array(index.length * width)
+  for (const [at, row] of index.entries()) wide.set(values.subarray(row * width, (row + 1) * width), at * width)
+  return { rows, width, half, wide: { index, values: wide } }
+}
+
+/** What a graph makes of states from the wire. @returns [rows, width] */
+export function fromStates({ half, width, wide }: States): Float32Array {
+  const values = new Float32Array(half.length)
+  decodeHalves(half, values)
+  wide?.index.forEach((row, at) => {
+    values.set(wide.values.subarray(at * width, (at + 1) * width), row * width)
+  })
+  return values
+}
+
+/**
+ * How far a run is from the golden vector: the worst row's distance over the length of the expected row.
+ * @param got [rows, width] the part's whole output; NaN anywhere gives infinity
+ */
+export function goldenError(expected: GoldenVector['expected'], got: Float32Array): number {
+  const columns = expected.columns ?? Array.from({ length: expected.width }, (_, column) => column)
+  let worst = 0
+  for (let row = 0; row < expected.rows; row++) {
+    let distance = 0
+    let length = 0
+    for (const [i, column] of columns.entries()) {
+      const want = expected.values[row * columns.length + i]!
+      distance += (got[row * expected.width + column]! - want) ** 2
+      length += want ** 2
+    }
+    const error = Math.sqrt(distance / Math.max(length, Number.MIN_VALUE))
+    worst = Number.isFinite(error) ? Math.max(worst, error) : Number.POSITIVE_INFINITY
+  }
+  return worst
+}
+
+function toBase64(values: Float32Array | Uint16Array): string {
+  return Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('base64')
+}
+
+function toFloats(text: string): Float32Array {
+  const bytes = Uint8Array.from(Buffer.from(text, 'base64'))
+  return new Float32Array(bytes.buffer, 0, Math.floor(bytes.length / 4))
+}
+
+function toHalves(text: string): Uint16Array {
+  const bytes = Uint8Array.from(Buffer.from(text, 'base64'))
+  return new Uint16Array(bytes.buffer, 0, Math.floor(bytes.length / 2))
+}

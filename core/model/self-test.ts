@@ -1,0 +1,82 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BrimError } from '../base/errors.ts'
+import { type LoadedModel, openModel } from '../engine/open-model.ts'
+import type { Runtime } from '../engine/runtime.ts'
+import { concatStates, sliceStates } from '../protocol/states.ts'
+import { fromStates, type GoldenVector, goldenError, goldenSteps, parseGolden } from './golden.ts'
+import type { Manifest, PartName } from './manifest.ts'
+
+export interface PartTest {
+  readonly part: PartName
+  /** See GoldenVector.tolerance. */
+  readonly error: number
+  readonly tolerance: number
+  readonly passed: boolean
+}
+
+/**
+ * Runs the golden vector of one part on this machine: a first prompt, a chunk upon it, a decode step. Only this part
+ * is loaded.
+ * @throws BrimError BUNDLE_INVALID, and what loading and running a part may throw
+ */
+export async function testPart(
+  runtime: Runtime,
+  folder: string,
+  manifest: Manifest,
+  part: PartName,
+  threads: number,
+): Promise<PartTest> {
+  const file = manifest.parts[part]?.golden
+  if (file === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
+  const golden = parseGolden(file, await readFile(join(folder, file), 'utf8'))
+  const model = await openModel(runtime, folder, { parts: [part], threads })
+  try {
+    const error = goldenError(golden.expected, await runGolden(model, part, golden.input))
+    return { part, error, tolerance: golden.tolerance, passed: error <= golden.tolerance }
+  } finally {
+    await model.release()
+  }
+}
+
+/** @returns [rows, width] of states or logits */
+async function runGolden(model: LoadedModel, part: PartName, input: GoldenVector['input']): Promise<Float32Array> {
+  if (input.kind === 'ids') return part === 'whole' ? runWhole(model, input.ids) : runPart(model, part, input)
+  const { wide, rows, width, half } = input
+  const states = { rows, width, half, ...(wide ? { wide } : {}) }
+  return part === 'output' ? model.head().logits(states) : runPart(model, part, { kind: 'states', states })
+}
+
+type PartInput = Extract<GoldenVector['input'], { kind: 'ids' }> | { kind: 'states'; states: Parameters<typeof sliceStates>[0] }
+
+async function runPart(model: LoadedModel, name: PartName, input: PartInput): Promise<Float32Array> {
+  const part = model.part(name)
+  const sequence = part.createSequence()
+  const blocks = []
+  for (const [from, to] of cuts()) {
+    const rows = input.kind === 'ids' ? { ids: input.ids.slice(from, to) } : { states: sliceStates(input.states, from, to) }
+    blocks.push(...(await part.step([{ sequence, select: 'all', ...rows }])))
+  }
+  sequence.release()
+  return fromStates(concatStates(blocks, model.manifest.dims.hidden))
+}
+
+async function runWhole(model: LoadedModel, ids: readonly number[]): Promise<Float32Array> {
+  const chain = model.chain({ cuts: 'full' })
+  const sequence = chain.createSequence()
+  const { vocab } = model.manifest.dims
+  const logits = new Float32Array(ids.length * vocab)
+  for (const [from, to] of cuts())
+    logits.set(await chain.step([{ sequence, ids: ids.slice(from, to), select: 'all' }]), from * vocab)
+  sequence.release()
+  return logits
+}
+
+/** [from, to) of each step over the golden rows. */
+function cuts(): [number, number][] {
+  let from = 0
+  return goldenSteps.map((rows) => {
+    from += rows
+    return [from - rows, from]
+  })
+}
