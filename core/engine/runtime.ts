@@ -18,7 +18,7 @@ export interface SessionOptions {
   readonly threads: number
   /** Execution providers in order of preference, e.g. ['CUDAExecutionProvider']; the CPU is always last. */
   readonly providers?: readonly string[]
-  /** Weights by initialiser name. Sessions that are given the same tensors share prepacked copies too. */
+  /** Weights by initialiser name. Sessions that are given the same map share prepacked copies too. */
   readonly weights?: ReadonlyMap<string, Tensor>
   /** Where external data of the graph lies, for initialisers that are not in `weights`. */
   readonly externalFolder?: string

@@ -1,0 +1,183 @@
+import { graphInputs, kvNames } from '../model/graph-io.ts'
+import type { Dims } from '../model/manifest.ts'
+import type { States } from '../protocol/states.ts'
+import type { Sequence, StepItem } from './contract.ts'
+import { OneAtATime } from './one-at-a-time.ts'
+import { type Packing, packItems } from './part-packing.ts'
+import { PartSessions, type PartSource } from './part-sessions.ts'
+import type { Runtime, Tensor } from './runtime.ts'
+import { KvSequence } from './sequence.ts'
+import { KvMemory, KvPool } from './sequence-memory.ts'
+import { demandStates, statesInputs } from './states-tensors.ts'
+
+/** What a step writes beside the KV, and what is made of it once it has run. */
+export interface StepOutputs<Result> {
+  readonly tensors: ReadonlyMap<string, Tensor>
+  finish(returned: Packing['returned']): Result
+}
+
+/** A part with attention: packed steps over sequences, whatever comes out. */
+export class AttentionPart {
+  readonly source: PartSource
+  readonly dims: Dims
+  readonly #sessions: PartSessions
+  readonly #pool: KvPool
+  /** Stands in for the sequence of unused slots. */
+  readonly #nobody: KvMemory
+  readonly #queue = new OneAtATime()
+
+  constructor(source: PartSource, dims: Dims) {
+    const { kvHeads, headDim, layers } = source.manifest
+    const shape = { layers: layers[1] - layers[0], kvHeads, headDim }
+    this.source = source
+    this.dims = dims
+    this.#sessions = new PartSessions(source)
+    this.#pool = new KvPool(source.runtime, shape)
+    this.#nobody = new KvMemory(source.runtime, shape, 1)
+  }
+
+  get runtime(): Runtime {
+    return this.source.runtime
+  }
+
+  /** Compiles the graph for so many sequences now, rather than in the first step that needs it. */
+  async prepare(sequences: number): Promise<void> {
+    await this.#sessions.open(sequences)
+  }
+
+  createSequence(): KvSequence {
+    return new KvSequence(this.#pool, this.dims.contextLimit)
+  }
+
+  /**
+   * One packed run; steps wait for one another. Lengths grow when it has succeeded.
+   * @param outputs for so many returned rows; its tensors are released after the run
+   */
+  step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
+    return this.#queue.run(() => this.#step(items, outputs))
+  }
+
+  async release(): Promise<void> {
+    await this.#queue.idle()
+    await this.#sessions.release()
+    this.#pool.release()
+    this.#nobody.release()
+  }
+
+  async #step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
+    const sequences = items.map(({ sequence }) => this.#own(sequence))
+    if (new Set(sequences).size < sequences.length) throw new Error('one sequence stands twice in a step')
+    const counts = items.map((item) => this.#countRows(item))
+    sequences.forEach((sequence, slot) => {
+      sequence.demandRoom(sequence.length + counts[slot]!)
+    })
+    const isAlone = this.source.neverOneRow && counts.length === 1 && counts[0] === 1
+    const { session, slots } = await this.#sessions.open(isAlone ? 2 : items.length)
+    const returnsAll = this.source.name === 'input'
+    const work = items.map(({ select }, slot) => ({
+      rows: counts[slot]!,
+      past: sequences[slot]!.length,
+      select: returnsAll ? ('all' as const) : select,
+    }))
+    const company = { rows: 1, past: 0, select: returnsAll ? ('all' as const) : ('none' as const) }
+    const packing = packItems(isAlone ? [...work, company] : work, slots)
+    const inputs = this.#rowInputs(isAlone ? [...items, ...items] : items, packing.rows)
+    sequences.forEach((sequence, slot) => {
+      sequence.reserve(sequence.length + counts[slot]!)
+    })
+    const select = this.#padSelect(packing.select)
+    this.#addPacking(inputs, packing, select, slots)
+    const result = outputs(select.length)
+    const own = [...inputs.values(), ...result.tensors.values()]
+    const results = new Map(result.tensors)
+    const memories = sequences.map((sequence) => sequence.startStep())
+    bindMemories(inputs, results, memories, slots, this.#nobody)
+    let appended = false
+    try {
+      await session.run(inputs, results)
+      appended = true
+    } finally {
+      for (const tensor of own) tensor.release()
+      sequences.forEach((sequence, slot) => {
+        sequence.finishStep(appended ? counts[slot]! : 0)
+      })
+    }
+    return result.finish(packing.returned.slice(0, items.length))
+  }
+
+  #own(sequence: Sequence): KvSequence {
+    if (sequence instanceof KvSequence && sequence.belongsTo(this.#pool)) return sequence
+    throw new Error(`a sequence of another part was given to ${this.source.name}`)
+  }
+
+  #countRows(item: StepItem): number {
+    const rows = 'ids' in item ? item.ids.length : item.states.rows
+    if (rows === 0) throw new RangeError('a step without new rows')
+    if ('states' in item) demandStates(item.states, this.dims.hidden)
+    return rows
+  }
+
+  #rowInputs(items: readonly StepItem[], rows: number): Map<string, Tensor> {
+    const takesIds = this.source.name === 'input' || this.source.name === 'whole'
+    if (!takesIds) return statesInputs(this.runtime, items.map(statesOf), this.dims.hidden)
+    const ids = new BigInt64Array(rows)
+    let at = 0
+    for (const id of items.flatMap(idsOf)) {
+      if (!(id >= 0 && id < this.dims.vocab)) throw new RangeError(`token ${id} of a vocabulary of ${this.dims.vocab}`)
+      ids[at++] = BigInt(id)
+    }
+    return new Map([[graphInputs.ids, this.runtime.tensor('int64', [1, rows], ids)]])
+  }
+
+  /** The selected rows, and row 0 where there must be more of them: the largest magnitude of no rows has another shape. */
+  #padSelect(select: BigInt64Array): BigInt64Array {
+    const isWhole = this.source.name === 'whole'
+    const least = isWhole ? (this.source.neverOneRow && select.length === 1 ? 2 : 0) : 1
+    if (select.length >= least) return select
+    const padded = new BigInt64Array(least)
+    padded.set(select)
+    return padded
+  }
+
+  #addPacking(inputs: Map<string, Tensor>, packing: Packing, select: BigInt64Array, slots: number): void {
+    const { rows, starts, ends, seqlens, totals } = packing
+    const { runtime } = this
+    inputs.set(graphInputs.seqlens, runtime.tensor('int32', [slots], seqlens))
+    inputs.set(graphInputs.totals, runtime.tensor('int32', [slots], totals))
+    if (this.source.name !== 'input') inputs.set(graphInputs.select, runtime.tensor('int64', [select.length], select))
+    if (slots === 1) return
+    inputs.set(graphInputs.starts, runtime.tensor('int64', [slots], starts))
+    inputs.set(graphInputs.ends, runtime.tensor('int64', [slots], ends))
+    inputs.set(graphInputs.tokens, runtime.tensor('int64', [1], BigInt64Array.of(BigInt(rows))))
+  }
+}
+
+/** Past and present are the same memory: new rows are appended in place. */
+function bindMemories(
+  inputs: Map<string, Tensor>,
+  outputs: Map<string, Tensor>,
+  memories: readonly KvMemory[],
+  slots: number,
+  nobody: KvMemory,
+): void {
+  for (let slot = 0; slot < slots; slot++) {
+    const { keys, values } = memories[slot] ?? nobody
+    for (let layer = 0; layer < keys.length; layer++) {
+      const names = kvNames(slot, layer)
+      inputs.set(names.pastKey, keys[layer]!)
+      inputs.set(names.pastValue, values[layer]!)
+      outputs.set(names.presentKey, keys[layer]!)
+      outputs.set(names.presentValue, values[layer]!)
+    }
+  }
+}
+
+function idsOf(item: StepItem): readonly number[] {
+  if ('ids' in item) return item.ids
+  throw new Error('states were given to a part that takes token ids')
+}
+
+function statesOf(item: StepItem): States {
+  if ('states' in item) return item.states
+  throw new Error('token ids were given to a part that takes states')
+}

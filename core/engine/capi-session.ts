@@ -1,0 +1,172 @@
+import koffi from 'koffi'
+import { BrimError } from '../base/errors.ts'
+import type { OrtApi, OrtLibrary, Pointer } from './capi-library.ts'
+import { appendProvider } from './capi-providers.ts'
+import { check, created } from './capi-status.ts'
+import { CapiTensor } from './capi-tensor.ts'
+import type { Session, SessionOptions, Tensor } from './runtime.ts'
+
+/**
+ * Makes a session; compiling the graph and packing the weights happen off the event loop.
+ * @param prepacked container for packed weights that other sessions share; it must outlive the session
+ * @param onRelease called once the session is gone
+ */
+export async function createSession(
+  library: OrtLibrary,
+  env: Pointer,
+  prepacked: Pointer | undefined,
+  graph: Uint8Array,
+  options: SessionOptions,
+  onRelease: () => void,
+): Promise<CapiSession> {
+  const { api } = library
+  const settings = created(api, 'setting up a session', (out) => api.createSessionOptions(out))
+  try {
+    configure(library, env, settings, options)
+    const out = new BigUint64Array(1)
+    const status = await new Promise<Pointer | null>((resolve, reject) => {
+      const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
+      if (prepacked !== undefined)
+        api.createSessionFromArrayWithPrepackedWeights.async(env, graph, graph.length, settings, prepacked, out, done)
+      else api.createSessionFromArray.async(env, graph, graph.length, settings, out, done)
+    })
+    hold(graph)
+    check(api, status, 'loading a graph')
+    return new CapiSession(api, out[0]!, options.weights, onRelease)
+  } finally {
+    api.releaseSessionOptions(settings)
+  }
+}
+
+function configure(library: OrtLibrary, env: Pointer, settings: Pointer, options: SessionOptions): void {
+  const { api } = library
+  const what = 'setting up a session'
+  check(api, api.setIntraOpNumThreads(settings, options.threads), what)
+  check(api, api.setInterOpNumThreads(settings, 1), what)
+  const entry = (key: string, value: string) => check(api, api.addSessionConfigEntry(settings, key, value), what)
+  // Threads that spin between runs take the cores away from every other session of the process.
+  entry('session.intra_op.allow_spinning', '0')
+  entry('session.inter_op.allow_spinning', '0')
+  if (options.externalFolder !== undefined) entry('session.model_external_initializers_file_folder_path', options.externalFolder)
+  for (const [name, tensor] of options.weights ?? []) check(api, api.addInitializer(settings, name, handleOf(tensor)), what)
+  for (const name of options.providers ?? []) appendProvider(library, env, settings, name)
+}
+
+/** One compiled graph. */
+export class CapiSession implements Session {
+  readonly inputNames: readonly string[]
+  readonly outputNames: readonly string[]
+  readonly #api: OrtApi
+  readonly #pointer: Pointer
+  /** The session reads them where they lie. */
+  readonly #weights: ReadonlyMap<string, Tensor> | undefined
+  readonly #onRelease: () => void
+  readonly #names: CStrings
+  readonly #inputNamePointers: BigUint64Array
+  #running = 0
+  #released: Promise<void> | undefined
+  #idle: (() => void) | undefined
+
+  constructor(api: OrtApi, pointer: Pointer, weights: ReadonlyMap<string, Tensor> | undefined, onRelease: () => void) {
+    this.#onRelease = onRelease
+    this.#api = api
+    this.#pointer = pointer
+    this.#weights = weights
+    this.inputNames = namesOf(api, pointer, api.sessionGetInputCount, api.sessionGetInputName)
+    this.outputNames = namesOf(api, pointer, api.sessionGetOutputCount, api.sessionGetOutputName)
+    this.#names = new CStrings([...this.inputNames, ...this.outputNames])
+    this.#inputNamePointers = BigUint64Array.from(this.inputNames, (name) => this.#names.pointer(name))
+  }
+
+  async run(inputs: ReadonlyMap<string, Tensor>, outputs: ReadonlyMap<string, Tensor>): Promise<void> {
+    if (this.#released) throw new Error('a session was run after its release')
+    const values = new BigUint64Array(this.inputNames.length)
+    this.inputNames.forEach((name, at) => {
+      const tensor = inputs.get(name)
+      if (!tensor) throw new BrimError('RUNTIME_FAILED', `the graph's input ${name} was not given`)
+      values[at] = handleOf(tensor)
+    })
+    const resultNames = new BigUint64Array(outputs.size)
+    const results = new BigUint64Array(outputs.size)
+    let at = 0
+    for (const [name, tensor] of outputs) {
+      resultNames[at] = this.#names.pointer(name)
+      results[at++] = handleOf(tensor)
+    }
+    this.#running++
+    try {
+      const status = await new Promise<Pointer | null>((resolve, reject) => {
+        const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
+        const [names, count] = [this.#inputNamePointers, values.length]
+        this.#api.run.async(this.#pointer, null, names, values, count, resultNames, results.length, results, done)
+      })
+      check(this.#api, status, 'running a graph')
+    } finally {
+      hold(inputs, outputs, values, results, this.#weights)
+      this.#running--
+      if (this.#running === 0) this.#idle?.()
+    }
+  }
+
+  release(): Promise<void> {
+    this.#released ??= this.#finish()
+    return this.#released
+  }
+
+  async #finish(): Promise<void> {
+    if (this.#running > 0)
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve
+      })
+    this.#api.releaseSession(this.#pointer)
+    this.#onRelease()
+  }
+}
+
+/** What is mentioned here after a call stays alive until then, whatever the optimiser thinks. */
+function hold(..._kept: unknown[]): void {}
+
+function handleOf(tensor: Tensor): Pointer {
+  if (tensor instanceof CapiTensor) return tensor.handle
+  throw new Error('a tensor of another runtime')
+}
+
+function namesOf(
+  api: OrtApi,
+  session: Pointer,
+  count: OrtApi['sessionGetInputCount'],
+  name: OrtApi['sessionGetInputName'],
+): string[] {
+  const what = 'reading the names of a graph'
+  const allocator = created(api, what, (out) => api.getAllocatorWithDefaultOptions(out))
+  const total = Number(created(api, what, (out) => count(session, out)))
+  return Array.from({ length: total }, (_, index) => {
+    const pointer = created(api, what, (out) => name(session, index, allocator, out))
+    const text = koffi.decode.string(pointer)
+    check(api, api.allocatorFree(allocator, pointer), what)
+    return text
+  })
+}
+
+/** Names as C strings, in memory that stays where it is. */
+class CStrings {
+  readonly #pointers = new Map<string, Pointer>()
+  readonly #bytes: Uint8Array
+
+  constructor(names: readonly string[]) {
+    const buffer = Buffer.from(`${names.join('\0')}\0`, 'utf8')
+    this.#bytes = new Uint8Array(buffer)
+    let at = koffi.address(this.#bytes)
+    for (const name of names) {
+      this.#pointers.set(name, at)
+      at += BigInt(Buffer.byteLength(name) + 1)
+    }
+  }
+
+  pointer(name: string): Pointer {
+    const pointer = this.#pointers.get(name)
+    if (pointer === undefined || this.#bytes.length === 0)
+      throw new BrimError('RUNTIME_FAILED', `the graph has no output ${name}`)
+    return pointer
+  }
+}

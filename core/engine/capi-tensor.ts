@@ -1,0 +1,51 @@
+import type { OrtApi, Pointer } from './capi-library.ts'
+import { created } from './capi-status.ts'
+import type { Tensor, TensorData, TensorType } from './runtime.ts'
+
+/** Numbers of ONNXTensorElementDataType, and bytes per element. */
+const elements: Record<TensorType, { code: number; bytes: number }> = {
+  float32: { code: 1, bytes: 4 },
+  uint8: { code: 2, bytes: 1 },
+  int32: { code: 6, bytes: 4 },
+  int64: { code: 7, bytes: 8 },
+  float16: { code: 10, bytes: 2 },
+}
+
+export const bytesPer = (type: TensorType): number => elements[type].bytes
+
+/** An OrtValue over memory that someone else owns. */
+export class CapiTensor implements Tensor {
+  readonly type: TensorType
+  readonly dims: readonly number[]
+  /** Held here as well: the library reads and writes it for as long as this handle lives. */
+  readonly data: TensorData | undefined
+  readonly #api: OrtApi
+  #handle: Pointer | undefined
+
+  constructor(api: OrtApi, memoryInfo: Pointer, type: TensorType, dims: readonly number[], memory: TensorData | Pointer) {
+    const { code, bytes } = elements[type]
+    const needed = dims.reduce((product, dim) => product * dim, bytes)
+    if (typeof memory !== 'bigint' && memory.byteLength < needed)
+      throw new RangeError(`${memory.byteLength} bytes for a ${type} tensor [${dims}], which needs ${needed}`)
+    const shape = BigInt64Array.from(dims, BigInt)
+    this.#api = api
+    this.type = type
+    this.dims = dims
+    this.data = typeof memory === 'bigint' ? undefined : memory
+    this.#handle = created(api, `making a ${type} tensor [${dims}]`, (out) =>
+      api.createTensorWithData(memoryInfo, memory, needed, shape, dims.length, code, out),
+    )
+  }
+
+  /** The OrtValue. */
+  get handle(): Pointer {
+    if (this.#handle === undefined) throw new Error(`a ${this.type} tensor [${this.dims}] was used after its release`)
+    return this.#handle
+  }
+
+  release(): void {
+    if (this.#handle === undefined) return
+    this.#api.releaseValue(this.#handle)
+    this.#handle = undefined
+  }
+}

@@ -1,0 +1,91 @@
+import { bundledLibrary, loadLibrary, type OrtLibrary, type Pointer } from './capi-library.ts'
+import { PrepackedWeights } from './capi-prepacked.ts'
+import { listProviders } from './capi-providers.ts'
+import { type CapiSession, createSession } from './capi-session.ts'
+import { created } from './capi-status.ts'
+import { bytesPer, CapiTensor } from './capi-tensor.ts'
+import { mapReadOnly } from './mapped-file.ts'
+import type { MappedFile, Runtime, RuntimeInfo, Session, SessionOptions, TensorData, TensorType } from './runtime.ts'
+
+/** ORT_LOGGING_LEVEL_FATAL: failures come back as statuses, nothing is to be printed behind our back. */
+const logNothing = 4
+
+/**
+ * ONNX Runtime through its C API.
+ * @param options.library path of a libonnxruntime; default: the one that onnxruntime-node brings
+ * @throws BrimError RUNTIME_UNAVAILABLE
+ */
+export async function openRuntime(options: { readonly library?: string | undefined } = {}): Promise<Runtime> {
+  return new CapiRuntime(loadLibrary(options.library ?? bundledLibrary()))
+}
+
+class CapiRuntime implements Runtime {
+  readonly info: RuntimeInfo
+  readonly #library: OrtLibrary
+  readonly #env: Pointer
+  readonly #memoryInfo: Pointer
+  readonly #prepacked: PrepackedWeights
+  readonly #sessions = new Set<CapiSession>()
+  #closed: Promise<void> | undefined
+
+  constructor(library: OrtLibrary) {
+    const { api, path, version } = library
+    this.#library = library
+    this.#env = created(api, 'starting', (out) => api.createEnv(logNothing, 'brim', out))
+    // OrtDeviceAllocator, OrtMemTypeDefault: plain memory of this process.
+    this.#memoryInfo = created(api, 'starting', (out) => api.createCpuMemoryInfo(0, 0, out))
+    this.#prepacked = new PrepackedWeights(api)
+    this.info = { library: path, version, providers: listProviders(library, this.#env) }
+  }
+
+  tensor(type: TensorType, dims: readonly number[], data: TensorData): CapiTensor {
+    return this.#tensor(type, dims, data)
+  }
+
+  mapFile(path: string): MappedFile {
+    const mapping = mapReadOnly(path)
+    return {
+      bytes: mapping.bytes,
+      tensor: (type, dims, offset) => {
+        const end = offset + dims.reduce((product, dim) => product * dim, bytesPer(type))
+        if (end > mapping.bytes) throw new RangeError(`${path} ends at ${mapping.bytes}, a ${type} tensor [${dims}] at ${end}`)
+        return this.#tensor(type, dims, mapping.address + BigInt(offset))
+      },
+      close: () => mapping.unmap(),
+    }
+  }
+
+  async session(graph: Uint8Array, options: SessionOptions): Promise<Session> {
+    if (this.#closed) throw new Error('a runtime was used after it was closed')
+    const { weights } = options
+    const prepacked = weights && this.#prepacked.take(weights)
+    const forget = () => weights && this.#prepacked.giveBack(weights)
+    try {
+      const session: CapiSession = await createSession(this.#library, this.#env, prepacked, graph, options, () => {
+        forget()
+        this.#sessions.delete(session)
+      })
+      this.#sessions.add(session)
+      return session
+    } catch (error) {
+      forget()
+      throw error
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#release()
+    return this.#closed
+  }
+
+  #tensor(type: TensorType, dims: readonly number[], memory: TensorData | Pointer): CapiTensor {
+    return new CapiTensor(this.#library.api, this.#memoryInfo, type, dims, memory)
+  }
+
+  async #release(): Promise<void> {
+    await Promise.all([...this.#sessions].map((session) => session.release()))
+    const { api } = this.#library
+    api.releaseMemoryInfo(this.#memoryInfo)
+    api.releaseEnv(this.#env)
+  }
+}

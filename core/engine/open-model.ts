@@ -1,0 +1,122 @@
+import { BrimError } from '../base/errors.ts'
+import { readManifest } from '../model/bundle.ts'
+import type { Manifest, PartName, SlotCount } from '../model/manifest.ts'
+import { AttentionPart } from './attention-part.ts'
+import { SplitChain, WholeChain } from './chain.ts'
+import type { Chain, Head, Part } from './contract.ts'
+import { OutputHead } from './head.ts'
+import { StatesPart } from './part.ts'
+import type { PartSource } from './part-sessions.ts'
+import type { Runtime } from './runtime.ts'
+import type { Cut } from './states-tensors.ts'
+import { WeightStore } from './weights.ts'
+
+export interface OpenModelOptions {
+  /** 'chain': what the whole model needs, `whole` or `input`, `middle`, `output`. */
+  readonly parts: readonly PartName[] | 'chain'
+  /** Threads within one operator. */
+  readonly threads: number
+  /** Execution providers in order of preference; the CPU is always last. */
+  readonly providers?: readonly string[]
+  /** Slot counts whose graphs are compiled now, not in the first step that needs them. Default: 1. */
+  readonly slots?: readonly SlotCount[]
+}
+
+/** Parts of one bundle, loaded. */
+export interface LoadedModel {
+  readonly manifest: Manifest
+  /** `input`, `middle` or `adapter`. @throws BrimError BUNDLE_INVALID when the bundle lacks it or it was not asked for */
+  part(name: PartName): Part
+  /** `output`. */
+  head(): Head
+  /** `whole`, or `input`, `middle` and `output` one after another. */
+  chain(options: { readonly cuts: Cut }): Chain
+  /** Waits for running steps, then frees everything. */
+  release(): Promise<void>
+}
+
+/**
+ * Loads parts of a bundle.
+ * @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, PROVIDER_UNAVAILABLE, RUNTIME_FAILED, OUT_OF_MEMORY
+ */
+export async function openModel(runtime: Runtime, folder: string, options: OpenModelOptions): Promise<LoadedModel> {
+  const manifest = await readManifest(folder)
+  const model = new BundleModel(manifest, new WeightStore(runtime, folder))
+  try {
+    const parts = options.parts === 'chain' ? chainParts(manifest) : options.parts
+    for (const name of parts) await model.load(name, { runtime, folder, ...options })
+    return model
+  } catch (error) {
+    await model.release()
+    throw error
+  }
+}
+
+function chainParts({ split }: Manifest): readonly PartName[] {
+  return split === null ? ['whole'] : ['input', 'middle', 'output']
+}
+
+class BundleModel implements LoadedModel {
+  readonly manifest: Manifest
+  readonly #weights: WeightStore
+  readonly #attention = new Map<PartName, AttentionPart>()
+  readonly #states = new Map<PartName, StatesPart>()
+  #head: OutputHead | undefined
+
+  constructor(manifest: Manifest, weights: WeightStore) {
+    this.manifest = manifest
+    this.#weights = weights
+  }
+
+  async load(name: PartName, options: OpenModelOptions & Pick<PartSource, 'runtime' | 'folder'>): Promise<void> {
+    const manifest = this.manifest.parts[name]
+    if (!manifest) throw this.#missing(name)
+    const { runtime, folder, threads, providers = [], slots = [1] } = options
+    const weights = await this.#weights.load(manifest.weights)
+    const { format, dims } = this.manifest
+    const neverOneRow = format.name === 'int4' && format.accuracyLevel === 1
+    const source = { runtime, folder, name, manifest, weights, neverOneRow, threads, providers }
+    if (name === 'output') {
+      this.#head = new OutputHead(source, dims)
+      await this.#head.prepare()
+      return
+    }
+    const part = new AttentionPart(source, dims)
+    this.#attention.set(name, part)
+    if (name !== 'whole') this.#states.set(name, new StatesPart(part))
+    for (const count of slots) await part.prepare(count)
+  }
+
+  part(name: PartName): StatesPart {
+    const part = this.#states.get(name)
+    if (!part) throw this.#missing(name)
+    return part
+  }
+
+  head(): Head {
+    if (!this.#head) throw this.#missing('output')
+    return this.#head
+  }
+
+  chain({ cuts }: { readonly cuts: Cut }): Chain {
+    const whole = this.#attention.get('whole')
+    if (whole) return new WholeChain(this.manifest, whole)
+    return new SplitChain(this.manifest, { input: this.part('input'), middle: this.part('middle'), head: this.head() }, cuts)
+  }
+
+  async release(): Promise<void> {
+    await Promise.all([...this.#attention.values()].map((part) => part.release()))
+    await this.#head?.release()
+    this.#weights.release()
+  }
+
+  #missing(name: PartName): BrimError {
+    const has = Object.keys(this.manifest.parts).join(', ')
+    return new BrimError('BUNDLE_INVALID', `part ${name} of ${this.manifest.card.name} is not loaded; the bundle has ${has}`, {
+      hint:
+        name === 'whole'
+          ? 'build the bundle without --split'
+          : `build the bundle with${name === 'adapter' ? ' --adapter' : ' --split'}`,
+    })
+  }
+}

@@ -1,0 +1,37 @@
+import type { PartManifest, PartName } from '../model/manifest.ts'
+import type { States } from '../protocol/states.ts'
+import type { AttentionPart } from './attention-part.ts'
+import type { Part, Sequence, StepItem } from './contract.ts'
+import { type Cut, StatesReceiver } from './states-tensors.ts'
+
+/** `input`, `middle` or `adapter`: a part that returns states. */
+export class StatesPart implements Part {
+  readonly #attention: AttentionPart
+  readonly #receiver: StatesReceiver
+
+  constructor(attention: AttentionPart) {
+    this.#attention = attention
+    this.#receiver = new StatesReceiver(attention.runtime, attention.dims.hidden)
+  }
+
+  get name(): PartName {
+    return this.#attention.source.name
+  }
+
+  get manifest(): PartManifest {
+    return this.#attention.source.manifest
+  }
+
+  createSequence(): Sequence {
+    return this.#attention.createSequence()
+  }
+
+  step(items: readonly StepItem[]): Promise<States[]> {
+    return this.run(items, 'half')
+  }
+
+  /** `step`, with a choice of what the returned states carry. */
+  run(items: readonly StepItem[], cut: Cut): Promise<States[]> {
+    return this.#attention.step(items, (rows) => this.#receiver.prepare(rows, cut))
+  }
+}

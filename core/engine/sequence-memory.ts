@@ -1,0 +1,125 @@
+import { BrimError } from '../base/errors.ts'
+import type { Runtime, Tensor } from './runtime.ts'
+
+export interface KvShape {
+  readonly layers: number
+  readonly kvHeads: number
+  readonly headDim: number
+}
+
+/** KV buffers of one sequence, all layers in one block: per layer keys then values, each [1, kvHeads, capacity, headDim]. */
+export class KvMemory {
+  readonly capacity: number
+  readonly keys: readonly Tensor[]
+  readonly values: readonly Tensor[]
+  readonly #data: Float32Array<ArrayBuffer>
+  readonly #shape: KvShape
+
+  /** Zeroed. @throws BrimError OUT_OF_MEMORY */
+  constructor(runtime: Runtime, shape: KvShape, capacity: number) {
+    const { layers, kvHeads, headDim } = shape
+    const dims = [1, kvHeads, capacity, headDim]
+    const size = kvHeads * capacity * headDim
+    const data = allocate(2 * layers * size)
+    const tensorAt = (index: number) => runtime.tensor('float32', dims, data.subarray(index * size, (index + 1) * size))
+    this.capacity = capacity
+    this.#shape = shape
+    this.#data = data
+    this.keys = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer))
+    this.values = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer + 1))
+  }
+
+  get bytes(): number {
+    return this.#data.byteLength
+  }
+
+  /** Becomes a copy of the first `rows` positions of `from`. */
+  copyRows(from: KvMemory, rows: number): void {
+    this.#eachPlane((start, plane) => {
+      const source = plane * from.#planeSize
+      this.#data.set(from.#data.subarray(source, source + rows * this.#shape.headDim), start)
+    })
+  }
+
+  /** Position `at + i` becomes what position `rows[i]` was. */
+  gatherRows(at: number, rows: readonly number[]): void {
+    const width = this.#shape.headDim
+    const picked = new Float32Array(rows.length * width)
+    this.#eachPlane((start) => {
+      rows.forEach((row, i) => {
+        picked.set(this.#data.subarray(start + row * width, start + (row + 1) * width), i * width)
+      })
+      this.#data.set(picked, start + at * width)
+    })
+  }
+
+  zero(): void {
+    this.#data.fill(0)
+  }
+
+  release(): void {
+    for (const tensor of [...this.keys, ...this.values]) tensor.release()
+  }
+
+  get #planeSize(): number {
+    return this.capacity * this.#shape.headDim
+  }
+
+  /** A plane: keys or values of one head of one layer, [capacity, headDim]. */
+  #eachPlane(visit: (start: number, plane: number) => void): void {
+    const planes = 2 * this.#shape.layers * this.#shape.kvHeads
+    for (let plane = 0; plane < planes; plane++) visit(plane * this.#planeSize, plane)
+  }
+}
+
+/** Zeroed KV memory for the sequences of one part. What comes back is zeroed and kept for the next, up to a limit. */
+export class KvPool {
+  readonly #runtime: Runtime
+  readonly #shape: KvShape
+  readonly #free = new Map<number, KvMemory[]>()
+  #freeBytes = 0
+
+  constructor(runtime: Runtime, shape: KvShape) {
+    this.#runtime = runtime
+    this.#shape = shape
+  }
+
+  take(capacity: number): KvMemory {
+    const memory = this.#free.get(capacity)?.pop()
+    if (!memory) return new KvMemory(this.#runtime, this.#shape, capacity)
+    this.#freeBytes -= memory.bytes
+    return memory
+  }
+
+  giveBack(memory: KvMemory): void {
+    if (this.#freeBytes + memory.bytes > keptBytes) {
+      memory.release()
+      return
+    }
+    memory.zero()
+    this.#freeBytes += memory.bytes
+    const free = this.#free.get(memory.capacity)
+    if (free) free.push(memory)
+    else this.#free.set(memory.capacity, [memory])
+  }
+
+  release(): void {
+    for (const memory of [...this.#free.values()].flat()) memory.release()
+    this.#free.clear()
+    this.#freeBytes = 0
+  }
+}
+
+/** More than this is cheaper to get fresh from the system, which zeroes page by page as they are touched. */
+const keptBytes = 64 * 1024 * 1024
+
+function allocate(values: number): Float32Array<ArrayBuffer> {
+  try {
+    return new Float32Array(values)
+  } catch (cause) {
+    throw new BrimError('OUT_OF_MEMORY', `no memory for a KV cache of ${Math.ceil((values * 4) / 2 ** 20)} MiB`, {
+      cause,
+      hint: 'fewer or shorter sequences at a time need less',
+    })
+  }
+}

@@ -1,0 +1,117 @@
+import { BrimError } from '../base/errors.ts'
+import type { Sequence } from './contract.ts'
+import type { KvMemory, KvPool } from './sequence-memory.ts'
+
+/** Positions that a sequence has room for when it takes its first row. */
+const firstCapacity = 64
+
+/** A sequence over KV memory of a pool. Parts grow it; everyone else uses what the contract says. */
+export class KvSequence implements Sequence {
+  readonly #pool: KvPool
+  readonly #contextLimit: number
+  #memory: KvMemory | undefined
+  #length = 0
+  #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
+
+  constructor(pool: KvPool, contextLimit: number) {
+    this.#pool = pool
+    this.#contextLimit = contextLimit
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  get capacity(): number {
+    return this.#memory?.capacity ?? 0
+  }
+
+  get bytes(): number {
+    return this.#memory?.bytes ?? 0
+  }
+
+  truncate(length: number): void {
+    this.#demandIdle()
+    if (!(length >= 0 && length <= this.#length)) throw new RangeError(`cannot cut a sequence of ${this.#length} to ${length}`)
+    this.#length = length
+  }
+
+  gather(keep: number, rows: readonly number[]): void {
+    this.#demandIdle()
+    if (!(keep >= 0 && keep <= this.#length)) throw new RangeError(`cannot keep ${keep} of ${this.#length} positions`)
+    const stray = rows.find((row) => !(row >= keep && row < this.#length))
+    if (stray !== undefined) throw new RangeError(`position ${stray} is not in ${keep}..${this.#length}`)
+    if (keep + rows.length > this.capacity) throw new RangeError(`${rows.length} rows after ${keep} exceed the capacity`)
+    this.#memory?.gatherRows(keep, rows)
+    this.#length = keep + rows.length
+  }
+
+  copyPrefix(from: Sequence, length: number): void {
+    this.#demandIdle()
+    if (!(from instanceof KvSequence) || from.#pool !== this.#pool) throw new Error('a sequence of another part')
+    from.#demandIdle()
+    if (!(length >= 0 && length <= from.#length)) throw new RangeError(`cannot copy ${length} of ${from.#length} positions`)
+    if (from !== this) {
+      this.#length = 0
+      this.reserve(length)
+      if (from.#memory) this.#memory?.copyRows(from.#memory, length)
+    }
+    this.#length = length
+  }
+
+  release(): void {
+    if (this.#state === 'in a step') this.#state = 'released in a step'
+    if (this.#state !== 'idle') return
+    this.#state = 'released'
+    this.#giveMemoryBack()
+  }
+
+  belongsTo(pool: KvPool): boolean {
+    return this.#pool === pool
+  }
+
+  /** Fails when a step to `length` positions cannot be, without doing anything. @throws BrimError CONTEXT_OVERFLOW */
+  demandRoom(length: number): void {
+    this.#demandIdle()
+    if (length > this.#contextLimit)
+      throw new BrimError('CONTEXT_OVERFLOW', `${length} tokens exceed the model's context of ${this.#contextLimit}`, {
+        hint: 'shorten the prompt or ask for fewer tokens',
+      })
+  }
+
+  /** Makes room for `length` positions. @throws BrimError CONTEXT_OVERFLOW, OUT_OF_MEMORY (nothing has changed then) */
+  reserve(length: number): void {
+    this.demandRoom(length)
+    if (length <= this.capacity) return
+    let capacity = Math.max(this.capacity, firstCapacity)
+    while (capacity < length) capacity *= 2
+    const larger = this.#pool.take(Math.min(capacity, this.#contextLimit))
+    if (this.#memory) larger.copyRows(this.#memory, this.#length)
+    this.#giveMemoryBack()
+    this.#memory = larger
+  }
+
+  /** The buffers for one step; until `finishStep`, nothing else may happen to them. */
+  startStep(): KvMemory {
+    if (!this.#memory) throw new Error('a step without room')
+    this.#state = 'in a step'
+    return this.#memory
+  }
+
+  /** @param appended rows that the step has added; 0 when it failed */
+  finishStep(appended: number): void {
+    const wasReleased = this.#state === 'released in a step'
+    this.#state = 'idle'
+    this.#length += appended
+    if (wasReleased) this.release()
+  }
+
+  #demandIdle(): void {
+    if (this.#state !== 'idle') throw new Error(`a sequence was used while ${this.#state}`)
+  }
+
+  #giveMemoryBack(): void {
+    if (this.#memory) this.#pool.giveBack(this.#memory)
+    this.#memory = undefined
+  }
+}

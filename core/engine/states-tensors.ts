@@ -1,0 +1,72 @@
+import { graphInputs, graphOutputs } from '../model/graph-io.ts'
+import { concatStates, type States } from '../protocol/states.ts'
+import type { Packing } from './part-packing.ts'
+import type { Runtime, Tensor } from './runtime.ts'
+
+/** Beyond this a row does not fit fp16 and travels as fp32. */
+const halfLimit = 65_504
+
+/** Where rows pass a cut: rounded as on the wire, or all of them in fp32. */
+export type Cut = 'half' | 'full'
+
+/** What a graph that takes states is given: the blocks' rows one after another. */
+export function statesInputs(runtime: Runtime, blocks: readonly States[], width: number): Map<string, Tensor> {
+  const { rows, half, wide } = blocks.length === 1 ? blocks[0]! : concatStates(blocks, width)
+  const at = BigInt64Array.from(wide?.index ?? [], BigInt)
+  return new Map([
+    [graphInputs.half, runtime.tensor('float16', [1, rows, width], half)],
+    [graphInputs.wide, runtime.tensor('float32', [at.length, width], wide?.values ?? new Float32Array(0))],
+    [graphInputs.wideAt, runtime.tensor('int64', [at.length, 1], at)],
+  ])
+}
+
+/** @throws RangeError when the block is not what it says, which would let the library read beyond it */
+export function demandStates({ rows, width, half, wide }: States, hidden: number): void {
+  if (width !== hidden) throw new RangeError(`states of width ${width} for a model of width ${hidden}`)
+  if (half.length !== rows * width) throw new RangeError(`${half.length} values in ${rows} rows of ${width}`)
+  if (!wide) return
+  if (wide.values.length !== wide.index.length * width) throw new RangeError('wide rows and their numbers differ in count')
+  const stray = wide.index.find((row) => !(row >= 0 && row < rows))
+  if (stray !== undefined) throw new RangeError(`wide row ${stray} of a block of ${rows}`)
+}
+
+/** Receives the states of one step after another. */
+export class StatesReceiver {
+  readonly #runtime: Runtime
+  readonly #width: number
+  /** fp32 rows of the step in progress; only few of them, if any, are handed out, as copies. */
+  #full = new Float32Array(0)
+
+  constructor(runtime: Runtime, width: number) {
+    this.#runtime = runtime
+    this.#width = width
+  }
+
+  /** @returns tensors for so many rows, and how to make the items' states of them after the run */
+  prepare(rows: number, cut: Cut) {
+    const width = this.#width
+    if (this.#full.length < rows * width) this.#full = new Float32Array(rows * width)
+    const full = this.#full.subarray(0, rows * width)
+    const half = new Uint16Array(rows * width)
+    const peak = new Float32Array(rows)
+    return {
+      tensors: new Map([
+        [graphOutputs.states, this.#runtime.tensor('float32', [1, rows, width], full)],
+        [graphOutputs.statesHalf, this.#runtime.tensor('float16', [1, rows, width], half)],
+        [graphOutputs.peak, this.#runtime.tensor('float32', [1, rows], peak)],
+      ]),
+      finish: (returned: Packing['returned']): States[] =>
+        returned.map(([from, to]) => {
+          const block = { rows: to - from, width, half: half.subarray(from * width, to * width) }
+          const index: number[] = []
+          for (let row = from; row < to; row++) if (cut === 'full' || peak[row]! > halfLimit) index.push(row - from)
+          if (index.length === 0) return block
+          const values = new Float32Array(index.length * width)
+          index.forEach((row, i) => {
+            values.set(full.subarray((from + row) * width, (from + row + 1) * width), i * width)
+          })
+          return { ...block, wide: { index, values } }
+        }),
+    }
+  }
+}
