@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { Aedes, type AuthenticateError, type Client } from 'aedes'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { listen } from '../link/listen.ts'
+import { listen, urlHost } from '../link/listen.ts'
 import { mayPublish } from './acl.ts'
 import { PacketGauge } from './packet-gauge.ts'
 
@@ -67,7 +67,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     broker.close()
     throw error
   })
-  return { url: `mqtt://${hostInUrl(options.host)}:${port}`, close: () => close(broker, server, sockets) }
+  return { url: `mqtt://${urlHost(options.host)}:${port}`, close: () => close(broker, server, sockets) }
 }
 
 /** aedes reads with `read()` and has no limit of its own: whatever it is about to take is looked at first. */
@@ -91,5 +91,3 @@ async function close(broker: Aedes, server: Server, sockets: Set<Socket>): Promi
   for (const socket of sockets) socket.destroy()
   await closed
 }
-
-const hostInUrl = (host: string) => (host.includes(':') ? `[${host}]` : host)

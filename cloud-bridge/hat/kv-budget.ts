@@ -44,8 +44,8 @@ export function createKvBudget(part: PartManifest, limits: KvLimits): KvBudget {
     admit: (sequence) => charge(sequence, Math.min(limits.startPositions, limits.contextLimit) * perPosition),
     grow(sequence, length) {
       // Buffers grow by doubling: what is charged is what they will be, not what is filled.
-      const doubled = Math.min(limits.contextLimit, Math.max(length, 2 * sequence.capacity))
-      return charge(sequence, Math.max(sequence.bytes, length <= sequence.capacity ? 0 : doubled * perPosition))
+      const positions = Math.min(limits.contextLimit, 2 ** Math.ceil(Math.log2(Math.max(length, 1))))
+      return charge(sequence, Math.max(sequence.bytes, positions * perPosition))
     },
     free(sequence) {
       usedBytes -= charges.get(sequence) ?? 0

@@ -18,6 +18,9 @@ export interface HttpServer {
   close(): Promise<void>
 }
 
+/** How long a request that is under way may take to end at shutdown. */
+const closeTimeoutMs = 1_000
+
 /**
  * The bridge's HTTP: JSON over GET, and WebSocket upgrades. A browser page has no business here: what it sends has an
  * Origin, or (DNS rebinding) a foreign Host, and is refused.
@@ -44,8 +47,9 @@ export async function startHttpServer({ host, port, routes, upgrades }: HttpOpti
     async close() {
       const closed = once(server, 'close')
       server.close()
-      server.closeIdleConnections()
+      const impatience = setTimeout(() => server.closeAllConnections(), closeTimeoutMs)
       await closed
+      clearTimeout(impatience)
     },
   }
 }

@@ -43,3 +43,6 @@ export async function listen(server: Server, { host, port, what, flag }: ListenO
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}$/.test(host)
 }
+
+/** IPv6 addresses stand in brackets in a URL. */
+export const urlHost = (host: string) => (host.includes(':') ? `[${host}]` : host)

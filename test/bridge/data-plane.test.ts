@@ -160,6 +160,18 @@ describe('a session', () => {
     expect(plane.sessions.count).toBe(1)
   })
 
+  it('whose deep rows come out as NaN ends, naming the part; the bridge lives', async () => {
+    const part = scriptedPart()
+    await using plane = await startDataPlane(part)
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = await device.open(testModelId)
+    await device.rows(session, { base: 0, states: rows(1) })
+    part.poison(part.steps[0]![0]!.sequence)
+    device.send(session, { base: 1, states: rows(2) })
+    expect(await device.fault(session)).toMatchObject({ code: 'RUNTIME_FAILED', message: expect.stringContaining('middle part') })
+    await device.rows(await device.open(testModelId), { base: 0, states: rows(1) })
+  })
+
   it('expires when idle, and only then', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { clock })

@@ -1,7 +1,11 @@
 import type { Io } from '../../core/base/io.ts'
 
 /** An Io that remembers what a command prints. */
-export function captureIo(options: { signal?: AbortSignal; env?: Record<string, string> } = {}): { io: Io; out: () => string; err: () => string } {
+export function captureIo(options: { signal?: AbortSignal; env?: Record<string, string> } = {}): {
+  io: Io
+  out: () => string
+  err: () => string
+} {
   const out: string[] = []
   const err: string[] = []
   const line = (text: string) => (text.endsWith('\n') ? text : `${text}\n`)

@@ -11,6 +11,8 @@ export interface ScriptedPart extends Part {
   finishStep(): Promise<void>
   /** Steps whose items include this sequence fail. */
   failFor(sequence: Sequence): void
+  /** What is returned for this sequence holds NaN. */
+  poison(sequence: Sequence): void
 }
 
 /**
@@ -20,6 +22,7 @@ export interface ScriptedPart extends Part {
 export function scriptedPart(options: { manual?: boolean } = {}): ScriptedPart {
   const steps: ScriptedPart['steps'] = []
   const failing = new Set<Sequence>()
+  const poisoned = new Set<Sequence>()
   const gates: (() => void)[] = []
   return {
     name: 'middle',
@@ -27,6 +30,7 @@ export function scriptedPart(options: { manual?: boolean } = {}): ScriptedPart {
     steps,
     createSequence: () => plainSequence(),
     failFor: (sequence) => failing.add(sequence),
+    poison: (sequence) => poisoned.add(sequence),
     async finishStep() {
       while (gates.length === 0) await new Promise((turn) => setImmediate(turn))
       gates.shift()?.()
@@ -37,7 +41,10 @@ export function scriptedPart(options: { manual?: boolean } = {}): ScriptedPart {
       if (options.manual) await new Promise<void>((finish) => gates.push(finish))
       if (items.some((item) => failing.has(item.sequence))) throw new Error('scripted failure')
       for (const item of items) (item.sequence as PlainSequence).append(statesOf(item).rows)
-      return items.map((item) => selected(statesOf(item), item.select))
+      return items.map((item) => {
+        const states = selected(statesOf(item), item.select)
+        return poisoned.has(item.sequence) ? { ...states, half: states.half.map(() => 0x7e00) } : states
+      })
     },
   }
 }

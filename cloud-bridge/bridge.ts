@@ -1,0 +1,162 @@
+import { join } from 'node:path'
+import { type Clock, systemClock } from '../core/base/clock.ts'
+import { createLogger } from '../core/base/logger.ts'
+import { version } from '../core/base/version.ts'
+import { birthsTable, nextBirth } from '../core/store/births.ts'
+import { openDatabase } from '../core/store/open-database.ts'
+import { startEmbeddedBroker } from './broker/embedded-broker.ts'
+import { type BridgeSettings, readBridgeConfig } from './config.ts'
+import { createRegistry, devicesTable } from './fleet/registry.ts'
+import { createKvBudget } from './hat/kv-budget.ts'
+import { createSessions } from './hat/sessions.ts'
+import { type ControlLink, connectControl } from './link/control.ts'
+import { createDataPlane, dataPath } from './link/data-plane.ts'
+import { startHttpServer } from './link/http-server.ts'
+import { urlHost } from './link/listen.ts'
+import { openMiddle } from './serving/open-middle.ts'
+import { createStepLoop } from './serving/step-loop.ts'
+
+export interface Bridge {
+  readonly mqttUrl: string
+  readonly httpUrl: string
+  readonly dataUrl: string
+  readonly modelId: string
+  /** Says goodbye on the broker, ends every session, frees and closes everything. */
+  close(): Promise<void>
+}
+
+const migrations = [birthsTable, devicesTable]
+/** The control plane carries small JSON; whoever sends more is mistaken. */
+const maxPacketBytes = 256 * 1024
+const heartbeatMs = 15_000
+const helloTimeoutMs = 10_000
+/** Rows up to which an item counts as decode or verify, and steps that a prompt may be passed over. */
+const packing = { smallTokens: 16, patience: 4 }
+/** Changes of what the retained state tells are published at most so often. */
+const announceEveryMs = 1_000
+
+/**
+ * The composition root of the cloud's side: builds the parts, owns start and stop.
+ * @throws BrimError CONFIG_INVALID, BUNDLE_*, LISTEN_*, STORE_FAILED, RUNTIME_*
+ */
+export async function startBridge(settings: BridgeSettings, clock: Clock = systemClock): Promise<Bridge> {
+  const config = readBridgeConfig(settings)
+  const { id, fleet, host, tokenBudget } = config
+  const logger = createLogger(config.logLevel, { bridge: id })
+  const closers: (() => unknown)[] = []
+  const closeAll = async () => {
+    const failures: unknown[] = []
+    for (const close of closers.splice(0).reverse()) {
+      // What cannot be closed must not keep the rest open.
+      await Promise.resolve()
+        .then(close)
+        .catch((error: unknown) => failures.push(error))
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+  try {
+    const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
+    closers.push(() => store.close())
+    const birth = nextBirth(store)
+    const registry = createRegistry(store, logger.child({ component: 'registry' }))
+    const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, logger })
+    closers.push(broker.close)
+
+    const { part, manifest, slots, close: closeMiddle } = await openMiddle(config)
+    closers.push(closeMiddle)
+    const { modelId, dims } = manifest
+    const loop = createStepLoop(part, { tokenBudget, slots, ...packing }, clock)
+    closers.push(loop.close)
+    const budget = createKvBudget(part.manifest, {
+      budgetBytes: config.kvBudgetBytes,
+      contextLimit: dims.contextLimit,
+      startPositions: config.chunkTokens,
+    })
+    let control: ControlLink | undefined
+    const announce = debounce(() => control?.announce(), announceEveryMs, clock)
+    closers.push(announce.stop)
+    const sessions = createSessions({
+      part,
+      width: dims.hidden,
+      loop,
+      budget,
+      limits: {
+        contextLimit: dims.contextLimit,
+        maxRows: tokenBudget,
+        sessionsPerPeer: config.sessionsPerConnection,
+        idleMs: config.sessionIdleS * 1_000,
+      },
+      clock,
+      logger: logger.child({ component: 'hat' }),
+      onCount: announce.trigger,
+    })
+    const plane = createDataPlane({
+      sessions,
+      bridge: id,
+      modelId,
+      advice: { chunkTokens: config.chunkTokens, draftLimit: config.draftLimit },
+      heartbeatMs,
+      helloTimeoutMs,
+      clock,
+      logger: logger.child({ component: 'link' }),
+    })
+    const startedMs = clock.nowMs()
+    const http = await startHttpServer({
+      host,
+      port: config.httpPort,
+      routes: {
+        '/health': () => ({
+          ok: true,
+          version,
+          modelId,
+          sessions: sessions.count,
+          kvBytes: budget.usedBytes,
+          uptimeS: Math.round((clock.nowMs() - startedMs) / 1_000),
+          serving: loop.metrics,
+        }),
+        '/v1/devices': () => ({ devices: registry.devices() }),
+      },
+      upgrades: { [dataPath]: plane.upgrade },
+    })
+    closers.push(http.close)
+    closers.push(plane.close)
+    closers.push(() => sessions.shutdown({ code: 'LINK_LOST', message: `bridge ${id} is shutting down` }))
+    const authority = `${urlHost(host)}:${http.port}`
+    const dataUrl = `ws://${authority}${dataPath}`
+    control = await connectControl({
+      url: broker.url,
+      fleet,
+      bridge: id,
+      birth,
+      describe: () => ({ bridge: version, modelId, data: dataUrl, sessions: sessions.count }),
+      onDeviceState: registry.heard,
+      logger: logger.child({ component: 'control' }),
+    })
+    closers.push(control.close)
+    logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl }, 'bridge ready')
+    return { mqttUrl: broker.url, httpUrl: `http://${authority}`, dataUrl, modelId, close: closeAll }
+  } catch (error) {
+    await closeAll()
+    throw error
+  }
+}
+
+/** Runs `action` once, at most `everyMs` after the first of several triggers. */
+function debounce(action: () => void, everyMs: number, clock: Clock) {
+  const stopping = new AbortController()
+  let waiting = false
+  return {
+    trigger() {
+      if (waiting || stopping.signal.aborted) return
+      waiting = true
+      clock.sleep(everyMs, stopping.signal).then(
+        () => {
+          waiting = false
+          action()
+        },
+        () => {},
+      )
+    },
+    stop: () => stopping.abort(),
+  }
+}

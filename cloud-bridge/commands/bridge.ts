@@ -1,0 +1,92 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import type { CommandModule } from 'yargs'
+import type { Io } from '../../core/base/io.ts'
+import { type Bridge, startBridge } from '../bridge.ts'
+import type { BridgeSettings } from '../config.ts'
+
+interface RunOptions {
+  bundle: string
+  stateDir?: string | undefined
+  mqttPort?: number | undefined
+  httpPort?: number | undefined
+  host?: string | undefined
+  fleet?: string | undefined
+  id?: string | undefined
+  threads?: number | undefined
+  logLevel?: BridgeSettings['logLevel']
+  json?: boolean | undefined
+}
+
+/** `brim bridge …` */
+export function bridgeCommand(io: Io): CommandModule {
+  return {
+    command: 'bridge <verb>',
+    describe: "the cloud's side: serves the middle of a model to many devices",
+    builder: (yargs) =>
+      yargs
+        .usage('Usage: brim bridge <verb> [options]')
+        .example('brim bridge run --bundle qwen', 'serve the middle of a model to the devices of this machine')
+        .command(runCommand(io))
+        .demandCommand(1, 'say what the bridge shall do: brim bridge --help'),
+    handler: () => {},
+  }
+}
+
+function runCommand(io: Io): CommandModule<object, RunOptions> {
+  return {
+    command: 'run',
+    describe: 'run a bridge until it is stopped',
+    builder: (yargs) =>
+      yargs
+        .usage('Usage: brim bridge run --bundle <dir> [options]')
+        .example('brim bridge run --bundle qwen', 'MQTT on port 1883, HTTP and WebSocket on 7070, of this machine')
+        .example('brim bridge run --bundle qwen --mqtt-port 0 --http-port 0 --json', 'free ports, told in one JSON line')
+        .option('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle' })
+        .option('state-dir', { type: 'string', describe: "folder of the bridge's database" })
+        .option('mqtt-port', { type: 'number', describe: 'port of the MQTT broker; 0: a free one [1883]' })
+        .option('http-port', { type: 'number', describe: 'port of HTTP and the data plane; 0: a free one [7070]' })
+        .option('host', { type: 'string', describe: 'address to listen on, loopback only [127.0.0.1]' })
+        .option('fleet', { type: 'string', describe: 'name of the fleet [default]' })
+        .option('id', { type: 'string', describe: 'name of this bridge [bridge-1]' })
+        .option('threads', { type: 'number', describe: 'threads per operator [2]' })
+        .option('log-level', {
+          choices: ['silent', 'error', 'warn', 'info', 'debug'] as const,
+          describe: 'log on stderr [warn]',
+        }),
+    handler: async ({ json, ...options }) => {
+      const bridge = await startBridge(settingsOf(options, io))
+      try {
+        tellReady(bridge, json === true, io)
+        await untilAborted(io.signal)
+      } finally {
+        await bridge.close()
+      }
+    },
+  }
+}
+
+/** Only what was said: the rest is the configuration's to decide. */
+function settingsOf(options: RunOptions, io: Io): BridgeSettings {
+  const { bundle, mqttPort, httpPort, host, fleet, id, threads, logLevel = 'warn' } = options
+  const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
+  const stateDir = options.stateDir ?? join(stateHome, 'brim/bridge')
+  const library = io.env.ORT_LIB || undefined
+  const said = Object.entries({ library, mqttPort, httpPort, host, fleet, id, threads }).filter(
+    ([, value]) => value !== undefined,
+  )
+  return { bundle, stateDir, logLevel, ...Object.fromEntries(said) }
+}
+
+function tellReady(bridge: Bridge, json: boolean, io: Io): void {
+  const { mqttUrl, httpUrl, dataUrl, modelId } = bridge
+  if (json) io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId }))
+  else io.out(`bridge ready\n  MQTT   ${mqttUrl}\n  HTTP   ${httpUrl}\n  data   ${dataUrl}\n  model  ${modelId}`)
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

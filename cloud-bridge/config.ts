@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { BrimError } from '../core/base/errors.ts'
+import { idPattern } from '../core/protocol/topics.ts'
+
+const id = z.string().regex(idPattern, 'small letters, digits, - and _')
+const port = z.int().min(0).max(65_535)
+
+export const BridgeConfig = z
+  .strictObject({
+    id: id.default('bridge-1'),
+    fleet: id.default('default'),
+    /** Folder of the bundle whose middle part is served. */
+    bundle: z.string().min(1),
+    /** Folder of the bridge's database; made where missing. */
+    stateDir: z.string().min(1),
+    host: z.string().default('127.0.0.1'),
+    /** 0: a free one. */
+    mqttPort: port.default(1883),
+    httpPort: port.default(7070),
+    /** Threads within one operator. */
+    threads: z.int().min(1).default(2),
+    /** Path of a libonnxruntime to use instead of the one that comes with the packages. */
+    library: z.string().optional(),
+    /** Tokens of one step of all sessions together; the most rows that one frame may bring. */
+    tokenBudget: z.int().min(1).default(512),
+    /** What devices are advised: tokens of a prompt per frame, most tokens drafted per round. */
+    chunkTokens: z.int().min(1).default(128),
+    draftLimit: z.int().min(0).default(8),
+    /** KV memory of all sessions together. */
+    kvBudgetBytes: z
+      .int()
+      .min(1)
+      .default(2 * 2 ** 30),
+    /** A session without frames for so long ends. */
+    sessionIdleS: z.number().positive().default(120),
+    sessionsPerConnection: z.int().min(1).default(64),
+    logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
+  })
+  .refine((config) => config.chunkTokens <= config.tokenBudget && config.draftLimit < config.tokenBudget, {
+    message: 'chunkTokens and draftLimit + 1 must fit into tokenBudget',
+    path: ['tokenBudget'],
+  })
+export type BridgeConfig = z.infer<typeof BridgeConfig>
+/** What must be said; the rest has defaults. */
+export type BridgeSettings = z.input<typeof BridgeConfig>
+
+/** @throws BrimError CONFIG_INVALID naming every field that is wrong */
+export function readBridgeConfig(settings: BridgeSettings): BridgeConfig {
+  const config = BridgeConfig.safeParse(settings)
+  if (config.success) return config.data
+  const wrong = config.error.issues.map((issue) => [issue.path.join('.'), issue.message].filter(Boolean).join(': '))
+  throw new BrimError('CONFIG_INVALID', `the bridge's configuration is wrong: ${wrong.join('; ')}`, {
+    hint: 'brim bridge run --help lists the options and their ranges',
+  })
+}

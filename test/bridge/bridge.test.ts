@@ -1,0 +1,290 @@
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import yargs from 'yargs'
+import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
+import type { BridgeSettings } from '../../cloud-bridge/config.ts'
+import { BridgeState } from '../../core/protocol/messages.ts'
+import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
+import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import { mqttClient, powerCut, startBroker, watchTopic } from '../support/broker.ts'
+import { captureIo } from '../support/captured-io.ts'
+import { largestDifference, randomStates } from '../support/random-states.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { connectDevice, type SendOptions, type TestDevice } from '../support/test-device.ts'
+import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+
+let bundle: TinyBundle
+let dir: TempDir
+let width: number
+
+beforeAll(async () => {
+  bundle = await tinyBundle()
+  width = bundle.manifest.dims.hidden
+  dir = tempDir()
+})
+afterAll(() => {
+  bundle[Symbol.dispose]()
+  dir[Symbol.dispose]()
+})
+
+async function start(settings: Partial<BridgeSettings> = {}): Promise<Bridge & AsyncDisposable> {
+  const stateDir = join(dir.path, `state-${Math.random()}`)
+  const base = { bundle: bundle.path, stateDir, mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
+  const bridge = await startBridge({ ...base, ...settings })
+  return { ...bridge, [Symbol.asyncDispose]: bridge.close }
+}
+
+const health = async (bridge: Bridge) => (await fetch(`${bridge.httpUrl}/health`)).json() as Promise<Record<string, unknown>>
+
+/** A prompt in three pipelined chunks, then rounds of verification of which some are taken back. */
+async function converse(device: TestDevice, bridge: Bridge, seed: number): Promise<States> {
+  const session = await device.open(bridge.modelId)
+  const rows = randomStates(64, width, seed)
+  const seqs = [0, 1, 2].map((i) =>
+    device.send(session, { base: 10 * i, states: sliceStates(rows, 10 * i, 10 * i + 10), want: i === 2 ? 1 : 0 }),
+  )
+  const replies = [await device.reply(session, seqs[2]!)]
+  const deep: States[] = []
+  let base = 30
+  for (let round = 0; round < 12; round++) {
+    deep.push(await device.rows(session, { base, states: sliceStates(rows, base, base + 4) }))
+    base += 1 + (round % 3)
+  }
+  device.say({ type: 'close', session: session.hex })
+  expect(replies[0]?.type).toBe('deep')
+  return concatStates(deep, width)
+}
+
+describe('the bridge on a real bundle', () => {
+  it('tells what it is at /health, and knows no other paths', async () => {
+    await using bridge = await start()
+    expect(await health(bridge)).toMatchObject({
+      ok: true,
+      version: expect.any(String),
+      modelId: bundle.manifest.modelId,
+      sessions: 0,
+      kvBytes: 0,
+      uptimeS: expect.any(Number),
+    })
+    expect((await fetch(`${bridge.httpUrl}/elsewhere`)).status).toBe(404)
+    expect((await fetch(`${bridge.httpUrl}/health`, { method: 'POST' })).status).toBe(405)
+    expect((await fetch(`${bridge.httpUrl}/health`, { headers: { origin: 'https://example.org' } })).status).toBe(403)
+  })
+
+  it('gives devices that share packed steps the very bits that each gets alone', async () => {
+    await using bridge = await start()
+    const seeds = [1, 2, 3, 4, 5]
+    const alone: States[] = []
+    for (const seed of seeds) {
+      await using device = await connectDevice(bridge.dataUrl, `alone-${seed}`, width)
+      alone.push(await converse(device, bridge, seed))
+    }
+    const before = (await health(bridge)).serving as { batches: number[] }
+    expect(before.batches.slice(2).every((count) => count === 0)).toBe(true)
+    const together = await Promise.all(
+      seeds.map(async (seed) => {
+        await using device = await connectDevice(bridge.dataUrl, `together-${seed}`, width)
+        return await converse(device, bridge, seed)
+      }),
+    )
+    const after = (await health(bridge)).serving as { batches: number[] }
+    expect(after.batches.slice(2).reduce((sum, count) => sum + count)).toBeGreaterThan(5)
+    expect(together).toEqual(alone)
+    expect(await health(bridge)).toMatchObject({ sessions: 0, kvBytes: 0 })
+  })
+
+  it('after a rollback computes what a fresh session does', async () => {
+    await using bridge = await start()
+    await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+    const [kept, dropped, next] = [randomStates(9, width, 1), randomStates(7, width, 2), randomStates(3, width, 3)]
+    const first = await device.open(bridge.modelId)
+    await device.rows(first, { base: 0, states: concatStates([kept, dropped], width) })
+    const rolledBack = await device.rows(first, { base: 9, states: next })
+    const fresh = await device.open(bridge.modelId)
+    // Chunks of the same sizes: what is compared is the rollback, not the size of a step.
+    await device.rows(fresh, { base: 0, states: concatStates([kept, randomStates(7, width, 4)], width) })
+    expect(await device.rows(fresh, { base: 9, states: next })).toEqual(rolledBack)
+    const whole = await device.open(bridge.modelId)
+    await device.rows(whole, { base: 0, states: kept })
+    expect(await device.rows(whole, { base: 9, states: next })).toEqual(rolledBack)
+  })
+
+  it('holds exactly the rows that were sent last, whatever was rolled back, repeated or lost before', async () => {
+    await using bridge = await start()
+    await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+    const operation = fc.record({
+      kind: fc.constantFrom('append', 'rollback', 'repeat', 'hole'),
+      n: fc.integer({ min: 0, max: 6 }),
+      /** Of what is held, how much a rollback keeps. */
+      share: fc.double({ min: 0, max: 1, noNaN: true }),
+    })
+    let salt = 0
+    await fc.assert(
+      fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 10 }), async (operations) => {
+        const session = await device.open(bridge.modelId)
+        let held = randomStates(0, width, 0)
+        let last: SendOptions | undefined
+        for (const { kind, n, share } of operations) {
+          if (kind === 'repeat') {
+            if (last) device.send(session, last)
+            continue
+          }
+          salt += 1
+          const states = randomStates(n, width, salt)
+          if (kind === 'hole') {
+            device.send(session, { base: held.rows + 1, states, want: 0 })
+            continue
+          }
+          const base = kind === 'rollback' ? Math.floor(share * held.rows) : held.rows
+          last = { base, states, want: 0, seq: device.send(session, { base, states, want: 0 }) }
+          held = concatStates([sliceStates(held, 0, base), states], width)
+        }
+        const probe = randomStates(3, width, 77)
+        const rows = await device.rows(session, { base: held.rows, states: probe })
+        const fresh = await device.open(bridge.modelId)
+        const expected = await device.rows(fresh, { base: 0, states: concatStates([held, probe], width), want: 3 })
+        device.say({ type: 'close', session: session.hex })
+        device.say({ type: 'close', session: fresh.hex })
+        expect(largestDifference(rows, expected)).toBeLessThan(0.02)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('refuses a device with another bundle, and serves it with the right one', async () => {
+    await using bridge = await start()
+    using other = await tinyBundle({ seed: 2 })
+    await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+    await expect(device.open(other.manifest.modelId)).rejects.toMatchObject({ code: 'BUNDLE_MISMATCH' })
+    await device.open(bridge.modelId)
+  })
+
+  it('frees KV memory when a device disappears mid-prefill', async () => {
+    await using bridge = await start()
+    const device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+    const session = await device.open(bridge.modelId)
+    await device.rows(session, { base: 0, states: randomStates(100, width, 1), want: 1 })
+    expect(await health(bridge)).toMatchObject({ sessions: 1, kvBytes: expect.toSatisfy((bytes: number) => bytes > 0) })
+    device.send(session, { base: 100, states: randomStates(100, width, 2), want: 0 })
+    await device[Symbol.asyncDispose]()
+    await expect.poll(() => health(bridge)).toMatchObject({ sessions: 0, kvBytes: 0 })
+  })
+
+  it('says goodbye to sessions when it closes, and gives its ports back', async () => {
+    const bridge = await start()
+    await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+    const session = await device.open(bridge.modelId)
+    await device.rows(session, { base: 0, states: randomStates(2, width, 1) })
+    await bridge.close()
+    expect(await device.fault(session)).toMatchObject({ code: 'LINK_LOST' })
+    expect(await device.closed).toEqual({ code: 1001, reason: 'LINK_LOST' })
+    const [mqttPort, httpPort] = [bridge.mqttUrl, bridge.httpUrl].map((url) => Number(new URL(url).port))
+    await using again = await start({ mqttPort: mqttPort!, httpPort: httpPort! })
+    expect(again.dataUrl).toBe(bridge.dataUrl)
+  })
+})
+
+describe('the bridge on the control plane', () => {
+  const ownState = bridgeStateTopic('default', 'bridge-1')
+
+  it('shows where its data plane is and how many sessions it has, with a birth that grows with each start', async () => {
+    const stateDir = join(dir.path, 'state-births')
+    for (const birth of [1, 2]) {
+      await using bridge = await start({ stateDir })
+      await using watcher = await watchTopic(bridge.mqttUrl, ownState)
+      const latest = () => BridgeState.parse(JSON.parse(watcher.messages.at(-1)?.text ?? '{}'))
+      await expect.poll(() => watcher.messages.length).toBeGreaterThan(0)
+      expect(latest()).toMatchObject({ state: 'ready', birth, modelId: bridge.modelId, data: bridge.dataUrl, sessions: 0 })
+      await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+      await device.open(bridge.modelId)
+      await expect.poll(() => latest().sessions, { timeout: 5_000 }).toBe(1)
+      await bridge.close()
+      await expect.poll(() => latest().state).toBe('disconnected')
+    }
+  })
+
+  it('lists the devices of its fleet at /v1/devices, and when they are lost', async () => {
+    await using bridge = await start()
+    const topic = deviceTopic('default', 'jetson-01', 'state')
+    const state = (word: string, birth: number) =>
+      Buffer.from(JSON.stringify({ v: 1, state: word, birth, at: '2026-01-02T03:04:05.678Z', agent: '0.1.0' }))
+    const devices = async () => ((await (await fetch(`${bridge.httpUrl}/v1/devices`)).json()) as { devices: unknown[] }).devices
+    expect(await devices()).toEqual([])
+    const will = { topic, payload: state('lost', 4), qos: 1, retain: true } as const
+    const device = await mqttClient(bridge.mqttUrl, 'device-jetson-01', { will })
+    await device.publishAsync(topic, state('ready', 4), { qos: 1, retain: true })
+    await expect
+      .poll(devices)
+      .toMatchObject([{ id: 'jetson-01', state: 'ready', birth: 4, agent: '0.1.0', lastSeen: expect.any(String) }])
+    powerCut(device)
+    await expect.poll(devices).toMatchObject([{ id: 'jetson-01', state: 'lost', birth: 4 }])
+  })
+})
+
+describe('the bridge does not start', () => {
+  it('with a configuration that cannot be meant, naming the fields', async () => {
+    await expect(start({ id: 'Bridge 1', tokenBudget: 64 })).rejects.toMatchObject({
+      code: 'CONFIG_INVALID',
+      message: expect.stringMatching(/id: small letters/),
+    })
+    await expect(start({ tokenBudget: 64 })).rejects.toMatchObject({
+      message: expect.stringContaining('tokenBudget: chunkTokens'),
+    })
+    await expect(start({ mqtPort: 1 } as object)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+  })
+
+  it('without a bundle, and leaves no port behind', async () => {
+    await using taken = await startBroker()
+    const port = Number(new URL(taken.url).port)
+    await taken[Symbol.asyncDispose]()
+    await expect(start({ bundle: join(dir.path, 'nothing'), mqttPort: port })).rejects.toMatchObject({ code: 'BUNDLE_INVALID' })
+    await using bridge = await start({ mqttPort: port })
+    expect(bridge.mqttUrl).toBe(`mqtt://127.0.0.1:${port}`)
+  })
+
+  it('on an address that others can reach, or a port in use', async () => {
+    await expect(start({ host: '0.0.0.0' })).rejects.toMatchObject({ code: 'LISTEN_REFUSED' })
+    await using first = await start()
+    const httpPort = Number(new URL(first.httpUrl).port)
+    await expect(start({ httpPort })).rejects.toMatchObject({
+      code: 'LISTEN_FAILED',
+      hint: expect.stringContaining('--http-port'),
+    })
+  })
+})
+
+describe('brim bridge run', () => {
+  it('prints one JSON line when it is ready, and ends when it is told to', async () => {
+    const stop = new AbortController()
+    const { io, out } = captureIo({ signal: stop.signal })
+    const argv = [
+      'bridge',
+      'run',
+      '--bundle',
+      bundle.path,
+      '--state-dir',
+      join(dir.path, 'state-cli'),
+      '--mqtt-port',
+      '0',
+      '--http-port',
+      '0',
+      '--json',
+    ]
+    const running = yargs(argv)
+      .command(bridgeCommand(io))
+      .option('json', { type: 'boolean' })
+      .exitProcess(false)
+      .fail(false)
+      .parseAsync()
+    await expect.poll(out, { timeout: 20_000 }).toContain('\n')
+    const ready = JSON.parse(out())
+    expect(ready).toMatchObject({ event: 'ready', modelId: bundle.manifest.modelId })
+    expect((await fetch(`${ready.httpUrl}/health`)).status).toBe(200)
+    stop.abort()
+    await running
+    await expect(fetch(`${ready.httpUrl}/health`)).rejects.toThrow()
+    expect(out().trim().split('\n').length).toBe(1)
+  })
+})

@@ -1,0 +1,37 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type RandomCheckpointOptions, tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+
+/** A random checkpoint of a few layers, with what else a test wants in its config.json. */
+export async function tinyCheckpoint(
+  folder: string,
+  config: Record<string, unknown> = {},
+  options: Partial<Omit<RandomCheckpointOptions, 'config'>> = {},
+): Promise<string> {
+  await writeRandomCheckpoint(folder, { config: { ...tinyLlamaConfig, ...config }, dtype: 'F32', seed: 1, ...options })
+  return folder
+}
+
+export type HeaderEntry = { dtype: string; shape: number[]; data_offsets: [number, number] }
+
+/** Changes the header of the checkpoint's safetensors file; the data stays as it is. */
+export function editHeader(
+  folder: string,
+  edit: (header: Record<string, HeaderEntry>) => void,
+  file = 'model.safetensors',
+): void {
+  const path = join(folder, file)
+  const bytes = readFileSync(path)
+  const end = 8 + Number(bytes.readBigUInt64LE(0))
+  const header = JSON.parse(bytes.toString('utf8', 8, end))
+  edit(header)
+  writeFileSync(path, safetensors(JSON.stringify(header), bytes.subarray(end)))
+}
+
+/** A safetensors file of this header and data. */
+export function safetensors(json: string, data: Uint8Array): Buffer {
+  const header = Buffer.from(json)
+  const prefix = Buffer.alloc(8)
+  prefix.writeBigUInt64LE(BigInt(header.length))
+  return Buffer.concat([prefix, header, data])
+}

@@ -1,0 +1,133 @@
+import { join } from 'node:path'
+import { adapterDrafter, noDrafter } from '../../agent/hat/drafter.ts'
+import { answerByHat, type HatOptions, type HatRequest } from '../../agent/hat/session.ts'
+import { type SharedHead, shareHead } from '../../agent/hat/shared-head.ts'
+import type { HatSummary } from '../../agent/hat/summary.ts'
+import { createDataLink, type DataLink } from '../../agent/link/data-link.ts'
+import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import type { BridgeSettings } from '../../cloud-bridge/config.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import { openRuntime } from '../../core/engine/capi.ts'
+import type { Chain } from '../../core/engine/contract.ts'
+import { type LoadedModel, openModel } from '../../core/engine/open-model.ts'
+import { buildBundle } from '../../core/model/build.ts'
+import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+import { silentLogger } from './silent-logger.ts'
+import { tempDir } from './temp-dir.ts'
+
+export interface HatAnswer {
+  readonly tokens: number[]
+  readonly rounds: { tokens: readonly number[]; drafted: number; accepted: number }[]
+  readonly summary: HatSummary
+}
+
+/** A bundle, a real bridge that serves its middle, and the device's parts, without the agent around them. */
+export interface HatWorld extends AsyncDisposable {
+  readonly bundle: string
+  readonly model: LoadedModel
+  readonly bridge: Bridge
+  readonly link: DataLink
+  readonly head: SharedHead
+  /** The reference: the whole model in this process. */
+  readonly chain: Chain
+  options(overrides?: Partial<HatOptions>): HatOptions
+  answer(
+    request: Partial<HatRequest> & Pick<HatRequest, 'prompt'>,
+    overrides?: Partial<HatOptions>,
+    signal?: AbortSignal,
+  ): Promise<HatAnswer>
+  sessionsAtBridge(): Promise<number>
+}
+
+/** A few random layers, split after the first, with a random adapter. @returns the bundle's folder */
+export async function buildTinySplit(dir: string, options: { adapter?: boolean; seed?: number } = {}): Promise<string> {
+  const { adapter = true, seed = 1 } = options
+  const checkpoint = join(dir, `checkpoint-${seed}`)
+  await writeRandomCheckpoint(checkpoint, {
+    config: tinyLlamaConfig,
+    dtype: 'F16',
+    seed,
+    ...(adapter ? { adapter: { split: 1, heads: 4, kvHeads: 2, headDim: 16 } } : {}),
+  })
+  const out = join(dir, `bundle-${seed}`)
+  await buildBundle({ checkpoint, out, split: 1, format: 'fp32', name: 'tiny' })
+  return out
+}
+
+/** @param bundle a split bundle's folder; by default a tiny random one */
+export async function startHatWorld(options: { bundle?: string; settings?: Partial<BridgeSettings> } = {}): Promise<HatWorld> {
+  const dir = tempDir()
+  const bundle = options.bundle ?? (await buildTinySplit(dir.path))
+  const bridge = await startBridge({
+    bundle,
+    stateDir: join(dir.path, 'bridge'),
+    mqttPort: 0,
+    httpPort: 0,
+    threads: 1,
+    logLevel: 'silent',
+    ...options.settings,
+  })
+  const runtime = await openRuntime()
+  const model = await openModel(runtime, bundle, { parts: ['input', 'middle', 'output', 'adapter'], threads: 1 })
+  const { dims, modelId } = model.manifest
+  const head = shareHead(model.head(), dims.vocab)
+  const link = createDataLink({
+    device: 'jetson-01',
+    birth: 1,
+    clock: systemClock,
+    random: { next: () => 0 },
+    logger: silentLogger(),
+  })
+  link.use(bridge.dataUrl)
+
+  const hatOptions = (overrides: Partial<HatOptions> = {}): HatOptions => ({
+    dims,
+    input: model.part('input'),
+    head,
+    open: (signal) => link.open(modelId, signal),
+    createDrafter: (sampling) => adapterDrafter(model.part('adapter'), head, sampling),
+    threshold: 0.6,
+    draftLimit: 8,
+    clock: systemClock,
+    ...overrides,
+  })
+  return {
+    bundle,
+    model,
+    bridge,
+    link,
+    head,
+    chain: model.chain({ cuts: 'half' }),
+    options: hatOptions,
+    async answer(request, overrides, signal = new AbortController().signal) {
+      const full = {
+        maxTokens: 16,
+        sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
+        eos: [],
+        acceptedMs: systemClock.nowMs(),
+        ...request,
+      }
+      const rounds: HatAnswer['rounds'] = []
+      let summary: HatSummary | undefined
+      for await (const { tokens, drafted, accepted, summary: take } of answerByHat(hatOptions(overrides), full, signal)) {
+        rounds.push({ tokens, drafted, accepted })
+        summary = take()
+      }
+      if (!summary) throw new Error('an answer without a round')
+      return { tokens: rounds.flatMap(({ tokens }) => tokens), rounds, summary }
+    },
+    async sessionsAtBridge() {
+      const health = (await (await fetch(`${bridge.httpUrl}/health`)).json()) as { sessions: number }
+      return health.sessions
+    },
+    async [Symbol.asyncDispose]() {
+      await link.close()
+      await bridge.close()
+      await model.release()
+      await runtime.close()
+      dir[Symbol.dispose]()
+    },
+  }
+}
+
+export const withoutDrafts: Partial<HatOptions> = { createDrafter: noDrafter }

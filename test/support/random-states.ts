@@ -1,0 +1,26 @@
+import { seededRandom } from '../../core/base/random.ts'
+import { decodeHalves } from '../../core/model/half.ts'
+import type { States } from '../../core/protocol/states.ts'
+
+/** Rows of finite halves between -2 and 2: what shallow states might look like. Same seed, same rows. */
+export function randomStates(rows: number, width: number, seed: number): States {
+  const random = seededRandom(seed)
+  const half = Uint16Array.from({ length: rows * width }, () => {
+    const sign = random.next() < 0.5 ? 0x8000 : 0
+    return sign | Math.floor(random.next() * 0x4000)
+  })
+  return { rows, width, half }
+}
+
+/** The largest difference of two values that stand at the same place; rows in `wide` are not expected. */
+export function largestDifference(a: States, b: States): number {
+  if (a.wide || b.wide || a.half.length !== b.half.length) return Number.POSITIVE_INFINITY
+  const [left, right] = [floatsOf(a), floatsOf(b)]
+  return left.reduce((most, value, i) => Math.max(most, Math.abs(value - right[i]!)), 0)
+}
+
+function floatsOf({ half }: States): Float32Array {
+  const floats = new Float32Array(half.length)
+  decodeHalves(half, floats)
+  return floats
+}
