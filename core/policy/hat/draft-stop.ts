@@ -30,15 +30,3 @@ export function draftEnds(topProbability: number, drafted: number, { threshold, 
 export function draftRoom(limit: number, remaining: number, position: number, contextLimit: number): number {
   return Math.max(0, Math.min(limit, remaining - 1, contextLimit - 1 - position))
 }
-
-/**
- * Largest probability of softmax(logits), temperature 1. NaN when a logit is NaN.
- * @param logits [vocab]
- */
-export function topProbability(logits: Float32Array): number {
-  let max = Number.NEGATIVE_INFINITY
-  for (let i = 0; i < logits.length; i++) if (logits[i]! > max) max = logits[i]!
-  let sum = 0
-  for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i]! - max)
-  return 1 / sum
-}

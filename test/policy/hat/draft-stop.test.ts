@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { defaultDraftThreshold, draftEnds, draftRoom, topProbability } from '../../../core/policy/hat/draft-stop.ts'
+import { defaultDraftThreshold, draftEnds, draftRoom } from '../../../core/policy/hat/draft-stop.ts'
 
 const limits = { threshold: defaultDraftThreshold, limit: 4 }
 
@@ -35,34 +35,5 @@ describe('room for a draft', () => {
     { what: 'is nothing at the last position', limit: 8, remaining: 100, position: 511, context: 512, room: 0 },
   ])('$what', ({ limit, remaining, position, context, room }) => {
     expect(draftRoom(limit, remaining, position, context)).toBe(room)
-  })
-})
-
-describe('the top probability', () => {
-  it('is one over the number of equal logits', () => {
-    expect(topProbability(Float32Array.of(3, 3, 3, 3))).toBeCloseTo(0.25, 6)
-  })
-
-  it('does not overflow', () => {
-    expect(topProbability(Float32Array.of(1e30, -1e30, 0))).toBe(1)
-  })
-
-  it('is that of softmax, and does not move when all logits do', () => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.integer({ min: -20, max: 20 }), { minLength: 1, maxLength: 30 }),
-        fc.integer({ min: -50, max: 50 }),
-        (logits, shift) => {
-          const sum = logits.reduce((total, value) => total + Math.exp(value), 0)
-          const expected = Math.max(...logits.map((value) => Math.exp(value) / sum))
-          expect(topProbability(Float32Array.from(logits))).toBeCloseTo(expected, 5)
-          expect(topProbability(Float32Array.from(logits, (value) => value + shift))).toBeCloseTo(expected, 5)
-        },
-      ),
-    )
-  })
-
-  it('is NaN when a logit is', () => {
-    expect(topProbability(Float32Array.of(1, Number.NaN, 2))).toBeNaN()
   })
 })

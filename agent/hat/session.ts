@@ -1,0 +1,202 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Part, Sequence } from '../../core/engine/contract.ts'
+import { answerBudget } from '../../core/engine/generate.ts'
+import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
+import type { Dims } from '../../core/model/manifest.ts'
+import { acceptDraft } from '../../core/policy/hat/accept.ts'
+import { draftEnds, draftRoom } from '../../core/policy/hat/draft-stop.ts'
+import type { LinkSession } from '../link/link-session.ts'
+import type { Drafter } from './drafter.ts'
+import { requireFinite } from './require-finite.ts'
+import { ShallowRows } from './shallow-rows.ts'
+import type { SharedHead } from './shared-head.ts'
+import { HatCounters, type HatSummary } from './summary.ts'
+import { Uplink } from './uplink.ts'
+
+export interface HatOptions {
+  readonly dims: Dims
+  readonly input: Part
+  readonly head: SharedHead
+  /** A session at the bridge. */
+  open(signal: AbortSignal): Promise<LinkSession>
+  createDrafter(sampling: Sampling): Drafter
+  /** η of HAT Eq. 5. */
+  readonly threshold: number
+  /** Most tokens drafted per round, beside the bridge's own limit. */
+  readonly draftLimit: number
+  readonly clock: Clock
+}
+
+export interface HatRequest {
+  readonly prompt: readonly number[]
+  readonly maxTokens: number
+  readonly sampling: Sampling
+  /** Tokens that end the answer; the one that does is part of it. */
+  readonly eos: readonly number[]
+  /** When the request came, by the session's clock. */
+  readonly acceptedMs: number
+}
+
+/** Tokens that became certain at once: the first after prefill, then those of each verification. */
+export interface HatRound {
+  readonly tokens: readonly number[]
+  readonly drafted: number
+  readonly accepted: number
+  /** Of the answer up to here. */
+  summary(): HatSummary
+}
+
+/**
+ * One private answer by the split model (HAT): prefill in chunks, then rounds of drafting here and verifying at the
+ * bridge. Ends at an end-of-text token or after `maxTokens`. Whoever stops early aborts the signal or ends the
+ * iteration: the step under way ends, then both sides free their KV.
+ * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID before any work; OUT_OF_MEMORY, RUNTIME_FAILED, CANCELED; what `open` throws
+ */
+export async function* answerByHat(
+  options: HatOptions,
+  request: HatRequest,
+  signal: AbortSignal,
+): AsyncGenerator<HatRound, void> {
+  answerBudget(request.prompt, request.maxTokens, options.dims)
+  const link = await options.open(signal)
+  const leave = () => link.close()
+  signal.addEventListener('abort', leave, { once: true })
+  const held: { release(): void }[] = []
+  const hold = <T extends { release(): void }>(resource: T): T => {
+    held.push(resource)
+    return resource
+  }
+  try {
+    const sequence = hold(options.input.createSequence())
+    const drafter = hold(options.createDrafter(request.sampling))
+    yield* new HatSession(options, request, link, sequence, drafter, signal).run()
+  } finally {
+    signal.removeEventListener('abort', leave)
+    link.close()
+    for (const resource of held) resource.release()
+  }
+}
+
+class HatSession {
+  readonly #options: HatOptions
+  readonly #request: HatRequest
+  readonly #link: LinkSession
+  readonly #sequence: Sequence
+  readonly #drafter: Drafter
+  readonly #signal: AbortSignal
+  readonly #openedMs: number
+  readonly #rows: ShallowRows
+  readonly #uplink: Uplink
+  readonly #counters = new HatCounters()
+
+  constructor(
+    options: HatOptions,
+    request: HatRequest,
+    link: LinkSession,
+    sequence: Sequence,
+    drafter: Drafter,
+    signal: AbortSignal,
+  ) {
+    this.#options = options
+    this.#request = request
+    this.#link = link
+    this.#sequence = sequence
+    this.#drafter = drafter
+    this.#signal = signal
+    this.#openedMs = options.clock.nowMs()
+    this.#rows = new ShallowRows(options.dims.hidden)
+    this.#uplink = new Uplink(link, this.#rows)
+  }
+
+  async *run(): AsyncGenerator<HatRound, void> {
+    const { prompt, maxTokens, eos, acceptedMs } = this.#request
+    const { clock } = this.#options
+    let pending = await this.#prefill()
+    this.#counters.first(acceptedMs, this.#openedMs, clock.nowMs())
+    yield { tokens: [pending], drafted: 0, accepted: 0, summary: () => this.#summary() }
+    while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
+      const position = prompt.length + this.#counters.tokens - 1
+      const draft = await this.#draft(pending, position)
+      const choices = await this.#verify(position, draft.length + 1)
+      const { accepted, tokens } = acceptDraft(draft, choices)
+      this.#keep(position + 1 + accepted)
+      const end = tokens.findIndex((token) => eos.includes(token))
+      const added = end < 0 ? tokens : tokens.slice(0, end + 1)
+      this.#counters.round(added.length, draft.length, accepted, clock.nowMs())
+      pending = added.at(-1)!
+      yield { tokens: added, drafted: draft.length, accepted, summary: () => this.#summary() }
+    }
+  }
+
+  #summary(): HatSummary {
+    const { bytesUp, bytesDown } = this.#link
+    return this.#counters.summary({ bytesUp, bytesDown, wideRows: this.#uplink.wideRows })
+  }
+
+  /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */
+  async #prefill(): Promise<number> {
+    const { prompt } = this.#request
+    const { chunkTokens } = this.#link
+    for (let from = 0; from < prompt.length; from += chunkTokens) {
+      const to = Math.min(from + chunkTokens, prompt.length)
+      await this.#feed(prompt.slice(from, to))
+      await this.#uplink.send(from, to, to === prompt.length ? 1 : 0)
+      await this.#drafter.catchUp(this.#rows)
+    }
+    const [first] = await this.#choose(prompt.length)
+    return first!
+  }
+
+  /** Feeds the pending token and drafts on from it. @returns the drafted tokens, whose rows stand ready too */
+  async #draft(pending: number, position: number): Promise<number[]> {
+    const { threshold, draftLimit, dims } = this.#options
+    const { maxTokens, eos } = this.#request
+    await this.#feed([pending])
+    const remaining = maxTokens - this.#counters.tokens
+    const limit = draftRoom(Math.min(draftLimit, this.#link.draftLimit), remaining, position, dims.contextLimit)
+    const draft: number[] = []
+    while (draft.length < limit) {
+      const drafted = await this.#drafter.next(this.#rows)
+      if (!drafted) break
+      draft.push(drafted.token)
+      await this.#feed([drafted.token])
+      // Nothing follows an end of text.
+      if (draftEnds(drafted.topProbability, draft.length, { threshold, limit }) || eos.includes(drafted.token)) break
+    }
+    return draft
+  }
+
+  /** The LLM's own choices after each of the `count` rows from `position` on. */
+  async #verify(position: number, count: number): Promise<number[]> {
+    await this.#uplink.send(position, position + count, count)
+    return this.#choose(position + 1)
+  }
+
+  /** Waits for the deep rows under way and chooses after each; the first choice stands at `position`. */
+  async #choose(position: number): Promise<number[]> {
+    const deep = await this.#uplink.settle()
+    this.#checkCanceled()
+    const { sampling } = this.#request
+    return this.#options.head.read(deep, (logits, row) => chooseToken(logits, sampling, position + row))
+  }
+
+  /** Input step: the shallow rows of these tokens, which follow those that are there. */
+  async #feed(ids: readonly number[]): Promise<void> {
+    this.#checkCanceled()
+    const [states] = await this.#options.input.step([{ sequence: this.#sequence, ids, select: 'all' }])
+    if (!states) throw new Error('a step of one item returned no states')
+    this.#rows.append(requireFinite(states, 'input'))
+  }
+
+  /** All but the first `length` positions are gone; the bridge drops its own with the next frame's base. */
+  #keep(length: number): void {
+    this.#rows.truncate(length)
+    this.#sequence.truncate(length)
+    this.#drafter.truncate(length)
+  }
+
+  #checkCanceled(): void {
+    if (this.#signal.aborted) throw new BrimError('CANCELED', 'the answer was stopped')
+  }
+}

@@ -1,0 +1,60 @@
+/** What one answer took. */
+export interface HatSummary {
+  readonly tokens: number
+  /** Verifications; the token that follows from prefill alone belongs to none. */
+  readonly rounds: number
+  /** Tokens per round, bonus included; null where the answer had no round. */
+  readonly acceptLength: number | null
+  readonly drafted: number
+  /** Drafted tokens that were kept. */
+  readonly accepted: number
+  /** Bytes on the socket for this session, headers included. */
+  readonly bytesUp: number
+  readonly bytesDown: number
+  /** From the open session to the first token, in ms. */
+  readonly prefillMs: number
+  /** From the request to the first token, in ms. */
+  readonly ttftMs: number
+  /** Gaps between delivered tokens, in ms: tokens - 1 of them, 0 between tokens of one round. */
+  readonly tbtMs: readonly number[]
+  /** Rows, either way, that fp16 could not hold. */
+  readonly wideRows: number
+}
+
+/** Counts while the answer comes. */
+export class HatCounters {
+  tokens = 0
+  rounds = 0
+  drafted = 0
+  accepted = 0
+  prefillMs = 0
+  ttftMs = 0
+  readonly tbtMs: number[] = []
+  #tokensOfRounds = 0
+  #lastMs = 0
+
+  /** The first token, at the end of prefill. */
+  first(acceptedMs: number, openedMs: number, nowMs: number): void {
+    this.tokens = 1
+    this.ttftMs = nowMs - acceptedMs
+    this.prefillMs = nowMs - openedMs
+    this.#lastMs = nowMs
+  }
+
+  /** @param tokens that the round added to the answer */
+  round(tokens: number, drafted: number, accepted: number, nowMs: number): void {
+    this.tokens += tokens
+    this.rounds += 1
+    this.drafted += drafted
+    this.accepted += accepted
+    this.#tokensOfRounds += tokens
+    for (let i = 0; i < tokens; i++) this.tbtMs.push(i === 0 ? nowMs - this.#lastMs : 0)
+    this.#lastMs = nowMs
+  }
+
+  summary(link: { bytesUp: number; bytesDown: number; wideRows: number }): HatSummary {
+    const { tokens, rounds, drafted, accepted, prefillMs, ttftMs, tbtMs } = this
+    const acceptLength = rounds === 0 ? null : this.#tokensOfRounds / rounds
+    return { tokens, rounds, acceptLength, drafted, accepted, ...link, prefillMs, ttftMs, tbtMs: [...tbtMs] }
+  }
+}

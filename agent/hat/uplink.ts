@@ -1,0 +1,82 @@
+import { BrimError } from '../../core/base/errors.ts'
+import type { States } from '../../core/protocol/states.ts'
+import type { LinkSession, Reply } from '../link/link-session.ts'
+import { requireFinite } from './require-finite.ts'
+import type { ShallowRows } from './shallow-rows.ts'
+
+/** Frames that may be unanswered: while one is computed at the bridge, the next is on its way. */
+const window = 2
+
+/** Brings shallow rows to the bridge and deep rows back; fills the holes that the bridge reports. */
+export class Uplink {
+  /** Rows, either way, that fp16 could not hold. */
+  wideRows = 0
+  readonly #session: LinkSession
+  readonly #rows: ShallowRows
+  #underWay: Promise<Reply>[] = []
+  #last: { to: number; want: number; deep: States | undefined } = { to: 0, want: 0, deep: undefined }
+  /** Length that the bridge holds, where it found a hole. */
+  #gap: number | undefined
+
+  constructor(session: LinkSession, rows: ShallowRows) {
+    this.#session = session
+    this.#rows = rows
+  }
+
+  /** Sends rows [from, to); the deep states of the last `want` are for `settle`. */
+  async send(from: number, to: number, want: number): Promise<void> {
+    while (this.#underWay.length >= window) await this.#takeAnswer()
+    this.#last = { to, want, deep: undefined }
+    this.#underWay.push(this.#exchange(from, to, want))
+  }
+
+  /**
+   * Waits for everything under way.
+   * @returns the deep states asked for with the last `send`
+   * @throws BrimError LINK_LOST, CANCELED, RUNTIME_FAILED (middle part), and the codes of the bridge's faults
+   */
+  async settle(): Promise<States> {
+    while (this.#underWay.length > 0) await this.#takeAnswer()
+    if (this.#gap !== undefined) await this.#replay(this.#gap)
+    const { deep, want } = this.#last
+    if (deep?.rows !== want)
+      throw new BrimError('FRAME_INVALID', `the bridge returned ${deep?.rows ?? 0} of the ${want} rows asked for`)
+    return requireFinite(deep, 'middle')
+  }
+
+  /** Sends again what the bridge does not hold, the same bytes, in frames no larger than a prompt's. */
+  async #replay(from: number): Promise<void> {
+    const { to, want } = this.#last
+    this.#gap = undefined
+    for (let at = from; at < to; ) {
+      // The frame that ends it brings all the rows that are wanted back.
+      const rest = to - at
+      const end = rest <= Math.max(this.#session.chunkTokens, want) ? to : Math.min(at + this.#session.chunkTokens, to - want)
+      this.#underWay.push(this.#exchange(at, end, end === to ? want : 0))
+      await this.#takeAnswer()
+      if (this.#gap !== undefined)
+        throw new BrimError('LINK_LOST', `the bridge lost this session's rows again while they were sent anew`)
+      at = end
+    }
+  }
+
+  #exchange(from: number, to: number, want: number): Promise<Reply> {
+    const rows = this.#rows.slice(from, to)
+    this.wideRows += rows.wide?.index.length ?? 0
+    const reply = this.#session.exchange(from, rows, want)
+    // It is awaited later, perhaps after something else has failed.
+    reply.catch(() => {})
+    return reply
+  }
+
+  async #takeAnswer(): Promise<void> {
+    const reply = await this.#underWay[0]
+    this.#underWay.shift()
+    if (reply?.kind === 'gap') {
+      this.#gap = Math.min(reply.length, this.#gap ?? reply.length)
+    } else if (reply) {
+      this.wideRows += reply.states.wide?.index.length ?? 0
+      this.#last.deep = reply.states
+    }
+  }
+}

@@ -1,0 +1,218 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { type BridgeLink, startBridgeLink } from '../../agent/link/bridge-link.ts'
+import { type ControlLink, startControlLink } from '../../agent/link/control-link.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import { type BridgeState, DeviceState } from '../../core/protocol/messages.ts'
+import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import { mosquittoMissing, mqttClient, startBroker, startMosquitto, watchTopic } from '../support/broker.ts'
+import { startDataPlane, testModelId } from '../support/data-plane.ts'
+import { portOf, startRelay, through } from '../support/relay.ts'
+import { scriptedPart } from '../support/scripted-part.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+
+const topic = deviceTopic('default', 'jetson-01', 'state')
+const never = new AbortController().signal
+const links: (ControlLink | BridgeLink)[] = []
+afterEach(async () => {
+  await Promise.all(links.splice(0).map((link) => link.close()))
+})
+
+const optionsFor = (url: string, birth: number) => ({
+  url,
+  fleet: 'default',
+  device: 'jetson-01',
+  birth,
+  agent: '0.1.0',
+  modelId: testModelId,
+  clock: systemClock,
+  random: { next: () => 0.05 },
+  logger: silentLogger(),
+})
+
+function controlTo(
+  url: string,
+  birth = 1,
+  onBridges: (states: ReadonlyMap<string, BridgeState>) => void = () => {},
+): ControlLink {
+  const link = startControlLink({ ...optionsFor(url, birth), onBridges })
+  links.push(link)
+  return link
+}
+
+function bridgeLinkTo(url: string): BridgeLink {
+  const link = startBridgeLink(optionsFor(url, 1))
+  links.push(link)
+  return link
+}
+
+const statesSeen = (watcher: { messages: { text: string }[] }) =>
+  watcher.messages.map(({ text }) => DeviceState.parse(JSON.parse(text)))
+const deviceSays = (fields: Pick<DeviceState, 'state' | 'birth'>): string =>
+  JSON.stringify({ v: 1, at: '2026-01-02T03:04:05.678Z', ...fields } satisfies DeviceState)
+const bridgeSays = (fields: Partial<BridgeState>): string =>
+  JSON.stringify({
+    v: 1,
+    state: 'ready',
+    birth: 1,
+    at: '2026-01-02T03:04:05.678Z',
+    modelId: testModelId,
+    ...fields,
+  } satisfies BridgeState)
+
+const brokers = [
+  { name: 'embedded broker', start: startBroker, missing: () => false },
+  { name: 'mosquitto', start: startMosquitto, missing: mosquittoMissing },
+]
+
+describe.each(brokers)('the state of a device, on the $name', ({ start, missing }) => {
+  it.skipIf(missing())('is retained: ready, with birth, release and model', async () => {
+    await using broker = await start()
+    controlTo(broker.url, 3)
+    await using early = await watchTopic(broker.url, topic)
+    await expect
+      .poll(() => statesSeen(early).at(-1))
+      .toMatchObject({ state: 'ready', birth: 3, agent: '0.1.0', modelId: testModelId })
+    await using late = await watchTopic(broker.url, topic)
+    await expect.poll(() => late.messages[0]?.retain).toBe(true)
+  })
+
+  it.skipIf(missing())('becomes disconnected when the agent stops, and lost stays unsaid', async () => {
+    await using broker = await start()
+    const link = controlTo(broker.url)
+    await using watcher = await watchTopic(broker.url, topic)
+    await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('ready')
+    await link.close()
+    await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('disconnected')
+    expect(statesSeen(watcher).map(({ state }) => state)).not.toContain('lost')
+  })
+
+  it.skipIf(missing())(
+    'becomes lost, with the same birth, when the device loses power, and ready when it comes back',
+    async () => {
+      await using broker = await start()
+      await using relay = await startRelay(portOf(broker.url))
+      controlTo(through(relay, broker.url), 5)
+      await using watcher = await watchTopic(broker.url, topic)
+      await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('ready')
+      relay.cut()
+      await expect.poll(() => statesSeen(watcher)).toContainEqual(expect.objectContaining({ state: 'lost', birth: 5 }))
+      await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 5 })
+    },
+  )
+
+  it.skipIf(missing())('outlives the will of an earlier start that comes late', async () => {
+    await using broker = await start()
+    await using watcher = await watchTopic(broker.url, topic)
+    const will = { topic, payload: Buffer.from(deviceSays({ state: 'lost', birth: 6 })), qos: 1, retain: true } as const
+    // Left behind by the earlier start: the broker notices when the new one takes its place, and then speaks the will.
+    const earlier = await mqttClient(broker.url, 'device-jetson-01', { will })
+    controlTo(broker.url, 7)
+    await expect.poll(() => statesSeen(watcher)).toContainEqual(expect.objectContaining({ state: 'lost', birth: 6 }))
+    await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 7 })
+    earlier.end(true)
+  })
+
+  it.skipIf(missing())('is followed by the states of all bridges', async () => {
+    await using broker = await start()
+    let seen: ReadonlyMap<string, BridgeState> = new Map()
+    controlTo(broker.url, 1, (states) => {
+      seen = new Map(states)
+    })
+    await using _one = await bridgeAnnounces(broker.url, 'one', bridgeSays({ birth: 2 }))
+    await using two = await bridgeAnnounces(broker.url, 'two', bridgeSays({ birth: 9 }))
+    await expect.poll(() => [...seen.keys()].sort()).toEqual(['one', 'two'])
+    await two.say(bridgeSays({ state: 'lost', birth: 8 }))
+    await two.say(bridgeSays({ sessions: 4, birth: 9 }))
+    await expect.poll(() => seen.get('two')).toMatchObject({ state: 'ready', birth: 9, sessions: 4 })
+  })
+})
+
+it.skipIf(mosquittoMissing())('the state is said again whenever something older has replaced it', async () => {
+  // The embedded broker lets nobody but the device itself publish there.
+  await using broker = await startMosquitto()
+  controlTo(broker.url, 7)
+  await using watcher = await watchTopic(broker.url, topic)
+  await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('ready')
+  const late = await mqttClient(broker.url, 'late')
+  for (const older of [
+    { state: 'lost', birth: 7 },
+    { state: 'lost', birth: 6 },
+    { state: 'ready', birth: 6 },
+  ] as const) {
+    await late.publishAsync(topic, deviceSays(older), { qos: 1, retain: true })
+    await expect.poll(() => statesSeen(watcher).at(-2)).toMatchObject(older)
+    await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 7 })
+  }
+  await late.endAsync()
+})
+
+it('a broker that is not there yet is waited for', async () => {
+  await using relay = await startRelay(1)
+  const link = controlTo(through(relay, 'mqtt://127.0.0.1:1'))
+  await link.tryNow()
+  expect(link.connected).toBe(false)
+  await using broker = await startBroker()
+  relay.target = portOf(broker.url)
+  await expect.poll(() => link.connected).toBe(true)
+})
+
+describe('the way to the bridge', () => {
+  it('leads through its announcement to a session, however soon it is asked for', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using broker = await startBroker()
+    await using _bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: plane.dataUrl }))
+    const link = bridgeLinkTo(broker.url)
+    const session = await link.open(never)
+    expect(session.chunkTokens).toBe(16)
+    expect(link.status()).toEqual({ broker: 'connected', bridge: 'connected', bridgeId: 'one' })
+  })
+
+  it('is told to be missing while there is no broker', async () => {
+    const link = bridgeLinkTo('mqtt://127.0.0.1:1')
+    await expect(link.open(never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    expect(link.status()).toEqual({ broker: 'unreachable', bridge: 'unreachable' })
+  })
+
+  it('is told to be missing while the announced data plane does not answer', async () => {
+    await using broker = await startBroker()
+    await using _bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: 'ws://127.0.0.1:1/v1/data' }))
+    await expect(bridgeLinkTo(broker.url).open(never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+  })
+
+  it('is refused by name when the bridge serves another model', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using broker = await startBroker()
+    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: plane.dataUrl, modelId: 'cd'.repeat(32) }))
+    const link = bridgeLinkTo(broker.url)
+    await expect(link.open(never)).rejects.toMatchObject({
+      code: 'BUNDLE_MISMATCH',
+      message: expect.stringContaining('cdcdcdcdcdcd'),
+    })
+    expect(link.status().bridge).toBe('mismatch')
+    await bridge.say(bridgeSays({ data: plane.dataUrl, birth: 2 }))
+    await expect.poll(() => link.status().bridge).toBe('connected')
+    await link.open(never)
+  })
+
+  it('follows a bridge that has moved', async () => {
+    await using broker = await startBroker()
+    const before = await startDataPlane(scriptedPart())
+    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: before.dataUrl }))
+    const link = bridgeLinkTo(broker.url)
+    await link.open(never)
+    await before[Symbol.asyncDispose]()
+    await expect.poll(() => link.status().bridge).toBe('unreachable')
+    await using after = await startDataPlane(scriptedPart())
+    await bridge.say(bridgeSays({ data: after.dataUrl, birth: 2 }))
+    await expect.poll(() => link.status().bridge).toBe('connected')
+    await link.open(never)
+    expect(after.sessions.count).toBe(1)
+  })
+})
+
+async function bridgeAnnounces(url: string, bridge: string, state: string) {
+  const client = await mqttClient(url, `bridge-${bridge}`)
+  const say = (text: string) => client.publishAsync(bridgeStateTopic('default', bridge), text, { qos: 1, retain: true })
+  await say(state)
+  return { say, [Symbol.asyncDispose]: () => client.endAsync(true) }
+}

@@ -1,0 +1,269 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { createDataLink, type DataLink } from '../../agent/link/data-link.ts'
+import type { LinkSession } from '../../agent/link/link-session.ts'
+import { type Clock, systemClock } from '../../core/base/clock.ts'
+import { encodeFault } from '../../core/protocol/fault.ts'
+import { decodeFrame, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
+import { ToBridge, type ToDevice } from '../../core/protocol/messages.ts'
+import type { States } from '../../core/protocol/states.ts'
+import { startDataPlane, testModelId } from '../support/data-plane.ts'
+import { fakeClock } from '../support/fake-clock.ts'
+import { portOf, startRelay, through } from '../support/relay.ts'
+import { scriptedPart } from '../support/scripted-part.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+
+/** Rows by their fp16 bits. */
+const rowsOf = (values: number[][]): States => ({
+  rows: values.length,
+  width: values[0]?.length ?? 0,
+  half: Uint16Array.from(values.flat()),
+})
+const halfNaN = 0x7e00
+
+const never = new AbortController().signal
+const links: DataLink[] = []
+afterEach(async () => {
+  await Promise.all(links.splice(0).map((link) => link.close()))
+})
+
+function linkTo(url: string, clock: Clock = systemClock, device = 'jetson-01'): DataLink {
+  const link = createDataLink({ device, birth: 1, clock, random: { next: () => 0 }, logger: silentLogger() })
+  links.push(link)
+  link.use(url)
+  return link
+}
+
+const deepOf = async (session: LinkSession, base: number, rows: States, want: number) => {
+  const reply = await session.exchange(base, rows, want)
+  if (reply.kind !== 'deep') throw new Error(`answered by ${reply.kind}`)
+  return reply.states
+}
+
+describe('sessions at a real bridge', () => {
+  it('are opened with its advice, and get back the rows they want', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const session = await linkTo(bridge.dataUrl).open(testModelId, never)
+    expect(session).toMatchObject({ chunkTokens: 16, draftLimit: 4 })
+    const rows = rowsOf([
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ])
+    expect(await deepOf(session, 0, rows, 2)).toEqual(
+      rowsOf([
+        [3, 4],
+        [5, 6],
+      ]),
+    )
+    expect((await deepOf(session, 3, rows, 0)).rows).toBe(0)
+  })
+
+  it('do not mix up their replies', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const link = linkTo(bridge.dataUrl)
+    const [one, two] = await Promise.all([link.open(testModelId, never), link.open(testModelId, never)])
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => deepOf(i % 2 === 0 ? one : two, Math.floor(i / 2), rowsOf([[i, i + 1]]), 1)),
+    )
+    expect(replies).toEqual(Array.from({ length: 20 }, (_, i) => rowsOf([[i, i + 1]])))
+  })
+
+  it('learn where the bridge found a hole', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const session = await linkTo(bridge.dataUrl).open(testModelId, never)
+    await session.exchange(0, rowsOf([[1, 2]]), 0)
+    expect(await session.exchange(5, rowsOf([[1, 2]]), 1)).toEqual({ kind: 'gap', length: 1 })
+  })
+
+  it('end alone when the bridge reports a fault', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const link = linkTo(bridge.dataUrl)
+    const [broken, healthy] = await Promise.all([link.open(testModelId, never), link.open(testModelId, never)])
+    await expect(broken.exchange(0, rowsOf([[halfNaN, 1]]), 1)).rejects.toMatchObject({ code: 'FRAME_INVALID' })
+    await expect(broken.exchange(0, rowsOf([[1, 1]]), 1)).rejects.toMatchObject({ code: 'FRAME_INVALID' })
+    expect(await deepOf(healthy, 0, rowsOf([[7, 8]]), 1)).toEqual(rowsOf([[7, 8]]))
+  })
+
+  it('free their KV at the bridge when they are closed', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const session = await linkTo(bridge.dataUrl).open(testModelId, never)
+    expect(bridge.sessions.count).toBe(1)
+    session.close()
+    await expect.poll(() => bridge.sessions.count).toBe(0)
+    expect(bridge.kvBytes()).toBe(0)
+    await expect(session.exchange(0, rowsOf([[1, 1]]), 1)).rejects.toMatchObject({ code: 'CANCELED' })
+  })
+
+  it('are refused when device and bridge hold different models', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    await expect(linkTo(bridge.dataUrl).open('cd'.repeat(32), never)).rejects.toMatchObject({ code: 'BUNDLE_MISMATCH' })
+  })
+
+  it('are refused, with a time to wait, when the bridge is full', async () => {
+    await using bridge = await startDataPlane(scriptedPart(), { sessionsPerPeer: 1 })
+    const link = linkTo(bridge.dataUrl)
+    await link.open(testModelId, never)
+    await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'SESSION_REFUSED', hint: 'try again in 1000 ms' })
+  })
+
+  it('reject what is under way when the connection breaks, and can be opened again after it', async () => {
+    const part = scriptedPart({ manual: true })
+    const bridge = await startDataPlane(part)
+    await using relay = await startRelay(portOf(bridge.dataUrl))
+    const link = linkTo(through(relay, bridge.dataUrl))
+    const session = await link.open(testModelId, never)
+    const underWay = session.exchange(0, rowsOf([[1, 2]]), 1)
+    const lost = expect(underWay).rejects.toMatchObject({ code: 'LINK_LOST' })
+    await expect.poll(() => part.steps.length).toBe(1)
+    const closing = bridge[Symbol.asyncDispose]()
+    await lost
+    await part.finishStep()
+    await closing
+    await expect.poll(() => link.connected).toBe(false)
+    await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    await using again = await startDataPlane(scriptedPart())
+    relay.target = portOf(again.dataUrl)
+    const next = await link.open(testModelId, never)
+    expect(await deepOf(next, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+    expect(again.sessions.count).toBe(1)
+  })
+
+  it('leave nothing behind at the bridge when whoever asked has left meanwhile', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const link = linkTo(bridge.dataUrl)
+    await link.open(testModelId, never)
+    const leaving = new AbortController()
+    const opening = link.open(testModelId, leaving.signal)
+    leaving.abort(new Error('gone'))
+    await expect(opening).rejects.toThrow('gone')
+    const next = await link.open(testModelId, never)
+    await next.exchange(0, rowsOf([[1, 2]]), 0)
+    expect(bridge.sessions.count).toBe(2)
+  })
+
+  it('count the bytes that really crossed the socket', async () => {
+    await using bridge = await startDataPlane(scriptedPart(), { width: 64 })
+    await using relay = await startRelay(portOf(bridge.dataUrl))
+    const link = linkTo(through(relay, bridge.dataUrl))
+    const first = await link.open(testModelId, never)
+    first.close()
+    await expect.poll(() => bridge.sessions.count).toBe(0)
+    const before = relay.bytes()
+    const session = await link.open(testModelId, never)
+    for (const rows of [1, 3, 16]) await session.exchange(0, { rows, width: 64, half: new Uint16Array(rows * 64) }, rows)
+    session.close()
+    await expect.poll(() => bridge.sessions.count).toBe(0)
+    expect({ up: session.bytesUp, down: session.bytesDown }).toEqual({
+      up: relay.bytes().up - before.up,
+      down: relay.bytes().down - before.down,
+    })
+  })
+})
+
+describe('what a strange bridge sends', () => {
+  it('is dropped when it answers an earlier epoch, a strange session or nothing that was asked', async () => {
+    await using bridge = await strangeBridge((frame, send) => {
+      const { session, epoch, seq } = frame
+      send(encodeFrame({ type: 'deep', session, epoch: epoch - 1, seq }, rowsOf([[9, 9]])))
+      send(encodeFault({ session, epoch: epoch - 1, seq }, { code: 'LINK_LOST', message: 'of an earlier epoch' }))
+      send(encodeFrame({ type: 'deep', session: session + 1n, epoch, seq }, rowsOf([[9, 9]])))
+      send(encodeFrame({ type: 'deep', session, epoch, seq: seq + 7 }, rowsOf([[9, 9]])))
+      send(encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[1, 2]])))
+    })
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    expect(await deepOf(session, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+  })
+
+  it('ends the session when it is malformed, and no other', async () => {
+    await using bridge = await strangeBridge((frame, send) => {
+      const good = encodeFrame({ type: 'deep', session: frame.session, epoch: frame.epoch, seq: frame.seq }, rowsOf([[1, 2]]))
+      if (frame.base === 0) return send(good)
+      good[1] = 99
+      send(good)
+    })
+    const link = linkTo(bridge.url)
+    const [one, two] = await Promise.all([link.open(testModelId, never), link.open(testModelId, never)])
+    await expect(one.exchange(1, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({ code: 'FRAME_INVALID' })
+    expect(await deepOf(two, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+    await expect.poll(() => bridge.closed).toHaveLength(1)
+  })
+
+  it('keeps its name when the code is of a newer release', async () => {
+    await using bridge = await strangeBridge((frame, send) =>
+      send(encodeFault(frame, { code: 'QUOTA_SPENT', message: 'no more today' })),
+    )
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    await expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toThrow(/QUOTA_SPENT/)
+  })
+
+  it('is not waited for when it never says welcome', async () => {
+    await using bridge = await strangeBridge(() => {}, { welcome: false })
+    const clock = fakeClock()
+    const link = linkTo(bridge.url, clock)
+    const refused = expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    await expect.poll(() => bridge.hellos).toBe(1)
+    await clock.advance(3_000)
+    await refused
+    await clock.advance(10_000)
+    // Given up and tried anew.
+    await expect.poll(() => bridge.hellos).toBe(2)
+  })
+
+  it('is given up when it falls silent', async () => {
+    await using bridge = await strangeBridge(() => {}, { autoPong: false })
+    const clock = fakeClock()
+    const link = linkTo(bridge.url, clock)
+    const session = await link.open(testModelId, never)
+    const lost = expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({ code: 'LINK_LOST' })
+    await clock.advance(10_000)
+    await clock.advance(10_000)
+    await lost
+  })
+})
+
+interface StrangeBridge extends AsyncDisposable {
+  readonly url: string
+  readonly closed: string[]
+  readonly hellos: number
+}
+
+/** A real WebSocket server that answers frames as a test wants it to. */
+async function strangeBridge(
+  onRows: (frame: Frame, send: (bytes: Uint8Array) => void) => void,
+  { welcome = true, autoPong = true } = {},
+): Promise<StrangeBridge> {
+  const server = new WebSocketServer({ host: '127.0.0.1', port: 0, autoPong })
+  await once(server, 'listening')
+  const closed: string[] = []
+  let sessions = 0
+  let hellos = 0
+  server.on('connection', (socket: WebSocket) => {
+    const say = (message: ToDevice) => socket.send(JSON.stringify(message))
+    socket.on('message', (data: Buffer, isBinary) => {
+      if (isBinary) return onRows(decodeFrame(data), (bytes) => socket.send(bytes))
+      const message = ToBridge.parse(JSON.parse(data.toString()))
+      if (message.type === 'hello') hellos += 1
+      if (message.type === 'hello' && welcome) say({ type: 'welcome', v: 1, bridge: 'strange', modelId: testModelId })
+      if (message.type === 'open') {
+        sessions += 1
+        const session = sessions.toString(16).padStart(16, '0')
+        say({ type: 'opened', request: message.request, session, epoch: 5, chunkTokens: 8, draftLimit: 2 })
+      }
+      if (message.type === 'close') closed.push(message.session)
+    })
+  })
+  return {
+    url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    closed,
+    get hellos() {
+      return hellos
+    },
+    async [Symbol.asyncDispose]() {
+      for (const client of server.clients) client.terminate()
+      await new Promise((done) => server.close(done))
+    },
+  }
+}
