@@ -43,25 +43,26 @@ function buildCli(argv: readonly string[], io: Io) {
     .alias('h', 'help')
     .wrap(Math.min(100, process.stdout.columns ?? 100))
     .exitProcess(false)
-    .fail(false)
+    .fail((message, error) => {
+      // Handlers throw what they mean; what yargs itself finds wrong is usage.
+      throw error instanceof Error && error.name !== 'YError'
+        ? error
+        : new BrimError('USAGE', message, { hint: 'add --help to see the options and examples' })
+    })
 }
 
 /** Runs one command. Results go to `io.out`, all else to `io.err`. */
 export async function run(argv: readonly string[], io: Io): Promise<ExitCode> {
   try {
-    await buildCli(argv, io).parseAsync()
+    // With a callback yargs hands over what it would print (help, version).
+    await buildCli(argv, io).parseAsync([...argv], {}, (_error, _arguments, output) => {
+      if (output) io.out(output)
+    })
     return exitCodes.ok
-  } catch (thrown) {
-    const error = asUsageError(thrown)
+  } catch (error) {
     io.err(argv.includes('--json') ? JSON.stringify(toErrorJson(error)) : toErrorText(error))
     return exitCodeOf(error)
   }
-}
-
-/** yargs throws plain YErrors for what it cannot parse. */
-function asUsageError(error: unknown): unknown {
-  if (!(error instanceof Error) || error.name !== 'YError') return error
-  return new BrimError('USAGE', error.message, { hint: 'add --help to see the options and examples' })
 }
 
 async function main(): Promise<void> {
@@ -76,7 +77,7 @@ async function main(): Promise<void> {
   process.on('SIGINT', end(exitCodes.interrupted))
   process.on('SIGTERM', end(exitCodes.terminated))
   // Whoever starts us as a part of something (the demonstration, a benchmark) may die without a word.
-  if (process.env['BRIM_STOP_WITH_STDIN'] !== undefined) process.stdin.on('end', end(exitCodes.terminated)).resume()
+  if (process.env.BRIM_STOP_WITH_STDIN !== undefined) process.stdin.on('end', end(exitCodes.terminated)).resume()
   // A reader that goes away (`brim … | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed),

@@ -17,12 +17,16 @@ const recipe = { split: 1, format: 'fp32' } as const
 export async function ensureDemoBundle(): Promise<string> {
   const checkpoint = fileURLToPath(new URL('models/demo/llm', projectRoot))
   if (!existsSync(checkpoint))
-    throw new BrimError('CHECKPOINT_NOT_FOUND', `the demonstration model is missing: ${checkpoint}`, { hint: 'check the clone out completely' })
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `the demonstration model is missing: ${checkpoint}`, {
+      hint: 'check the clone out completely',
+    })
   const folder = fileURLToPath(new URL('.cache/bundles', projectRoot))
   const out = join(folder, `demo-${keyOf(checkpoint)}`)
   if (existsSync(join(out, manifestFile))) return out
   // Bundles of earlier models or builders serve nobody.
-  if (existsSync(folder)) for (const entry of readdirSync(folder)) if (/^demo-[0-9a-f]{16}$/.test(entry)) rmSync(join(folder, entry), { recursive: true })
+  if (existsSync(folder))
+    for (const entry of readdirSync(folder))
+      if (/^demo-[0-9a-f]{16}$/.test(entry)) rmSync(join(folder, entry), { recursive: true })
   await buildBundle({ checkpoint, out, name: 'brim-demo', ...recipe })
   return out
 }
@@ -33,9 +37,11 @@ function keyOf(checkpoint: string): string {
   const builder = fileURLToPath(new URL('core/model', projectRoot))
   for (const root of [checkpoint, builder]) {
     const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
-    for (const path of files.map((entry) => join(entry.parentPath, entry.name)).sort()) hash.update(path.slice(root.length)).update(readFileSync(path))
+    for (const path of files.map((entry) => join(entry.parentPath, entry.name)).sort())
+      hash.update(path.slice(root.length)).update(readFileSync(path))
   }
   return hash.digest('hex').slice(0, 16)
 }
 
-if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) console.log(await ensureDemoBundle())
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
+  console.log(await ensureDemoBundle())

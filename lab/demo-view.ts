@@ -31,7 +31,14 @@ export class DemoView {
 
   close(): void {
     if (this.#live) this.#draw()
-    else this.#titles.forEach((title, column) => this.#print(`< ${title.split(':')[0]}: ${clean(this.#texts[column] ?? '').trim().replaceAll('\n', ' / ')}`))
+    else
+      this.#titles.forEach((title, column) =>
+        this.#print(
+          `< ${title.split(':')[0]}: ${clean(this.#texts[column] ?? '')
+            .trim()
+            .replaceAll('\n', ' / ')}`,
+        ),
+      )
     this.#print('')
   }
 

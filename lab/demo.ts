@@ -1,19 +1,20 @@
-import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { CommandModule } from 'yargs'
+import { BrimError } from '../core/base/errors.ts'
 import type { Io } from '../core/base/io.ts'
-import { quantile } from '../core/base/statistics.ts'
-import { type Answer, askByHat, askWhole, openReference, type Question } from './demo-answers.ts'
+import { type Answer, askByHat, openReference, type Question, type Reference } from './demo-answers.ts'
 import { ensureDemoBundle } from './demo-bundle.ts'
 import { DemoView } from './demo-view.ts'
 import { type BrimProcess, startBrim } from './processes.ts'
+import { layOutTable } from './table.ts'
 
 interface DemoOptions {
-  json: boolean
+  json?: boolean | undefined
   keep: boolean
-  maxTokens: number
+  'max-tokens': number
 }
 
 export function demoCommand(io: Io): CommandModule<object, DemoOptions> {
@@ -22,16 +23,20 @@ export function demoCommand(io: Io): CommandModule<object, DemoOptions> {
     describe: 'a bridge, two devices and three private answers on this machine, checked against the whole model',
     builder: (yargs) =>
       yargs
+        .usage('Usage: brim demo [options]')
         .example('brim demo', 'answers side by side, then a table')
-        .example('brim demo --json | tail -n 1 | jq .answers', 'the same figures as JSON')
+        .example('brim demo --json | tail -n 1', 'the same figures as one JSON document')
         .example('brim demo --keep', 'leave bridge and devices running until Ctrl-C')
-        .option('json', { type: 'boolean', default: false, describe: 'print one JSON document as the last line' })
         .option('keep', { type: 'boolean', default: false, describe: 'leave everything running and print the endpoints' })
         .option('max-tokens', { type: 'number', default: 64, describe: 'longest answer, in tokens' }),
-    handler: async (options) => {
-      await runDemo(options, io)
-    },
+    handler: ({ json, keep, maxTokens }) => runDemo({ json: json === true, keep, maxTokens }, io),
   }
+}
+
+interface Wishes {
+  readonly json: boolean
+  readonly keep: boolean
+  readonly maxTokens: number
 }
 
 const questions: readonly Omit<Question, 'maxTokens'>[] = [
@@ -41,54 +46,132 @@ const questions: readonly Omit<Question, 'maxTokens'>[] = [
 ]
 const forTheWhole = { device: 'this machine', prompt: 'What will the weather be like in London tomorrow?' }
 
-async function runDemo(options: DemoOptions, io: Io): Promise<void> {
-  io.err('building the demonstration bundle (cached) …')
+async function runDemo(options: Wishes, io: Io): Promise<void> {
+  io.err('demo: preparing the demonstration bundle')
   const bundle = await ensureDemoBundle()
   const state = await mkdtemp(join(tmpdir(), 'brim-demo-'))
   const started: BrimProcess[] = []
-  const start = async (...args: string[]) => {
+  const start = async (args: readonly string[]) => {
     const process = await startBrim(args, { env: io.env, signal: io.signal })
     started.push(process)
     return process
   }
   try {
-    io.err('starting a bridge and two devices …')
-    const bridge = await start('bridge', 'run', '--bundle', bundle, '--state-dir', join(state, 'bridge'), '--mqtt-port', '0', '--http-port', '0')
-    const agents = new Map<string, string>()
-    for (const device of new Set(questions.map((question) => question.device))) {
-      const where = ['--id', device, '--bridge', String(bridge.ready['mqttUrl']), '--state-dir', join(state, device), '--api-port', '0']
-      const agent = await start('agent', 'run', '--bundle', bundle, ...where)
-      agents.set(device, String(agent.ready['apiUrl']))
+    io.err('demo: starting a bridge and two devices')
+    const bridge = await start([
+      'bridge',
+      'run',
+      '--bundle',
+      bundle,
+      '--state-dir',
+      join(state, 'bridge'),
+      '--mqtt-port',
+      '0',
+      '--http-port',
+      '0',
+    ])
+    const devices = [...new Set(questions.map((question) => question.device))]
+    const agents = new Map(
+      await Promise.all(
+        devices.map(async (device) => {
+          const where = ['--bridge', String(bridge.ready.mqttUrl), '--state-dir', join(state, device), '--api-port', '0']
+          const agent = await start(['agent', 'run', '--bundle', bundle, '--id', device, ...where])
+          return [device, String(agent.ready.apiUrl)] as const
+        }),
+      ),
+    )
+    const reference = await openReference(bundle, io.env.ORT_LIB)
+    try {
+      const answers = await askEverything(agents, reference, options, io)
+      report(answers, options, io)
+    } finally {
+      await reference.release()
     }
-    const answers = await askEverything(bundle, agents, options, io)
-    printTable(answers, options, io)
     if (options.keep) await keepRunning(bridge, agents, io)
+  } catch (error) {
+    // Whatever broke off in the middle of a Ctrl-C did so because of it.
+    throw io.signal.aborted ? new BrimError('CANCELED', 'the demonstration was interrupted') : error
   } finally {
     await Promise.all(started.map((process) => process.stop()))
     await rm(state, { recursive: true, force: true })
   }
 }
 
-async function askEverything(bundle: string, agents: ReadonlyMap<string, string>, options: DemoOptions, io: Io): Promise<Answer[]> {
-  const reference = await openReference(bundle)
-  try {
-    const asked = questions.map((question) => ({ ...question, maxTokens: options.maxTokens }))
-    const view = new DemoView(
-      asked.map((question) => `${question.device}: ${question.prompt}`),
-      io,
-      options.json,
-    )
-    const answers = await Promise.all(
-      asked.map((question, column) =>
-        askByHat(question, agents.get(question.device) ?? '', reference, (text) => view.add(column, text), io.signal),
-      ),
-    )
-    view.close()
-    const wholeView = new DemoView([`whole model, no network: ${forTheWhole.prompt}`], io, options.json)
-    const whole = await askWhole({ ...forTheWhole, maxTokens: options.maxTokens }, reference, (text) => wholeView.add(0, text), io.signal)
-    wholeView.close()
-    return [...answers, whole]
-  } finally {
-    await reference.release()
+async function askEverything(
+  agents: ReadonlyMap<string, string>,
+  reference: Reference,
+  options: Wishes,
+  io: Io,
+): Promise<Answer[]> {
+  const { maxTokens } = options
+  const quiet = options.json
+  const view = new DemoView(
+    questions.map(({ device, prompt }) => `${device}: ${prompt}`),
+    io,
+    quiet,
+  )
+  const byHat = await Promise.all(
+    questions.map((question, column) =>
+      askByHat({ ...question, maxTokens }, agents.get(question.device) ?? '', (text) => view.add(column, text), io.signal),
+    ),
+  )
+  view.close()
+  const wholeView = new DemoView([`whole model, no network: ${forTheWhole.prompt}`], io, quiet)
+  const whole = await reference.answer({ ...forTheWhole, maxTokens }, (text) => wholeView.add(0, text), io.signal)
+  wholeView.close()
+  const answers: Answer[] = []
+  for (const { tokenIds, ...answer } of [...byHat, whole]) {
+    const { identical, nearTies } = await reference.check(answer.prompt, tokenIds)
+    answers.push({ ...answer, identical, nearTies })
   }
+  return answers
 }
+
+function report(answers: readonly Answer[], options: Wishes, io: Io): void {
+  const head = [
+    'device',
+    'mode',
+    'tokens',
+    'TTFT',
+    'TBT p50',
+    'TBT p95',
+    'accept length',
+    'tokens/round trip',
+    'up',
+    'down',
+    'identical',
+  ]
+  const rows = answers.map((answer) => [
+    answer.device,
+    answer.mode,
+    `${answer.tokens}`,
+    ms(answer.ttftMs),
+    ms(answer.tbtMs.p50),
+    ms(answer.tbtMs.p95),
+    answer.acceptLength?.toFixed(2) ?? '–',
+    answer.roundTrips > 0 ? (answer.tokens / answer.roundTrips).toFixed(2) : '–',
+    kib(answer.bytesUp),
+    kib(answer.bytesDown),
+    answer.identical ? 'yes' : 'NO',
+  ])
+  for (const line of layOutTable(head, rows)) (options.json ? io.err : io.out)(line)
+  if (options.json) io.out(JSON.stringify({ answers }))
+  const wrong = answers.filter((answer) => !answer.identical)
+  if (wrong.length > 0)
+    throw new BrimError('RUNTIME_FAILED', `${wrong.length} of ${answers.length} answers differ from the whole model's`, {
+      hint: 'this is a bug: please report it with the output of brim doctor',
+    })
+}
+
+async function keepRunning(bridge: BrimProcess, agents: ReadonlyMap<string, string>, io: Io): Promise<void> {
+  io.err('')
+  io.err(`bridge   ${bridge.ready.httpUrl}/health   MQTT ${bridge.ready.mqttUrl}`)
+  for (const [device, url] of agents) io.err(`${device}  ${url}/v1`)
+  const body = JSON.stringify({ model: 'brim', messages: [{ role: 'user', content: 'Is there a good hotel in Paris?' }] })
+  io.err(`try: curl -s ${[...agents.values()][0]}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`)
+  io.err('Ctrl-C ends it')
+  await delay(2 ** 31 - 1, undefined, { signal: io.signal }).catch(() => {})
+}
+
+const ms = (value: number) => `${value.toFixed(1)} ms`
+const kib = (bytes: number) => (bytes === 0 ? '–' : `${(bytes / 1024).toFixed(1)} KiB`)

@@ -58,12 +58,16 @@ function firstReadyLine(child: ChildProcess, ended: Promise<void>, complaints: s
     void ended.then(() => {
       clearTimeout(timer)
       options.signal?.removeEventListener('abort', abort)
-      reject(new BrimError('RUNTIME_FAILED', `${what} ended before it was ready`, { cause: new Error(complaints.slice(-3).join('\n')) }))
+      reject(
+        new BrimError('RUNTIME_FAILED', `${what} ended before it was ready`, {
+          cause: new Error(complaints.slice(-3).join('\n')),
+        }),
+      )
     })
     if (!child.stdout) throw new Error('stdout is a pipe')
     createInterface({ input: child.stdout }).on('line', (line) => {
       const event = parse(line)
-      if (event?.['event'] !== 'ready') return
+      if (event?.event !== 'ready') return
       clearTimeout(timer)
       options.signal?.removeEventListener('abort', abort)
       resolve(event)

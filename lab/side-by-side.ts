@@ -14,9 +14,17 @@ export function layOutColumns(columns: readonly Column[], width: number, height:
   const inner = Math.max(16, Math.floor((width - gap.length * (columns.length - 1)) / columns.length))
   const wrapped = columns.map((column) => wrap(column.text, inner).slice(-height))
   const rows = Math.max(...wrapped.map((lines) => lines.length))
-  const line = (cells: readonly string[]) => cells.map((cell) => cell.slice(0, inner).padEnd(inner)).join(gap).trimEnd()
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell) => cell.slice(0, inner).padEnd(inner))
+      .join(gap)
+      .trimEnd()
   const rule = columns.map(() => '─'.repeat(inner)).join('─┼─')
-  return [line(columns.map((column) => column.title)), rule, ...Array.from({ length: rows }, (_, row) => line(wrapped.map((lines) => lines[row] ?? '')))]
+  return [
+    line(columns.map((column) => column.title)),
+    rule,
+    ...Array.from({ length: rows }, (_, row) => line(wrapped.map((lines) => lines[row] ?? ''))),
+  ]
 }
 
 /** Control characters out of a model's mouth never reach the terminal. */
@@ -26,7 +34,7 @@ export function wrap(text: string, width: number): string[] {
     .flatMap((paragraph) => wrapParagraph(paragraph, width))
 }
 
-export const clean = (text: string): string => stripVTControlCharacters(text).replace(/[\p{Cc}--\n]/gv, ' ')
+export const clean = (text: string): string => stripVTControlCharacters(text).replace(/[^\P{Cc}\n]/gu, ' ')
 
 function wrapParagraph(paragraph: string, width: number): string[] {
   const lines: string[] = []

@@ -10,15 +10,23 @@ describe('the command line', () => {
     expect(out()).toContain('Examples:')
   })
 
-  it.each(['model build', 'model inspect', 'model verify', 'model run', 'agent run', 'bridge run', 'ask', 'doctor', 'bench engine', 'demo'])(
-    'opens the help of %s with examples, and offers --json',
-    async (command) => {
-      const { io, out } = captureIo()
-      expect(await run([...command.split(' '), '--help'], io)).toBe(0)
-      expect(out()).toContain('Examples:')
-      expect(out()).toContain('--json')
-    },
-  )
+  it.each([
+    'model build',
+    'model inspect',
+    'model verify',
+    'model run',
+    'agent run',
+    'bridge run',
+    'ask',
+    'doctor',
+    'bench engine',
+    'demo',
+  ])('opens the help of %s with examples, and offers --json', async (command) => {
+    const { io, out } = captureIo()
+    expect(await run([...command.split(' '), '--help'], io)).toBe(0)
+    expect(out()).toContain('Examples:')
+    expect(out()).toContain('--json')
+  })
 
   it('says with exit code 2 what it does not understand', async () => {
     const { io, out, err } = captureIo()

@@ -1,0 +1,82 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, it } from 'vitest'
+
+const cli = fileURLToPath(new URL('../../dist/brim.js', import.meta.url))
+const folders: string[] = []
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+})
+
+/** `brim demo …` as a process of its own, with a temporary folder of its own that shows what it leaves behind. */
+function startDemo(...args: string[]) {
+  const temporary = mkdtempSync(join(tmpdir(), 'brim-test-'))
+  folders.push(temporary)
+  const child = spawn(process.execPath, [cli, 'demo', ...args], { env: { ...process.env, TMPDIR: temporary } })
+  let out = ''
+  let err = ''
+  child.stdout.on('data', (bytes: Buffer) => {
+    out += bytes.toString()
+  })
+  child.stderr.on('data', (bytes: Buffer) => {
+    err += bytes.toString()
+  })
+  const ended = new Promise<number | null>((resolve) => child.once('close', (code) => resolve(code)))
+  return { child, ended, temporary, out: () => out, err: () => err }
+}
+
+/** Processes whose command line names this folder. */
+function processesOf(temporary: string): string[] {
+  return readdirSync('/proc')
+    .filter((pid) => /^\d+$/.test(pid))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(temporary)
+      } catch {
+        return false
+      }
+    })
+}
+
+describe('brim demo', () => {
+  it('answers three prompts by HAT and one by the whole model, with exactly the tokens of the reference', async () => {
+    const demo = startDemo('--json', '--max-tokens', '32')
+    expect(await demo.ended, demo.err()).toBe(0)
+    const { answers } = JSON.parse(demo.out().trim().split('\n').at(-1) ?? '')
+    expect(answers.map((answer: { mode: string }) => answer.mode)).toEqual(['hat', 'hat', 'hat', 'whole'])
+    expect(new Set(answers.map((answer: { device: string }) => answer.device)).size).toBe(3)
+    for (const answer of answers) {
+      expect(answer).toMatchObject({ identical: true, prompt: expect.any(String) })
+      expect(answer.text.length).toBeGreaterThan(0)
+      expect(answer.tokens).toBeGreaterThan(0)
+      expect(answer.ttftMs).toBeGreaterThan(0)
+    }
+    for (const answer of answers.slice(0, 3)) {
+      expect(answer.acceptLength).toBeGreaterThanOrEqual(1)
+      expect(answer.bytesUp).toBeGreaterThan(0)
+      expect(answer.bytesDown).toBeGreaterThan(0)
+    }
+    expect(readdirSync(demo.temporary)).toEqual([])
+  })
+
+  it('cleans up and exits with 130 on Ctrl-C', async () => {
+    const demo = startDemo('--keep', '--max-tokens', '8')
+    await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('Ctrl-C ends it')
+    expect(demo.err()).toContain('curl')
+    demo.child.kill('SIGINT')
+    expect(await demo.ended).toBe(130)
+    expect(readdirSync(demo.temporary)).toEqual([])
+    expect(processesOf(demo.temporary)).toEqual([])
+  })
+
+  it.skipIf(!existsSync('/proc/self/cmdline'))('leaves no process behind when it is killed', async () => {
+    const demo = startDemo('--keep', '--max-tokens', '8')
+    await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('Ctrl-C ends it')
+    expect(processesOf(demo.temporary).length).toBeGreaterThanOrEqual(3)
+    demo.child.kill('SIGKILL')
+    await expect.poll(() => processesOf(demo.temporary), { timeout: 20_000 }).toEqual([])
+  })
+})
