@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/base/clock.ts'
-import { createLogger } from '../core/base/logger.ts'
+import { createLogger, type Logger } from '../core/base/logger.ts'
 import { version } from '../core/base/version.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startEmbeddedBroker } from './broker/embedded-broker.ts'
-import { type BridgeSettings, readBridgeConfig } from './config.ts'
+import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './config.ts'
 import { createRegistry, devicesTable } from './fleet/registry.ts'
 import { createKvBudget } from './hat/kv-budget.ts'
 import { createSessions } from './hat/sessions.ts'
@@ -13,7 +13,7 @@ import { type ControlLink, connectControl } from './link/control.ts'
 import { createDataPlane, dataPath } from './link/data-plane.ts'
 import { startHttpServer } from './link/http-server.ts'
 import { urlHost } from './link/listen.ts'
-import { openMiddle } from './serving/open-middle.ts'
+import { type Middle, openMiddle } from './serving/open-middle.ts'
 import { createStepLoop } from './serving/step-loop.ts'
 
 export interface Bridge {
@@ -41,7 +41,7 @@ const announceEveryMs = 1_000
  */
 export async function startBridge(settings: BridgeSettings, clock: Clock = systemClock): Promise<Bridge> {
   const config = readBridgeConfig(settings)
-  const { id, fleet, host, tokenBudget } = config
+  const { id, fleet, host } = config
   const logger = createLogger(config.logLevel, { bridge: id })
   const closers: (() => unknown)[] = []
   const closeAll = async () => {
@@ -62,34 +62,14 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, logger })
     closers.push(broker.close)
 
-    const { part, manifest, slots, close: closeMiddle } = await openMiddle(config)
-    closers.push(closeMiddle)
-    const { modelId, dims } = manifest
-    const loop = createStepLoop(part, { tokenBudget, slots, ...packing }, clock)
-    closers.push(loop.close)
-    const budget = createKvBudget(part.manifest, {
-      budgetBytes: config.kvBudgetBytes,
-      contextLimit: dims.contextLimit,
-      startPositions: config.chunkTokens,
-    })
+    const middle = await openMiddle(config)
+    closers.push(middle.close)
+    const { modelId } = middle.manifest
     let control: ControlLink | undefined
     const announce = debounce(() => control?.announce(), announceEveryMs, clock)
     closers.push(announce.stop)
-    const sessions = createSessions({
-      part,
-      width: dims.hidden,
-      loop,
-      budget,
-      limits: {
-        contextLimit: dims.contextLimit,
-        maxRows: tokenBudget,
-        sessionsPerPeer: config.sessionsPerConnection,
-        idleMs: config.sessionIdleS * 1_000,
-      },
-      clock,
-      logger: logger.child({ component: 'hat' }),
-      onCount: announce.trigger,
-    })
+    const { loop, budget, sessions } = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
+    closers.push(loop.close)
     const plane = createDataPlane({
       sessions,
       bridge: id,
@@ -139,6 +119,22 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     await closeAll()
     throw error
   }
+}
+
+/** The middle part at the service of many sessions. */
+function serveMiddle(
+  config: BridgeConfig,
+  { part, manifest, slots }: Middle,
+  { clock, logger, onCount }: { clock: Clock; logger: Logger; onCount: () => void },
+) {
+  const { hidden, contextLimit } = manifest.dims
+  const { tokenBudget, kvBudgetBytes, chunkTokens, sessionsPerConnection, sessionIdleS } = config
+  const loop = createStepLoop(part, { tokenBudget, slots, ...packing }, clock)
+  const budget = createKvBudget(part.manifest, { budgetBytes: kvBudgetBytes, contextLimit, startPositions: chunkTokens })
+  const limits = { contextLimit, maxRows: tokenBudget, sessionsPerPeer: sessionsPerConnection, idleMs: sessionIdleS * 1_000 }
+  const log = logger.child({ component: 'hat' })
+  const sessions = createSessions({ part, width: hidden, loop, budget, limits, clock, logger: log, onCount })
+  return { loop, budget, sessions }
 }
 
 /** Runs `action` once, at most `everyMs` after the first of several triggers. */

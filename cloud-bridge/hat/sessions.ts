@@ -85,17 +85,18 @@ export function createSessions(options: SessionsOptions): Sessions {
     return { kind: 'refused', code: 'SESSION_REFUSED', message, retryAfterMs }
   }
 
-  const sweeping = sweep()
-  /** Ends what has been idle for too long; looks four times in that while. */
+  let sweeping: Promise<void> | undefined
+  /** While there are sessions: ends what has been idle for too long; looks four times in that while. */
   async function sweep(): Promise<void> {
-    while (!stop.signal.aborted) {
+    while (entries.size > 0 && !stop.signal.aborted) {
       await clock.sleep(limits.idleMs / 4, stop.signal).catch(() => {})
       const sinceMs = clock.nowMs() - limits.idleMs
       for (const entry of [...entries.values()]) {
         if (stop.signal.aborted || entry.session.pending > 0 || entry.usedMs > sinceMs) continue
-        void entry.session.fail({ code: 'SESSION_UNKNOWN', message: `idle for ${limits.idleMs / 1000} s` }, 0)
+        void entry.session.fail({ code: 'SESSION_UNKNOWN', message: `idle for ${limits.idleMs / 1_000} s` }, 0)
       }
     }
+    sweeping = undefined
   }
 
   return {
@@ -130,6 +131,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       })
       const entry: Entry = { session, peer, usedMs: clock.nowMs() }
       entries.set(id, entry)
+      sweeping ??= sweep()
       options.onCount?.()
       log.info('session opened')
       return { kind: 'opened', session: id, epoch: session.epoch }

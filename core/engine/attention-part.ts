@@ -81,10 +81,10 @@ export class AttentionPart {
     }))
     const company = { rows: 1, past: 0, select: returnsAll ? ('all' as const) : ('none' as const) }
     const packing = packItems(isAlone ? [...work, company] : work, slots)
-    const inputs = this.#rowInputs(isAlone ? [...items, ...items] : items, packing.rows)
     sequences.forEach((sequence, slot) => {
       sequence.reserve(sequence.length + counts[slot]!)
     })
+    const inputs = this.#rowInputs(isAlone ? [...items, ...items] : items, packing.rows)
     const select = this.#padSelect(packing.select)
     this.#addPacking(inputs, packing, select, slots)
     const result = outputs(select.length)
@@ -129,7 +129,7 @@ export class AttentionPart {
     return new Map([[graphInputs.ids, this.runtime.tensor('int64', [1, rows], ids)]])
   }
 
-  /** The selected rows, and row 0 where there must be more of them: the largest magnitude of no rows has another shape. */
+  /** Repeats row 0 where too few are selected: states of no rows have a peak of another shape, and see `neverOneRow`. */
   #padSelect(select: BigInt64Array): BigInt64Array {
     const isWhole = this.source.name === 'whole'
     const least = isWhole ? (this.source.neverOneRow && select.length === 1 ? 2 : 0) : 1

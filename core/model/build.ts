@@ -138,7 +138,8 @@ async function writeParts(
   adapter: AdapterFiles | undefined,
   { signal, onEvent }: BuildOptions,
 ): Promise<void> {
-  const totalBytes = plans.reduce((sum, { bytes }) => sum + bytes, 0)
+  const written = plans.flatMap(({ weights, file }) => weights.filter((weight) => weight.file === file))
+  const totalBytes = written.reduce((sum, { bytes }) => sum + bytes, 0)
   let doneBytes = 0
   let shallow: States | undefined
   let deep: States | undefined
@@ -150,15 +151,15 @@ async function writeParts(
     }
     const source = part === 'adapter' && adapter ? adapter.tensors : checkpoint.tensors
     const sink = await draft.file(plan.file)
-    const written = await writePart(
+    const result = await writePart(
       plan,
       new WeightStream(source, sink, plan, { signal, onBytes }),
       part === 'output' ? deep : shallow,
     )
     await sink.close()
-    if (part === 'input') shallow = written.states
-    if (part === 'middle') deep = written.states
-    await draft.write(goldenFile(plan), printGolden(written.golden))
+    if (part === 'input') shallow = result.states
+    if (part === 'middle') deep = result.states
+    await draft.write(goldenFile(plan), printGolden(result.golden))
     // Without attention there is nothing to keep apart: any rows go through one graph.
     for (const slots of part === 'output' ? ([1] as const) : slotCounts)
       await draft.write(graphFile(plan, slots), buildPartGraph(plan, slots))

@@ -1,0 +1,94 @@
+import { randomInt } from 'node:crypto'
+import { join } from 'node:path'
+import { type Clock, systemClock } from '../core/base/clock.ts'
+import { createLogger } from '../core/base/logger.ts'
+import { seededRandom } from '../core/base/random.ts'
+import { version } from '../core/base/version.ts'
+import { birthsTable, nextBirth } from '../core/store/births.ts'
+import { openDatabase } from '../core/store/open-database.ts'
+import { startApi } from './api/server.ts'
+import { type AgentSettings, readAgentConfig } from './config.ts'
+import { adapterDrafter, noDrafter } from './hat/drafter.ts'
+import { openDeviceModel } from './hat/open-device-model.ts'
+import { answerByHat, type HatOptions } from './hat/session.ts'
+import { startBridgeLink } from './link/bridge-link.ts'
+
+export interface Agent {
+  /** http://127.0.0.1:port */
+  readonly apiUrl: string
+  readonly modelId: string
+  /** Stops answers under way, says goodbye on the broker, frees and closes everything. */
+  close(): Promise<void>
+}
+
+const migrations = [birthsTable]
+/** What any client may call the model of this device. */
+const anyModel = 'brim'
+const seedBound = 2 ** 32
+
+/**
+ * The composition root of the device's side: builds the parts, owns start and stop. A bridge that cannot be reached is
+ * no reason not to start.
+ * @throws BrimError CONFIG_INVALID, BUNDLE_*, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, LISTEN_*, STORE_FAILED, RUNTIME_*, OUT_OF_MEMORY
+ */
+export async function startAgent(settings: AgentSettings, clock: Clock = systemClock): Promise<Agent> {
+  const config = readAgentConfig(settings)
+  const { id, fleet, draft } = config
+  const logger = createLogger(config.logLevel, { device: id })
+  const closers: (() => unknown)[] = []
+  const closeAll = async () => {
+    for (const close of closers.splice(0).reverse()) await close()
+  }
+  try {
+    const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)
+    closers.push(() => store.close())
+    const birth = nextBirth(store)
+    const model = await openDeviceModel(config)
+    closers.push(model.close)
+    const { manifest, adapter, input, head } = model
+    const { modelId, dims, card } = manifest
+
+    const link = startBridgeLink({
+      url: config.bridge,
+      fleet,
+      device: id,
+      birth,
+      agent: version,
+      modelId,
+      clock,
+      random: seededRandom(randomInt(seedBound)),
+      logger: logger.child({ component: 'link' }),
+    })
+    closers.push(link.close)
+
+    const hat: HatOptions = {
+      dims,
+      input,
+      head,
+      open: link.open,
+      createDrafter: adapter ? (sampling) => adapterDrafter(adapter, head, sampling) : noDrafter,
+      threshold: draft.threshold,
+      draftLimit: draft.limit ?? Number.POSITIVE_INFINITY,
+      clock,
+    }
+    const api = await startApi({
+      host: config.apiHost,
+      port: config.apiPort,
+      manifest,
+      tokenizer: model.tokenizer,
+      chatTemplate: model.chatTemplate,
+      modelNames: [card.name, anyModel],
+      nextSeed: () => randomInt(seedBound),
+      health: () => ({ device: id, version, modelId, ...link.status() }),
+      run: (request, signal) => answerByHat(hat, request, signal),
+      clock,
+      logger: logger.child({ component: 'api' }),
+    })
+    closers.push(api.close)
+    logger.info({ birth, modelId, apiUrl: api.url, drafting: adapter !== undefined }, 'agent ready')
+    return { apiUrl: api.url, modelId, close: closeAll }
+  } catch (error) {
+    await closeAll()
+    throw error
+  }
+}

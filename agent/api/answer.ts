@@ -1,0 +1,106 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { median, quantile } from '../../core/base/statistics.ts'
+import { answerBudget } from '../../core/engine/generate.ts'
+import { checkSampling } from '../../core/engine/sampler.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
+import { type AnswerEnd, AnswerStream } from '../../core/text/answer-stream.ts'
+import type { TextTokenizer } from '../../core/text/tokenizer.ts'
+import type { HatRequest, HatRound } from '../hat/session.ts'
+import type { HatSummary } from '../hat/summary.ts'
+import type { AnswerRequest } from './request.ts'
+
+/** How the answer came about: the `brim` field of responses and last chunks. */
+export interface Report {
+  readonly mode: 'hat'
+  readonly ttftMs: number
+  /** Gaps between delivered tokens; null below two tokens. Tokens of one round come together: gap 0. */
+  readonly tbtMs: { readonly p50: number | null; readonly p95: number | null }
+  /** Mean time per token after the first; null below two tokens. */
+  readonly tpotMs: number | null
+  /** Tokens per verification, bonus included; null where there was none. */
+  readonly acceptLength: number | null
+  readonly rounds: number
+  readonly drafted: number
+  readonly accepted: number
+  readonly bytesUp: number
+  readonly bytesDown: number
+  readonly tokenIds?: readonly number[]
+}
+
+export interface Usage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly total_tokens: number
+}
+
+/** `text` holds whole characters; it is empty where a round completed none. `end` comes last, once. */
+export type AnswerEvent =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'end'; readonly finishReason: AnswerEnd; readonly usage: Usage; readonly report: Report }
+
+export interface AnswerOptions {
+  readonly manifest: Manifest
+  readonly tokenizer: TextTokenizer
+  readonly clock: Clock
+  run(request: HatRequest, signal: AbortSignal): AsyncGenerator<HatRound, void>
+}
+
+/**
+ * One answer as text. An event a round, the first when the first token is certain.
+ * @param acceptedMs when the request came
+ * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID before any work; what the session throws
+ */
+export async function* streamAnswer(
+  { manifest, tokenizer, run }: AnswerOptions,
+  request: AnswerRequest,
+  acceptedMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<AnswerEvent> {
+  const { promptIds, sampling, stop } = request
+  const { eos } = manifest.tokens
+  checkSampling(sampling)
+  const maxTokens = answerBudget(promptIds, request.maxTokens, manifest.dims)
+  const answer = new AnswerStream(tokenizer, { maxTokens, eos, stop })
+  const hatRequest = { prompt: promptIds, maxTokens, sampling, eos, acceptedMs }
+  for await (const round of run(hatRequest, signal)) {
+    let text = ''
+    for (const token of round.tokens) {
+      text += answer.push(token).text
+      // A stop string may end the answer in the middle of a round.
+      if (answer.end) break
+    }
+    yield { kind: 'text', text }
+    if (!answer.end) continue
+    yield {
+      kind: 'end',
+      finishReason: answer.end,
+      usage: usageOf(promptIds.length, answer.tokenIds.length),
+      report: reportOf(round.summary(), answer.tokenIds, request.tokenIds),
+    }
+    return
+  }
+  throw new Error('the session ended before its answer')
+}
+
+function usageOf(prompt: number, completion: number): Usage {
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+}
+
+function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boolean): Report {
+  const { ttftMs, acceptLength, rounds, drafted, accepted, bytesUp, bytesDown } = summary
+  const gaps = summary.tbtMs.slice(0, tokenIds.length - 1)
+  const some = gaps.length > 0
+  return {
+    mode: 'hat',
+    ttftMs,
+    tbtMs: { p50: some ? median(gaps) : null, p95: some ? quantile(gaps, 0.95) : null },
+    tpotMs: some ? gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length : null,
+    acceptLength,
+    rounds,
+    drafted,
+    accepted,
+    bytesUp,
+    bytesDown,
+    ...(withIds ? { tokenIds } : {}),
+  }
+}

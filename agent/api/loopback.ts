@@ -1,0 +1,17 @@
+/** An address of this machine alone: localhost, 127.0.0.0/8, ::1 (with or without brackets). */
+export function isLoopback(host: string): boolean {
+  return /^(?:localhost|\[::1\]|::1|127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3})$/.test(host)
+}
+
+/**
+ * Whether a request comes from this machine and means this machine. A page from elsewhere cannot lie about either: DNS
+ * rebinding keeps the attacker's name in Host, a cross-site request carries its Origin.
+ * @returns what is wrong, or undefined
+ */
+export function refuseStranger(host: string | undefined, origin: string | undefined): string | undefined {
+  if (!isLoopback(hostnameOf(`http://${host ?? ''}`))) return `Host "${host ?? ''}" is not this machine`
+  if (origin !== undefined && !isLoopback(hostnameOf(origin))) return `Origin "${origin}" is not this machine`
+  return undefined
+}
+
+const hostnameOf = (url: string): string => (URL.canParse(url) ? new URL(url).hostname : '')

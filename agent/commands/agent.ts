@@ -1,0 +1,80 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import type { CommandModule } from 'yargs'
+import type { Io } from '../../core/base/io.ts'
+import { startAgent } from '../agent.ts'
+import type { AgentSettings } from '../config.ts'
+
+interface RunOptions {
+  bundle: string
+  id: string
+  bridge?: string | undefined
+  apiPort?: number | undefined
+  stateDir?: string | undefined
+  threads?: number | undefined
+  fleet?: string | undefined
+  logLevel?: AgentSettings['logLevel']
+  json?: boolean | undefined
+}
+
+/** `brim agent …` */
+export function agentCommand(io: Io): CommandModule {
+  return {
+    command: 'agent <verb>',
+    describe: "a device's side: answers on this device, with the middle of the model at the bridge",
+    builder: (yargs) => yargs.command(runCommand(io)).demandCommand(1, 'say what the agent shall do: brim agent --help'),
+    handler: () => {},
+  }
+}
+
+function runCommand(io: Io): CommandModule<object, RunOptions> {
+  return {
+    command: 'run',
+    describe: 'run an agent until it is stopped',
+    builder: (yargs) =>
+      yargs
+        .usage('Usage: brim agent run --bundle <dir> --id <name> [options]')
+        .example('brim agent run --bundle qwen --id jetson-01', 'with a bridge on this machine; API on port 7071')
+        .example('brim agent run --bundle qwen --id jetson-01 --bridge mqtt://bridge:1883', 'with a bridge elsewhere')
+        .example('brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, told in one JSON line')
+        .option('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle; the same as at the bridge' })
+        .option('id', { type: 'string', demandOption: true, describe: 'name of this device in its fleet' })
+        .option('bridge', { type: 'string', describe: 'MQTT address of the bridge [mqtt://127.0.0.1:1883]' })
+        .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
+        .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
+        .option('threads', { type: 'number', describe: 'threads per operator [2]' })
+        .option('fleet', { type: 'string', describe: 'name of the fleet [default]' })
+        .option('log-level', {
+          choices: ['silent', 'error', 'warn', 'info', 'debug'] as const,
+          describe: 'log on stderr [warn]',
+        }),
+    handler: async ({ json, ...options }) => {
+      const agent = await startAgent(settingsOf(options, io))
+      try {
+        const { apiUrl, modelId } = agent
+        if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: options.id, modelId }))
+        else io.out(`agent ${options.id} ready\n  API    ${apiUrl}\n  model  ${modelId}`)
+        await untilAborted(io.signal)
+      } finally {
+        await agent.close()
+      }
+    },
+  }
+}
+
+/** Only what was said: the rest is the configuration's to decide. */
+function settingsOf(options: RunOptions, io: Io): AgentSettings {
+  const { bundle, id, bridge, apiPort, threads, fleet, logLevel = 'warn' } = options
+  const stateHome = io.env['XDG_STATE_HOME'] || join(io.env['HOME'] || homedir(), '.local/state')
+  const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
+  const library = io.env['ORT_LIB'] || undefined
+  const said = Object.entries({ library, bridge, apiPort, threads, fleet }).filter(([, value]) => value !== undefined)
+  return { bundle, id, stateDir, logLevel, ...Object.fromEntries(said) }
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

@@ -1,0 +1,132 @@
+import type { CommandModule } from 'yargs'
+import { z } from 'zod'
+import { BrimError, errorCodes } from '../../core/base/errors.ts'
+import type { Io } from '../../core/base/io.ts'
+import { readSse } from '../../core/base/sse.ts'
+
+interface AskOptions {
+  question: string
+  api: string
+  maxTokens?: number | undefined
+  temperature: number
+  seed?: number | undefined
+  system?: string | undefined
+  json?: boolean | undefined
+}
+
+const Report = z.looseObject({
+  ttftMs: z.number(),
+  tbtMs: z.object({ p50: z.number().nullable(), p95: z.number().nullable() }),
+  acceptLength: z.number().nullable(),
+  bytesUp: z.number(),
+  bytesDown: z.number(),
+})
+type Report = z.infer<typeof Report>
+
+const ErrorBody = z.object({ message: z.string(), code: z.string().nullish(), hint: z.string().nullish() })
+
+const Chunk = z.object({
+  choices: z
+    .array(z.object({ delta: z.object({ content: z.string().nullish() }).nullish(), finish_reason: z.string().nullish() }))
+    .default([]),
+  usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }).nullish(),
+  brim: Report.nullish(),
+  error: ErrorBody.nullish(),
+})
+
+/** `brim ask "…"` */
+export function askCommand(io: Io): CommandModule<object, AskOptions> {
+  return {
+    command: 'ask <question>',
+    describe: 'ask the agent on this device and stream its answer',
+    builder: (yargs) =>
+      yargs
+        .usage('Usage: brim ask <question> [options]')
+        .example('brim ask "Can you book a table for two?"', 'the answer on stdout, its figures on stderr')
+        .example('brim ask "Tell me a story" --temperature 0.8 --seed 7', 'sampled, the same every time')
+        .example('brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document')
+        .positional('question', { type: 'string', demandOption: true, describe: 'what to ask' })
+        .option('api', { type: 'string', default: 'http://127.0.0.1:7071', describe: "the agent's API" })
+        .option('max-tokens', { type: 'number', describe: 'longest answer, in tokens [what the context holds]' })
+        .option('temperature', { type: 'number', default: 0, describe: '0: always the likeliest token' })
+        .option('seed', { type: 'number', describe: 'makes a sampled answer repeatable' })
+        .option('system', { type: 'string', describe: 'what the model is told before the question' }),
+    handler: (options) => ask(options, io),
+  }
+}
+
+async function ask(options: AskOptions, io: Io): Promise<void> {
+  const response = await post(options, io.signal)
+  let text = ''
+  let report: Report | undefined
+  let usage: z.infer<typeof Chunk>['usage']
+  let finishReason: string | undefined
+  for await (const chunk of chunksOf(response)) {
+    if (chunk.error) throw remoteError(chunk.error)
+    const [choice] = chunk.choices
+    const piece = choice?.delta?.content ?? ''
+    text += piece
+    if (!options.json) io.write(piece)
+    finishReason = choice?.finish_reason ?? finishReason
+    report = chunk.brim ?? report
+    usage = chunk.usage ?? usage
+  }
+  if (!report) throw new BrimError('LINK_LOST', 'the answer broke off', { hint: "the agent's log says why; ask again" })
+  if (options.json) {
+    const tokens = usage ? { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens } : {}
+    io.out(JSON.stringify({ text, finishReason, ...tokens, ...report }))
+  } else {
+    io.write('\n')
+    io.err(figuresOf(report))
+  }
+}
+
+async function post({ api, question, system, maxTokens, temperature, seed }: AskOptions, signal: AbortSignal): Promise<Response> {
+  const messages = [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }]
+  const body = { messages, temperature, seed, max_tokens: maxTokens, stream: true, stream_options: { include_usage: true } }
+  const url = `${api.replace(/\/$/, '')}/v1/chat/completions`
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal }).catch((cause: unknown) => {
+    signal.throwIfAborted()
+    throw new BrimError('AGENT_UNREACHABLE', `no agent answers at ${api}`, {
+      cause: cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause,
+      hint: 'start one with "brim agent run", or name its API with --api',
+    })
+  })
+  if (response.ok) return response
+  const parsed = z.object({ error: ErrorBody }).safeParse(await response.json().catch(() => undefined))
+  if (parsed.success) throw remoteError(parsed.data.error)
+  throw new BrimError('AGENT_UNREACHABLE', `${api} answers ${response.status}, but not as an agent does`, {
+    hint: 'is that really the API of an agent?',
+  })
+}
+
+/** The connection may break in the middle. */
+async function* chunksOf(response: Response): AsyncGenerator<z.infer<typeof Chunk>> {
+  if (!response.body) return
+  try {
+    for await (const data of readSse(response.body)) {
+      if (data === '[DONE]') return
+      yield Chunk.parse(JSON.parse(data))
+    }
+  } catch (cause) {
+    if (cause instanceof BrimError) throw cause
+    throw new BrimError('LINK_LOST', 'the connection to the agent broke in the middle of the answer', { cause })
+  }
+}
+
+function remoteError({ message, code, hint }: z.infer<typeof ErrorBody>): BrimError {
+  const known = Object.keys(errorCodes).find((name): name is keyof typeof errorCodes => name === code)
+  return new BrimError(known ?? 'REQUEST_INVALID', message, hint == null ? {} : { hint })
+}
+
+function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown }: Report): string {
+  const ms = (value: number | null) => (value === null ? '–' : `${value.toFixed(1)} ms`)
+  const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`
+  return [
+    `TTFT ${ms(ttftMs)}`,
+    `TBT p50 ${ms(tbtMs.p50)}, p95 ${ms(tbtMs.p95)}`,
+    `accept length ${acceptLength === null ? '–' : acceptLength.toFixed(2)}`,
+    `up ${kB(bytesUp)}, down ${kB(bytesDown)}`,
+  ].join(' · ')
+}

@@ -1,0 +1,46 @@
+import { z } from 'zod'
+import { BrimError } from '../core/base/errors.ts'
+import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
+import { idPattern } from '../core/protocol/topics.ts'
+
+const id = z.string().regex(idPattern, 'small letters, digits, - and _')
+
+export const AgentConfig = z.strictObject({
+  id,
+  fleet: id.default('default'),
+  /** Where the control plane is. */
+  bridge: z.url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' }).default('mqtt://127.0.0.1:1883'),
+  /** Folder of the bundle whose input, output and adapter run here. */
+  bundle: z.string().min(1),
+  /** Folder of the agent's database; made where missing. */
+  stateDir: z.string().min(1),
+  apiHost: z.string().default('127.0.0.1'),
+  /** 0: a free one. */
+  apiPort: z.int().min(0).max(65_535).default(7071),
+  /** Threads within one operator. */
+  threads: z.int().min(1).default(2),
+  /** Path of a libonnxruntime; absent: the one that comes with the packages. */
+  library: z.string().optional(),
+  draft: z
+    .strictObject({
+      /** η of HAT Eq. 5: below this top probability a draft ends. */
+      threshold: z.number().min(0).max(1).default(defaultDraftThreshold),
+      /** Most tokens per draft, beside the bridge's own limit; 0: never draft. */
+      limit: z.int().min(0).optional(),
+    })
+    .prefault({}),
+  logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
+})
+export type AgentConfig = z.infer<typeof AgentConfig>
+/** What must be said; the rest has defaults. */
+export type AgentSettings = z.input<typeof AgentConfig>
+
+/** @throws BrimError CONFIG_INVALID naming every field that is wrong */
+export function readAgentConfig(settings: AgentSettings): AgentConfig {
+  const config = AgentConfig.safeParse(settings)
+  if (config.success) return config.data
+  const wrong = config.error.issues.map((issue) => [issue.path.join('.'), issue.message].filter(Boolean).join(': '))
+  throw new BrimError('CONFIG_INVALID', `the agent's configuration is wrong: ${wrong.join('; ')}`, {
+    hint: 'brim agent run --help lists the options and their ranges',
+  })
+}

@@ -1,0 +1,54 @@
+import { join } from 'node:path'
+import { openRuntime } from '../../core/engine/capi.ts'
+import type { Part } from '../../core/engine/contract.ts'
+import { openModel } from '../../core/engine/open-model.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
+import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
+import { loadTokenizer, type TextTokenizer } from '../../core/text/tokenizer.ts'
+import { type SharedHead, shareHead } from './shared-head.ts'
+
+/** What of a split model stays on the device. */
+export interface DeviceModel {
+  readonly manifest: Manifest
+  readonly input: Part
+  readonly head: SharedHead
+  /** Absent: the bundle has none, and nothing is drafted. */
+  readonly adapter: Part | undefined
+  readonly tokenizer: TextTokenizer
+  readonly chatTemplate: ChatTemplate | undefined
+  close(): Promise<void>
+}
+
+export interface DeviceModelOptions {
+  readonly bundle: string
+  readonly threads: number
+  readonly library?: string | undefined
+}
+
+/** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
+export async function openDeviceModel({ bundle, threads, library }: DeviceModelOptions): Promise<DeviceModel> {
+  const manifest = await readManifest(bundle)
+  const folder = join(bundle, tokenizerFolder)
+  const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(folder), loadChatTemplate(folder)])
+  const runtime = await openRuntime({ library })
+  try {
+    const adapter = manifest.parts.adapter ? (['adapter'] as const) : []
+    const model = await openModel(runtime, bundle, { parts: ['input', 'output', ...adapter], threads })
+    return {
+      manifest,
+      input: model.part('input'),
+      head: shareHead(model.head(), manifest.dims.vocab),
+      adapter: manifest.parts.adapter && model.part('adapter'),
+      tokenizer,
+      chatTemplate,
+      async close() {
+        await model.release()
+        await runtime.close()
+      },
+    }
+  } catch (error) {
+    await runtime.close()
+    throw error
+  }
+}

@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openRuntime } from '../../core/engine/capi.ts'
+import type { Runtime } from '../../core/engine/runtime.ts'
+import { buildBundle } from '../../core/model/build.ts'
+import { graphInputs as inputs, kvNames, graphOutputs as outputs } from '../../core/model/graph-io.ts'
+import { type Manifest, type PartName, slotCounts } from '../../core/model/manifest.ts'
+import { tinyCheckpoint } from '../support/checkpoint.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+
+let dir: TempDir
+let runtime: Runtime
+let bundles: Record<'split' | 'whole', { dir: string; manifest: Manifest }>
+beforeAll(async () => {
+  dir = tempDir()
+  runtime = await openRuntime()
+  const checkpoint = await tinyCheckpoint(
+    join(dir.path, 'checkpoint'),
+    {},
+    { adapter: { split: 1, heads: 2, kvHeads: 1, headDim: 32 } },
+  )
+  bundles = {
+    split: await buildBundle({ checkpoint, out: join(dir.path, 'split'), split: 1, format: 'fp32' }),
+    whole: await buildBundle({ checkpoint, out: join(dir.path, 'whole'), format: 'int4' }),
+  }
+})
+afterAll(async () => {
+  await runtime.close()
+  dir[Symbol.dispose]()
+})
+
+const fromWire = [inputs.half, inputs.wide, inputs.wideAt]
+const states = [outputs.states, outputs.statesHalf, outputs.peak]
+const parts: [part: PartName, layers: number, rows: string[], results: string[]][] = [
+  ['input', 1, [inputs.ids], states],
+  ['adapter', 1, [...fromWire, inputs.select], states],
+  ['middle', 3, [...fromWire, inputs.select], states],
+  ['whole', 4, [inputs.ids, inputs.select], [outputs.logits]],
+]
+
+describe('a graph', () => {
+  it.each(parts)(
+    'of the part %s takes and gives what graph-io says, for every slot count',
+    async (part, layers, rows, results) => {
+      const { dir: folder, manifest } = bundles[part === 'whole' ? 'whole' : 'split']
+      for (const slots of slotCounts) {
+        const graph = readFileSync(join(folder, manifest.parts[part]?.graphs[slots] ?? ''))
+        // Without weights from us, the library reads them itself, from the file beside the graph.
+        const session = await runtime.session(graph, { threads: 1, externalFolder: folder })
+        const kv = Array.from({ length: slots * layers }, (_, i) => kvNames(Math.floor(i / layers), i % layers))
+        const packing = [inputs.seqlens, inputs.totals, ...(slots > 1 ? [inputs.starts, inputs.ends, inputs.tokens] : [])]
+        const past = kv.flatMap(({ pastKey, pastValue }) => [pastKey, pastValue])
+        const present = kv.flatMap(({ presentKey, presentValue }) => [presentKey, presentValue])
+        expect(session.inputNames.toSorted()).toEqual([...rows, ...packing, ...past].toSorted())
+        expect(session.outputNames.toSorted()).toEqual([...results, ...present].toSorted())
+        await session.release()
+      }
+    },
+  )
+
+  it('of the part output takes states and gives logits, whatever their number', async () => {
+    const { dir: folder, manifest } = bundles.split
+    const graph = readFileSync(join(folder, manifest.parts.output?.graphs['1'] ?? ''))
+    const session = await runtime.session(graph, { threads: 1, externalFolder: folder })
+    expect(session.inputNames.toSorted()).toEqual(fromWire.toSorted())
+    expect(session.outputNames).toEqual([outputs.logits])
+    for (const rows of [0, 1, 7]) {
+      const logits = new Float32Array(rows * 160).fill(Number.NaN)
+      const given = new Map([
+        [inputs.half, runtime.tensor('float16', [1, rows, 64], new Uint16Array(rows * 64).fill(0x3c00))],
+        [inputs.wide, runtime.tensor('float32', [0, 64], new Float32Array(0))],
+        [inputs.wideAt, runtime.tensor('int64', [0, 1], new BigInt64Array(0))],
+      ] as const)
+      await session.run(given, new Map([[outputs.logits, runtime.tensor('float32', [1, rows, 160], logits)]]))
+      expect(logits.every(Number.isFinite)).toBe(true)
+    }
+    await session.release()
+  })
+})
