@@ -37,7 +37,14 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
   const logger = createLogger(config.logLevel, { device: id })
   const closers: (() => unknown)[] = []
   const closeAll = async () => {
-    for (const close of closers.splice(0).reverse()) await close()
+    const failures: unknown[] = []
+    for (const close of closers.splice(0).reverse()) {
+      // What cannot be closed must not keep the rest open.
+      await Promise.resolve()
+        .then(close)
+        .catch((error: unknown) => failures.push(error))
+    }
+    if (failures.length > 0) throw failures[0]
   }
   try {
     const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)

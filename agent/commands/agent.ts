@@ -65,9 +65,9 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
   const { bundle, id, bridge, apiPort, threads, fleet, logLevel = 'warn' } = options
-  const stateHome = io.env['XDG_STATE_HOME'] || join(io.env['HOME'] || homedir(), '.local/state')
+  const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
-  const library = io.env['ORT_LIB'] || undefined
+  const library = io.env.ORT_LIB || undefined
   const said = Object.entries({ library, bridge, apiPort, threads, fleet }).filter(([, value]) => value !== undefined)
   return { bundle, id, stateDir, logLevel, ...Object.fromEntries(said) }
 }

@@ -55,7 +55,7 @@ function listDevices(api: OrtApi, env: Pointer): EpDevice[] {
   return pointers.map((pointer) => ({ name: api.epDevices?.name(pointer) ?? '', pointer }))
 }
 
-/** CUDA and TensorRT have functions of their own, all others go by their short name. */
+/** CUDA and TensorRT have functions of their own, all others go by their name. */
 function appendBuiltIn(api: OrtApi, options: Pointer, name: string): void {
   const what = `starting ${name}`
   if (name === 'CUDAExecutionProvider') {
@@ -68,7 +68,7 @@ function appendBuiltIn(api: OrtApi, options: Pointer, name: string): void {
     const status = api.appendTensorRt(options, settings)
     api.releaseTensorRtOptions(settings)
     check(api, status, what)
-  } else check(api, api.appendProvider(options, name.replace(/ExecutionProvider$/, ''), null, null, 0), what)
+  } else check(api, api.appendProvider(options, name, null, null, 0), what)
 }
 
 function appendDevices(api: OrtApi, env: Pointer, options: Pointer, devices: readonly EpDevice[]): void {

@@ -16,7 +16,7 @@ const logNothing = 4
  * @throws BrimError RUNTIME_UNAVAILABLE
  */
 export async function openRuntime(options: { readonly library?: string | undefined } = {}): Promise<Runtime> {
-  return new CapiRuntime(loadLibrary(options.library ?? bundledLibrary()))
+  return new CapiRuntime(loadLibrary(options.library || bundledLibrary()))
 }
 
 class CapiRuntime implements Runtime {

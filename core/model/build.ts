@@ -169,7 +169,10 @@ async function writeParts(
 /** Tokenizer, chat template and configuration travel with the weights. */
 async function copyTextFiles(draft: BundleDraft, { folder }: Checkpoint, { onEvent }: BuildOptions): Promise<void> {
   for (const file of textFiles) {
-    const content = await readFile(join(folder, file)).catch(() => undefined)
+    const content = await readFile(join(folder, file)).catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code === 'ENOENT') return undefined
+      throw new BrimError('CHECKPOINT_INVALID', `cannot read ${join(folder, file)}`, { cause })
+    })
     if (content) await draft.write(`${tokenizerFolder}/${file}`, content)
     else if (file === 'tokenizer.json')
       onEvent?.({ kind: 'warning', message: `${folder} holds no tokenizer.json: the bundle will take token ids only` })

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { tinyLlamaConfig } from '../../core/model/random-checkpoint.ts'
 import { someIds, workshop } from './models.ts'
 
-/** About 30 million parameters: a prefill of 1,500 tokens takes seconds. */
+/** About 30 million parameters: a prefill of 1,800 tokens takes about a second. */
 const config = {
   ...tinyLlamaConfig,
   hidden_size: 512,
@@ -18,19 +18,20 @@ const config = {
 it('leaves the event loop alone while a long prefill runs: no gap over 50 ms', { timeout: 120_000 }, async () => {
   await using bench = await workshop(config, 'F16')
   const chain = (await bench.open({ format: 'int4' })).chain({ cuts: 'half' })
-  const ids = someIds(chain.manifest, 1500)
-  // On a busy machine any process is kept waiting now and then: one undisturbed prefill of five shows what we do ourselves.
-  const attempts: { tookMs: number; gapMs: number }[] = []
-  while (attempts.length < 5 && !attempts.some(({ gapMs }) => gapMs <= 50)) {
-    const sequence = chain.createSequence()
+  const ids = someIds(chain.manifest, 1800)
+  // On a busy machine any process is kept waiting now and then: one undisturbed second of eight shows what we do ourselves.
+  const gapsMs: number[] = []
+  while (gapsMs.length < 8 && !gapsMs.some((gap) => gap <= 50)) {
     const delay = monitorEventLoopDelay({ resolution: 5 })
-    const startMs = performance.now()
     delay.enable()
-    await chain.step([{ sequence, ids, select: 'last' }])
+    const startMs = performance.now()
+    while (performance.now() < startMs + 1000) {
+      const sequence = chain.createSequence()
+      await chain.step([{ sequence, ids, select: 'last' }])
+      sequence.release()
+    }
     delay.disable()
-    attempts.push({ tookMs: performance.now() - startMs, gapMs: delay.max / 1e6 })
-    sequence.release()
+    gapsMs.push(delay.max / 1e6)
   }
-  expect(Math.min(...attempts.map(({ gapMs }) => gapMs))).toBeLessThanOrEqual(50)
-  expect(attempts.at(-1)?.tookMs).toBeGreaterThan(1000)
+  expect(Math.min(...gapsMs)).toBeLessThanOrEqual(50)
 })

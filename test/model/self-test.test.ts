@@ -107,7 +107,7 @@ describe('golden vectors', () => {
   })
 })
 
-/** Multiplies the embedding, the first tensor of the file, by 100,000. */
+/** Multiplies the embedding, the first tensor of the file, by a million. */
 function raiseFirstEmbeddings(checkpoint: string): void {
   const path = join(checkpoint, 'model.safetensors')
   const bytes = Uint8Array.from(readFileSync(path))

@@ -1,0 +1,130 @@
+import { constants } from 'node:fs'
+import { access, statfs } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { availableParallelism, freemem, totalmem } from 'node:os'
+import { dirname } from 'node:path'
+import { BrimError, type ErrorCode } from '../base/errors.ts'
+import { openRuntime } from '../engine/capi.ts'
+import type { Runtime } from '../engine/runtime.ts'
+import { OnnxGraph } from '../model/onnx-writer.ts'
+
+/** One line of `brim doctor`. `fail` stops Brim from working here, `warn` makes it slow or short-lived. */
+export interface Check {
+  readonly name: string
+  readonly status: 'ok' | 'warn' | 'fail'
+  readonly detail: string
+  readonly hint?: string
+  /** What a failed check is called when the command ends with it. */
+  readonly code?: ErrorCode
+  /** The same as numbers and lists, for --json. */
+  readonly values: Readonly<Record<string, string | number | readonly string[]>>
+}
+
+const gib = 2 ** 30
+const oldestNode = [20, 19] as const
+
+export function checkNode(version: string): Check {
+  const [major = 0, minor = 0] = version.replace(/^v/, '').split('.').map(Number)
+  const isRecent = major > oldestNode[0] || (major === oldestNode[0] && minor >= oldestNode[1])
+  const detail = `${version} on ${process.platform} ${process.arch}, ${availableParallelism()} cores`
+  const values = { version, platform: process.platform, arch: process.arch, cores: availableParallelism() }
+  if (isRecent) return { name: 'node', status: 'ok', detail, values }
+  const hint = `install Node ${oldestNode.join('.')} or newer`
+  return { name: 'node', status: 'fail', detail, hint, code: 'PREREQUISITE_MISSING', values }
+}
+
+export function checkKoffi(): Check {
+  const { version } = createRequire(import.meta.url)('koffi/package.json') as { version: string }
+  return { name: 'koffi', status: 'ok', detail: version, values: { version } }
+}
+
+/** The library that would be used, by computing something with it, and which of its providers start on this machine. */
+export async function checkRuntime(library: string | undefined): Promise<Check[]> {
+  try {
+    const runtime = await openRuntime({ library })
+    try {
+      if ((await double(runtime, 'CPUExecutionProvider', 21)) !== 42)
+        throw new BrimError('RUNTIME_FAILED', 'ONNX Runtime cannot add')
+      const { info } = runtime
+      const detail = `${info.version}, ${info.library}`
+      const values = { version: info.version, library: info.library }
+      return [{ name: 'onnxruntime', status: 'ok', detail, values }, await checkProviders(runtime)]
+    } finally {
+      await runtime.close()
+    }
+  } catch (error) {
+    if (!(error instanceof BrimError)) throw error
+    const why = error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
+    const hint = error.hint === undefined ? {} : { hint: error.hint }
+    return [{ name: 'onnxruntime', status: 'fail', detail: why, ...hint, code: error.code, values: {} }]
+  }
+}
+
+export function checkMemory(freeBytes = freemem(), totalBytes = totalmem()): Check {
+  const detail = `${toGib(freeBytes)} of ${toGib(totalBytes)} GiB free`
+  const values = { freeBytes, totalBytes }
+  if (freeBytes >= gib) return { name: 'memory', status: 'ok', detail, values }
+  return { name: 'memory', status: 'warn', detail, hint: 'only the smallest models will fit', values }
+}
+
+/** Where agents and bridges keep their state. */
+export async function checkDisk(stateFolder: string): Promise<Check> {
+  const folder = await nearestFolder(stateFolder)
+  const { bavail, bsize } = await statfs(folder)
+  const freeBytes = bavail * bsize
+  const detail = `${toGib(freeBytes)} GiB free for ${stateFolder}`
+  const values = { freeBytes, path: stateFolder }
+  const isWritable = await access(folder, constants.W_OK).then(
+    () => true,
+    () => false,
+  )
+  if (!isWritable) {
+    const hint = 'name another folder by --state-dir or XDG_STATE_HOME'
+    return { name: 'disk', status: 'fail', detail: `${folder} is not writable`, hint, code: 'TARGET_UNWRITABLE', values }
+  }
+  if (freeBytes < gib)
+    return { name: 'disk', status: 'warn', detail, hint: 'bundles need about as much as their weights', values }
+  return { name: 'disk', status: 'ok', detail, values }
+}
+
+async function checkProviders(runtime: Runtime): Promise<Check> {
+  const usable: string[] = []
+  const unusable: string[] = []
+  for (const provider of runtime.info.providers) {
+    // WebGPU's driver layer writes to stderr when there is no GPU, and our graphs do not run on it.
+    const starts = provider !== 'WebGpuExecutionProvider' && (await double(runtime, provider, 1).catch(() => undefined)) === 2
+    if (starts) usable.push(provider)
+    else unusable.push(provider)
+  }
+  const rest = unusable.length === 0 ? '' : `; built in, but not usable here: ${unusable.join(', ')}`
+  return { name: 'providers', status: 'ok', detail: `${usable.join(', ')}${rest}`, values: { usable, unusable } }
+}
+
+/** 2·value, computed by this provider. */
+async function double(runtime: Runtime, provider: string, value: number): Promise<number | undefined> {
+  const graph = new OnnxGraph()
+  graph.input('x', 'float32', [1])
+  graph.node('Add', ['x', 'x'], { outputs: ['y'] })
+  graph.output('y', 'float32', [1])
+  const session = await runtime.session(graph.encode('doubling'), { threads: 1, providers: [provider] })
+  const y = new Float32Array(1)
+  const tensors = [runtime.tensor('float32', [1], Float32Array.of(value)), runtime.tensor('float32', [1], y)] as const
+  try {
+    await session.run(new Map([['x', tensors[0]]]), new Map([['y', tensors[1]]]))
+  } finally {
+    for (const tensor of tensors) tensor.release()
+    await session.release()
+  }
+  return y[0]
+}
+
+async function nearestFolder(path: string): Promise<string> {
+  try {
+    await access(path, constants.F_OK)
+    return path
+  } catch {
+    return dirname(path) === path ? path : nearestFolder(dirname(path))
+  }
+}
+
+const toGib = (bytes: number) => (bytes / gib).toFixed(1)

@@ -1,0 +1,61 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { styleText } from 'node:util'
+import type { CommandModule } from 'yargs'
+import { BrimError } from '../base/errors.ts'
+import type { Io } from '../base/io.ts'
+import { version } from '../base/version.ts'
+import { type Check, checkDisk, checkKoffi, checkMemory, checkNode, checkRuntime } from './doctor-checks.ts'
+
+interface DoctorOptions {
+  json?: boolean | undefined
+}
+
+/** `brim doctor`: what this machine offers, and what is missing. */
+export function doctorCommand(io: Io): CommandModule<object, DoctorOptions> {
+  return {
+    command: 'doctor',
+    describe: 'what this machine offers Brim, and what is missing',
+    builder: (yargs) =>
+      yargs
+        .usage('Usage: brim doctor [options]')
+        .example('brim doctor', 'one line per check; exit code 1 if something fails')
+        .example('ORT_LIB=/opt/ort/libonnxruntime.so brim doctor', 'does another ONNX Runtime work here?')
+        .example('brim doctor --json', 'the same as one JSON document'),
+    handler: ({ json }) => examine(io, json === true),
+  }
+}
+
+async function examine(io: Io, json: boolean): Promise<void> {
+  const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
+  const checks = [
+    checkNode(process.versions.node),
+    checkKoffi(),
+    ...(await checkRuntime(io.env.ORT_LIB)),
+    checkMemory(),
+    await checkDisk(join(stateHome, 'brim')),
+  ]
+  const failed = checks.filter(({ status }) => status === 'fail')
+  if (json) io.out(JSON.stringify({ version, ok: failed.length === 0, checks: checks.map(toJson) }))
+  else for (const check of checks) io.out(toLine(check, io.outIsTty))
+  const [first] = failed
+  if (!first) return
+  const hint = first.hint === undefined ? {} : { hint: first.hint }
+  throw new BrimError(
+    first.code ?? 'RUNTIME_FAILED',
+    `this machine is not ready: ${failed.map(({ name }) => name).join(', ')}`,
+    hint,
+  )
+}
+
+function toJson({ name, status, detail, hint, values }: Check) {
+  return { name, status, detail, ...(hint === undefined ? {} : { hint }), ...values }
+}
+
+const colours = { ok: 'green', warn: 'yellow', fail: 'red' } as const
+
+function toLine({ name, status, detail, hint }: Check, inColour: boolean): string {
+  const word = status.padEnd(4)
+  const head = inColour ? styleText(colours[status], word) : word
+  return `${head}  ${name.padEnd(11)}  ${detail}${hint === undefined || status === 'ok' ? '' : `\n      try: ${hint}`}`
+}

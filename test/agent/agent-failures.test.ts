@@ -1,0 +1,186 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startApi } from '../../agent/api/server.ts'
+import { noDrafter } from '../../agent/hat/drafter.ts'
+import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
+import { answerByHat } from '../../agent/hat/session.ts'
+import { createDataLink } from '../../agent/link/data-link.ts'
+import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { readSse } from '../../core/base/sse.ts'
+import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { alteredPart } from '../support/altered-part.ts'
+import { buildTinySplit } from '../support/hat-world.ts'
+import { portOf, startRelay } from '../support/relay.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+
+let world: AgentWorld
+beforeAll(async () => {
+  world = await startAgentWorld()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const ask = (apiUrl: string, fields: object = {}) =>
+  fetch(`${apiUrl}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
+  })
+const failure = async (response: Response) => {
+  const { error } = (await response.json()) as { error: { code: string; message: string; hint?: string } }
+  return { status: response.status, ...error }
+}
+
+const bridgeFor = (bundle: string, name: string, ports: { mqttPort?: number; httpPort?: number } = {}): Promise<Bridge> =>
+  startBridge({ bundle, stateDir: join(world.dir, name), mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent', ...ports })
+
+describe('without a bridge', () => {
+  it('the agent starts, and says so to whoever asks, stream or not', async () => {
+    const agent = await world.startAgent({ id: 'lonely', bridge: 'mqtt://127.0.0.1:1' })
+    for (const stream of [true, false])
+      expect(await failure(await ask(agent.apiUrl, { stream }))).toMatchObject({
+        status: 503,
+        code: 'BRIDGE_UNREACHABLE',
+        type: 'server_error',
+        message: expect.stringContaining('mqtt://127.0.0.1:1'),
+        hint: expect.any(String),
+      })
+    expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ status: 'ok', bridge: 'unreachable' })
+  })
+
+  it('the agent answers once a bridge has come', async () => {
+    await using relay = await startRelay(1)
+    const agent = await world.startAgent({ id: 'patient', bridge: `mqtt://127.0.0.1:${relay.port}` })
+    expect((await ask(agent.apiUrl)).status).toBe(503)
+    relay.target = portOf(world.bridge.mqttUrl)
+    expect((await ask(agent.apiUrl)).status).toBe(200)
+  })
+})
+
+describe('a bridge with another model', () => {
+  it('is named, with what to do, and gets no session', async () => {
+    const bridge = await bridgeFor(await buildTinySplit(world.dir, { seed: 7 }), 'other-model')
+    const agent = await world.startAgent({ id: 'mismatched', bridge: bridge.mqttUrl })
+    expect(await failure(await ask(agent.apiUrl))).toMatchObject({
+      status: 503,
+      code: 'BUNDLE_MISMATCH',
+      message: expect.stringContaining(bridge.modelId.slice(0, 12)),
+      hint: 'give both the same bundle',
+    })
+    expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ bridge: 'mismatch' })
+    await bridge.close()
+  })
+})
+
+describe('a bridge that goes away in the middle of an answer', () => {
+  it('ends the stream with an error event, and serves again when it is back', async () => {
+    const bridge = await bridgeFor(world.bundle, 'leaving')
+    const ports = { mqttPort: portOf(bridge.mqttUrl), httpPort: portOf(bridge.httpUrl) }
+    const agent = await world.startAgent({ id: 'cut-off', bridge: bridge.mqttUrl })
+    const response = await ask(agent.apiUrl, { max_tokens: 500, stream: true })
+    expect(response.status).toBe(200)
+    const events: { error?: { code: string } }[] = []
+    for await (const data of readSse(response.body!)) {
+      events.push(JSON.parse(data))
+      if (events.length === 2) void bridge.close()
+    }
+    expect(events.at(-1)!.error).toMatchObject({ code: 'LINK_LOST', type: 'server_error' })
+    await expect.poll(async () => (await failure(await ask(agent.apiUrl))).code).toBe('BRIDGE_UNREACHABLE')
+    const again = await bridgeFor(world.bundle, 'leaving', ports)
+    await expect.poll(async () => (await ask(agent.apiUrl)).status).toBe(200)
+    await again.close()
+  })
+})
+
+describe('a device without memory for one more KV', () => {
+  it('says so, frees what it had on both sides, and answers the next request', async () => {
+    const device = await openDeviceModel({ bundle: world.bundle, threads: 1 })
+    const logger = silentLogger()
+    const random = { next: () => 0 }
+    const link = createDataLink({ device: 'full', birth: 1, clock: systemClock, random, logger })
+    link.use(world.bridge.dataUrl)
+    const { dims, modelId } = device.manifest
+    let full = true
+    const input = alteredPart(device.input, {
+      before([item]) {
+        // What the engine throws when the buffers cannot grow (core/engine/sequence-memory.ts).
+        if (full && item!.sequence.length > 0) throw new BrimError('OUT_OF_MEMORY', 'no memory for a KV cache of 4096 MiB')
+      },
+    })
+    const hat = { dims, input, head: device.head, createDrafter: noDrafter, threshold: 0.6, draftLimit: 8, clock: systemClock }
+    const api = await startApi({
+      host: '127.0.0.1',
+      port: 0,
+      ...device,
+      modelNames: ['tiny'],
+      nextSeed: () => 1,
+      health: () => ({}),
+      run: (request, signal) => answerByHat({ ...hat, open: (until) => link.open(modelId, until) }, request, signal),
+      clock: systemClock,
+      logger,
+    })
+    expect(await failure(await ask(api.url, { prompt: Array.from({ length: 40 }, () => 5) }))).toMatchObject({
+      status: 503,
+      code: 'OUT_OF_MEMORY',
+    })
+    expect(input.heldBytes()).toBe(0)
+    await expect.poll(async () => (await world.bridgeHealth()).kvBytes).toBe(0)
+    full = false
+    expect((await ask(api.url)).status).toBe(200)
+    await api.close()
+    await link.close()
+    await device.close()
+  })
+})
+
+describe('an agent that stops', () => {
+  it('ends its answers, and leaves nothing at the bridge', async () => {
+    const agent = await world.startAgent({ id: 'stopping' })
+    const response = await ask(agent.apiUrl, { max_tokens: 500, stream: true })
+    const events = readSse(response.body!)
+    await events.next()
+    expect((await world.bridgeHealth()).sessions).toBe(1)
+    await agent.close()
+    expect((await world.bridgeHealth()).sessions).toBe(0)
+    await expect(ask(agent.apiUrl)).rejects.toThrow()
+    await events.return(undefined)
+  })
+
+  it('counts its births: one more at every start', async () => {
+    const births = async () => {
+      const agent = await world.startAgent({ id: 'reborn' })
+      await ask(agent.apiUrl)
+      const { devices } = (await (await fetch(`${world.bridge.httpUrl}/v1/devices`)).json()) as {
+        devices: { id: string; birth: number; state: string }[]
+      }
+      await agent.close()
+      return devices.find(({ id }) => id === 'reborn')
+    }
+    const first = await births()
+    const second = await births()
+    expect(first).toMatchObject({ state: 'ready' })
+    expect(second).toMatchObject({ state: 'ready', birth: first!.birth + 1 })
+  })
+})
+
+describe('a configuration that cannot be meant', () => {
+  it.each([
+    [{ id: 'Not/A/Name' }, 'CONFIG_INVALID'],
+    [{ id: 'a', bridge: 'http://127.0.0.1' }, 'CONFIG_INVALID'],
+    [{ id: 'a', apiPort: 70_000 }, 'CONFIG_INVALID'],
+    [{ id: 'a', draft: { threshold: 2 } }, 'CONFIG_INVALID'],
+    [{ id: 'a', apiHost: '0.0.0.0' }, 'LISTEN_REFUSED'],
+    [{ id: 'a', bundle: '/nowhere' }, 'BUNDLE_INVALID'],
+  ])('%j is refused with %s', async (settings, code) => {
+    await expect(world.startAgent(settings)).rejects.toMatchObject({ code })
+  })
+
+  it('names the port that is taken', async () => {
+    const apiPort = portOf(world.agent.apiUrl)
+    await expect(world.startAgent({ id: 'second', apiPort })).rejects.toMatchObject({
+      code: 'LISTEN_FAILED',
+      message: expect.stringContaining(String(apiPort)),
+    })
+  })
+})

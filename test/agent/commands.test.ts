@@ -1,0 +1,119 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import yargs from 'yargs'
+import { agentCommand } from '../../agent/commands/agent.ts'
+import { askCommand } from '../../agent/commands/ask.ts'
+import { exitCodeOf, toErrorText } from '../../core/base/errors.ts'
+import type { Io } from '../../core/base/io.ts'
+import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { captureIo } from '../support/captured-io.ts'
+import { startRelay } from '../support/relay.ts'
+
+let world: AgentWorld
+beforeAll(async () => {
+  world = await startAgentWorld()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const brim = (argv: string[], io: Io) =>
+  yargs(argv)
+    .command(agentCommand(io))
+    .command(askCommand(io))
+    .option('json', { type: 'boolean', default: false })
+    .strict()
+    .exitProcess(false)
+    .fail(false)
+    .parseAsync()
+
+describe('brim ask', () => {
+  const question = ['ask', 'Where is the mill?', '--max-tokens', '9', '--api']
+
+  it('prints the answer alone on stdout, its figures on stderr', async () => {
+    const { io, out, err } = captureIo()
+    await brim([...question, world.agent.apiUrl], io)
+    const { io: again, out: json } = captureIo()
+    await brim([...question, world.agent.apiUrl, '--json'], again)
+    expect(out()).toBe(`${(JSON.parse(json()) as { text: string }).text}\n`)
+    expect(err()).toMatch(
+      /^TTFT [\d.]+ ms · TBT p50 [\d.]+ ms, p95 [\d.]+ ms · accept length [\d.]+ · up [\d.]+ kB, down [\d.]+ kB\n$/,
+    )
+  })
+
+  it('prints one JSON document with --json', async () => {
+    const { io, out, err } = captureIo()
+    await brim([...question, world.agent.apiUrl, '--json', '--system', 'Be brief.', '--temperature', '0.8', '--seed', '3'], io)
+    expect(err()).toBe('')
+    expect(JSON.parse(out())).toMatchObject({
+      text: expect.any(String),
+      finishReason: 'length',
+      tokens: 9,
+      promptTokens: expect.any(Number),
+      mode: 'hat',
+      ttftMs: expect.any(Number),
+      tbtMs: { p50: expect.any(Number), p95: expect.any(Number) },
+      acceptLength: expect.any(Number),
+      bytesUp: expect.any(Number),
+      bytesDown: expect.any(Number),
+    })
+  })
+
+  it('ends with 3 and a remedy when no agent answers', async () => {
+    const { io } = captureIo()
+    const gone = await startRelay(1)
+    await gone[Symbol.asyncDispose]()
+    const error = await brim([...question, `http://127.0.0.1:${gone.port}`], io).then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    )
+    expect(exitCodeOf(error)).toBe(3)
+    expect(toErrorText(error)).toMatch(
+      /no agent answers at http:\/\/127\.0\.0\.1:\d+ \[AGENT_UNREACHABLE\]\n.*why: .*ECONNREFUSED.*\n.*try: start one with "brim agent run"/,
+    )
+  })
+
+  it('passes on what the agent says is wrong', async () => {
+    const lonely = await world.startAgent({ id: 'lonely', bridge: 'mqtt://127.0.0.1:1' })
+    await expect(brim([...question, lonely.apiUrl], captureIo().io)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    const tooLong = brim([...question.slice(0, 2), '--max-tokens', '9999', '--api', world.agent.apiUrl], captureIo().io)
+    await expect(tooLong).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' })
+  })
+})
+
+describe('brim agent run', () => {
+  const argv = (id: string) => [
+    'agent',
+    'run',
+    '--bundle',
+    world.bundle,
+    '--id',
+    id,
+    '--bridge',
+    world.bridge.mqttUrl,
+    '--api-port',
+    '0',
+    '--threads',
+    '1',
+    '--state-dir',
+    join(world.dir, id),
+  ]
+
+  it('says where it is in one line, answers, and ends when it is told to', async () => {
+    const stop = new AbortController()
+    const { io, out } = captureIo({ signal: stop.signal })
+    const running = brim([...argv('by-command'), '--json'], io)
+    await expect.poll(out, { timeout: 10_000 }).not.toBe('')
+    const ready = JSON.parse(out()) as { apiUrl: string }
+    expect(ready).toMatchObject({ event: 'ready', device: 'by-command' })
+    const { io: asking, out: answer } = captureIo()
+    await brim(['ask', 'Who?', '--max-tokens', '3', '--api', ready.apiUrl], asking)
+    expect(answer()).not.toBe('')
+    stop.abort()
+    await running
+    expect(out().trim().split('\n')).toHaveLength(1)
+    await expect(fetch(ready.apiUrl)).rejects.toThrow()
+  })
+
+  it('refuses a device name that cannot stand in a topic', async () => {
+    await expect(brim(argv('a/b'), captureIo().io)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+  })
+})

@@ -1,0 +1,72 @@
+import { join } from 'node:path'
+import { type Agent, startAgent } from '../../agent/agent.ts'
+import type { AgentSettings } from '../../agent/config.ts'
+import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import { buildBundle } from '../../core/model/build.ts'
+import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+import { fixtureDir } from '../oracle/fixtures.ts'
+import { tempDir } from './temp-dir.ts'
+
+/** The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter. */
+export async function buildTextBundle(dir: string): Promise<string> {
+  const adapters = join(dir, 'random')
+  const adapter = { split: 1, heads: 4, kvHeads: 2, headDim: 16 }
+  await writeRandomCheckpoint(adapters, { config: tinyLlamaConfig, dtype: 'F16', seed: 3, adapter })
+  const out = join(dir, 'text-bundle')
+  await buildBundle({
+    checkpoint: fixtureDir('llama'),
+    adapter: join(adapters, 'adapter'),
+    out,
+    split: 1,
+    format: 'fp32',
+    name: 'tiny-llama',
+  })
+  return out
+}
+
+/** A real bridge and a real agent in this process, on free loopback ports. */
+export interface AgentWorld extends AsyncDisposable {
+  readonly dir: string
+  readonly bundle: string
+  readonly bridge: Bridge
+  readonly agent: Agent
+  startAgent(settings: Partial<AgentSettings> & { id: string }): Promise<Agent>
+  bridgeHealth(): Promise<{ sessions: number; kvBytes: number; serving: { items: number } }>
+}
+
+export async function startAgentWorld(): Promise<AgentWorld> {
+  const folder = tempDir()
+  const bundle = await buildTextBundle(folder.path)
+  const stateDir = join(folder.path, 'bridge')
+  const bridge = await startBridge({
+    bundle,
+    stateDir,
+    mqttPort: 0,
+    httpPort: 0,
+    threads: 1,
+    chunkTokens: 16,
+    logLevel: 'silent',
+  })
+  const agents: Agent[] = []
+  const start = async (settings: Partial<AgentSettings> & { id: string }): Promise<Agent> => {
+    const defaults = { bundle, bridge: bridge.mqttUrl, apiPort: 0, threads: 1, logLevel: 'silent' as const }
+    const agent = await startAgent({ stateDir: join(folder.path, settings.id), ...defaults, ...settings })
+    agents.push(agent)
+    return agent
+  }
+  return {
+    dir: folder.path,
+    bundle,
+    bridge,
+    agent: await start({ id: 'jetson-01' }),
+    startAgent: start,
+    async bridgeHealth() {
+      return (await (await fetch(`${bridge.httpUrl}/health`)).json()) as Awaited<ReturnType<AgentWorld['bridgeHealth']>>
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(agents.map((agent) => agent.close()))
+      await bridge.close()
+      folder[Symbol.dispose]()
+    },
+  }
+}
