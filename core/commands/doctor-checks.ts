@@ -1,8 +1,8 @@
 import { constants } from 'node:fs'
 import { access, statfs } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { availableParallelism, freemem, totalmem } from 'node:os'
 import { dirname } from 'node:path'
+import koffi from 'koffi'
 import { BrimError, type ErrorCode } from '../base/errors.ts'
 import { openRuntime } from '../engine/capi.ts'
 import type { Runtime } from '../engine/runtime.ts'
@@ -34,7 +34,7 @@ export function checkNode(version: string): Check {
 }
 
 export function checkKoffi(): Check {
-  const { version } = createRequire(import.meta.url)('koffi/package.json') as { version: string }
+  const { version } = koffi
   return { name: 'koffi', status: 'ok', detail: version, values: { version } }
 }
 

@@ -8,6 +8,7 @@ import type { Io } from '../base/io.ts'
 import { openRuntime } from '../engine/capi.ts'
 import { type AnswerSummary, type GenerateEvent, generate } from '../engine/generate.ts'
 import { openModel } from '../engine/open-model.ts'
+import { readManifest } from '../model/bundle.ts'
 import { tokenizerFolder } from '../model/manifest.ts'
 import { loadChatTemplate } from '../text/chat-template.ts'
 import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../text/tokenizer.ts'
@@ -62,6 +63,8 @@ export function modelRunCommand(io: Io): CommandModule<object, RunOptions> {
 
 async function runModel(options: RunOptions, io: Io): Promise<void> {
   const { bundle, json, maxTokens, temperature, topK = 0, topP = 1, seed, stop, threads } = options
+  // Says what is wrong with the folder before anything in it is read.
+  await readManifest(bundle)
   const tokenizer = await tokenizerOf(options)
   const promptIds = await promptOf(options, tokenizer)
   const runtime = await openRuntime({ library: io.env.ORT_LIB })

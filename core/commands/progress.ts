@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '../base/clock.ts'
 import type { Io } from '../base/io.ts'
 
 /** Says on stderr how far long work is. */
@@ -10,10 +11,13 @@ export interface Progress {
 
 const barWidth = 30
 
-/** A bar that is redrawn in place where stderr is a terminal, a line every tenth where it is not. */
-export function showProgress(io: Io): Progress {
+/** A log line so often: quick work leaves no trace, long work does not flood. */
+const lineEveryMs = 2_000
+
+/** A bar that is redrawn in place where stderr is a terminal, a line now and then where it is not. */
+export function showProgress(io: Io, clock: Clock = systemClock): Progress {
   let drawn = ''
-  let tenth = -1
+  let saidMs = clock.nowMs()
   const draw = (line: string) => {
     if (line === drawn) return
     // Every piece ends its line, so a redraw climbs back over the last one.
@@ -26,8 +30,8 @@ export function showProgress(io: Io): Progress {
       if (io.errIsTty) {
         const filled = Math.round(barWidth * share)
         draw(`${'█'.repeat(filled)}${'░'.repeat(barWidth - filled)} ${percent.padStart(5)} ${label}`)
-      } else if (Math.floor(10 * share) > tenth) {
-        tenth = Math.floor(10 * share)
+      } else if (clock.nowMs() - saidMs >= lineEveryMs) {
+        saidMs = clock.nowMs()
         io.err(`${percent} ${label}`)
       }
     },

@@ -2,11 +2,15 @@ import { expect, it } from 'vitest'
 import { showProgress } from '../../core/commands/progress.ts'
 import { captureIo } from '../support/captured-io.ts'
 
-it('says every tenth on a line of its own where stderr is no terminal', () => {
+it('says so every two seconds, a line at a time, where stderr is no terminal', () => {
   const { io, err } = captureIo()
-  const progress = showProgress(io)
-  for (let i = 0; i <= 1000; i++) progress.update('middle', i / 1000)
-  expect(err().trimEnd().split('\n')).toEqual(Array.from({ length: 11 }, (_, i) => `${10 * i} % middle`))
+  let nowMs = 0
+  const progress = showProgress(io, { nowMs: () => nowMs, sleep: () => Promise.resolve() })
+  for (let i = 0; i <= 1000; i++) {
+    nowMs = i * 10
+    progress.update('middle', i / 1000)
+  }
+  expect(err().trimEnd().split('\n')).toEqual(['20 % middle', '40 % middle', '60 % middle', '80 % middle', '100 % middle'])
 })
 
 it('redraws one line where it is a terminal', () => {

@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest'
+import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
+import type { BridgeState } from '../../core/protocol/messages.ts'
+import { bridgeStateTopic } from '../../core/protocol/topics.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
+import { mqttClient, startBroker } from '../support/broker.ts'
+import { portOf, startRelay, through } from '../support/relay.ts'
+import { webSocketPayloads } from '../support/web-socket-payloads.ts'
+
+const question = 'Doctor Eleanora Vandermeer asked whether the biopsy of Thursday showed anything.'
+const system = 'You are the confidential assistant of a hospital.'
+
+/** Ids in a row that count as seen. */
+const windowIds = 4
+
+/** How token ids may be written: every integer and float type, both byte orders, JSON. */
+const encodings: Record<string, (ids: readonly number[]) => Buffer> = {
+  uint16le: (ids) => numbers(ids, 2, (view, at, id) => view.setUint16(at, id, true)),
+  uint16be: (ids) => numbers(ids, 2, (view, at, id) => view.setUint16(at, id)),
+  int32le: (ids) => numbers(ids, 4, (view, at, id) => view.setInt32(at, id, true)),
+  int32be: (ids) => numbers(ids, 4, (view, at, id) => view.setInt32(at, id)),
+  float32le: (ids) => numbers(ids, 4, (view, at, id) => view.setFloat32(at, id, true)),
+  int64le: (ids) => numbers(ids, 8, (view, at, id) => view.setBigInt64(at, BigInt(id), true)),
+  int64be: (ids) => numbers(ids, 8, (view, at, id) => view.setBigInt64(at, BigInt(id))),
+  json: (ids) => Buffer.from(ids.join(',')),
+  spacedJson: (ids) => Buffer.from(ids.join(', ')),
+}
+
+function numbers(ids: readonly number[], size: number, write: (view: DataView, at: number, id: number) => void): Buffer {
+  const bytes = Buffer.alloc(ids.length * size)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  ids.forEach((id, index) => {
+    write(view, index * size, id)
+  })
+  return bytes
+}
+
+/** Every way in which these ids show in these bytes. */
+function idsSeen(wire: Buffer, ids: readonly number[]): string[] {
+  const windows = ids.slice(0, -windowIds + 1).map((_, at) => ids.slice(at, at + windowIds))
+  return Object.entries(encodings).flatMap(([name, encode]) =>
+    windows.some((window) => wire.includes(encode(window))) ? [name] : [],
+  )
+}
+
+/** The words of these texts that show in these bytes, as UTF-8, UTF-16 or base64 of the whole text. */
+function wordsSeen(wire: Buffer, ...texts: string[]): string[] {
+  const words = texts.flatMap((text) => text.split(/[^\p{L}\p{N}]+/u)).filter((word) => word.length >= 6)
+  const base64 = texts.map((text) => Buffer.from(text).toString('base64').slice(0, 24))
+  const needles = [...words, ...base64]
+  return needles.filter((needle) => wire.includes(needle) || wire.includes(Buffer.from(needle, 'utf16le')))
+}
+
+describe('what crosses the network in a private answer', () => {
+  it('holds neither text nor token ids of prompt or answer, on the data plane and on MQTT', async () => {
+    await using world = await startAgentWorld()
+    // A broker between agent and bridge whose every byte is kept, and which leads to a data plane whose every byte is.
+    await using broker = await startBroker()
+    await using control = await startRelay(portOf(broker.url))
+    await using data = await startRelay(portOf(world.bridge.dataUrl))
+    await using _bridge = await announce(broker.url, {
+      modelId: world.bridge.modelId,
+      data: through(data, world.bridge.dataUrl),
+    })
+    const agent = await world.startAgent({ id: 'recorded', bridge: through(control, broker.url) })
+    const response = await fetch(`${agent.apiUrl}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        messages: [
+          { role: 'system', content: system },
+          { role: 'user', content: question },
+        ],
+        max_tokens: 40,
+        temperature: 0,
+        brim: { token_ids: true },
+      }),
+    })
+    const answer = (await response.json()) as { choices: { message: { content: string } }[]; brim: { tokenIds: number[] } }
+    const { tokenIds } = answer.brim
+    expect(tokenIds).toHaveLength(40)
+    const device = await openDeviceModel({ bundle: world.bundle, threads: 1 })
+    const messages = [
+      { role: 'system', content: system },
+      { role: 'user', content: question },
+    ]
+    const promptIds = device.tokenizer.encode(device.chatTemplate!.render(messages), { addSpecialTokens: false })
+    await agent.close()
+
+    const [connection] = data.connections
+    const up = webSocketPayloads(Buffer.concat(connection!.up))
+    const down = webSocketPayloads(Buffer.concat(connection!.down))
+    const mqtt = control.connections.map(({ up, down }) => Buffer.concat([...up, ...down]))
+    const raw = data.connections.map(({ up, down }) => Buffer.concat([...up, ...down]))
+
+    // The recording is one of the real thing: the first token's shallow state is in it, the device's name is.
+    const sequence = device.input.createSequence()
+    const [shallow] = await device.input.step([{ sequence, ids: promptIds.slice(0, 1), select: 'all' }])
+    const firstRow = Buffer.from(shallow!.half.buffer, shallow!.half.byteOffset, shallow!.half.byteLength)
+    expect(up.includes(firstRow)).toBe(true)
+    expect(down.length).toBeGreaterThan(40 * firstRow.length)
+    expect(Buffer.concat(mqtt).includes('recorded')).toBe(true)
+    sequence.release()
+    await device.close()
+
+    for (const wire of [up, down, ...mqtt, ...raw]) {
+      expect(idsSeen(wire, promptIds)).toEqual([])
+      expect(idsSeen(wire, tokenIds)).toEqual([])
+      expect(wordsSeen(wire, system, question, answer.choices[0]!.message.content)).toEqual([])
+    }
+  })
+
+  it('would show them if they were there', () => {
+    const ids = [7, 301, 12, 499, 55]
+    const noise = Buffer.alloc(100, 0x3c)
+    for (const [name, encode] of Object.entries(encodings))
+      expect(idsSeen(Buffer.concat([noise, encode(ids), noise]), ids)).toContain(name)
+    expect(wordsSeen(Buffer.concat([noise, Buffer.from(question, 'utf16le')]), question)).toContain('Vandermeer')
+    expect(wordsSeen(Buffer.concat([noise, Buffer.from(question)]), question)).toContain('Thursday')
+    expect(idsSeen(noise, ids)).toEqual([])
+  })
+})
+
+async function announce(url: string, fields: Pick<BridgeState, 'modelId' | 'data'>) {
+  const client = await mqttClient(url, 'bridge-one')
+  const state: BridgeState = { v: 1, state: 'ready', birth: 1, at: '2026-01-02T03:04:05.678Z', ...fields }
+  await client.publishAsync(bridgeStateTopic('default', 'one'), JSON.stringify(state), { qos: 1, retain: true })
+  return { [Symbol.asyncDispose]: () => client.endAsync(true) }
+}

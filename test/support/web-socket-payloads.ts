@@ -1,0 +1,24 @@
+/**
+ * The payloads of all frames in one direction of a recorded WebSocket connection, unmasked, one after another
+ * (RFC 6455 §5). What a client sends is XORed on the wire, which hides nothing but would hide it from a search.
+ * @param bytes from the HTTP upgrade on
+ */
+export function webSocketPayloads(bytes: Buffer): Buffer {
+  const payloads: Buffer[] = []
+  let at = bytes.indexOf('\r\n\r\n') + 4
+  if (at < 4) throw new Error('no HTTP upgrade in what was recorded')
+  while (at + 2 <= bytes.length) {
+    const masked = (bytes[at + 1]! & 0x80) !== 0
+    const short = bytes[at + 1]! & 0x7f
+    const lengthBytes = short < 126 ? 0 : short === 126 ? 2 : 8
+    const length =
+      lengthBytes === 0 ? short : lengthBytes === 2 ? bytes.readUInt16BE(at + 2) : Number(bytes.readBigUInt64BE(at + 2))
+    const maskAt = at + 2 + lengthBytes
+    const start = maskAt + (masked ? 4 : 0)
+    const payload = Buffer.from(bytes.subarray(start, start + length))
+    if (masked) for (let i = 0; i < payload.length; i++) payload[i]! ^= bytes[maskAt + (i % 4)]!
+    payloads.push(payload)
+    at = start + length
+  }
+  return Buffer.concat(payloads)
+}
