@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/base/clock.ts'
+import { createClosers } from '../core/base/closers.ts'
 import { createLogger } from '../core/base/logger.ts'
 import { seededRandom } from '../core/base/random.ts'
 import { version } from '../core/base/version.ts'
@@ -35,17 +36,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
   const config = readAgentConfig(settings)
   const { id, fleet, draft } = config
   const logger = createLogger(config.logLevel, { device: id })
-  const closers: (() => unknown)[] = []
-  const closeAll = async () => {
-    const failures: unknown[] = []
-    for (const close of closers.splice(0).reverse()) {
-      // What cannot be closed must not keep the rest open.
-      await Promise.resolve()
-        .then(close)
-        .catch((error: unknown) => failures.push(error))
-    }
-    if (failures.length > 0) throw failures[0]
-  }
+  const closers = createClosers()
   try {
     const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)
     closers.push(() => store.close())
@@ -93,9 +84,9 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     })
     closers.push(api.close)
     logger.info({ birth, modelId, apiUrl: api.url, drafting: adapter !== undefined }, 'agent ready')
-    return { apiUrl: api.url, modelId, close: closeAll }
+    return { apiUrl: api.url, modelId, close: closers.closeAll }
   } catch (error) {
-    await closeAll()
+    await closers.closeAll()
     throw error
   }
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/base/clock.ts'
+import { createClosers } from '../core/base/closers.ts'
 import { createLogger, type Logger } from '../core/base/logger.ts'
 import { version } from '../core/base/version.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
@@ -43,17 +44,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
   const config = readBridgeConfig(settings)
   const { id, fleet, host } = config
   const logger = createLogger(config.logLevel, { bridge: id })
-  const closers: (() => unknown)[] = []
-  const closeAll = async () => {
-    const failures: unknown[] = []
-    for (const close of closers.splice(0).reverse()) {
-      // What cannot be closed must not keep the rest open.
-      await Promise.resolve()
-        .then(close)
-        .catch((error: unknown) => failures.push(error))
-    }
-    if (failures.length > 0) throw failures[0]
-  }
+  const closers = createClosers()
   try {
     const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
     closers.push(() => store.close())
@@ -114,9 +105,9 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     })
     closers.push(control.close)
     logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl }, 'bridge ready')
-    return { mqttUrl: broker.url, httpUrl: `http://${authority}`, dataUrl, modelId, close: closeAll }
+    return { mqttUrl: broker.url, httpUrl: `http://${authority}`, dataUrl, modelId, close: closers.closeAll }
   } catch (error) {
-    await closeAll()
+    await closers.closeAll()
     throw error
   }
 }

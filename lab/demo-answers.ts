@@ -3,9 +3,8 @@ import { systemClock } from '../core/base/clock.ts'
 import { BrimError } from '../core/base/errors.ts'
 import { readSse } from '../core/base/sse.ts'
 import { quantile } from '../core/base/statistics.ts'
-import { openRuntime } from '../core/engine/capi.ts'
 import { generate } from '../core/engine/generate.ts'
-import { openModel } from '../core/engine/open-model.ts'
+import { openBundle } from '../core/engine/open-bundle.ts'
 import { compareWithReference } from '../core/engine/reference.ts'
 import type { Sampling } from '../core/engine/sampler.ts'
 import { tokenizerFolder } from '../core/model/manifest.ts'
@@ -56,8 +55,7 @@ export async function openReference(bundle: string, library: string | undefined)
   const folder = join(bundle, tokenizerFolder)
   const tokenizer = await loadTokenizer(folder)
   const template = await loadChatTemplate(folder)
-  const runtime = await openRuntime({ library })
-  const model = await openModel(runtime, bundle, { parts: 'chain', threads: 1 })
+  const model = await openBundle(bundle, { library, parts: 'chain', threads: 1 })
   const chain = model.chain({ cuts: 'half' })
   const promptIds = (prompt: string) =>
     template
@@ -99,10 +97,7 @@ export async function openReference(bundle: string, library: string | undefined)
         tokenIds,
       }
     },
-    async release() {
-      await model.release()
-      await runtime.close()
-    },
+    release: () => model.release(),
   }
 }
 

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { CommandModule } from 'yargs'
+import { untilAborted } from '../core/base/clock.ts'
 import { BrimError } from '../core/base/errors.ts'
 import type { Io } from '../core/base/io.ts'
 import { type Answer, askByHat, openReference, type Question, type Reference } from './demo-answers.ts'
@@ -170,7 +170,7 @@ async function keepRunning(bridge: BrimProcess, agents: ReadonlyMap<string, stri
   const body = JSON.stringify({ model: 'brim', messages: [{ role: 'user', content: 'Is there a good hotel in Paris?' }] })
   io.err(`try: curl -s ${[...agents.values()][0]}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`)
   io.err('Ctrl-C ends it')
-  await delay(2 ** 31 - 1, undefined, { signal: io.signal }).catch(() => {})
+  await untilAborted(io.signal)
 }
 
 const ms = (value: number) => `${value.toFixed(1)} ms`

@@ -1,7 +1,4 @@
-/** An address of this machine alone: localhost, 127.0.0.0/8, ::1 (with or without brackets). */
-export function isLoopback(host: string): boolean {
-  return /^(?:localhost|\[::1\]|::1|127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3})$/.test(host)
-}
+import { isLoopback } from '../../core/base/loopback.ts'
 
 /**
  * Whether a request comes from this machine and means this machine. A page from elsewhere cannot lie about either: DNS

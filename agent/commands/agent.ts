@@ -1,6 +1,7 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { CommandModule } from 'yargs'
+import { untilAborted } from '../../core/base/clock.ts'
 import type { Io } from '../../core/base/io.ts'
 import { startAgent } from '../agent.ts'
 import type { AgentSettings } from '../config.ts'
@@ -70,11 +71,4 @@ function settingsOf(options: RunOptions, io: Io): AgentSettings {
   const library = io.env.ORT_LIB || undefined
   const said = Object.entries({ library, bridge, apiPort, threads, fleet }).filter(([, value]) => value !== undefined)
   return { bundle, id, stateDir, logLevel, ...Object.fromEntries(said) }
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

@@ -1,7 +1,6 @@
 import { join } from 'node:path'
-import { openRuntime } from '../../core/engine/capi.ts'
 import type { Part } from '../../core/engine/contract.ts'
-import { openModel } from '../../core/engine/open-model.ts'
+import { openBundle } from '../../core/engine/open-bundle.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
 import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
@@ -31,24 +30,15 @@ export async function openDeviceModel({ bundle, threads, library }: DeviceModelO
   const manifest = await readManifest(bundle)
   const folder = join(bundle, tokenizerFolder)
   const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(folder), loadChatTemplate(folder)])
-  const runtime = await openRuntime({ library })
-  try {
-    const adapter = manifest.parts.adapter ? (['adapter'] as const) : []
-    const model = await openModel(runtime, bundle, { parts: ['input', 'output', ...adapter], threads })
-    return {
-      manifest,
-      input: model.part('input'),
-      head: shareHead(model.head(), manifest.dims.vocab),
-      adapter: manifest.parts.adapter && model.part('adapter'),
-      tokenizer,
-      chatTemplate,
-      async close() {
-        await model.release()
-        await runtime.close()
-      },
-    }
-  } catch (error) {
-    await runtime.close()
-    throw error
+  const adapter = manifest.parts.adapter ? (['adapter'] as const) : []
+  const model = await openBundle(bundle, { library, parts: ['input', 'output', ...adapter], threads })
+  return {
+    manifest,
+    input: model.part('input'),
+    head: shareHead(model.head(), manifest.dims.vocab),
+    adapter: manifest.parts.adapter && model.part('adapter'),
+    tokenizer,
+    chatTemplate,
+    close: () => model.release(),
   }
 }

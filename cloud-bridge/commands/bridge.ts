@@ -1,6 +1,7 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { CommandModule } from 'yargs'
+import { untilAborted } from '../../core/base/clock.ts'
 import type { Io } from '../../core/base/io.ts'
 import { type Bridge, startBridge } from '../bridge.ts'
 import type { BridgeSettings } from '../config.ts'
@@ -82,11 +83,4 @@ function tellReady(bridge: Bridge, json: boolean, io: Io): void {
   const { mqttUrl, httpUrl, dataUrl, modelId } = bridge
   if (json) io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId }))
   else io.out(`bridge ready\n  MQTT   ${mqttUrl}\n  HTTP   ${httpUrl}\n  data   ${dataUrl}\n  model  ${modelId}`)
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

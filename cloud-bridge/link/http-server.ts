@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { isLoopback, listen } from './listen.ts'
+import { isLoopback } from '../../core/base/loopback.ts'
+import { listen } from './listen.ts'
 
 export interface HttpOptions {
   readonly host: string

@@ -1,5 +1,6 @@
 import type { AddressInfo, Server } from 'node:net'
 import { BrimError } from '../../core/base/errors.ts'
+import { isLoopback } from '../../core/base/loopback.ts'
 
 export interface ListenOptions {
   readonly host: string
@@ -37,11 +38,6 @@ export async function listen(server: Server, { host, port, what, flag }: ListenO
     })
   })
   return (server.address() as AddressInfo).port
-}
-
-/** An address of this machine alone: 127.0.0.0/8, ::1, localhost. */
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}$/.test(host)
 }
 
 /** IPv6 addresses stand in brackets in a URL. */

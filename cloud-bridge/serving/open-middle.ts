@@ -1,6 +1,5 @@
-import { openRuntime } from '../../core/engine/capi.ts'
 import type { Part } from '../../core/engine/contract.ts'
-import { openModel } from '../../core/engine/open-model.ts'
+import { openBundle } from '../../core/engine/open-bundle.ts'
 import { type Manifest, slotCounts } from '../../core/model/manifest.ts'
 
 export interface MiddleOptions {
@@ -18,22 +17,8 @@ export interface Middle {
   close(): Promise<void>
 }
 
-/** The part of a bundle that the cloud runs, with all its packed graphs ready. @throws BrimError as openModel and openRuntime */
+/** The part of a bundle that the cloud runs, with all its packed graphs ready. @throws BrimError as openBundle */
 export async function openMiddle({ bundle, threads, library }: MiddleOptions): Promise<Middle> {
-  const runtime = await openRuntime({ library })
-  try {
-    const model = await openModel(runtime, bundle, { parts: ['middle'], threads, slots: slotCounts })
-    return {
-      part: model.part('middle'),
-      manifest: model.manifest,
-      slots: Math.max(...slotCounts),
-      async close() {
-        await model.release()
-        await runtime.close()
-      },
-    }
-  } catch (error) {
-    await runtime.close()
-    throw error
-  }
+  const model = await openBundle(bundle, { library, parts: ['middle'], threads, slots: slotCounts })
+  return { part: model.part('middle'), manifest: model.manifest, slots: Math.max(...slotCounts), close: () => model.release() }
 }

@@ -15,3 +15,11 @@ export const systemClock: Clock = {
 }
 
 export const nowIso = (): string => new Date().toISOString()
+
+/** Resolves when the signal is aborted, at once where it is already. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

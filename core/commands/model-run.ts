@@ -5,9 +5,8 @@ import type { CommandModule } from 'yargs'
 import { systemClock } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
-import { openRuntime } from '../engine/capi.ts'
 import { type AnswerSummary, type GenerateEvent, generate } from '../engine/generate.ts'
-import { openModel } from '../engine/open-model.ts'
+import { openBundle } from '../engine/open-bundle.ts'
 import { readManifest } from '../model/bundle.ts'
 import { tokenizerFolder } from '../model/manifest.ts'
 import { loadChatTemplate } from '../text/chat-template.ts'
@@ -67,9 +66,8 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
   await readManifest(bundle)
   const tokenizer = await tokenizerOf(options)
   const promptIds = await promptOf(options, tokenizer)
-  const runtime = await openRuntime({ library: io.env.ORT_LIB })
+  const model = await openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads })
   try {
-    const model = await openModel(runtime, bundle, { parts: 'chain', threads })
     const events = generate(model.chain({ cuts: 'full' }), tokenizer, {
       promptIds,
       sampling: { temperature, topK, topP, seed },
@@ -85,7 +83,7 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
       io.err(figures(summary))
     }
   } finally {
-    await runtime.close()
+    await model.release()
   }
 }
 

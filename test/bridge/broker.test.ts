@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { mayPublish, roleOf } from '../../cloud-bridge/broker/acl.ts'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import { PacketGauge } from '../../cloud-bridge/broker/packet-gauge.ts'
-import { isLoopback } from '../../cloud-bridge/link/listen.ts'
+import { isLoopback } from '../../core/base/loopback.ts'
 import { closed, mqttClient, powerCut, startBroker, watchTopic } from '../support/broker.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 

@@ -1,0 +1,18 @@
+import type { CommandModule } from 'yargs'
+import type { Io } from '../core/base/io.ts'
+import { benchEngineCommand } from './bench-engine.ts'
+
+/** `brim bench …` */
+export function benchCommand(io: Io): CommandModule {
+  return {
+    command: 'bench <name>',
+    describe: 'benchmarks: every figure of the README, measured on this machine',
+    builder: (yargs) =>
+      yargs
+        .usage('Usage: brim bench <name> [options]')
+        .example('brim bench engine --quick', 'the engine in under a minute')
+        .command(benchEngineCommand(io))
+        .demandCommand(1, 'say what to measure: brim bench --help lists the benchmarks'),
+    handler: () => {},
+  }
+}
