@@ -21,6 +21,7 @@ export async function openCopyingEngine(bundle: string, threads: number): Promis
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionProviders: ['cpu'],
+    logSeverityLevel: 3,
     // As in our engine: without it this engine's own threads wait for the next run by spinning, which costs it more.
     extra: { session: { intra_op: { allow_spinning: '0' } } },
   })

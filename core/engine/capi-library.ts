@@ -49,6 +49,7 @@ export function bundledLibrary(): string {
 export function loadLibrary(path: string): OrtLibrary {
   try {
     enlargeStacks()
+    forbidTelemetry()
     const handle = koffi.load(path)
     const [getApi, getVersion] = koffi.decode(handle.func('OrtGetApiBase', 'void*', [])(), koffi.array('void*', 2))
     const version: string = koffi.decode(getVersion, koffi.proto('const char*', []))()
@@ -65,6 +66,15 @@ export function loadLibrary(path: string): OrtLibrary {
       hint: 'ORT_LIB must name a libonnxruntime (1.18 or newer) for this platform; without it, the one of onnxruntime-node is used',
     })
   }
+}
+
+/**
+ * From 1.29 on the official libraries for Linux and macOS report to their maker what models run where, unless this stands
+ * in the environment before the first call. Set in C: the library reads its own copy, and Node's may belong to a worker.
+ */
+function forbidTelemetry(): void {
+  const setenv = koffi.load(null).func('setenv', 'int', ['const char*', 'const char*', 'int'])
+  setenv('ORT_DISABLE_TELEMETRY', '1', 1)
 }
 
 /** ONNX Runtime works on the stack of the caller, deeper than koffi foresees. Once per process, before any library. */
