@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
+import { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import yargs from 'yargs'
 import { agentCommand } from './agent/commands/agent.ts'
@@ -45,9 +46,14 @@ function buildCli(argv: readonly string[], io: Io) {
     .exitProcess(false)
     .fail((message, error) => {
       // Handlers throw what they mean; what yargs itself finds wrong is usage.
-      throw error instanceof Error && error.name !== 'YError'
-        ? error
-        : new BrimError('USAGE', message, { hint: 'add --help to see the options and examples' })
+      if (error instanceof Error && error.name !== 'YError') throw error
+      const words = argv
+        .filter((word) => !word.startsWith('-'))
+        .slice(0, 2)
+        .join(' ')
+      const guess = message.startsWith('Did you mean') ? message : undefined
+      const what = guess ? `there is no command "brim ${words}"` : message
+      throw new BrimError('USAGE', what, { hint: guess ?? 'add --help to see the options and examples' })
     })
 }
 
@@ -77,7 +83,11 @@ async function main(): Promise<void> {
   process.on('SIGINT', end(exitCodes.interrupted))
   process.on('SIGTERM', end(exitCodes.terminated))
   // Whoever starts us as a part of something (the demonstration, a benchmark) may die without a word.
-  if (process.env.BRIM_STOP_WITH_STDIN !== undefined) process.stdin.on('end', end(exitCodes.terminated)).resume()
+  if (process.env.BRIM_STOP_WITH_STDIN !== undefined) {
+    process.stdin.on('end', end(exitCodes.terminated)).resume()
+    // Listening for its end is no reason to stay.
+    if (process.stdin instanceof Socket) process.stdin.unref()
+  }
   // A reader that goes away (`brim … | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed),
