@@ -32,13 +32,12 @@ export class DemoView {
   close(): void {
     if (this.#live) this.#draw()
     else
-      this.#titles.forEach((title, column) =>
-        this.#print(
-          `< ${title.split(':')[0]}: ${clean(this.#texts[column] ?? '')
-            .trim()
-            .replaceAll('\n', ' / ')}`,
-        ),
-      )
+      for (const [column, title] of this.#titles.entries()) {
+        const text = clean(this.#texts[column] ?? '')
+          .trim()
+          .replaceAll('\n', ' / ')
+        this.#print(`< ${title.split(':')[0]}: ${text}`)
+      }
     this.#print('')
   }
 
