@@ -8,9 +8,9 @@ const styleNames = { 'in-place': 'in place (ours)', copying: 'copying (stock bin
 const formats: readonly Format[] = ['fp32', 'fp16', 'int4']
 
 /** Figure and page of `brim bench engine --save`. */
-export function reportEngine(document: BenchDocument): { svg: string; markdown: string } {
+export function reportEngine(document: BenchDocument, goals: readonly string[][]): { svg: string; markdown: string } {
   const runs = document.runs as readonly EngineRun[]
-  return { svg: figure(document, runs), markdown: page(document, runs) }
+  return { svg: figure(document, runs), markdown: page(document, runs, goals) }
 }
 
 /** Tokens per second of the median sample. */
@@ -42,15 +42,44 @@ function figure({ conditions }: BenchDocument, runs: readonly EngineRun[]): stri
       ),
     })),
   }
+  const gain: LinePanel = {
+    kind: 'lines',
+    title: 'Decode, in place over copying',
+    xLabel: 'tokens of context',
+    yLabel: 'times as fast',
+    // fp16 computes as fp32 does.
+    series: (['fp32', 'int4'] as const).map((format) => {
+      const [inPlace, copying] = speed('decode', format).series
+      const points = inPlace?.points.map(([x, y], i) => [x, y / (copying?.points[i]?.[1] ?? Number.NaN)] as const)
+      return { name: format, points: points ?? [] }
+    }),
+  }
+  const qwen: BarPanel = {
+    kind: 'bars',
+    title: 'Qwen2.5-0.5B-shaped, int4',
+    yLabel: 'tokens/s',
+    groups: runs
+      .filter(({ model, measured }) => model !== 'small' && measured !== 'build')
+      .map((run) => ({
+        label: run.measured === 'decode' ? `decode at ${run.context}` : `prefill of ${run.context}`,
+        bars: [{ name: styleNames['in-place'], value: speedOf(run) }],
+      })),
+  }
   return renderFigure({
     title: 'The engine: KV in place against copying, packed against separate steps',
     subtitle: `25M-parameter Llama, random weights; medians; ${conditions.threads} threads on ${conditions.cpu}; ONNX Runtime ${conditions.onnxruntime}`,
     columns: 3,
-    panels: [...formats.map((format) => speed('decode', format)), ...formats.map((format) => speed('prefill', format)), packed],
+    panels: [
+      ...formats.map((format) => speed('decode', format)),
+      ...formats.map((format) => speed('prefill', format)),
+      gain,
+      packed,
+      qwen,
+    ],
   })
 }
 
-function page({ conditions, summary, runs: all }: BenchDocument, runs: readonly EngineRun[]): string {
+function page({ conditions }: BenchDocument, runs: readonly EngineRun[], goals: readonly string[][]): string {
   const row = (cells: readonly (string | number)[]) => `| ${cells.join(' | ')} |`
   const table = (head: readonly string[], rows: readonly (readonly (string | number)[])[]) =>
     [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n')
@@ -73,14 +102,11 @@ function page({ conditions, summary, runs: all }: BenchDocument, runs: readonly 
   return `# The engine
 
 Made by \`${conditions.command} --save\` on ${conditions.startedAt} (commit ${conditions.commit ?? 'unknown'}); every sample
-of these ${all.length} runs is in [engine.json](engine.json).
+of these ${runs.length} runs is in [engine.json](engine.json).
 
 ![Tokens per second against context length](engine.svg)
 
-${table(
-  ['figure', 'measured'],
-  Object.entries(summary).map(([key, value]) => [`\`${key}\``, Number(value.toPrecision(3))]),
-)}
+${table(['figure', 'measured', 'reach', ''], goals)}
 
 ## Conditions
 

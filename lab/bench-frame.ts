@@ -40,8 +40,8 @@ export interface Bench {
   /** What the figures of the summary should reach. */
   readonly reach: Readonly<Record<string, { readonly atLeast: number } | { readonly atMost: number }>>
   run(context: BenchContext): Promise<BenchResult>
-  /** What --save writes beside the document: the figure, and the body of the page. */
-  report(document: BenchDocument): { readonly svg: string; readonly markdown: string }
+  /** What --save writes beside the document: a figure and a page. @param goals rows: figure, measured, reach, verdict */
+  report(document: BenchDocument, goals: readonly string[][]): { readonly svg: string; readonly markdown: string }
 }
 
 interface BenchOptions {
@@ -83,7 +83,7 @@ async function execute(bench: Bench, { quick, save, json }: BenchOptions, io: Io
   const command = `brim bench ${bench.name}${quick ? ' --quick' : ''}`
   const document = { bench: bench.name, conditions: { command, ...machine(), ...before, ...after, ...conditions }, summary, runs }
   if (json) io.out(JSON.stringify(document))
-  else for (const line of summaryTable(bench, summary)) io.out(line)
+  else for (const line of layOutTable(['figure', 'measured', 'reach', ''], heldAgainstGoals(bench, summary))) io.out(line)
   if (save) await saveResults(bench, document, io)
 }
 
@@ -111,10 +111,9 @@ function currentCommit(): string | null {
   }
 }
 
-/** The figures against what they should reach. */
-export function summaryTable(bench: Pick<Bench, 'reach'>, summary: BenchDocument['summary']): string[] {
-  const rows = Object.entries(summary).map(([key, value]) => [key, formatFigure(value), ...verdict(bench.reach[key], value)])
-  return layOutTable(['figure', 'measured', 'reach', ''], rows)
+/** The figures beside what they should reach. */
+function heldAgainstGoals({ reach }: Bench, summary: BenchDocument['summary']): string[][] {
+  return Object.entries(summary).map(([key, value]) => [key, String(Number(value.toPrecision(4))), ...verdict(reach[key], value)])
 }
 
 function verdict(goal: Bench['reach'][string] | undefined, value: number): [string, string] {
@@ -123,11 +122,9 @@ function verdict(goal: Bench['reach'][string] | undefined, value: number): [stri
   return [`≤ ${goal.atMost}`, value <= goal.atMost ? 'reached' : 'missed']
 }
 
-const formatFigure = (value: number) => String(Number(value.toPrecision(4)))
-
 async function saveResults(bench: Bench, document: BenchDocument, io: Io): Promise<void> {
   const folder = new URL(`docs/results/${bench.name}/`, projectRoot)
-  const { svg, markdown } = bench.report(document)
+  const { svg, markdown } = bench.report(document, heldAgainstGoals(bench, document.summary))
   try {
     await mkdir(folder, { recursive: true })
     await writeFile(new URL(`${bench.name}.json`, folder), `${JSON.stringify(document, null, 1)}\n`)

@@ -133,7 +133,7 @@ function renderLegend(names: readonly string[], colour: (name: string) => string
   let x = 28
   const entries = names.map((name) => {
     const entry = `<rect x="${x}" y="66" width="12" height="12" rx="2" fill="${colour(name)}"/>${text(x + 18, 76, name, '')}`
-    x += 18 + 7 * name.length + 20
+    x += 18 + 6 * name.length + 18
     return entry
   })
   return entries.join('')

@@ -65,6 +65,7 @@ export class AttentionPart {
   }
 
   async #step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
+    if (items.length === 0) throw new RangeError('a step without items')
     const sequences = items.map(({ sequence }) => this.#own(sequence))
     if (new Set(sequences).size < sequences.length) throw new Error('one sequence stands twice in a step')
     const counts = items.map((item) => this.#countRows(item))
@@ -98,6 +99,8 @@ export class AttentionPart {
       appended = true
     } finally {
       for (const tensor of own) tensor.release()
+      // Unused slots worked on somebody's row.
+      if (slots > items.length) this.#nobody.zero()
       sequences.forEach((sequence, slot) => {
         sequence.finishStep(appended ? counts[slot]! : 0)
       })
