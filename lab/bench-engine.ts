@@ -61,10 +61,10 @@ const full: Effort = {
   rounds: 12,
   tokensPerRound: 8,
   prefills: 4,
-  packedRounds: 40,
+  packedRounds: 80,
   qwenRounds: 15,
 }
-const quick: Effort = { contexts: [128, 1024], rounds: 6, tokensPerRound: 6, prefills: 2, packedRounds: 15, qwenRounds: 5 }
+const quick: Effort = { contexts: [128, 1024], rounds: 6, tokensPerRound: 6, prefills: 2, packedRounds: 25, qwenRounds: 5 }
 
 /** `brim bench engine` */
 export function benchEngineCommand(io: Io): CommandModule<object, { quick: boolean; save: boolean; json?: boolean | undefined }> {

@@ -1,12 +1,18 @@
 import type { Io } from '../core/base/io.ts'
 import { clean, layOutColumns } from './side-by-side.ts'
 
+/** Who is asked what. */
+export interface Asked {
+  readonly device: string
+  readonly prompt: string
+}
+
 /**
- * Answers while they come: side by side and redrawn in a terminal, else a plain line per finished line of text. With
- * `quiet` (--json) they go to stderr, so that stdout holds the document alone.
+ * Answers while they come: side by side and redrawn in a terminal, else a plain line for each question and, in the end, for
+ * each answer. With `quiet` (--json) they go to stderr, so that stdout holds the document alone.
  */
 export class DemoView {
-  readonly #titles: readonly string[]
+  readonly #asked: readonly Asked[]
   readonly #texts: string[]
   readonly #io: Io
   readonly #print: (line: string) => void
@@ -14,13 +20,13 @@ export class DemoView {
   #drawnLines = 0
   #drawnAtMs = 0
 
-  constructor(titles: readonly string[], io: Io, quiet: boolean) {
-    this.#titles = titles
-    this.#texts = titles.map(() => '')
+  constructor(asked: readonly Asked[], io: Io, quiet: boolean) {
+    this.#asked = asked
+    this.#texts = asked.map(() => '')
     this.#io = io
     this.#print = quiet ? io.err : io.out
     this.#live = io.outIsTty && !quiet
-    if (!this.#live) for (const title of titles) this.#print(`> ${title}`)
+    if (!this.#live) for (const { device, prompt } of asked) this.#print(`> ${device}: ${prompt}`)
   }
 
   add(column: number, text: string): void {
@@ -32,11 +38,11 @@ export class DemoView {
   close(): void {
     if (this.#live) this.#draw()
     else
-      for (const [column, title] of this.#titles.entries()) {
+      for (const [column, { device }] of this.#asked.entries()) {
         const text = clean(this.#texts[column] ?? '')
           .trim()
           .replaceAll('\n', ' / ')
-        this.#print(`< ${title.split(':')[0]}: ${text}`)
+        this.#print(`< ${device}: ${text}`)
       }
     this.#print('')
   }
@@ -44,7 +50,7 @@ export class DemoView {
   #draw(): void {
     const { columns, rows } = process.stdout
     const lines = layOutColumns(
-      this.#titles.map((title, column) => ({ title, text: this.#texts[column] ?? '' })),
+      this.#asked.map(({ device, prompt }, column) => ({ title: device, text: `> ${prompt}\n\n${this.#texts[column]}` })),
       columns ?? 100,
       Math.max(4, (rows ?? 24) - 6),
     )

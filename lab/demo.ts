@@ -44,7 +44,7 @@ const questions: readonly Omit<Question, 'maxTokens'>[] = [
   { device: 'jetson-02', prompt: 'Do you like to watch football on TV?' },
   { device: 'jetson-01', prompt: 'I want to transfer some money to my savings account.' },
 ]
-const forTheWhole = { device: 'this machine', prompt: 'What will the weather be like in London tomorrow?' }
+const forTheWhole = { device: 'no network', prompt: 'What will the weather be like in London tomorrow?' }
 
 async function runDemo(options: Wishes, io: Io): Promise<void> {
   io.err('demo: preparing the demonstration bundle')
@@ -105,18 +105,14 @@ async function askEverything(
 ): Promise<Answer[]> {
   const { maxTokens } = options
   const quiet = options.json
-  const view = new DemoView(
-    questions.map(({ device, prompt }) => `${device}: ${prompt}`),
-    io,
-    quiet,
-  )
+  const view = new DemoView(questions, io, quiet)
   const byHat = await Promise.all(
     questions.map((question, column) =>
       askByHat({ ...question, maxTokens }, agents.get(question.device) ?? '', (text) => view.add(column, text), io.signal),
     ),
   )
   view.close()
-  const wholeView = new DemoView([`whole model, no network: ${forTheWhole.prompt}`], io, quiet)
+  const wholeView = new DemoView([forTheWhole], io, quiet)
   const whole = await reference.answer({ ...forTheWhole, maxTokens }, (text) => wholeView.add(0, text), io.signal)
   wholeView.close()
   const answers: Answer[] = []
@@ -132,12 +128,12 @@ function report(answers: readonly Answer[], options: Wishes, io: Io): void {
     'device',
     'mode',
     'tokens',
-    'TTFT',
+    'TTFT ms',
     'TBT p50',
-    'TBT p95',
+    'p95',
     'accept length',
-    'tokens/round trip',
-    'up',
+    'per trip',
+    'KiB up',
     'down',
     'identical',
   ]
@@ -173,5 +169,5 @@ async function keepRunning(bridge: BrimProcess, agents: ReadonlyMap<string, stri
   await untilAborted(io.signal)
 }
 
-const ms = (value: number) => `${value.toFixed(1)} ms`
-const kib = (bytes: number) => (bytes === 0 ? '–' : `${(bytes / 1024).toFixed(1)} KiB`)
+const ms = (value: number) => value.toFixed(1)
+const kib = (bytes: number) => (bytes === 0 ? '–' : (bytes / 1024).toFixed(1))

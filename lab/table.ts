@@ -1,11 +1,7 @@
 /** Rows as a plain table; numbers are right-aligned. */
 export function layOutTable(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)))
-  const isNumeric = head.map((_, column) =>
-    rows.every(
-      (row) => /^[-–\d.,\s%×a-z]*\d[-–\d.,\s%×a-z]*$|^–?$/i.test(row[column] ?? '') && /^[\d–-]/.test(row[column] ?? '–'),
-    ),
-  )
+  const isNumeric = head.map((_, column) => rows.every((row) => /^(?:\d|–$)/.test(row[column] ?? '')))
   const line = (cells: readonly string[]) =>
     cells
       .map((cell, column) => (isNumeric[column] ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0)))
