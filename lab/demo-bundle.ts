@@ -27,7 +27,12 @@ export async function ensureDemoBundle(): Promise<string> {
   if (existsSync(folder))
     for (const entry of readdirSync(folder))
       if (/^demo-[0-9a-f]{16}$/.test(entry)) rmSync(join(folder, entry), { recursive: true })
-  await buildBundle({ checkpoint, out, name: 'brim-demo', ...recipe })
+  try {
+    await buildBundle({ checkpoint, out, name: 'brim-demo', ...recipe })
+  } catch (error) {
+    // Another process may have built the same at the same time.
+    if (!existsSync(join(out, manifestFile))) throw error
+  }
   return out
 }
 

@@ -1,6 +1,7 @@
 """Lets the LLM answer training prompts, so that the adapter learns the text it will draft: the LLM's own.
 
     nice -n 10 python scripts/train/rollouts.py --minutes 4
+    python scripts/train/rollouts.py --minutes inf --batches 35   # the same without a clock
 
 Writes <work>/rollouts.npz (ids uint16 end to end, lengths int32: prompt and answer together). Half of the answers
 are greedy, half sampled at temperature 0.7. Saved every minute; run again to go on.
@@ -61,7 +62,8 @@ def main() -> None:
     add_corpora(parser)
     add_work(parser)
     parser.add_argument("--minutes", type=float, default=4)
-    parser.add_argument("--batch", type=int, default=48)
+    parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
+    parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
@@ -76,7 +78,7 @@ def main() -> None:
     sequences, done = load_rollouts(path) if path.exists() else ([], 0)
     stop = {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
     started = saved = time.monotonic()
-    while done < len(order) and time.monotonic() - started < args.minutes * 60:
+    while done < min(len(order), args.batches) and time.monotonic() - started < args.minutes * 60:
         batch = [prompts[index] for index in batches[order[done]]]
         sampler = torch.Generator().manual_seed(args.seed * 1_000_003 + done)
         temperature = TEMPERATURE if done % 2 else 0.0

@@ -29,6 +29,7 @@ from paths import add_work
 from rollouts import load_rollouts
 
 W_CE = 0.1  # HAT Eq. 4
+ROLLOUT_WEIGHT = 8  # how often an epoch shows each of the LLM's own answers
 MUON_LR, ADAM_LR = 0.02, 0.002
 CURVE_EVERY_S, SAVE_EVERY_S = 10.0, 60.0
 
@@ -58,11 +59,11 @@ def distillation_loss(model: Llama, adapter: Adapter, shallow: Tensor, f_l: Tens
 
 
 def training_pieces(work: Path, longest: int) -> list[np.ndarray]:
-    """Training chats and, twice each, the LLM's rollouts."""
+    """Training chats and, ROLLOUT_WEIGHT times each, the LLM's rollouts."""
     pieces = load_pieces(work, "train", None, longest)
     if (work / "rollouts.npz").exists():
         sequences, _ = load_rollouts(work / "rollouts.npz")
-        pieces += [sequence[:longest] for sequence in sequences] * 2
+        pieces += [sequence[:longest] for sequence in sequences] * ROLLOUT_WEIGHT
     return pieces
 
 
