@@ -73,6 +73,12 @@ def draft_choices(model: Llama, adapter: Adapter, prompt: list[int], answer: lis
     return (best.indices == torch.tensor(answer)).tolist(), best.values.tolist()
 
 
+def is_looping(answer: list[int]) -> bool:
+    """More than half of the answer's 4-grams have occurred in it before: the model repeats itself."""
+    grams = [tuple(answer[at : at + 4]) for at in range(len(answer) - 3)]
+    return len(grams) - len(set(grams)) > len(grams) / 2
+
+
 def accept_lengths(model: Llama, adapter: Adapter, pairs: list[tuple[list[int], list[int]]], eta: float, longest: int) -> dict:
     """Mean accept length and first-choice agreement over (prompt, greedy answer) pairs."""
     lengths: list[int] = []
@@ -85,6 +91,7 @@ def accept_lengths(model: Llama, adapter: Adapter, pairs: list[tuple[list[int], 
         "acceptLength": round(sum(lengths) / len(lengths), 3),
         "agreement": round(sum(matches) / len(matches), 3),
         "answers": len(pairs),
+        "loopingAnswers": sum(is_looping(answer) for _, answer in pairs),
         "tokens": len(matches),
         "rounds": len(lengths),
     }
@@ -114,10 +121,10 @@ def samples(model: Llama, tokenizer: Tokenizer, prompts: list[dict], answers: li
     """A few prompts with the greedy answer and one sampled at temperature 0.7."""
     wanted = set(SAMPLES) | {next(p["id"] for p in prompts if p["task"] == task) for task in ("story", "story-qa")}
     shown = []
-    for prompt, answer in zip(prompts, answers, strict=True):
+    for number, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
         if prompt["id"] in wanted:
             ids = tokenizer.encode(render(prompt["messages"], add_generation_prompt=True)).ids
-            sampler = torch.Generator().manual_seed(7)
+            sampler = torch.Generator().manual_seed(number)
             sampled = generate(model, [ids], 128, stop, SPLIT, temperature=0.7, generator=sampler)[0]
             texts = {"greedy": tokenizer.decode(answer), "sampled": tokenizer.decode(sampled)}
             shown.append({"id": prompt["id"], "prompt": prompt["messages"][-1]["content"], **texts})
@@ -166,6 +173,9 @@ def main() -> None:
             "eta": args.eta,
             "longestDraft": args.longest_draft,
             "all": accept_lengths(model, adapter, pairs, args.eta, args.longest_draft),
+            "without-loops": accept_lengths(
+                model, adapter, [pair for pair in pairs if not is_looping(pair[1])], args.eta, args.longest_draft
+            ),
             **drafting,
         },
         "generatedTokensPerS": round(sum(map(len, answers)) / seconds),
