@@ -54,7 +54,7 @@ its questions and answers: most of its tokens are the section itself.
 The adapter is HAT's Λ: one causal self-attention with 4·d² weights and no FFN. With s the residual stream after the first
 layer, f_S = s + o_proj(Attention(RMSNorm(s))), which stands in for the last residual stream: draft logits = head(final norm(f_S)).
 Trained for some {adapter_steps} steps with HAT Eq. 4 (w_ce = 0.1) on the training text and on the LLM's own answers to training
-prompts, f being taken after the final norm (before it a few large channels would be nearly all of SmoothL1).
+prompts, f being taken after the final norm (before it the states are large (rms about 19), and SmoothL1 would drown the CE term).
 
 Greedy answers of at most 128 tokens to `test/fixtures/heldout-prompts.jsonl`, η = {eta}, at most {longest} drafted tokens; accept
 length counts the bonus token (no drafting = 1.00), agreement is how often the draft model's first choice is the LLM's.

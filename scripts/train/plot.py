@@ -38,10 +38,10 @@ def plot(llm: list[dict], adapter: list[dict], path: Path) -> None:
     for task in held_out[0]["heldOutPerplexity"] if held_out else ():
         values = [point["heldOutPerplexity"][task] for point in held_out]
         other.plot([p["tokens"] / 1e6 for p in held_out], values, marker="o", markersize=3, label=f"{task}, held out")
-    other.set(ylabel="held-out perplexity", yscale="log")
+    other.set(ylabel="held-out perplexity", yscale="log", ylim=(2, 600))
     lines = left.get_legend_handles_labels()
     more = other.get_legend_handles_labels()
-    other.legend(lines[0] + more[0], lines[1] + more[1], fontsize=8)
+    other.legend(lines[0] + more[0], lines[1] + more[1], fontsize=8, ncols=2, loc="upper right")
     right.plot([p["step"] for p in adapter], [p["agreement"] for p in adapter], label="first choice agrees with the LLM")
     right.plot([p["step"] for p in adapter], [p["loss"] for p in adapter], color="0.6", label="distillation loss")
     right.set(xlabel="steps", title="adapter Λ", ylim=(0, 1.2))

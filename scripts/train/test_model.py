@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from evaluate import rounds_of
+from evaluate import is_looping, rounds_of
 from export import export_adapter, export_llm, load_exported
 from files import save_checkpoint
 from generate import generate, wire
@@ -108,6 +108,11 @@ class Numbers(unittest.TestCase):
             matches = (torch.rand(length, generator=generator) < 0.6).tolist()
             sure = torch.rand(length, generator=generator).tolist()
             self.assertEqual(sum(rounds_of(matches, sure, 0.6, 4)), length - 1)
+
+    def test_an_answer_that_repeats_itself_is_called_looping(self):
+        self.assertTrue(is_looping([5, 6, 7] * 20))
+        self.assertFalse(is_looping(list(range(60))))
+        self.assertFalse(is_looping([1, 2]))
 
     def test_muon_updates_are_nearly_orthogonal(self):
         update = orthogonalise(torch.randn(2, 16, 48, generator=torch.Generator().manual_seed(0)))
