@@ -45,8 +45,8 @@ def teacher_states(model: Llama, inputs: Tensor) -> tuple[Tensor, Tensor]:
 def distillation_loss(model: Llama, adapter: Adapter, shallow: Tensor, f_l: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     """(loss, agreement of the two models' first choices), means over the positions where keep [batch, time] is 1.
 
-    HAT Eq. 4: SmoothL1(f_L, f_S) + w_ce · CE(H(f_L), H(f_S)). f is taken after the final norm: before it a few
-    large channels of the residual stream would be nearly all of SmoothL1.
+    HAT Eq. 4: SmoothL1(f_L, f_S) + w_ce · CE(H(f_L), H(f_S)). f is taken after the final norm: before it
+    the residual stream is large (rms about 19), and SmoothL1 would drown the CE term.
     """
     head = model.model.embed_tokens.weight
     with torch.autocast("cpu", dtype=torch.bfloat16):
