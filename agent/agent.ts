@@ -12,7 +12,7 @@ import { type AgentSettings, readAgentConfig } from './config.ts'
 import { adapterDrafter, noDrafter } from './hat/drafter.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
 import { answerByHat, type HatOptions } from './hat/session.ts'
-import { startBridgeLink } from './link/bridge-link.ts'
+import { createBridgeLink } from './link/bridge-link.ts'
 
 export interface Agent {
   /** http://127.0.0.1:port */
@@ -46,7 +46,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const { manifest, adapter, input, head } = model
     const { modelId, dims, card } = manifest
 
-    const link = startBridgeLink({
+    const link = createBridgeLink({
       url: config.bridge,
       fleet,
       device: id,
@@ -83,6 +83,8 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       logger: logger.child({ component: 'api' }),
     })
     closers.push(api.close)
+    // Not before the port is ours: a second agent started by mistake must not take the first one's place at the bridge.
+    link.start()
     logger.info({ birth, modelId, apiUrl: api.url, drafting: adapter !== undefined }, 'agent ready')
     return { apiUrl: api.url, modelId, close: closers.closeAll }
   } catch (error) {

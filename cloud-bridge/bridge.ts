@@ -88,10 +88,13 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
         '/v1/devices': () => ({ devices: registry.devices() }),
       },
       upgrades: { [dataPath]: plane.upgrade },
+      logger: logger.child({ component: 'http' }),
     })
     closers.push(http.close)
     closers.push(plane.close)
     closers.push(() => sessions.shutdown({ code: 'LINK_LOST', message: `bridge ${id} is shutting down` }))
+    // Not before all ports are ours: a second bridge started by mistake must not declare the first one's devices lost.
+    registry.startOver()
     const authority = `${urlHost(host)}:${http.port}`
     const dataUrl = `ws://${authority}${dataPath}`
     control = await connectControl({

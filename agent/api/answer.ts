@@ -12,6 +12,7 @@ import type { AnswerRequest } from './request.ts'
 /** How the answer came about: the `brim` field of responses and last chunks. */
 export interface Report {
   readonly mode: 'hat'
+  /** Request → first text delivered; where there was none, → first token. */
   readonly ttftMs: number
   /** Gaps between delivered tokens; null below two tokens. Tokens of one round come together: gap 0. */
   readonly tbtMs: { readonly p50: number | null; readonly p95: number | null }
@@ -24,6 +25,8 @@ export interface Report {
   readonly accepted: number
   readonly bytesUp: number
   readonly bytesDown: number
+  /** Rows, either way, that fp16 could not hold. */
+  readonly wideRows: number
   readonly tokenIds?: readonly number[]
 }
 
@@ -46,12 +49,13 @@ export interface AnswerOptions {
 }
 
 /**
- * One answer as text. An event a round, the first when the first token is certain.
+ * One answer as text. An event a round, the first when the first token is certain; at the last one the session has
+ * ended on both sides, however slowly it is read.
  * @param acceptedMs when the request came
  * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID before any work; what the session throws
  */
 export async function* streamAnswer(
-  { manifest, tokenizer, run }: AnswerOptions,
+  { manifest, tokenizer, clock, run }: AnswerOptions,
   request: AnswerRequest,
   acceptedMs: number,
   signal: AbortSignal,
@@ -62,24 +66,30 @@ export async function* streamAnswer(
   const maxTokens = answerBudget(promptIds, request.maxTokens, manifest.dims)
   const answer = new AnswerStream(tokenizer, { maxTokens, eos, stop })
   const hatRequest = { prompt: promptIds, maxTokens, sampling, eos, acceptedMs }
+  let last: HatRound | undefined
+  let ttftMs: number | undefined
+  let text = ''
   for await (const round of run(hatRequest, signal)) {
-    let text = ''
+    last = round
+    text = ''
     for (const token of round.tokens) {
       text += answer.push(token).text
       // A stop string may end the answer in the middle of a round.
       if (answer.end) break
     }
+    if (text !== '') ttftMs ??= clock.nowMs() - acceptedMs
+    if (answer.end) break
     yield { kind: 'text', text }
-    if (!answer.end) continue
-    yield {
-      kind: 'end',
-      finishReason: answer.end,
-      usage: usageOf(promptIds.length, answer.tokenIds.length),
-      report: reportOf(round.summary(), answer.tokenIds, request.tokenIds),
-    }
-    return
   }
-  throw new Error('the session ended before its answer')
+  if (!last || !answer.end) throw new Error('the session ended before its answer')
+  const summary = last.summary()
+  yield { kind: 'text', text }
+  yield {
+    kind: 'end',
+    finishReason: answer.end,
+    usage: usageOf(promptIds.length, answer.tokenIds.length),
+    report: reportOf({ ...summary, ttftMs: ttftMs ?? summary.ttftMs }, answer.tokenIds, request.tokenIds),
+  }
 }
 
 function usageOf(prompt: number, completion: number): Usage {
@@ -87,7 +97,7 @@ function usageOf(prompt: number, completion: number): Usage {
 }
 
 function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boolean): Report {
-  const { ttftMs, acceptLength, rounds, drafted, accepted, bytesUp, bytesDown } = summary
+  const { ttftMs, acceptLength, rounds, drafted, accepted, bytesUp, bytesDown, wideRows } = summary
   const gaps = summary.tbtMs.slice(0, tokenIds.length - 1)
   const some = gaps.length > 0
   return {
@@ -101,6 +111,7 @@ function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boo
     accepted,
     bytesUp,
     bytesDown,
+    wideRows,
     ...(withIds ? { tokenIds } : {}),
   }
 }

@@ -36,9 +36,12 @@ export async function serveAnswer(
     if (!reply.raw.writableFinished) left.abort(new BrimError('CANCELED', 'the client left'))
   }
   reply.raw.once('close', onClose)
-  const events = streamAnswer(options, request, acceptedMs, AbortSignal.any([left.signal, options.stopping]))
+  const signal = AbortSignal.any([left.signal, options.stopping])
+  const events = streamAnswer(options, request, acceptedMs, signal)
   try {
-    const end = request.stream ? await sendStream(events, shape, of, request, reply) : await sendWhole(events, shape, of, reply)
+    const end = request.stream
+      ? await sendStream(events, shape, of, request, reply, signal)
+      : await sendWhole(events, shape, of, reply)
     const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown } = end.report
     const figures = { finishReason: end.finishReason, ...end.usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
     log.info(figures, 'answered')
@@ -71,11 +74,12 @@ async function sendStream(
   of: Identity,
   request: AnswerRequest,
   reply: FastifyReply,
+  signal: AbortSignal,
 ): Promise<End> {
   // What fails before this is an HTTP error.
   let next = await events.next()
   reply.hijack()
-  const stream = startEventStream(reply.raw)
+  const stream = startEventStream(reply.raw, signal)
   const usage = request.includeUsage ? { usage: null } : {}
   try {
     const first = shape.first(of)

@@ -2,7 +2,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
 import { atMost } from './at-most.ts'
 import { type BridgeChoice, chooseBridge } from './choose-bridge.ts'
-import { type ControlLinkOptions, startControlLink } from './control-link.ts'
+import { type ControlLinkOptions, createControlLink } from './control-link.ts'
 import { unreachableHint } from './data-connection.ts'
 import { createDataLink } from './data-link.ts'
 import type { LinkSession } from './link-session.ts'
@@ -21,19 +21,22 @@ export interface LinkStatus {
 
 /** The device's way to its bridge: found through the control plane, used through the data plane. */
 export interface BridgeLink {
+  /** Nothing is connected before; whoever joins under a device's id takes the place of who had it. */
+  start(): void
   status(): LinkStatus
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   open(signal: AbortSignal): Promise<LinkSession>
   close(): Promise<void>
 }
 
-export function startBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'>): BridgeLink {
+export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'>): BridgeLink {
   const { modelId, clock, logger } = options
   let states: ReadonlyMap<string, BridgeState> = new Map()
   let choice: BridgeChoice | undefined
-  let found: (() => void)[] = []
+  /** Who waits for a bridge to be known. */
+  const found = new Set<() => void>()
   const data = createDataLink({ ...options, onLost: consider })
-  const control = startControlLink({
+  const control = createControlLink({
     ...options,
     onBridges(now) {
       states = now
@@ -57,16 +60,22 @@ export function startBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'>):
       // It has just started: the wait that its absence had led to is over.
       if (next.birth !== previous?.birth) data.hurry()
     }
-    const told = found
-    found = []
-    for (const tell of told) tell()
+    for (const tell of found) tell()
   }
 
   /** Until a bridge is known: asks the broker now, then gives its retained states a moment. */
   async function findBridge(signal: AbortSignal): Promise<void> {
-    const known = new Promise<void>((resolve) => found.push(resolve))
-    if (!control.connected) await atMost(patienceMs, Promise.race([known, control.tryNow()]), clock, signal)
-    if (!choice && control.connected) await atMost(patienceMs, known, clock, signal)
+    let tell = () => {}
+    const known = new Promise<void>((resolve) => {
+      tell = resolve
+    })
+    found.add(tell)
+    try {
+      if (!control.connected) await atMost(patienceMs, Promise.race([known, control.tryNow()]), clock, signal)
+      if (!choice && control.connected) await atMost(patienceMs, known, clock, signal)
+    } finally {
+      found.delete(tell)
+    }
     if (choice) return
     throw control.connected
       ? new BrimError('BRIDGE_UNREACHABLE', `no bridge has announced itself at ${options.url}`, { hint: unreachableHint })
@@ -76,6 +85,7 @@ export function startBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'>):
   }
 
   return {
+    start: () => control.start(),
     status: () => ({
       broker: control.connected ? 'connected' : 'unreachable',
       bridge: choice && mismatch(choice) ? 'mismatch' : data.connected ? 'connected' : 'unreachable',

@@ -29,6 +29,7 @@ export interface ControlLinkOptions {
 
 /** The device on the control plane: its retained state with a will, and the states of the bridges. */
 export interface ControlLink {
+  start(): void
   readonly connected: boolean
   /** Somebody needs a bridge: tries at once; resolves when the attempt has succeeded or failed. */
   tryNow(): Promise<void>
@@ -37,7 +38,7 @@ export interface ControlLink {
 }
 
 /** Comes back by itself, for good; that there is no broker yet is no error. */
-export function startControlLink(options: ControlLinkOptions): ControlLink {
+export function createControlLink(options: ControlLinkOptions): ControlLink {
   const { url, fleet, device, birth, agent, modelId, clock, logger } = options
   const topic = deviceTopic(fleet, device, 'state')
   const bridges = new Map<string, BridgeState>()
@@ -59,14 +60,15 @@ export function startControlLink(options: ControlLinkOptions): ControlLink {
   function heardSelf(from: MqttClient, payload: Uint8Array): void {
     const said = read(DeviceState, payload)
     if (!said) return
-    if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another agent has started under our id')
-    // A late will of ours, or the state of an earlier start, has replaced what we retained.
-    else if (said.birth < birth || said.state === 'lost') publish(from)
+    // A late will, or the state of an earlier start, has replaced what we retained.
+    if (said.birth < birth || said.state === 'lost') publish(from)
+    else if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another agent has started under our id')
   }
 
   function heardBridge(bridge: string, payload: Uint8Array): void {
     const said = read(BridgeState, payload)
-    if (said && said.birth < (bridges.get(bridge)?.birth ?? 0)) return
+    // A late will. One that is alive may count its births anew: its store was lost.
+    if (said?.state === 'lost' && said.birth < (bridges.get(bridge)?.birth ?? 0)) return
     if (said) bridges.set(bridge, said)
     // What cannot be read is of another release, or a retained state that was cleared.
     else bridges.delete(bridge)
@@ -98,10 +100,11 @@ export function startControlLink(options: ControlLinkOptions): ControlLink {
     return new Promise((resolve, reject) => {
       const abort = () => made.end(true)
       signal.addEventListener('abort', abort, { once: true })
+      const decided = () => signal.removeEventListener('abort', abort)
       made.once('connect', () => {
-        signal.removeEventListener('abort', abort)
+        decided()
         client = made
-        // What is retained comes again; a bridge that lost its store may count its births anew.
+        // What is retained comes again.
         bridges.clear()
         made.subscribe([topic, allBridgeStates(fleet)], { qos: 1 }, (err) => {
           if (err) logger.warn({ err }, 'not subscribed to the states of the bridges')
@@ -110,12 +113,16 @@ export function startControlLink(options: ControlLinkOptions): ControlLink {
         logger.info({ url }, 'control plane connected')
         resolve({ gone })
       })
-      void gone.then((cause) => reject(unreachable(url, cause)))
+      void gone.then((cause) => {
+        decided()
+        reject(unreachable(url, cause))
+      })
     })
   }
 
   const persistent = stayConnected({ ...options, what: 'control plane', connect: attempt })
   return {
+    start: () => persistent.start(),
     get connected() {
       return client !== undefined
     },
@@ -125,8 +132,9 @@ export function startControlLink(options: ControlLinkOptions): ControlLink {
       const open = client
       const stopped = persistent.stop()
       if (open) {
-        await goodbye(open, topic, say('disconnected'), clock)
-        await open.endAsync()
+        const wasHeard = await goodbye(open, topic, say('disconnected'), clock)
+        // A broker that no longer answers would be waited for in vain.
+        await open.endAsync(!wasHeard)
       }
       await stopped
     },
@@ -141,8 +149,11 @@ function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T |
   }
 }
 
-/** An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does. */
-async function goodbye(client: MqttClient, topic: string, state: string, clock: Clock): Promise<void> {
+/**
+ * An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does.
+ * @returns whether it came back in time
+ */
+async function goodbye(client: MqttClient, topic: string, state: string, clock: Clock): Promise<boolean> {
   const said = new AbortController()
   client.on('message', (on, payload) => {
     if (on === topic && payload.toString() === state) said.abort()
@@ -150,6 +161,7 @@ async function goodbye(client: MqttClient, topic: string, state: string, clock: 
   client.once('close', () => said.abort())
   client.publish(topic, state, { qos: 1, retain: true })
   await clock.sleep(goodbyeTimeoutMs, said.signal).catch(() => {})
+  return said.signal.aborted
 }
 
 function unreachable(url: string, cause: unknown): BrimError {

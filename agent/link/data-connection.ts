@@ -8,8 +8,13 @@ import { type LinkSession, OpenSession, remoteError } from './link-session.ts'
 import { webSocketBytes } from './web-socket-bytes.ts'
 
 const handshakeMs = 10_000
-/** Silence for so long after a ping of ours means that the other side is gone. */
-const heartbeatMs = 10_000
+/**
+ * Silence for so long after a ping of ours means that the other side is gone. More than the 15 s between the bridge's
+ * own pings: a bridge that has more of our frames than it can compute reads no pings for a while, but sends them.
+ */
+const heartbeatMs = 20_000
+/** How long a bridge may take to answer our close before it is cut off. */
+const closeTimeoutMs = 1_000
 
 export interface DataConnectionOptions {
   readonly url: string
@@ -114,6 +119,10 @@ export class DataConnection {
 
   close(): void {
     this.#socket.close(1000)
+    this.#options.clock.sleep(closeTimeoutMs, this.#ended.signal).then(
+      () => this.#socket.terminate(),
+      () => {},
+    )
   }
 
   async #introduce(): Promise<void> {

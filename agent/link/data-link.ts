@@ -50,6 +50,7 @@ export function createDataLink(options: DataLinkOptions): DataLink {
         return made
       },
     })
+    persistent.start()
     return { url, persistent }
   }
 

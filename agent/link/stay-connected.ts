@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
 import { fullJitterMs, reconnectLimits } from './back-off.ts'
@@ -16,13 +17,18 @@ export interface StayConnectedOptions {
 }
 
 export interface Persistent {
+  /** Makes the first attempt; once is enough. */
+  start(): void
   /** Somebody needs the connection: cuts the present wait short, resolves when the attempt has succeeded or failed. */
   tryNow(): Promise<void>
-  /** Resolves when no attempt is under way any more; an open connection is the caller's to close, before. */
+  /** No further attempts; resolves when none is under way and the connection, which is the caller's to close, is gone. */
   stop(): Promise<void>
 }
 
-/** Keeps one connection up for good: connect, wait for its end, wait (full jitter, 1 s to 5 min), again. */
+/**
+ * Keeps one connection up for good: connect, wait for its end, wait (full jitter, 1 s to 5 min), again. A bridge may be
+ * away for days: only what has changed is worth a warning, the attempts in between are for debugging.
+ */
 export function stayConnected({ what, clock, random, logger, connect }: StayConnectedOptions): Persistent {
   const stopping = new AbortController()
   let wait = new AbortController()
@@ -35,27 +41,37 @@ export function stayConnected({ what, clock, random, logger, connect }: StayConn
 
   async function run(): Promise<void> {
     let failures = 0
+    /** Why it is away, where that has been said. */
+    let told: string | undefined
     while (!stopping.signal.aborted) {
       const startedMs = clock.nowMs()
       try {
         const connection = await connect(stopping.signal).finally(attempted)
+        told = undefined
+        // From now on: whoever learns of its end before we do may already ask for the next one.
+        wait = new AbortController()
         const reason = await connection.gone
         if (stopping.signal.aborted) return
         logger.warn({ err: reason }, `${what} connection lost`)
       } catch (err) {
         if (stopping.signal.aborted) return
-        logger.warn({ err, failures: failures + 1 }, `${what} unreachable, retrying`)
+        const reason = reasonOf(err)
+        logger[reason === told ? 'debug' : 'warn']({ err, failures: failures + 1 }, `${what} unreachable, retrying`)
+        told = reason
+        wait = new AbortController()
       }
       failures = clock.nowMs() - startedMs < stableMs ? failures + 1 : 1
-      wait = new AbortController()
       await clock
         .sleep(fullJitterMs(failures, reconnectLimits, random), AbortSignal.any([wait.signal, stopping.signal]))
         .catch(() => {})
     }
   }
 
-  const running = run()
+  let running: Promise<void> | undefined
   return {
+    start() {
+      running ??= run()
+    },
     tryNow() {
       wait.abort()
       return new Promise((resolve) => watchers.push(resolve))
@@ -67,3 +83,6 @@ export function stayConnected({ what, clock, random, logger, connect }: StayConn
     },
   }
 }
+
+/** What tells one kind of failure from another. */
+const reasonOf = (error: unknown): string => (error instanceof BrimError ? error.code : String(error))

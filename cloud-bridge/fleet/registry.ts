@@ -25,32 +25,44 @@ export interface DeviceRecord {
 }
 
 export interface Registry {
-  /** A device's state as it came from the broker; what is older than what is known, or unreadable, changes nothing. */
+  /** This bridge begins to listen: nobody counts as present until heard of again. */
+  startOver(): void
+  /**
+   * A device's state as it came from the broker. A late will, or what is unreadable, changes nothing; a device that is
+   * alive may count its births anew: it was installed again. Never throws: a disk that is full is no reason to end
+   * everybody's sessions.
+   */
   heard(device: string, payload: Uint8Array): void
   devices(): DeviceRecord[]
 }
 
-/** Who is in the fleet and how they fare. After a restart nobody counts as present until heard of again. */
+/** Who is in the fleet and how they fare. */
 export function createRegistry(store: Store, logger: Logger): Registry {
-  store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
   const upsert = store.prepare(`
     INSERT INTO devices (id, state, birth, last_seen, agent, model_id) VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, birth = excluded.birth, last_seen = excluded.last_seen,
       agent = coalesce(excluded.agent, agent), model_id = coalesce(excluded.model_id, model_id)
-    WHERE excluded.birth >= devices.birth`)
+    WHERE excluded.birth >= devices.birth OR excluded.state <> 'lost'`)
   const list = store.prepare<[], DeviceRecord>(
     'SELECT id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId FROM devices ORDER BY id',
   )
   return {
+    startOver() {
+      store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
+    },
     heard(device, payload) {
       // An empty payload only clears what the broker retained.
       if (payload.byteLength === 0) return
       const said = readState(payload)
       if (!said) return logger.warn({ device, bytes: payload.byteLength }, 'unreadable device state ignored')
       const { state, birth, agent = null, modelId = null } = said
-      const { changes } = upsert.run({ id: device, state, birth, lastSeen: nowIso(), agent, modelId })
-      if (changes === 0) logger.info({ device, birth, state }, 'state of an earlier birth ignored')
-      else logger.info({ device, birth, state }, 'device state')
+      try {
+        const { changes } = upsert.run({ id: device, state, birth, lastSeen: nowIso(), agent, modelId })
+        if (changes === 0) logger.info({ device, birth, state }, 'will of an earlier birth ignored')
+        else logger.info({ device, birth, state }, 'device state')
+      } catch (err) {
+        logger.error({ err, device, birth, state }, 'device state not stored')
+      }
     },
     devices: () => list.all(),
   }

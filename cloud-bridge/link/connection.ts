@@ -28,6 +28,8 @@ export interface Connection {
 
 /** Bytes that may wait on either side of a connection before its device is no longer read from. */
 const highWaterBytes = 8 * 2 ** 20
+/** Messages are a few hundred bytes; more is not even parsed. */
+const maxTextBytes = 4096
 /** What a waiting frame counts beyond its bytes. */
 const frameCostBytes = 1024
 
@@ -108,7 +110,6 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     if (!peer) return close(closeCodes.invalid, 'REQUEST_INVALID')
     const cost = bytes.byteLength + frameCostBytes
     waitingBytes += cost
-    balance()
     await sessions.receive(peer, bytes)
     waitingBytes -= cost
     balance()
@@ -151,8 +152,12 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     // `nodebuffer` is the default: one buffer a message.
     if (!(data instanceof Uint8Array)) throw new Error('a WebSocket message is no buffer')
     if (isBinary) void onFrame(data)
+    else if (data.byteLength > maxTextBytes) close(closeCodes.invalid, 'REQUEST_INVALID')
     else onText(data.toString())
+    balance()
   })
+  // Each is answered by a pong, which waits for its reader like everything else.
+  socket.on('ping', balance)
   socket.on('pong', () => {
     heard = true
   })

@@ -56,9 +56,9 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   const onOwnState = (payload: Uint8Array) => {
     const said = readState(payload)
     if (!said || current === 'disconnected') return
-    if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another bridge has started under our id')
-    // A late will of ours, or the state of an earlier start, has replaced what we retained.
-    else if (said.birth < birth || said.state === 'lost') announce()
+    // A late will, or the state of an earlier start, has replaced what we retained.
+    if (said.birth < birth || said.state === 'lost') announce()
+    else if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another bridge has started under our id')
   }
   client.on('message', (on, payload) => {
     if (on === topic) return onOwnState(payload)
@@ -71,7 +71,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     })
     announce()
   })
-  client.on('error', (err) => logger.warn({ err }, 'broker connection failed'))
+  // While the broker is away every attempt fails the same way: said once.
+  client.on('error', (err) => logger[client.reconnecting ? 'debug' : 'warn']({ err }, 'broker connection failed'))
   client.on('offline', () => logger.warn({ url }, 'broker unreachable, retrying'))
 
   await connected(client, url, options.connectTimeoutMs ?? 10_000)
@@ -79,8 +80,9 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     announce,
     async close() {
       current = 'disconnected'
-      if (client.connected) await goodbye(client, topic, say(current))
-      await client.endAsync()
+      const wasHeard = client.connected && (await goodbye(client, topic, say(current)))
+      // A broker that no longer answers would be waited for in vain.
+      await client.endAsync(!wasHeard)
     },
   }
 }
@@ -111,13 +113,16 @@ function connected(client: MqttClient, url: string, timeoutMs: number): Promise<
   })
 }
 
-/** An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does. */
-function goodbye(client: MqttClient, topic: string, state: string): Promise<void> {
+/**
+ * An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does.
+ * @returns whether it came back in time
+ */
+function goodbye(client: MqttClient, topic: string, state: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, goodbyeTimeoutMs)
+    const timer = setTimeout(() => resolve(false), goodbyeTimeoutMs)
     const done = () => {
       clearTimeout(timer)
-      resolve()
+      resolve(true)
     }
     client.on('message', (on, payload) => {
       if (on === topic && payload.toString() === state) done()

@@ -45,6 +45,8 @@ export function createDataPlane(options: Omit<ConnectionOptions, 'onHello'>): Da
       })
     },
     async close() {
+      // First: a device whose connection has just been closed may be back before the last one is.
+      server.close()
       const open = [...connections]
       for (const connection of open) connection.close(closeCodes.goingAway, 'LINK_LOST')
       const timer = setTimeout(() => {
@@ -52,7 +54,6 @@ export function createDataPlane(options: Omit<ConnectionOptions, 'onHello'>): Da
       }, closeTimeoutMs)
       await Promise.all(open.map((connection) => connection.done))
       clearTimeout(timer)
-      server.close()
     },
   }
 }

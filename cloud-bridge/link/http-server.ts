@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
+import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { listen } from './listen.ts'
 
@@ -12,6 +13,7 @@ export interface HttpOptions {
   readonly routes: Readonly<Record<string, () => unknown>>
   /** Path → who takes over the socket. */
   readonly upgrades: Readonly<Record<string, (request: IncomingMessage, socket: Duplex, head: Buffer) => void>>
+  readonly logger: Logger
 }
 
 export interface HttpServer {
@@ -27,13 +29,21 @@ const closeTimeoutMs = 1_000
  * Origin, or (DNS rebinding) a foreign Host, and is refused.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
-export async function startHttpServer({ host, port, routes, upgrades }: HttpOptions): Promise<HttpServer> {
+export async function startHttpServer({ host, port, routes, upgrades, logger }: HttpOptions): Promise<HttpServer> {
+  const answerBy = (route: () => unknown, response: ServerResponse) => {
+    try {
+      answer(response, 200, route())
+    } catch (err) {
+      logger.error({ err }, 'HTTP request failed')
+      answer(response, 500, { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } })
+    }
+  }
   const server = createServer((request, response) => {
     const route = routes[pathOf(request)]
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
-    else answer(response, 200, route())
+    else answerBy(route, response)
   })
   server.on('upgrade', (request, socket, head) => {
     const upgrade = upgrades[pathOf(request)]

@@ -176,11 +176,14 @@ describe('a configuration that cannot be meant', () => {
     await expect(world.startAgent(settings)).rejects.toMatchObject({ code })
   })
 
-  it('names the port that is taken', async () => {
+  it('names the port that is taken, before the agent that has it is disturbed at the bridge', async () => {
+    await using relay = await startRelay(portOf(world.bridge.mqttUrl))
     const apiPort = portOf(world.agent.apiUrl)
-    await expect(world.startAgent({ id: 'second', apiPort })).rejects.toMatchObject({
+    const second = world.startAgent({ id: 'second', apiPort, bridge: `mqtt://127.0.0.1:${relay.port}` })
+    await expect(second).rejects.toMatchObject({
       code: 'LISTEN_FAILED',
       message: expect.stringContaining(String(apiPort)),
     })
+    expect(relay.connections).toEqual([])
   })
 })

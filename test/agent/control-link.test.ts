@@ -1,11 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { type BridgeLink, startBridgeLink } from '../../agent/link/bridge-link.ts'
-import { type ControlLink, startControlLink } from '../../agent/link/control-link.ts'
+import { type BridgeLink, createBridgeLink } from '../../agent/link/bridge-link.ts'
+import { type ControlLink, createControlLink } from '../../agent/link/control-link.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { type BridgeState, DeviceState } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { mosquittoMissing, mqttClient, startBroker, startMosquitto, watchTopic } from '../support/broker.ts'
 import { startDataPlane, testModelId } from '../support/data-plane.ts'
+import { fakeClock } from '../support/fake-clock.ts'
 import { portOf, startRelay, through } from '../support/relay.ts'
 import { scriptedPart } from '../support/scripted-part.ts'
 import { silentLogger } from '../support/silent-logger.ts'
@@ -34,14 +35,16 @@ function controlTo(
   birth = 1,
   onBridges: (states: ReadonlyMap<string, BridgeState>) => void = () => {},
 ): ControlLink {
-  const link = startControlLink({ ...optionsFor(url, birth), onBridges })
+  const link = createControlLink({ ...optionsFor(url, birth), onBridges })
   links.push(link)
+  link.start()
   return link
 }
 
 function bridgeLinkTo(url: string): BridgeLink {
-  const link = startBridgeLink(optionsFor(url, 1))
+  const link = createBridgeLink(optionsFor(url, 1))
   links.push(link)
+  link.start()
   return link
 }
 
@@ -124,23 +127,28 @@ describe.each(brokers)('the state of a device, on the $name', ({ start, missing 
     await two.say(bridgeSays({ state: 'lost', birth: 8 }))
     await two.say(bridgeSays({ sessions: 4, birth: 9 }))
     await expect.poll(() => seen.get('two')).toMatchObject({ state: 'ready', birth: 9, sessions: 4 })
+    // Its store was lost.
+    await two.say(bridgeSays({ sessions: 5, birth: 1 }))
+    await expect.poll(() => seen.get('two')).toMatchObject({ state: 'ready', birth: 1, sessions: 5 })
   })
 })
 
-it.skipIf(mosquittoMissing())('the state is said again whenever something older has replaced it', async () => {
+it.skipIf(mosquittoMissing())('the state is said again whenever an older one or a will has replaced it', async () => {
   // The embedded broker lets nobody but the device itself publish there.
   await using broker = await startMosquitto()
   controlTo(broker.url, 7)
   await using watcher = await watchTopic(broker.url, topic)
   await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('ready')
   const late = await mqttClient(broker.url, 'late')
-  for (const older of [
+  for (const wrong of [
     { state: 'lost', birth: 7 },
     { state: 'lost', birth: 6 },
     { state: 'ready', birth: 6 },
+    // Of a life before this device was installed anew.
+    { state: 'lost', birth: 57 },
   ] as const) {
-    await late.publishAsync(topic, deviceSays(older), { qos: 1, retain: true })
-    await expect.poll(() => statesSeen(watcher).at(-2)).toMatchObject(older)
+    await late.publishAsync(topic, deviceSays(wrong), { qos: 1, retain: true })
+    await expect.poll(() => statesSeen(watcher).at(-2)).toMatchObject(wrong)
     await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 7 })
   }
   await late.endAsync()
@@ -154,6 +162,19 @@ it('a broker that is not there yet is waited for', async () => {
   await using broker = await startBroker()
   relay.target = portOf(broker.url)
   await expect.poll(() => link.connected).toBe(true)
+})
+
+it('a broker that hangs does not keep an agent that stops', async () => {
+  await using broker = await startBroker()
+  await using relay = await startRelay(portOf(broker.url))
+  const clock = fakeClock()
+  const link = createControlLink({ ...optionsFor(through(relay, broker.url), 1), clock, onBridges: () => {} })
+  link.start()
+  await expect.poll(() => link.connected).toBe(true)
+  relay.stall()
+  const closed = link.close()
+  await clock.advance(2_000)
+  await closed
 })
 
 describe('the way to the bridge', () => {

@@ -131,6 +131,32 @@ describe('sessions at a real bridge', () => {
     expect(again.sessions.count).toBe(1)
   })
 
+  it('outlive a bridge that is too busy to read for a while', async () => {
+    const clock = fakeClock()
+    const part = scriptedPart({ manual: true })
+    const width = 32_768
+    await using bridge = await startDataPlane(part, { clock, width })
+    await using relay = await startRelay(portOf(bridge.dataUrl))
+    const link = linkTo(through(relay, bridge.dataUrl), clock)
+    const session = await link.open(testModelId, never)
+    const rows: States = { rows: 16, width, half: new Uint16Array(16 * width) }
+    // A megabyte each: the bridge stops reading after eight, so it does not see our pings.
+    const replies = Array.from({ length: 12 }, (_, at) => session.exchange(16 * at, rows, 0))
+    await expect.poll(() => part.steps.length).toBe(1)
+    for (let heartbeats = 0; heartbeats < 4; heartbeats++) {
+      const before = relay.bytes().down
+      await clock.advance(15_000)
+      // A ping of the bridge, on its way through real sockets.
+      await expect.poll(() => relay.bytes().down).toBeGreaterThan(before)
+      await new Promise((done) => setTimeout(done, 20))
+    }
+    expect(link.connected).toBe(true)
+    for (const reply of replies) {
+      await part.finishStep()
+      expect((await reply).kind).toBe('deep')
+    }
+  })
+
   it('leave nothing behind at the bridge when whoever asked has left meanwhile', async () => {
     await using bridge = await startDataPlane(scriptedPart())
     const link = linkTo(bridge.dataUrl)
@@ -218,9 +244,20 @@ describe('what a strange bridge sends', () => {
     const link = linkTo(bridge.url, clock)
     const session = await link.open(testModelId, never)
     const lost = expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({ code: 'LINK_LOST' })
-    await clock.advance(10_000)
-    await clock.advance(10_000)
+    await clock.advance(20_000)
+    await clock.advance(20_000)
     await lost
+  })
+
+  it('is cut off when it does not answer our goodbye', async () => {
+    await using bridge = await strangeBridge(() => {})
+    const clock = fakeClock()
+    const link = linkTo(bridge.url, clock)
+    await link.open(testModelId, never)
+    bridge.stall()
+    const closed = link.close()
+    await clock.advance(1_000)
+    await closed
   })
 })
 
@@ -228,6 +265,8 @@ interface StrangeBridge extends AsyncDisposable {
   readonly url: string
   readonly closed: string[]
   readonly hellos: number
+  /** Reads nothing any more. */
+  stall(): void
 }
 
 /** A real WebSocket server that answers frames as a test wants it to. */
@@ -260,6 +299,9 @@ async function strangeBridge(
     closed,
     get hellos() {
       return hellos
+    },
+    stall() {
+      for (const client of server.clients) client.pause()
     },
     async [Symbol.asyncDispose]() {
       for (const client of server.clients) client.terminate()

@@ -4,7 +4,7 @@ import { fullJitterMs, reconnectLimits } from '../../agent/link/back-off.ts'
 import { stayConnected } from '../../agent/link/stay-connected.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { fakeClock } from '../support/fake-clock.ts'
-import { silentLogger } from '../support/silent-logger.ts'
+import { recordingLogger } from '../support/recording-logger.ts'
 
 const turn = () => new Promise((done) => setImmediate(done))
 
@@ -13,19 +13,21 @@ function persistentUnderTest(random = { next: () => 0.5 }) {
   const clock = fakeClock()
   const attemptsAtMs: number[] = []
   const breaks: (() => void)[] = []
-  const world = { reachable: false }
+  const world = { reachable: false, reason: 'refused' }
+  const { logger, lines } = recordingLogger('warn')
   const persistent = stayConnected({
     what: 'test',
     clock,
     random,
-    logger: silentLogger(),
+    logger,
     async connect() {
       attemptsAtMs.push(clock.nowMs())
-      if (!world.reachable) throw new Error('refused')
+      if (!world.reachable) throw new Error(world.reason)
       return { gone: new Promise<void>((resolve) => breaks.push(resolve)) }
     },
   })
-  return { clock, attemptsAtMs, world, persistent, breakConnection: () => breaks.pop()?.() }
+  persistent.start()
+  return { clock, attemptsAtMs, world, persistent, lines, breakConnection: () => breaks.pop()?.() }
 }
 
 describe('waiting before connecting again', () => {
@@ -100,6 +102,44 @@ describe('a connection that is kept up', () => {
     const stopped = persistent.stop()
     breakConnection()
     await stopped
+  })
+
+  it('is made anew at once for whoever hears of its end first', async () => {
+    const { clock, attemptsAtMs, world, persistent, breakConnection } = persistentUnderTest()
+    world.reachable = true
+    await turn()
+    await clock.advance(10_000)
+    breakConnection()
+    void persistent.tryNow()
+    await turn()
+    expect(attemptsAtMs).toEqual([0, 500, 10_000])
+    const stopped = persistent.stop()
+    breakConnection()
+    await stopped
+  })
+
+  it('warns once that it is away, and why, however long that lasts', async () => {
+    const { clock, lines, attemptsAtMs, world, persistent, breakConnection } = persistentUnderTest()
+    const said = () => lines.map(({ msg, err }) => [msg, (err as { message: string } | undefined)?.message])
+    await turn()
+    await clock.advance(60_000)
+    const unreachable = 'test unreachable, retrying'
+    expect(attemptsAtMs.length).toBeGreaterThan(5)
+    expect(said()).toEqual([[unreachable, 'refused']])
+    world.reason = 'of another release'
+    await clock.advance(600_000)
+    expect(said().slice(1)).toEqual([[unreachable, 'of another release']])
+    world.reachable = true
+    await clock.advance(600_000)
+    world.reachable = false
+    breakConnection()
+    await turn()
+    await clock.advance(60_000)
+    expect(said().slice(2)).toEqual([
+      ['test connection lost', undefined],
+      [unreachable, 'of another release'],
+    ])
+    await persistent.stop()
   })
 
   it('stops in the middle of a wait', async () => {

@@ -37,6 +37,7 @@ describe('hello', () => {
     ['no JSON', 'hello?'],
     ['an unknown message', '{"type":"dance"}'],
     ['an open before hello', JSON.stringify({ type: 'open', request: 1, modelId: testModelId })],
+    ['longer than any message', JSON.stringify({ type: 'hello', v: 1, device: 'a', birth: 1, more: 'x'.repeat(5_000) })],
     ['a device id with a level', '{"type":"hello","v":1,"device":"a/b","birth":1}'],
     ['a frame before hello', encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 })],
   ])('cannot be %s: the connection is closed with a code', async (_, message) => {
@@ -296,6 +297,19 @@ describe('a malformed frame', () => {
 })
 
 describe('a connection', () => {
+  it('that comes back at once does not keep the bridge from closing', async () => {
+    const plane = await startDataPlane(scriptedPart())
+    await using slow = await connectDevice(plane.dataUrl, 'slow', 2)
+    const quick = await connectDevice(plane.dataUrl, 'quick', 2)
+    // Answers nothing, so that closing takes its time.
+    slow.socket.pause()
+    const back = quick.closed.then(() => connectDevice(plane.dataUrl, 'quick', 2))
+    const refused = expect(back).rejects.toThrow(/503|ECONNREFUSED/)
+    await plane[Symbol.asyncDispose]()
+    await refused
+    slow.socket.resume()
+  })
+
   it('that stops reading is no longer read from, and stalls nobody else', async () => {
     const wide = 4_096
     await using plane = await startDataPlane(scriptedPart(), { width: wide })
@@ -312,6 +326,22 @@ describe('a connection', () => {
     expect(stalled.socket.bufferedAmount).toBeGreaterThan(0)
     stalled.socket.resume()
     await expect.poll(() => stalled.frames.length, { timeout: 20_000 }).toBe(160)
+  })
+
+  it('that asks and asks without reading the answers is no longer read from', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using deaf = await connectDevice(plane.dataUrl, 'deaf', 2)
+    deaf.socket.pause()
+    // The answers are longer: some 30 MB, more than the buffers between us hold.
+    for (let request = 1; request <= 100_000; request++) deaf.say({ type: 'open', request, modelId: 'cd'.repeat(32) })
+    let unsent = -1
+    while (unsent !== deaf.socket.bufferedAmount) {
+      unsent = deaf.socket.bufferedAmount
+      await new Promise((done) => setTimeout(done, 300))
+    }
+    expect(unsent).toBeGreaterThan(0)
+    deaf.socket.resume()
+    await expect.poll(() => deaf.messages.length, { timeout: 20_000 }).toBe(100_001)
   })
 
   it('that no longer answers heartbeats is cut, and its sessions end', async () => {

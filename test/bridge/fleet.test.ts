@@ -6,6 +6,8 @@ import type { DeviceState } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
 import { mosquittoMissing, mqttClient, powerCut, startBroker, startMosquitto, watchTopic } from '../support/broker.ts'
+import { recordingLogger } from '../support/recording-logger.ts'
+import { portOf, startRelay, through } from '../support/relay.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
@@ -37,6 +39,33 @@ describe('the registry', () => {
     close()
   })
 
+  it('knows a device again that was installed anew and counts its births from 1', () => {
+    using dir = tempDir()
+    const { registry, line, close } = open(dir.path)
+    registry.heard('jetson-01', said('ready', 57))
+    registry.heard('jetson-01', said('lost', 57))
+    registry.heard('jetson-01', said('ready', 1))
+    expect(line()).toEqual([['jetson-01', 'ready', 1]])
+    registry.heard('jetson-01', said('disconnected', 1))
+    expect(line()).toEqual([['jetson-01', 'disconnected', 1]])
+    close()
+  })
+
+  it('outlives a database that cannot be written, and says so', () => {
+    using dir = tempDir()
+    const store = openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable])
+    const { logger, lines } = recordingLogger('error')
+    const registry = createRegistry(store, logger)
+    // As far as SQLite is concerned, a full or read-only disk.
+    store.pragma('query_only = ON')
+    registry.heard('jetson-01', said('ready', 1))
+    expect(lines).toMatchObject([{ msg: 'device state not stored', device: 'jetson-01' }])
+    store.pragma('query_only = OFF')
+    registry.heard('jetson-01', said('ready', 1))
+    expect(registry.devices()).toMatchObject([{ id: 'jetson-01', state: 'ready' }])
+    store.close()
+  })
+
   it('ignores what is no state, and an emptied topic', () => {
     using dir = tempDir()
     const { registry, line, close } = open(dir.path)
@@ -55,6 +84,7 @@ describe('the registry', () => {
     before.registry.heard('b', said('disconnected', 7))
     before.close()
     const { registry, line, close } = open(dir.path)
+    registry.startOver()
     expect(line()).toEqual([
       ['a', 'lost', 2],
       ['b', 'disconnected', 7],
@@ -163,6 +193,22 @@ it.skipIf(mosquittoMissing())('a late will of an earlier start is replaced at on
     })
     .toMatchObject({ state: 'ready', birth: 3 })
   await late.endAsync()
+  await control.close()
+})
+
+it('a broker that hangs does not keep a bridge that stops', async () => {
+  await using broker = await startBroker()
+  await using relay = await startRelay(portOf(broker.url))
+  const control = await connectControl({
+    url: through(relay, broker.url),
+    fleet: 'default',
+    bridge: 'bridge-1',
+    birth: 1,
+    describe: () => ({}),
+    onDeviceState: () => {},
+    logger: silentLogger(),
+  })
+  relay.stall()
   await control.close()
 })
 

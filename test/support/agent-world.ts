@@ -7,20 +7,19 @@ import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-
 import { fixtureDir } from '../oracle/fixtures.ts'
 import { tempDir } from './temp-dir.ts'
 
-/** The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter. */
-export async function buildTextBundle(dir: string): Promise<string> {
+/** The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter or without one. */
+export async function buildTextBundle(dir: string, options: { adapter?: boolean } = {}): Promise<string> {
+  const base = { checkpoint: fixtureDir('llama'), split: 1, format: 'fp32', name: 'tiny-llama' } as const
+  if (options.adapter === false) {
+    const out = join(dir, 'plain-bundle')
+    await buildBundle({ ...base, out })
+    return out
+  }
   const adapters = join(dir, 'random')
   const adapter = { split: 1, heads: 4, kvHeads: 2, headDim: 16 }
   await writeRandomCheckpoint(adapters, { config: tinyLlamaConfig, dtype: 'F16', seed: 3, adapter })
   const out = join(dir, 'text-bundle')
-  await buildBundle({
-    checkpoint: fixtureDir('llama'),
-    adapter: join(adapters, 'adapter'),
-    out,
-    split: 1,
-    format: 'fp32',
-    name: 'tiny-llama',
-  })
+  await buildBundle({ ...base, adapter: join(adapters, 'adapter'), out })
   return out
 }
 
@@ -34,9 +33,9 @@ export interface AgentWorld extends AsyncDisposable {
   bridgeHealth(): Promise<{ sessions: number; kvBytes: number; serving: { items: number } }>
 }
 
-export async function startAgentWorld(): Promise<AgentWorld> {
+export async function startAgentWorld(options: { adapter?: boolean } = {}): Promise<AgentWorld> {
   const folder = tempDir()
-  const bundle = await buildTextBundle(folder.path)
+  const bundle = await buildTextBundle(folder.path, options)
   const stateDir = join(folder.path, 'bridge')
   const bridge = await startBridge({
     bundle,

@@ -38,7 +38,7 @@ export async function startDataPlane(
     clock,
     logger,
   })
-  const http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, upgrades: { [dataPath]: plane.upgrade } })
+  const http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, upgrades: { [dataPath]: plane.upgrade }, logger })
   return {
     dataUrl: `ws://127.0.0.1:${http.port}${dataPath}`,
     httpUrl: `http://127.0.0.1:${http.port}`,

@@ -11,6 +11,8 @@ export interface Relay extends AsyncDisposable {
   bytes(): { up: number; down: number }
   /** Cuts all connections that stand. */
   cut(): void
+  /** Takes nothing any more from either side, and says nothing: as when the other machine hangs. */
+  stall(): void
 }
 
 export async function startRelay(target: number): Promise<Relay> {
@@ -50,6 +52,9 @@ export async function startRelay(target: number): Promise<Relay> {
     }),
     cut() {
       for (const socket of sockets) socket.destroy()
+    },
+    stall() {
+      for (const socket of sockets) socket.pause()
     },
     async [Symbol.asyncDispose]() {
       relay.cut()

@@ -1,0 +1,113 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readSse } from '../../core/base/sse.ts'
+import { type BrimProcess, startBrim } from '../../lab/processes.ts'
+import { buildTextBundle } from '../support/agent-world.ts'
+import { portOf } from '../support/relay.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+
+let dir: TempDir
+let bundle: string
+const started: BrimProcess[] = []
+beforeAll(async () => {
+  dir = tempDir()
+  bundle = await buildTextBundle(dir.path)
+  bridge = await startBridge()
+  agent = await startAgent()
+})
+afterAll(async () => {
+  await Promise.all(started.map((brim) => brim.stop()))
+  dir[Symbol.dispose]()
+})
+
+let bridge: BrimProcess
+let agent: BrimProcess
+
+async function start(...args: string[]): Promise<BrimProcess> {
+  const brim = await startBrim([...args, '--bundle', bundle, '--threads', '1'], { env: process.env })
+  started.push(brim)
+  return brim
+}
+const startBridge = (ports: { mqtt?: number; http?: number } = {}) =>
+  start(
+    ...['bridge', 'run', '--state-dir', join(dir.path, 'bridge')],
+    ...['--mqtt-port', String(ports.mqtt ?? 0), '--http-port', String(ports.http ?? 0)],
+  )
+const startAgent = (port = 0) =>
+  start(
+    ...['agent', 'run', '--id', 'jetson-01', '--state-dir', join(dir.path, 'agent')],
+    ...['--bridge', String(bridge.ready.mqttUrl), '--api-port', String(port)],
+  )
+const bridgePorts = () => ({ mqtt: portOf(String(bridge.ready.mqttUrl)), http: portOf(String(bridge.ready.httpUrl)) })
+
+const fromBridge = async (path: string) => (await fetch(`${bridge.ready.httpUrl}${path}`)).json()
+const held = async () => {
+  const { sessions, kvBytes } = (await fromBridge('/health')) as { sessions: number; kvBytes: number }
+  return { sessions, kvBytes }
+}
+const device = async () => {
+  const { devices } = (await fromBridge('/v1/devices')) as { devices: { state: string; birth: number }[] }
+  return devices.map(({ state, birth }) => ({ state, birth }))[0]
+}
+
+const ask = (fields: object = {}) =>
+  fetch(`${agent.ready.apiUrl}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
+  })
+/** An answer that is long enough to be still under way after its first pieces. */
+async function longAnswer() {
+  const response = await ask({ max_tokens: 500, stream: true })
+  const events = readSse(response.body!)
+  await events.next()
+  await events.next()
+  return events
+}
+async function lastOf(events: AsyncIterable<string>): Promise<string> {
+  let last = ''
+  for await (const data of events) last = data
+  return last
+}
+
+describe('real processes', () => {
+  it('a second bridge on the same ports says so, and the first one does not notice', async () => {
+    expect((await ask()).status).toBe(200)
+    const before = await device()
+    expect(before).toMatchObject({ state: 'ready' })
+    await expect(startBridge(bridgePorts())).rejects.toThrow(/ended before it was ready/)
+    expect(await device()).toEqual(before)
+  })
+
+  it('a second agent on the same port says so, and the first one goes on with its answer', async () => {
+    const before = await device()
+    const events = await longAnswer()
+    await expect(startAgent(portOf(String(agent.ready.apiUrl)))).rejects.toThrow(/ended before it was ready/)
+    expect(await lastOf(events)).toBe('[DONE]')
+    expect(await device()).toEqual(before)
+  })
+
+  it('an agent that is killed in the middle of an answer is lost, and the bridge frees its KV', async () => {
+    const events = await longAnswer()
+    expect((await held()).kvBytes).toBeGreaterThan(0)
+    const { birth } = (await device())!
+    process.kill(agent.pid, 'SIGKILL')
+    await expect(lastOf(events)).rejects.toThrow()
+    await expect.poll(held).toEqual({ sessions: 0, kvBytes: 0 })
+    await expect.poll(device).toEqual({ state: 'lost', birth })
+    agent = await startAgent()
+    expect((await ask()).status).toBe(200)
+    await expect.poll(device).toMatchObject({ state: 'ready' })
+  })
+
+  it('a bridge that is killed in the middle of an answer ends it with an error, and serves again when it is back', async () => {
+    const events = await longAnswer()
+    process.kill(bridge.pid, 'SIGKILL')
+    expect(JSON.parse(await lastOf(events))).toMatchObject({ error: { code: 'LINK_LOST' } })
+    expect((await ask()).status).toBe(503)
+    bridge = await startBridge(bridgePorts())
+    await expect.poll(async () => (await ask()).status, { timeout: 10_000 }).toBe(200)
+    await expect.poll(device, { timeout: 10_000 }).toMatchObject({ state: 'ready' })
+    expect(await held()).toEqual({ sessions: 0, kvBytes: 0 })
+  })
+})
