@@ -40,6 +40,7 @@ function buildCli(argv: readonly string[], io: Io) {
     .demandCommand(1, 'say what to do: brim --help lists the commands')
     .recommendCommands()
     .strict()
+    .check(refuseRepeated)
     .version(version)
     .alias('h', 'help')
     .wrap(Math.min(100, process.stdout.columns ?? 100))
@@ -55,6 +56,17 @@ function buildCli(argv: readonly string[], io: Io) {
       const what = guess ? `there is no command "brim ${words}"` : message
       throw new BrimError('USAGE', what, { hint: guess ?? 'add --help to see the options and examples' })
     })
+}
+
+/** yargs makes an array of an option that is given twice: only this one means it. */
+const repeatable = ['stop']
+
+/** @throws BrimError USAGE */
+function refuseRepeated(values: Record<string, unknown>): boolean {
+  const names = Object.keys(values).filter((name) => name !== '_' && !repeatable.includes(name))
+  const repeated = names.find((name) => Array.isArray(values[name]))
+  if (repeated === undefined) return true
+  throw new BrimError('USAGE', `--${repeated} is given more than once`, { hint: 'give it once' })
 }
 
 /** Runs one command. Results go to `io.out`, all else to `io.err`. */

@@ -18,7 +18,7 @@ export const AgentConfig = z.strictObject({
   /** 0: a free one. */
   apiPort: z.int().min(0).max(65_535).default(7071),
   /** Threads within one operator. */
-  threads: z.int().min(1).default(2),
+  threads: z.int().min(1).max(256).default(2),
   /** Path of a libonnxruntime; absent: the one that comes with the packages. */
   library: z.string().optional(),
   draft: z

@@ -18,7 +18,7 @@ export const BridgeConfig = z
     mqttPort: port.default(1883),
     httpPort: port.default(7070),
     /** Threads within one operator. */
-    threads: z.int().min(1).default(2),
+    threads: z.int().min(1).max(256).default(2),
     /** Path of a libonnxruntime to use instead of the one that comes with the packages. */
     library: z.string().optional(),
     /** Tokens of one step of all sessions together; the most rows that one frame may bring. */

@@ -42,6 +42,18 @@ describe('the command line', () => {
     expect(err()).toContain('colour')
   })
 
+  it('says with exit code 2 which setting cannot be', async () => {
+    const { io, err } = captureIo()
+    expect(await run(['model', 'run', 'tiny', '--prompt', 'a', '--top-p', '2'], io)).toBe(2)
+    expect(err()).toContain('top-p 2 must lie above 0')
+  })
+
+  it('says with exit code 2 which option is given twice', async () => {
+    const { io, err } = captureIo()
+    expect(await run(['model', 'build', 'tiny', '--out', 'a', '--out', 'b'], io)).toBe(2)
+    expect(err()).toContain('--out is given more than once')
+  })
+
   it('gives errors as JSON on stderr when asked to', async () => {
     const { io, out, err } = captureIo()
     expect(await run(['model', 'inspect', '/nowhere/at/all', '--json'], io)).toBe(1)

@@ -49,7 +49,8 @@ export function bundleText({ dir, card, dims, format, split, bytes, parts, model
 export const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`
 
 function partText({ part, layers: [from, to], slots, bytes }: PartSummary): string {
-  const what = part === 'output' ? 'norm and head' : part === 'adapter' ? 'one attention block' : `layers ${from} to ${to - 1}`
+  const layers = to - from === 1 ? `layer ${from}` : `layers ${from} to ${to - 1}`
+  const what = part === 'output' ? 'norm and head' : part === 'adapter' ? 'one attention block' : layers
   return `${megabytes(bytes)}, ${what}, ${slots.join('/')} slot${slots.length > 1 ? 's' : ''}`
 }
 

@@ -5,12 +5,14 @@ import type { CommandModule } from 'yargs'
 import { systemClock } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
-import { type AnswerSummary, type GenerateEvent, generate } from '../engine/generate.ts'
+import { type AnswerSummary, answerBudget, type GenerateEvent, generate } from '../engine/generate.ts'
 import { openBundle } from '../engine/open-bundle.ts'
+import { checkSampling } from '../engine/sampler.ts'
 import { readManifest } from '../model/bundle.ts'
 import { tokenizerFolder } from '../model/manifest.ts'
 import { loadChatTemplate } from '../text/chat-template.ts'
 import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../text/tokenizer.ts'
+import { checkThreads } from './threads.ts'
 
 interface RunOptions {
   bundle: string
@@ -62,15 +64,19 @@ export function modelRunCommand(io: Io): CommandModule<object, RunOptions> {
 
 async function runModel(options: RunOptions, io: Io): Promise<void> {
   const { bundle, json, maxTokens, temperature, topK = 0, topP = 1, seed, stop, threads } = options
-  // Says what is wrong with the folder before anything in it is read.
-  await readManifest(bundle)
+  const sampling = { temperature, topK, topP, seed }
+  checkThreads(threads)
+  checkSampling(sampling)
+  // Whatever is wrong with folder or request is said before a model is loaded.
+  const { dims } = await readManifest(bundle)
   const tokenizer = await tokenizerOf(options)
   const promptIds = await promptOf(options, tokenizer)
+  answerBudget(promptIds, maxTokens, dims)
   const model = await openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads })
   try {
     const events = generate(model.chain({ cuts: 'full' }), tokenizer, {
       promptIds,
-      sampling: { temperature, topK, topP, seed },
+      sampling,
       stop,
       signal: io.signal,
       clock: systemClock,
@@ -79,7 +85,8 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
     const { text, summary } = await deliver(events, json ? () => {} : (piece) => io.write(piece))
     if (json) io.out(JSON.stringify({ text, ...summary }))
     else {
-      if (!text.endsWith('\n')) io.write('\n')
+      if (!tokenizer) io.out(summary.tokenIds.join(','))
+      else if (!text.endsWith('\n')) io.write('\n')
       io.err(figures(summary))
     }
   } finally {

@@ -8,6 +8,7 @@ import { readManifest, verifyHashes } from '../model/bundle.ts'
 import type { Manifest, PartName } from '../model/manifest.ts'
 import { type PartTest, testPart } from '../model/self-test.ts'
 import { showProgress } from './progress.ts'
+import { checkThreads } from './threads.ts'
 
 interface VerifyCommandOptions {
   bundle: string
@@ -32,6 +33,7 @@ export function modelVerifyCommand(io: Io): CommandModule<object, VerifyCommandO
 }
 
 async function runVerify({ bundle, threads, json }: VerifyCommandOptions, io: Io): Promise<void> {
+  checkThreads(threads)
   const manifest = await readManifest(bundle)
   const progress = showProgress(io)
   const onProgress = (done: number, total: number) => progress.update('hashes', done / total)

@@ -38,7 +38,8 @@ export type GenerateEvent =
   | { readonly kind: 'end'; readonly summary: AnswerSummary }
 
 /**
- * One answer of the whole model; without a tokenizer its text is empty. Canceling (or leaving the loop) stops before the next step and frees the sequence.
+ * One answer of the whole model; without a tokenizer its text is empty. Canceling (or leaving the loop) stops before the
+ * next step and frees the sequence.
  * @throws BrimError before any work: CONTEXT_OVERFLOW, REQUEST_INVALID
  */
 export async function* generate(

@@ -22,6 +22,8 @@ export interface OpenModelOptions {
   readonly slots?: readonly SlotCount[]
 }
 
+const mostThreads = 256
+
 /** Parts of one bundle, loaded. */
 export interface LoadedModel {
   readonly manifest: Manifest
@@ -37,9 +39,10 @@ export interface LoadedModel {
 
 /**
  * Loads parts of a bundle.
- * @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, PROVIDER_UNAVAILABLE, RUNTIME_FAILED, OUT_OF_MEMORY
+ * @throws BrimError CONFIG_INVALID, BUNDLE_INVALID, BUNDLE_CORRUPT, PROVIDER_UNAVAILABLE, RUNTIME_FAILED, OUT_OF_MEMORY
  */
 export async function openModel(runtime: Runtime, folder: string, options: OpenModelOptions): Promise<LoadedModel> {
+  checkThreads(options.threads)
   const manifest = await readManifest(folder)
   const model = new BundleModel(manifest, new WeightStore(runtime, folder))
   try {
@@ -50,6 +53,14 @@ export async function openModel(runtime: Runtime, folder: string, options: OpenM
     await model.release()
     throw error
   }
+}
+
+/** The library takes any number, and would start that many threads for every graph. */
+function checkThreads(threads: number): void {
+  if (Number.isInteger(threads) && threads >= 1 && threads <= mostThreads) return
+  throw new BrimError('CONFIG_INVALID', `${threads} threads are not possible: 1 to ${mostThreads} are`, {
+    hint: 'as many as the machine has cores are enough',
+  })
 }
 
 function chainParts({ split }: Manifest): readonly PartName[] {

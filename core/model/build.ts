@@ -125,7 +125,7 @@ async function checkSpace(draft: BundleDraft, out: string, plans: readonly PartP
   const { bavail, bsize } = await statfs(draft.folder)
   const needed = plans.reduce((sum, { bytes }) => sum + bytes, 0)
   if (bavail * bsize >= needed) return
-  const megabytes = (bytes: number) => `${Math.ceil(bytes / 1e6)} MB`
+  const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`
   throw new BrimError('DISK_FULL', `${out} needs ${megabytes(needed)}, its disk has ${megabytes(bavail * bsize)} free`, {
     hint: 'free some space or choose another --out',
   })
@@ -175,6 +175,9 @@ async function copyTextFiles(draft: BundleDraft, { folder }: Checkpoint, { onEve
     })
     if (content) await draft.write(`${tokenizerFolder}/${file}`, content)
     else if (file === 'tokenizer.json')
-      onEvent?.({ kind: 'warning', message: `${folder} holds no tokenizer.json: the bundle will take token ids only` })
+      onEvent?.({
+        kind: 'warning',
+        message: `${folder} holds no tokenizer.json (transformers makes one of a tokenizer.model): the bundle will take token ids only`,
+      })
   }
 }

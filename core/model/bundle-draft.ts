@@ -1,6 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
-import { type FileHandle, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { type Manifest, manifestFile } from './manifest.ts'
 
@@ -17,16 +18,20 @@ export class BundleDraft {
   #open: FileSink | undefined
 
   private constructor(target: string, replace: boolean) {
-    this.#target = resolve(target)
-    this.#folder = `${this.#target}.partial-${process.pid}`
+    this.#target = target
+    this.#folder = `${target}${partialMark}${process.pid}`
     this.#replace = replace
   }
 
-  /** @throws BrimError TARGET_UNWRITABLE, also when the target exists and may not be replaced */
+  /**
+   * Also removes what killed builds of this target left beside it.
+   * @throws BrimError TARGET_UNWRITABLE, also when the target exists and may not be replaced
+   */
   static async begin(target: string, replace: boolean): Promise<BundleDraft> {
-    const draft = new BundleDraft(target, replace)
-    if (await exists(target)) await demandReplaceable(target, replace)
-    await explain(target, async () => {
+    const draft = new BundleDraft(resolve(target), replace)
+    if (await exists(draft.#target)) await demandReplaceable(draft.#target, replace)
+    await explain(draft.#target, async () => {
+      await removeOrphans(draft.#target)
       await rm(draft.#folder, { recursive: true, force: true })
       draft.#made = await mkdir(draft.#folder, { recursive: true })
     })
@@ -62,7 +67,9 @@ export class BundleDraft {
   /** Becomes the target, in one step (two where an older one is replaced). */
   async commit(): Promise<void> {
     await explain(this.#target, async () => {
-      if (!(this.#replace && (await exists(this.#target)))) return rename(this.#folder, this.#target)
+      // Another build may have been quicker; what it made is not ours to replace.
+      if (await exists(this.#target)) await demandReplaceable(this.#target, this.#replace)
+      else return rename(this.#folder, this.#target)
       const old = `${this.#target}.old-${process.pid}`
       await rename(this.#target, old)
       try {
@@ -134,14 +141,32 @@ export class FileSink {
   }
 }
 
+/** Drafts carry host and process, so that what a killed build left can be told from one at work (on a shared disk too). */
+const partialMark = `.partial-${hostname()}-`
+
+async function removeOrphans(target: string): Promise<void> {
+  const mark = `${basename(target)}${partialMark}`
+  const beside = await readdir(dirname(target)).catch(() => [])
+  for (const name of beside.filter((entry) => entry.startsWith(mark)))
+    if (!isRunning(Number(name.slice(mark.length)))) await rm(join(dirname(target), name), { recursive: true, force: true })
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
+}
+
 /** Only a bundle is ever replaced: a mistyped --out must not cost anybody a folder. */
 async function demandReplaceable(target: string, replace: boolean): Promise<void> {
+  if (!(await exists(join(target, manifestFile))))
+    throw new BrimError('TARGET_UNWRITABLE', `${target} exists and is no bundle`, { hint: 'choose another --out' })
   if (!replace)
     throw new BrimError('TARGET_UNWRITABLE', `${target} exists already`, {
       hint: 'choose another --out, or replace it with --force',
     })
-  if (!(await exists(join(target, manifestFile))))
-    throw new BrimError('TARGET_UNWRITABLE', `${target} exists and is no bundle`, { hint: 'choose another --out' })
 }
 
 async function exists(path: string): Promise<boolean> {
@@ -156,6 +181,7 @@ async function explain<T>(target: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (cause) {
+    if (cause instanceof BrimError) throw cause
     const code = (cause as NodeJS.ErrnoException).code
     if (code === 'ENOSPC' || code === 'EDQUOT')
       throw new BrimError('DISK_FULL', `no space left while writing ${target}`, {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import { Manifest, manifestFile } from './manifest.ts'
+import { modelIdOf } from './model-id.ts'
 
 const rebuild = 'copy the bundle again, or build it again with "brim model build"'
 
@@ -30,6 +31,9 @@ export async function readManifest(folder: string): Promise<Manifest> {
   if (!parsed.success)
     throw new BrimError('BUNDLE_INVALID', `${path} is not the manifest of a bundle`, { cause: parsed.error, hint: rebuild })
   checkReferences(path, parsed.data)
+  // Agent and bridge compare the id alone: it must not outlive the files that it stands for.
+  if (modelIdOf(parsed.data) !== parsed.data.modelId)
+    throw new BrimError('BUNDLE_INVALID', `${path}: the model id does not belong to the files it lists`, { hint: rebuild })
   return parsed.data
 }
 
@@ -40,7 +44,7 @@ export interface VerifyOptions {
 
 /**
  * Holds every file of a bundle against its size and hash.
- * @throws BrimError BUNDLE_CORRUPT naming the first file that is not what the manifest says
+ * @throws BrimError BUNDLE_CORRUPT naming the first file that is not what the manifest says; the signal's reason when aborted
  */
 export async function verifyHashes(
   folder: string,
@@ -55,7 +59,8 @@ export async function verifyHashes(
     if (!found?.isFile()) throw corrupt(`${file} is missing`)
     if (found.size !== bytes) throw corrupt(`${file} has ${found.size} bytes, the manifest says ${bytes}`)
     const hash = createHash('sha256')
-    for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20, ...(signal ? { signal } : {}) })) {
+    for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) {
+      signal?.throwIfAborted()
       hash.update(chunk)
       doneBytes += chunk.length
       onProgress?.(doneBytes, totalBytes)

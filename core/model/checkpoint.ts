@@ -2,6 +2,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
+import { loadTokenizer, tokenizerFile } from '../text/tokenizer.ts'
 import type { Architecture } from './architecture.ts'
 import { readArchitecture } from './families/index.ts'
 import type { Manifest } from './manifest.ts'
@@ -27,7 +28,8 @@ export const textFiles = [
 
 /**
  * Opens a Hugging Face directory.
- * @throws BrimError CHECKPOINT_NOT_FOUND, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID, VOCABULARY_MISMATCH
+ * @throws BrimError CHECKPOINT_NOT_FOUND, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID, TOKENIZER_INVALID,
+ * VOCABULARY_MISMATCH
  */
 export async function openCheckpoint(folder: string): Promise<Checkpoint> {
   const config = await readJson(folder, 'config.json')
@@ -134,25 +136,12 @@ function readTokens(config: object): Manifest['tokens'] {
   return { ...(typeof bos === 'number' ? { bos } : {}), eos: eos ?? [], ...(typeof pad === 'number' ? { pad } : {}) }
 }
 
-const Tokenizer = z.looseObject({
-  model: z.looseObject({ vocab: z.union([z.record(z.string(), z.int()), z.array(z.unknown())]).optional() }).optional(),
-  added_tokens: z.array(z.looseObject({ id: z.int() })).default([]),
-})
-
 /** A tokenizer that can give ids without an embedding would break the model; spare embedding rows are mere padding. */
 async function checkVocabulary(folder: string, rows: number): Promise<void> {
-  const json = await readJson(folder, 'tokenizer.json')
-  if (json === undefined) return
-  const parsed = Tokenizer.safeParse(json)
-  if (!parsed.success)
-    throw new BrimError('TOKENIZER_INVALID', `${join(folder, 'tokenizer.json')} is no tokenizer`, { cause: parsed.error })
-  const { model, added_tokens } = parsed.data
-  let last = -1
-  for (const id of Array.isArray(model?.vocab) ? [model.vocab.length - 1] : Object.values(model?.vocab ?? {}))
-    last = Math.max(last, id)
-  for (const { id } of added_tokens) last = Math.max(last, id)
+  if (!(await isFile(join(folder, tokenizerFile)))) return
+  const last = (await loadTokenizer(folder)).vocabSize - 1
   if (last >= rows)
-    throw new BrimError('VOCABULARY_MISMATCH', `tokenizer.json gives ids up to ${last}, but the embedding has ${rows} rows`, {
+    throw new BrimError('VOCABULARY_MISMATCH', `${tokenizerFile} gives ids up to ${last}, but the embedding has ${rows} rows`, {
       hint: 'tokenizer and weights are of different models; or the embedding was never resized for the added tokens',
     })
 }

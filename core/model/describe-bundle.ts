@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { basename, resolve } from 'node:path'
 import { nowIso } from '../base/clock.ts'
 import { version } from '../base/version.ts'
@@ -6,6 +5,7 @@ import { attentionOf, int4BlockSize, type WeightFormat } from './architecture.ts
 import type { FileRecord } from './bundle-draft.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import type { Manifest, PartManifest } from './manifest.ts'
+import { modelIdOf } from './model-id.ts'
 import { listParameters } from './parameters.ts'
 import type { PartPlan } from './weight-plan.ts'
 
@@ -27,6 +27,7 @@ export function describeBundle({ name, checkpoint, format, split, plans, files }
     split: split ?? null,
     format: { name: format.name, ...(isInt4 ? { blockSize: int4BlockSize, accuracyLevel: format.accuracyLevel } : {}) },
     parts: Object.fromEntries(plans.map((plan) => [plan.spec.part, describePart(plan, files)])),
+    files: [...files],
   }
   return {
     schema: 1,
@@ -38,8 +39,7 @@ export function describeBundle({ name, checkpoint, format, split, plans, files }
       createdBy: `brim ${version}`,
     },
     tokens,
-    modelId: modelId(described, files),
-    files: [...files],
+    modelId: modelIdOf(described),
     ...described,
   }
 }
@@ -64,20 +64,6 @@ function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifes
     weights: [...weights],
     golden: goldenFile(plan),
   }
-}
-
-/** See Manifest.modelId: what decides the LLM's answers, and nothing else. */
-function modelId(
-  { dims, split, format, parts }: Pick<Manifest, 'dims' | 'split' | 'format' | 'parts'>,
-  files: readonly FileRecord[],
-): string {
-  const decisive = Object.entries(parts)
-    .filter(([part]) => part !== 'adapter')
-    .flatMap(([, part]) => [...Object.values(part.graphs), ...part.weights.map((weight) => weight.file)])
-  const hashes = files.filter(({ path }) => decisive.includes(path)).map(({ path, sha256 }) => [path, sha256])
-  return createHash('sha256')
-    .update(JSON.stringify([dims, split, format, hashes.sort()]))
-    .digest('hex')
 }
 
 /** Weights of the LLM; a tied head counts once, the adapter not at all. */

@@ -105,7 +105,7 @@ export function checkTensor(info: TensorInfo, shape: readonly number[]): void {
   if (info.shape.join() !== shape.join())
     throw new BrimError(
       'TENSOR_MISMATCH',
-      `${info.file}: the tensor ${info.name} is [${info.shape.join(', ')}], config.json asks for [${shape.join(', ')}]`,
+      `${info.file}: the tensor ${info.name} is [${info.shape.join(', ')}], the configuration asks for [${shape.join(', ')}]`,
       { hint: 'config.json and weights are of different models: copy or download both again' },
     )
 }

@@ -52,11 +52,6 @@ export class AnswerStream {
     return this.tokenIds.length >= this.#limits.maxTokens ? this.#finish(text, 'length') : { text }
   }
 
-  /** The answer breaks off here (canceled, link lost): the text that still waited for a possible stop string. */
-  breakOff(): string {
-    return this.#stops.end()
-  }
-
   #finish(text: string, end: AnswerEnd): AnswerStep {
     this.#ended = end
     return { text: text + this.#stops.end(), end }

@@ -1,3 +1,4 @@
+import { cpSync, rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import yargs from 'yargs'
 import { modelRunCommand } from '../../core/commands/model-run.ts'
@@ -18,9 +19,9 @@ beforeAll(async () => {
 })
 afterAll(() => dir[Symbol.dispose]())
 
-async function modelRun(args: string[], options: Parameters<typeof captureIo>[0] = {}) {
+async function modelRun(args: string[], options: Parameters<typeof captureIo>[0] = {}, folder = bundle) {
   const { io, out, err } = captureIo(options)
-  const cli = yargs(['run', bundle, '--threads', '1', ...args])
+  const cli = yargs(['run', folder, '--threads', '1', ...args])
     .command(modelRunCommand(io))
     .option('json', { type: 'boolean' })
   await cli.strict().exitProcess(false).fail(false).parseAsync()
@@ -49,6 +50,14 @@ describe('brim model run', () => {
     const { text } = JSON.parse((await modelRun([...args, '--json'])).out)
     expect(out).toBe(text.endsWith('\n') ? text : `${text}\n`)
     expect(err).toMatch(/^64 tokens for a prompt of \d+ · [\d.]+ tokens\/s · first after \d+ ms · ended: length\n$/)
+  })
+
+  it('prints token ids where the bundle has no tokenizer', async () => {
+    const mute = `${dir.path}/mute`
+    cpSync(bundle, mute, { recursive: true })
+    rmSync(`${mute}/tokenizer`, { recursive: true })
+    const { out } = await modelRun(['--prompt-ids', oracle.promptIds.join(','), '--max-tokens', '4'], {}, mute)
+    expect(out).toBe(`${oracle.continuation.slice(0, 4)}\n`)
   })
 
   it('puts the prompt into the chat template unless --raw', async () => {
@@ -97,6 +106,8 @@ describe('brim model run', () => {
     [[], 'USAGE'],
     [['--prompt', 'a', '--top-p', '2'], 'REQUEST_INVALID'],
     [['--prompt-ids', '1,2', '--max-tokens', '600'], 'CONTEXT_OVERFLOW'],
+    [['--prompt', 'a', '--threads', '0'], 'USAGE'],
+    [['--prompt', 'a', '--threads', '1000000'], 'USAGE'],
   ])('refuses %j', async (args, code) => {
     await expect(modelRun(args)).rejects.toMatchObject({ code })
   })

@@ -27,6 +27,11 @@ describe('a bundle', () => {
     expect(largestDifference(rounded, exact)).toBeGreaterThan(0)
   })
 
+  it.each([0, 1.5, 257, Number.NaN])('is not loaded for %d threads', async (threads) => {
+    const { folder } = await bench.open({ format: 'fp32' })
+    await expect(openModel(bench.runtime, folder, { parts: 'chain', threads })).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+  })
+
   it('that was cut short is not loaded', async () => {
     for (const format of ['fp32', 'fp16'] as const) {
       const { folder, manifest } = await bench.open({ format })

@@ -48,7 +48,15 @@ describe('sampling', () => {
       fc.property(logitRow, settings, fc.integer({ min: 0, max: 40_000 }), (logits, how, position) => {
         expect(chooseToken(logits, how, position)).toBe(chooseByDefinition(logits, how, position))
       }),
-      { numRuns: 1_000 },
+      {
+        numRuns: 1_000,
+        // Signs, zeroes and tokens that a mask has ruled out.
+        examples: [0.3, 0.6, 0.9, 0.999].map((topP) => [
+          Float32Array.of(Number.NEGATIVE_INFINITY, 0, -0, 1e-40, -1e-40, -2, 1, Number.NEGATIVE_INFINITY),
+          { temperature: 1, topK: 0, topP, seed: 3 },
+          7,
+        ]),
+      },
     )
   })
 
@@ -99,7 +107,7 @@ describe('sampling', () => {
     const gaussian = () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())
     const logits = Float32Array.from({ length: 152_000 }, () => 2.5 * gaussian())
     for (let position = 0; position < 8; position++)
-      for (const how of [sampling({ temperature: 0.8 }), sampling({ topK: 50 }), sampling({ topP: 0.95 })])
+      for (const how of [sampling({ temperature: 0.8 }), sampling({ topK: 50, topP: 0.9 }), sampling({ topP: 0.95 })])
         expect(chooseToken(logits, how, position)).toBe(chooseByDefinition(logits, how, position))
   })
 

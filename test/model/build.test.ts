@@ -1,4 +1,6 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type BuildEvent, type BuildOptions, buildBundle } from '../../core/model/build.ts'
@@ -7,6 +9,7 @@ import { formats, type Manifest, type PartName, slotCounts, type WeightEntry } f
 import { tinyQwen2Config } from '../../core/model/random-checkpoint.ts'
 import { tinyCheckpoint } from '../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { tokenizerJson } from '../support/tokenizer-json.ts'
 
 let dir: TempDir
 let llama: string
@@ -15,7 +18,7 @@ beforeAll(async () => {
   dir = tempDir()
   llama = await tinyCheckpoint(join(dir.path, 'llama'), {}, { adapter: { split: 1, heads: 2, kvHeads: 1, headDim: 32 } })
   qwen = await tinyCheckpoint(join(dir.path, 'qwen'), tinyQwen2Config, { dtype: 'BF16' })
-  writeFileSync(join(llama, 'tokenizer.json'), JSON.stringify({ model: { vocab: { a: 0 } }, added_tokens: [{ id: 159 }] }))
+  writeFileSync(join(llama, 'tokenizer.json'), JSON.stringify(tokenizerJson({ a: 0 }, 159)))
   writeFileSync(join(llama, 'generation_config.json'), JSON.stringify({ eos_token_id: [2, 7], pad_token_id: 0 }))
 })
 afterAll(() => dir[Symbol.dispose]())
@@ -193,6 +196,28 @@ describe('the target', () => {
       message: expect.stringMatching(/is no bundle/),
     })
     expect(readFileSync(join(dir.path, 'home/diary.txt'), 'utf8')).toBe('dear diary')
+  })
+})
+
+describe('what a build that was killed has left', () => {
+  it('is removed by the next one, while a draft of a running process stays', async () => {
+    const out = join(dir.path, 'after-kill')
+    const gone = spawnSync(process.execPath, ['--version']).pid
+    const [orphan, alive] = [gone, process.ppid].map((pid) => `${out}.partial-${hostname()}-${pid}`) as [string, string]
+    for (const folder of [orphan, alive]) mkdirSync(folder)
+    await build({ out })
+    expect([orphan, alive, out].map((path) => existsSync(path))).toEqual([false, true, true])
+  })
+})
+
+describe('two builds of one target at once', () => {
+  it('leave the bundle of the quicker one, and tell the slower one so', async () => {
+    const quicker = await build({ split: 1 })
+    const out = join(dir.path, 'contested')
+    const onEvent = () => cpSync(quicker.dir, out, { recursive: true })
+    await expect(build({ out, onEvent })).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE', message: `${out} exists already` })
+    expect(await readManifest(out)).toEqual(quicker.manifest)
+    expect(readdirSync(dir.path).filter((name) => name.startsWith('contested'))).toEqual(['contested'])
   })
 })
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -68,6 +69,19 @@ describe('a manifest', () => {
   })
 })
 
+describe('the model id', () => {
+  it('must belong to the files listed: other weights cannot pass for the same model', async () => {
+    const weights = readFileSync(path('middle.weights'))
+    weights[weights.length >> 1] = (weights[weights.length >> 1] ?? 0) ^ 1
+    writeFileSync(path('middle.weights'), weights)
+    edit(({ files }) => {
+      const record = files.find((file) => file.path === 'middle.weights')
+      Object.assign(record ?? {}, { sha256: createHash('sha256').update(weights).digest('hex') })
+    })
+    await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/the model id does not belong to the files it lists/))
+  })
+})
+
 describe('the hashes of a bundle', () => {
   it('fit what was built', async () => {
     const shares: number[] = []
@@ -97,6 +111,7 @@ describe('the hashes of a bundle', () => {
   })
 
   it('stop with the signal', async () => {
-    await expect(verifyHashes(bundle.path, bundle.manifest, { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i)
+    const reason = new Error('Ctrl-C')
+    await expect(verifyHashes(bundle.path, bundle.manifest, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
   })
 })

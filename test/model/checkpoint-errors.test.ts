@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type BuildOptions, buildBundle } from '../../core/model/build.ts'
 import { editHeader, type HeaderEntry, tinyCheckpoint } from '../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { tokenizerJson } from '../support/tokenizer-json.ts'
 
 let dir: TempDir
 let checkpoint: string
@@ -62,7 +63,10 @@ describe('a checkpoint is refused', () => {
 
   it('when a shape is not what config.json asks for, naming both', async () => {
     editHeader(checkpoint, (header) => header['model.layers.1.mlp.down_proj.weight']?.shape.reverse())
-    await refuses('TENSOR_MISMATCH', /model\.layers\.1\.mlp\.down_proj\.weight is \[96, 64\], config\.json asks for \[64, 96\]/)
+    await refuses(
+      'TENSOR_MISMATCH',
+      /model\.layers\.1\.mlp\.down_proj\.weight is \[96, 64\], the configuration asks for \[64, 96\]/,
+    )
   })
 
   it('when a weight has a type that is no floating-point number', async () => {
@@ -88,13 +92,15 @@ describe('a checkpoint is refused', () => {
   })
 
   it('when the tokenizer gives ids beyond the embedding', async () => {
-    writeJson('tokenizer.json', { model: { vocab: { a: 0, b: 159 } }, added_tokens: [{ id: 160, content: '<x>' }] })
+    writeJson('tokenizer.json', tokenizerJson({ a: 0, b: 159 }, 160))
     await refuses('VOCABULARY_MISMATCH', /ids up to 160, but the embedding has 160 rows/)
   })
 
-  it('when the tokenizer is none', async () => {
+  it('when the tokenizer is none, or one that the bundle could not be run with', async () => {
     writeJson('tokenizer.json', { model: { vocab: 'many' } })
-    await refuses('TOKENIZER_INVALID', /tokenizer\.json is no tokenizer/)
+    await refuses('TOKENIZER_INVALID', /tokenizer\.json: .*vocab/s)
+    writeJson('tokenizer.json', { ...tokenizerJson({ a: 0 }, 1), decoder: { type: 'WordPiece' } })
+    await refuses('TOKENIZER_INVALID', /tokenizer\.json: the decoder WordPiece is not one/)
   })
 
   it('when int4 blocks do not fit a width', async () => {

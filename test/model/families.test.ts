@@ -20,6 +20,60 @@ describe('config.json', () => {
     expect(dims).toMatchObject({ headDim: 64, kvHeads: 2, contextLimit: 32_768 })
   })
 
+  // As published, fields that decide nothing here included.
+  const common = { hidden_act: 'silu', initializer_range: 0.02, use_cache: true, torch_dtype: 'bfloat16' }
+  const llama = { ...common, architectures: ['LlamaForCausalLM'], model_type: 'llama', pretraining_tp: 1, rms_norm_eps: 1e-5 }
+  const qwen = {
+    ...{ ...common, architectures: ['Qwen2ForCausalLM'], model_type: 'qwen2', rms_norm_eps: 1e-6, rope_theta: 1_000_000 },
+    ...{ attention_dropout: 0, bos_token_id: 151_643, use_sliding_window: false },
+  }
+  const vicuna7b = {
+    ...{ ...llama, hidden_size: 4096, intermediate_size: 11_008, num_hidden_layers: 32, num_attention_heads: 32 },
+    ...{ num_key_value_heads: 32, vocab_size: 32_000, max_position_embeddings: 4096, rope_scaling: null, pad_token_id: 0 },
+    tie_word_embeddings: false,
+  }
+  const llama32 = {
+    ...{ ...llama, hidden_size: 2048, intermediate_size: 8192, num_hidden_layers: 16, num_attention_heads: 32, head_dim: 64 },
+    ...{ num_key_value_heads: 8, vocab_size: 128_256, max_position_embeddings: 131_072, rope_theta: 500_000 },
+    ...{
+      attention_bias: false,
+      attention_dropout: 0,
+      mlp_bias: false,
+      tie_word_embeddings: true,
+      eos_token_id: [128_001, 128_009],
+    },
+    rope_scaling: {
+      ...{ factor: 32, high_freq_factor: 4, low_freq_factor: 1, original_max_position_embeddings: 8192 },
+      rope_type: 'llama3',
+    },
+  }
+  const qwen25Instruct = {
+    ...{ ...qwen, hidden_size: 896, intermediate_size: 4864, num_hidden_layers: 24, num_attention_heads: 14 },
+    ...{ num_key_value_heads: 2, vocab_size: 151_936, max_position_embeddings: 32_768, tie_word_embeddings: true },
+    ...{ sliding_window: 32_768, max_window_layers: 21 },
+  }
+  const qwen2At7b = {
+    ...{ ...qwen, hidden_size: 3584, intermediate_size: 18_944, num_hidden_layers: 28, num_attention_heads: 28 },
+    ...{ num_key_value_heads: 4, vocab_size: 152_064, max_position_embeddings: 131_072, tie_word_embeddings: false },
+    ...{ sliding_window: 131_072, max_window_layers: 28 },
+  }
+  const { rope_theta: _theta, torch_dtype: _dtype, ...bare } = qwen25Instruct
+  const qwenByTransformers5 = {
+    ...{ ...bare, dtype: 'bfloat16', sliding_window: null, layer_types: Array(24).fill('full_attention') },
+    rope_parameters: { rope_theta: 1_000_000, rope_type: 'default' },
+  }
+  it.each([
+    ['Vicuna-7B-v1.5', vicuna7b, [32, 4096, 32, 32, 128], 'none', 1e4],
+    ['Llama-3.2-1B', llama32, [16, 2048, 32, 8, 64], 'llama3', 5e5],
+    ['Qwen2.5-0.5B-Instruct, whose sliding window is off', qwen25Instruct, [24, 896, 14, 2, 64], 'none', 1e6],
+    ['Qwen2-7B', qwen2At7b, [28, 3584, 28, 4, 128], 'none', 1e6],
+    ['Qwen2.5-0.5B-Instruct, saved by transformers 5', qwenByTransformers5, [24, 896, 14, 2, 64], 'none', 1e6],
+  ])('of %s is read', (_, config, shape, scaling, theta) => {
+    const { dims, rope, tiedEmbeddings } = readArchitecture(config)
+    expect([dims.layers, dims.hidden, dims.heads, dims.kvHeads, dims.headDim]).toEqual(shape)
+    expect([rope.scaling.kind, rope.theta, tiedEmbeddings]).toEqual([scaling, theta, config.tie_word_embeddings])
+  })
+
   it('of an old Llama without key-value heads means one for each head', () => {
     expect(readArchitecture({ ...tinyLlamaConfig, num_key_value_heads: undefined }).dims.kvHeads).toBe(4)
   })
@@ -53,6 +107,7 @@ describe('config.json', () => {
     ['no architecture', { ...tinyLlamaConfig, architectures: undefined }, 'CHECKPOINT_INVALID', /architectures/],
     ['a missing width', { ...tinyLlamaConfig, hidden_size: undefined }, 'CHECKPOINT_INVALID', /hidden_size/],
     ['a width in words', { ...tinyLlamaConfig, intermediate_size: 'wide' }, 'CHECKPOINT_INVALID', /intermediate_size/],
+    ['a billion layers', { ...tinyLlamaConfig, num_hidden_layers: 1e9 }, 'CHECKPOINT_INVALID', /num_hidden_layers/],
     ['another activation', { ...tinyLlamaConfig, hidden_act: 'gelu' }, 'ARCHITECTURE_UNSUPPORTED', /gelu/],
     ['heads of 24', { ...tinyLlamaConfig, head_dim: 24 }, 'ARCHITECTURE_UNSUPPORTED', /heads of size 24/],
     [

@@ -20,7 +20,8 @@ const Scaling = z.looseObject({
 export const DecoderConfig = z.looseObject({
   hidden_size: count,
   intermediate_size: count,
-  num_hidden_layers: count,
+  /** The bound keeps a lying file from filling memory with plans; real models have about a hundred. */
+  num_hidden_layers: count.max(1_000),
   num_attention_heads: count,
   num_key_value_heads: count.nullish(),
   head_dim: count.nullish(),

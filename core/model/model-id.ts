@@ -1,0 +1,19 @@
+import { createHash } from 'node:crypto'
+import type { Manifest } from './manifest.ts'
+
+/** See Manifest.modelId: what decides the LLM's answers, and nothing else. */
+export function modelIdOf({
+  dims,
+  split,
+  format,
+  parts,
+  files,
+}: Omit<Manifest, 'schema' | 'card' | 'tokens' | 'modelId'>): string {
+  const decisive = Object.entries(parts)
+    .filter(([part]) => part !== 'adapter')
+    .flatMap(([, part]) => [...Object.values(part.graphs), ...part.weights.map((weight) => weight.file)])
+  const hashes = files.filter(({ path }) => decisive.includes(path)).map(({ path, sha256 }) => [path, sha256])
+  return createHash('sha256')
+    .update(JSON.stringify([dims, split, format, hashes.sort()]))
+    .digest('hex')
+}
