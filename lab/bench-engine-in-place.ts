@@ -10,8 +10,8 @@ export interface InPlaceEngine {
   prefill(tokens: number): Promise<number>
   /** @returns ms for each of so many tokens, one at a time, from this context on */
   decode(context: number, tokens: number): Promise<number[]>
-  /** One token for each of so many sequences: in one step, and in as many steps. */
-  packed(context: number, sequences: number): Promise<{ packedMs: number; separateMs: number }>
+  /** One token for each of so many sequences: in one step, and in as many steps, taking turns. */
+  packed(context: number, sequences: number, rounds: number): Promise<{ packedMs: number[]; separateMs: number[] }>
 }
 
 export async function openInPlaceEngine(bundle: string, threads: number, library: string | undefined): Promise<InPlaceEngine> {
@@ -47,16 +47,20 @@ export async function openInPlaceEngine(bundle: string, threads: number, library
       for (let i = 0; i < tokens; i++) samples.push(await timed([sequence], [i + 3]))
       return samples
     },
-    async packed(context, count) {
+    async packed(context, count, rounds) {
       const refill = async () => {
         const sequences: Sequence[] = []
         for (let which = 0; which < count; which++) sequences.push(await at(context, which))
         return sequences
       }
-      const packedMs = await timed(await refill(), [3])
-      let separateMs = 0
-      for (const sequence of await refill()) separateMs += await timed([sequence], [3])
-      return { packedMs, separateMs }
+      const samples = { packedMs: [] as number[], separateMs: [] as number[] }
+      for (let round = 0; round < rounds; round++) {
+        samples.packedMs.push(await timed(await refill(), [3]))
+        let separateMs = 0
+        for (const sequence of await refill()) separateMs += await timed([sequence], [3])
+        samples.separateMs.push(separateMs)
+      }
+      return samples
     },
   }
 }

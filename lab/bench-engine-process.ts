@@ -5,7 +5,7 @@ import { BrimError } from '../core/base/errors.ts'
 import type { Io } from '../core/base/io.ts'
 import type { WorkerReply, WorkerRequest } from './bench-engine-worker.ts'
 
-export type Style = 'in-place' | 'copying'
+export type Style = 'in-place' | 'copying' | 'growing'
 
 /** An engine in a process of its own. */
 export interface EngineProcess extends AsyncDisposable {

@@ -3,12 +3,12 @@ import { type InPlaceEngine, openInPlaceEngine } from './bench-engine-in-place.t
 
 /**
  * One engine in a process of its own, so that neither the other's memory nor its garbage is in the way:
- * `node bench-engine-worker.js <in-place|copying> <bundle> <threads> [library]`, then requests over IPC.
+ * `node bench-engine-worker.js <in-place|copying|growing> <bundle> <threads> [library]`, then requests over IPC.
  */
 export type WorkerRequest =
   | { readonly kind: 'prefill'; readonly tokens: number }
   | { readonly kind: 'decode'; readonly context: number; readonly tokens: number }
-  | { readonly kind: 'packed'; readonly context: number; readonly sequences: number }
+  | { readonly kind: 'packed'; readonly context: number; readonly sequences: number; readonly rounds: number }
 
 export type WorkerReply =
   | { readonly kind: 'ready'; readonly onnxruntime: string }
@@ -23,8 +23,7 @@ async function serve(engine: InPlaceEngine | CopyingEngine, request: WorkerReque
       return { kind: 'done', samples: { ms: await engine.decode(request.context, request.tokens) } }
     case 'packed': {
       if (!('packed' in engine)) throw new Error('only the engine in place packs')
-      const { packedMs, separateMs } = await engine.packed(request.context, request.sequences)
-      return { kind: 'done', samples: { packedMs: [packedMs], separateMs: [separateMs] } }
+      return { kind: 'done', samples: await engine.packed(request.context, request.sequences, request.rounds) }
     }
   }
 }
@@ -32,8 +31,8 @@ async function serve(engine: InPlaceEngine | CopyingEngine, request: WorkerReque
 const [style, bundle = '', threads = '1', library] = process.argv.slice(2)
 const reply = (message: WorkerReply) => process.send?.(message)
 try {
-  const engine = await (style === 'copying'
-    ? openCopyingEngine(bundle, Number(threads))
+  const engine = await (style === 'copying' || style === 'growing'
+    ? openCopyingEngine(bundle, Number(threads), style)
     : openInPlaceEngine(bundle, Number(threads), library))
   process.on('message', (request: WorkerRequest) => {
     serve(engine, request).then(reply, (error: unknown) => reply({ kind: 'failed', message: String(error) }))

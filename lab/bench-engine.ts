@@ -39,6 +39,7 @@ const smallConfig = {
   eos_token_id: 2,
 } as const
 
+const styles: readonly Style[] = ['in-place', 'copying', 'growing']
 const threads = 2
 const seed = 1
 const formats: readonly Format[] = ['fp32', 'fp16', 'int4']
@@ -48,7 +49,7 @@ const qwenContext = 128
 
 interface Effort {
   readonly contexts: readonly number[]
-  /** Each round decodes `tokensPerRound` tokens per style and context, the styles taking turns. */
+  /** Each round decodes `tokensPerRound` tokens per style and context, after `warmUp` more, the styles taking turns. */
   readonly rounds: number
   readonly tokensPerRound: number
   readonly prefills: number
@@ -56,15 +57,18 @@ interface Effort {
   readonly qwenRounds: number
 }
 
+/** Tokens at the start of a turn that are not counted: the other engine has just had the caches. */
+const warmUp = 4
+
 const full: Effort = {
   contexts: [128, 512, 1024, 2000],
-  rounds: 12,
-  tokensPerRound: 8,
+  rounds: 8,
+  tokensPerRound: 16,
   prefills: 4,
   packedRounds: 80,
-  qwenRounds: 15,
+  qwenRounds: 10,
 }
-const quick: Effort = { contexts: [128, 1024], rounds: 6, tokensPerRound: 6, prefills: 2, packedRounds: 25, qwenRounds: 5 }
+const quick: Effort = { contexts: [128, 1024], rounds: 4, tokensPerRound: 10, prefills: 1, packedRounds: 20, qwenRounds: 3 }
 
 /** `brim bench engine` */
 export function benchEngineCommand(io: Io): CommandModule<object, { quick: boolean; save: boolean; json?: boolean | undefined }> {
@@ -101,6 +105,7 @@ async function benchEngine(context: BenchContext): Promise<BenchResult> {
       spinning: false,
       small: smallConfig,
       packed,
+      warmUp,
       effort,
     }
     return { conditions, summary: summarise(runs), runs }
@@ -123,10 +128,11 @@ async function benchSmall(folder: string, effort: Effort, runs: EngineRun[], con
     // fp16 is a format on disk: computing is the same, and the stock binding can only read the fp32 bundle.
     const readable = format === 'fp16' ? 'fp32' : format
     await using copying = await startEngine('copying', bundles.get(readable) ?? '', threads, context.io)
+    await using growing = await startEngine('growing', bundles.get(readable) ?? '', threads, context.io)
     onnxruntime = inPlace.onnxruntime
     for (const length of effort.contexts) {
       context.progress(`${format}, context ${length}: decode and prefill, the styles taking turns`)
-      await benchLength({ 'in-place': inPlace, copying }, format, length, effort, runs)
+      await benchLength({ 'in-place': inPlace, copying, growing }, format, length, effort, runs)
     }
     if (format === 'fp16') continue
     context.progress(`${format}: ${packed.sequences} sequences in one step and in ${packed.sequences}`)
@@ -142,17 +148,16 @@ async function benchLength(
   effort: Effort,
   runs: EngineRun[],
 ): Promise<void> {
-  const turns = (['in-place', 'copying'] as const).map((style) => {
+  const turns = styles.map((style) => {
     const what = { model: 'small', format, style, context: length } as const
     const decode: EngineRun = { ...what, measured: 'decode', tokens: 1, samplesMs: [] }
     const prefill: EngineRun = { ...what, measured: 'prefill', tokens: length, samplesMs: [] }
     runs.push(decode, prefill)
     return { engine: engines[style], decode, prefill }
   })
-  for (const { engine } of turns) await engine.ask({ kind: 'decode', context: length, tokens: 2 })
+  const turn = { kind: 'decode', context: length, tokens: warmUp + effort.tokensPerRound } as const
   for (let round = 0; round < effort.rounds; round++)
-    for (const { engine, decode } of turns)
-      decode.samplesMs.push(...((await engine.ask({ kind: 'decode', context: length, tokens: effort.tokensPerRound })).ms ?? []))
+    for (const { engine, decode } of turns) decode.samplesMs.push(...((await engine.ask(turn)).ms ?? []).slice(warmUp))
   for (let round = 0; round < effort.prefills; round++)
     for (const { engine, prefill } of turns)
       prefill.samplesMs.push(...((await engine.ask({ kind: 'prefill', tokens: length })).ms ?? []))
@@ -163,12 +168,10 @@ async function benchPacked(engine: EngineProcess, format: Format, effort: Effort
   const together: EngineRun = { ...what, measured: 'packed', samplesMs: [] }
   const apart: EngineRun = { ...what, measured: 'separate', samplesMs: [] }
   runs.push(together, apart)
-  await engine.ask({ kind: 'packed', ...packed })
-  for (let round = 0; round < effort.packedRounds; round++) {
-    const { packedMs = [], separateMs = [] } = await engine.ask({ kind: 'packed', ...packed })
-    together.samplesMs.push(...packedMs)
-    apart.samplesMs.push(...separateMs)
-  }
+  await engine.ask({ kind: 'packed', ...packed, rounds: 3 })
+  const { packedMs = [], separateMs = [] } = await engine.ask({ kind: 'packed', ...packed, rounds: effort.packedRounds })
+  together.samplesMs.push(...packedMs)
+  apart.samplesMs.push(...separateMs)
 }
 
 async function benchQwen(folder: string, effort: Effort, runs: EngineRun[], context: BenchContext): Promise<void> {
@@ -185,9 +188,9 @@ async function benchQwen(folder: string, effort: Effort, runs: EngineRun[], cont
   const decode: EngineRun = { ...what, measured: 'decode', tokens: 1, samplesMs: [] }
   const prefill: EngineRun = { ...what, measured: 'prefill', tokens: qwenContext, samplesMs: [] }
   runs.push(decode, prefill)
-  await engine.ask({ kind: 'decode', context: qwenContext, tokens: 2 })
+  const turn = { kind: 'decode', context: qwenContext, tokens: warmUp + effort.tokensPerRound } as const
   for (let round = 0; round < effort.qwenRounds; round++) {
-    decode.samplesMs.push(...((await engine.ask({ kind: 'decode', context: qwenContext, tokens: 8 })).ms ?? []))
+    decode.samplesMs.push(...((await engine.ask(turn)).ms ?? []).slice(warmUp))
     prefill.samplesMs.push(...((await engine.ask({ kind: 'prefill', tokens: qwenContext })).ms ?? []))
   }
 }
@@ -198,15 +201,17 @@ function summarise(runs: readonly EngineRun[]): Record<string, number> {
     if (!run) throw new Error(`nothing was measured for ${JSON.stringify(wanted)}`)
     return median(run.samplesMs)
   }
-  const inPlaceOverCopying = (format: Format) => {
+  const inPlaceOver = (style: Style, format: Format) => {
     const what = { measured: 'decode', model: 'small', format, context: 1024 } as const
-    return ms({ ...what, style: 'copying' }) / ms({ ...what, style: 'in-place' })
+    return ms({ ...what, style }) / ms({ ...what, style: 'in-place' })
   }
   const packedOverSeparate = (format: Format) => ms({ measured: 'separate', format }) / ms({ measured: 'packed', format })
   const qwen = 'qwen2.5-0.5b-shaped'
   return {
-    inPlaceOverCopyingFp32: inPlaceOverCopying('fp32'),
-    inPlaceOverCopyingInt4: inPlaceOverCopying('int4'),
+    inPlaceOverCopyingFp32: inPlaceOver('copying', 'fp32'),
+    inPlaceOverCopyingInt4: inPlaceOver('copying', 'int4'),
+    inPlaceOverGrowingFp32: inPlaceOver('growing', 'fp32'),
+    inPlaceOverGrowingInt4: inPlaceOver('growing', 'int4'),
     packed8OverSeparateInt4: packedOverSeparate('int4'),
     packed8OverSeparateFp32: packedOverSeparate('fp32'),
     qwenDecodeTokensPerS: 1000 / ms({ measured: 'decode', model: qwen }),

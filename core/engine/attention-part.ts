@@ -10,6 +10,9 @@ import { KvSequence } from './sequence.ts'
 import { KvMemory, KvPool } from './sequence-memory.ts'
 import { demandStates, statesInputs } from './states-tensors.ts'
 
+/** Of one slot, by layer. */
+type KvNames = readonly ReturnType<typeof kvNames>[]
+
 /** What a step writes beside the KV, and what is made of it once it has run. */
 export interface StepOutputs<Result> {
   readonly tensors: ReadonlyMap<string, Tensor>
@@ -24,6 +27,8 @@ export class AttentionPart {
   readonly #pool: KvPool
   /** Stands in for the sequence of unused slots. */
   readonly #nobody: KvMemory
+  /** Hundreds of names, the same ones at every step. */
+  readonly #names: KvNames[] = []
   readonly #queue = new OneAtATime()
 
   constructor(source: PartSource, dims: Dims) {
@@ -92,7 +97,7 @@ export class AttentionPart {
     const own = [...inputs.values(), ...result.tensors.values()]
     const results = new Map(result.tensors)
     const memories = sequences.map((sequence) => sequence.startStep())
-    bindMemories(inputs, results, memories, slots, this.#nobody)
+    for (let slot = 0; slot < slots; slot++) bindMemory(inputs, results, memories[slot] ?? this.#nobody, this.#namesOf(slot))
     let appended = false
     try {
       await session.run(inputs, results)
@@ -106,6 +111,11 @@ export class AttentionPart {
       })
     }
     return result.finish(packing.returned.slice(0, items.length))
+  }
+
+  #namesOf(slot: number): KvNames {
+    this.#names[slot] ??= this.#nobody.keys.map((_, layer) => kvNames(slot, layer))
+    return this.#names[slot]
   }
 
   #own(sequence: Sequence): KvSequence {
@@ -143,36 +153,27 @@ export class AttentionPart {
   }
 
   #addPacking(inputs: Map<string, Tensor>, packing: Packing, select: BigInt64Array, slots: number): void {
-    const { rows, starts, ends, seqlens, totals } = packing
+    const { rows, spread, sizes, seqlens, totals } = packing
     const { runtime } = this
     inputs.set(graphInputs.seqlens, runtime.tensor('int32', [slots], seqlens))
     inputs.set(graphInputs.totals, runtime.tensor('int32', [slots], totals))
     if (this.source.name !== 'input') inputs.set(graphInputs.select, runtime.tensor('int64', [select.length], select))
     if (slots === 1) return
-    inputs.set(graphInputs.starts, runtime.tensor('int64', [slots], starts))
-    inputs.set(graphInputs.ends, runtime.tensor('int64', [slots], ends))
+    inputs.set(graphInputs.spread, runtime.tensor('int64', [spread.length], spread))
+    inputs.set(graphInputs.sizes, runtime.tensor('int64', [slots], sizes))
     inputs.set(graphInputs.tokens, runtime.tensor('int64', [1], BigInt64Array.of(BigInt(rows))))
   }
 }
 
 /** Past and present are the same memory: new rows are appended in place. */
-function bindMemories(
-  inputs: Map<string, Tensor>,
-  outputs: Map<string, Tensor>,
-  memories: readonly KvMemory[],
-  slots: number,
-  nobody: KvMemory,
-): void {
-  for (let slot = 0; slot < slots; slot++) {
-    const { keys, values } = memories[slot] ?? nobody
-    for (let layer = 0; layer < keys.length; layer++) {
-      const names = kvNames(slot, layer)
-      inputs.set(names.pastKey, keys[layer]!)
-      inputs.set(names.pastValue, values[layer]!)
-      outputs.set(names.presentKey, keys[layer]!)
-      outputs.set(names.presentValue, values[layer]!)
-    }
-  }
+function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, { keys, values }: KvMemory, names: KvNames): void {
+  names.forEach((name, layer) => {
+    const [key, value] = [keys[layer]!, values[layer]!]
+    inputs.set(name.pastKey, key)
+    inputs.set(name.pastValue, value)
+    outputs.set(name.presentKey, key)
+    outputs.set(name.presentValue, value)
+  })
 }
 
 function idsOf(item: StepItem): readonly number[] {

@@ -27,7 +27,8 @@ export class CapiTensor implements Tensor {
     const needed = dims.reduce((product, dim) => product * dim, bytes)
     if (typeof memory !== 'bigint' && memory.byteLength < needed)
       throw new RangeError(`${memory.byteLength} bytes for a ${type} tensor [${dims}], which needs ${needed}`)
-    const shape = BigInt64Array.from(dims, BigInt)
+    const shape = new BigInt64Array(dims.length)
+    for (let axis = 0; axis < dims.length; axis++) shape[axis] = BigInt(dims[axis]!)
     this.#api = api
     this.type = type
     this.dims = dims

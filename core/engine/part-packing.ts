@@ -12,8 +12,8 @@ export interface PackedItem {
 export interface Packing {
   /** Of all items. */
   readonly rows: number
-  readonly starts: BigInt64Array
-  readonly ends: BigInt64Array
+  readonly spread: BigInt64Array
+  readonly sizes: BigInt64Array
   readonly seqlens: Int32Array
   readonly totals: Int32Array
   /** Packed rows that are returned. */
@@ -24,16 +24,14 @@ export interface Packing {
 
 /** Lays the items' rows one after another; slots that nobody uses come last and work on packed row 0. */
 export function packItems(items: readonly PackedItem[], slots: number): Packing {
-  const starts = new BigInt64Array(slots)
-  const ends = new BigInt64Array(slots).fill(1n)
+  const sizes = new BigInt64Array(slots).fill(1n)
   const seqlens = new Int32Array(slots)
   const totals = new Int32Array(slots).fill(1)
   const select: bigint[] = []
   const returned: [number, number][] = []
   let row = 0
   items.forEach((item, slot) => {
-    starts[slot] = BigInt(row)
-    ends[slot] = BigInt(row + item.rows)
+    sizes[slot] = BigInt(item.rows)
     seqlens[slot] = item.past + item.rows - 1
     totals[slot] = item.past + item.rows
     const from = select.length
@@ -41,7 +39,9 @@ export function packItems(items: readonly PackedItem[], slots: number): Packing 
     returned.push([from, select.length])
     row += item.rows
   })
-  return { rows: row, starts, ends, seqlens, totals, select: BigInt64Array.from(select), returned }
+  const spread = new BigInt64Array(row + slots - items.length)
+  for (let at = 0; at < row; at++) spread[at] = BigInt(at)
+  return { rows: row, spread, sizes, seqlens, totals, select: BigInt64Array.from(select), returned }
 }
 
 /** The smallest of `offered` that holds `needed` sequences. @throws RangeError when none does */

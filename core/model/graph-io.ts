@@ -9,7 +9,7 @@
  * output    half + wide    logits                    for all T    no
  * whole     ids            logits                    for select   yes
  *
- * Parts with attention also take the packing (`starts`, `ends`, `tokens` only where B > 1), `seqlens`, `totals`, and
+ * Parts with attention also take the packing (`spread`, `sizes`, `tokens` only where B > 1), `seqlens`, `totals`, and
  * per slot and layer the KV buffers, which are appended to in place (past and present are the same memory).
  */
 export const graphInputs = {
@@ -21,10 +21,10 @@ export const graphInputs = {
   wide: 'wide',
   /** int64 [W, 1] row numbers within T. */
   wideAt: 'wide_at',
-  /** int64 [B] first packed row of each slot; unused slots come last and have 0. */
-  starts: 'starts',
-  /** int64 [B] row after the last of each slot; unused slots have 1. */
-  ends: 'ends',
+  /** int64 [T + unused slots] the packed rows in the order of the slots: 0 … T-1, then row 0 for every unused slot. */
+  spread: 'spread',
+  /** int64 [B] rows of each slot; unused slots come last and have 1. */
+  sizes: 'sizes',
   /** int64 [1] = T; cuts off what unused slots appended. */
   tokens: 'tokens',
   /** int32 [B] total - 1 of each slot; unused slots 0. */

@@ -11,10 +11,8 @@ interface Stream {
   readonly pending: string | undefined
 }
 
-/** Rows of one slot among the packed ones, and its lengths; `from` and `to` are absent where there is one slot only. */
+/** Lengths of one slot's sequence. */
 interface Slot {
-  readonly from: string | undefined
-  readonly to: string | undefined
   readonly seqlen: string
   readonly total: string
 }
@@ -95,9 +93,9 @@ class PartGraph {
     const count = this.#slotCount
     const seqlens = this.#graph.input(inputs.seqlens, 'int32', [count])
     const totals = this.#graph.input(inputs.totals, 'int32', [count])
-    if (count === 1) return [{ from: undefined, to: undefined, seqlen: seqlens, total: totals }]
-    const starts = this.#graph.input(inputs.starts, 'int64', [count])
-    const ends = this.#graph.input(inputs.ends, 'int64', [count])
+    if (count === 1) return [{ seqlen: seqlens, total: totals }]
+    this.#graph.input(inputs.spread, 'int64', ['spread'])
+    this.#graph.input(inputs.sizes, 'int64', [count])
     this.#graph.input(inputs.tokens, 'int64', [1])
     this.#graph.int64s('one_each', Array<number>(count).fill(1))
     const each = (name: string) => {
@@ -105,8 +103,8 @@ class PartGraph {
       this.#graph.node('Split', [name, 'one_each'], { attributes: { axis: 0 }, outputs: pieces })
       return pieces
     }
-    const [from, to, seqlen, total] = [each(starts), each(ends), each(seqlens), each(totals)]
-    return from.map((_, slot) => ({ from: from[slot]!, to: to[slot]!, seqlen: seqlen[slot]!, total: total[slot]! }))
+    const [seqlen, total] = [each(seqlens), each(totals)]
+    return seqlen.map((_, slot) => ({ seqlen: seqlen[slot]!, total: total[slot]! }))
   }
 
   #block(stream: Stream, block: Block, layer: number, slots: readonly Slot[]): Stream {
@@ -119,10 +117,8 @@ class PartGraph {
   #attend(rows: string, block: AttentionBlock, layer: number, slots: readonly Slot[]): string {
     const qkv = this.#linear(rows, block.qkv, block.qkvBias)
     const shape = attentionOf(this.#plan.spec)
-    const heads = slots.map((slot, index) => {
-      const own = slot.from === undefined ? qkv : this.#graph.node('Slice', [qkv, slot.from, slot.to!, 'axis.1'])
-      return this.#groupQueryAttention(own, shape, index, layer, slot)
-    })
+    const own = slots.length === 1 ? [qkv] : this.#perSlot(qkv, slots.length, layer)
+    const heads = slots.map((slot, index) => this.#groupQueryAttention(own[index]!, shape, index, layer, slot))
     // Unused slots come last and each adds one row of nothing: cut off.
     const joined =
       heads.length === 1
@@ -134,6 +130,14 @@ class PartGraph {
             'axis.1',
           ])
     return this.#linear(joined, block.output, block.outputBias)
+  }
+
+  /** Packed rows taken apart, a piece for every slot: two nodes, however many slots there are. */
+  #perSlot(rows: string, slots: number, layer: number): string[] {
+    const pieces = Array.from({ length: slots }, (_, slot) => `rows.${slot}.${layer}`)
+    const spread = this.#graph.node('Gather', [rows, inputs.spread], { attributes: { axis: 1 } })
+    this.#graph.node('Split', [spread, inputs.sizes], { attributes: { axis: 1 }, outputs: pieces })
+    return pieces
   }
 
   #groupQueryAttention(qkv: string, shape: AttentionShape, slot: number, layer: number, { seqlen, total }: Slot): string {

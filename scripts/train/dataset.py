@@ -3,6 +3,8 @@
     python scripts/train/dataset.py [--corpora DIR] [--work DIR]
 
 writes <work>/tokens.npz: per task and split the chats' token ids end to end (uint16) and their lengths (int32).
+tasks.py writes <work>/tasks.npz, which has the examples of all modes and marks the tokens to learn (bool).
+In memory a token that is read but not learnt stands as ~id, a negative number.
 """
 
 import argparse
@@ -20,8 +22,9 @@ from files import write_atomically
 from paths import add_corpora, add_work
 from tokenizer import END_OF_TEXT, load_tokenizer, render
 
-IGNORE = -100  # target of a padding position
+IGNORE = -100  # target of a padding position and of a token that is not learnt
 OPEN_BINS = 64
+CHATS, TASKS = "tokens.npz", "tasks.npz"
 
 
 def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
@@ -38,22 +41,40 @@ def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def load_pieces(work: Path, split: str, task: str | None, longest: int) -> list[np.ndarray]:
-    """Chats of a split (and task) as uint16 arrays; longer ones cut into pieces of at most `longest` tokens."""
-    path = work / "tokens.npz"
+def add_tasks(parser: argparse.ArgumentParser) -> None:
+    """Adds --tasks, as `file`: the name of the token file to train on."""
+    wanted = "use the examples of all modes (tasks.py), not chats only"
+    parser.add_argument("--tasks", dest="file", action="store_const", const=TASKS, default=CHATS, help=wanted)
+
+
+def load_groups(work: Path, split: str, longest: int, file: str = CHATS) -> dict[str, list[np.ndarray]]:
+    """{task: examples} of a split, none longer than `longest` tokens: chats are cut, made and long examples left out."""
+    path = work / file
     if not path.is_file():
-        raise InputError(f"{path} is missing; run dataset.py first")
-    pieces: list[np.ndarray] = []
+        raise InputError(f"{path} is missing; run {'tasks.py' if file == TASKS else 'dataset.py'} first")
+    groups: dict[str, list[np.ndarray]] = {}
     with np.load(path) as arrays:
         for name in sorted(arrays.files):
-            group_split, group_task, kind = name.split("/")
-            if kind != "lengths" or group_split != split or task not in (None, group_task):
+            group_split, task, kind = name.split("/")
+            if kind != "lengths" or group_split != split:
                 continue
-            ids, ends = arrays[name.replace("lengths", "ids")], np.cumsum(arrays[name])
-            for chat in np.split(ids, ends[:-1]):
-                pieces.extend(chat[start : start + longest] for start in range(0, len(chat), longest))
+            ids, ends = arrays[f"{split}/{task}/ids"], np.cumsum(arrays[name])
+            learn = arrays[f"{split}/{task}/learn"] if f"{split}/{task}/learn" in arrays.files else np.ones(len(ids), bool)
+            whole = task.startswith("long-") or not learn.all()
+            marked = ids if learn.all() else np.where(learn, ids.astype(np.int32), ~ids.astype(np.int32))
+            for example in np.split(marked, ends[:-1]):
+                if len(example) <= longest or not whole:
+                    pieces = [example[start : start + longest] for start in range(0, len(example), longest)]
+                    groups.setdefault(task, []).extend(pieces)
+    return groups
+
+
+def load_pieces(work: Path, split: str, task: str | None, longest: int, file: str = CHATS) -> list[np.ndarray]:
+    """Examples of a split (and task), see load_groups; InputError if there are none."""
+    groups = load_groups(work, split, longest, file)
+    pieces = [piece for name, group in groups.items() if task in (None, name) for piece in group]
     if not pieces:
-        raise InputError(f"{path} holds no {split} chats for task {task}; run dataset.py again")
+        raise InputError(f"{work / file} holds no {split} examples for task {task} that fit {longest} tokens; make the file again")
     return pieces
 
 
@@ -80,13 +101,13 @@ def pack(pieces: list[np.ndarray], window: int, rng: np.random.Generator) -> lis
 
 
 def to_batch(windows: list[np.ndarray], context: int, pad: int = 0) -> tuple[Tensor, Tensor]:
-    """(inputs, targets) int64 [windows, context] from windows of ≤ context + 1 ids; padded targets are IGNORE."""
+    """(inputs, targets) int64 [windows, context] from windows of ≤ context + 1 ids, ~id for those not learnt."""
     inputs = torch.full((len(windows), context), pad, dtype=torch.long)
     targets = torch.full((len(windows), context), IGNORE, dtype=torch.long)
     for row, window in enumerate(windows):
         ids = torch.from_numpy(window.astype(np.int64))
-        inputs[row, : len(ids) - 1] = ids[:-1]
-        targets[row, : len(ids) - 1] = ids[1:]
+        inputs[row, : len(ids) - 1] = torch.where(ids < 0, ~ids, ids)[:-1]
+        targets[row, : len(ids) - 1] = torch.where(ids < 0, IGNORE, ids)[1:]
     return inputs, targets
 
 

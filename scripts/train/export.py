@@ -1,6 +1,7 @@
 """Writes the Hugging Face directory of the LLM and, beside it, the adapter; fp16 safetensors.
 
     python scripts/train/export.py [--work DIR] [--out models/demo/llm]
+    python scripts/train/export.py --name slm-deep --out models/demo/slm-deep     # a small model, without adapter
 
 Each file is written beside its place and renamed, so a running reader never meets half a file.
 """
@@ -27,9 +28,9 @@ ADAPTER_NAMES = {"norm.weight": "norm.weight"} | {
 }  # file → module
 
 
-def load_llm_checkpoint(work: Path) -> Llama:
-    """The LLM of <work>/llm.pt in fp32, its weights rounded to fp16 as in the exported file; frozen."""
-    state = load_checkpoint(work / "llm.pt")
+def load_llm_checkpoint(work: Path, name: str = "llm") -> Llama:
+    """The model of <work>/<name>.pt in fp32, its weights rounded to fp16 as in the exported file; frozen."""
+    state = load_checkpoint(work / f"{name}.pt")
     model = Llama(LlmConfig(**state["config"]))
     model.load_state_dict({name: tensor.half().float() for name, tensor in state["model"].items()})
     return model.requires_grad_(False).eval()
@@ -94,9 +95,9 @@ def write_json(path: Path, value: dict) -> None:
     write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def export_llm(work: Path, out: Path) -> None:
+def export_llm(work: Path, out: Path, name: str = "llm") -> None:
     """Config, weights, tokenizer."""
-    state = load_checkpoint(work / "llm.pt")
+    state = load_checkpoint(work / f"{name}.pt")
     config = LlmConfig(**state["config"])
     write_atomically(out / "model.safetensors", save(half(state["model"]), metadata={"format": "pt"}))
     write_json(out / "config.json", llm_config(config))
@@ -138,10 +139,12 @@ def load_exported(out: Path) -> tuple[Llama, Adapter]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
+    parser.add_argument("--name", default="llm", help="checkpoint to export; only llm has an adapter (default: llm)")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     args = parser.parse_args()
-    export_llm(args.work, args.out)
-    export_adapter(args.work, args.out)
+    export_llm(args.work, args.out, args.name)
+    if args.name == "llm":
+        export_adapter(args.work, args.out)
     print(json.dumps({"files": sorted(str(path.relative_to(args.out)) for path in args.out.rglob("*") if path.is_file())}))
 
 

@@ -18,17 +18,20 @@ import torch
 from tokenizers import Tokenizer
 
 from corpus import Chat, load_chats
+from dataset import TASKS, add_tasks
+from encode import own_encoder
 from errors import InputError, run
 from export import load_llm_checkpoint
 from files import write_atomically
 from generate import generate, same_length_batches
 from paths import add_corpora, add_work
+from tasks import Example, corpus_examples
 from tokenizer import END_OF_TEXT, IM_END, load_tokenizer, render
 
 LONGEST_PROMPT, LONGEST_ANSWER, TEMPERATURE = 320, 160, 0.7
 
 
-def answer_prompts(chats: list[Chat], tokenizer: Tokenizer, seed: int) -> list[list[int]]:
+def answer_prompts(chats: list[Chat | Example], tokenizer: Tokenizer, seed: int) -> list[list[int]]:
     """One prompt per chat: the messages before one of its assistant turns, chosen by `seed`; long prompts left out."""
     rng = np.random.default_rng(seed)
     texts = []
@@ -61,6 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_corpora(parser)
     add_work(parser)
+    add_tasks(parser)
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
     parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch")
@@ -70,7 +74,8 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     tokenizer = load_tokenizer(args.work)
     model = load_llm_checkpoint(args.work)
-    chats = [chat for chat in load_chats(args.corpora) if chat.split == "train"]
+    chats = corpus_examples(args.corpora, own_encoder(args.work)) if args.file == TASKS else load_chats(args.corpora)
+    chats = [chat for chat in chats if chat.split == "train"]
     prompts = answer_prompts(chats, tokenizer, args.seed)
     batches = same_length_batches(prompts, args.batch)
     order = np.random.default_rng(args.seed).permutation(len(batches))

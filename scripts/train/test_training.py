@@ -1,20 +1,25 @@
-"""Tests that training resumes exactly and that damaged checkpoints are named."""
+"""Tests that training resumes exactly, learns what is marked, and that damaged checkpoints are named."""
 
 import subprocess
 import sys
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import torch
 
+from dataset import IGNORE, TASKS, load_groups, load_pieces, to_batch
+from distil import Distillation, distil
 from errors import InputError
+from evaluate import GROUPS
 from files import load_checkpoint, save_checkpoint
-from train_adapter import AdapterTraining
-from train_adapter import train as train_adapter
-from train_llm import GROUPS, LlmTraining, train
+from model import Llama
+from shapes import SHAPES
+from train_adapter import adapter_loss_of, make_adapter
+from train_llm import LlmTraining, train
 
 HERE = Path(__file__).parent
 
@@ -75,14 +80,63 @@ class Resuming(unittest.TestCase):
     def test_an_adapter_resumes_for_its_own_llm_only(self):
         make_tokens(self.folder)
         LlmTraining(self.folder, 1, 5).save()
-        training = AdapterTraining(self.folder, 1, 5)
-        train_adapter(training, float("inf"), 2, compiled=False)
-        resumed = AdapterTraining(self.folder, 1, 5)
+        training = self.adapter()
+        distil(training, adapter_loss_of(training, compiled=False), float("inf"), 2)
+        resumed = self.adapter()
         resumed.resume()
         self.assertEqual(resumed.step, 2)
         LlmTraining(self.folder, 1, 6).save()
         with self.assertRaisesRegex(InputError, "another LLM"):
-            AdapterTraining(self.folder, 1, 5).resume()
+            self.adapter().resume()
+
+    def adapter(self) -> Distillation:
+        """An adapter's run that has not begun."""
+        return Distillation(self.folder, "adapter", lambda model: make_adapter(model, 5), 1, 5)
+
+
+    def test_a_longer_context_begins_with_the_weights_of_a_run_of_the_same_shape(self):
+        make_tokens(self.folder)
+        first = LlmTraining(self.folder, 1, 5, name="short")
+        first.save()
+        longer = LlmTraining(self.folder, 1, 6, replace(SHAPES["llm"], max_position_embeddings=600))
+        longer.start_from(self.folder / "short.pt")
+        self.assertTrue(torch.equal(longer.model.model.embed_tokens.weight, first.model.model.embed_tokens.weight))
+        self.assertEqual(longer.batches.next()[0].shape, (1, 600))
+        with self.assertRaisesRegex(InputError, "another shape"):
+            LlmTraining(self.folder, 1, 5, SHAPES["slm-wide"]).start_from(self.folder / "short.pt")
+        with self.assertRaisesRegex(InputError, "another shape or context"):
+            LlmTraining(self.folder, 1, 5, SHAPES["slm-wide"], "short").resume()
+
+
+class Examples(unittest.TestCase):
+    def test_marked_tokens_are_read_but_not_learnt_and_made_examples_stay_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            arrays = {}
+            for task, learn in (("story", np.ones(9, bool)), ("sketch-1", np.arange(9) % 5 > 2), ("long-qa", np.ones(9, bool))):
+                arrays |= {
+                    f"train/{task}/ids": np.arange(10, 19, dtype=np.uint16),
+                    f"train/{task}/learn": learn,
+                    f"train/{task}/lengths": np.array([5, 4], np.int32),
+                }
+            np.savez(Path(folder) / TASKS, **arrays)
+            groups = load_groups(Path(folder), "train", 4, TASKS)
+            self.assertEqual([len(piece) for piece in groups["story"]], [4, 1, 4])
+            self.assertEqual([piece.tolist() for piece in groups["sketch-1"]], [[~15, ~16, ~17, 18]])
+            self.assertEqual([piece.tolist() for piece in groups["long-qa"]], [[15, 16, 17, 18]])
+            inputs, targets = to_batch(groups["sketch-1"], 5)
+            self.assertEqual(inputs.tolist(), [[15, 16, 17, 0, 0]])
+            self.assertEqual(targets.tolist(), [[IGNORE, IGNORE, 18, IGNORE, IGNORE]])
+            for split, reason in (("val", "no val examples"), ("train", "dataset.py")):
+                with self.assertRaisesRegex(InputError, reason):
+                    load_pieces(Path(folder), split, None, 4, TASKS if split == "val" else "tokens.npz")
+
+    def test_small_models_have_at_most_an_eighth_of_every_llms_weights(self):
+        weights = {name: sum(weight.numel() for weight in Llama(shape).parameters()) for name, shape in SHAPES.items()}
+        for llm in ("llm", "llm-4m"):
+            self.assertGreaterEqual(SHAPES[llm].num_hidden_layers, 12)
+            for small in ("slm-wide", "slm-deep"):
+                self.assertLessEqual(8 * weights[small], weights[llm])
+        self.assertTrue(3_900_000 < weights["llm-4m"] < 4_500_000, weights)
 
 
 class Damage(unittest.TestCase):

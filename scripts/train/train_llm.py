@@ -1,16 +1,19 @@
-"""Trains the demonstration LLM; resumes by itself from <work>/llm.pt.
+"""Trains the LLM or a small model; resumes by itself from <work>/<name>.pt.
 
     nice -n 10 python scripts/train/train_llm.py --minutes 55
     python scripts/train/train_llm.py --tokens 24000000        # the same without a clock
+    python scripts/train/train_llm.py --tasks --shape slm-deep --name slm-deep --minutes 20
 
-Writes <work>/llm.pt (weights, optimisers, position in the data, curve) and <work>/llm-curve.json. The schedule
+Writes <work>/<name>.pt (weights, optimisers, position in the data, curve) and <work>/<name>-curve.json. The schedule
 follows the budget, in tokens or in minutes of training whichever is used up first; minutes count over restarts.
+A last phase at a longer context is a run of its own: --start NAME --context 2048 --batch 2.
 """
 
 import argparse
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,16 +21,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dataset import IGNORE, Batches, load_pieces, pack, to_batch
-from errors import run
+from dataset import CHATS, IGNORE, Batches, add_tasks, load_groups, load_pieces, pack, to_batch
+from errors import InputError, run
 from files import load_checkpoint, save_checkpoint, write_atomically
 from model import LlmConfig, Llama
 from optimizer import make_optimizers, rate, set_rate
 from paths import add_work
+from shapes import SHAPES
+from tokenizer import load_tokenizer
 
 MUON_LR, ADAM_LR = 0.02, 0.004
-GROUPS = ("sgd", "topical-chat", "story", "story-qa")
-HELD_OUT_WINDOWS = 12  # per group, for the curve; evaluate.py uses all of them
+HELD_OUT_TOKENS = 6144  # per task, for the curve; evaluate.py uses all of them
 CURVE_EVERY_S, HELD_OUT_EVERY_S, SAVE_EVERY_S = 10.0, 240.0, 60.0
 
 
@@ -38,41 +42,51 @@ def token_loss(model: Llama, inputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
 
 
-def held_out_batches(work: Path, context: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """A few fixed held-out windows per group, each (inputs, targets) [HELD_OUT_WINDOWS, context]."""
+def held_out_batches(work: Path, context: int, file: str) -> dict[str, tuple[Tensor, Tensor]]:
+    """A few fixed held-out windows per task, each (inputs, targets) [HELD_OUT_TOKENS / context, context]."""
     batches = {}
-    for group in GROUPS:
-        windows = pack(load_pieces(work, "val", group, context + 1), context + 1, np.random.default_rng(0))
-        batches[group] = to_batch(windows[:HELD_OUT_WINDOWS], context)
+    for task, pieces in load_groups(work, "val", context + 1, file).items():
+        windows = pack(pieces, context + 1, np.random.default_rng(0))
+        batches[task] = to_batch(windows[: max(1, HELD_OUT_TOKENS // context)], context)
     return batches
 
 
 @torch.no_grad()
 def held_out_perplexity(model: Llama, batches: dict[str, tuple[Tensor, Tensor]]) -> dict[str, float]:
-    """exp(mean loss per token) of each group, in fp32."""
+    """exp(mean loss per token) of each task, in fp32."""
     perplexity = {}
-    for group, (inputs, targets) in batches.items():
+    for task, (inputs, targets) in batches.items():
         losses = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
-        perplexity[group] = round(math.exp(losses.item()), 3)
+        perplexity[task] = round(math.exp(losses.item()), 3)
     return perplexity
 
 
 class LlmTraining:
     """Model, optimisers, data position and curve of one run: all that a checkpoint holds."""
 
-    def __init__(self, work: Path, batch: int, seed: int):
-        self.path = work / "llm.pt"
-        self.config = LlmConfig()
+    def __init__(self, work: Path, batch: int, seed: int, config: LlmConfig = SHAPES["llm"], name: str = "llm", file: str = CHATS):
+        self.path, self.file = work / f"{name}.pt", file
+        self.config = config
         self.model = Llama(self.config)
         self.model.initialise(seed)
         self.optimizers = make_optimizers(self.model, MUON_LR, ADAM_LR)
-        self.batches = Batches(load_pieces(work, "train", None, self.config.max_position_embeddings + 1), 512, batch, seed)
+        context = config.max_position_embeddings
+        self.batches = Batches(load_pieces(work, "train", None, context + 1, file), context, batch, seed)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.curve: list[dict] = []
 
+    def start_from(self, path: Path) -> None:
+        """Takes the weights of another run, whose context may differ; InputError for another shape."""
+        state = load_checkpoint(path)
+        if state["config"] | {"max_position_embeddings": self.config.max_position_embeddings} != self.config.to_dict():
+            raise InputError(f"{path} has another shape than this run; give the --shape it was trained with")
+        self.model.load_state_dict(state["model"])
+
     def resume(self) -> None:
-        """Takes up <work>/llm.pt."""
+        """Takes up the checkpoint; InputError if its shape or context is another."""
         state = load_checkpoint(self.path)
+        if state["config"] != self.config.to_dict():
+            raise InputError(f"{self.path} has another shape or context; give the run another --name, or delete it to start again")
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -94,7 +108,7 @@ class LlmTraining:
             "curve": self.curve,
         }
         save_checkpoint(self.path, state)
-        write_atomically(self.path.with_name("llm-curve.json"), json.dumps(self.curve, indent=1).encode())
+        write_atomically(self.path.with_name(f"{self.path.stem}-curve.json"), json.dumps(self.curve, indent=1).encode())
 
     def progress(self, max_tokens: float, max_seconds: float) -> float:
         """Share of the budget used, 0..1."""
@@ -108,7 +122,7 @@ def train(training: LlmTraining, work: Path, max_tokens: float, max_seconds: flo
         ids = torch.zeros(training.batches.batch, training.batches.context, dtype=torch.long)
         loss_of(training.model, ids, ids).backward()
         training.model.zero_grad(set_to_none=True)
-    held_out = held_out_batches(work, training.config.max_position_embeddings)
+    held_out = held_out_batches(work, training.config.max_position_embeddings, training.file)
     last = {"curve": training.seconds, "held_out": training.seconds, "save": training.seconds}
     losses: list[float] = []
     tokens_before = training.tokens
@@ -159,19 +173,28 @@ def train(training: LlmTraining, work: Path, max_tokens: float, max_seconds: flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
+    add_tasks(parser)
+    parser.add_argument("--shape", choices=SHAPES, default="llm")
+    parser.add_argument("--name", default="llm", help="of the checkpoint (default: llm)")
+    parser.add_argument("--start", metavar="NAME", help="begin with the weights of <work>/NAME.pt")
+    parser.add_argument("--context", type=int, default=512, help="tokens per window (default: 512)")
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--tokens", type=float, default=25e6)
-    parser.add_argument("--batch", type=int, default=8, help="windows of 512 tokens per step")
+    parser.add_argument("--batch", type=int, default=8, help="windows per step")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-compile", action="store_true", help="skip torch.compile (no C++ compiler; about half as fast)")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
-    training = LlmTraining(args.work, args.batch, args.seed)
+    vocabulary = load_tokenizer(args.work).get_vocab_size()
+    config = replace(SHAPES[args.shape], vocab_size=vocabulary, max_position_embeddings=args.context)
+    training = LlmTraining(args.work, args.batch, args.seed, config, args.name, args.file)
     if training.path.exists():
         training.resume()
         print(json.dumps({"resumedAtStep": training.step}), flush=True)
+    elif args.start:
+        training.start_from(args.work / f"{args.start}.pt")
     train(training, args.work, args.tokens, args.minutes * 60, not args.no_compile)
     print(json.dumps(training.curve[-1]))
 

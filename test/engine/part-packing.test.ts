@@ -18,7 +18,7 @@ describe('packing', () => {
         expect(packing.rows).toBe(items.reduce((sum, { rows }) => sum + rows, 0))
         items.forEach(({ rows, past, select }, slot) => {
           const start = items.slice(0, slot).reduce((sum, item) => sum + item.rows, 0)
-          expect([packing.starts[slot], packing.ends[slot]]).toEqual([BigInt(start), BigInt(start + rows)])
+          expect([packing.sizes[slot], packing.spread[start]]).toEqual([BigInt(rows), BigInt(start)])
           expect([packing.seqlens[slot], packing.totals[slot]]).toEqual([past + rows - 1, past + rows])
           const own = { all: Array.from({ length: rows }, (_, row) => row), last: [rows - 1], none: [] }
           const wanted = typeof select === 'string' ? own[select as keyof typeof own] : select
@@ -30,8 +30,8 @@ describe('packing', () => {
 
   it('lets unused slots work on the first row, as sequences of one', () => {
     const packing = packItems([{ rows: 3, past: 5, select: 'all' }], 4)
-    expect([...packing.starts]).toEqual([0n, 0n, 0n, 0n])
-    expect([...packing.ends]).toEqual([3n, 1n, 1n, 1n])
+    expect([...packing.spread]).toEqual([0n, 1n, 2n, 0n, 0n, 0n])
+    expect([...packing.sizes]).toEqual([3n, 1n, 1n, 1n])
     expect([...packing.seqlens]).toEqual([7, 0, 0, 0])
     expect([...packing.totals]).toEqual([8, 1, 1, 1])
   })

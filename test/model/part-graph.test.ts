@@ -49,7 +49,7 @@ describe('a graph', () => {
         // Without weights from us, the library reads them itself, from the file beside the graph.
         const session = await runtime.session(graph, { threads: 1, externalFolder: folder })
         const kv = Array.from({ length: slots * layers }, (_, i) => kvNames(Math.floor(i / layers), i % layers))
-        const packing = [inputs.seqlens, inputs.totals, ...(slots > 1 ? [inputs.starts, inputs.ends, inputs.tokens] : [])]
+        const packing = [inputs.seqlens, inputs.totals, ...(slots > 1 ? [inputs.spread, inputs.sizes, inputs.tokens] : [])]
         const past = kv.flatMap(({ pastKey, pastValue }) => [pastKey, pastValue])
         const present = kv.flatMap(({ presentKey, presentValue }) => [presentKey, presentValue])
         expect(session.inputNames.toSorted()).toEqual([...rows, ...packing, ...past].toSorted())

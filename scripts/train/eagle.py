@@ -1,0 +1,109 @@
+"""Adapter with features: HAT's Λ that also reads the token and the last deep state, as EAGLE does, within 4·d² weights.
+
+Row i stands for token i. It reads s_i (shallow state), e_i (embedding of token i) and f_{i−1} (the LLM's state of the
+position before, after its final norm), each through a norm of its own, summed; f_S(i) = s_i + Attention(·), as in Λ.
+
+What a device may know: s and e of all positions; f of the last prompt position and of generated positions only, for the
+deep states of the rest of the prompt never come back. An f that is not known is zero. While drafting, the f of a draft
+token is not known yet, so the row after it reads the adapter's own f_S in its place; once verification has brought
+the true f, those rows are computed anew. `roll_out` computes all this for every position at once.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from model import Attention, LlmConfig, RmsNorm, rope_tables, rotate
+
+
+class FeatureAdapter(nn.Module):
+    """Λ with token embedding and feature: 4·d² weights and three norms."""
+
+    def __init__(self, config: LlmConfig):
+        super().__init__()
+        heads = config.num_attention_heads
+        self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
+        self.token_norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
+        self.feature_norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
+        self.attention = Attention(config.hidden_size, heads, heads, config.head_dim)
+        cos, sin = rope_tables(config.max_position_embeddings, config.head_dim, config.rope_theta)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+
+    def initialise(self, seed: int) -> None:
+        """As the plain adapter: Normal(0, 1/√d) for q, k, v, zero for o."""
+        generator = torch.Generator().manual_seed(seed)
+        for projection in (self.attention.q_proj, self.attention.k_proj, self.attention.v_proj):
+            nn.init.normal_(projection.weight, 0.0, projection.in_features**-0.5, generator=generator)
+        nn.init.zeros_(self.attention.o_proj.weight)
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k (with RoPE) and v, each [batch, heads, time, head_dim], of x [batch, time, hidden]; row 0 is position 0."""
+        a, (batch, time, _) = self.attention, x.shape
+        q, k, v = (p(x).view(batch, time, a.heads, a.head_dim).transpose(1, 2) for p in (a.q_proj, a.k_proj, a.v_proj))
+        cos, sin = self.cos[:time], self.sin[:time]
+        return rotate(q, cos, sin), rotate(k, cos, sin), v.float()
+
+    def roll_out(self, shallow: Tensor, tokens: Tensor, features: Tensor, final_norm: nn.Module, steps: int) -> list[Tensor]:
+        """f_S of every row for each place in a draft: `steps` tensors [batch, time, hidden].
+
+        shallow s_i, tokens e_i, features f_{i−1} (zero where unknown): [batch, time, hidden]. Result j is row i as
+        the (j + 1)-th row of a draft: the rows up to i − j have their features, the j after them read the f_S
+        (through the LLM's final norm) of the row before. Row i of result j means something only for i ≥ j.
+        """
+        known = self.norm(shallow) + self.token_norm(tokens)
+        time, scale = shallow.shape[1], self.attention.head_dim**-0.5
+        positions = torch.arange(time)
+        results: list[Tensor] = []
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
+        for step in range(steps):
+            q, k, v = self.project(known + self.feature_norm(features))
+            keys.append(k)
+            values.append(v)
+            seen = positions[None, :] <= positions[:, None] - step  # rows with true features
+            scores = (q @ keys[0].mT * scale).masked_fill(~seen, -torch.inf)  # [batch, heads, time, time]
+            drafted = [(q * shift(keys[at], step - at)).sum(-1, keepdim=True) * scale for at in range(1, step + 1)]
+            weights = torch.cat((scores, *drafted), dim=-1).softmax(-1)
+            mixed = weights[..., :time] @ values[0]
+            for at in range(1, step + 1):
+                mixed = mixed + weights[..., time + at - 1, None] * shift(values[at], step - at)
+            result = shallow + self.attention.o_proj(mixed.transpose(1, 2).flatten(2))
+            results.append(result)
+            features = shift(final_norm(result), 1)
+        return results
+
+
+def shift(x: Tensor, rows: int) -> Tensor:
+    """x [..., time, size] moved `rows` later in time, zeros in front; same shape."""
+    return torch.cat((torch.zeros_like(x[..., :rows, :]), x[..., : x.shape[-2] - rows, :]), dim=-2) if rows else x
+
+
+def visible_features(f: Tensor, first: int) -> Tensor:
+    """f_{i−1} for each row i, zero where the device does not know it.
+
+    f [batch, time, hidden]: the LLM's states after its final norm. `first`: index of the first generated token; the
+    state before it, of the last prompt position, is the first that is known.
+    """
+    features = shift(f, 1)
+    rows = torch.arange(f.shape[1])[:, None]
+    return features * (rows >= first)
+
+
+def draft_rounds(matches: list[list[bool]], probabilities: list[list[float]], eta: float) -> list[int]:
+    """Accept lengths (tokens gained, bonus included) of the verification rounds over one greedy answer.
+
+    matches[j][i]: the draft model's choice for answer token i, as the (j + 1)-th token of a draft, is the LLM's;
+    probabilities[j][i]: how sure it was. A draft ends with the token that falls under eta (HAT Eq. 5) or after
+    len(matches) tokens. With equal rows for all j this is evaluate.rounds_of.
+    """
+    lengths = []
+    at, total = 1, len(matches[0])
+    while at < total:
+        accepted = 0
+        while accepted < len(matches) and at + accepted < total and matches[accepted][at + accepted]:
+            accepted += 1
+            if probabilities[accepted - 1][at + accepted - 1] < eta:
+                break
+        lengths.append(min(accepted + 1, total - at))
+        at += accepted + 1
+    return lengths

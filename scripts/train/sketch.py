@@ -1,0 +1,104 @@
+"""Turns an answer into a sketch: the same sentences, key words only, in order (PICE's sketch, made from real answers).
+
+    python scripts/train/sketch.py [--level 1|2|3] < answer.txt
+
+Function words go, the rest stays as written and in order: names, numbers, negations, verbs and the other content
+words. A level bounds each line's length by a share of its sentence; over it the least telling words go first, by
+`rank`, and of equals the longest, so that most words stay. Names, numbers and negations stay at every level.
+One line per sentence of the answer, without full stops; a question keeps its mark. The same text always gives the
+same sketch, and no sentence is left without a line, so that line i expands to sentence i.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+
+from errors import InputError, run
+from words import NEGATIONS, WEAK_WORDS, is_content, is_verb, split_sentences, words_of
+
+LEVELS = {1: 0.45, 2: 0.38, 3: 0.32}  # level → share of a sentence's characters that its line may have
+KEPT_RANK = 4  # of names, numbers and negations
+FEWEST_WORDS = 2  # a line keeps this many content words even where the share allows none
+
+
+@dataclass(frozen=True)
+class SketchLine:
+    """One sentence of the answer and its line in the sketch."""
+
+    sketch: str
+    sentence: str
+
+
+def is_name(word: str, at_start: bool) -> bool:
+    """Capitalised, and not just because a sentence or a quotation starts with it."""
+    return word[0].isupper() and not at_start
+
+
+def rank(word: str, at_start: bool, said_before: bool) -> int:
+    """How telling a content word is, 0..4; the lowest go first.
+
+    0 weak words and adverbs, 1 words that the answer had before, 2 other content words, 3 verbs,
+    4 names, numbers, negations, which stay at every level.
+    """
+    lower = word.lower()
+    if word[0].isdigit() or lower in NEGATIONS or is_name(word, at_start):
+        return KEPT_RANK
+    if lower in WEAK_WORDS or (lower.endswith("ly") and len(lower) > 4):
+        return 0
+    if said_before:
+        return 1
+    return 3 if is_verb(word) else 2
+
+
+def sketch_sentence(sentence: str, level: int, said: set[str]) -> str:
+    """The sentence's line; `said` holds the lower-case content words of the sentences before."""
+    words = words_of(sentence)
+    kept: list[tuple[int, str]] = []  # (rank, word)
+    for index, word in enumerate(words):
+        if is_content(word):
+            kept.append((rank(word, index == 0, word.lower() in said), word))
+    if not kept:  # a sentence of function words only, such as 'It was.': its longest word stands for it
+        return max(words, key=len) if words else sentence
+    room = LEVELS[level] * len(sentence)
+    length = sum(len(word) + 1 for _, word in kept) - 1
+    while length > room and len(kept) > FEWEST_WORDS:
+        drop = min(range(len(kept)), key=lambda index: (kept[index][0], -len(kept[index][1]), -index))
+        if kept[drop][0] == KEPT_RANK:
+            break
+        length -= len(kept.pop(drop)[1]) + 1
+    line = " ".join(word for _, word in kept)
+    return f"{line}?" if sentence.rstrip("\"'”’)]").endswith("?") else line
+
+
+def sketch_lines(answer: str, level: int) -> list[SketchLine]:
+    """One line per sentence of the answer, in order. ValueError for a level other than 1, 2 (shorter), 3 (shortest)."""
+    if level not in LEVELS:
+        raise ValueError(f"sketch level {level}; there are {sorted(LEVELS)}")
+    said: set[str] = set()
+    lines = []
+    for sentence in split_sentences(answer):
+        lines.append(SketchLine(sketch_sentence(sentence, level, said), sentence))
+        said.update(word.lower() for word in words_of(sentence))
+    return lines
+
+
+def sketch(answer: str, level: int) -> str:
+    """The sketch as text, a line per sentence."""
+    return "\n".join(line.sketch for line in sketch_lines(answer, level))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--level", type=int, choices=sorted(LEVELS), default=2, help="1 longest … 3 shortest (default: 2)")
+    args = parser.parse_args()
+    try:
+        answer = sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8 ({error.reason} at byte {error.start})") from error
+    if not answer.strip():
+        raise InputError("standard input is empty; give the answer to sketch")
+    print(sketch(answer, args.level))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,101 @@
+"""Tests of the adapter with features: what it may see, that drafting position by position gives what roll_out computes."""
+
+import unittest
+
+import torch
+from torch import Tensor
+
+from eagle import FeatureAdapter, draft_rounds, shift, visible_features
+from evaluate import rounds_of
+from model import RmsNorm
+from test_model import CONFIG
+from train_eagle import STEPS, draft_masks, prompt_end
+
+TIME, FIRST = 14, 6
+
+
+def adapter_and_rows() -> tuple[FeatureAdapter, RmsNorm, Tensor, Tensor, Tensor]:
+    """An adapter with random weights, a final norm, and shallow states, embeddings and deep states of 14 rows."""
+    generator = torch.Generator().manual_seed(0)
+    adapter, norm = FeatureAdapter(CONFIG), RmsNorm(CONFIG.hidden_size, 1e-5)
+    adapter.initialise(0)
+    torch.nn.init.normal_(adapter.attention.o_proj.weight, 0.0, 0.2, generator=generator)
+    rows = [torch.randn(1, TIME, CONFIG.hidden_size, generator=generator) for _ in range(3)]
+    return adapter.requires_grad_(False), norm.requires_grad_(False), *rows
+
+
+class RollingOut(unittest.TestCase):
+    def test_equals_drafting_one_row_at_a_time_with_predicted_features(self):
+        adapter, norm, shallow, tokens, f = adapter_and_rows()
+        features = visible_features(f, FIRST)
+        results = adapter.roll_out(shallow, tokens, features, norm, 4)
+        for start in range(FIRST, TIME - 4):  # the first draft row: its feature is true
+            seen = features.clone()
+            for step in range(4):
+                end = start + step + 1
+                (one_pass,) = adapter.roll_out(shallow[:, :end], tokens[:, :end], seen[:, :end], norm, 1)
+                self.assertTrue(torch.allclose(one_pass[0, -1], results[step][0, end - 1], atol=1e-5), (start, step))
+                seen[:, end] = norm(one_pass[:, -1])  # what the next draft row reads
+
+    def test_deep_states_of_the_prompt_but_its_last_are_never_read(self):
+        adapter, norm, shallow, tokens, f = adapter_and_rows()
+        changed = f.clone()
+        changed[:, : FIRST - 1] += 1
+        for ours, theirs in zip(
+            adapter.roll_out(shallow, tokens, visible_features(f, FIRST), norm, 3),
+            adapter.roll_out(shallow, tokens, visible_features(changed, FIRST), norm, 3),
+            strict=True,
+        ):
+            self.assertTrue(torch.equal(ours, theirs))
+        changed[:, FIRST - 1] += 1
+        after = adapter.roll_out(shallow, tokens, visible_features(changed, FIRST), norm, 1)[0]
+        self.assertFalse(torch.allclose(after[:, FIRST], ours[:, FIRST]))
+
+    def test_a_draft_row_reads_nothing_of_later_rows_nor_features_from_its_draft_on(self):
+        adapter, norm, shallow, tokens, f = adapter_and_rows()
+        before = adapter.roll_out(shallow, tokens, visible_features(f, FIRST), norm, 3)[2][:, 10]
+        f[:, 8:] += 1  # the draft's first row is 8, which reads f of row 7
+        shallow[:, 11:] += 1
+        tokens[:, 11:] += 1
+        self.assertTrue(torch.allclose(adapter.roll_out(shallow, tokens, visible_features(f, FIRST), norm, 3)[2][:, 10], before))
+
+    def test_has_four_square_matrices_and_three_norms(self):
+        size = CONFIG.hidden_size
+        self.assertEqual(sum(weight.numel() for weight in FeatureAdapter(CONFIG).parameters()), 4 * size * size + 3 * size)
+
+    def test_shifting_moves_rows_later(self):
+        rows = torch.arange(1.0, 4)[:, None]
+        self.assertEqual(shift(rows, 1)[:, 0].tolist(), [0, 1, 2])
+        self.assertTrue(torch.equal(shift(rows, 0), rows))
+
+
+class Training(unittest.TestCase):
+    def test_a_place_in_the_draft_is_learnt_only_where_a_true_feature_stands_before_it(self):
+        masks = draft_masks(torch.ones(1, TIME), FIRST)
+        self.assertEqual([int(mask.argmax()) for mask in masks], [FIRST + step for step in range(STEPS)])
+
+    def test_prompt_ends_repeat_and_stay_in_range(self):
+        ends = [prompt_end(512, 1, step) for step in range(200)]
+        self.assertEqual(ends, [prompt_end(512, 1, step) for step in range(200)])
+        self.assertTrue(16 <= min(ends) and max(ends) < 256 and len(set(ends)) > 50)
+        self.assertGreaterEqual(prompt_end(20, 1, 0), 16)
+
+
+class Rounds(unittest.TestCase):
+    def test_with_equal_rows_they_are_those_of_the_plain_adapter(self):
+        generator = torch.Generator().manual_seed(0)
+        for length in range(1, 40):
+            matches = (torch.rand(length, generator=generator) < 0.6).tolist()
+            sure = torch.rand(length, generator=generator).tolist()
+            self.assertEqual(draft_rounds([matches] * 4, [sure] * 4, 0.6), rounds_of(matches, sure, 0.6, 4))
+
+    def test_the_second_draft_token_counts_as_drafted_second(self):
+        right, wrong = [True] * 5, [False] * 5
+        sure = [[0.9] * 5] * 2
+        self.assertEqual(draft_rounds([right, wrong], sure, 0.6), [2, 2])
+        self.assertEqual(draft_rounds([right, right], sure, 0.6), [3, 1])
+        self.assertEqual(draft_rounds([wrong, right], sure, 0.6), [1, 1, 1, 1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,136 @@
+"""Tests of the Medusa heads: accept lengths, the tree, resuming, the exported files."""
+
+import tempfile
+import unittest
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from distil import Distillation, distil
+from errors import InputError
+from export_medusa import export_medusa, guess_answer, load_medusa, split_rollout
+from generate import generate
+from medusa import CHAIN, HEADS, RANKS, Medusa, best_tree, medusa_rounds, rank_rates
+from rollouts import save_rollouts
+from test_training import make_tokens
+from tokenizer import render, train_tokenizer
+from train_llm import LlmTraining
+from train_medusa import make_heads, medusa_loss_of
+
+
+def guesses_for(answer: list[int], right: list[list[int | None]]) -> Tensor:
+    """Guesses [len(answer), HEADS, RANKS] that hold the true token at the rank given for (position, head), None: nowhere."""
+    guesses = torch.full((len(answer), HEADS, RANKS), -1)
+    for position, ranks in enumerate(right):
+        for head, rank in enumerate(ranks):
+            if rank is not None and position + 1 + head < len(answer):
+                guesses[position, head, rank] = answer[position + 1 + head]
+    return guesses
+
+
+class AcceptLengths(unittest.TestCase):
+    answer = list(range(10, 20))
+
+    def test_right_heads_gain_five_tokens_a_round_and_wrong_ones_one(self):
+        self.assertEqual(medusa_rounds(CHAIN, guesses_for(self.answer, [[0] * 4] * 10), self.answer), [5, 4])
+        self.assertEqual(medusa_rounds(CHAIN, guesses_for(self.answer, [[None] * 4] * 10), self.answer), [1] * 9)
+
+    def test_a_gap_ends_the_path_and_a_second_choice_counts_in_a_tree_only(self):
+        self.assertEqual(medusa_rounds(CHAIN, guesses_for(self.answer, [[0, None, 0, 0]] * 10), self.answer)[0], 2)
+        second = guesses_for(self.answer, [[1, 0, None, None]] * 10)
+        self.assertEqual(medusa_rounds(CHAIN, second, self.answer)[0], 1)
+        self.assertEqual(medusa_rounds([*CHAIN, (1,), (1, 0)], second, self.answer)[0], 3)
+
+    def test_rounds_add_up_to_the_answer_without_its_first_token(self):
+        generator = torch.Generator().manual_seed(0)
+        for length in range(1, 40):
+            answer = torch.randint(0, 3, (length,), generator=generator).tolist()
+            guesses = torch.randint(0, 3, (length, HEADS, RANKS), generator=generator)
+            self.assertEqual(sum(medusa_rounds([*CHAIN, (1,), (1, 1), (2,)], guesses, answer)), length - 1)
+
+    def test_the_tree_takes_the_likeliest_paths_with_their_parents(self):
+        rates = torch.tensor([[0.6, 0.3, 0.05, 0.0], [0.5, 0.1, 0.0, 0.0], [0.4, 0.0, 0.0, 0.0], [0.1, 0.0, 0.0, 0.0]])
+        tree = best_tree(rates, 5)
+        self.assertEqual(tree, [(0,), (1,), (0, 0), (1, 0), (0, 0, 0)])
+
+    def test_parents_are_in_every_tree(self):
+        generator = torch.Generator().manual_seed(1)
+        for _ in range(50):
+            tree = best_tree(torch.rand(4, 4, generator=generator), 8)
+            self.assertEqual(len(tree), 8)
+            self.assertTrue(all(path[:-1] in tree for path in tree if len(path) > 1), tree)
+
+    def test_rates_count_how_often_a_choice_came_true(self):
+        rates = rank_rates(guesses_for(self.answer, [[0, 2, None, 0]] * 10), torch.tensor(self.answer))
+        self.assertEqual(rates[0].tolist(), [1, 0, 0, 0])
+        self.assertEqual(rates[1].tolist(), [0, 0, 1, 0])
+        self.assertEqual(rates[2].tolist(), [0, 0, 0, 0])
+
+
+class Training(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.work = Path(folder.name)
+        torch.set_num_threads(1)
+        make_tokens(self.work)
+        LlmTraining(self.work, 1, 5).save()
+
+    def train(self, steps: int) -> Distillation:
+        """Heads after so many steps, resumed where there is a checkpoint."""
+        training = Distillation(self.work, "medusa", make_heads, 1, 5)
+        if training.path.exists():
+            training.resume()
+        with patch("distil.rate", lambda progress: 1.0):  # the schedule follows the budget, which differs here
+            distil(training, medusa_loss_of(training, compiled=False), float("inf"), steps)
+        return training
+
+    def test_a_resumed_run_equals_an_undisturbed_one(self):
+        whole = self.train(3).student.state_dict()
+        (self.work / "medusa.pt").unlink()
+        self.train(2)
+        for name, weight in self.train(3).student.state_dict().items():
+            self.assertTrue(torch.equal(weight, whole[name]), name)
+
+    def test_another_llm_is_refused(self):
+        self.train(1)
+        LlmTraining(self.work, 1, 6).save()
+        with self.assertRaisesRegex(InputError, "another LLM"):
+            self.train(2)
+
+    def test_untrained_heads_repeat_the_llms_own_choice(self):
+        model = Distillation(self.work, "medusa", make_heads, 1, 5).model
+        prompt = [5, 6, 7]
+        (answer,) = generate(model, [prompt], 6, stop=set())
+        guesses = guess_answer(model, make_heads(model), prompt, answer)
+        self.assertEqual(guesses[:, :, 0].tolist(), [[token] * HEADS for token in answer])
+
+    def test_exported_heads_are_the_trained_ones_with_a_tree(self):
+        training = self.train(1)
+        with self.assertRaisesRegex(InputError, "rollouts"):
+            (self.work / "tokenizer.json").write_text(train_tokenizer(["a"], 300).to_str())
+            export_medusa(self.work, self.work / "out")
+        self.assertFalse((self.work / "out").exists())
+        header = train_tokenizer(["a"], 300).encode(render([], add_generation_prompt=True)).ids
+        save_rollouts(self.work / "rollouts.npz", [np.asarray([*header, 9, 8, 7, 6, 5, 4], np.uint16)], 1)
+        tree = export_medusa(self.work, self.work / "out")
+        medusa, read = load_medusa(self.work / "out")
+        self.assertEqual((len(tree), read), (8, tree))
+        for name, weight in training.student.state_dict().items():
+            self.assertTrue(torch.equal(medusa.state_dict()[name], weight.half().float()), name)
+
+    def test_a_rollout_is_cut_after_its_last_assistant_header(self):
+        sequence = np.asarray([1, 50, 51, 9, 2, 1, 50, 51, 8, 7, 2], np.uint16)
+        self.assertEqual(split_rollout(sequence, [1, 50, 51]), ([1, 50, 51, 9, 2, 1, 50, 51], [8, 7, 2]))
+
+    def test_missing_files_are_named(self):
+        with self.assertRaisesRegex(InputError, "medusa_config.json"):
+            load_medusa(self.work)
+        self.assertEqual(Medusa(8)(torch.zeros(3, 8)).shape, (HEADS, 3, 8))
+
+
+if __name__ == "__main__":
+    unittest.main()
