@@ -13,10 +13,10 @@ export function reportEngine(document: BenchDocument, goals: readonly string[][]
   return { svg: figure(document, runs), markdown: page(document, runs, goals) }
 }
 
-function gains(overCopying = Number.NaN, overGrowing = Number.NaN): BarPanel['groups'][number]['bars'] {
+function gains(overCopying: number | null = null, overGrowing: number | null = null): BarPanel['groups'][number]['bars'] {
   return [
-    { name: styleNames.copying, value: overCopying },
-    { name: styleNames.growing, value: overGrowing },
+    { name: styleNames.copying, value: overCopying ?? Number.NaN },
+    { name: styleNames.growing, value: overGrowing ?? Number.NaN },
   ]
 }
 

@@ -9,7 +9,7 @@ import type { Format } from '../core/model/manifest.ts'
 import { qwen05bConfig, writeRandomCheckpoint } from '../core/model/random-checkpoint.ts'
 import { type EngineProcess, type Style, startEngine } from './bench-engine-process.ts'
 import { reportEngine } from './bench-engine-report.ts'
-import { type Bench, type BenchContext, type BenchResult, commandOf } from './bench-frame.ts'
+import { type Bench, type BenchContext, type BenchResult, type CommonOptions, commandOf } from './bench-frame.ts'
 
 /** Samples of one thing measured. `context`: tokens before the one decoded, or length of the prompt. */
 export interface EngineRun {
@@ -71,7 +71,7 @@ const full: Effort = {
 const quick: Effort = { contexts: [128, 1024], rounds: 4, tokensPerRound: 10, prefills: 1, packedRounds: 20, qwenRounds: 3 }
 
 /** `brim bench engine` */
-export function benchEngineCommand(io: Io): CommandModule<object, { quick: boolean; save: boolean; json?: boolean | undefined }> {
+export function benchEngineCommand(io: Io): CommandModule<object, CommonOptions> {
   return commandOf(engineBench, io)
 }
 
@@ -86,6 +86,7 @@ export const engineBench: Bench = {
     qwenDecodeTokensPerS: { atLeast: 40 },
     qwenBuildS: { atMost: 60 },
   },
+  build: (yargs) => yargs,
   run: benchEngine,
   report: reportEngine,
 }

@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus, loadavg, totalmem } from 'node:os'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { CommandModule } from 'yargs'
+import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs'
 import { nowIso } from '../core/base/clock.ts'
 import { BrimError } from '../core/base/errors.ts'
 import type { Io } from '../core/base/io.ts'
@@ -13,8 +14,8 @@ import { layOutTable } from './table.ts'
 export interface BenchDocument {
   readonly bench: string
   readonly conditions: Readonly<Record<string, unknown>>
-  /** Flat: the figures that somebody promised, and their kin. */
-  readonly summary: Readonly<Record<string, number>>
+  /** Flat: the figures that somebody promised, and their kin; null where there was nothing to measure. */
+  readonly summary: Readonly<Record<string, number | null>>
   /** Every sample. */
   readonly runs: readonly object[]
 }
@@ -30,61 +31,81 @@ export interface BenchContext {
 export interface BenchResult {
   /** What the machine does not say by itself: shapes, seeds, threads, versions. */
   readonly conditions: Readonly<Record<string, unknown>>
-  readonly summary: Readonly<Record<string, number>>
+  readonly summary: BenchDocument['summary']
   readonly runs: readonly object[]
 }
 
-export interface Bench {
+export interface CommonOptions {
+  quick: boolean
+  save: boolean
+  out?: string | undefined
+  json?: boolean | undefined
+}
+
+/** @typeParam Own its options, named as on the command line, beside those that every benchmark has */
+export interface Bench<Own extends object = object> {
   readonly name: string
   readonly describe: string
+  /** Adds its own options and examples to those that every benchmark has. */
+  build(yargs: Argv<CommonOptions>): Argv<CommonOptions & Own>
   /** What the figures of the summary should reach. */
   readonly reach: Readonly<Record<string, { readonly atLeast: number } | { readonly atMost: number }>>
-  run(context: BenchContext): Promise<BenchResult>
+  run(context: BenchContext, options: ArgumentsCamelCase<CommonOptions & Own>): Promise<BenchResult>
+  /** Lines that are printed above the figures, without --json. */
+  print?(document: BenchDocument): readonly string[]
   /** What --save writes beside the document: a figure and a page. @param goals rows: figure, measured, reach, verdict */
   report(document: BenchDocument, goals: readonly string[][]): { readonly svg: string; readonly markdown: string }
 }
 
-interface BenchOptions {
-  quick: boolean
-  save: boolean
-  json?: boolean | undefined
-}
-
 /** `brim bench <name>`: runs, prints, saves. */
-export function commandOf(bench: Bench, io: Io): CommandModule<object, BenchOptions> {
+export function commandOf<Own extends object>(bench: Bench<Own>, io: Io): CommandModule<object, CommonOptions & Own> {
   const { name } = bench
   return {
     command: name,
     describe: bench.describe,
     builder: (yargs) =>
-      yargs
-        .usage(`Usage: brim bench ${name} [options]`)
-        .example(`brim bench ${name} --quick`, 'within a minute, rougher')
-        .example(`brim bench ${name} --json > ${name}.json`, 'every sample, as one document')
-        .example(`brim bench ${name} --save`, `write document, figure and page to docs/results/${name}/`)
-        .option('quick', { type: 'boolean', default: false, describe: 'end within 60 s on two cores' })
-        .option('save', { type: 'boolean', default: false, describe: `write docs/results/${name}/` }),
+      bench.build(
+        yargs
+          .usage(`Usage: brim bench ${name} [options]`)
+          .example(`brim bench ${name} --quick`, 'within a minute, rougher')
+          .example(`brim bench ${name} --json > ${name}.json`, 'every sample, as one document')
+          .example(`brim bench ${name} --save`, `write document, figure and page to docs/results/${name}/`)
+          .option('quick', { type: 'boolean', default: false, describe: 'end within 60 s on two cores' })
+          .option('save', { type: 'boolean', default: false, describe: `write docs/results/${name}/` })
+          .option('out', { type: 'string', describe: 'write document, figure and page to this folder' }),
+      ),
     handler: (options) => execute(bench, options, io),
   }
 }
 
-async function execute(bench: Bench, { quick, save, json }: BenchOptions, io: Io): Promise<void> {
+async function execute<Own extends object>(
+  bench: Bench<Own>,
+  options: ArgumentsCamelCase<CommonOptions & Own>,
+  io: Io,
+): Promise<void> {
+  const { quick, save, out, json } = options
   const startedMs = performance.now()
   const before = { startedAt: nowIso(), loadAverageBefore: loadavg()[0] ?? 0 }
-  const { conditions, summary, runs } = await bench.run({
+  const context: BenchContext = {
     quick,
     io,
     progress(line) {
       io.signal.throwIfAborted()
       io.err(`${((performance.now() - startedMs) / 1000).toFixed(0).padStart(4)} s  ${line}`)
     },
-  })
+  }
+  const { conditions, summary, runs } = await bench.run(context, options)
   const after = { loadAverageAfter: loadavg()[0] ?? 0, tookS: Math.round((performance.now() - startedMs) / 1000) }
   const command = `brim bench ${bench.name}${quick ? ' --quick' : ''}`
   const document = { bench: bench.name, conditions: { command, ...machine(), ...before, ...after, ...conditions }, summary, runs }
-  if (json) io.out(JSON.stringify(document))
-  else for (const line of layOutTable(['figure', 'measured', 'reach', ''], heldAgainstGoals(bench, summary))) io.out(line)
-  if (save) await saveResults(bench, document, io)
+  const goals = heldAgainstGoals(bench.reach, summary)
+  const lines = () => [...(bench.print?.(document) ?? []), ...layOutTable(['figure', 'measured', 'reach', ''], goals)]
+  for (const line of json ? [JSON.stringify(document)] : lines()) io.out(line)
+  const folders = [
+    ...(save ? [fileURLToPath(new URL(`docs/results/${bench.name}/`, projectRoot))] : []),
+    ...(out === undefined ? [] : [resolve(out)]),
+  ]
+  for (const folder of folders) await saveResults(bench.name, folder, document, bench.report(document, goals), io)
 }
 
 /** The machine and the code, so that a figure can be judged and repeated. */
@@ -111,30 +132,35 @@ function currentCommit(): string | null {
   }
 }
 
+type Goals = Bench['reach']
+
 /** The figures beside what they should reach. */
-function heldAgainstGoals({ reach }: Bench, summary: BenchDocument['summary']): string[][] {
-  return Object.entries(summary).map(([key, value]) => [key, String(Number(value.toPrecision(4))), ...verdict(reach[key], value)])
+function heldAgainstGoals(reach: Goals, summary: BenchDocument['summary']): string[][] {
+  return Object.entries(summary).map(([key, value]) =>
+    value === null ? [key, '–', '', ''] : [key, String(Number(value.toPrecision(4))), ...verdict(reach[key], value)],
+  )
 }
 
-function verdict(goal: Bench['reach'][string] | undefined, value: number): [string, string] {
+function verdict(goal: Goals[string] | undefined, value: number): [string, string] {
   if (!goal) return ['', '']
   if ('atLeast' in goal) return [`≥ ${goal.atLeast}`, value >= goal.atLeast ? 'reached' : 'missed']
   return [`≤ ${goal.atMost}`, value <= goal.atMost ? 'reached' : 'missed']
 }
 
-async function saveResults(bench: Bench, document: BenchDocument, io: Io): Promise<void> {
-  const folder = new URL(`docs/results/${bench.name}/`, projectRoot)
-  const { svg, markdown } = bench.report(document, heldAgainstGoals(bench, document.summary))
+async function saveResults(
+  name: string,
+  folder: string,
+  document: BenchDocument,
+  { svg, markdown }: { readonly svg: string; readonly markdown: string },
+  io: Io,
+): Promise<void> {
   try {
     await mkdir(folder, { recursive: true })
-    await writeFile(new URL(`${bench.name}.json`, folder), `${JSON.stringify(document, null, 1)}\n`)
-    await writeFile(new URL(`${bench.name}.svg`, folder), svg)
-    await writeFile(new URL(`${bench.name}.md`, folder), markdown)
+    await writeFile(join(folder, `${name}.json`), `${JSON.stringify(document, null, 1)}\n`)
+    await writeFile(join(folder, `${name}.svg`), svg)
+    await writeFile(join(folder, `${name}.md`), markdown)
   } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `${fileURLToPath(folder)} cannot be written`, {
-      cause,
-      hint: 'run it in a checkout of your own',
-    })
+    throw new BrimError('TARGET_UNWRITABLE', `${folder} cannot be written`, { cause, hint: 'give another folder with --out' })
   }
-  io.err(`saved to docs/results/${bench.name}/`)
+  io.err(`saved to ${folder}`)
 }

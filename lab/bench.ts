@@ -1,5 +1,6 @@
 import type { CommandModule } from 'yargs'
 import type { Io } from '../core/base/io.ts'
+import { benchAcceptanceCommand } from './bench-acceptance.ts'
 import { benchEngineCommand } from './bench-engine.ts'
 
 /** `brim bench …` */
@@ -11,7 +12,9 @@ export function benchCommand(io: Io): CommandModule {
       yargs
         .usage('Usage: brim bench <name> [options]')
         .example('brim bench engine --quick', 'the engine in under a minute')
+        .example('brim bench acceptance --quick', 'the drafters, on a few prompts')
         .command(benchEngineCommand(io))
+        .command(benchAcceptanceCommand(io))
         .demandCommand(1, 'say what to measure: brim bench --help lists the benchmarks'),
     handler: () => {},
   }

@@ -18,6 +18,8 @@ export interface BarPanel {
   readonly kind: 'bars'
   readonly title: string
   readonly yLabel: string
+  /** The axis reaches at least so far: the same for panels to be compared. */
+  readonly yMax?: number
   readonly groups: readonly {
     readonly label: string
     readonly bars: readonly { readonly name: string; readonly value: number }[]
@@ -94,9 +96,9 @@ function renderLines({ series, xLabel }: LinePanel, colour: (name: string) => st
   ].join('')
 }
 
-function renderBars({ groups }: BarPanel, colour: (name: string) => string): string {
+function renderBars({ groups, yMax = 0 }: BarPanel, colour: (name: string) => string): string {
   const values = groups.flatMap(({ bars }) => bars.map(({ value }) => value))
-  const yTicks = ticks(Math.max(0, ...values) * 1.08)
+  const yTicks = ticks(Math.max(yMax, ...values) * 1.08)
   const toY = scale(yTicks)
   const slot = plotWidth / groups.length
   const body = groups.flatMap(({ label, bars }, group) => {

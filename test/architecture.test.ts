@@ -22,6 +22,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/text': { values: ['core/base'], types: ['core/protocol'] },
   'core/model': { values: ['core/base', 'core/protocol', 'core/policy', 'core/text', 'core/engine'] },
   'core/engine': { values: ['core/base', 'core/protocol', 'core/policy', 'core/text', 'core/model'] },
+  'core/draft': { values: ['core/base', 'core/protocol', 'core/policy', 'core/engine'] },
   'core/store': { values: ['core/base', 'core/protocol'] },
   'core/commands': { values: ['core'] },
   agent: { values: ['core'] },

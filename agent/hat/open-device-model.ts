@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import type { Part } from '../../core/engine/contract.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
+import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
 import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
 import { loadTokenizer, type TextTokenizer } from '../../core/text/tokenizer.ts'
-import { type SharedHead, shareHead } from './shared-head.ts'
 
 /** What of a split model stays on the device. */
 export interface DeviceModel {

@@ -1,16 +1,16 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Part, Sequence } from '../../core/engine/contract.ts'
+import { DeviceStream } from '../../core/draft/device-stream.ts'
+import { draftTokens } from '../../core/draft/draft-tokens.ts'
+import type { Drafter } from '../../core/draft/drafter.ts'
+import type { Part } from '../../core/engine/contract.ts'
 import { answerBudget } from '../../core/engine/generate.ts'
 import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
+import type { SharedHead } from '../../core/engine/shared-head.ts'
 import type { Dims } from '../../core/model/manifest.ts'
 import { acceptDraft } from '../../core/policy/hat/accept.ts'
-import { draftEnds, draftRoom } from '../../core/policy/hat/draft-stop.ts'
+import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
 import type { LinkSession } from '../link/link-session.ts'
-import type { Drafter } from './drafter.ts'
-import { requireFinite } from './require-finite.ts'
-import { ShallowRows } from './shallow-rows.ts'
-import type { SharedHead } from './shared-head.ts'
 import { HatCounters, type HatSummary } from './summary.ts'
 import { Uplink } from './uplink.ts'
 
@@ -68,9 +68,9 @@ export async function* answerByHat(
     return resource
   }
   try {
-    const sequence = hold(options.input.createSequence())
+    const stream = hold(new DeviceStream(options.input, options.dims.hidden, request.prompt.length))
     const drafter = hold(options.createDrafter(request.sampling))
-    yield* new HatSession(options, request, link, sequence, drafter, signal).run()
+    yield* new HatSession(options, request, link, stream, drafter, signal).run()
   } finally {
     signal.removeEventListener('abort', leave)
     link.close()
@@ -82,11 +82,10 @@ class HatSession {
   readonly #options: HatOptions
   readonly #request: HatRequest
   readonly #link: LinkSession
-  readonly #sequence: Sequence
+  readonly #stream: DeviceStream
   readonly #drafter: Drafter
   readonly #signal: AbortSignal
   readonly #openedMs: number
-  readonly #rows: ShallowRows
   readonly #uplink: Uplink
   readonly #counters = new HatCounters()
 
@@ -94,19 +93,18 @@ class HatSession {
     options: HatOptions,
     request: HatRequest,
     link: LinkSession,
-    sequence: Sequence,
+    stream: DeviceStream,
     drafter: Drafter,
     signal: AbortSignal,
   ) {
     this.#options = options
     this.#request = request
     this.#link = link
-    this.#sequence = sequence
+    this.#stream = stream
     this.#drafter = drafter
     this.#signal = signal
     this.#openedMs = options.clock.nowMs()
-    this.#rows = new ShallowRows(options.dims.hidden)
-    this.#uplink = new Uplink(link, this.#rows)
+    this.#uplink = new Uplink(link, stream.shallow)
   }
 
   async *run(): AsyncGenerator<HatRound, void> {
@@ -118,7 +116,8 @@ class HatSession {
     while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
       const position = prompt.length + this.#counters.tokens - 1
       const draft = await this.#draft(pending, position)
-      const choices = await this.#verify(position, draft.length + 1)
+      await this.#uplink.send(position, position + 1 + draft.length, 1 + draft.length)
+      const choices = await this.#choose(position + 1)
       const { accepted, tokens } = acceptDraft(draft, choices)
       this.#keep(position + 1 + accepted)
       const end = tokens.findIndex((token) => eos.includes(token))
@@ -142,7 +141,7 @@ class HatSession {
       const to = Math.min(from + chunkTokens, prompt.length)
       await this.#feed(prompt.slice(from, to))
       await this.#uplink.send(from, to, to === prompt.length ? 1 : 0)
-      await this.#drafter.catchUp(this.#rows)
+      await this.#drafter.catchUp(this.#stream)
     }
     const [first] = await this.#choose(prompt.length)
     return first!
@@ -155,44 +154,27 @@ class HatSession {
     await this.#feed([pending])
     const remaining = maxTokens - this.#counters.tokens
     const limit = draftRoom(Math.min(draftLimit, this.#link.draftLimit), remaining, position, dims.contextLimit)
-    const draft: number[] = []
-    while (draft.length < limit) {
-      const drafted = await this.#drafter.next(this.#rows)
-      if (!drafted) break
-      draft.push(drafted.token)
-      await this.#feed([drafted.token])
-      // Nothing follows an end of text.
-      if (draftEnds(drafted.topProbability, draft.length, { threshold, limit }) || eos.includes(drafted.token)) break
-    }
-    return draft
-  }
-
-  /** The LLM's own choices after each of the `count` rows from `position` on. */
-  async #verify(position: number, count: number): Promise<number[]> {
-    await this.#uplink.send(position, position + count, count)
-    return this.#choose(position + 1)
+    return draftTokens(this.#drafter, this.#stream, (tokens) => this.#feed(tokens), { threshold, limit }, eos)
   }
 
   /** Waits for the deep rows under way and chooses after each; the first choice stands at `position`. */
   async #choose(position: number): Promise<number[]> {
     const deep = await this.#uplink.settle()
     this.#checkCanceled()
+    this.#stream.deep.append(deep)
     const { sampling } = this.#request
     return this.#options.head.read(deep, (logits, row) => chooseToken(logits, sampling, position + row))
   }
 
   /** Input step: the shallow rows of these tokens, which follow those that are there. */
-  async #feed(ids: readonly number[]): Promise<void> {
+  async #feed(tokens: readonly number[]): Promise<void> {
     this.#checkCanceled()
-    const [states] = await this.#options.input.step([{ sequence: this.#sequence, ids, select: 'all' }])
-    if (!states) throw new Error('a step of one item returned no states')
-    this.#rows.append(requireFinite(states, 'input'))
+    await this.#stream.feed(tokens)
   }
 
   /** All but the first `length` positions are gone; the bridge drops its own with the next frame's base. */
   #keep(length: number): void {
-    this.#rows.truncate(length)
-    this.#sequence.truncate(length)
+    this.#stream.truncate(length)
     this.#drafter.truncate(length)
   }
 

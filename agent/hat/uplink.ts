@@ -1,8 +1,8 @@
 import { BrimError } from '../../core/base/errors.ts'
+import type { StateRows } from '../../core/draft/state-rows.ts'
+import { requireFinite } from '../../core/engine/require-finite.ts'
 import type { States } from '../../core/protocol/states.ts'
 import type { LinkSession, Reply } from '../link/link-session.ts'
-import { requireFinite } from './require-finite.ts'
-import type { ShallowRows } from './shallow-rows.ts'
 
 /** Frames that may be unanswered: while one is computed at the bridge, the next is on its way. */
 const window = 2
@@ -12,13 +12,13 @@ export class Uplink {
   /** Rows, either way, that fp16 could not hold. */
   wideRows = 0
   readonly #session: LinkSession
-  readonly #rows: ShallowRows
+  readonly #rows: StateRows
   #underWay: Promise<Reply>[] = []
   #last: { to: number; want: number; deep: States | undefined } = { to: 0, want: 0, deep: undefined }
   /** Length that the bridge holds, where it found a hole. */
   #gap: number | undefined
 
-  constructor(session: LinkSession, rows: ShallowRows) {
+  constructor(session: LinkSession, rows: StateRows) {
     this.#session = session
     this.#rows = rows
   }

@@ -1,4 +1,4 @@
-import type { Manifest, PartManifest, PartName } from '../model/manifest.ts'
+import { isDrafter, type Manifest, type PartManifest, type PartName } from '../model/manifest.ts'
 
 /** What `build` and `inspect` print of one part. */
 export interface PartSummary {
@@ -10,6 +10,11 @@ export interface PartSummary {
   slots: number[]
   /** Bytes of its own files; weights that it shares with another part count there. */
   bytes: number
+  /** Of adapters: whether they also read the deep state before each row. */
+  features?: boolean
+  /** Of Medusa heads: how many, and the paths of ranks that are verified together. */
+  heads?: number
+  tree?: number[][]
 }
 
 export interface BundleSummary extends Omit<Manifest, 'parts' | 'files'> {
@@ -43,23 +48,35 @@ export function bundleText({ dir, card, dims, format, split, bytes, parts, model
     ['model id', modelId],
     ...parts.map((part) => [part.part, partText(part)]),
   ]
-  return [dir, ...rows.map(([name, value]) => `  ${(name ?? '').padEnd(9)} ${value}`)].join('\n')
+  const width = Math.max(9, ...parts.map(({ part }) => part.length))
+  return [dir, ...rows.map(([name, value]) => `  ${(name ?? '').padEnd(width)} ${value}`)].join('\n')
 }
 
 export const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`
 
-function partText({ part, layers: [from, to], slots, bytes }: PartSummary): string {
-  const layers = to - from === 1 ? `layer ${from}` : `layers ${from} to ${to - 1}`
-  const what = part === 'output' ? 'norm and head' : part === 'adapter' ? 'one attention block' : layers
-  return `${megabytes(bytes)}, ${what}, ${slots.join('/')} slot${slots.length > 1 ? 's' : ''}`
+function partText(part: PartSummary): string {
+  const { slots, bytes } = part
+  return `${megabytes(bytes)}, ${contentText(part)}, ${slots.join('/')} slot${slots.length > 1 ? 's' : ''}`
+}
+
+function contentText({ part, layers: [from, to], features, heads, tree }: PartSummary): string {
+  if (part === 'output') return 'norm and head'
+  if (part === 'medusa') return `${heads} heads, a tree of ${tree?.length}`
+  if (isDrafter(part)) return `one attention block${features ? ' with features' : ''}`
+  return to - from === 1 ? `layer ${from}` : `layers ${from} to ${to - 1}`
 }
 
 function summarizePart(
   part: PartName,
-  { layers, kvHeads, headDim, graphs }: PartManifest,
+  { layers, kvHeads, headDim, graphs, features, heads, tree }: PartManifest,
   files: Manifest['files'],
 ): PartSummary {
   const own = files.filter(({ path }) => path.startsWith(`${part}.`))
   const bytes = own.reduce((sum, file) => sum + file.bytes, 0)
-  return { part, layers, kvHeads, headDim, slots: Object.keys(graphs).map(Number), bytes }
+  return {
+    ...{ part, layers, kvHeads, headDim, slots: Object.keys(graphs).map(Number), bytes },
+    ...(features === undefined ? {} : { features }),
+    ...(heads === undefined ? {} : { heads }),
+    ...(tree === undefined ? {} : { tree }),
+  }
 }

@@ -1,8 +1,9 @@
 import type { CommandModule } from 'yargs'
 import { systemClock } from '../base/clock.ts'
+import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import { type BuildEvent, buildBundle } from '../model/build.ts'
-import { type Format, formats } from '../model/manifest.ts'
+import { type DrafterName, drafterNames, type Format, formats } from '../model/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 import { showProgress } from './progress.ts'
 
@@ -13,6 +14,7 @@ interface BuildCommandOptions {
   format: Format
   // yargs types know it by its dashed name only.
   accuracyLevel?: 1 | 4
+  drafters?: string | undefined
   adapter?: string | undefined
   name?: string | undefined
   force: boolean
@@ -33,6 +35,10 @@ export function modelBuildCommand(io: Io): CommandModule<object, BuildCommandOpt
         )
         .example('brim model build ./Qwen2.5-0.5B --out qwen-whole', 'one whole model for this machine')
         .example('brim model build ./vicuna --split 2 --adapter ./adapter --out vicuna', 'with the part that drafts')
+        .example(
+          'brim model build ./vicuna --split 2 --drafters adapter,medusa --out vicuna',
+          'with the rivals in ./vicuna/adapter and ./vicuna/medusa',
+        )
         .positional('checkpoint', {
           type: 'string',
           demandOption: true,
@@ -54,10 +60,15 @@ export function modelBuildCommand(io: Io): CommandModule<object, BuildCommandOpt
           default: 4 as const,
           describe: 'of int4: 4 is fast, 1 verifies exactly as it decodes',
         })
+        .option('drafters', {
+          type: 'string',
+          requiresArg: true,
+          describe: `parts that draft, each from <checkpoint>/<its name>: ${drafterNames.join(',')} [adapter where it fits]`,
+        })
         .option('adapter', {
           type: 'string',
           requiresArg: true,
-          describe: 'folder of the adapter [<checkpoint>/adapter where it fits]',
+          describe: 'folder of the drafter adapter [<checkpoint>/adapter]',
         })
         .option('name', { type: 'string', requiresArg: true, describe: "name of the model [the checkpoint folder's]" })
         .option('force', { type: 'boolean', default: false, describe: 'replace an existing bundle' }),
@@ -66,7 +77,7 @@ export function modelBuildCommand(io: Io): CommandModule<object, BuildCommandOpt
 }
 
 async function runBuild(options: BuildCommandOptions, io: Io): Promise<void> {
-  const { checkpoint, out, split, format, accuracyLevel = 4, adapter, name, force, json } = options
+  const { checkpoint, out, split, format, accuracyLevel = 4, drafters, adapter, name, force, json } = options
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
   const warnings: string[] = []
@@ -80,6 +91,7 @@ async function runBuild(options: BuildCommandOptions, io: Io): Promise<void> {
   const { dir, manifest } = await buildBundle({
     ...{ checkpoint, out, format, accuracyLevel, replace: force, signal: io.signal, onEvent },
     ...(split === undefined ? {} : { split }),
+    ...(drafters === undefined ? {} : { drafters: parseDrafters(drafters) }),
     ...(adapter === undefined ? {} : { adapter }),
     ...(name === undefined ? {} : { name }),
   })
@@ -88,4 +100,15 @@ async function runBuild(options: BuildCommandOptions, io: Io): Promise<void> {
   const summary = summarize(dir, manifest)
   io.out(json ? JSON.stringify({ ...summary, elapsedS, warnings }) : bundleText(summary))
   if (!json) io.err(`built in ${elapsedS.toFixed(1)} s`)
+}
+
+/** @throws BrimError USAGE */
+function parseDrafters(list: string): DrafterName[] {
+  return list.split(',').map((entry) => {
+    const drafter = drafterNames.find((name) => name === entry.trim())
+    if (drafter) return drafter
+    throw new BrimError('USAGE', `--drafters ${list}: there is no drafter "${entry.trim()}"`, {
+      hint: `known are ${drafterNames.join(', ')}; write it like adapter,medusa`,
+    })
+  })
 }

@@ -43,7 +43,7 @@ async function runVerify({ bundle, threads, json }: VerifyCommandOptions, io: Io
   const failed = parts.filter(({ passed }) => !passed).map(({ part }) => part)
   const files = manifest.files.length
   if (json) io.out(JSON.stringify({ dir: resolve(bundle), files, passed: failed.length === 0, parts }))
-  else io.out([`${files} files are what was built`, ...parts.map(testText)].join('\n'))
+  else io.out([`${files} files are what was built`, ...testTexts(parts)].join('\n'))
   if (failed.length === 0) return
   throw new BrimError('BUNDLE_CORRUPT', `${failed.join(', ')} of ${bundle} computes other results here than where it was built`, {
     hint: 'the files are intact: try another ONNX Runtime (ORT_LIB), or report this machine with the errors above',
@@ -64,6 +64,10 @@ async function testParts(bundle: string, manifest: Manifest, threads: number, io
   }
 }
 
-function testText({ part, error, tolerance, passed }: PartTest): string {
-  return `${part.padEnd(8)} ${passed ? 'pass' : 'FAIL'}  error ${error.toExponential(1)}, allowed ${tolerance.toExponential(0)}`
+function testTexts(tests: readonly PartTest[]): string[] {
+  const width = Math.max(...tests.map(({ part }) => part.length))
+  return tests.map(({ part, error, tolerance, passed }) => {
+    const figures = `error ${error.toExponential(1)}, allowed ${tolerance.toExponential(0)}`
+    return `${part.padEnd(width)} ${passed ? 'pass' : 'FAIL'}  ${figures}`
+  })
 }

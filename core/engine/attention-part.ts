@@ -1,4 +1,4 @@
-import { graphInputs, kvNames } from '../model/graph-io.ts'
+import { featureInputs, graphInputs, kvNames } from '../model/graph-io.ts'
 import type { Dims } from '../model/manifest.ts'
 import type { States } from '../protocol/states.ts'
 import type { Sequence, StepItem } from './contract.ts'
@@ -126,13 +126,31 @@ export class AttentionPart {
   #countRows(item: StepItem): number {
     const rows = 'ids' in item ? item.ids.length : item.states.rows
     if (rows === 0) throw new RangeError('a step without new rows')
-    if ('states' in item) demandStates(item.states, this.dims.hidden)
+    if ('states' in item) {
+      demandStates(item.states, this.dims.hidden)
+      this.#demandFeatures(item.features, rows)
+    }
     return rows
+  }
+
+  #demandFeatures(features: States | undefined, rows: number): void {
+    const { name, manifest } = this.source
+    if ((features !== undefined) !== (manifest.features === true))
+      throw new RangeError(features ? `part ${name} takes no features` : `part ${name} needs features beside its states`)
+    if (!features) return
+    demandStates(features, this.dims.hidden)
+    if (features.rows !== rows) throw new RangeError(`${features.rows} rows of features beside ${rows} of states`)
   }
 
   #rowInputs(items: readonly StepItem[], rows: number): Map<string, Tensor> {
     const takesIds = this.source.name === 'input' || this.source.name === 'whole'
-    if (!takesIds) return statesInputs(this.runtime, items.map(statesOf), this.dims.hidden)
+    if (!takesIds) {
+      const { hidden } = this.dims
+      const states = statesInputs(this.runtime, items.map(statesOf), hidden, graphInputs)
+      const features = items.flatMap((item) => ('features' in item && item.features ? [item.features] : []))
+      if (features.length === 0) return states
+      return new Map([...states, ...statesInputs(this.runtime, features, hidden, featureInputs)])
+    }
     const ids = new BigInt64Array(rows)
     let at = 0
     for (const id of items.flatMap(idsOf)) {

@@ -21,7 +21,11 @@ export interface Sequence {
   release(): void
 }
 
-export type StepInput = { readonly ids: readonly number[] } | { readonly states: States }
+/**
+ * `features`: a second row beside each of `states`, which an adapter with features reads (zeros where unknown). Given if
+ * and only if the part's manifest says `features`.
+ */
+export type StepInput = { readonly ids: readonly number[] } | { readonly states: States; readonly features?: States }
 
 /** New rows for one sequence, appended at its `length`. */
 export type StepItem = StepInput & {
@@ -37,7 +41,8 @@ export interface Part {
   createSequence(): Sequence
   /**
    * One packed run over up to 16 sequences; every sequence's `length` has grown when it resolves. `input`, `middle`,
-   * `adapter` return states. Rows are bit-identical to those of separate runs (fp32, MatMulNBits).
+   * `adapter`, `adapter-paper` return states. Rows are bit-identical to those of separate runs (fp32, MatMulNBits).
+   * @throws RangeError when `features` are missing, not taken, or of another shape than `states`
    * @throws BrimError CONTEXT_OVERFLOW before any work, OUT_OF_MEMORY, RUNTIME_FAILED (lengths unchanged)
    */
   step(items: readonly StepItem[]): Promise<States[]>
@@ -47,6 +52,22 @@ export interface Part {
 export interface Head {
   /** @returns logits [rows, vocab] row-major, valid until the next call */
   logits(states: States): Promise<Float32Array>
+}
+
+/** `medusa`: guesses of the tokens after the next, from deep states; no sequence. */
+export interface MedusaHeads {
+  readonly heads: number
+  /**
+   * Which guesses are verified together: paths of ranks from the root, parents before their children. [0]: head 0's
+   * likeliest token; [0, 2]: head 1's third likeliest after it.
+   */
+  readonly tree: readonly (readonly number[])[]
+  /**
+   * What head k (from 0) thinks of the token k + 2 places after each row's position; the LLM's own head says the one before.
+   * @param deep rows as they cross the wire, before the final normalisation
+   * @returns logits [rows, heads, vocab] row-major, valid until the next call
+   */
+  guess(deep: States): Promise<Float32Array>
 }
 
 /**

@@ -18,6 +18,7 @@ export async function openBundle(folder: string, { library, ...options }: OpenBu
       manifest: model.manifest,
       part: (name) => model.part(name),
       head: () => model.head(),
+      medusa: () => model.medusa(),
       chain: (cuts) => model.chain(cuts),
       async release() {
         await model.release()

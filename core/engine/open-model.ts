@@ -1,10 +1,11 @@
 import { BrimError } from '../base/errors.ts'
 import { readManifest } from '../model/bundle.ts'
-import type { Manifest, PartName, SlotCount } from '../model/manifest.ts'
+import { isDrafter, type Manifest, type PartName, type SlotCount } from '../model/manifest.ts'
 import { AttentionPart } from './attention-part.ts'
 import { SplitChain, WholeChain } from './chain.ts'
-import type { Chain, Head, Part } from './contract.ts'
-import { OutputHead } from './head.ts'
+import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
+import { LogitsPart } from './logits-part.ts'
+import { MedusaPart } from './medusa-part.ts'
 import { StatesPart } from './part.ts'
 import type { PartSource } from './part-sessions.ts'
 import type { Runtime } from './runtime.ts'
@@ -27,10 +28,12 @@ const mostThreads = 256
 /** Parts of one bundle, loaded. */
 export interface LoadedModel {
   readonly manifest: Manifest
-  /** `input`, `middle` or `adapter`. @throws BrimError BUNDLE_INVALID when the bundle lacks it or it was not asked for */
+  /** `input`, `middle`, `adapter` or `adapter-paper`. @throws BrimError BUNDLE_INVALID when the bundle lacks it or it was not asked for */
   part(name: PartName): Part
   /** `output`. */
   head(): Head
+  /** `medusa`. */
+  medusa(): MedusaHeads
   /** `whole`, or `input`, `middle` and `output` one after another. */
   chain(options: { readonly cuts: Cut }): Chain
   /** Waits for running steps, then frees everything. */
@@ -72,7 +75,8 @@ class BundleModel implements LoadedModel {
   readonly #weights: WeightStore
   readonly #attention = new Map<PartName, AttentionPart>()
   readonly #states = new Map<PartName, StatesPart>()
-  #head: OutputHead | undefined
+  #head: LogitsPart | undefined
+  #medusa: MedusaPart | undefined
 
   constructor(manifest: Manifest, weights: WeightStore) {
     this.manifest = manifest
@@ -88,9 +92,12 @@ class BundleModel implements LoadedModel {
     const neverOneRow = format.name === 'int4' && format.accuracyLevel === 1
     const source = { runtime, folder, name, manifest, weights, neverOneRow, threads, providers }
     if (name === 'output') {
-      this.#head = new OutputHead(source, dims)
-      await this.#head.prepare()
-      return
+      this.#head = new LogitsPart(source, dims, 1)
+      return this.#head.prepare()
+    }
+    if (name === 'medusa') {
+      this.#medusa = new MedusaPart(source, dims)
+      return this.#medusa.prepare()
     }
     const part = new AttentionPart(source, dims)
     this.#attention.set(name, part)
@@ -109,6 +116,11 @@ class BundleModel implements LoadedModel {
     return this.#head
   }
 
+  medusa(): MedusaHeads {
+    if (!this.#medusa) throw this.#missing('medusa')
+    return this.#medusa
+  }
+
   chain({ cuts }: { readonly cuts: Cut }): Chain {
     const whole = this.#attention.get('whole')
     if (whole) return new WholeChain(this.manifest, whole)
@@ -118,6 +130,7 @@ class BundleModel implements LoadedModel {
   async release(): Promise<void> {
     await Promise.all([...this.#attention.values()].map((part) => part.release()))
     await this.#head?.release()
+    await this.#medusa?.release()
     this.#weights.release()
   }
 
@@ -127,7 +140,7 @@ class BundleModel implements LoadedModel {
       hint:
         name === 'whole'
           ? 'build the bundle without --split'
-          : `build the bundle with${name === 'adapter' ? ' --adapter' : ' --split'}`,
+          : `build the bundle with ${isDrafter(name) ? `--drafters ${name}` : '--split'}`,
     })
   }
 }

@@ -1,4 +1,4 @@
-import { graphInputs, graphOutputs } from '../model/graph-io.ts'
+import { graphOutputs, type StatesInputNames } from '../model/graph-io.ts'
 import { concatStates, type States } from '../protocol/states.ts'
 import type { Packing } from './part-packing.ts'
 import type { Runtime, Tensor } from './runtime.ts'
@@ -10,13 +10,18 @@ const halfLimit = 65_504
 export type Cut = 'half' | 'full'
 
 /** What a graph that takes states is given: the blocks' rows one after another. */
-export function statesInputs(runtime: Runtime, blocks: readonly States[], width: number): Map<string, Tensor> {
+export function statesInputs(
+  runtime: Runtime,
+  blocks: readonly States[],
+  width: number,
+  names: StatesInputNames,
+): Map<string, Tensor> {
   const { rows, half, wide } = blocks.length === 1 ? blocks[0]! : concatStates(blocks, width)
   const at = BigInt64Array.from(wide?.index ?? [], BigInt)
   return new Map([
-    [graphInputs.half, runtime.tensor('float16', [1, rows, width], half)],
-    [graphInputs.wide, runtime.tensor('float32', [at.length, width], wide?.values ?? new Float32Array(0))],
-    [graphInputs.wideAt, runtime.tensor('int64', [at.length, 1], at)],
+    [names.half, runtime.tensor('float16', [1, rows, width], half)],
+    [names.wide, runtime.tensor('float32', [at.length, width], wide?.values ?? new Float32Array(0))],
+    [names.wideAt, runtime.tensor('int64', [at.length, 1], at)],
   ])
 }
 

@@ -2,14 +2,17 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import type { Adapter, Architecture } from './architecture.ts'
-import { readJson } from './checkpoint.ts'
-import { TensorFiles } from './tensor-files.ts'
+import { demandHidden, parseDrafter } from './drafter-config.ts'
+
+export const adapterConfigFile = 'adapter_config.json'
+export const adapterWeightsFile = 'adapter.safetensors'
 
 const count = z.int().min(1)
 
 const AdapterConfig = z.object({
   kind: z.literal('hat-adapter'),
   split: count,
+  features: z.boolean().default(false),
   hidden_size: count,
   num_attention_heads: count,
   num_key_value_heads: count,
@@ -18,38 +21,22 @@ const AdapterConfig = z.object({
   rms_norm_eps: z.number().positive(),
 })
 
-export interface AdapterFiles extends AsyncDisposable {
-  readonly adapter: Adapter
-  readonly tensors: TensorFiles
-}
-
 /**
- * Reads `adapter_config.json` and `adapter.safetensors` of a folder.
- * @returns undefined where there is no adapter
- * @throws BrimError CHECKPOINT_INVALID, SAFETENSORS_INVALID
+ * What adapter_config.json (parsed) of a folder describes.
+ * @throws BrimError CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED
  */
-export async function openAdapter(folder: string, model: Architecture): Promise<AdapterFiles | undefined> {
-  const json = await readJson(folder, 'adapter_config.json')
-  if (json === undefined) return undefined
-  const parsed = AdapterConfig.safeParse(json)
-  const path = join(folder, 'adapter_config.json')
-  if (!parsed.success) throw new BrimError('CHECKPOINT_INVALID', `${path} describes no adapter`, { cause: parsed.error })
-  const config = parsed.data
-  if (config.hidden_size !== model.dims.hidden)
-    throw new BrimError(
-      'CHECKPOINT_INVALID',
-      `${path}: hidden_size is ${config.hidden_size}, the model's is ${model.dims.hidden}`,
-      {
-        hint: 'the adapter was trained for another model',
-      },
-    )
+export function readAdapter(folder: string, json: object, model: Architecture): Adapter {
+  const path = join(folder, adapterConfigFile)
+  const config = parseDrafter(AdapterConfig, path, json, 'adapter')
+  demandHidden(path, config.hidden_size, model)
   if (config.head_dim % 16 !== 0 || config.num_attention_heads % config.num_key_value_heads !== 0)
     throw new BrimError(
       'ARCHITECTURE_UNSUPPORTED',
       `${path}: heads must be multiples of 16 wide and share key-value heads evenly`,
     )
-  const adapter: Adapter = {
+  return {
     split: config.split,
+    features: config.features,
     hidden: config.hidden_size,
     heads: config.num_attention_heads,
     kvHeads: config.num_key_value_heads,
@@ -57,6 +44,4 @@ export async function openAdapter(folder: string, model: Architecture): Promise<
     epsilon: config.rms_norm_eps,
     rope: { theta: config.rope_theta, scaling: { kind: 'none' } },
   }
-  const tensors = await TensorFiles.open([join(folder, 'adapter.safetensors')])
-  return { adapter, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
 }

@@ -36,12 +36,26 @@ export interface Architecture {
   readonly tiedEmbeddings: boolean
 }
 
-/** HAT's Λ: f = s + o_proj(attention(RMSNorm(s))), one block without MLP. Trained for one split. */
+/**
+ * HAT's Λ: f = s + o_proj(attention(x)), x = RMSNorm(s), one block without MLP. With features (EAGLE, arXiv:2401.15077) row
+ * i also reads the deep state g of the position before, zero where unknown: x = RMSNorm(s) + W·RMSNorm(g). Trained for one split.
+ */
 export interface Adapter extends AttentionShape {
   readonly split: number
+  readonly features: boolean
   readonly hidden: number
   readonly epsilon: number
   readonly rope: Rope
+}
+
+/**
+ * Medusa heads (arXiv:2401.10774): head k is the LLM's own head over f + SiLU(W_k·f + b_k), f the deep state after the
+ * LLM's final normalisation.
+ */
+export interface Medusa {
+  readonly heads: number
+  /** Paths of ranks, parents before their children. */
+  readonly tree: readonly (readonly number[])[]
 }
 
 export interface WeightFormat {
@@ -58,10 +72,12 @@ export interface PartSpec {
   readonly part: PartName
   readonly model: Architecture
   readonly format: WeightFormat
-  /** Decoder layers [from, to) of the whole model; empty for `output`. */
+  /** Decoder layers [from, to) of the whole model; empty for `output` and `medusa`. */
   readonly layers: readonly [number, number]
-  /** For the part `adapter` only. */
+  /** For the parts `adapter` and `adapter-paper` only. */
   readonly adapter?: Adapter
+  /** For the part `medusa` only. */
+  readonly medusa?: Medusa
 }
 
 /** The attention blocks of a part: how many, and their common shape. */

@@ -1,8 +1,8 @@
-import type { States } from '../protocol/states.ts'
+import { concatStates, type States, sliceStates } from '../protocol/states.ts'
 import { attentionOf, type PartSpec } from './architecture.ts'
 import { fromStates, type GoldenVector, goldenIds, goldenLogitColumns, goldenRows, goldenTolerance, toStates } from './golden.ts'
-import { addInto, attend, gatedSilu, multiplyRows, rmsNorm } from './golden-math.ts'
-import { type AttentionBlock, type Matrix, type Mlp, rotaryNames, type Vector } from './parameters.ts'
+import { addInto, attend, gatedSilu, multiplyRows, rmsNorm, silu } from './golden-math.ts'
+import { type AttentionBlock, type Matrix, type MedusaBlocks, type Mlp, rotaryNames, type Vector } from './parameters.ts'
 import { inverseFrequencies, rotaryRows } from './rope.ts'
 import type { PartPlan } from './weight-plan.ts'
 import type { WeightStream } from './weight-stream.ts'
@@ -24,9 +24,9 @@ export async function writePart(plan: PartPlan, weights: WeightStream, incoming:
   const epsilon = spec.adapter?.epsilon ?? spec.model.epsilon
   const tolerance = goldenTolerance(spec.format)
   await writeRotaryTables(spec, weights)
-  const { rows, input } = await firstRows(plan, weights, incoming)
+  const { rows, features, input } = await firstRows(plan, weights, incoming)
   for (const { attention, mlp } of parameters.blocks) {
-    addInto(rows, await runAttention(spec, weights, attention, rows, epsilon))
+    addInto(rows, await runAttention(spec, weights, attention, { rows, features }, epsilon))
     if (mlp) addInto(rows, await runMlp(weights, mlp, rows, epsilon))
   }
   if (!parameters.norm || !parameters.head) {
@@ -34,11 +34,35 @@ export async function writePart(plan: PartPlan, weights: WeightStream, incoming:
     return { golden: { input, expected, tolerance }, states: toStates(rows, hidden) }
   }
   const normalised = rmsNorm(rows, await weights.vector(parameters.norm), epsilon)
-  if (!spec.model.tiedEmbeddings) await weights.copy(parameters.head)
+  const looks = parameters.medusa ? await lookAhead(weights, parameters.medusa, normalised) : [normalised]
+  await weights.copy(parameters.head)
   const columns = goldenLogitColumns(vocab)
-  const values = new Float32Array(goldenRows * columns.length)
-  multiplyRows(normalised, await weights.rows(parameters.head, columns), hidden, values, 0)
-  return { golden: { input, expected: { rows: goldenRows, width: vocab, columns, values }, tolerance }, states: undefined }
+  const head = await weights.rows(parameters.head, columns)
+  const values = goldenLogits(looks, head, hidden)
+  const expected = { rows: goldenRows * looks.length, width: vocab, columns, values }
+  return { golden: { input, expected, tolerance }, states: undefined }
+}
+
+/** What each Medusa head makes of the normalised rows: per head [goldenRows, hidden]. */
+async function lookAhead(weights: WeightStream, { weight, bias }: MedusaBlocks, rows: Float32Array): Promise<Float32Array[]> {
+  const changes = silu(await linear(weights, weight, bias, rows))
+  const hidden = weight.columns
+  return Array.from({ length: weight.rows / hidden }, (_, head) =>
+    rows.map((value, i) => value + changes[Math.floor(i / hidden) * weight.rows + head * hidden + (i % hidden)]!),
+  )
+}
+
+/** @param looks each [goldenRows, hidden]. @param head [columns, hidden]. @returns [goldenRows, looks, columns] */
+function goldenLogits(looks: readonly Float32Array[], head: Float32Array, hidden: number): Float32Array {
+  const columns = head.length / hidden
+  const values = new Float32Array(goldenRows * looks.length * columns)
+  for (const [at, rows] of looks.entries()) {
+    const own = new Float32Array(goldenRows * columns)
+    multiplyRows(rows, head, hidden, own, 0)
+    for (let row = 0; row < goldenRows; row++)
+      values.set(own.subarray(row * columns, (row + 1) * columns), (row * looks.length + at) * columns)
+  }
+  return values
 }
 
 async function writeRotaryTables(spec: PartSpec, weights: WeightStream): Promise<void> {
@@ -49,31 +73,56 @@ async function writeRotaryTables(spec: PartSpec, weights: WeightStream): Promise
   await weights.table(rotaryNames.sin, sin)
 }
 
+/** What a part begins with. */
+interface FirstRows {
+  /** [goldenRows, hidden] */
+  readonly rows: Float32Array
+  /** [goldenRows, hidden] */
+  readonly features: Float32Array | undefined
+  readonly input: GoldenVector['input']
+}
+
 async function firstRows(
   { spec, parameters }: PartPlan,
   weights: WeightStream,
   incoming: States | undefined,
-): Promise<{ rows: Float32Array; input: GoldenVector['input'] }> {
+): Promise<FirstRows> {
   if (parameters.embedding) {
     const ids = goldenIds(spec.model.dims.vocab)
     await weights.copy(parameters.embedding)
-    return { rows: await weights.rows(parameters.embedding, ids), input: { kind: 'ids', ids } }
+    return { rows: await weights.rows(parameters.embedding, ids), features: undefined, input: { kind: 'ids', ids } }
   }
   if (!incoming) throw new Error(`the part ${spec.part} needs states to begin with`)
-  const { wide, ...block } = incoming
-  const input = { kind: 'states' as const, ...block, ...(wide ? { wide: { index: [...wide.index], values: wide.values } } : {}) }
-  return { rows: fromStates(incoming), input }
+  const rows = fromStates(incoming)
+  const input = { kind: 'states' as const, ...writable(incoming) }
+  if (!spec.adapter?.features) return { rows, features: undefined, input }
+  const features = oneLater(incoming)
+  return { rows, features: fromStates(features), input: { ...input, features: writable(features) } }
+}
+
+/** Stands in for deep states, which are not there yet: the row before each, and zeros (unknown) for the first. */
+function oneLater(states: States): States {
+  const { rows, width } = states
+  return concatStates([{ rows: 1, width, half: new Uint16Array(width) }, sliceStates(states, 0, rows - 1)], width)
+}
+
+function writable({ rows, width, half, wide }: States) {
+  return { rows, width, half, ...(wide ? { wide: { index: [...wide.index], values: wide.values } } : {}) }
 }
 
 async function runAttention(
   spec: PartSpec,
   weights: WeightStream,
   block: AttentionBlock,
-  rows: Float32Array,
+  { rows, features }: Pick<FirstRows, 'rows' | 'features'>,
   epsilon: number,
 ): Promise<Float32Array> {
   const shape = attentionOf(spec)
   const normalised = rmsNorm(rows, await weights.vector(block.norm), epsilon)
+  if (block.features && features) {
+    const known = rmsNorm(features, await weights.vector(block.features.norm), epsilon)
+    addInto(normalised, await weights.multiply(block.features.projection, known))
+  }
   const qkv = await linear(weights, block.qkv, block.qkvBias, normalised)
   const rotary = rotaryRows(inverseFrequencies(shape.headDim, shape.rope), 0, goldenRows)
   return linear(weights, block.output, block.outputBias, attend(qkv, shape, rotary))

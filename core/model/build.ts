@@ -2,18 +2,27 @@ import { readFile, statfs } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import type { States } from '../protocol/states.ts'
-import { type AdapterFiles, openAdapter } from './adapter-files.ts'
-import type { WeightFormat } from './architecture.ts'
+import { attentionOf, type WeightFormat } from './architecture.ts'
 import { checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
 import { writePart } from './build-part.ts'
 import { BundleDraft } from './bundle-draft.ts'
 import { type Checkpoint, checkTensors, isRedundant, openCheckpoint, textFiles } from './checkpoint.ts'
 import { describeBundle, goldenFile, graphFile } from './describe-bundle.ts'
+import { type DrafterFiles, openDrafters } from './drafters.ts'
 import { printGolden } from './golden.ts'
-import { type Format, type Manifest, manifestFile, type PartName, slotCounts, tokenizerFolder } from './manifest.ts'
-import { listParameters } from './parameters.ts'
+import {
+  type DrafterName,
+  type Format,
+  isDrafter,
+  type Manifest,
+  manifestFile,
+  type PartName,
+  slotCounts,
+  tokenizerFolder,
+} from './manifest.ts'
 import { buildPartGraph } from './part-graph.ts'
-import { type PartPlan, planParts } from './weight-plan.ts'
+import { ownOrModel } from './tensor-files.ts'
+import { ownParameters, type PartPlan, planParts } from './weight-plan.ts'
 import { WeightStream } from './weight-stream.ts'
 
 export interface BuildOptions {
@@ -26,7 +35,9 @@ export interface BuildOptions {
   readonly format: Format
   /** Of int4. Default 4. */
   readonly accuracyLevel?: 1 | 4
-  /** Folder of an adapter; by default the checkpoint's own folder `adapter`, where it has one for this split. */
+  /** Which drafters go in, each from the checkpoint's folder of that name; by default `adapter`, where there is one for this split. */
+  readonly drafters?: readonly DrafterName[]
+  /** Folder of the drafter `adapter`, where it is another. */
   readonly adapter?: string
   /** Name on the model card; by default the checkpoint folder's. */
   readonly name?: string
@@ -52,12 +63,12 @@ export interface BuiltBundle {
 export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
   const format: WeightFormat = { name: options.format, accuracyLevel: options.accuracyLevel ?? 4 }
   await using checkpoint = await openCheckpoint(options.checkpoint)
-  await using adapter = await findAdapter(options, checkpoint)
-  const plans = planBundle(options, format, checkpoint, adapter)
+  await using drafters = await findDrafters(options, checkpoint)
+  const plans = planBundle(options, format, checkpoint, drafters.files)
   const draft = await BundleDraft.begin(options.out, options.replace ?? false)
   try {
     await checkSpace(draft, options.out, plans)
-    await writeParts(draft, plans, checkpoint, adapter, options)
+    await writeParts(draft, plans, checkpoint, drafters.files, options)
     await copyTextFiles(draft, checkpoint, options)
     const { name, split } = options
     const manifest = describeBundle({ name, split, checkpoint, format, plans, files: [...draft.records] })
@@ -71,30 +82,12 @@ export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
   }
 }
 
-/** The adapter asked for, or the one beside the checkpoint where it fits. */
-async function findAdapter(options: BuildOptions, checkpoint: Checkpoint): Promise<AdapterFiles | undefined> {
-  const { split, adapter: asked } = options
-  if (split === undefined) {
-    if (asked === undefined) return undefined
-    throw new BrimError('USAGE', 'an adapter belongs to a split model', { hint: 'give --split too, or leave --adapter out' })
-  }
-  const folder = asked ?? join(checkpoint.folder, 'adapter')
-  const found = await openAdapter(folder, checkpoint.architecture)
-  if (found === undefined) {
-    if (asked === undefined) return undefined
-    throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} holds no adapter_config.json`, {
-      hint: 'give the folder of a trained adapter',
-    })
-  }
-  if (found.adapter.split === split) return found
-  await found[Symbol.asyncDispose]()
-  const mismatch = `the adapter in ${folder} was trained for a split after layer ${found.adapter.split}, not ${split}`
-  if (asked !== undefined)
-    throw new BrimError('SPLIT_OUT_OF_RANGE', mismatch, {
-      hint: `build with --split ${found.adapter.split}, or without this adapter`,
-    })
-  options.onEvent?.({ kind: 'warning', message: `${mismatch}: it is left out, so devices will not draft` })
-  return undefined
+/** The drafters that go into the bundle, open until it is written. */
+async function findDrafters({ split, drafters, adapter, onEvent }: BuildOptions, { folder, architecture }: Checkpoint) {
+  const warn = (message: string) => onEvent?.({ kind: 'warning', message })
+  const files = await openDrafters(folder, architecture, { split, drafters, adapter, warn })
+  const close = () => Promise.all(files.map((each) => each[Symbol.asyncDispose]()))
+  return { files, [Symbol.asyncDispose]: async () => void (await close()) }
 }
 
 /** Everything that can be known to be wrong before a byte is written. */
@@ -102,7 +95,7 @@ function planBundle(
   options: BuildOptions,
   format: WeightFormat,
   checkpoint: Checkpoint,
-  adapter: AdapterFiles | undefined,
+  drafters: readonly DrafterFiles[],
 ): PartPlan[] {
   const { architecture, tensors } = checkpoint
   const { layers } = architecture.dims
@@ -111,12 +104,13 @@ function planBundle(
     const message = splitWarning(options.split, layers)
     if (message) options.onEvent?.({ kind: 'warning', message })
   }
-  checkFormat(format, architecture, adapter?.adapter)
-  const plans = planParts(partSpecs(architecture, format, options.split, adapter?.adapter))
-  const parametersOf = (isAdapter: boolean) =>
-    plans.filter(({ spec }) => (spec.part === 'adapter') === isAdapter).flatMap(({ parameters }) => listParameters(parameters))
-  checkTensors(tensors, parametersOf(false), (name) => isRedundant(name, architecture))
-  if (adapter) checkTensors(adapter.tensors, parametersOf(true), () => false)
+  const specs = drafters.map(({ spec }) => spec)
+  checkFormat(format, architecture, specs)
+  const plans = planParts(partSpecs(architecture, format, options.split, specs))
+  const ofModel = plans.filter(({ spec }) => !isDrafter(spec.part))
+  checkTensors(tensors, ofModel.flatMap(ownParameters), (name) => isRedundant(name, architecture))
+  for (const { spec, tensors } of drafters)
+    checkTensors(tensors, plans.filter((plan) => plan.spec.part === spec.part).flatMap(ownParameters), () => false)
   return plans
 }
 
@@ -135,7 +129,7 @@ async function writeParts(
   draft: BundleDraft,
   plans: readonly PartPlan[],
   checkpoint: Checkpoint,
-  adapter: AdapterFiles | undefined,
+  drafters: readonly DrafterFiles[],
   { signal, onEvent }: BuildOptions,
 ): Promise<void> {
   const written = plans.flatMap(({ weights, file }) => weights.filter((weight) => weight.file === file))
@@ -149,19 +143,20 @@ async function writeParts(
       doneBytes += bytes
       onEvent?.({ kind: 'progress', part, doneBytes, totalBytes })
     }
-    const source = part === 'adapter' && adapter ? adapter.tensors : checkpoint.tensors
+    const own = drafters.find(({ spec }) => spec.part === part)
+    const source = own ? ownOrModel(own.tensors, checkpoint.tensors) : checkpoint.tensors
     const sink = await draft.file(plan.file)
     const result = await writePart(
       plan,
       new WeightStream(source, sink, plan, { signal, onBytes }),
-      part === 'output' ? deep : shallow,
+      part === 'output' || part === 'medusa' ? deep : shallow,
     )
     await sink.close()
     if (part === 'input') shallow = result.states
     if (part === 'middle') deep = result.states
     await draft.write(goldenFile(plan), printGolden(result.golden))
     // Without attention there is nothing to keep apart: any rows go through one graph.
-    for (const slots of part === 'output' ? ([1] as const) : slotCounts)
+    for (const slots of attentionOf(plan.spec).blocks === 0 ? ([1] as const) : slotCounts)
       await draft.write(graphFile(plan, slots), buildPartGraph(plan, slots))
   }
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import { Manifest, manifestFile } from './manifest.ts'
+import { treeFault } from './medusa-tree.ts'
 import { modelIdOf } from './model-id.ts'
 
 const rebuild = 'copy the bundle again, or build it again with "brim model build"'
@@ -31,6 +32,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   if (!parsed.success)
     throw new BrimError('BUNDLE_INVALID', `${path} is not the manifest of a bundle`, { cause: parsed.error, hint: rebuild })
   checkReferences(path, parsed.data)
+  checkMedusa(path, parsed.data)
   // Agent and bridge compare the id alone: it must not outlive the files that it stands for.
   if (modelIdOf(parsed.data) !== parsed.data.modelId)
     throw new BrimError('BUNDLE_INVALID', `${path}: the model id does not belong to the files it lists`, { hint: rebuild })
@@ -95,6 +97,14 @@ function checkReferences(path: string, { parts, files }: Manifest): void {
         )
     }
   }
+}
+
+/** Whoever verifies a tree believes its paths. */
+function checkMedusa(path: string, { parts: { medusa }, dims }: Manifest): void {
+  if (!medusa) return
+  const { heads = 0, tree } = medusa
+  const fault = tree && heads > 0 ? treeFault(tree, heads, dims.vocab) : 'it has no heads or no tree'
+  if (fault) throw new BrimError('BUNDLE_INVALID', `${path}: part medusa: ${fault}`, { hint: rebuild })
 }
 
 const corrupt = (message: string) => new BrimError('BUNDLE_CORRUPT', message, { hint: rebuild })

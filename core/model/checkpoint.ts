@@ -58,8 +58,8 @@ export function checkTensors(
     for (const { tensor, rows } of parameter.sources) {
       const info = tensors.find(tensor)
       if (!info)
-        throw new BrimError('TENSOR_MISSING', `no safetensors file holds the tensor ${tensor}`, {
-          hint: 'is the checkpoint complete, and does config.json belong to it?',
+        throw new BrimError('TENSOR_MISSING', `the tensor ${tensor} is not in ${tensors.name}`, {
+          hint: 'is the checkpoint complete, and does its configuration belong to it?',
         })
       checkTensor(info, 'columns' in parameter ? [rows, parameter.columns] : [rows])
       needed.add(tensor)

@@ -4,10 +4,9 @@ import { version } from '../base/version.ts'
 import { attentionOf, int4BlockSize, type WeightFormat } from './architecture.ts'
 import type { FileRecord } from './bundle-draft.ts'
 import type { Checkpoint } from './checkpoint.ts'
-import type { Manifest, PartManifest } from './manifest.ts'
+import { isDrafter, type Manifest, type PartManifest } from './manifest.ts'
 import { modelIdOf } from './model-id.ts'
-import { listParameters } from './parameters.ts'
-import type { PartPlan } from './weight-plan.ts'
+import { ownParameters, type PartPlan } from './weight-plan.ts'
 
 export interface BundleFacts {
   readonly name: string | undefined
@@ -55,7 +54,7 @@ export function goldenFile(plan: PartPlan): string {
 function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifest {
   const { spec, weights } = plan
   const { kvHeads, headDim } = attentionOf(spec)
-  const graphs = files.map(({ path }) => [path, path.match(/^([a-z]+)\.(\d+)\.onnx$/)] as const)
+  const graphs = files.map(({ path }) => [path, path.match(/^([a-z-]+)\.(\d+)\.onnx$/)] as const)
   return {
     layers: [...spec.layers],
     kvHeads,
@@ -63,14 +62,13 @@ function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifes
     graphs: Object.fromEntries(graphs.filter(([, match]) => match?.[1] === spec.part).map(([path, match]) => [match?.[2], path])),
     weights: [...weights],
     golden: goldenFile(plan),
+    ...(spec.adapter?.features ? { features: true } : {}),
+    ...(spec.medusa ? { heads: spec.medusa.heads, tree: spec.medusa.tree.map((path) => [...path]) } : {}),
   }
 }
 
-/** Weights of the LLM; a tied head counts once, the adapter not at all. */
+/** Weights of the LLM; a tied head counts once, drafters not at all. */
 function countParameters(plans: readonly PartPlan[]): number {
-  const model = plans.filter(({ spec }) => spec.part !== 'adapter')
-  const all = model.flatMap(({ parameters, spec }) =>
-    listParameters(parameters).filter((parameter) => !(spec.model.tiedEmbeddings && parameter === parameters.head)),
-  )
+  const all = plans.filter(({ spec }) => !isDrafter(spec.part)).flatMap(ownParameters)
   return all.reduce((sum, parameter) => sum + ('columns' in parameter ? parameter.rows * parameter.columns : parameter.length), 0)
 }

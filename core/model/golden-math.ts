@@ -51,9 +51,14 @@ export function addInto(a: Float32Array, b: Float32Array): void {
   for (let i = 0; i < a.length; i++) a[i] = a[i]! + b[i % b.length]!
 }
 
+/** x · sigmoid(x) */
+export function silu(x: Float32Array): Float32Array {
+  return x.map((value) => value / (1 + Math.exp(-value)))
+}
+
 /** silu(gate) · up */
 export function gatedSilu(gate: Float32Array, up: Float32Array): Float32Array {
-  return gate.map((value, i) => (value / (1 + Math.exp(-value))) * up[i]!)
+  return silu(gate).map((value, i) => value * up[i]!)
 }
 
 /** Rotary tables of the golden positions 0, 1, …: [goldenRows, headDim / 2] each. */

@@ -17,17 +17,18 @@ const Floats = z.base64().transform((text) => toFloats(text))
 const Halves = z.base64().transform((text) => toHalves(text))
 const count = z.int().min(0)
 
+const Block = z.object({
+  rows: count,
+  width: count,
+  half: Halves,
+  wide: z.object({ index: z.array(count), values: Floats }).optional(),
+})
+
 /** What a part must do on any machine: `input` in, rows close to `expected` out. Numbers are little-endian in base64. */
 export const GoldenVector = z.object({
   input: z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('ids'), ids: z.array(count) }),
-    z.object({
-      kind: z.literal('states'),
-      rows: count,
-      width: count,
-      half: Halves,
-      wide: z.object({ index: z.array(count), values: Floats }).optional(),
-    }),
+    Block.extend({ kind: z.literal('states'), features: Block.optional() }),
   ]),
   expected: z.object({
     rows: count,
@@ -52,12 +53,17 @@ export function parseGolden(file: string, json: string): GoldenVector {
 }
 
 export function printGolden({ input, expected, tolerance }: GoldenVector): string {
-  const states = (block: Extract<GoldenVector['input'], { kind: 'states' }>) => ({
+  const printBlock = (block: z.infer<typeof Block>) => ({
     ...block,
     half: toBase64(block.half),
     ...(block.wide ? { wide: { index: block.wide.index, values: toBase64(block.wide.values) } } : {}),
   })
-  const printable = input.kind === 'ids' ? input : states(input)
+  const printStates = ({ features, ...block }: Extract<GoldenVector['input'], { kind: 'states' }>) => ({
+    ...printBlock(block),
+    kind: block.kind,
+    ...(features ? { features: printBlock(features) } : {}),
+  })
+  const printable = input.kind === 'ids' ? input : printStates(input)
   return `${JSON.stringify({ input: printable, expected: { ...expected, values: toBase64(expected.values) }, tolerance })}\n`
 }
 

@@ -7,8 +7,10 @@
  * middle    half + wide    states, statesHalf, peak  for select   yes
  * adapter   half + wide    states, statesHalf, peak  for select   yes
  * output    half + wide    logits                    for all T    no
+ * medusa    half + wide    logits of K heads         for all T    no
  * whole     ids            logits                    for select   yes
  *
+ * `adapter-paper` is an adapter. An adapter with features takes a second set of states, row for row (featureInputs).
  * Parts with attention also take the packing (`spread`, `sizes`, `tokens` only where B > 1), `seqlens`, `totals`, and
  * per slot and layer the KV buffers, which are appended to in place (past and present are the same memory).
  */
@@ -35,6 +37,20 @@ export const graphInputs = {
   select: 'select',
 } as const
 
+/** Names of one set of states: see half, wide and wideAt above. */
+export interface StatesInputNames {
+  readonly half: string
+  readonly wide: string
+  readonly wideAt: string
+}
+
+/** The features of an adapter: [1, T, H] as `half`, with wide rows of their own. */
+export const featureInputs = {
+  half: 'features_half',
+  wide: 'features_wide',
+  wideAt: 'features_wide_at',
+} as const satisfies StatesInputNames
+
 export const graphOutputs = {
   /** float32 [1, T or M, H] */
   states: 'states',
@@ -42,7 +58,7 @@ export const graphOutputs = {
   statesHalf: 'states_half',
   /** float32 [1, T or M] largest magnitude of each row; above 65,504 the row travels as fp32. */
   peak: 'peak',
-  /** float32 [1, T or M, V] */
+  /** float32 [1, T or M, V]; of medusa [1, T·K, V], the heads of a row one after another */
   logits: 'logits',
 } as const
 

@@ -4,8 +4,16 @@ import { z } from 'zod'
 export const slotCounts = [1, 2, 4, 8, 16] as const
 export type SlotCount = (typeof slotCounts)[number]
 
-export const partNames = ['input', 'middle', 'output', 'adapter', 'whole'] as const
+/** Parts that guess what the LLM will say; a bundle has any of them or none. */
+export const drafterNames = ['adapter', 'adapter-paper', 'medusa'] as const
+export type DrafterName = (typeof drafterNames)[number]
+
+export const partNames = ['input', 'middle', 'output', 'whole', ...drafterNames] as const
 export type PartName = (typeof partNames)[number]
+
+export function isDrafter(part: PartName): part is DrafterName {
+  return drafterNames.some((name) => name === part)
+}
 
 export const formats = ['fp32', 'fp16', 'int4'] as const
 export type Format = (typeof formats)[number]
@@ -28,15 +36,21 @@ export const WeightEntry = z.object({
 export type WeightEntry = z.infer<typeof WeightEntry>
 
 export const PartManifest = z.object({
-  /** Decoder layers [from, to) that this part runs, numbered as in the whole model; the adapter has one of its own: [0, 1). */
+  /** Decoder layers [from, to) that this part runs, numbered as in the whole model; an adapter has one of its own: [0, 1). */
   layers: z.tuple([count, count]),
   kvHeads: z.int().min(1),
   headDim: z.int().min(1),
-  /** Slot count → file of the graph. A part without attention (`output`) has only "1". */
+  /** Slot count → file of the graph. A part without attention (`output`, `medusa`) has only "1". */
   graphs: z.record(z.string().regex(/^\d+$/), path),
   weights: z.array(WeightEntry),
   /** Golden vectors: the file that holds fixed inputs and the rows that must come out. */
   golden: path,
+  /** Of an adapter: it reads a second row, `features`, beside each state. Absent: false. */
+  features: z.boolean().optional(),
+  /** Of `medusa`: how many heads. */
+  heads: z.int().min(1).optional(),
+  /** Of `medusa`: paths of ranks, parents before their children. See MedusaHeads in core/engine/contract.ts. */
+  tree: z.array(z.array(count).min(1)).min(1).optional(),
 })
 export type PartManifest = z.infer<typeof PartManifest>
 
@@ -69,7 +83,7 @@ export const Manifest = z.object({
   tokens: z.object({ bos: z.int().optional(), eos: z.array(z.int()), pad: z.int().optional() }),
   /**
    * sha256 over what decides the LLM's answers (dims, split, format, hashes of graphs and weights of input, middle,
-   * output or whole; not the adapter). Agent and bridge compare it when a session opens.
+   * output or whole; not the drafters). Agent and bridge compare it when a session opens.
    */
   modelId: z.string().regex(/^[0-9a-f]{64}$/),
   parts: z.partialRecord(z.enum(partNames), PartManifest),

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Manifest } from './manifest.ts'
+import { isDrafter, type Manifest, type PartName } from './manifest.ts'
 
 /** See Manifest.modelId: what decides the LLM's answers, and nothing else. */
 export function modelIdOf({
@@ -10,7 +10,7 @@ export function modelIdOf({
   files,
 }: Omit<Manifest, 'schema' | 'card' | 'tokens' | 'modelId'>): string {
   const decisive = Object.entries(parts)
-    .filter(([part]) => part !== 'adapter')
+    .filter(([part]) => !isDrafter(part as PartName))
     .flatMap(([, part]) => [...Object.values(part.graphs), ...part.weights.map((weight) => weight.file)])
   const hashes = files.filter(({ path }) => decisive.includes(path)).map(({ path, sha256 }) => [path, sha256])
   return createHash('sha256')

@@ -21,8 +21,15 @@ export interface Vector {
   readonly sources: readonly Source[]
 }
 
+/** A second set of rows, normalised, projected and added to the block's own normalised rows. */
+export interface FeatureInput {
+  readonly norm: Vector
+  readonly projection: Matrix
+}
+
 export interface AttentionBlock {
   readonly norm: Vector
+  readonly features: FeatureInput | undefined
   readonly qkv: Matrix
   readonly qkvBias: Vector | undefined
   readonly output: Matrix
@@ -39,7 +46,13 @@ export interface Mlp {
   readonly downBias: Vector | undefined
 }
 
-/** A decoder layer; the adapter's block has no MLP. */
+/** The Medusa heads' blocks, all in one matrix: head k's rows are [k · hidden, (k + 1) · hidden). */
+export interface MedusaBlocks {
+  readonly weight: Matrix
+  readonly bias: Vector
+}
+
+/** A decoder layer; an adapter's block has no MLP. */
 export interface Block {
   readonly attention: AttentionBlock
   readonly mlp: Mlp | undefined
@@ -50,6 +63,7 @@ export interface PartParameters {
   readonly embedding: Matrix | undefined
   readonly blocks: readonly Block[]
   readonly norm: Vector | undefined
+  readonly medusa: MedusaBlocks | undefined
   readonly head: Matrix | undefined
 }
 
@@ -57,10 +71,10 @@ export interface PartParameters {
 export const rotaryNames = { cos: 'rope.cos', sin: 'rope.sin' } as const
 
 export function partParameters(spec: PartSpec): PartParameters {
-  const { part, model, layers } = spec
+  const { part, model, layers, medusa } = spec
   const { hidden, vocab } = model.dims
   const first = part === 'input' || part === 'whole'
-  const last = part === 'output' || part === 'whole'
+  const last = part === 'output' || part === 'whole' || part === 'medusa'
   const embedded = 'model.embed_tokens.weight'
   return {
     embedding: first ? matrix('embedding', hidden, [embedded, vocab]) : undefined,
@@ -68,6 +82,10 @@ export function partParameters(spec: PartSpec): PartParameters {
       ? [adapterBlock(spec)]
       : Array.from({ length: layers[1] - layers[0] }, (_, i) => decoderLayer(spec, layers[0] + i)),
     norm: last ? vector('norm', ['model.norm.weight', hidden]) : undefined,
+    medusa: medusa && {
+      weight: matrix('medusa', hidden, ...medusaSources(medusa.heads, 'weight', hidden)),
+      bias: vector('medusa.bias', ...medusaSources(medusa.heads, 'bias', hidden)),
+    },
     head: last ? matrix('head', hidden, [model.tiedEmbeddings ? embedded : 'lm_head.weight', vocab]) : undefined,
   }
 }
@@ -75,10 +93,11 @@ export function partParameters(spec: PartSpec): PartParameters {
 /** Every matrix and vector of a part, in order. */
 export function listParameters(parameters: PartParameters): (Matrix | Vector)[] {
   const blocks = parameters.blocks.flatMap(({ attention: a, mlp }) => [
-    ...[a.norm, a.qkv, a.qkvBias, a.output, a.outputBias],
+    ...[a.norm, a.features?.norm, a.features?.projection, a.qkv, a.qkvBias, a.output, a.outputBias],
     ...(mlp ? [mlp.norm, mlp.gate, mlp.gateBias, mlp.up, mlp.upBias, mlp.down, mlp.downBias] : []),
   ])
-  const all = [parameters.embedding, ...blocks, parameters.norm, parameters.head]
+  const { embedding, norm, medusa, head } = parameters
+  const all = [embedding, ...blocks, norm, medusa?.weight, medusa?.bias, head]
   return all.filter((parameter) => parameter !== undefined)
 }
 
@@ -108,10 +127,16 @@ function decoderLayer(spec: PartSpec, layer: number): Block {
 
 function adapterBlock(spec: PartSpec): Block {
   const { hidden } = spec.model.dims
-  return {
-    attention: attentionBlock('adapter', 'norm', '', hidden, attentionOf(spec), { qkv: false, output: false }),
-    mlp: undefined,
+  const plain = attentionBlock('adapter', 'norm', '', hidden, attentionOf(spec), { qkv: false, output: false })
+  const features = {
+    norm: vector('adapter.feature_norm', ['feature_norm.weight', hidden]),
+    projection: matrix('adapter.feature', hidden, ['feature_proj.weight', hidden]),
   }
+  return { attention: spec.adapter?.features ? { ...plain, features } : plain, mlp: undefined }
+}
+
+function medusaSources(heads: number, suffix: string, hidden: number): (readonly [string, number])[] {
+  return Array.from({ length: heads }, (_, head) => [`blocks.${head}.${suffix}`, hidden] as const)
 }
 
 function attentionBlock(
@@ -128,6 +153,7 @@ function attentionBlock(
   const qkv = (suffix: string) => Object.entries(rows).map(([p, count]) => [`${projections}${p}_proj.${suffix}`, count] as const)
   return {
     norm: vector(`${name}.norm`, [`${norm}.weight`, hidden]),
+    features: undefined,
     qkv: matrix(`${name}.qkv`, hidden, ...qkv('weight')),
     qkvBias: bias.qkv ? vector(`${name}.qkv.bias`, ...qkv('bias')) : undefined,
     output: matrix(`${name}.output`, queries, [`${projections}o_proj.weight`, hidden]),

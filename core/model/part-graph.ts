@@ -1,8 +1,16 @@
 import { type AttentionShape, attentionOf, int4BlockSize } from './architecture.ts'
-import { graphInputs as inputs, kvNames, graphOutputs as outputs } from './graph-io.ts'
+import { featureInputs, graphInputs as inputs, kvNames, graphOutputs as outputs, type StatesInputNames } from './graph-io.ts'
 import type { SlotCount } from './manifest.ts'
 import { OnnxGraph } from './onnx-writer.ts'
-import { type AttentionBlock, type Block, type Matrix, type Mlp, rotaryNames, type Vector } from './parameters.ts'
+import {
+  type AttentionBlock,
+  type Block,
+  type Matrix,
+  type MedusaBlocks,
+  type Mlp,
+  rotaryNames,
+  type Vector,
+} from './parameters.ts'
 import { matrixNames, type PartPlan } from './weight-plan.ts'
 
 /** A residual stream: `value + pending`, the sum being left to the next normalisation, which fuses it. */
@@ -41,7 +49,7 @@ class PartGraph {
 
   build(): Uint8Array {
     const { part } = this.#plan.spec
-    const { blocks, norm, head } = this.#plan.parameters
+    const { blocks, norm, medusa, head } = this.#plan.parameters
     this.#declareWeights()
     this.#graph.int64s('axis.0', [0])
     this.#graph.int64s('axis.1', [1])
@@ -51,10 +59,12 @@ class PartGraph {
     blocks.forEach((block, layer) => {
       stream = this.#block(stream, block, layer, slots)
     })
-    // The input part returns every row (all of them are uploaded), the head works on whatever rows it is given.
-    const selects = part !== 'input' && part !== 'output'
-    if (norm && head) this.#giveLogits(this.#select(this.#normalise(stream, norm).normalised, selects), head, selects)
-    else this.#giveStates(this.#select(this.#sum(stream), selects), selects)
+    // The input part returns every row (all of them are uploaded), heads work on whatever rows they are given.
+    const selects = part !== 'input' && slots.length > 0
+    if (norm && head) {
+      const normalised = this.#select(this.#normalise(stream, norm).normalised, selects)
+      this.#giveLogits(medusa ? this.#lookAhead(normalised, medusa) : normalised, head, selects)
+    } else this.#giveStates(this.#select(this.#sum(stream), selects), selects)
     return this.#graph.encode(part)
   }
 
@@ -66,7 +76,7 @@ class PartGraph {
   /** The rows that come in: embedded ids, or states from the wire. float32 [1, T, H] */
   #takeRows(): string {
     const { embedding } = this.#plan.parameters
-    return embedding ? this.#embed(embedding) : this.#takeStates()
+    return embedding ? this.#embed(embedding) : this.#takeStates(inputs, 'W')
   }
 
   #embed(embedding: Matrix): string {
@@ -80,11 +90,11 @@ class PartGraph {
     })
   }
 
-  #takeStates(): string {
+  #takeStates(names: StatesInputNames, wideRows: string): string {
     const { hidden } = this.#plan.spec.model.dims
-    const half = this.#graph.input(inputs.half, 'float16', [1, 'T', hidden])
-    const wide = this.#graph.input(inputs.wide, 'float32', ['W', hidden])
-    const wideAt = this.#graph.input(inputs.wideAt, 'int64', ['W', 1])
+    const half = this.#graph.input(names.half, 'float16', [1, 'T', hidden])
+    const wide = this.#graph.input(names.wide, 'float32', [wideRows, hidden])
+    const wideAt = this.#graph.input(names.wideAt, 'int64', [wideRows, 1])
     const rows = this.#graph.node('Squeeze', [this.#graph.node('Cast', [half], { attributes: { to: 1 } }), 'axis.0'])
     return this.#graph.node('Unsqueeze', [this.#graph.node('ScatterND', [rows, wideAt, wide]), 'axis.0'])
   }
@@ -109,8 +119,14 @@ class PartGraph {
 
   #block(stream: Stream, block: Block, layer: number, slots: readonly Slot[]): Stream {
     const { normalised, value } = this.#normalise(stream, block.attention.norm)
-    const attended = this.#attend(normalised, block.attention, layer, slots)
+    const attended = this.#attend(this.#addFeatures(normalised, block.attention), block.attention, layer, slots)
     return block.mlp ? this.#mlp({ value, pending: attended }, block.mlp) : { value, pending: attended }
+  }
+
+  #addFeatures(rows: string, { features }: AttentionBlock): string {
+    if (!features) return rows
+    const { normalised } = this.#normalise({ value: this.#takeStates(featureInputs, 'WF'), pending: undefined }, features.norm)
+    return this.#graph.node('Add', [rows, this.#linear(normalised, features.projection, undefined)])
   }
 
   /** Attention slot by slot between matrix products over all rows. float32 [1, T, H] */
@@ -166,9 +182,22 @@ class PartGraph {
     const { normalised, value } = this.#normalise(stream, mlp.norm)
     const gate = this.#linear(normalised, mlp.gate, mlp.gateBias)
     const up = this.#linear(normalised, mlp.up, mlp.upBias)
-    // QuickGelu with alpha 1 is SiLU: x · sigmoid(x) in one operator.
-    const gated = this.#graph.node('QuickGelu', [gate], { domain: microsoft, attributes: { alpha: { float: 1 } } })
-    return { value, pending: this.#linear(this.#graph.node('Mul', [gated, up]), mlp.down, mlp.downBias) }
+    return { value, pending: this.#linear(this.#graph.node('Mul', [this.#silu(gate), up]), mlp.down, mlp.downBias) }
+  }
+
+  /** What each Medusa head makes of every row, the heads of a row one after another. float32 [1, T·K, H] */
+  #lookAhead(rows: string, { weight, bias }: MedusaBlocks): string {
+    const hidden = weight.columns
+    const apart = this.#graph.int64s('heads.apart', [1, -1, weight.rows / hidden, hidden])
+    const joined = this.#graph.int64s('heads.joined', [1, -1, hidden])
+    const change = this.#graph.node('Reshape', [this.#silu(this.#linear(rows, weight, bias)), apart])
+    const each = this.#graph.node('Unsqueeze', [rows, this.#graph.int64s('axis.2', [2])])
+    return this.#graph.node('Reshape', [this.#graph.node('Add', [each, change]), joined])
+  }
+
+  /** QuickGelu with alpha 1 is SiLU: x · sigmoid(x) in one operator. */
+  #silu(rows: string): string {
+    return this.#graph.node('QuickGelu', [rows], { domain: microsoft, attributes: { alpha: { float: 1 } } })
   }
 
   /** RMSNorm of value + pending, and that sum. */
@@ -226,6 +255,7 @@ class PartGraph {
 
   #giveLogits(rows: string, head: Matrix, selects: boolean): void {
     this.#linear(rows, head, undefined, outputs.logits)
-    this.#graph.output(outputs.logits, 'float32', [1, selects ? 'M' : 'T', this.#plan.spec.model.dims.vocab])
+    const { part, model } = this.#plan.spec
+    this.#graph.output(outputs.logits, 'float32', [1, selects ? 'M' : part === 'medusa' ? 'TK' : 'T', model.dims.vocab])
   }
 }

@@ -1,8 +1,10 @@
 import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { PartSpec } from './architecture.ts'
+import { adapterConfigFile, adapterWeightsFile } from './adapter-files.ts'
+import type { Medusa, PartSpec } from './architecture.ts'
 import { readArchitecture } from './families/index.ts'
 import { encodeHalves } from './half.ts'
+import { medusaConfigFile, medusaWeightsFile } from './medusa-files.ts'
 import { listParameters, type Matrix, partParameters, type Vector } from './parameters.ts'
 
 export type CheckpointType = 'F32' | 'F16' | 'BF16'
@@ -12,6 +14,8 @@ export interface RandomAdapter {
   readonly heads: number
   readonly kvHeads: number
   readonly headDim: number
+  /** It also reads the deep state before each row. Default: false. */
+  readonly features?: boolean
 }
 
 export interface RandomCheckpointOptions {
@@ -20,6 +24,8 @@ export interface RandomCheckpointOptions {
   readonly dtype: CheckpointType
   readonly seed: number
   readonly adapter?: RandomAdapter
+  readonly adapterPaper?: Omit<RandomAdapter, 'features'>
+  readonly medusa?: Medusa
 }
 
 /** config.json of a small model with every feature of its family. */
@@ -75,22 +81,22 @@ export async function writeRandomCheckpoint(folder: string, options: RandomCheck
   await mkdir(folder, { recursive: true })
   await writeFile(join(folder, 'config.json'), `${JSON.stringify(options.config, null, 2)}\n`)
   await writeTensors(join(folder, 'model.safetensors'), own, options.dtype, options.seed)
-  if (options.adapter)
-    await writeAdapter(join(folder, 'adapter'), { part: 'input', model, format, layers: [0, 1] }, options, options.adapter)
+  const base = { model, format, layers: [0, 1] } as const
+  const { adapter, adapterPaper, medusa, seed } = options
+  if (adapter) await writeAdapter(join(folder, 'adapter'), { part: 'adapter', ...base }, adapter, seed + 1)
+  if (adapterPaper) await writeAdapter(join(folder, 'adapter-paper'), { part: 'adapter-paper', ...base }, adapterPaper, seed + 2)
+  if (medusa) await writeMedusa(join(folder, 'medusa'), { part: 'medusa', ...base }, medusa, seed + 3)
 }
 
-async function writeAdapter(
-  folder: string,
-  base: PartSpec,
-  options: RandomCheckpointOptions,
-  shape: RandomAdapter,
-): Promise<void> {
+async function writeAdapter(folder: string, base: PartSpec, shape: RandomAdapter, seed: number): Promise<void> {
   const { hidden } = base.model.dims
   const { epsilon, rope } = base.model
-  const parameters = listParameters(partParameters({ ...base, part: 'adapter', adapter: { ...shape, hidden, epsilon, rope } }))
+  const features = shape.features ?? false
+  const parameters = listParameters(partParameters({ ...base, adapter: { ...shape, features, hidden, epsilon, rope } }))
   const config = {
     kind: 'hat-adapter',
     split: shape.split,
+    features,
     hidden_size: hidden,
     num_attention_heads: shape.heads,
     num_key_value_heads: shape.kvHeads,
@@ -99,8 +105,17 @@ async function writeAdapter(
     rms_norm_eps: epsilon,
   }
   await mkdir(folder, { recursive: true })
-  await writeFile(join(folder, 'adapter_config.json'), `${JSON.stringify(config, null, 2)}\n`)
-  await writeTensors(join(folder, 'adapter.safetensors'), parameters, 'F16', options.seed + 1)
+  await writeFile(join(folder, adapterConfigFile), `${JSON.stringify(config, null, 2)}\n`)
+  await writeTensors(join(folder, adapterWeightsFile), parameters, 'F16', seed)
+}
+
+async function writeMedusa(folder: string, base: PartSpec, medusa: Medusa, seed: number): Promise<void> {
+  const { medusa: blocks } = partParameters({ ...base, medusa })
+  if (!blocks) throw new Error('heads without blocks')
+  const config = { kind: 'medusa', heads: medusa.heads, hidden_size: base.model.dims.hidden, tree: medusa.tree }
+  await mkdir(folder, { recursive: true })
+  await writeFile(join(folder, medusaConfigFile), `${JSON.stringify(config, null, 2)}\n`)
+  await writeTensors(join(folder, medusaWeightsFile), [blocks.weight, blocks.bias], 'F16', seed)
 }
 
 interface Tensor {

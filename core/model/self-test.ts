@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
+import type { StepInput } from '../engine/contract.ts'
 import { type LoadedModel, openModel } from '../engine/open-model.ts'
 import type { Runtime } from '../engine/runtime.ts'
-import { concatStates, sliceStates } from '../protocol/states.ts'
+import { concatStates, type States, sliceStates } from '../protocol/states.ts'
 import { fromStates, type GoldenVector, goldenError, goldenSteps, parseGolden } from './golden.ts'
 import type { Manifest, PartName } from './manifest.ts'
 
@@ -42,23 +43,35 @@ export async function testPart(
 /** @returns [rows, width] of states or logits */
 async function runGolden(model: LoadedModel, part: PartName, input: GoldenVector['input']): Promise<Float32Array> {
   if (input.kind === 'ids') return part === 'whole' ? runWhole(model, input.ids) : runPart(model, part, input)
-  const { wide, rows, width, half } = input
-  const states = { rows, width, half, ...(wide ? { wide } : {}) }
-  return part === 'output' ? model.head().logits(states) : runPart(model, part, { kind: 'states', states })
+  const states = plain(input)
+  if (part === 'output') return model.head().logits(states)
+  if (part === 'medusa') return model.medusa().guess(states)
+  const { features } = input
+  return runPart(model, part, { kind: 'states', states, ...(features ? { features: plain(features) } : {}) })
 }
 
-type PartInput = Extract<GoldenVector['input'], { kind: 'ids' }> | { kind: 'states'; states: Parameters<typeof sliceStates>[0] }
+type PartInput = Extract<GoldenVector['input'], { kind: 'ids' }> | { kind: 'states'; states: States; features?: States }
+
+/** Leaves out what is absent. */
+function plain({ rows, width, half, wide }: Omit<States, 'wide'> & { wide?: States['wide'] | undefined }): States {
+  return { rows, width, half, ...(wide ? { wide } : {}) }
+}
 
 async function runPart(model: LoadedModel, name: PartName, input: PartInput): Promise<Float32Array> {
   const part = model.part(name)
   const sequence = part.createSequence()
   const blocks = []
   for (const [from, to] of cuts()) {
-    const rows = input.kind === 'ids' ? { ids: input.ids.slice(from, to) } : { states: sliceStates(input.states, from, to) }
-    blocks.push(...(await part.step([{ sequence, select: 'all', ...rows }])))
+    blocks.push(...(await part.step([{ sequence, select: 'all', ...cutInput(input, from, to) }])))
   }
   sequence.release()
   return fromStates(concatStates(blocks, model.manifest.dims.hidden))
+}
+
+function cutInput(input: PartInput, from: number, to: number): StepInput {
+  if (input.kind === 'ids') return { ids: input.ids.slice(from, to) }
+  const { states, features } = input
+  return { states: sliceStates(states, from, to), ...(features ? { features: sliceStates(features, from, to) } : {}) }
 }
 
 async function runWhole(model: LoadedModel, ids: readonly number[]): Promise<Float32Array> {

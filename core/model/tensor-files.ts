@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises'
-import { basename } from 'node:path'
+import { basename, join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { decodeHalves } from './half.ts'
 import { headerLength, parseHeader, prefixBytes, type TensorInfo } from './safetensors.ts'
@@ -9,17 +9,38 @@ export const chunkBytes = 8 << 20
 
 const readable = ['F32', 'F16', 'BF16']
 
+export interface TensorSource {
+  /** Values `from` (inclusive) to `from + into.length` of a tensor, as float32. */
+  read(name: string, from: number, into: Float32Array): Promise<void>
+}
+
+/** A drafter's own tensors, and the LLM's for what the two share. */
+export function ownOrModel(own: TensorFiles, model: TensorFiles): TensorSource {
+  return { read: (name, from, into) => (own.find(name) ? own : model).read(name, from, into) }
+}
+
 /** The tensors of one or several safetensors files, read by position (never mapped, never whole). */
-export class TensorFiles implements AsyncDisposable {
+export class TensorFiles implements TensorSource, AsyncDisposable {
   readonly #tensors = new Map<string, { info: TensorInfo; handle: FileHandle }>()
   readonly #handles: FileHandle[] = []
   readonly #chunk = Buffer.alloc(chunkBytes)
 
-  /** @throws BrimError SAFETENSORS_INVALID, CHECKPOINT_INVALID */
-  static async open(paths: readonly string[]): Promise<TensorFiles> {
-    const files = new TensorFiles()
+  /** For messages: the only file's, or words for all of them. */
+  readonly name: string
+
+  private constructor(name: string) {
+    this.name = name
+  }
+
+  /**
+   * @param folder stands before the files' names in messages, where names alone are not clear
+   * @throws BrimError SAFETENSORS_INVALID, CHECKPOINT_INVALID
+   */
+  static async open(paths: readonly string[], folder = ''): Promise<TensorFiles> {
+    const named = paths.map((path) => [path, join(folder, basename(path))] as const)
+    const files = new TensorFiles(named.length === 1 && named[0] ? named[0][1] : 'the safetensors files')
     try {
-      for (const path of paths) await files.#add(path)
+      for (const [path, name] of named) await files.#add(path, name)
       return files
     } catch (error) {
       await files[Symbol.asyncDispose]()
@@ -59,8 +80,7 @@ export class TensorFiles implements AsyncDisposable {
     await Promise.all(this.#handles.map((handle) => handle.close()))
   }
 
-  async #add(path: string): Promise<void> {
-    const file = basename(path)
+  async #add(path: string, file: string): Promise<void> {
     const handle = await openToRead(path)
     this.#handles.push(handle)
     const { size } = await handle.stat()

@@ -9,8 +9,10 @@ export interface PartPlan {
   /** The part's own weights file, written in the order of the entries that lie in it. */
   readonly file: string
   readonly bytes: number
-  /** A tied head's entry names the file of the embedding. */
+  /** What is shared names the file of the part that was planned first. */
   readonly weights: readonly WeightEntry[]
+  /** Parameters that another part, or the embedding, has already: a tied head, and the LLM's norm and head in `medusa`. */
+  readonly shared: ReadonlySet<Matrix | Vector>
 }
 
 type Unplaced = Omit<WeightEntry, 'file' | 'offset'>
@@ -19,8 +21,13 @@ type Unplaced = Omit<WeightEntry, 'file' | 'offset'>
 const alignment = 64
 
 export function planParts(specs: readonly PartSpec[]): PartPlan[] {
-  const embedding = new Map<string, WeightEntry>()
-  return specs.map((spec) => planPart(spec, embedding))
+  const places: Places = new Map()
+  return specs.map((spec) => planPart(spec, places))
+}
+
+/** Parameters whose bytes are this part's to write. */
+export function ownParameters({ parameters, shared }: PartPlan): (Matrix | Vector)[] {
+  return listParameters(parameters).filter((parameter) => !shared.has(parameter))
 }
 
 /** Names of the initialisers that hold a matrix. */
@@ -28,11 +35,14 @@ export function matrixNames(matrix: Matrix): { weight: string; codes: string; sc
   return { weight: `${matrix.name}.weight`, codes: `${matrix.name}.codes`, scales: `${matrix.name}.scales` }
 }
 
-/** @param embedding where the embedding's bytes lie, by the name's ending; filled by the part that has it */
-function planPart(spec: PartSpec, embedding: Map<string, WeightEntry>): PartPlan {
+/** Where the bytes lie that several parts may want, by tensor of the LLM and ending of the entry's name. */
+type Places = Map<string, WeightEntry>
+
+function planPart(spec: PartSpec, places: Places): PartPlan {
   const parameters = partParameters(spec)
   const file = `${spec.part}.weights`
   const weights: WeightEntry[] = []
+  const shared = new Set<Matrix | Vector>()
   let bytes = 0
   const place = (entry: Unplaced): WeightEntry => {
     const offset = Math.ceil(bytes / alignment) * alignment
@@ -42,20 +52,22 @@ function planPart(spec: PartSpec, embedding: Map<string, WeightEntry>): PartPlan
     return placed
   }
   for (const entry of rotaryEntries(spec)) place(entry)
+  const { embedding, norm, head } = parameters
   for (const parameter of listParameters(parameters)) {
-    const isTied = parameter === parameters.head && spec.model.tiedEmbeddings
-    for (const entry of entriesOf(parameter, parameter === parameters.embedding, spec.format.name)) {
-      const role = entry.name.slice(parameter.name.length)
-      const shared = isTied ? embedding.get(role) : undefined
-      if (shared) weights.push({ ...entry, file: shared.file, offset: shared.offset })
-      else if (isTied) throw new Error(`the part with the embedding must be planned before ${spec.part}`)
-      else {
+    const canShare = parameter === embedding || parameter === norm || parameter === head
+    for (const entry of entriesOf(parameter, parameter === embedding, spec.format.name)) {
+      const key = `${parameter.sources[0]?.tensor}:${entry.name.slice(parameter.name.length)}`
+      const known = canShare ? places.get(key) : undefined
+      if (known) {
+        weights.push({ ...entry, file: known.file, offset: known.offset })
+        shared.add(parameter)
+      } else {
         const placed = place(entry)
-        if (parameter === parameters.embedding) embedding.set(role, placed)
+        if (canShare) places.set(key, placed)
       }
     }
   }
-  return { spec, parameters, file, bytes, weights }
+  return { spec, parameters, file, bytes, weights, shared }
 }
 
 function rotaryEntries(spec: PartSpec): Unplaced[] {

@@ -6,7 +6,7 @@ import { multiplyRows } from './golden-math.ts'
 import { decodeHalves, encodeHalves } from './half.ts'
 import { quantizeInt4 } from './int4.ts'
 import type { Matrix, Vector } from './parameters.ts'
-import type { TensorFiles } from './tensor-files.ts'
+import type { TensorSource } from './tensor-files.ts'
 import { matrixNames, type PartPlan } from './weight-plan.ts'
 
 /** Values that are converted at once (8 MiB as fp32). */
@@ -16,10 +16,11 @@ type Visit = (firstRow: number, values: Float32Array) => void
 
 /**
  * The weights of one part on their way from the checkpoint into the bundle, chunk by chunk. Whoever asks for a weight
- * gets it as the bundle holds it (rounded, dequantised), so the golden vectors are computed in passing.
+ * gets it as the bundle holds it (rounded, dequantised), so the golden vectors are computed in passing. What the part
+ * shares with another is read, not written again.
  */
 export class WeightStream {
-  readonly #tensors: TensorFiles
+  readonly #tensors: TensorSource
   readonly #sink: FileSink
   readonly #plan: PartPlan
   readonly #spec: PartSpec
@@ -29,7 +30,7 @@ export class WeightStream {
   readonly #stored = new Uint16Array(chunkValues)
 
   constructor(
-    tensors: TensorFiles,
+    tensors: TensorSource,
     sink: FileSink,
     plan: PartPlan,
     options: { signal: AbortSignal | undefined; onBytes: (bytes: number) => void },
@@ -55,13 +56,13 @@ export class WeightStream {
       await this.#tensors.read(tensor, 0, values.subarray(at, at + rows))
       at += rows
     }
-    await this.table(vector.name, values)
+    if (!this.#plan.shared.has(vector)) await this.table(vector.name, values)
     return values
   }
 
   /** Writes a matrix. */
   async copy(matrix: Matrix): Promise<void> {
-    await this.#stream(matrix, () => {})
+    if (!this.#plan.shared.has(matrix)) await this.#stream(matrix, () => {})
   }
 
   /** Writes a matrix and multiplies with it. @param x [goldenRows, columns]. @returns [goldenRows, rows] */

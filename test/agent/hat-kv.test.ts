@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { adapterDrafter, type Drafter } from '../../agent/hat/drafter.ts'
 import type { HatOptions } from '../../agent/hat/session.ts'
 import { type Random, seededRandom } from '../../core/base/random.ts'
+import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
+import type { Drafter } from '../../core/draft/drafter.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { referenceAnswer } from '../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../core/engine/sampler.ts'
@@ -84,24 +85,25 @@ async function watchedAnswer(
 function scriptedBeside(adapter: Drafter, start: number, right: readonly number[], pattern: Pattern, random: Random): Drafter {
   let draft: { at: number; left: number; rightShare: number } | undefined
   return {
-    async next(rows) {
+    async next(known) {
+      const { length: position } = known.ids
       // The rows of a running draft are consecutive; anything else is a new round.
-      if (draft?.at !== rows.length) {
+      if (draft?.at !== position) {
         const { length, rightShare } = pattern(random)
-        draft = { at: rows.length, left: length, rightShare }
+        draft = { at: position, left: length, rightShare }
       }
       if (draft.left === 0) {
         draft = undefined
-        return undefined
+        return []
       }
-      await adapter.next(rows)
+      await adapter.next(known)
       draft = { ...draft, at: draft.at + 1, left: draft.left - 1 }
-      const choice = right[rows.length - start] ?? 0
+      const choice = right[position - start] ?? 0
       const isRight = random.next() < draft.rightShare
       const token = isRight ? choice : (choice + 1 + Math.floor(random.next() * (vocab - 1))) % vocab
-      return { token, topProbability: random.next() < 0.9 ? 1 : 0.3 }
+      return [{ token, topProbability: random.next() < 0.9 ? 1 : 0.3 }]
     },
-    catchUp: (rows) => adapter.catchUp(rows),
+    catchUp: (known) => adapter.catchUp(known),
     truncate: (length) => adapter.truncate(length),
     release: () => adapter.release(),
   }

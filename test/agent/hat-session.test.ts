@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { adapterDrafter, type Drafter } from '../../agent/hat/drafter.ts'
 import { answerByHat, type HatOptions } from '../../agent/hat/session.ts'
 import type { LinkSession } from '../../agent/link/link-session.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { seededRandom } from '../../core/base/random.ts'
+import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
+import type { Drafter } from '../../core/draft/drafter.ts'
 import { referenceAnswer } from '../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../core/engine/sampler.ts'
 import type { States } from '../../core/protocol/states.ts'
@@ -26,19 +27,19 @@ afterAll(() => world[Symbol.asyncDispose]())
 const reference = (maxTokens: number, sampling = greedy, eos: number[] = [], ids = prompt) =>
   referenceAnswer(world.chain, ids, sampling, maxTokens, eos)
 
-/** Drafts what it is told to: token by token, undefined where the draft ends. */
-const scripted = (next: (position: number) => number | undefined, topProbability = 1): Drafter => ({
-  async next(rows) {
-    const token = next(rows.length)
-    return token === undefined ? undefined : { token, topProbability }
+/** Drafts what it is told to, `run` tokens at a time; the draft ends where that is undefined. */
+const scripted = (next: (position: number) => number | undefined, { topProbability = 1, run = 1 } = {}): Drafter => ({
+  async next({ ids }) {
+    const tokens = Array.from({ length: run }, (_, at) => next(ids.length + at))
+    return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability }))
   },
   catchUp: async () => {},
   truncate() {},
   release() {},
 })
 /** Always right. */
-const oracle = (answer: readonly number[], ids = prompt): Partial<HatOptions> => ({
-  createDrafter: () => scripted((position) => answer[position - ids.length]),
+const oracle = (answer: readonly number[], ids = prompt, run = 1): Partial<HatOptions> => ({
+  createDrafter: () => scripted((position) => answer[position - ids.length], { run }),
 })
 
 /** The link with something done around each exchange. */
@@ -75,18 +76,42 @@ describe('an answer by the split model', () => {
     expect(summary).toMatchObject({ tokens: 29, rounds: 4, acceptLength: 7, drafted: 24, accepted: 24 })
   })
 
+  it('takes what a drafter guesses at once as it takes it token by token, in fewer input steps', async () => {
+    const expected = await reference(29)
+    const stepsOf = async (run: number) => {
+      let steps = 0
+      const before = () => {
+        steps += 1
+      }
+      const input = alteredPart(world.model.part('input'), { before })
+      const { tokens, rounds } = await world.answer({ prompt, maxTokens: 29 }, { ...oracle(expected, prompt, run), input })
+      expect(tokens).toEqual(expected)
+      expect(rounds.map((round) => round.tokens.length)).toEqual([1, 7, 7, 7, 7])
+      return steps
+    }
+    const prefill = Math.ceil(prompt.length / 8)
+    expect(await stepsOf(1)).toBe(prefill + 4 * 7)
+    expect(await stepsOf(10)).toBe(prefill + 4 * 2)
+  })
+
   it.each([1, 2, 3, 6, 7, 8, 9])('is cut at exactly %i tokens', async (maxTokens) => {
-    const { tokens } = await world.answer({ prompt, maxTokens }, oracle(await reference(40)))
-    expect(tokens).toEqual(await reference(maxTokens))
+    for (const run of [1, 5]) {
+      const { tokens } = await world.answer({ prompt, maxTokens }, oracle(await reference(40), prompt, run))
+      expect(tokens).toEqual(await reference(maxTokens))
+    }
   })
 
   it('ends with the first end-of-text token, in the middle of a round too', async () => {
     const full = await reference(40)
     const eos = [full.find((token, at) => at >= 9 && full.indexOf(token) === at)!]
-    const { tokens, rounds } = await world.answer({ prompt, maxTokens: 40, eos }, oracle(full))
-    expect(tokens).toEqual(await reference(40, greedy, eos))
-    expect(tokens.length).toBeLessThan(40)
-    expect(rounds.at(-1)!.tokens.at(-1)).toBe(eos[0])
+    for (const run of [1, 5]) {
+      const { tokens, rounds, summary } = await world.answer({ prompt, maxTokens: 40, eos }, oracle(full, prompt, run))
+      expect(tokens).toEqual(await reference(40, greedy, eos))
+      expect(tokens.length).toBeLessThan(40)
+      expect(rounds.at(-1)!.tokens.at(-1)).toBe(eos[0])
+      // Nothing is drafted behind an end of text.
+      expect(summary.drafted).toBe(summary.accepted)
+    }
   })
 
   it('uses the context to its last position, and none beyond', async () => {
@@ -98,10 +123,13 @@ describe('an answer by the split model', () => {
   })
 
   it('ends a draft with the token that fell under the threshold', async () => {
-    const drafter = { createDrafter: () => scripted(() => 3, 0.59) }
+    const drafter = { createDrafter: () => scripted(() => 3, { topProbability: 0.59 }) }
     const { rounds } = await world.answer({ prompt, maxTokens: 12 }, drafter)
     expect(rounds.slice(1, -1).every(({ drafted }) => drafted === 1)).toBe(true)
-    const sure = await world.answer({ prompt, maxTokens: 12 }, { createDrafter: () => scripted(() => 3, 0.6) })
+    const sure = await world.answer(
+      { prompt, maxTokens: 12 },
+      { createDrafter: () => scripted(() => 3, { topProbability: 0.6 }) },
+    )
     expect(sure.rounds[1]!.drafted).toBe(6)
   })
 

@@ -90,6 +90,53 @@ describe('brim model build', () => {
   })
 })
 
+describe('a bundle with drafters', () => {
+  const shape = { split: 1, heads: 4, kvHeads: 2, headDim: 16 }
+  let rich: string
+  let drafting: string
+  beforeAll(async () => {
+    const medusa = { heads: 4, tree: [[0], [1], [0, 0]] }
+    const drafters = { adapter: { ...shape, features: true }, adapterPaper: shape, medusa }
+    rich = await tinyCheckpoint(join(dir.path, 'rich'), {}, drafters)
+    drafting = join(dir.path, 'drafting')
+  })
+
+  it('is built with those asked for, shown and verified', async () => {
+    const asked = ['--split', '1', '--drafters', 'adapter, adapter-paper,medusa']
+    const built = await model(['build', rich, ...asked, '--out', drafting])
+    expect(built.error).toBeUndefined()
+    const { out } = await model(['inspect', drafting])
+    expect(out).toMatch(/^ {2}adapter {7}0\.\d MB, one attention block with features, 1\/2\/4\/8\/16 slots$/m)
+    expect(out).toMatch(/^ {2}adapter-paper 0\.\d MB, one attention block, 1\/2\/4\/8\/16 slots$/m)
+    expect(out).toMatch(/^ {2}medusa {8}0\.\d MB, 4 heads, a tree of 3, 1 slot$/m)
+    const { parts } = JSON.parse((await model(['inspect', drafting, '--json'])).out)
+    expect(parts.find(({ part }: { part: string }) => part === 'adapter')).toMatchObject({ features: true })
+    expect(parts.at(-1)).toMatchObject({ part: 'medusa', heads: 4, tree: [[0], [1], [0, 0]] })
+    const verified = await model(['verify', drafting, '--threads', '1'])
+    expect(verified.error).toBeUndefined()
+    for (const part of ['adapter      ', 'adapter-paper', 'medusa       '])
+      expect(verified.out).toMatch(new RegExp(`^${part} pass  error`, 'm'))
+  })
+
+  it('has the adapter alone by default, and is refused for what is no drafter or not there', async () => {
+    const out = join(dir.path, 'default')
+    const printed = JSON.parse((await model(['build', rich, '--split', '1', '--out', out, '--json'])).out)
+    const names = printed.parts.map(({ part }: { part: string }) => part)
+    expect(names).toEqual(['input', 'adapter', 'middle', 'output'])
+    const refusal = async (folder: string, list: string) =>
+      (await model(['build', folder, '--split', '1', '--out', join(dir.path, 'none'), '--drafters', list])).error
+    expect(await refusal(rich, 'adapter,eagle')).toMatchObject({
+      code: 'USAGE',
+      message: expect.stringMatching(/there is no drafter "eagle"/),
+      hint: expect.stringMatching(/known are adapter, adapter-paper, medusa/),
+    })
+    expect(await refusal(checkpoint, 'medusa')).toMatchObject({
+      code: 'CHECKPOINT_NOT_FOUND',
+      message: expect.stringMatching(/there is no drafter medusa: .*tiny.medusa holds no medusa_config\.json/),
+    })
+  })
+})
+
 describe('brim model inspect', () => {
   it('shows the bundle as text and as JSON', async () => {
     const { out } = await model(['inspect', bundle])

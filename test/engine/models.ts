@@ -4,7 +4,7 @@ import { type LoadedModel, openModel } from '../../core/engine/open-model.ts'
 import type { Runtime } from '../../core/engine/runtime.ts'
 import { type BuildOptions, buildBundle } from '../../core/model/build.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
-import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+import { type RandomCheckpointOptions, tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 /** Wide enough that the library picks the kernels that real models get. */
@@ -20,33 +20,41 @@ export const smallConfig = {
 export interface Workshop extends AsyncDisposable {
   readonly runtime: Runtime
   readonly folder: string
-  /** Builds a bundle of the random checkpoint and loads what the whole model needs. */
-  open(options: Pick<BuildOptions, 'format' | 'split' | 'accuracyLevel'>): Promise<LoadedModel & { readonly folder: string }>
+  readonly checkpoint: string
+  /** Builds a bundle of the random checkpoint and loads what the whole model needs, and the drafters asked for. */
+  open(
+    options: Pick<BuildOptions, 'format' | 'split' | 'accuracyLevel' | 'drafters'>,
+  ): Promise<LoadedModel & { readonly folder: string }>
 }
 
 /** A random checkpoint, a runtime, and the bundles made of the one for the other. */
 export async function workshop(
   config: Readonly<Record<string, unknown>> = tinyLlamaConfig,
   dtype: 'F32' | 'F16' = 'F32',
+  drafters: Pick<RandomCheckpointOptions, 'adapter' | 'adapterPaper' | 'medusa'> = {},
 ): Promise<Workshop> {
   const dir = tempDir()
   const runtime = await openRuntime()
   const checkpoint = join(dir.path, 'checkpoint')
-  await writeRandomCheckpoint(checkpoint, { config, dtype, seed: 5 })
+  await writeRandomCheckpoint(checkpoint, { config, dtype, seed: 5, ...drafters })
   const models: LoadedModel[] = []
   return {
     runtime,
     folder: dir.path,
+    checkpoint,
     async open(options) {
       const out = join(dir.path, `bundle-${models.length}`)
       await buildBundle({ checkpoint, out, ...options })
-      const model = await openModel(runtime, out, { parts: 'chain', threads: 1 })
+      const asked = options.drafters ?? []
+      const parts = asked.length === 0 ? 'chain' : (['input', 'middle', 'output', ...asked] as const)
+      const model = await openModel(runtime, out, { parts, threads: 1 })
       models.push(model)
       return {
         manifest: model.manifest,
         folder: out,
         part: (name) => model.part(name),
         head: () => model.head(),
+        medusa: () => model.medusa(),
         chain: (cuts) => model.chain(cuts),
         release: () => model.release(),
       }

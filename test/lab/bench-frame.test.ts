@@ -7,6 +7,7 @@ import { captureIo } from '../support/captured-io.ts'
 const adding: Bench = {
   name: 'adding',
   describe: 'adds',
+  build: (yargs) => yargs,
   reach: { sum: { atLeast: 499_500 }, additionsPerMs: { atMost: 1 } },
   async run({ quick, progress }) {
     progress('adding')

@@ -79,3 +79,16 @@ describe('a figure', () => {
     expect(heights[1]).toBeLessThan(heights[3]!)
   })
 })
+
+describe('bars to be compared between panels', () => {
+  it('are drawn to one scale', () => {
+    const panel = (value: number) =>
+      ({ kind: 'bars', title: 't', yLabel: 'y', yMax: 4, groups: [{ label: 'g', bars: [{ name: 'ours', value }] }] }) as const
+    const figure = renderFigure({ title: 't', subtitle: 's', columns: 2, panels: [panel(4), panel(2)] })
+    const heights = [...figure.matchAll(/<rect x="[\d.]+" y="[\d.]+" width="44" height="([\d.]+)"/g)].map(([, height]) =>
+      Number(height),
+    )
+    expect(heights).toHaveLength(2)
+    expect(heights[0]! / heights[1]!).toBeCloseTo(2, 1)
+  })
+})

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openRuntime } from '../../core/engine/capi.ts'
 import type { Runtime } from '../../core/engine/runtime.ts'
 import { buildBundle } from '../../core/model/build.ts'
-import { graphInputs as inputs, kvNames, graphOutputs as outputs } from '../../core/model/graph-io.ts'
-import { type Manifest, type PartName, slotCounts } from '../../core/model/manifest.ts'
+import { featureInputs, graphInputs as inputs, kvNames, graphOutputs as outputs } from '../../core/model/graph-io.ts'
+import { drafterNames, type Manifest, type PartName, slotCounts } from '../../core/model/manifest.ts'
 import { tinyCheckpoint } from '../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
@@ -18,10 +18,14 @@ beforeAll(async () => {
   const checkpoint = await tinyCheckpoint(
     join(dir.path, 'checkpoint'),
     {},
-    { adapter: { split: 1, heads: 2, kvHeads: 1, headDim: 32 } },
+    {
+      adapter: { split: 1, heads: 2, kvHeads: 1, headDim: 32, features: true },
+      adapterPaper: { split: 1, heads: 2, kvHeads: 2, headDim: 32 },
+      medusa: { heads: 2, tree: [[0]] },
+    },
   )
   bundles = {
-    split: await buildBundle({ checkpoint, out: join(dir.path, 'split'), split: 1, format: 'fp32' }),
+    split: await buildBundle({ checkpoint, out: join(dir.path, 'split'), split: 1, format: 'fp32', drafters: drafterNames }),
     whole: await buildBundle({ checkpoint, out: join(dir.path, 'whole'), format: 'int4' }),
   }
 })
@@ -31,10 +35,12 @@ afterAll(async () => {
 })
 
 const fromWire = [inputs.half, inputs.wide, inputs.wideAt]
+const features = Object.values(featureInputs)
 const states = [outputs.states, outputs.statesHalf, outputs.peak]
 const parts: [part: PartName, layers: number, rows: string[], results: string[]][] = [
   ['input', 1, [inputs.ids], states],
-  ['adapter', 1, [...fromWire, inputs.select], states],
+  ['adapter', 1, [...fromWire, ...features, inputs.select], states],
+  ['adapter-paper', 1, [...fromWire, inputs.select], states],
   ['middle', 3, [...fromWire, inputs.select], states],
   ['whole', 4, [inputs.ids, inputs.select], [outputs.logits]],
 ]
@@ -59,20 +65,24 @@ describe('a graph', () => {
     },
   )
 
-  it('of the part output takes states and gives logits, whatever their number', async () => {
+  it.each([
+    ['output', 1],
+    ['medusa', 2],
+  ] as const)('of the part %s takes states and gives %i logits for each, whatever their number', async (part, perRow) => {
     const { dir: folder, manifest } = bundles.split
-    const graph = readFileSync(join(folder, manifest.parts.output?.graphs['1'] ?? ''))
+    expect(Object.keys(manifest.parts[part]?.graphs ?? {})).toEqual(['1'])
+    const graph = readFileSync(join(folder, manifest.parts[part]?.graphs['1'] ?? ''))
     const session = await runtime.session(graph, { threads: 1, externalFolder: folder })
     expect(session.inputNames.toSorted()).toEqual(fromWire.toSorted())
     expect(session.outputNames).toEqual([outputs.logits])
     for (const rows of [0, 1, 7]) {
-      const logits = new Float32Array(rows * 160).fill(Number.NaN)
+      const logits = new Float32Array(perRow * rows * 160).fill(Number.NaN)
       const given = new Map([
         [inputs.half, runtime.tensor('float16', [1, rows, 64], new Uint16Array(rows * 64).fill(0x3c00))],
         [inputs.wide, runtime.tensor('float32', [0, 64], new Float32Array(0))],
         [inputs.wideAt, runtime.tensor('int64', [0, 1], new BigInt64Array(0))],
       ] as const)
-      await session.run(given, new Map([[outputs.logits, runtime.tensor('float32', [1, rows, 160], logits)]]))
+      await session.run(given, new Map([[outputs.logits, runtime.tensor('float32', [1, perRow * rows, 160], logits)]]))
       expect(logits.every(Number.isFinite)).toBe(true)
     }
     await session.release()

@@ -4,13 +4,19 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openRuntime } from '../../core/engine/capi.ts'
 import type { Runtime } from '../../core/engine/runtime.ts'
 import { buildBundle } from '../../core/model/build.ts'
-import type { Manifest, PartName } from '../../core/model/manifest.ts'
+import { drafterNames, type Manifest, type PartName } from '../../core/model/manifest.ts'
 import { tinyQwen2Config } from '../../core/model/random-checkpoint.ts'
 import { testPart } from '../../core/model/self-test.ts'
 import { tinyCheckpoint } from '../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
 const adapter = { split: 1, heads: 2, kvHeads: 1, headDim: 32 }
+const drafters = {
+  adapter: { ...adapter, features: true },
+  adapterPaper: adapter,
+  medusa: { heads: 4, tree: [[0], [0, 0]] },
+}
+const allParts = ['input', 'adapter', 'adapter-paper', 'middle', 'output', 'medusa']
 const llama3 = { rope_type: 'llama3', factor: 8, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 64 }
 
 let dir: TempDir
@@ -19,7 +25,7 @@ let checkpoints: Record<string, string>
 beforeAll(async () => {
   dir = tempDir()
   runtime = await openRuntime()
-  const make = (name: string, config: object) => tinyCheckpoint(join(dir.path, name), { ...config }, { adapter })
+  const make = (name: string, config: object) => tinyCheckpoint(join(dir.path, name), { ...config }, drafters)
   checkpoints = {
     llama: await make('llama', {}),
     'llama with biases and scaled rope': await make('biased', { attention_bias: true, mlp_bias: true, rope_scaling: llama3 }),
@@ -58,10 +64,10 @@ describe('golden vectors', () => {
   const cases = models.flatMap((model) => variants.map(([format, level, limit]) => ({ model, format, level, limit })))
 
   it.each(cases)('of $model in $format (level $level) are met by every part', async ({ model, format, level, limit }) => {
-    for (const shape of [{ split: 1 }, {}]) {
+    for (const shape of [{ split: 1, drafters: drafterNames }, {}]) {
       const { dir: folder, manifest } = await build(model, { format, accuracyLevel: level, ...shape })
       const tests = await testAll(folder, manifest)
-      expect(tests.map(({ part }) => part)).toEqual('split' in shape ? ['input', 'adapter', 'middle', 'output'] : ['whole'])
+      expect(tests.map(({ part }) => part)).toEqual('split' in shape ? allParts : ['whole'])
       for (const test of tests) {
         expect(test).toMatchObject({ passed: true })
         expect(test.error).toBeLessThan(limit)
@@ -84,9 +90,18 @@ describe('golden vectors', () => {
   })
 
   it('are missed when a matrix is not what it was', async () => {
-    for (const part of ['input', 'adapter', 'middle', 'output'] as const) {
-      const { dir: folder, manifest } = await build('llama', { split: 1, format: 'int4' })
-      const matrix = manifest.parts[part]?.weights.find(({ name }) => name.endsWith('.codes') && name !== 'embedding.codes')
+    const damaged: [part: PartName, matrix: string][] = [
+      ['input', 'layers.0.qkv'],
+      ['adapter', 'adapter.qkv'],
+      ['adapter', 'adapter.feature'],
+      ['adapter-paper', 'adapter.output'],
+      ['middle', 'layers.1.qkv'],
+      ['output', 'head'],
+      ['medusa', 'medusa'],
+    ]
+    for (const [part, name] of damaged) {
+      const { dir: folder, manifest } = await build('llama', { split: 1, format: 'int4', drafters: drafterNames })
+      const matrix = manifest.parts[part]?.weights.find((entry) => entry.name === `${name}.codes`)
       const file = openSync(join(folder, matrix?.file ?? ''), 'r+')
       // All codes become 0: minus eight steps everywhere.
       writeSync(file, new Uint8Array(matrix?.bytes ?? 0), 0, matrix?.bytes ?? 0, matrix?.offset ?? 0)

@@ -1,16 +1,19 @@
 import { join } from 'node:path'
-import { adapterDrafter, noDrafter } from '../../agent/hat/drafter.ts'
 import { answerByHat, type HatOptions, type HatRequest } from '../../agent/hat/session.ts'
-import { type SharedHead, shareHead } from '../../agent/hat/shared-head.ts'
 import type { HatSummary } from '../../agent/hat/summary.ts'
 import { createDataLink, type DataLink } from '../../agent/link/data-link.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { systemClock } from '../../core/base/clock.ts'
+import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
+import { noDrafter } from '../../core/draft/drafter.ts'
 import { openRuntime } from '../../core/engine/capi.ts'
 import type { Chain } from '../../core/engine/contract.ts'
 import { type LoadedModel, openModel } from '../../core/engine/open-model.ts'
+import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
 import { buildBundle } from '../../core/model/build.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { drafterNames } from '../../core/model/manifest.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
 import { silentLogger } from './silent-logger.ts'
 import { tempDir } from './temp-dir.ts'
@@ -68,7 +71,9 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     ...options.settings,
   })
   const runtime = await openRuntime()
-  const model = await openModel(runtime, bundle, { parts: ['input', 'middle', 'output', 'adapter'], threads: 1 })
+  const { parts } = await readManifest(bundle)
+  const drafters = drafterNames.filter((name) => parts[name])
+  const model = await openModel(runtime, bundle, { parts: ['input', 'middle', 'output', ...drafters], threads: 1 })
   const { dims, modelId } = model.manifest
   const head = shareHead(model.head(), dims.vocab)
   const link = createDataLink({

@@ -1,21 +1,22 @@
-import { graphOutputs } from '../model/graph-io.ts'
+import { graphInputs, graphOutputs } from '../model/graph-io.ts'
 import type { Dims } from '../model/manifest.ts'
 import { concatStates, type States } from '../protocol/states.ts'
-import type { Head } from './contract.ts'
 import { OneAtATime } from './one-at-a-time.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
 import { demandStates, statesInputs } from './states-tensors.ts'
 
-/** `output`: final normalisation and head. */
-export class OutputHead implements Head {
-  readonly #source: PartSource
+/** A part without attention: states → logits, `perRow` times the vocabulary for each row. */
+export class LogitsPart {
+  readonly source: PartSource
   readonly #dims: Dims
+  readonly #perRow: number
   readonly #sessions: PartSessions
   readonly #queue = new OneAtATime()
 
-  constructor(source: PartSource, dims: Dims) {
-    this.#source = source
+  constructor(source: PartSource, dims: Dims, perRow: number) {
+    this.source = source
     this.#dims = dims
+    this.#perRow = perRow
     this.#sessions = new PartSessions(source)
   }
 
@@ -23,12 +24,13 @@ export class OutputHead implements Head {
     await this.#sessions.open(1)
   }
 
+  /** @returns [rows, perRow, vocab] row-major. @throws RangeError, BrimError RUNTIME_FAILED */
   logits(states: States): Promise<Float32Array> {
     const { hidden, vocab } = this.#dims
     demandStates(states, hidden)
-    if (states.rows !== 1 || !this.#source.neverOneRow) return this.#queue.run(() => this.#run(states))
+    if (states.rows !== 1 || !this.source.neverOneRow) return this.#queue.run(() => this.#run(states))
     const twice = concatStates([states, states], hidden)
-    return this.#queue.run(async () => (await this.#run(twice)).subarray(0, vocab))
+    return this.#queue.run(async () => (await this.#run(twice)).subarray(0, this.#perRow * vocab))
   }
 
   async release(): Promise<void> {
@@ -37,12 +39,13 @@ export class OutputHead implements Head {
   }
 
   async #run(states: States): Promise<Float32Array> {
-    const { runtime } = this.#source
+    const { runtime } = this.source
     const { hidden, vocab } = this.#dims
     const { session } = await this.#sessions.open(1)
-    const logits = new Float32Array(states.rows * vocab)
-    const inputs = statesInputs(runtime, [states], hidden)
-    const output = runtime.tensor('float32', [1, states.rows, vocab], logits)
+    const vectors = states.rows * this.#perRow
+    const logits = new Float32Array(vectors * vocab)
+    const inputs = statesInputs(runtime, [states], hidden, graphInputs)
+    const output = runtime.tensor('float32', [1, vectors, vocab], logits)
     try {
       await session.run(inputs, new Map([[graphOutputs.logits, output]]))
     } finally {

@@ -1,6 +1,6 @@
-import { BrimError } from '../../core/base/errors.ts'
-import type { PartName } from '../../core/model/manifest.ts'
-import { firstNonFiniteRow, type States } from '../../core/protocol/states.ts'
+import { BrimError } from '../base/errors.ts'
+import type { PartName } from '../model/manifest.ts'
+import { firstNonFiniteRow, type States } from '../protocol/states.ts'
 
 /** @returns the states as they came. @throws BrimError RUNTIME_FAILED naming the part that returned NaN or infinity */
 export function requireFinite(states: States, part: PartName): States {

@@ -1,6 +1,6 @@
-import { BrimError } from '../../core/base/errors.ts'
-import type { Head } from '../../core/engine/contract.ts'
-import type { States } from '../../core/protocol/states.ts'
+import { BrimError } from '../base/errors.ts'
+import type { States } from '../protocol/states.ts'
+import type { Head } from './contract.ts'
 
 /** The output part, for any number of sessions at once. */
 export interface SharedHead {

@@ -1,0 +1,63 @@
+import type { States } from '../protocol/states.ts'
+
+/** The states of one stream of tokens from position `first` on, a row a position, byte for byte as they crossed the cut. */
+export class StateRows {
+  readonly width: number
+  /** The first position that has a row. */
+  readonly first: number
+  #length: number
+  #half: Uint16Array
+  /** Rows that fp16 could not hold, ascending. */
+  #wide: { position: number; values: Float32Array }[] = []
+
+  constructor(width: number, first = 0) {
+    this.width = width
+    this.first = first
+    this.#length = first
+    this.#half = new Uint16Array(64 * width)
+  }
+
+  /** The position after the last row; `first` where there is none. */
+  get length(): number {
+    return this.#length
+  }
+
+  append(states: States): void {
+    const { width, first } = this
+    const start = this.#length - first
+    const end = start + states.rows
+    if (end * width > this.#half.length) {
+      const grown = new Uint16Array(Math.max(end, 2 * start) * width)
+      grown.set(this.#half.subarray(0, start * width))
+      this.#half = grown
+    }
+    this.#half.set(states.half.subarray(0, states.rows * width), start * width)
+    states.wide?.index.forEach((row, at) => {
+      const values = states.wide!.values.slice(at * width, (at + 1) * width)
+      this.#wide.push({ position: this.#length + row, values })
+    })
+    this.#length = first + end
+  }
+
+  /** Drops the rows of the positions from `length` on. @throws RangeError when that is more than there is */
+  truncate(length: number): void {
+    const { first } = this
+    if (length < first || length > this.#length)
+      throw new RangeError(`cannot keep positions ${first}..${length} of ${first}..${this.#length}`)
+    this.#length = length
+    this.#wide = this.#wide.filter(({ position }) => position < length)
+  }
+
+  /** Rows of the positions from (inclusive) to (exclusive); a copy. @throws RangeError outside of what there is */
+  slice(from: number, to: number): States {
+    const { width, first } = this
+    if (from < first || to < from || to > this.#length)
+      throw new RangeError(`positions ${from}..${to} of ${first}..${this.#length}`)
+    const rows = { rows: to - from, width, half: this.#half.slice((from - first) * width, (to - first) * width) }
+    const wide = this.#wide.filter(({ position }) => position >= from && position < to)
+    if (wide.length === 0) return rows
+    const values = new Float32Array(wide.length * width)
+    for (const [at, one] of wide.entries()) values.set(one.values, at * width)
+    return { ...rows, wide: { index: wide.map(({ position }) => position - from), values } }
+  }
+}

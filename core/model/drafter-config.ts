@@ -1,0 +1,25 @@
+import type { z } from 'zod'
+import { BrimError } from '../base/errors.ts'
+import type { Architecture } from './architecture.ts'
+
+/** @throws BrimError CHECKPOINT_INVALID naming the file and the fields that do not fit */
+export function parseDrafter<S extends z.ZodType>(schema: S, path: string, json: object, what: string): z.infer<S> {
+  const parsed = schema.safeParse(json)
+  if (parsed.success) return parsed.data
+  const fields = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the document'}: ${issue.message}`)
+  throw describesNone(path, what, fields.join('; '))
+}
+
+export function describesNone(path: string, what: string, why: string): BrimError {
+  return new BrimError('CHECKPOINT_INVALID', `${path} describes no ${what}: ${why}`, {
+    hint: 'export it again, or choose other --drafters',
+  })
+}
+
+/** @throws BrimError CHECKPOINT_INVALID unless the drafter is as wide as the model */
+export function demandHidden(path: string, hidden: number, { dims }: Architecture): void {
+  if (hidden === dims.hidden) return
+  throw new BrimError('CHECKPOINT_INVALID', `${path}: hidden_size is ${hidden}, the model's is ${dims.hidden}`, {
+    hint: 'it was trained for another model',
+  })
+}

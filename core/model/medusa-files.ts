@@ -1,0 +1,31 @@
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { Architecture, Medusa } from './architecture.ts'
+import { demandHidden, describesNone, parseDrafter } from './drafter-config.ts'
+import { treeFault } from './medusa-tree.ts'
+
+export const medusaConfigFile = 'medusa_config.json'
+export const medusaWeightsFile = 'medusa.safetensors'
+
+const what = 'Medusa heads'
+
+const MedusaConfig = z.object({
+  kind: z.literal('medusa'),
+  /** HAT's baseline has four; the bound keeps a lying file from filling memory with plans. */
+  heads: z.int().min(1).max(16),
+  hidden_size: z.int().min(1),
+  tree: z.array(z.array(z.int().min(0)).min(1)).min(1),
+})
+
+/**
+ * What medusa_config.json (parsed) of a folder describes.
+ * @throws BrimError CHECKPOINT_INVALID, also when the tree is none
+ */
+export function readMedusa(folder: string, json: object, model: Architecture): Medusa {
+  const path = join(folder, medusaConfigFile)
+  const { hidden_size, heads, tree } = parseDrafter(MedusaConfig, path, json, what)
+  demandHidden(path, hidden_size, model)
+  const fault = treeFault(tree, heads, model.dims.vocab)
+  if (fault) throw describesNone(path, what, fault)
+  return { heads, tree }
+}
