@@ -42,16 +42,16 @@ def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
 
 
 def add_tasks(parser: argparse.ArgumentParser) -> None:
-    """Adds --tasks, as `file`: the name of the token file to train on."""
-    wanted = "use the examples of all modes (tasks.py), not chats only"
-    parser.add_argument("--tasks", dest="file", action="store_const", const=TASKS, default=CHATS, help=wanted)
+    """Adds --tasks [FILE], as `file`: the name of the token file to train on."""
+    wanted = f"use the examples of all modes, of tasks.py ({TASKS}) or own_answers.py; default: chats only"
+    parser.add_argument("--tasks", dest="file", nargs="?", metavar="FILE", const=TASKS, default=CHATS, help=wanted)
 
 
 def load_groups(work: Path, split: str, longest: int, file: str = CHATS) -> dict[str, list[np.ndarray]]:
     """{task: examples} of a split, none longer than `longest` tokens: chats are cut, made and long examples left out."""
     path = work / file
     if not path.is_file():
-        raise InputError(f"{path} is missing; run {'tasks.py' if file == TASKS else 'dataset.py'} first")
+        raise InputError(f"{path} is missing; run {'dataset.py' if file == CHATS else 'tasks.py'} first")
     groups: dict[str, list[np.ndarray]] = {}
     with np.load(path) as arrays:
         for name in sorted(arrays.files):

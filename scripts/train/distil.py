@@ -1,7 +1,6 @@
 """A resumable distillation run: a small student learns from states of the frozen LLM, in one file per student."""
 
 import argparse
-import hashlib
 import json
 import math
 import time
@@ -11,30 +10,91 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
-from dataset import CHATS, IGNORE, Batches, add_tasks, load_pieces
+from base import (
+    LARGEST_LOGITS,
+    BaseModel,
+    Teacher,
+    add_base,
+    final_norm,
+    fingerprint,
+    head_weight,
+    load_base,
+    memory_errors,
+    split_of,
+)
+from dataset import CHATS, IGNORE, TASKS, Batches, add_tasks, load_pieces
 from errors import InputError
-from export import SPLIT, load_llm_checkpoint
+from export import load_llm_checkpoint
 from files import load_checkpoint, save_checkpoint, write_atomically
 from generate import wire
-from model import Llama
+from model import SPLIT
 from optimizer import make_optimizers, rate, set_rate
 from paths import add_work
 from rollouts import load_rollouts
 
 ROLLOUT_WEIGHT = 8  # how often an epoch shows each of the LLM's own answers
 MUON_LR, ADAM_LR = 0.02, 0.002
+BASE_CONTEXT = 512  # tokens of a window for a --base checkpoint, whose own limit may be 128k
 CURVE_EVERY_S, SAVE_EVERY_S = 10.0, 60.0
 # (inputs int64 [batch, time], keep fp32 [batch, time], 1 where a token follows) → (loss, agreement with the LLM of any shape)
 LossOf = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @torch.no_grad()
-def teacher_states(model: Llama, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """ids [batch, time] → (shallow states, f_L after the final norm), both fp32 [batch, time, hidden]."""
+def teacher_states(model: Teacher, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """ids [batch, time] → (shallow, deep states as they cross the wire), both fp32 [batch, time, hidden]."""
+    if isinstance(model, BaseModel):  # in the precision that it was loaded in
+        shallow = wire(model.shallow(inputs, model.split))
+        deep = wire(model.deep(shallow, model.split))
+        if not torch.isfinite(deep).all():
+            raise InputError("a hidden state of the checkpoint exceeds fp16, in which it crosses the wire; it cannot be split")
+        return shallow, deep
     with torch.autocast("cpu", dtype=torch.bfloat16):
         shallow = wire(model.shallow(inputs, SPLIT))
-        return shallow, model.model.norm(wire(model.deep(shallow, SPLIT)))
+        return shallow, wire(model.deep(shallow, SPLIT))
+
+
+def in_blocks(part: Callable[..., tuple[Tensor, Tensor]], vocab: int, *rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums of part(*rows) over blocks of rows [positions, …] whose logits stay under LARGEST_LOGITS numbers.
+
+    More than one block: the logits are computed again for the gradient, so that one block's exist at a time.
+    """
+    size = max(1, LARGEST_LOGITS // vocab)
+    if len(rows[0]) <= size:
+        return part(*rows)
+    blocks = zip(*(row.split(size) for row in rows), strict=True)
+    sums = [checkpoint(part, *block, use_reentrant=False) for block in blocks]
+    return sum(first for first, _ in sums), sum(second for _, second in sums)
+
+
+def distillation_loss(
+    model: Teacher, states: Tensor, deep: Tensor, keep: Tensor, w_states: float, w_ce: float, temperature: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """(loss, agreement of the two models' first choices), means over the positions where keep [batch, time] is 1.
+
+    w_states · SmoothL1(f_L, f_S) + w_ce · CE(H(f_L), H(f_S)); HAT Eq. 4 has 1 and 0.1. f is taken after the final
+    norm: before it the residual stream is large (rms about 19), and SmoothL1 would drown the CE term. `states`: the
+    draft model's, `deep`: the LLM's, both before that norm, [batch, time, hidden]. H(f_L) is taken at `temperature`: HAT
+    drafts until the draft model's probability falls under η, and below 1 that probability comes nearer to how often its
+    first choice is the LLM's, which is what the answers of a user who decodes at a low temperature need.
+    """
+    head, device = head_weight(model), states.device.type
+
+    def part(states: Tensor, deep: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.autocast(device, dtype=torch.bfloat16):
+            f_l, f_s = final_norm(model, deep), final_norm(model, states)
+            p_l = (F.linear(f_l, head).float() / temperature).softmax(-1)  # [positions, vocab]
+            log_p_s = F.linear(f_s, head).float().log_softmax(-1)
+        distance = F.smooth_l1_loss(f_s, f_l, reduction="none").mean(-1)
+        per_token = w_states * distance - w_ce * (p_l * log_p_s).sum(-1)
+        agreement = (p_l.argmax(-1) == log_p_s.argmax(-1)).float()
+        return (per_token * weight).sum(), (agreement * weight).sum()
+
+    weight = keep / keep.sum().clamp(min=1)
+    return in_blocks(part, len(head), states.flatten(0, 1), deep.flatten(0, 1), weight.flatten())
 
 
 def training_pieces(work: Path, longest: int, file: str) -> list[np.ndarray]:
@@ -46,26 +106,28 @@ def training_pieces(work: Path, longest: int, file: str) -> list[np.ndarray]:
     return pieces
 
 
-def fingerprint(model: Llama) -> str:
-    """A short hash of the LLM's weights: a student fits one LLM only."""
-    digest = hashlib.sha256()
-    for tensor in model.state_dict().values():
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()[:16]
-
-
 class Distillation:
     """Student, optimisers, data position and curve of one run: all that <work>/<name>.pt holds."""
 
     def __init__(
-        self, work: Path, name: str, make_student: Callable[[Llama], nn.Module], batch: int, seed: int, file: str = CHATS
+        self,
+        work: Path,
+        name: str,
+        make_student: Callable[[Teacher], nn.Module],
+        batch: int,
+        seed: int,
+        file: str = CHATS,
+        context: int | None = None,
+        base: BaseModel | None = None,
     ):
         self.name, self.path = name, work / f"{name}.pt"
-        self.model = load_llm_checkpoint(work)
+        self.model: Teacher = base or load_llm_checkpoint(work)
         self.llm = fingerprint(self.model)
         self.student = make_student(self.model)
+        self.device = base.device if base else torch.device("cpu")
+        self.student.to(self.device)
         self.optimizers = make_optimizers(self.student, MUON_LR, ADAM_LR)
-        context = self.model.config.max_position_embeddings
+        context = min(context or self.model.config.max_position_embeddings, self.model.config.max_position_embeddings)
         self.batches = Batches(training_pieces(work, context + 1, file), context, batch, seed)
         self.step, self.seconds = 0, 0.0
         self.curve: list[dict] = []
@@ -87,6 +149,7 @@ class Distillation:
         state = {
             "config": self.model.config.to_dict(),
             "llm": self.llm,
+            "split": split_of(self.model),
             self.name: self.student.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "epoch": self.batches.epoch,
@@ -102,7 +165,7 @@ class Distillation:
 def distil(training: Distillation, loss_of: LossOf, max_seconds: float, max_steps: float) -> None:
     """Trains until the budget (seconds or steps, whichever ends first) is used up, saving every minute and at the end."""
     shape = (training.batches.batch, training.batches.context)
-    loss_of(torch.zeros(shape, dtype=torch.long), torch.ones(shape))[0].backward()  # compiles outside the clock
+    loss_of(*(part.to(training.device) for part in (torch.zeros(shape, dtype=torch.long), torch.ones(shape))))[0].backward()  # compiles outside the clock
     training.student.zero_grad(set_to_none=True)
     shown = saved = training.seconds
     losses: list[float] = []
@@ -111,13 +174,13 @@ def distil(training: Distillation, loss_of: LossOf, max_seconds: float, max_step
         started = time.perf_counter()
         set_rate(training.optimizers, rate(progress))
         inputs, targets = training.batches.next()
-        loss, agreement = loss_of(inputs, (targets != IGNORE).float())
+        loss, agreement = loss_of(inputs.to(training.device), (targets != IGNORE).float().to(training.device))
         loss.backward()
         for optimizer in training.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
-        agreements.append(agreement.detach().numpy())
+        agreements.append(agreement.detach().cpu().numpy())
         training.step += 1
         training.seconds += time.perf_counter() - started
         if training.seconds - shown >= CURVE_EVERY_S:
@@ -142,6 +205,8 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     add_tasks(parser)
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--steps", type=float, default=1500)
+    parser.add_argument("--context", type=int, help="tokens per window (default: the LLM's context)")
+    add_base(parser)
     parser.add_argument("--batch", type=int, default=8, help="windows per step")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
@@ -151,14 +216,18 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
 def run_distillation(
     args: argparse.Namespace,
     name: str,
-    make_student: Callable[[Llama], nn.Module],
+    make_student: Callable[[Teacher], nn.Module],
     make_loss: Callable[[Distillation, bool], LossOf],
 ) -> None:
     """The command of a student: trains <work>/<name>.pt, from its checkpoint where there is one, within the budget."""
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
-    training = Distillation(args.work, name, make_student, args.batch, args.seed, args.file)
-    if training.path.exists():
-        training.resume()
-    distil(training, make_loss(training, not args.no_compile), args.minutes * 60, args.steps)
+    context = args.context or (BASE_CONTEXT if args.base else None)
+    base = load_base(args.base, args.split, args.device, args.batch * context) if args.base else None
+    file = TASKS if base and args.file == CHATS else args.file
+    with memory_errors():
+        training = Distillation(args.work, name, make_student, args.batch, args.seed, file, context, base)
+        if training.path.exists():
+            training.resume()
+        distil(training, make_loss(training, not (args.no_compile or base)), args.minutes * 60, args.steps)
     print(json.dumps({"steps": training.step, "seconds": round(training.seconds, 1)}))

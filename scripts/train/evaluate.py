@@ -1,100 +1,109 @@
-"""Measures an exported model: held-out perplexity, samples, and the accept length of its adapter.
+"""Measures a model of <work> on held-out text: perplexity per task and by position, samples, speed.
 
-    python scripts/train/evaluate.py [--model models/demo/llm] [--prompts FILE] [--out FILE]
+    python scripts/train/evaluate.py --name llm [--out FILE]
+    python scripts/train/evaluate.py --name slm-deep --samples 0
 
-Uses the exported fp16 weights in fp32 arithmetic; hidden states pass through fp16 at both cuts, as on the wire.
+The text is the held-out part of tasks.npz, the weights are rounded to fp16 as in the exported file, hidden states pass
+through fp16 at both cuts as on the wire. Perplexity is exp(mean loss) over the tokens that training would learn: all of a
+chat, the answer alone of a made example. Per task it is taken in packed windows of 512 tokens, the same for every model; the
+long tasks stand alone, each example from position 0. By position: the long tasks, and `packed`, chats in random order in
+windows of the model's context, so that every position has the same kind of text.
 """
 
 import argparse
 import json
 import math
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 from torch.nn import functional as F
 
-from dataset import IGNORE, load_pieces, pack, to_batch
+from dataset import IGNORE, TASKS, load_groups, pack, to_batch
 from errors import InputError, run
-from export import DEFAULT_OUT, SPLIT, load_exported, write_json
+from export import load_llm_checkpoint, write_json
 from generate import generate, same_length_batches, wire
 from heldout_prompts import DEFAULT_OUT as DEFAULT_PROMPTS
-from model import Adapter, Llama
-from paths import REPOSITORY, add_work
+from model import SPLIT, Llama
+from paths import RESULTS, add_work
 from tokenizer import END_OF_TEXT, IM_END, load_tokenizer, render
 
-GROUPS = ("sgd", "topical-chat", "story", "story-qa")
-SAMPLES = ("request/1", "request/4", "request/5", "request/10")  # plus the first story and the first question
-DEFAULT_RESULT = REPOSITORY / "docs" / "results" / "training" / "evaluation.json"
+SHORT_CONTEXT = 512
+BUCKETS = (0, 128, 256, 512, 1024, 2048)  # positions: from one up to the next
+BATCH_TOKENS = 8192
+CONTINUATIONS = 10  # of the first held-out stories, for a reader to judge
+MAX_NEW = 128
+
+
+@dataclass
+class Losses:
+    """Sum and number of token losses at each position of a context."""
+
+    sums: np.ndarray = field(default_factory=lambda: np.zeros(BUCKETS[-1]))
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(BUCKETS[-1], np.int64))
+
+    def add(self, losses: Tensor, targets: Tensor) -> None:
+        """Losses and targets, [windows, time]."""
+        learnt, time_ = targets != IGNORE, targets.shape[1]
+        self.sums[:time_] += (losses * learnt).sum(0).double().numpy()
+        self.counts[:time_] += learnt.sum(0).numpy()
+
+    def between(self, start: int, end: int) -> dict[str, float]:
+        """{"perplexity", "tokens"} of the positions start … end−1; {} where no token stands."""
+        tokens = int(self.counts[start:end].sum())
+        return {"perplexity": round(math.exp(self.sums[start:end].sum() / tokens), 3), "tokens": tokens} if tokens else {}
+
+    def by_position(self) -> list[dict[str, float]]:
+        """{"from", "to", "perplexity", "tokens"} of every bucket that has tokens; `to` is the first position after it."""
+        rows = [{"from": start, "to": end, **self.between(start, end)} for start, end in zip(BUCKETS, BUCKETS[1:], strict=False)]
+        return [row for row in rows if "tokens" in row]
 
 
 @torch.no_grad()
-def perplexity(model: Llama, work: Path, task: str, windows: int) -> dict[str, float]:
-    """{"perplexity": exp(mean loss per token), "tokens"} of a held-out task, packed windows of the context's length."""
-    context = model.config.max_position_embeddings
-    packed = pack(load_pieces(work, "val", task, context + 1), context + 1, np.random.default_rng(0))[:windows]
-    total, tokens = 0.0, 0
-    for at in range(0, len(packed), 8):
-        inputs, targets = to_batch(packed[at : at + 8], context)
+def losses_of(model: Llama, windows: list[np.ndarray]) -> Losses:
+    """Losses of the tokens to learn in windows of at most context + 1 tokens."""
+    found = Losses()
+    longest = max((len(window) - 1 for window in windows), default=1)
+    rows = max(1, BATCH_TOKENS // longest)
+    for at in range(0, len(windows), rows):
+        inputs, targets = to_batch(windows[at : at + rows], longest)
         deep = wire(model.deep(wire(model.shallow(inputs, SPLIT)), SPLIT))
-        total += F.cross_entropy(model.head(deep).flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum").item()
-        tokens += int((targets != IGNORE).sum())
-    return {"perplexity": round(math.exp(total / tokens), 3), "tokens": tokens}
+        losses = F.cross_entropy(model.head(deep).flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none")
+        found.add(losses.view_as(targets), targets)
+    return found
 
 
-def rounds_of(matches: list[bool], probabilities: list[float], eta: float, longest: int) -> list[int]:
-    """Accept lengths (tokens emitted, bonus included) of the verification rounds over one greedy answer.
-
-    matches[i]: the draft model's choice for answer token i, given all tokens before it, is the LLM's;
-    probabilities[i]: how sure it was. Token 0 comes from prefill. A round drafts until the probability falls under
-    eta, that token included, or `longest` tokens (HAT Eq. 5); the longest matching prefix and one more token follow.
-    """
-    lengths = []
-    at = 1
-    while at < len(matches):
-        accepted = 0
-        while at + accepted < len(matches) and accepted < longest and matches[at + accepted]:
-            accepted += 1
-            if probabilities[at + accepted - 1] < eta:
-                break
-        lengths.append(min(accepted + 1, len(matches) - at))
-        at += accepted + 1
-    return lengths
+def held_out(model: Llama, work: Path, tokens: int) -> tuple[dict[str, dict], dict[str, list[dict]]]:
+    """({task: perplexity and tokens}, {text: perplexity by position}), over about `tokens` held-out tokens of a task at most."""
+    context = model.config.max_position_embeddings
+    short, rng = min(SHORT_CONTEXT, context), np.random.default_rng(0)
+    groups = {task: pieces for task, pieces in load_groups(work, "val", short + 1, TASKS).items() if not is_long(task)}
+    per_task = {
+        task: losses_of(model, pack(pieces, short + 1, rng)[: max(1, tokens // short)]).between(0, short)
+        for task, pieces in groups.items()
+    }
+    long = {task: pieces for task, pieces in load_groups(work, "val", context + 1, TASKS).items() if is_long(task)}
+    found = {task: losses_of(model, pieces[: max(1, 2 * tokens // context)]) for task, pieces in long.items()}
+    per_task |= {task: losses.between(0, context) for task, losses in found.items()}
+    chats = [piece for pieces in groups.values() for piece in pieces if (piece >= 0).all()]
+    found["packed"] = losses_of(model, pack(chats, context + 1, rng)[: max(1, 4 * tokens // context)])
+    return per_task, {text: losses.by_position() for text, losses in found.items()}
 
 
-@torch.no_grad()
-def draft_choices(model: Llama, adapter: Adapter, prompt: list[int], answer: list[int]) -> tuple[list[bool], list[float]]:
-    """(matches, probabilities) of the draft model along the LLM's greedy answer; see rounds_of."""
-    ids = torch.tensor([prompt + answer[:-1]])
-    probabilities = model.head(adapter(wire(model.shallow(ids, SPLIT))))[0, len(prompt) - 1 :].softmax(-1)
-    best = probabilities.max(-1)  # one row per answer token
-    return (best.indices == torch.tensor(answer)).tolist(), best.values.tolist()
+def is_long(task: str) -> bool:
+    """Whether a task's examples are for a long context."""
+    return task.startswith("long-")
 
 
 def is_looping(answer: list[int]) -> bool:
     """More than half of the answer's 4-grams have occurred in it before: the model repeats itself."""
     grams = [tuple(answer[at : at + 4]) for at in range(len(answer) - 3)]
     return len(grams) - len(set(grams)) > len(grams) / 2
-
-
-def accept_lengths(model: Llama, adapter: Adapter, pairs: list[tuple[list[int], list[int]]], eta: float, longest: int) -> dict:
-    """Mean accept length and first-choice agreement over (prompt, greedy answer) pairs."""
-    lengths: list[int] = []
-    matches: list[bool] = []
-    for prompt, answer in pairs:
-        same, sure = draft_choices(model, adapter, prompt, answer)
-        matches.extend(same)
-        lengths.extend(rounds_of(same, sure, eta, longest))
-    return {
-        "acceptLength": round(sum(lengths) / len(lengths), 3),
-        "agreement": round(sum(matches) / len(matches), 3),
-        "answers": len(pairs),
-        "loopingAnswers": sum(is_looping(answer) for _, answer in pairs),
-        "tokens": len(matches),
-        "rounds": len(lengths),
-    }
 
 
 def read_prompts(path: Path) -> list[dict]:
@@ -108,6 +117,11 @@ def read_prompts(path: Path) -> list[dict]:
     return prompts
 
 
+def stop_tokens(tokenizer: Tokenizer) -> set[int]:
+    """Ids that end an answer."""
+    return {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
+
+
 def answer_all(model: Llama, prompts: list[list[int]], max_new: int, stop: set[int]) -> list[list[int]]:
     """Greedy answers to prompts of any lengths, in order."""
     answers: list[list[int]] = [[] for _ in prompts]
@@ -117,71 +131,90 @@ def answer_all(model: Llama, prompts: list[list[int]], max_new: int, stop: set[i
     return answers
 
 
-def samples(model: Llama, tokenizer: Tokenizer, prompts: list[dict], answers: list[list[int]], stop: set[int]) -> list[dict]:
-    """A few prompts with the greedy answer and one sampled at temperature 0.7."""
-    wanted = set(SAMPLES) | {next(p["id"] for p in prompts if p["task"] == task) for task in ("story", "story-qa")}
+def shown_prompts(prompts: Iterable[dict], per_task: int) -> list[dict]:
+    """The first prompts of every task, of the stories as many as are judged; none is picked by hand."""
+    left: dict[str, int] = {"story": max(CONTINUATIONS, per_task)} if per_task else {}
     shown = []
-    for number, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-        if prompt["id"] in wanted:
-            ids = tokenizer.encode(render(prompt["messages"], add_generation_prompt=True)).ids
-            sampler = torch.Generator().manual_seed(number)
-            sampled = generate(model, [ids], 128, stop, SPLIT, temperature=0.7, generator=sampler)[0]
-            texts = {"greedy": tokenizer.decode(answer), "sampled": tokenizer.decode(sampled)}
-            shown.append({"id": prompt["id"], "prompt": prompt["messages"][-1]["content"], **texts})
+    for prompt in prompts:
+        left.setdefault(prompt["task"], per_task)
+        left[prompt["task"]] -= 1
+        if left[prompt["task"]] >= 0:
+            shown.append(prompt)
     return shown
+
+
+def samples(model: Llama, tokenizer: Tokenizer, prompts: list[dict]) -> list[dict]:
+    """Each prompt with the greedy answer, one sampled at temperature 0.7, and the real answer where there is one.
+
+    Prompts that leave no room for an answer in the model's context are left out.
+    """
+    shown, stop = [], stop_tokens(tokenizer)
+    for number, prompt in enumerate(prompts):
+        ids = tokenizer.encode(render(prompt["messages"], add_generation_prompt=True), add_special_tokens=False).ids
+        if len(ids) + MAX_NEW > model.config.max_position_embeddings:
+            continue
+        sampler = torch.Generator().manual_seed(number)
+        (greedy,) = generate(model, [ids], MAX_NEW, stop, SPLIT)
+        (sampled,) = generate(model, [ids], MAX_NEW, stop, SPLIT, temperature=0.7, generator=sampler)
+        shown.append(
+            {
+                "id": prompt["id"],
+                "task": prompt["task"],
+                "prompt": prompt["messages"][-1]["content"],
+                "greedy": tokenizer.decode(greedy),
+                "greedyLoops": is_looping(greedy),
+                "sampled": tokenizer.decode(sampled),
+                **({"answer": prompt["answer"]} if "answer" in prompt else {}),
+            }
+        )
+    return shown
+
+
+def tokens_per_s(model: Llama) -> dict[str, float]:
+    """Speed of one sequence in PyTorch, fp32: `prefill` of a window, `decode` of 64 tokens after 64."""
+    context = min(SHORT_CONTEXT, model.config.max_position_embeddings)
+    ids = torch.arange(context)[None] % model.config.vocab_size
+    generate(model, ids[:, :64].tolist(), 8, stop=set())  # warm-up
+    started = time.perf_counter()
+    with torch.no_grad():
+        model(ids)
+    prefilled = time.perf_counter()
+    generate(model, ids[:, :64].tolist(), 64, stop=set())
+    decoded = time.perf_counter()
+    return {"prefill": round(context / (prefilled - started)), "decode": round(64 / (decoded - prefilled))}
+
+
+def learnt_tokens(work: Path) -> int:
+    """Tokens to learn in the training part of tasks.npz."""
+    with np.load(work / TASKS) as arrays:
+        return sum(int(arrays[name].sum()) for name in arrays.files if name.startswith("train/") and name.endswith("/learn"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
-    parser.add_argument("--model", type=Path, default=DEFAULT_OUT)
+    parser.add_argument("--name", default="llm", help="checkpoint to measure (default: llm)")
     parser.add_argument("--prompts", type=Path, default=DEFAULT_PROMPTS)
-    parser.add_argument("--out", type=Path, default=DEFAULT_RESULT)
-    parser.add_argument("--eta", type=float, default=0.6, help="HAT Eq. 5")
-    parser.add_argument("--longest-draft", type=int, default=8)
-    parser.add_argument("--max-new", type=int, default=128)
-    parser.add_argument("--windows", type=int, default=300, help="held-out windows of 512 tokens per task, at most")
+    parser.add_argument("--out", type=Path, help="default: docs/results/training/evaluation-<name>.json")
+    parser.add_argument("--tokens", type=int, default=40_000, help="held-out tokens per task, about, at most (default: 40000)")
+    parser.add_argument("--samples", type=int, default=2, help="prompts shown per task, of the stories ten; 0: none (default: 2)")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    tokenizer = load_tokenizer(args.model)
-    model, adapter = load_exported(args.model)
-    stop = {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
-    prompts = read_prompts(args.prompts)
-    encoded = [tokenizer.encode(render(prompt["messages"], add_generation_prompt=True)).ids for prompt in prompts]
-    started = time.perf_counter()
-    answers = answer_all(model, encoded, args.max_new, stop)
-    seconds = time.perf_counter() - started
-    pairs = list(zip(encoded, answers, strict=True))
-    tasks = sorted({prompt["task"] for prompt in prompts})
-    drafting = {
-        task: accept_lengths(
-            model,
-            adapter,
-            [pair for pair, prompt in zip(pairs, prompts, strict=True) if prompt["task"] == task],
-            args.eta,
-            args.longest_draft,
-        )
-        for task in tasks
-    }
+    tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work, args.name)
+    prompts = shown_prompts(read_prompts(args.prompts), args.samples)
+    per_task, by_position = held_out(model, args.work, args.tokens)
     result = {
+        "name": args.name,
         "weights": sum(weight.numel() for weight in model.parameters()),
-        "adapterWeights": sum(weight.numel() for weight in adapter.parameters()),
-        "trainingTokens": sum(map(len, load_pieces(args.work, "train", None, 1 << 30))),
-        "heldOut": {task: perplexity(model, args.work, task, args.windows) for task in GROUPS},
-        "drafting": {
-            "eta": args.eta,
-            "longestDraft": args.longest_draft,
-            "all": accept_lengths(model, adapter, pairs, args.eta, args.longest_draft),
-            "without-loops": accept_lengths(
-                model, adapter, [pair for pair in pairs if not is_looping(pair[1])], args.eta, args.longest_draft
-            ),
-            **drafting,
-        },
-        "generatedTokensPerS": round(sum(map(len, answers)) / seconds),
-        "samples": samples(model, tokenizer, prompts, answers, stop),
+        "config": model.config.to_dict(),
+        "trainingTokens": learnt_tokens(args.work),
+        "heldOut": per_task,
+        "heldOutByPosition": by_position,
+        "tokensPerS": tokens_per_s(model),
+        "samples": samples(model, tokenizer, prompts),
     }
-    write_json(args.out, result)
+    write_json(args.out or RESULTS / f"evaluation-{args.name}.json", result)
     print(json.dumps({key: value for key, value in result.items() if key != "samples"}, indent=1))
 
 

@@ -1,6 +1,7 @@
-"""Compares the drafters of <work> on held-out prompts: adapter, adapter with features, Medusa's tree and chain.
+"""Compares the drafters of <work> on held-out prompts: adapter, paper's adapter, Medusa's tree and chain.
 
     python scripts/train/evaluate_drafters.py [--work DIR] [--prompts FILE] [--out FILE]
+    python scripts/train/evaluate_drafters.py --work own --base Qwen2.5-0.5B-Instruct --split 2 --prompts FILE --out FILE
 
 Drafters without a checkpoint in <work> are left out. The LLM is <work>/llm.pt as export.py would write it; greedy
 answers as evaluate.py makes them; accept length counts the bonus token, no drafting is 1.00. Medusa's tree is the one that
@@ -14,24 +15,26 @@ from pathlib import Path
 
 import torch
 
-from distil import fingerprint
-from eagle import FeatureAdapter, draft_rounds, visible_features
+from base import BaseEncoder, Teacher, add_base, fingerprint, head_weight, load_base, memory_errors, split_of
+from drafting import draft_choices, rounds_of
 from errors import InputError, run
-from evaluate import DEFAULT_RESULT, answer_all, draft_choices, read_prompts, rounds_of
-from export import SPLIT, load_llm_checkpoint, write_json
+from evaluate import read_prompts
+from export import load_llm_checkpoint, write_json
 from export_medusa import choose_tree, guess_answer
+from feature_adapter import FeatureAdapter, draft_rounds, visible_features
 from files import load_checkpoint
-from generate import wire
+from generate import generate, same_length_batches, wire
 from heldout_prompts import DEFAULT_OUT as DEFAULT_PROMPTS
 from medusa import CHAIN, TREE_NODES, medusa_rounds
-from model import Adapter, Llama
-from paths import add_work
-from tokenizer import END_OF_TEXT, IM_END, load_tokenizer, render
-from train_adapter import make_adapter
-from train_eagle import make_adapter as make_feature_adapter
+from model import Adapter
+from paths import RESULTS, add_work
+from tokenizer import END_OF_TEXT, IM_END, load_tokenizer
+from rollouts import own_prompt
 from train_medusa import make_heads
+from train_paper_adapter import make_paper_adapter
 
 ETA, LONGEST = 0.6, 8  # HAT Eq. 5; drafted tokens at most
+BASE_TOKENS = 32 * 512  # of a batch of answers, for the memory estimate
 Ids = list[int]
 Drafter = Callable[[Ids, Ids], list[int]]  # (prompt, greedy answer) → accept length of each verification round
 
@@ -45,41 +48,41 @@ def load_student(work: Path, name: str, student: torch.nn.Module, llm: str) -> t
     return student.requires_grad_(False).eval()
 
 
-def plain_rounds(model: Llama, adapter: Adapter, prompt: Ids, answer: Ids) -> list[int]:
+def plain_rounds(model: Teacher, adapter: Adapter, prompt: Ids, answer: Ids) -> list[int]:
     """Rounds of the plain adapter."""
     return rounds_of(*draft_choices(model, adapter, prompt, answer), ETA, LONGEST)
 
 
 @torch.no_grad()
-def feature_rounds(model: Llama, adapter: FeatureAdapter, prompt: Ids, answer: Ids) -> list[int]:
+def feature_rounds(model: Teacher, adapter: FeatureAdapter, prompt: Ids, answer: Ids) -> list[int]:
     """Rounds of the adapter with features, which knows deep states of the last prompt position and of the answer only."""
     ids = torch.tensor([prompt + answer[:-1]])
-    shallow = wire(model.shallow(ids, SPLIT))
-    features = visible_features(model.model.norm(wire(model.deep(shallow, SPLIT))), len(prompt))
+    shallow = wire(model.shallow(ids, split_of(model)))
+    features = visible_features(wire(model.deep(shallow, split_of(model))), len(prompt))
     matches, probabilities = [], []
-    for states in adapter.roll_out(shallow, model.model.embed_tokens(ids), features, model.model.norm, LONGEST):
-        best = model.head(states)[0, len(prompt) - 1 :].softmax(-1).max(-1)
+    for states in adapter.roll_out(shallow, features, LONGEST):
+        best = model.head(states)[0, len(prompt) - 1 :].softmax(-1).cpu().max(-1)
         matches.append((best.indices == torch.tensor(answer)).tolist())
         probabilities.append(best.values.tolist())
     return draft_rounds(matches, probabilities, ETA)
 
 
-def load_drafters(model: Llama, work: Path) -> dict[str, Drafter]:
+def load_drafters(model: Teacher, work: Path, header: list[int] | None = None) -> dict[str, Drafter]:
     """Every drafter that has a checkpoint."""
-    llm, drafters = fingerprint(model), {}
+    llm, device, drafters = fingerprint(model), head_weight(model).device, {}
     if (work / "adapter.pt").exists():
-        adapter = load_student(work, "adapter", make_adapter(model, 0), llm)
-        drafters["adapter"] = lambda prompt, answer: plain_rounds(model, adapter, prompt, answer)
-    if (work / "adapter-eagle.pt").exists():
-        features = load_student(work, "adapter-eagle", make_feature_adapter(model, 0), llm)
-        drafters["adapter-eagle"] = lambda prompt, answer: feature_rounds(model, features, prompt, answer)
+        adapter = load_student(work, "adapter", FeatureAdapter(model.config), llm).to(device)
+        drafters["adapter"] = lambda prompt, answer: feature_rounds(model, adapter, prompt, answer)
+    if (work / "adapter-paper.pt").exists():
+        paper = load_student(work, "adapter-paper", make_paper_adapter(model, 0), llm).to(device)
+        drafters["adapter-paper"] = lambda prompt, answer: plain_rounds(model, paper, prompt, answer)
     if (work / "medusa.pt").exists():
-        medusa = load_student(work, "medusa", make_heads(model), llm)
-        tree = choose_tree(model, medusa, work, TREE_NODES)
+        medusa = load_student(work, "medusa", make_heads(model), llm).to(device)
+        tree = choose_tree(model, medusa, work, TREE_NODES, header)
         drafters["medusa"] = lambda prompt, answer: medusa_rounds(tree, guess_answer(model, medusa, prompt, answer), answer)
         drafters["medusa-chain"] = lambda prompt, answer: medusa_rounds(CHAIN, guess_answer(model, medusa, prompt, answer), answer)
     if not drafters:
-        raise InputError(f"{work} holds no drafter; run train_adapter.py, train_eagle.py or train_medusa.py first")
+        raise InputError(f"{work} holds no drafter; run train_adapter.py, train_paper_adapter.py or train_medusa.py first")
     return drafters
 
 
@@ -91,18 +94,30 @@ def mean(lengths: list[int]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
+    add_base(parser)
     parser.add_argument("--prompts", type=Path, default=DEFAULT_PROMPTS)
-    parser.add_argument("--out", type=Path, default=DEFAULT_RESULT.with_name("drafters.json"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "drafters.json")
     parser.add_argument("--max-new", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work)
-    drafters = load_drafters(model, args.work)
+    header = None
+    if args.base:
+        encoder, model = BaseEncoder(args.base), load_base(args.base, args.split, args.device, BASE_TOKENS)
+        encode, stop, header = encoder.prompt, model.stop, encoder.answer_header()
+    else:
+        tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work)
+        encode, stop = own_prompt(tokenizer), {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
+    with memory_errors():
+        drafters = load_drafters(model, args.work, header)
     prompts = read_prompts(args.prompts)
-    encoded = [tokenizer.encode(render(prompt["messages"], add_generation_prompt=True)).ids for prompt in prompts]
-    stop = {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
-    answers = answer_all(model, encoded, args.max_new, stop)
+    encoded = [encode(prompt["messages"]) for prompt in prompts]
+    answers: list[Ids] = [[] for _ in encoded]
+    with memory_errors():
+        for batch in same_length_batches(encoded, 32):
+            found = generate(model, [encoded[index] for index in batch], args.max_new, stop, split_of(model))
+            for index, answer in zip(batch, found, strict=True):
+                answers[index] = answer
     accept: dict[str, dict[str, float]] = {}
     for name, drafter in drafters.items():
         rounds: dict[str, list[int]] = {"all": []}

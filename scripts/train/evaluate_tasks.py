@@ -1,36 +1,47 @@
 """Measures a model of <work> on held-out foresight, sketch and expansion, as it will be asked: greedy, one request at a time.
 
-    python scripts/train/evaluate_tasks.py --name slm-deep [--count 60] [--out FILE]
+    python scripts/train/evaluate_tasks.py --name slm-deep [--count 80] [--out FILE]
 
-Foresight: |foreseen − true| / true, mean over the answers; a reply without a number counts as 1. Sketch: its tokens over
-those of the real answer, and the share of the answer's content words that it has, for the real answer and for the
-model's own. Expansion: ROUGE-1 F against the real sentence, the line coming from a sketch by sketch.py. Beside each
-figure stands what needs no model: the best constant length, the sketch by sketch.py, the line itself.
+With l the length of the answer in tokens and e = |foreseen − l| (a reply without a number foresees 0):
+
+- foresight: `error` = mean(e) / mean(l), the mean absolute error as a share of the mean length, and `relativeError` =
+  mean(e / l), the mean of each answer's own share. Both against the corpus's answer and against the model's own
+  (`…OfOwn`), which is what PICE plans with. Beside them the best constant guess for just these answers.
+- sketch: `shareOfTokens` = the sketches' tokens over the answers', and `contentRecall`, the mean share of an answer's content words
+  that its sketch has (ROUGE-1 recall); of the corpus's answers, of the model's own, and beside them of sketch.py's sketches.
+- expansion: ROUGE-1 F of the written sentence against the real one, the lines coming from a sketch by sketch.py, and F of
+  the bare line.
+
+The model's own answer counts where it ends within --max-new tokens and does not repeat itself; `ownAnswers` says how many do.
+Every figure has a 95 % bootstrap interval over answers beside it, `<figure>Interval`.
 """
 
 import argparse
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from corpus import Message, hash_percent, load_chats
 from encode import Encoder, own_encoder
 from errors import InputError, run
-from evaluate import DEFAULT_RESULT, answer_all
+from evaluate import answer_all, is_looping, stop_tokens
 from export import load_llm_checkpoint, write_json
+from heldout_prompts import by_hash, in_turn
 from model import Llama
-from paths import add_corpora, add_work
+from paths import RESULTS, add_corpora, add_work
 from rouge import content_recall, rouge_1
 from sketch import LEVELS, SketchLine, sketch, sketch_lines
-from tasks import EXPAND, FORESIGHT, LENGTHS, SKETCH, Turn, turns_of, worth_a_sketch
-from tokenizer import END_OF_TEXT, IM_END, render
+from tasks import EXPAND, FORESIGHT, SKETCH, Turn, turns_of, worth_a_sketch
+from tokenizer import render
 
 EXPANDED_LEVEL = 2
+NUMBER_TOKENS = 8  # a foreseen length and its end
+RESAMPLES = 2000
 Request = Sequence[Message]
 
 
@@ -39,7 +50,7 @@ class Asker:
 
     def __init__(self, model: Llama, encoder: Encoder, max_new: int):
         self.model, self.encoder, self.max_new = model, encoder, max_new
-        self.stop = {encoder.tokenizer.token_to_id(IM_END), encoder.tokenizer.token_to_id(END_OF_TEXT)}
+        self.stop = stop_tokens(encoder.tokenizer)
 
     def ids(self, request: Request) -> list[int]:
         """A request as the model reads it."""
@@ -49,18 +60,30 @@ class Asker:
         """Whether request and reply fit the model's context."""
         return len(self.ids(request)) + self.max_new <= self.model.config.max_position_embeddings
 
-    def ask(self, requests: Sequence[Request]) -> list[str]:
-        """The replies, special tokens left out."""
-        replies = answer_all(self.model, [self.ids(request) for request in requests], self.max_new, self.stop)
-        return [self.encoder.tokenizer.decode(reply, skip_special_tokens=True).strip() for reply in replies]
+    def replies(self, requests: Sequence[Request], max_new: int) -> list[list[int]]:
+        """The replies' tokens, the stop token included where one came."""
+        return answer_all(self.model, [self.ids(request) for request in requests], max_new, self.stop)
+
+    def text(self, reply: list[int]) -> str:
+        """A reply without special tokens."""
+        return self.encoder.tokenizer.decode(reply, skip_special_tokens=True).strip()
+
+    def ask(self, requests: Sequence[Request], max_new: int | None = None) -> list[str]:
+        """The replies as text."""
+        return [self.text(reply) for reply in self.replies(requests, max_new or self.max_new)]
+
+    def answers(self, turns: Sequence[Turn]) -> list[str | None]:
+        """The model's own answers; None where one does not end or repeats itself."""
+        found = self.replies([turn.query for turn in turns], self.max_new)
+        return [self.text(reply) if reply[-1] in self.stop and not is_looping(reply) else None for reply in found]
 
 
 def mixed(turns: Iterable[Turn]) -> list[Turn]:
     """The turns in an order by hash, one of each source after the other, so that any first few are a fair sample."""
     by_source: dict[str, list[Turn]] = {}
-    for turn in sorted(turns, key=lambda turn: hashlib.sha256(turn.id.encode()).digest()):
+    for turn in sorted(turns, key=lambda turn: by_hash(turn.id)):
         by_source.setdefault(turn.source, []).append(turn)
-    return [turn for row in zip_longest(*by_source.values()) for turn in row if turn]
+    return in_turn(by_source.values())
 
 
 def expansion_request(turn: Turn) -> tuple[Request, SketchLine]:
@@ -70,48 +93,76 @@ def expansion_request(turn: Turn) -> tuple[Request, SketchLine]:
     return turn.ask(EXPAND.format(sketch="\n".join(each.sketch for each in lines), line=line.sketch)), line
 
 
-def mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), 3)
+def figure(name: str, parts: Sequence[float], wholes: Sequence[float] | None = None) -> dict[str, float | list[float]]:
+    """{name: Σ parts / Σ wholes, name + "Interval": [low, high]}, 95 % by bootstrap; a plain mean without wholes; {} of nothing."""
+    if not len(parts):
+        return {}
+    part, whole = np.asarray(parts, float), np.ones(len(parts)) if wholes is None else np.asarray(wholes, float)
+    drawn = np.random.default_rng(0).integers(0, len(part), (RESAMPLES, len(part)))
+    interval = np.percentile(part[drawn].sum(1) / whole[drawn].sum(1), (2.5, 97.5))
+    return {name: round(part.sum() / whole.sum(), 3), f"{name}Interval": interval.round(3).tolist()}
 
 
-def length_error(foreseen: int, true: int) -> float:
-    """|foreseen − true| / true."""
-    return abs(foreseen - true) / true
-
-
-def foresight_figures(asker: Asker, turns: Sequence[Turn]) -> dict[str, float]:
-    """Mean relative error of the foreseen lengths."""
-    true = [max(1, asker.encoder.count(turn.answer)) for turn in turns]
-    found = [re.match(r"\d+", reply) for reply in asker.ask([turn.ask(FORESIGHT) for turn in turns])]
-    errors = [length_error(int(number[0]), length) if number else 1.0 for number, length in zip(found, true, strict=True)]
-    constant = min(mean([length_error(guess, length) for length in true]) for guess in LENGTHS)
-    return {"answers": len(turns), "error": mean(errors), "errorOfBestConstant": constant}
-
-
-def sketch_figures(asker: Asker, turns: Sequence[Turn], level: int) -> dict[str, float]:
-    """Length and content recall of the model's sketches and of those made by sketch.py."""
-    count = asker.encoder.count
-    own, made = asker.ask([turn.query for turn in turns]), [sketch(turn.answer, level) for turn in turns]
-    written = asker.ask([turn.ask(SKETCH.format(level=level)) for turn in turns])
-    tokens = sum(count(turn.answer) for turn in turns)
+def foresight_errors(foreseen: Sequence[int], true: Sequence[int], suffix: str) -> dict[str, float | list[float]]:
+    """Both errors of the foreseen lengths, and those of the best constant, which is one of the lengths."""
+    off = [abs(guess - length) for guess, length in zip(foreseen, true, strict=True)]
+    off_by_constant = [[abs(guess - length) for length in true] for guess in sorted(set(true))]
+    relative = [error / length for error, length in zip(off, true, strict=True)]
+    constant = min((np.mean(np.divide(row, true)) for row in off_by_constant), default=0)
     return {
-        "answers": len(turns),
-        "shareOfTokens": round(sum(map(count, written)) / tokens, 3),
-        "contentRecall": mean([content_recall(turn.answer, text) for turn, text in zip(turns, written, strict=True)]),
-        "contentRecallOfOwnAnswer": mean([content_recall(answer, text) for answer, text in zip(own, written, strict=True)]),
-        "shareOfTokensByProgram": round(sum(map(count, made)) / tokens, 3),
-        "contentRecallByProgram": mean([content_recall(turn.answer, text) for turn, text in zip(turns, made, strict=True)]),
+        **figure(f"error{suffix}", off, true),
+        f"error{suffix}OfBestConstant": round(min(map(sum, off_by_constant), default=0) / max(1, sum(true)), 3),
+        **figure(f"relativeError{suffix}", relative),
+        f"relativeError{suffix}OfBestConstant": round(float(constant), 3),
     }
 
 
-def expansion_figures(asker: Asker, turns: Sequence[Turn]) -> dict[str, float]:
+def foresight_figures(asker: Asker, turns: Sequence[Turn], own: Sequence[str | None]) -> dict[str, float | list[float]]:
+    """Errors of the foreseen lengths, against the corpus's answers and the model's own."""
+    count = asker.encoder.count
+    found = [re.match(r"\d+", reply) for reply in asker.ask([turn.ask(FORESIGHT) for turn in turns], NUMBER_TOKENS)]
+    foreseen = [int(number[0]) if number else 0 for number in found]
+    pairs = [(guess, max(1, count(answer))) for guess, answer in zip(foreseen, own, strict=True) if answer is not None]
+    return {
+        "answers": len(turns),
+        "ownAnswers": len(pairs),
+        "withoutNumber": found.count(None),
+        **foresight_errors(foreseen, [max(1, count(turn.answer)) for turn in turns], ""),
+        **foresight_errors([guess for guess, _ in pairs], [length for _, length in pairs], "OfOwn"),
+    }
+
+
+def sketch_against(count, answers: Sequence[str], sketches: Sequence[str], suffix: str) -> dict[str, float | list[float]]:
+    """Share of tokens and content recall of sketches of given answers."""
+    recalls = [content_recall(answer, text) for answer, text in zip(answers, sketches, strict=True)]
+    return {
+        **figure(f"shareOfTokens{suffix}", list(map(count, sketches)), list(map(count, answers))),
+        **figure(f"contentRecall{suffix}", recalls),
+    }
+
+
+def sketch_figures(asker: Asker, turns: Sequence[Turn], own: Sequence[str | None], level: int) -> dict[str, float | list[float]]:
+    """Length and content recall of the model's sketches, of the corpus's answers and its own, and of sketch.py's."""
+    count, real = asker.encoder.count, [turn.answer for turn in turns]
+    written = asker.ask([turn.ask(SKETCH.format(level=level)) for turn in turns])
+    pairs = [(answer, text) for answer, text in zip(own, written, strict=True) if answer]
+    return {
+        "answers": len(turns),
+        "ownAnswers": len(pairs),
+        **sketch_against(count, real, written, ""),
+        **sketch_against(count, [answer for answer, _ in pairs], [text for _, text in pairs], "OfOwn"),
+        **sketch_against(count, real, [sketch(answer, level) for answer in real], "ByProgram"),
+    }
+
+
+def expansion_figures(asker: Asker, turns: Sequence[Turn]) -> dict[str, float | list[float]]:
     """ROUGE-1 F of the written sentences and of the bare lines."""
     asked = [expansion_request(turn) for turn in turns]
     written = asker.ask([request for request, _ in asked])
     return {
         "sentences": len(turns),
-        "rougeF": mean([rouge_1(line.sentence, text).f for (_, line), text in zip(asked, written, strict=True)]),
-        "rougeFOfLine": mean([rouge_1(line.sentence, line.sketch).f for _, line in asked]),
+        **figure("rougeF", [rouge_1(line.sentence, text).f for (_, line), text in zip(asked, written, strict=True)]),
+        **figure("rougeFOfLine", [rouge_1(line.sentence, line.sketch).f for _, line in asked]),
     }
 
 
@@ -122,9 +173,10 @@ def evaluate(asker: Asker, turns: Sequence[Turn], count: int) -> dict[str, dict]
     sketched = list(islice((turn for turn in worthy if asker.fits(expansion_request(turn)[0])), count))
     if not fitting or not sketched:
         raise InputError("no held-out answer with its request fits the model's context; lower --max-new")
+    own = asker.answers(sketched)
     return {
-        "foresight": foresight_figures(asker, fitting),
-        **{f"sketch-{level}": sketch_figures(asker, sketched, level) for level in LEVELS},
+        "foresight": foresight_figures(asker, fitting, asker.answers(fitting)),
+        **{f"sketch-{level}": sketch_figures(asker, sketched, own, level) for level in LEVELS},
         "expansion": expansion_figures(asker, sketched),
     }
 
@@ -134,7 +186,7 @@ def main() -> None:
     add_corpora(parser)
     add_work(parser)
     parser.add_argument("--name", default="llm", help="checkpoint to measure (default: llm)")
-    parser.add_argument("--count", type=int, default=60, help="held-out answers per figure, at most (default: 60)")
+    parser.add_argument("--count", type=int, default=80, help="held-out answers per figure, at most (default: 80)")
     parser.add_argument("--max-new", type=int, default=160, help="tokens of a reply, at most (default: 160)")
     parser.add_argument("--out", type=Path, help="default: docs/results/training/tasks-<name>.json")
     parser.add_argument("--threads", type=int, default=2)
@@ -143,8 +195,8 @@ def main() -> None:
     asker = Asker(load_llm_checkpoint(args.work, args.name), own_encoder(args.work), args.max_new)
     chats = [chat for chat in load_chats(args.corpora) if chat.split == "val"]
     turns = mixed(turn for chat in chats for turn in turns_of(chat))
-    result = evaluate(asker, turns, args.count)
-    write_json(args.out or DEFAULT_RESULT.with_name(f"tasks-{args.name}.json"), result)
+    result = {"name": args.name, "longestReply": args.max_new, **evaluate(asker, turns, args.count)}
+    write_json(args.out or RESULTS / f"tasks-{args.name}.json", result)
     print(json.dumps(result, indent=1))
 
 

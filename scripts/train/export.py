@@ -1,7 +1,8 @@
-"""Writes the Hugging Face directory of the LLM and, beside it, the adapter; fp16 safetensors.
+"""Writes the Hugging Face directory of the LLM and, in it, the adapters; fp16 safetensors.
 
     python scripts/train/export.py [--work DIR] [--out models/demo/llm]
     python scripts/train/export.py --name slm-deep --out models/demo/slm-deep     # a small model, without adapter
+    python scripts/train/export.py --work own --base Qwen2.5-0.5B-Instruct        # only the adapters, into that folder
 
 Each file is written beside its place and renamed, so a running reader never meets half a file.
 """
@@ -15,17 +16,20 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from base import read_config
 from errors import InputError, run
+from feature_adapter import FeatureAdapter, feature_kv_heads
 from files import load_checkpoint, write_atomically
-from model import Adapter, LlmConfig, Llama
+from model import SPLIT, Adapter, LlmConfig, Llama
 from paths import REPOSITORY, add_work
 from tokenizer import END_OF_TEXT, IM_END, SPECIAL, load_tokenizer, tokenizer_config
 
-SPLIT = 1
 DEFAULT_OUT = REPOSITORY / "models" / "demo" / "llm"
+ADAPTERS = ("adapter", "adapter-paper")  # checkpoint and folder; the second may be missing
 ADAPTER_NAMES = {"norm.weight": "norm.weight"} | {
     f"{name}_proj.weight": f"attention.{name}_proj.weight" for name in "qkvo"
 }  # file → module
+FEATURE_NAMES = {name: name for name in ("feature_norm.weight", "feature_proj.weight")}
 
 
 def load_llm_checkpoint(work: Path, name: str = "llm") -> Llama:
@@ -68,14 +72,15 @@ def generation_config() -> dict:
     }
 
 
-def adapter_config(config: LlmConfig) -> dict:
-    """adapter_config.json: HAT's Λ after the first SPLIT layers."""
+def adapter_config(config: LlmConfig, features: bool, split: int = SPLIT) -> dict:
+    """adapter_config.json: HAT's Λ after the first `split` layers; `features`: it reads the deep state before each row too."""
     return {
         "kind": "hat-adapter",
-        "split": SPLIT,
+        "split": split,
+        "features": features,
         "hidden_size": config.hidden_size,
         "num_attention_heads": config.num_attention_heads,
-        "num_key_value_heads": config.num_attention_heads,
+        "num_key_value_heads": feature_kv_heads(config) if features else config.num_attention_heads,
         "head_dim": config.head_dim,
         "rope_theta": config.rope_theta,
         "rms_norm_eps": config.rms_norm_eps,
@@ -106,12 +111,18 @@ def export_llm(work: Path, out: Path, name: str = "llm") -> None:
     write_atomically(out / "tokenizer.json", load_tokenizer(work).to_str(pretty=True).encode())
 
 
-def export_adapter(work: Path, out: Path) -> None:
-    """The adapter of <work>/adapter.pt into <out>/adapter."""
-    state = load_checkpoint(work / "adapter.pt")
-    tensors = {name: state["adapter"][source] for name, source in ADAPTER_NAMES.items()}
-    write_atomically(out / "adapter" / "adapter.safetensors", save(half(tensors), metadata={"format": "pt"}))
-    write_json(out / "adapter" / "adapter_config.json", adapter_config(LlmConfig(**state["config"])))
+def adapter_names(features: bool) -> dict[str, str]:
+    """Tensor of the file → tensor of the module."""
+    return ADAPTER_NAMES | (FEATURE_NAMES if features else {})
+
+
+def export_adapter(work: Path, out: Path, name: str = "adapter") -> None:
+    """The adapter of <work>/<name>.pt, of either form, into <out>/<name>."""
+    state = load_checkpoint(work / f"{name}.pt")
+    features = "feature_proj.weight" in state[name]
+    tensors = {file: state[name][module] for file, module in adapter_names(features).items()}
+    write_atomically(out / name / "adapter.safetensors", save(half(tensors), metadata={"format": "pt"}))
+    write_json(out / name / "adapter_config.json", adapter_config(LlmConfig(**state["config"]), features, state.get("split", SPLIT)))
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -124,27 +135,41 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         raise InputError(f"{path} is damaged ({error}); run export.py again") from error
 
 
-def load_exported(out: Path) -> tuple[Llama, Adapter]:
-    """LLM and adapter of an exported directory, in fp32, frozen."""
+def load_exported(out: Path) -> Llama:
+    """The LLM of an exported directory, in fp32, frozen."""
     weights = read_safetensors(out / "model.safetensors")
     stored = json.loads((out / "config.json").read_text())
-    config = LlmConfig(**{name: stored[name] for name in LlmConfig().to_dict()})
-    model, adapter = Llama(config), Adapter(config)
+    model = Llama(LlmConfig(**{name: stored[name] for name in LlmConfig().to_dict()}))
     model.load_state_dict(weights)
-    tensors = read_safetensors(out / "adapter" / "adapter.safetensors")
-    adapter.load_state_dict({source: tensors[name] for name, source in ADAPTER_NAMES.items()})
-    return model.requires_grad_(False).eval(), adapter.requires_grad_(False).eval()
+    return model.requires_grad_(False).eval()
+
+
+def load_exported_adapter(out: Path, config: LlmConfig, name: str = "adapter") -> Adapter | FeatureAdapter:
+    """The adapter in <out>/<name>, in fp32, frozen."""
+    features = json.loads((out / name / "adapter_config.json").read_text())["features"]
+    adapter = FeatureAdapter(config) if features else Adapter(config)
+    tensors = read_safetensors(out / name / "adapter.safetensors")
+    adapter.load_state_dict({module: tensors[file] for file, module in adapter_names(features).items()})
+    return adapter.requires_grad_(False).eval()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
-    parser.add_argument("--name", default="llm", help="checkpoint to export; only llm has an adapter (default: llm)")
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
+    parser.add_argument("--name", default="llm", help="checkpoint to export; only llm has adapters (default: llm)")
+    parser.add_argument("--base", type=Path, metavar="DIR", help="write the adapters of <work> into this checkpoint's folder")
+    parser.add_argument("--out", type=Path, help="default: the --base folder, or models/demo/llm")
     args = parser.parse_args()
-    export_llm(args.work, args.out, args.name)
-    if args.name == "llm":
-        export_adapter(args.work, args.out)
+    args.out = args.out or args.base or DEFAULT_OUT
+    if args.base:
+        read_config(args.base)
+        if not any((args.work / f"{name}.pt").exists() for name in ADAPTERS):
+            raise InputError(f"{args.work} holds no adapter; run train_adapter.py or train_paper_adapter.py with --base first")
+    else:
+        export_llm(args.work, args.out, args.name)
+    for name in ADAPTERS:
+        if args.name == "llm" and (args.work / f"{name}.pt").exists():
+            export_adapter(args.work, args.out, name)
     print(json.dumps({"files": sorted(str(path.relative_to(args.out)) for path in args.out.rglob("*") if path.is_file())}))
 
 

@@ -1,6 +1,7 @@
 """Writes <out>/medusa/{medusa_config.json, medusa.safetensors}, fp16, with the verification tree of eight nodes.
 
     python scripts/train/export_medusa.py [--work DIR] [--out models/demo/llm]
+    python scripts/train/export_medusa.py --work own --base Qwen2.5-0.5B-Instruct --split 2    # into that folder
 
 The tree is chosen on the LLM's answers to training prompts (rollouts.npz), by how often each head's choices come true.
 """
@@ -14,44 +15,62 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from distil import fingerprint
+from base import (
+    BaseEncoder,
+    BaseModel,
+    Teacher,
+    add_base,
+    final_norm,
+    fingerprint,
+    head_weight,
+    load_base,
+    memory_errors,
+    split_of,
+)
 from errors import InputError, run
-from export import DEFAULT_OUT, SPLIT, half, load_llm_checkpoint, read_safetensors, write_json
+from export import DEFAULT_OUT, half, load_llm_checkpoint, read_safetensors, write_json
 from files import load_checkpoint, write_atomically
 from generate import wire
 from medusa import HEADS, RANKS, TREE_NODES, Medusa, TreePath, best_tree, choices, rank_rates
-from model import Llama
 from paths import add_work
 from rollouts import load_rollouts
 from tokenizer import IM_START, load_tokenizer, render
 
 TREE_ANSWERS = 200  # rollouts that the tree is chosen on
+BASE_TOKENS = 512  # of one rollout, for the memory estimate
 
 
 @torch.no_grad()
-def guess_answer(model: Llama, medusa: Medusa, prompt: list[int], answer: list[int]) -> Tensor:
+def guess_answer(model: Teacher, medusa: Medusa, prompt: list[int], answer: list[int]) -> Tensor:
     """The heads' choices along an answer: int64 [len(answer), heads, RANKS], row i at the state that chose answer[i]."""
     ids = torch.tensor([prompt + answer[:-1]])
-    deep = wire(model.deep(wire(model.shallow(ids, SPLIT)), SPLIT))[0, len(prompt) - 1 :]
-    return choices(medusa, model.model.norm(deep), model.model.embed_tokens.weight, RANKS)
+    split = split_of(model)
+    deep = wire(model.deep(wire(model.shallow(ids, split)), split))[0, len(prompt) - 1 :]
+    return choices(medusa, final_norm(model, deep), head_weight(model).float(), RANKS).cpu()
 
 
 def split_rollout(sequence: np.ndarray, header: list[int]) -> tuple[list[int], list[int]]:
-    """(prompt, answer) of a rollout: the answer follows its last assistant header, which starts with <|im_start|>."""
-    ids = sequence.tolist()
-    start = len(ids) - ids[::-1].index(header[0]) - 1 + len(header)
-    return ids[:start], ids[start:]
+    """(prompt, answer) of a rollout: the answer follows its last assistant header."""
+    ids, size = sequence.tolist(), len(header)
+    starts = [end for end in range(size, len(ids) + 1) if ids[end - size : end] == header]
+    return (ids[: starts[-1]], ids[starts[-1] :]) if starts else (ids, [])
 
 
-def choose_tree(model: Llama, medusa: Medusa, work: Path, nodes: int) -> list[TreePath]:
-    """The best tree for the LLM's answers to training prompts."""
-    path = work / "rollouts.npz"
-    if not path.is_file():
-        raise InputError(f"{path} is missing; run rollouts.py first, the tree is chosen on it")
+def own_header(work: Path) -> list[int]:
+    """Ids of our chat template's assistant header."""
     tokenizer = load_tokenizer(work)
     header = tokenizer.encode(render([], add_generation_prompt=True)).ids
     if header[0] != tokenizer.token_to_id(IM_START):
         raise InputError(f"{work / 'tokenizer.json'} does not know the chat template's tokens; run tokenizer.py again")
+    return header
+
+
+def choose_tree(model: Teacher, medusa: Medusa, work: Path, nodes: int, header: list[int] | None = None) -> list[TreePath]:
+    """The best tree for the LLM's answers to training prompts."""
+    path = work / "rollouts.npz"
+    if not path.is_file():
+        raise InputError(f"{path} is missing; run rollouts.py first, the tree is chosen on it")
+    header = header or own_header(work)
     rates, tokens = torch.zeros(HEADS, RANKS), 0
     for sequence in load_rollouts(path)[0][:TREE_ANSWERS]:
         prompt, answer = split_rollout(sequence, header)
@@ -63,15 +82,16 @@ def choose_tree(model: Llama, medusa: Medusa, work: Path, nodes: int) -> list[Tr
     return best_tree(rates / tokens, nodes)
 
 
-def export_medusa(work: Path, out: Path) -> list[TreePath]:
-    """Writes the heads of <work>/medusa.pt; returns their tree."""
-    state, model = load_checkpoint(work / "medusa.pt"), load_llm_checkpoint(work)
+def export_medusa(work: Path, out: Path, base: BaseModel | None = None, header: list[int] | None = None) -> list[TreePath]:
+    """Writes the heads of <work>/medusa.pt; returns their tree. With a base, `header` stands before its answers."""
+    state = load_checkpoint(work / "medusa.pt")
+    model = base or load_llm_checkpoint(work)
     if state["llm"] != fingerprint(model):
         raise InputError(f"{work / 'medusa.pt'} was trained for another LLM checkpoint; run train_medusa.py again")
     weights = half(state["medusa"])
     medusa = Medusa(model.config.hidden_size)
     medusa.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
-    tree = choose_tree(model, medusa.requires_grad_(False), work, TREE_NODES)
+    tree = choose_tree(model, medusa.requires_grad_(False).to(head_weight(model).device), work, TREE_NODES, header)
     write_atomically(out / "medusa" / "medusa.safetensors", save(weights, metadata={"format": "pt"}))
     config = {"kind": "medusa", "heads": HEADS, "hidden_size": model.config.hidden_size, "tree": [list(path) for path in tree]}
     write_json(out / "medusa" / "medusa_config.json", config)
@@ -92,11 +112,16 @@ def load_medusa(out: Path) -> tuple[Medusa, list[TreePath]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
+    add_base(parser)
+    parser.add_argument("--out", type=Path, help="default: the --base folder, or models/demo/llm")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    print(json.dumps({"tree": export_medusa(args.work, args.out)}))
+    base = load_base(args.base, args.split, args.device, BASE_TOKENS) if args.base else None
+    header = BaseEncoder(args.base).answer_header() if args.base else None
+    with memory_errors():
+        tree = export_medusa(args.work, args.out or args.base or DEFAULT_OUT, base, header)
+    print(json.dumps({"tree": tree}))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from model import Llama, make_caches
+from base import BaseModel, Teacher
+from model import make_caches
 
 
 def wire(states: Tensor) -> Tensor:
@@ -20,7 +21,7 @@ def choose(logits: Tensor, temperature: float, generator: torch.Generator | None
 
 @torch.no_grad()
 def generate(
-    model: Llama,
+    model: Teacher,
     prompts: list[list[int]],
     max_new: int,
     stop: set[int],
@@ -31,12 +32,15 @@ def generate(
     """Answers (token ids, the stop token included) to prompts of one common length."""
     ids = torch.tensor(prompts)  # [batch, prompt]
     max_new = min(max_new, model.config.max_position_embeddings - ids.shape[1])
-    caches = make_caches(model.config, len(prompts), ids.shape[1] + max_new)
+    if isinstance(model, BaseModel):
+        caches = model.make_caches()
+    else:
+        caches = make_caches(model.config, len(prompts), ids.shape[1] + max_new)
     answers: list[list[int]] = [[] for _ in prompts]
     running = [True] * len(prompts)
     for _ in range(max_new):
         deep = model.deep(wire(model.shallow(ids, split, caches)), split, caches)[:, -1]
-        ids = choose(model.head(wire(deep)), temperature, generator)[:, None]
+        ids = choose(model.head(wire(deep)).float().cpu(), temperature, generator)[:, None]
         for row, token in enumerate(ids[:, 0].tolist()):
             if running[row]:
                 answers[row].append(token)

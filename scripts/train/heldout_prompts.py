@@ -1,24 +1,32 @@
-"""Writes test/fixtures/heldout-prompts.jsonl: prompts that the LLM has not seen, for tests and benchmarks.
+"""Writes test/fixtures/heldout-prompts.jsonl: prompts that no model has seen, for tests and benchmarks.
 
     python scripts/train/heldout_prompts.py [--corpora DIR] [--work DIR] [--out FILE]
 
-30 questions about a short section and 30 story continuations from FairytaleQA's val part (Apache-2.0), and 12
-requests of our own wording in SGD's domains. Each prompt, rendered, is 20 to 200 tokens long.
+Lines of {"id", "task", "messages", "answer"}. First the chats: 30 questions about a short section and 30 story continuations
+from FairytaleQA's val part (Apache-2.0), and 12 requests of our own wording in SGD's domains, which have no answer; each
+prompt, rendered, is 20 to 200 tokens long. Then 12 of each made task (foresight, sketch-1 … sketch-3, expansion), from the
+held-out parts of all corpora in turn, and 6 of each long task, for a context of 2,048. `answer` is what tasks.py would train on.
 """
 
 import argparse
+import hashlib
 import json
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
+from typing import TypeVar
 
-from tokenizers import Tokenizer
-
-from corpus import Chat, load_chats
+from corpus import FILES, Chat, load_chats, read_records
+from encode import Encoder, own_encoder
 from errors import InputError, run
 from files import write_atomically
 from paths import REPOSITORY, add_corpora, add_work
-from tokenizer import load_tokenizer, render
+from tasks import Example, chat_examples, long_examples
+from tokenizer import render
 
 SHORTEST, LONGEST, PER_TASK = 20, 200, 30
+MADE, MADE_LONGEST, PER_MADE = ("foresight", "sketch-1", "sketch-2", "sketch-3", "expansion"), 380, 12
+LONG, LONG_LONGEST, PER_LONG = ("long-story", "long-qa"), 1900, 6  # so that 128 tokens of answer fit 2,048
 DEFAULT_OUT = REPOSITORY / "test" / "fixtures" / "heldout-prompts.jsonl"
 REQUESTS = (
     "Hi, I'm hungry. Could you find me a good Italian restaurant in Oakland that isn't too expensive?",
@@ -34,22 +42,60 @@ REQUESTS = (
     "Find me a comedy movie that is showing tonight in Sacramento and reserve three seats.",
     "I need a two bedroom apartment in Mountain View with a garage. Pets should be allowed.",
 )
+T = TypeVar("T")
 
 
-def pick(chats: list[Chat], task: str, tokenizer: Tokenizer) -> list[dict]:
-    """PER_TASK prompts of a task, one story after the other in turn, each the chat's first user message."""
-    by_story: dict[str, list[dict]] = {}
-    for chat in chats:
-        first = chat.messages[:1]
-        length = len(tokenizer.encode(render(first, add_generation_prompt=True)).ids)
-        if chat.task == task and chat.split == "val" and SHORTEST <= length <= LONGEST:
-            prompt = {"id": chat.id, "task": task, "messages": list(first)}
-            by_story.setdefault(chat.id.split("#")[0], []).append(prompt)
-    rounds = max(map(len, by_story.values()), default=0)
-    in_turn = [prompts[turn] for turn in range(rounds) for prompts in by_story.values() if turn < len(prompts)]
-    if len(in_turn) < PER_TASK:
-        raise InputError(f"only {len(in_turn)} held-out {task} prompts of {SHORTEST} to {LONGEST} tokens; {PER_TASK} are needed")
-    return in_turn[:PER_TASK]
+def in_turn(groups: Iterable[Sequence[T]]) -> list[T]:
+    """One of each group after the other, until all are used up."""
+    return [item for row in zip_longest(*groups) for item in row if item is not None]
+
+
+def by_hash(name: str) -> bytes:
+    """A sort key that gives names a stable, arbitrary order."""
+    return hashlib.sha256(name.encode()).digest()
+
+
+def prompt_of(example: Example | Chat, task: str) -> dict:
+    """The messages before the first answer that counts, and that answer."""
+    at = getattr(example, "answers_from", None) or 1
+    answer = example.messages[at]["content"]
+    return {"id": example.id, "task": task, "messages": list(example.messages[:at]), "answer": answer}
+
+
+def pick(examples: Iterable[Example | Chat], task: str, encoder: Encoder, lengths: tuple[int, int], count: int) -> list[dict]:
+    """`count` held-out prompts of a task whose length in tokens lies in `lengths`, one of each source in turn.
+
+    A source is a story for the stories' chats, in the corpus's order; for made and long examples a corpus, in order by hash.
+    """
+    chats = task not in MADE + LONG
+    chosen = [example for example in examples if example.task == task and example.split == "val"]
+    groups: dict[str, list[dict]] = {}
+    for example in chosen if chats else sorted(chosen, key=lambda example: by_hash(example.id)):
+        prompt = prompt_of(example, task)
+        if lengths[0] <= prompt_tokens(prompt, encoder) <= lengths[1]:
+            groups.setdefault(example.id.split("#" if chats else "/")[0], []).append(prompt)
+    found = in_turn(groups.values())
+    if len(found) < count:
+        raise InputError(f"only {len(found)} held-out {task} prompts of {lengths[0]} to {lengths[1]} tokens; {count} are needed")
+    return found[:count]
+
+
+def prompt_tokens(prompt: dict, encoder: Encoder) -> int:
+    """Length of a prompt as the model reads it."""
+    return encoder.count(render(prompt["messages"], add_generation_prompt=True))
+
+
+def held_out_prompts(corpora: Path, encoder: Encoder) -> list[dict]:
+    """Every prompt, chats first."""
+    chats = [chat for chat in load_chats(corpora) if chat.split == "val"]
+    prompts = [prompt for task in ("story-qa", "story") for prompt in pick(chats, task, encoder, (SHORTEST, LONGEST), PER_TASK)]
+    for number, request in enumerate(REQUESTS, 1):
+        prompts.append({"id": f"request/{number}", "task": "request", "messages": [{"role": "user", "content": request}]})
+    made = list(chat_examples(chats, encoder))
+    prompts += [prompt for task in MADE for prompt in pick(made, task, encoder, (SHORTEST, MADE_LONGEST), PER_MADE)]
+    stories = [record for record in read_records(corpora / FILES["fairytaleqa"]) if record["split"] == "val"]
+    long = [example for record in stories for example in long_examples(record, encoder)]
+    return prompts + [prompt for task in LONG for prompt in pick(long, task, encoder, (MADE_LONGEST, LONG_LONGEST), PER_LONG)]
 
 
 def main() -> None:
@@ -58,17 +104,14 @@ def main() -> None:
     add_work(parser)
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     args = parser.parse_args()
-    tokenizer = load_tokenizer(args.work)
-    chats = load_chats(args.corpora)
-    prompts = pick(chats, "story-qa", tokenizer) + pick(chats, "story", tokenizer)
-    for number, request in enumerate(REQUESTS, 1):
-        prompts.append({"id": f"request/{number}", "task": "request", "messages": [{"role": "user", "content": request}]})
-    lengths = [len(tokenizer.encode(render(prompt["messages"], add_generation_prompt=True)).ids) for prompt in prompts]
-    if not all(SHORTEST <= length <= LONGEST for length in lengths):
-        raise InputError(f"a prompt is shorter than {SHORTEST} or longer than {LONGEST} tokens; reword it")
+    encoder = own_encoder(args.work)
+    prompts = held_out_prompts(args.corpora, encoder)
+    lengths = [prompt_tokens(prompt, encoder) for prompt in prompts]
+    if min(lengths) < SHORTEST:
+        raise InputError(f"a prompt is shorter than {SHORTEST} tokens; reword it")
     lines = "".join(json.dumps(prompt, ensure_ascii=False) + "\n" for prompt in prompts)
     write_atomically(args.out, lines.encode())
-    print(json.dumps({"prompts": len(prompts), "shortest": min(lengths), "longest": max(lengths)}))
+    print(json.dumps({"prompts": len(prompts), "shortest": min(lengths), "longest": max(lengths), "bytes": len(lines.encode())}))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+SPLIT = 1  # m of HAT: the device's layers
+
 
 @dataclass(frozen=True)
 class LlmConfig:
@@ -97,6 +99,13 @@ class Attention(nn.Module):
             k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=time > 1)
         return self.o_proj(mixed.transpose(1, 2).reshape(batch, time, self.heads * self.head_dim))
+
+    def start_silent(self, seed: int) -> None:
+        """Normal(0, 1/√d) for q, k, v; zero for o, so that what is added to the residual stream is zero at first."""
+        generator = torch.Generator().manual_seed(seed)
+        for projection in (self.q_proj, self.k_proj, self.v_proj):
+            nn.init.normal_(projection.weight, 0.0, projection.in_features**-0.5, generator=generator)
+        nn.init.zeros_(self.o_proj.weight)
 
 
 class Mlp(nn.Module):
@@ -207,10 +216,7 @@ class Adapter(nn.Module):
 
     def initialise(self, seed: int) -> None:
         """Normal(0, 1/√d) for q, k, v; zero for o, so that training starts from f_S = s."""
-        generator = torch.Generator().manual_seed(seed)
-        for projection in (self.attention.q_proj, self.attention.k_proj, self.attention.v_proj):
-            nn.init.normal_(projection.weight, 0.0, projection.in_features**-0.5, generator=generator)
-        nn.init.zeros_(self.attention.o_proj.weight)
+        self.attention.start_silent(seed)
 
     def forward(self, shallow: Tensor) -> Tensor:
         """s [batch, time, hidden] → f_S [batch, time, hidden]; the first row is position 0."""

@@ -6,6 +6,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_CORPORA = REPOSITORY.parent / "shared" / "data"
 DEFAULT_WORK = REPOSITORY / ".cache" / "train"
+RESULTS = REPOSITORY / "docs" / "results" / "training"
 
 
 def add_corpora(parser: argparse.ArgumentParser) -> None:

@@ -1,68 +1,214 @@
-"""Plots the training curves into docs/results/training/ and copies their JSON there.
+"""Plots every training run and the measured figures into docs/results/training/, and copies the curves there.
 
-    python scripts/train/plot.py [--work DIR] [--out DIR]
+    python scripts/train/plot.py [--work DIR …] [--out DIR]
+
+Curves: each <work>/<name>-curve.json that is a language model's or a drafter's → <name>-curve.json and training.png. Figures: what
+evaluate.py and evaluate_tasks.py wrote to --out → positions.png and tasks.png. What is missing is left out and named.
 """
 
 import argparse
 import json
+import math
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from errors import InputError, run
 from files import write_atomically
-from paths import REPOSITORY, add_work
+from paths import DEFAULT_WORK, RESULTS
 
-DEFAULT_RESULTS = REPOSITORY / "docs" / "results" / "training"
+WIDTH, DPI = 8, 140  # inches: text of 8 to 9 points is readable at 800 pixels
+SMOOTH = 9  # training losses are shown as the mean of so many points
+Curve = list[dict]
+# What issue and card ask for: figure of tasks-<name>.json → (title, target, whether it is a lower bound)
+TARGETS = {
+    ("foresight", "error"): ("foresight: error / length of\nthe corpus's answer", 0.35, False),
+    ("foresight", "errorOfOwn"): ("foresight: error / length of\nthe model's own answer", 0.35, False),
+    ("expansion", "rougeF"): ("expansion: ROUGE-1 F", 0.5, True),
+    ("sketch", "shareOfTokensOfOwn"): ("sketch: share of the tokens\nof the own answer", 0.45, False),
+    ("sketch", "contentRecallOfOwn"): ("sketch: recall of content words\nof the own answer", 0.6, True),
+    ("sketch", "contentRecall"): ("sketch: recall of content words\nof the corpus's answer", 0.6, True),
+}
+REFERENCES = {"error": "errorOfBestConstant", "errorOfOwn": "errorOfOwnOfBestConstant", "rougeF": "rougeFOfLine"}
 
 
-def read_curve(path: Path) -> list[dict]:
-    """The points of a curve file."""
+def read_json(path: Path) -> dict | list:
+    """A JSON file; InputError if missing or damaged."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read the curve {path} ({error}); run the training step that writes it") from error
+        raise InputError(f"cannot read {path} ({error}); run the step that writes it again") from error
 
 
-def plot(llm: list[dict], adapter: list[dict], path: Path) -> None:
-    """Left: LLM training loss and held-out perplexity over tokens. Right: adapter agreement over steps."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    steps = [point for point in llm if "loss" in point]
-    left.plot([p["tokens"] / 1e6 for p in steps], [p["loss"] for p in steps], color="0.6", label="training loss")
-    left.set(xlabel="training tokens (millions)", ylabel="loss (nats per token)", title="LLM", ylim=(1.2, 5))
-    held_out = [point for point in llm if "heldOutPerplexity" in point]
-    other = left.twinx()
-    for task in held_out[0]["heldOutPerplexity"] if held_out else ():
-        values = [point["heldOutPerplexity"][task] for point in held_out]
-        other.plot([p["tokens"] / 1e6 for p in held_out], values, marker="o", markersize=3, label=f"{task}, held out")
-    other.set(ylabel="held-out perplexity", yscale="log", ylim=(2, 600))
-    lines = left.get_legend_handles_labels()
-    more = other.get_legend_handles_labels()
-    other.legend(lines[0] + more[0], lines[1] + more[1], fontsize=8, ncols=2, loc="upper right")
-    right.plot([p["step"] for p in adapter], [p["agreement"] for p in adapter], label="first choice agrees with the LLM")
-    right.plot([p["step"] for p in adapter], [p["loss"] for p in adapter], color="0.6", label="distillation loss")
-    right.set(xlabel="steps", title="adapter Λ", ylim=(0, 1.2))
-    right.legend(fontsize=8)
+def read_all(folder: Path, prefix: str = "", suffix: str = "") -> dict[str, dict | list]:
+    """{name: content} of the files <prefix><name><suffix>.json of a folder, by name; llm's runs first."""
+    ends = f"{suffix}.json"
+    names = sorted(path.name.removeprefix(prefix).removesuffix(ends) for path in folder.glob(f"{prefix}*{ends}"))
+    names.sort(key=lambda name: not name.startswith("llm"))
+    return {name: read_json(folder / f"{prefix}{name}{ends}") for name in names}
+
+
+def is_language_model(curve: Curve) -> bool:
+    """Whether a curve is of train_llm.py."""
+    return any("tokens" in point for point in curve)
+
+
+def is_drafter(curve: Curve) -> bool:
+    """Whether a curve is of distil.py."""
+    return any("agreement" in point for point in curve)
+
+
+def smooth(values: list[float]) -> list[float]:
+    """Means of up to SMOOTH values around each."""
+    half = SMOOTH // 2
+    windows = (values[max(0, at - half) : at + half + 1] for at in range(len(values)))
+    return [sum(window) / len(window) for window in windows]
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def plot_models(left: Axes, right: Axes, curves: dict[str, Curve]) -> None:
+    """Left: training loss over minutes. Right: held-out perplexity, geometric mean over the tasks."""
+    for colour, (name, curve) in enumerate(curves.items()):
+        losses = [point for point in curve if "loss" in point]
+        left.plot([p["seconds"] / 60 for p in losses], smooth([p["loss"] for p in losses]), f"C{colour}", lw=1.2, label=name)
+        held_out = [point for point in curve if "heldOutPerplexity" in point]
+        values = [geometric_mean(list(p["heldOutPerplexity"].values())) for p in held_out]
+        right.plot([p["seconds"] / 60 for p in held_out], values, f"C{colour}", lw=1.2, marker="o", ms=3, label=name)
+    left.set(xlabel="minutes of training", ylabel="loss (nats per token)", title="language models: training loss")
+    right.set(xlabel="minutes of training", yscale="log", title="held-out perplexity, mean of the tasks")
+    right.yaxis.set_major_formatter("{x:.0f}")
+    right.yaxis.set_minor_formatter("{x:.0f}")
+    right.tick_params(axis="y", which="both", labelsize=8)
+
+
+def plot_drafters(left: Axes, right: Axes, curves: dict[str, Curve]) -> None:
+    """Left: distillation loss over minutes. Right: how often the first choice is the LLM's; of later tokens dashed."""
+    for colour, (name, curve) in enumerate(curves.items()):
+        minutes = [point["seconds"] / 60 for point in curve]
+        left.plot(minutes, smooth([point["loss"] for point in curve]), f"C{colour}", lw=1.2, label=name)
+        rows = [point["agreement"] if isinstance(point["agreement"], list) else [point["agreement"]] for point in curve]
+        for ahead, values in enumerate(zip(*rows, strict=True)):
+            style = {"lw": 1.2, "label": name} if ahead == 0 else {"lw": 0.7, "ls": "--"}
+            right.plot(minutes, smooth(list(values)), f"C{colour}", **style)
+    left.set(xlabel="minutes of training", ylabel="loss", title="drafters: distillation loss")
+    right.set(xlabel="minutes of training", ylim=(0, 1), title="agreement with the LLM (dashed: further ahead)")
+
+
+def plot_training(models: dict[str, Curve], drafters: dict[str, Curve], path: Path) -> None:
+    """A row of panels each for language models and drafters, where there are any."""
+    rows = [(plot, curves) for plot, curves in ((plot_models, models), (plot_drafters, drafters)) if curves]
+    figure, panels = plt.subplots(len(rows), 2, figsize=(WIDTH, 3 * len(rows)), layout="constrained", squeeze=False)
+    for (plot, curves), (left, right) in zip(rows, panels, strict=True):
+        plot(left, right, curves)
+        left.legend(fontsize=8, frameon=False)
+    save(figure, path)
+
+
+def plot_positions(evaluations: dict[str, dict], path: Path) -> None:
+    """Perplexity by position: of every kind of text for the model with the longest context, of packed chats for the others."""
+    longest = max(evaluations, key=lambda name: evaluations[name]["config"]["max_position_embeddings"])
+    figure, panel = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
+    starts = [row["from"] for row in evaluations[longest]["heldOutByPosition"]["packed"]]
+    for name, evaluation in evaluations.items():
+        for text, rows in evaluation["heldOutByPosition"].items():
+            if name == longest or text == "packed":
+                label = f"{name}, {'chats, packed' if text == 'packed' else text}"
+                places = [starts.index(row["from"]) for row in rows]
+                panel.plot(places, [row["perplexity"] for row in rows], marker="o", ms=4, lw=1.2, label=label)
+    ends = [row["to"] - 1 for row in evaluations[longest]["heldOutByPosition"]["packed"]]
+    panel.set_xticks(range(len(starts)), [f"{start}–{end}" for start, end in zip(starts, ends, strict=True)])
+    panel.set(xlabel="position in the context", ylabel="perplexity", yscale="log", title="held-out perplexity by position")
+    panel.yaxis.set_major_formatter("{x:.0f}")
+    panel.yaxis.set_minor_formatter("{x:.0f}")
+    panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    save(figure, path)
+
+
+def bars_of(tasks: dict[str, dict], group: str, key: str) -> list[tuple[str, float, list[float], float | None]]:
+    """(label, value, interval, reference) of each bar: a bar per model, for sketches one per model and level."""
+    levels = ("1", "2", "3") if group == "sketch" else ("",)
+    bars = []
+    for name, figures in tasks.items():
+        for level in levels:
+            of = figures[f"sketch-{level}" if level else group]
+            if key in of:
+                label = f"{name} {level}".strip()
+                bars.append((label, of[key], of[f"{key}Interval"], of.get(REFERENCES.get(key, ""))))
+    return bars
+
+
+def plot_tasks(tasks: dict[str, dict], path: Path) -> None:
+    """A panel for every target: bars with 95 % intervals, the target as a line, what needs no model as a dash."""
+    figure, panels = plt.subplots(2, 3, figsize=(WIDTH, 5.4), layout="constrained")
+    llms = {name: figures for name, figures in tasks.items() if name.startswith("llm")}
+    for panel, ((group, key), (title, target, at_least)) in zip(panels.flat, TARGETS.items(), strict=True):
+        bars = bars_of(llms if group == "sketch" and llms else tasks, group, key)
+        values = [value for _, value, _, _ in bars]
+        spans = [[value - low for _, value, (low, _), _ in bars], [high - value for _, value, (_, high), _ in bars]]
+        met = [value >= target if at_least else value <= target for value in values]
+        colours = ["C0" if good else "0.7" for good in met]
+        panel.bar(range(len(bars)), values, yerr=spans, color=colours, width=0.6, error_kw={"lw": 0.8, "capsize": 2})
+        for place, (_, _, _, reference) in enumerate(bars):
+            if reference is not None:
+                panel.hlines(reference, place - 0.4, place + 0.4, "C1", lw=1.5)
+        panel.axhline(target, color="C2", ls="--", lw=1)
+        panel.set_xticks(range(len(bars)), [label for label, _, _, _ in bars], fontsize=8, rotation=20)
+        panel.set_title(f"{title} {'≥' if at_least else '≤'} {target}", fontsize=8)
+        panel.tick_params(axis="y", labelsize=8)
+        panel.set_ylim(0)
+    note = "blue: target (green line) met · grey: missed · orange: best constant guess, or the bare line"
+    figure.supxlabel(note, fontsize=8)
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """A PNG, replaced in one step."""
     beside = path.with_name(f".{path.name}")
-    figure.savefig(beside, format="png", dpi=110, metadata={"Software": None})
+    figure.savefig(beside, format="png", dpi=DPI, metadata={"Software": None})
     beside.replace(path)
+    plt.close(figure)
+
+
+def write_curve(path: Path, curve: Curve) -> None:
+    """A curve, one point a line."""
+    lines = ",\n".join(json.dumps(point) for point in curve)
+    write_atomically(path, f"[\n{lines}\n]\n".encode())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_work(parser)
-    parser.add_argument("--out", type=Path, default=DEFAULT_RESULTS)
+    work_help = "folders of the runs (default: .cache/train in the repository)"
+    parser.add_argument("--work", type=Path, nargs="+", default=[DEFAULT_WORK], help=work_help)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
-    llm, adapter = read_curve(args.work / "llm-curve.json"), read_curve(args.work / "adapter-curve.json")
+    curves = {name: curve for folder in args.work for name, curve in read_all(folder, suffix="-curve").items() if curve}
+    models = {name: curve for name, curve in curves.items() if is_language_model(curve)}
+    drafters = {name: curve for name, curve in curves.items() if is_drafter(curve)}
+    evaluations, tasks = read_all(args.out, "evaluation-"), read_all(args.out, "tasks-")
+    if not (models or drafters or evaluations or tasks):
+        raise InputError(f"neither {args.work[0]} nor {args.out} holds anything to plot; run the training steps first")
     args.out.mkdir(parents=True, exist_ok=True)
-    for name, curve in (("llm-curve.json", llm), ("adapter-curve.json", adapter)):
-        lines = ",\n".join(json.dumps(point) for point in curve)
-        write_atomically(args.out / name, f"[\n{lines}\n]\n".encode())
-    plot(llm, adapter, args.out / "training.png")
-    print(json.dumps({"written": ["llm-curve.json", "adapter-curve.json", "training.png"]}))
+    for name, curve in (models | drafters).items():
+        write_curve(args.out / f"{name}-curve.json", curve)
+    plots = {
+        "training.png": (models or drafters, lambda path: plot_training(models, drafters, path)),
+        "positions.png": (evaluations, lambda path: plot_positions(evaluations, path)),
+        "tasks.png": (tasks, lambda path: plot_tasks(tasks, path)),
+    }
+    for name, (wanted, draw) in plots.items():
+        if wanted:
+            draw(args.out / name)
+    written = [name for name, (wanted, _) in plots.items() if wanted]
+    missing = [name for name, (wanted, _) in plots.items() if not wanted]
+    print(json.dumps({"curves": list(models | drafters), "plots": written, "nothingFor": missing}))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     nice -n 10 python scripts/train/rollouts.py --minutes 4
     python scripts/train/rollouts.py --minutes inf --batches 35   # the same without a clock
+    python scripts/train/rollouts.py --data chats.jsonl --work own --base Qwen2.5-0.5B-Instruct --split 2
 
-Writes <work>/rollouts.npz (ids uint16 end to end, lengths int32: prompt and answer together). Half of the answers
+Writes <work>/rollouts.npz (ids uint16, or int32 for large vocabularies, end to end, lengths int32: prompt and answer together). Half of the answers
 are greedy, half sampled at temperature 0.7. Saved every minute; run again to go on.
 """
 
@@ -11,13 +12,15 @@ import argparse
 import io
 import json
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from corpus import Chat, load_chats
+from base import BaseEncoder, add_base, load_base, memory_errors, split_of
+from corpus import Chat, Message, load_chats
 from dataset import TASKS, add_tasks
 from encode import own_encoder
 from errors import InputError, run
@@ -25,22 +28,28 @@ from export import load_llm_checkpoint
 from files import write_atomically
 from generate import generate, same_length_batches
 from paths import add_corpora, add_work
-from tasks import Example, corpus_examples
+from tasks import Example, corpus_examples, user_chats
 from tokenizer import END_OF_TEXT, IM_END, load_tokenizer, render
 
 LONGEST_PROMPT, LONGEST_ANSWER, TEMPERATURE = 320, 160, 0.7
 
 
-def answer_prompts(chats: list[Chat | Example], tokenizer: Tokenizer, seed: int) -> list[list[int]]:
+def answer_prompts(chats: list[Chat | Example], encode: Callable[[Sequence[Message]], list[int]], seed: int) -> list[list[int]]:
     """One prompt per chat: the messages before one of its assistant turns, chosen by `seed`; long prompts left out."""
     rng = np.random.default_rng(seed)
-    texts = []
+    prompts = []
     for chat in chats:
         turns = [index for index, message in enumerate(chat.messages) if message["role"] == "assistant"]
         if turns:
-            texts.append(render(chat.messages[: turns[rng.integers(len(turns))]], add_generation_prompt=True))
-    prompts = [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
+            asked = chat.messages[: turns[rng.integers(len(turns))]]
+            if asked:
+                prompts.append(encode(asked))
     return [prompt for prompt in prompts if len(prompt) <= LONGEST_PROMPT]
+
+
+def own_prompt(tokenizer: Tokenizer) -> Callable[[Sequence[Message]], list[int]]:
+    """Messages → ids of a prompt in our own chat template."""
+    return lambda messages: tokenizer.encode(render(list(messages), add_generation_prompt=True)).ids
 
 
 def load_rollouts(path: Path) -> tuple[list[np.ndarray], int]:
@@ -65,6 +74,8 @@ def main() -> None:
     add_corpora(parser)
     add_work(parser)
     add_tasks(parser)
+    add_base(parser)
+    parser.add_argument("--data", type=Path, help="JSON lines of chats (see tasks.py) in place of the corpora")
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
     parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch")
@@ -72,23 +83,35 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    tokenizer = load_tokenizer(args.work)
-    model = load_llm_checkpoint(args.work)
-    chats = corpus_examples(args.corpora, own_encoder(args.work)) if args.file == TASKS else load_chats(args.corpora)
+    if args.base and not args.data:
+        raise InputError("--base needs --data: the corpora are for the models of this repository")
+    if args.base:
+        model = load_base(args.base, args.split, args.device, args.batch * (LONGEST_PROMPT + LONGEST_ANSWER))
+        encode, stop = BaseEncoder(args.base).prompt, model.stop
+    else:
+        tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work)
+        encode, stop = own_prompt(tokenizer), {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
+    if args.data:
+        chats = user_chats(args.data)
+    else:
+        chats = corpus_examples(args.corpora, own_encoder(args.work)) if args.file == TASKS else load_chats(args.corpora)
     chats = [chat for chat in chats if chat.split == "train"]
-    prompts = answer_prompts(chats, tokenizer, args.seed)
+    prompts = answer_prompts(chats, encode, args.seed)
+    if not prompts:
+        raise InputError(f"no chat has a prompt of at most {LONGEST_PROMPT} tokens with an answer after it")
     batches = same_length_batches(prompts, args.batch)
     order = np.random.default_rng(args.seed).permutation(len(batches))
     path = args.work / "rollouts.npz"
     sequences, done = load_rollouts(path) if path.exists() else ([], 0)
-    stop = {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
+    kind = np.uint16 if model.config.vocab_size <= 1 << 16 else np.int32
     started = saved = time.monotonic()
     while done < min(len(order), args.batches) and time.monotonic() - started < args.minutes * 60:
         batch = [prompts[index] for index in batches[order[done]]]
         sampler = torch.Generator().manual_seed(args.seed * 1_000_003 + done)
         temperature = TEMPERATURE if done % 2 else 0.0
-        answers = generate(model, batch, LONGEST_ANSWER, stop, temperature=temperature, generator=sampler)
-        sequences.extend(np.asarray(p + a, np.uint16) for p, a in zip(batch, answers, strict=True))
+        with memory_errors():
+            answers = generate(model, batch, LONGEST_ANSWER, stop, split_of(model), temperature, sampler)
+        sequences.extend(np.asarray(p + a, kind) for p, a in zip(batch, answers, strict=True))
         done += 1
         if time.monotonic() - saved > 60:
             save_rollouts(path, sequences, done)

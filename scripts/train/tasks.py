@@ -4,6 +4,7 @@
     python scripts/train/tasks.py --stats                 # examples and tokens per task and split
     python scripts/train/tasks.py --show expansion        # three examples as the model sees them
     python scripts/train/tasks.py --data chats.jsonl --work DIR        # of a user's own chats
+    python scripts/train/tasks.py --data chats.jsonl --work DIR --base Qwen2.5-0.5B-Instruct    # for that checkpoint
 
 Tasks: the chats of corpus.py (sgd, topical-chat, story, story-qa, story-start, or chat with --data); made from their
 answers foresight, sketch-1 … sketch-3 and expansion; from whole stories long-story and long-qa, for the last phase at
@@ -24,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from corpus import FILES, HELD_OUT_PERCENT, Chat, Message, Split, hash_percent, load_chats, read_records
+from base import BaseEncoder
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from files import write_atomically
@@ -107,7 +109,7 @@ def foreseen(tokens: int) -> int:
     return min(LENGTHS, key=lambda length: max(length / max(tokens, 1), max(tokens, 1) / length))
 
 
-def foresight_examples(turn: Turn, encoder: Encoder) -> Iterator[Example]:
+def foresight_examples(turn: Turn, encoder: Encoder | BaseEncoder) -> Iterator[Example]:
     """Query → expected length of the answer in the LLM's tokens."""
     if taken(f"foresight/{turn.id}", FORESIGHT_PERCENT.get(turn.source, OTHER_PERCENT)):
         length = str(foreseen(encoder.count(turn.answer)))
@@ -145,7 +147,7 @@ def sketch_examples(turn: Turn) -> Iterator[Example]:
         yield turn.example("expansion", tuple(messages), start)
 
 
-def long_examples(record: dict, encoder: Encoder) -> Iterator[Example]:
+def long_examples(record: dict, encoder: Encoder | BaseEncoder) -> Iterator[Example]:
     """Runs of a story's sections, each long: continued by the section after it, or asked about any section in it."""
     sections = [section.strip() for section in record["sections"]]
     split: Split = "val" if record["split"] == "val" else "train"
@@ -173,7 +175,7 @@ def long_examples(record: dict, encoder: Encoder) -> Iterator[Example]:
         first = max(end, first + 1)
 
 
-def chat_examples(chats: Iterable[Chat], encoder: Encoder) -> Iterator[Example]:
+def chat_examples(chats: Iterable[Chat], encoder: Encoder | BaseEncoder) -> Iterator[Example]:
     """Chats as they are, each followed by its foresight, sketch and expansion examples."""
     for chat in chats:
         yield Example(chat.id, chat.task, chat.split, chat.messages, None)
@@ -182,7 +184,7 @@ def chat_examples(chats: Iterable[Chat], encoder: Encoder) -> Iterator[Example]:
             yield from sketch_examples(turn)
 
 
-def corpus_examples(corpora: Path, encoder: Encoder) -> Iterator[Example]:
+def corpus_examples(corpora: Path, encoder: Encoder | BaseEncoder) -> Iterator[Example]:
     """Every example of the three corpora."""
     yield from chat_examples(load_chats(corpora), encoder)
     for story in read_records(corpora / FILES["fairytaleqa"]):
@@ -220,12 +222,12 @@ def chat_messages(record: dict) -> tuple[Message, ...]:
     return messages
 
 
-def examples(corpora: Path, data: Path | None, encoder: Encoder) -> Iterator[Example]:
+def examples(corpora: Path, data: Path | None, encoder: Encoder | BaseEncoder) -> Iterator[Example]:
     """Every example, of the user's data where given, else of the corpora."""
     return chat_examples(user_chats(data), encoder) if data else corpus_examples(corpora, encoder)
 
 
-def encode_examples(chats: Iterable[Example], encoder: Encoder) -> dict[str, np.ndarray]:
+def encode_examples(chats: Iterable[Example], encoder: Encoder | BaseEncoder) -> dict[str, np.ndarray]:
     """{"<split>/<task>/ids", ".../learn": bool, ".../lengths": int32 [examples]}, examples of a task end to end."""
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for chat in chats:
@@ -265,17 +267,20 @@ def main() -> None:
     add_corpora(parser)
     add_work(parser)
     parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
+    parser.add_argument("--base", type=Path, metavar="DIR", help="with --data: a checkpoint whose tokenizer and chat template to use")
     parser.add_argument("--stats", action="store_true", help="print counts, write nothing")
     parser.add_argument("--show", metavar="TASK", help="print three examples of a task, write nothing")
     args = parser.parse_args()
-    encoder = own_encoder(args.work)
+    if args.base and not args.data:
+        raise InputError("--base needs --data: the corpora are for the models of this repository")
+    encoder = BaseEncoder(args.base) if args.base else own_encoder(args.work)
     chats = examples(args.corpora, args.data, encoder)
     if args.show:
         shown = [chat for chat in chats if chat.task == args.show]
         if not shown:
             raise InputError(f"no task {args.show}; --stats lists them")
         for chat in shown[:: max(1, len(shown) // 3)][:3]:
-            print(f"--- {chat.id} ({chat.split})\n{render(list(chat.messages))}")
+            print(f"--- {chat.id} ({chat.split})\n{(encoder.render if args.base else render)(list(chat.messages))}")
         return
     arrays = encode_examples(chats, encoder)
     rows = statistics(arrays)

@@ -24,9 +24,9 @@ from test_model import CONFIG
 from test_tasks import ANSWER, MESSAGES, tiny_encoder
 from test_training import make_tokens
 from train_adapter import adapter_loss_of, make_adapter
-from train_eagle import eagle_loss_of
-from train_eagle import make_adapter as make_feature_adapter
 from train_llm import LlmTraining
+from train_paper_adapter import adapter_loss_of as paper_loss_of
+from train_paper_adapter import make_paper_adapter
 
 HERE = Path(__file__).parent
 
@@ -105,10 +105,10 @@ class Drafters(unittest.TestCase):
             make_tokens(work)
             LlmTraining(work, 1, 5).save()
             with self.assertRaisesRegex(InputError, "no drafter"):
-                load_drafters(Distillation(work, "adapter", lambda model: make_adapter(model, 5), 1, 5).model, work)
+                load_drafters(Distillation(work, "adapter", lambda model: make_paper_adapter(model, 5), 1, 5).model, work)
             for name, make, loss_of in (
-                ("adapter", make_adapter, adapter_loss_of),
-                ("adapter-eagle", make_feature_adapter, eagle_loss_of),
+                ("adapter", lambda model, seed: make_adapter(model, work, seed), adapter_loss_of),
+                ("adapter-paper", make_paper_adapter, paper_loss_of),
             ):
                 training = Distillation(work, name, lambda model, make=make: make(model, 5), 1, 5)
                 distil(training, loss_of(training, False), float("inf"), 1)
@@ -119,7 +119,7 @@ class Drafters(unittest.TestCase):
                     self.assertTrue(torch.equal(weight, resumed.student.state_dict()[key]), key)
             model, prompt = training.model, [5, 6, 7]
             drafters = load_drafters(model, work)
-            self.assertEqual(list(drafters), ["adapter", "adapter-eagle"])
+            self.assertEqual(list(drafters), ["adapter", "adapter-paper"])
             (answer,) = generate(model, [prompt], 24, stop=set())
             for name, drafter in drafters.items():
                 rounds = drafter(prompt, answer)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from evaluate import is_looping, rounds_of
+from drafting import rounds_of
+from evaluate import is_looping
 from export import export_adapter, export_llm, load_exported
 from files import save_checkpoint
 from generate import generate, wire
@@ -85,7 +86,7 @@ class Exporting(unittest.TestCase):
             tokenizer = AutoTokenizer.from_pretrained(out)
             ids = torch.arange(40)[None]
             self.assertTrue(torch.allclose(theirs(ids).logits, model(ids), atol=1e-4))
-            ours, _ = load_exported(out)
+            ours = load_exported(out)
             self.assertTrue(torch.equal(ours(ids), model(ids)))
             for generation in (False, True):
                 text = tokenizer.apply_chat_template(MESSAGES, tokenize=False, add_generation_prompt=generation)

@@ -1,6 +1,7 @@
 """Trains the byte-level BPE tokenizer and reads it back.
 
     python scripts/train/tokenizer.py [--corpora DIR] [--work DIR] [--vocab 4096]
+    python scripts/train/tokenizer.py --data chats.jsonl --work own      # of a user's own chats, see tasks.py
 """
 
 import argparse
@@ -84,9 +85,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_corpora(parser)
     add_work(parser)
+    parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--vocab", type=int, default=4096)
     args = parser.parse_args()
-    texts = [message["content"] for chat in load_chats(args.corpora) if chat.split == "train" for message in chat.messages]
+    from tasks import user_chats  # tasks.py reads this file too
+
+    chats = user_chats(args.data) if args.data else load_chats(args.corpora)
+    texts = [message["content"] for chat in chats if chat.split == "train" for message in chat.messages]
     tokenizer = train_tokenizer(texts, args.vocab)
     args.work.mkdir(parents=True, exist_ok=True)
     write_atomically(args.work / "tokenizer.json", tokenizer.to_str(pretty=True).encode())

@@ -1,66 +1,94 @@
-"""Trains HAT's adapter Λ by distillation from the frozen LLM; resumes by itself from <work>/adapter.pt.
+"""Trains the adapter with features (feature_adapter.py) on its own roll-outs; resumes by itself from <work>/adapter.pt.
 
     nice -n 10 python scripts/train/train_adapter.py --minutes 10
+    python scripts/train/train_adapter.py --base Qwen2.5-0.5B-Instruct --work own --split 2    # OWN_MODELS.md
 
+Each step draws where the prompt ends, hides the deep states before it and computes the first STEPS tokens of a draft at
+every later position, features predicted as while drafting. It starts from the Λ of the LLM's early exit where there is one.
 Text: the training windows, and the LLM's own answers (rollouts.py) where <work>/rollouts.npz exists.
 Writes <work>/adapter.pt and <work>/adapter-curve.json.
 """
 
 import argparse
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from distil import Distillation, LossOf, add_budget, run_distillation, teacher_states
+from base import BaseModel, Teacher
+from distil import Distillation, LossOf, add_budget, distillation_loss, run_distillation, teacher_states
 from errors import run
-from model import Adapter, Llama
+from feature_adapter import FeatureAdapter, visible_features
+from files import load_checkpoint
+from model import Adapter
 
-W_CE = 0.1  # HAT Eq. 4
+STEPS = 4  # drafted tokens in training; longer drafts read features like the last of these
+STEP_DECAY = 0.8  # weight of draft token j's loss is this to the j-th power: later ones are reached less often
+W_STATES, W_CE = 0.1, 1.0  # the weights of HAT Eq. 4 turned round: what counts is the token, the state only helps the next one
+TEMPERATURE = 0.3  # of what the LLM says: between 0 (only its first choice) and what people decode at
+SHORTEST_PROMPT, LONGEST_PROMPT_SHARE = 16, 0.5
 
 
-def make_adapter(model: Llama, seed: int) -> Adapter:
-    """An untrained adapter for an LLM."""
-    adapter = Adapter(model.config)
+def make_adapter(model: Teacher, work: Path, seed: int) -> FeatureAdapter:
+    """An adapter for the LLM of <work>, begun from its early exit's where it has one."""
+    adapter = FeatureAdapter(model.config)
     adapter.initialise(seed)
+    early = None if isinstance(model, BaseModel) else load_checkpoint(work / "llm.pt").get("adapter")
+    if early:
+        plain = Adapter(model.config)
+        plain.load_state_dict(early)
+        adapter.start_from(plain)
     return adapter
 
 
-def distillation_loss(model: Llama, states: Tensor, f_l: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-    """(loss, agreement of the two models' first choices), means over the positions where keep [batch, time] is 1.
+def prompt_end(context: int, seed: int, step: int) -> int:
+    """Index of the first generated token of a step's windows; the same for the same seed and step, so a run resumes."""
+    latest = max(SHORTEST_PROMPT + 1, context * LONGEST_PROMPT_SHARE)
+    return int(np.random.default_rng([seed, step]).integers(SHORTEST_PROMPT, latest))
 
-    HAT Eq. 4: SmoothL1(f_L, f_S) + w_ce · CE(H(f_L), H(f_S)). f is taken after the final norm: before it
-    the residual stream is large (rms about 19), and SmoothL1 would drown the CE term. `states`: the adapter's,
-    before that norm; f_l after it; both [batch, time, hidden].
+
+def roll_out_loss(
+    model: Teacher, adapter: FeatureAdapter, shallow: Tensor, deep: Tensor, features: Tensor, keeps: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(Σ_j 0.8^j · distillation_loss over the (j + 1)-th draft tokens / Σ_j 0.8^j, agreement per place in the draft [STEPS]).
+
+    shallow, deep, features: [batch, time, hidden], see FeatureAdapter.roll_out; keeps fp32 [STEPS, batch, time].
     """
-    head = model.model.embed_tokens.weight
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        p_l = F.linear(f_l, head).float().softmax(-1)  # [batch, time, vocab]
-        f_s = model.model.norm(states)
-        log_p_s = F.linear(f_s, head).float().log_softmax(-1)
-    per_token = F.smooth_l1_loss(f_s, f_l, reduction="none").mean(-1) - W_CE * (p_l * log_p_s).sum(-1)
-    agreement = (p_l.argmax(-1) == log_p_s.argmax(-1)).float()
-    return (per_token * keep).sum() / keep.sum(), (agreement * keep).sum() / keep.sum()
+    with torch.autocast(shallow.device.type, dtype=torch.bfloat16):
+        results = adapter.roll_out(shallow, features, STEPS)
+    loss, agreements = shallow.new_zeros(()), []
+    for step, result in enumerate(results):
+        step_loss, agreement = distillation_loss(model, result, deep, keeps[step], W_STATES, W_CE, TEMPERATURE)
+        loss = loss + STEP_DECAY**step * step_loss
+        agreements.append(agreement)
+    return loss / sum(STEP_DECAY**step for step in range(STEPS)), torch.stack(agreements)
 
 
-def adapter_loss(model: Llama, adapter: Adapter, shallow: Tensor, f_l: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-    """distillation_loss of the adapter on shallow states [batch, time, hidden]."""
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        states = adapter(shallow)
-    return distillation_loss(model, states, f_l, keep)
+def draft_masks(keep: Tensor, first: int) -> Tensor:
+    """keep [batch, time] → [STEPS, batch, time]: the (j + 1)-th draft token needs a row with a true feature j before it."""
+    rows = torch.arange(keep.shape[1], device=keep.device)
+    return torch.stack([keep * (rows >= first + step) for step in range(STEPS)])
 
 
 def adapter_loss_of(training: Distillation, compiled: bool) -> LossOf:
     """The loss of a training batch."""
-    step_loss = torch.compile(adapter_loss) if compiled else adapter_loss
-    return lambda inputs, keep: step_loss(training.model, training.student, *teacher_states(training.model, inputs), keep)
+    step_loss = torch.compile(roll_out_loss) if compiled else roll_out_loss
+
+    def loss_of(inputs: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+        shallow, deep = teacher_states(training.model, inputs)
+        first = prompt_end(inputs.shape[1], training.batches.seed, training.step)
+        features = visible_features(deep, first)
+        return step_loss(training.model, training.student, shallow, deep, features, draft_masks(keep, first))
+
+    return loss_of
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_budget(parser)
     args = parser.parse_args()
-    run_distillation(args, "adapter", lambda model: make_adapter(model, args.seed), adapter_loss_of)
+    run_distillation(args, "adapter", lambda model: make_adapter(model, args.work, args.seed), adapter_loss_of)
 
 
 if __name__ == "__main__":

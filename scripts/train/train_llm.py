@@ -7,30 +7,37 @@
 Writes <work>/<name>.pt (weights, optimisers, position in the data, curve) and <work>/<name>-curve.json. The schedule
 follows the budget, in tokens or in minutes of training whichever is used up first; minutes count over restarts.
 A last phase at a longer context is a run of its own: --start NAME --context 2048 --batch 2.
+
+--early-exit W trains the LLM to be drafted for: an adapter Λ on its first layer learns, with weight W, to say what the
+whole model says, and the first layer and the head learn with it (an early-exit loss as in LayerSkip, arXiv:2404.16710).
+train_adapter.py goes on from that Λ. --against-loops W: the weight of the loss against repetition (loops.py).
 """
 
 import argparse
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dataset import CHATS, IGNORE, Batches, add_tasks, load_groups, load_pieces, pack, to_batch
 from errors import InputError, run
 from files import load_checkpoint, save_checkpoint, write_atomically
-from model import LlmConfig, Llama
+from loops import looping_batch, unlikelihood
+from model import SPLIT, Adapter, LlmConfig, Llama
 from optimizer import make_optimizers, rate, set_rate
 from paths import add_work
 from shapes import SHAPES
 from tokenizer import load_tokenizer
 
 MUON_LR, ADAM_LR = 0.02, 0.004
+EXIT_EVERY = 4  # one window in so many also trains the early exit, whose head is a fifth of a step's work
 HELD_OUT_TOKENS = 6144  # per task, for the curve; evaluate.py uses all of them
 CURVE_EVERY_S, HELD_OUT_EVERY_S, SAVE_EVERY_S = 10.0, 240.0, 60.0
 
@@ -40,6 +47,26 @@ def token_loss(model: Llama, inputs: Tensor, targets: Tensor) -> Tensor:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = model(inputs)
     return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
+
+
+def early_exit_loss(model: Llama, adapter: Adapter, weight: float, inputs: Tensor, targets: Tensor) -> Tensor:
+    """token_loss plus `weight` times the cross-entropy of the draft model's distribution against the whole model's."""
+    rows = max(1, len(inputs) // EXIT_EVERY)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        shallow = model.shallow(inputs, SPLIT)
+        logits = model.head(model.deep(shallow, SPLIT)).float()
+        log_p_s = model.head(adapter(shallow[:rows])).float().log_softmax(-1)
+    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
+    learnt = (targets[:rows] != IGNORE).float()
+    exit_loss = -(logits[:rows].detach().softmax(-1) * log_p_s).sum(-1)
+    return loss + weight * (exit_loss * learnt).sum() / learnt.sum().clamp(min=1)
+
+
+def loop_loss(model: Llama, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss against repetition on a looping_batch."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = model(inputs)
+    return unlikelihood(logits.float(), targets)
 
 
 def held_out_batches(work: Path, context: int, file: str) -> dict[str, tuple[Tensor, Tensor]]:
@@ -64,12 +91,25 @@ def held_out_perplexity(model: Llama, batches: dict[str, tuple[Tensor, Tensor]])
 class LlmTraining:
     """Model, optimisers, data position and curve of one run: all that a checkpoint holds."""
 
-    def __init__(self, work: Path, batch: int, seed: int, config: LlmConfig = SHAPES["llm"], name: str = "llm", file: str = CHATS):
+    def __init__(
+        self,
+        work: Path,
+        batch: int,
+        seed: int,
+        config: LlmConfig = SHAPES["llm"],
+        name: str = "llm",
+        file: str = CHATS,
+        early_exit: float = 0.0,
+        against_loops: float = 0.0,
+    ):
         self.path, self.file = work / f"{name}.pt", file
-        self.config = config
+        self.config, self.early_exit, self.against_loops = config, early_exit, against_loops
         self.model = Llama(self.config)
         self.model.initialise(seed)
-        self.optimizers = make_optimizers(self.model, MUON_LR, ADAM_LR)
+        self.adapter = Adapter(self.config)
+        self.adapter.initialise(seed)
+        trained = nn.ModuleList((self.model, self.adapter)) if early_exit else self.model
+        self.optimizers = make_optimizers(trained, MUON_LR, ADAM_LR)
         context = config.max_position_embeddings
         self.batches = Batches(load_pieces(work, "train", None, context + 1, file), context, batch, seed)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
@@ -81,13 +121,19 @@ class LlmTraining:
         if state["config"] | {"max_position_embeddings": self.config.max_position_embeddings} != self.config.to_dict():
             raise InputError(f"{path} has another shape than this run; give the --shape it was trained with")
         self.model.load_state_dict(state["model"])
+        if "adapter" in state:
+            self.adapter.load_state_dict(state["adapter"])
 
     def resume(self) -> None:
         """Takes up the checkpoint; InputError if its shape or context is another."""
         state = load_checkpoint(self.path)
         if state["config"] != self.config.to_dict():
             raise InputError(f"{self.path} has another shape or context; give the run another --name, or delete it to start again")
+        if ("adapter" in state) != bool(self.early_exit):
+            raise InputError(f"{self.path} was trained {'with' if 'adapter' in state else 'without'} --early-exit; go on in the same way")
         self.model.load_state_dict(state["model"])
+        if self.early_exit:
+            self.adapter.load_state_dict(state["adapter"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         b = self.batches
@@ -107,30 +153,51 @@ class LlmTraining:
             "seconds": self.seconds,
             "curve": self.curve,
         }
+        if self.early_exit:
+            state["adapter"] = self.adapter.state_dict()
         save_checkpoint(self.path, state)
         write_atomically(self.path.with_name(f"{self.path.stem}-curve.json"), json.dumps(self.curve, indent=1).encode())
+
+    def loss_of(self, compiled: bool) -> Callable[[Tensor, Tensor], Tensor]:
+        """(inputs, targets) → loss of a batch."""
+        plain, joint, against = (torch.compile(f) if compiled else f for f in (token_loss, early_exit_loss, loop_loss))
+
+        def loss(inputs: Tensor, targets: Tensor) -> Tensor:
+            if self.early_exit:
+                total = joint(self.model, self.adapter, self.early_exit, inputs, targets)
+            else:
+                total = plain(self.model, inputs, targets)
+            if self.against_loops:
+                looping = looping_batch(self.batches.pieces, self.batches.seed, self.step)
+                total = total + self.against_loops * against(self.model, *looping)
+            return total
+
+        return loss
 
     def progress(self, max_tokens: float, max_seconds: float) -> float:
         """Share of the budget used, 0..1."""
         return min(1.0, max(self.tokens / max_tokens, self.seconds / max_seconds))
 
 
-def train(training: LlmTraining, work: Path, max_tokens: float, max_seconds: float, compiled: bool) -> None:
-    """Trains until the budget is used up, saving every minute and at the end."""
-    loss_of = torch.compile(token_loss) if compiled else token_loss
+def train(
+    training: LlmTraining, work: Path, max_tokens: float, max_seconds: float, compiled: bool, peak: float = 1.0
+) -> None:
+    """Trains until the budget is used up, saving every minute and at the end; `peak` scales every rate."""
+    loss_of = training.loss_of(compiled)
     if compiled:  # outside the clock
         ids = torch.zeros(training.batches.batch, training.batches.context, dtype=torch.long)
-        loss_of(training.model, ids, ids).backward()
-        training.model.zero_grad(set_to_none=True)
+        loss_of(ids, ids).backward()
+        for optimizer in training.optimizers:
+            optimizer.zero_grad(set_to_none=True)
     held_out = held_out_batches(work, training.config.max_position_embeddings, training.file)
     last = {"curve": training.seconds, "held_out": training.seconds, "save": training.seconds}
     losses: list[float] = []
     tokens_before = training.tokens
     while (progress := training.progress(max_tokens, max_seconds)) < 1:
         started = time.perf_counter()
-        set_rate(training.optimizers, rate(progress))
+        set_rate(training.optimizers, peak * rate(progress))
         inputs, targets = training.batches.next()
-        loss = loss_of(training.model, inputs, targets)
+        loss = loss_of(inputs, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(training.model.parameters(), 1.0)
         for optimizer in training.optimizers:
@@ -148,7 +215,7 @@ def train(training: LlmTraining, work: Path, max_tokens: float, max_seconds: flo
                 "seconds": round(training.seconds, 1),
                 "loss": round(sum(losses) / len(losses), 4),
                 "tokensPerS": round((training.tokens - tokens_before) / span_s),
-                "rate": round(rate(progress), 4),
+                "rate": round(peak * rate(progress), 4),
             }
             if training.seconds - last["held_out"] >= HELD_OUT_EVERY_S:
                 point["heldOutPerplexity"] = held_out_perplexity(training.model, held_out)
@@ -177,9 +244,12 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, default="llm")
     parser.add_argument("--name", default="llm", help="of the checkpoint (default: llm)")
     parser.add_argument("--start", metavar="NAME", help="begin with the weights of <work>/NAME.pt")
+    parser.add_argument("--early-exit", type=float, default=0.0, metavar="W", help="weight of the early-exit loss (default: 0, none)")
+    parser.add_argument("--against-loops", type=float, default=0.0, metavar="W", help="weight of the loss against repetition (default: 0)")
     parser.add_argument("--context", type=int, default=512, help="tokens per window (default: 512)")
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--tokens", type=float, default=25e6)
+    parser.add_argument("--peak", type=float, default=1.0, metavar="SHARE", help="of the usual rates; less for a short run that goes on from another")
     parser.add_argument("--batch", type=int, default=8, help="windows per step")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
@@ -189,13 +259,13 @@ def main() -> None:
     torch.manual_seed(args.seed)
     vocabulary = load_tokenizer(args.work).get_vocab_size()
     config = replace(SHAPES[args.shape], vocab_size=vocabulary, max_position_embeddings=args.context)
-    training = LlmTraining(args.work, args.batch, args.seed, config, args.name, args.file)
+    training = LlmTraining(args.work, args.batch, args.seed, config, args.name, args.file, args.early_exit, args.against_loops)
     if training.path.exists():
         training.resume()
         print(json.dumps({"resumedAtStep": training.step}), flush=True)
     elif args.start:
         training.start_from(args.work / f"{args.start}.pt")
-    train(training, args.work, args.tokens, args.minutes * 60, not args.no_compile)
+    train(training, args.work, args.tokens, args.minutes * 60, not args.no_compile, args.peak)
     print(json.dumps(training.curve[-1]))
 
 

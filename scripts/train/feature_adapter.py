@@ -1,10 +1,11 @@
-"""Adapter with features: HAT's Λ that also reads the token and the last deep state, as EAGLE does, within 4·d² weights.
+"""The adapter with features: HAT's Λ that also reads the last deep state, as EAGLE does, within 4·d² weights.
 
-Row i stands for token i. It reads s_i (shallow state), e_i (embedding of token i) and f_{i−1} (the LLM's state of the
-position before, after its final norm), each through a norm of its own, summed; f_S(i) = s_i + Attention(·), as in Λ.
+Row i stands for token i. It reads s_i (shallow state, which holds the token's embedding) and f_{i−1} (the LLM's deep state
+of the position before, as it crossed the wire): x_i = RMSNorm(s_i) + W_f·RMSNorm(f_{i−1}), f_S(i) = s_i + Attention(x).
+W_f takes the d² weights that halving the key and value heads saves.
 
-What a device may know: s and e of all positions; f of the last prompt position and of generated positions only, for the
-deep states of the rest of the prompt never come back. An f that is not known is zero. While drafting, the f of a draft
+What a device may know: s of all positions; f of the last prompt position and of generated positions only, for the deep
+states of the rest of the prompt never come back. An f that is not known is zero. While drafting, the f of a draft
 token is not known yet, so the row after it reads the adapter's own f_S in its place; once verification has brought
 the true f, those rows are computed anew. `roll_out` computes all this for every position at once.
 """
@@ -12,52 +13,64 @@ the true f, those rows are computed anew. `roll_out` computes all this for every
 import torch
 from torch import Tensor, nn
 
-from model import Attention, LlmConfig, RmsNorm, rope_tables, rotate
+from model import Adapter, Attention, LlmConfig, RmsNorm, rope_tables, rotate
 
 
 class FeatureAdapter(nn.Module):
-    """Λ with token embedding and feature: 4·d² weights and three norms."""
+    """Λ with features: 4·d² weights and two norms."""
 
     def __init__(self, config: LlmConfig):
         super().__init__()
         heads = config.num_attention_heads
         self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
-        self.token_norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         self.feature_norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
-        self.attention = Attention(config.hidden_size, heads, heads, config.head_dim)
+        self.feature_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.attention = Attention(config.hidden_size, heads, feature_kv_heads(config), config.head_dim)
         cos, sin = rope_tables(config.max_position_embeddings, config.head_dim, config.rope_theta)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
     def initialise(self, seed: int) -> None:
-        """As the plain adapter: Normal(0, 1/√d) for q, k, v, zero for o."""
-        generator = torch.Generator().manual_seed(seed)
-        for projection in (self.attention.q_proj, self.attention.k_proj, self.attention.v_proj):
-            nn.init.normal_(projection.weight, 0.0, projection.in_features**-0.5, generator=generator)
-        nn.init.zeros_(self.attention.o_proj.weight)
+        """As the plain adapter, and zero for W_f: training starts from f_S = s."""
+        self.attention.start_silent(seed)
+        nn.init.zeros_(self.feature_proj.weight)
+
+    @torch.no_grad()
+    def start_from(self, adapter: Adapter) -> None:
+        """Takes over a plain adapter: what it does is unchanged but for key and value heads, whose groups are averaged."""
+        own, plain = self.attention, adapter.attention
+        groups = plain.kv_heads // own.kv_heads
+        for mine, theirs in ((own.k_proj, plain.k_proj), (own.v_proj, plain.v_proj)):
+            heads = theirs.weight.view(own.kv_heads, groups, own.head_dim, -1)
+            mine.weight.copy_(heads.mean(1).flatten(0, 1))
+        own.q_proj.weight.copy_(plain.q_proj.weight)
+        own.o_proj.weight.copy_(plain.o_proj.weight)
+        self.norm.weight.copy_(adapter.norm.weight)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q, k (with RoPE) and v, each [batch, heads, time, head_dim], of x [batch, time, hidden]; row 0 is position 0."""
         a, (batch, time, _) = self.attention, x.shape
-        q, k, v = (p(x).view(batch, time, a.heads, a.head_dim).transpose(1, 2) for p in (a.q_proj, a.k_proj, a.v_proj))
+        q = a.q_proj(x).view(batch, time, a.heads, a.head_dim).transpose(1, 2)
+        k, v = (p(x).view(batch, time, a.kv_heads, a.head_dim).transpose(1, 2) for p in (a.k_proj, a.v_proj))
         cos, sin = self.cos[:time], self.sin[:time]
-        return rotate(q, cos, sin), rotate(k, cos, sin), v.float()
+        groups = a.heads // a.kv_heads
+        return rotate(q, cos, sin), rotate(k, cos, sin).repeat_interleave(groups, dim=1), v.float().repeat_interleave(groups, dim=1)
 
-    def roll_out(self, shallow: Tensor, tokens: Tensor, features: Tensor, final_norm: nn.Module, steps: int) -> list[Tensor]:
+    def roll_out(self, shallow: Tensor, features: Tensor, steps: int) -> list[Tensor]:
         """f_S of every row for each place in a draft: `steps` tensors [batch, time, hidden].
 
-        shallow s_i, tokens e_i, features f_{i−1} (zero where unknown): [batch, time, hidden]. Result j is row i as
-        the (j + 1)-th row of a draft: the rows up to i − j have their features, the j after them read the f_S
-        (through the LLM's final norm) of the row before. Row i of result j means something only for i ≥ j.
+        shallow s_i and features f_{i−1} (zero where unknown): [batch, time, hidden]. Result j is row i as the
+        (j + 1)-th row of a draft: the rows up to i − j have their features, the j after them read the f_S of the row
+        before. Row i of result j means something only for i ≥ j.
         """
-        known = self.norm(shallow) + self.token_norm(tokens)
+        known = self.norm(shallow)
         time, scale = shallow.shape[1], self.attention.head_dim**-0.5
-        positions = torch.arange(time)
+        positions = torch.arange(time, device=shallow.device)
         results: list[Tensor] = []
         keys: list[Tensor] = []
         values: list[Tensor] = []
         for step in range(steps):
-            q, k, v = self.project(known + self.feature_norm(features))
+            q, k, v = self.project(known + self.feature_proj(self.feature_norm(features)))
             keys.append(k)
             values.append(v)
             seen = positions[None, :] <= positions[:, None] - step  # rows with true features
@@ -69,8 +82,13 @@ class FeatureAdapter(nn.Module):
                 mixed = mixed + weights[..., time + at - 1, None] * shift(values[at], step - at)
             result = shallow + self.attention.o_proj(mixed.transpose(1, 2).flatten(2))
             results.append(result)
-            features = shift(final_norm(result), 1)
+            features = shift(result, 1)
         return results
+
+
+def feature_kv_heads(config: LlmConfig) -> int:
+    """Half as many key and value heads as heads."""
+    return max(1, config.num_attention_heads // 2)
 
 
 def shift(x: Tensor, rows: int) -> Tensor:
@@ -78,14 +96,14 @@ def shift(x: Tensor, rows: int) -> Tensor:
     return torch.cat((torch.zeros_like(x[..., :rows, :]), x[..., : x.shape[-2] - rows, :]), dim=-2) if rows else x
 
 
-def visible_features(f: Tensor, first: int) -> Tensor:
+def visible_features(deep: Tensor, first: int) -> Tensor:
     """f_{i−1} for each row i, zero where the device does not know it.
 
-    f [batch, time, hidden]: the LLM's states after its final norm. `first`: index of the first generated token; the
+    deep [batch, time, hidden]: the LLM's last residual stream. `first`: index of the first generated token; the
     state before it, of the last prompt position, is the first that is known.
     """
-    features = shift(f, 1)
-    rows = torch.arange(f.shape[1])[:, None]
+    features = shift(deep, 1)
+    rows = torch.arange(deep.shape[1], device=deep.device)[:, None]
     return features * (rows >= first)
 
 
@@ -94,7 +112,7 @@ def draft_rounds(matches: list[list[bool]], probabilities: list[list[float]], et
 
     matches[j][i]: the draft model's choice for answer token i, as the (j + 1)-th token of a draft, is the LLM's;
     probabilities[j][i]: how sure it was. A draft ends with the token that falls under eta (HAT Eq. 5) or after
-    len(matches) tokens. With equal rows for all j this is evaluate.rounds_of.
+    len(matches) tokens. With equal rows for all j this is drafting.rounds_of.
     """
     lengths = []
     at, total = 1, len(matches[0])

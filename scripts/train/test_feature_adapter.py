@@ -5,63 +5,73 @@ import unittest
 import torch
 from torch import Tensor
 
-from eagle import FeatureAdapter, draft_rounds, shift, visible_features
-from evaluate import rounds_of
-from model import RmsNorm
+from drafting import rounds_of
+from feature_adapter import FeatureAdapter, draft_rounds, shift, visible_features
+from model import Adapter
 from test_model import CONFIG
-from train_eagle import STEPS, draft_masks, prompt_end
+from train_adapter import STEPS, draft_masks, prompt_end
 
 TIME, FIRST = 14, 6
 
 
-def adapter_and_rows() -> tuple[FeatureAdapter, RmsNorm, Tensor, Tensor, Tensor]:
-    """An adapter with random weights, a final norm, and shallow states, embeddings and deep states of 14 rows."""
+def adapter_and_rows() -> tuple[FeatureAdapter, Tensor, Tensor]:
+    """An adapter with random weights, and shallow and deep states of 14 rows."""
     generator = torch.Generator().manual_seed(0)
-    adapter, norm = FeatureAdapter(CONFIG), RmsNorm(CONFIG.hidden_size, 1e-5)
+    adapter = FeatureAdapter(CONFIG)
     adapter.initialise(0)
-    torch.nn.init.normal_(adapter.attention.o_proj.weight, 0.0, 0.2, generator=generator)
-    rows = [torch.randn(1, TIME, CONFIG.hidden_size, generator=generator) for _ in range(3)]
-    return adapter.requires_grad_(False), norm.requires_grad_(False), *rows
+    for weight in (adapter.attention.o_proj.weight, adapter.feature_proj.weight):
+        torch.nn.init.normal_(weight, 0.0, 0.2, generator=generator)
+    shallow, deep = (torch.randn(1, TIME, CONFIG.hidden_size, generator=generator) for _ in range(2))
+    return adapter.requires_grad_(False), shallow, deep
 
 
 class RollingOut(unittest.TestCase):
     def test_equals_drafting_one_row_at_a_time_with_predicted_features(self):
-        adapter, norm, shallow, tokens, f = adapter_and_rows()
+        adapter, shallow, f = adapter_and_rows()
         features = visible_features(f, FIRST)
-        results = adapter.roll_out(shallow, tokens, features, norm, 4)
+        results = adapter.roll_out(shallow, features, 4)
         for start in range(FIRST, TIME - 4):  # the first draft row: its feature is true
             seen = features.clone()
             for step in range(4):
                 end = start + step + 1
-                (one_pass,) = adapter.roll_out(shallow[:, :end], tokens[:, :end], seen[:, :end], norm, 1)
+                (one_pass,) = adapter.roll_out(shallow[:, :end], seen[:, :end], 1)
                 self.assertTrue(torch.allclose(one_pass[0, -1], results[step][0, end - 1], atol=1e-5), (start, step))
-                seen[:, end] = norm(one_pass[:, -1])  # what the next draft row reads
+                seen[:, end] = one_pass[:, -1]  # what the next draft row reads
 
     def test_deep_states_of_the_prompt_but_its_last_are_never_read(self):
-        adapter, norm, shallow, tokens, f = adapter_and_rows()
+        adapter, shallow, f = adapter_and_rows()
         changed = f.clone()
         changed[:, : FIRST - 1] += 1
-        for ours, theirs in zip(
-            adapter.roll_out(shallow, tokens, visible_features(f, FIRST), norm, 3),
-            adapter.roll_out(shallow, tokens, visible_features(changed, FIRST), norm, 3),
-            strict=True,
-        ):
+        before = adapter.roll_out(shallow, visible_features(f, FIRST), 3)
+        for ours, theirs in zip(before, adapter.roll_out(shallow, visible_features(changed, FIRST), 3), strict=True):
             self.assertTrue(torch.equal(ours, theirs))
-        changed[:, FIRST - 1] += 1
-        after = adapter.roll_out(shallow, tokens, visible_features(changed, FIRST), norm, 1)[0]
-        self.assertFalse(torch.allclose(after[:, FIRST], ours[:, FIRST]))
+        changed[:, FIRST - 1] += torch.randn(CONFIG.hidden_size, generator=torch.Generator().manual_seed(1))
+        after = adapter.roll_out(shallow, visible_features(changed, FIRST), 1)[0]
+        self.assertFalse(torch.allclose(after[:, FIRST], before[0][:, FIRST]))
 
     def test_a_draft_row_reads_nothing_of_later_rows_nor_features_from_its_draft_on(self):
-        adapter, norm, shallow, tokens, f = adapter_and_rows()
-        before = adapter.roll_out(shallow, tokens, visible_features(f, FIRST), norm, 3)[2][:, 10]
+        adapter, shallow, f = adapter_and_rows()
+        before = adapter.roll_out(shallow, visible_features(f, FIRST), 3)[2][:, 10]
         f[:, 8:] += 1  # the draft's first row is 8, which reads f of row 7
         shallow[:, 11:] += 1
-        tokens[:, 11:] += 1
-        self.assertTrue(torch.allclose(adapter.roll_out(shallow, tokens, visible_features(f, FIRST), norm, 3)[2][:, 10], before))
+        self.assertTrue(torch.allclose(adapter.roll_out(shallow, visible_features(f, FIRST), 3)[2][:, 10], before))
 
-    def test_has_four_square_matrices_and_three_norms(self):
+    def test_has_four_square_matrices_and_two_norms(self):
         size = CONFIG.hidden_size
-        self.assertEqual(sum(weight.numel() for weight in FeatureAdapter(CONFIG).parameters()), 4 * size * size + 3 * size)
+        self.assertEqual(sum(weight.numel() for weight in FeatureAdapter(CONFIG).parameters()), 4 * size * size + 2 * size)
+
+    def test_starts_as_the_plain_adapter_whose_paired_heads_agree(self):
+        generator, (_, shallow, f) = torch.Generator().manual_seed(2), adapter_and_rows()
+        plain, adapter = Adapter(CONFIG).requires_grad_(False), FeatureAdapter(CONFIG).requires_grad_(False)
+        plain.initialise(0)
+        torch.nn.init.normal_(plain.attention.o_proj.weight, 0.0, 0.2, generator=generator)
+        for projection in (plain.attention.k_proj, plain.attention.v_proj):
+            heads = projection.weight.view(-1, 2, CONFIG.head_dim, CONFIG.hidden_size)
+            heads[:, 1] = heads[:, 0]
+        adapter.initialise(0)
+        adapter.start_from(plain)
+        (drafted,) = adapter.roll_out(shallow, visible_features(f, FIRST), 1)
+        self.assertTrue(torch.allclose(drafted, plain(shallow), atol=1e-5))
 
     def test_shifting_moves_rows_later(self):
         rows = torch.arange(1.0, 4)[:, None]

@@ -1,0 +1,137 @@
+"""Makes foresight and sketch examples of a model's own answers: what PICE plans with is the length and the gist of
+what this model will say, not of what the corpus says.
+
+    python scripts/train/own_answers.py --name llm-512 --minutes 5
+
+Asks the model for greedy answers to training turns and writes <work>/tasks-own.npz: the examples of tasks.npz, their foresight
+and sketches replaced by those of the model's own answers, each counted --weight times. Answers that repeat themselves
+are left out. Resumes from <work>/own-answers.json.
+"""
+
+import argparse
+import io
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from corpus import load_chats
+from dataset import TASKS
+from encode import Encoder, own_encoder
+from errors import InputError, run
+from evaluate import is_looping
+from export import load_llm_checkpoint
+from files import write_atomically
+from generate import generate, same_length_batches
+from model import Llama
+from paths import add_corpora, add_work
+from sketch import LEVELS, sketch
+from tasks import FORESIGHT, SKETCH, Example, Turn, answer, encode_examples, foreseen, turns_of, user_chats, worth_a_sketch
+from tokenizer import END_OF_TEXT, IM_END, render
+
+OWN_TASKS = "tasks-own.npz"
+REPLACED = ("foresight", *(f"sketch-{level}" for level in LEVELS))
+LONGEST_ANSWER = 160
+SAVE_EVERY_S = 60.0
+
+
+def own_examples(turn: Turn, text: str, encoder: Encoder) -> list[Example]:
+    """The foresight and sketch examples of a turn that the model answered with `text`."""
+    length = str(foreseen(encoder.count(text)))
+    made = [turn.example("foresight", (*turn.ask(FORESIGHT), answer(length)))]
+    if worth_a_sketch(text):
+        for level in LEVELS:
+            written = answer(sketch(text, level))
+            made.append(turn.example(f"sketch-{level}", (*turn.ask(SKETCH.format(level=level)), written)))
+    return made
+
+
+def sample(turns: Sequence[Turn], per_source: int, seed: int) -> list[Turn]:
+    """At most so many turns of every source, and as many again whose real answer is worth a sketch, chosen at random.
+
+    Dialogues would crowd out the rest, and most of their answers are a single short sentence.
+    """
+    chosen: list[Turn] = []
+    taken: dict[tuple[str, bool], int] = {}
+    for index in np.random.default_rng(seed).permutation(len(turns)):
+        turn = turns[index]
+        kind = (turn.source, worth_a_sketch(turn.answer))
+        taken[kind] = taken.get(kind, 0) + 1
+        if taken[kind] <= per_source:
+            chosen.append(turn)
+    return chosen
+
+
+def answer_turns(
+    model: Llama, encoder: Encoder, turns: Sequence[Turn], batch: int, seconds: float, path: Path
+) -> dict[str, str]:
+    """{turn id: greedy answer}, saved to `path` as it grows; answers that loop or do not end are left out."""
+    stop = {encoder.tokenizer.token_to_id(name) for name in (IM_END, END_OF_TEXT)}
+    prompts = [encoder.tokenizer.encode(render(list(turn.query), True), add_special_tokens=False).ids for turn in turns]
+    room = model.config.max_position_embeddings - LONGEST_ANSWER
+    fitting = [index for index, prompt in enumerate(prompts) if len(prompt) <= room]
+    batches = same_length_batches([prompts[index] for index in fitting], batch)
+    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    started = saved = time.monotonic()
+    for at in np.random.default_rng(0).permutation(len(batches)):
+        rows = [fitting[row] for row in batches[at] if turns[fitting[row]].id not in found]
+        if time.monotonic() - started >= seconds:
+            break
+        if not rows:
+            continue
+        answers = generate(model, [prompts[row] for row in rows], LONGEST_ANSWER, stop)
+        for row, ids in zip(rows, answers, strict=True):
+            ended = bool(ids) and ids[-1] in stop
+            text = encoder.tokenizer.decode(ids, skip_special_tokens=True).strip()
+            found[turns[row].id] = text if ended and not is_looping(ids) else ""
+        if time.monotonic() - saved >= SAVE_EVERY_S:
+            write_atomically(path, json.dumps(found).encode())
+            saved = time.monotonic()
+    write_atomically(path, json.dumps(found).encode())
+    return found
+
+
+def replace_examples(work: Path, own: dict[str, np.ndarray], weight: int) -> dict[str, np.ndarray]:
+    """The arrays of tasks.npz with the training part of REPLACED taken from `own`, `weight` times over."""
+    path = work / TASKS
+    if not path.is_file():
+        raise InputError(f"{path} is missing; run tasks.py first")
+    with np.load(path) as arrays:
+        kept = {name: arrays[name] for name in arrays.files if not name.startswith(tuple(f"train/{task}/" for task in REPLACED))}
+    return kept | {name: np.concatenate([array] * weight) for name, array in own.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_corpora(parser)
+    add_work(parser)
+    parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
+    parser.add_argument("--name", default="llm", help="checkpoint that answers (default: llm)")
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch")
+    parser.add_argument("--per-source", type=int, default=6000, help="turns of a corpus and kind, at most (default: 6000)")
+    parser.add_argument("--weight", type=int, default=4, help="how often each example counts (default: 4)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    encoder, model = own_encoder(args.work), load_llm_checkpoint(args.work, args.name)
+    chats = user_chats(args.data) if args.data else load_chats(args.corpora)
+    turns = sample([turn for chat in chats if chat.split == "train" for turn in turns_of(chat)], args.per_source, args.seed)
+    answers = answer_turns(model, encoder, turns, args.batch, args.minutes * 60, args.work / "own-answers.json")
+    made = [example for turn in turns if answers.get(turn.id) for example in own_examples(turn, answers[turn.id], encoder)]
+    if not made:
+        raise InputError("the model gave no answer that ends and does not repeat itself; train it longer or raise --minutes")
+    own = encode_examples(made, encoder)
+    buffer = io.BytesIO()
+    np.savez(buffer, **replace_examples(args.work, own, args.weight))
+    write_atomically(args.work / OWN_TASKS, buffer.getvalue())
+    counts = {name.split("/")[1]: len(array) for name, array in own.items() if name.endswith("/lengths")}
+    print(json.dumps({"answers": len(answers), "usable": sum(map(bool, answers.values())), "examples": counts}))
+
+
+if __name__ == "__main__":
+    run(main)
