@@ -13,9 +13,11 @@ export interface BenchPrompt {
 }
 
 const Message = z.looseObject({ role: z.string().min(1), content: z.string() })
+/** It stands in tables, on the terminal and in the figure. */
+const Label = z.string().regex(/^\P{Cc}+$/u, 'a line of text is expected')
 const Line = z.object({
-  id: z.union([z.string(), z.number()]).optional(),
-  task: z.string().min(1).optional(),
+  id: z.union([Label, z.number()]).optional(),
+  task: Label.optional(),
   prompt: z.string().min(1).optional(),
   messages: z.array(Message).min(1).optional(),
 })

@@ -142,7 +142,7 @@ function describe(drafter: DrafterKind, { features, medusaTree }: BenchDocument[
 
 function page(document: BenchDocument, goals: readonly string[][]): string {
   const { conditions } = document
-  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const row = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
   const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
     [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n')
   const tables = tablesOf(document).map(({ title, head, rows }) => `## ${title}\n\n${table(head, rows)}`)

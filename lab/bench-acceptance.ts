@@ -67,15 +67,27 @@ export const acceptanceBench: Bench<AcceptanceOptions> = {
   build: (yargs) =>
     yargs
       .example('brim bench acceptance --bundle qwen --prompts mine.jsonl', 'on a bundle and prompts of your own')
-      .option('bundle', { type: 'string', describe: 'folder of a split bundle [the demonstration model]' })
+      .option('bundle', { type: 'string', requiresArg: true, describe: 'folder of a split bundle [the demonstration model]' })
       .option('prompts', {
         type: 'string',
+        requiresArg: true,
         describe: 'JSON lines with "prompt" or "messages", perhaps "task" and "id" [held-out prompts of the demonstration]',
       })
-      .option('max-tokens', { type: 'number', default: defaults['max-tokens'], describe: 'longest answer' })
-      .option('threshold', { type: 'number', default: defaults.threshold, describe: 'η: a draft ends below this probability' })
+      .option('max-tokens', {
+        type: 'number',
+        requiresArg: true,
+        default: defaults['max-tokens'],
+        describe: 'longest answer',
+      })
+      .option('threshold', {
+        type: 'number',
+        requiresArg: true,
+        default: defaults.threshold,
+        describe: 'η: a draft ends below this probability',
+      })
       .option('draft-limit', {
         type: 'number',
+        requiresArg: true,
         default: defaults['draft-limit'],
         describe: 'most tokens per draft; a Medusa tree is of its own size',
       }),

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { access, constants, mkdir, stat, writeFile } from 'node:fs/promises'
 import { cpus, loadavg, totalmem } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs'
 import { nowIso } from '../core/base/clock.ts'
@@ -72,7 +72,7 @@ export function commandOf<Own extends object>(bench: Bench<Own>, io: Io): Comman
           .example(`brim bench ${name} --save`, `write document, figure and page to docs/results/${name}/`)
           .option('quick', { type: 'boolean', default: false, describe: 'end within 60 s on two cores' })
           .option('save', { type: 'boolean', default: false, describe: `write docs/results/${name}/` })
-          .option('out', { type: 'string', describe: 'write document, figure and page to this folder' }),
+          .option('out', { type: 'string', requiresArg: true, describe: 'write document, figure and page to this folder' }),
       ),
     handler: (options) => execute(bench, options, io),
   }
@@ -84,6 +84,11 @@ async function execute<Own extends object>(
   io: Io,
 ): Promise<void> {
   const { quick, save, out, json } = options
+  const folders = [
+    ...(save ? [fileURLToPath(new URL(`docs/results/${bench.name}/`, projectRoot))] : []),
+    ...(out === undefined ? [] : [resolve(out)]),
+  ]
+  for (const folder of folders) await demandWritable(folder)
   const startedMs = performance.now()
   const before = { startedAt: nowIso(), loadAverageBefore: loadavg()[0] ?? 0 }
   const context: BenchContext = {
@@ -101,10 +106,6 @@ async function execute<Own extends object>(
   const goals = heldAgainstGoals(bench.reach, summary)
   const lines = () => [...(bench.print?.(document) ?? []), ...layOutTable(['figure', 'measured', 'reach', ''], goals)]
   for (const line of json ? [JSON.stringify(document)] : lines()) io.out(line)
-  const folders = [
-    ...(save ? [fileURLToPath(new URL(`docs/results/${bench.name}/`, projectRoot))] : []),
-    ...(out === undefined ? [] : [resolve(out)]),
-  ]
   for (const folder of folders) await saveResults(bench.name, folder, document, bench.report(document, goals), io)
 }
 
@@ -147,6 +148,22 @@ function verdict(goal: Goals[string] | undefined, value: number): [string, strin
   return [`≤ ${goal.atMost}`, value <= goal.atMost ? 'reached' : 'missed']
 }
 
+/** Said before minutes of measuring: the folder, or the nearest one above that is there, can be written. */
+async function demandWritable(folder: string): Promise<void> {
+  for (let at = folder; ; at = dirname(at)) {
+    try {
+      await access(at, constants.W_OK)
+      if ((await stat(at)).isDirectory()) return
+      throw new Error(`${at} is no folder`)
+    } catch (cause) {
+      if (!(cause instanceof Error && 'code' in cause && cause.code === 'ENOENT')) throw unwritable(folder, cause)
+    }
+  }
+}
+
+const unwritable = (folder: string, cause: unknown) =>
+  new BrimError('TARGET_UNWRITABLE', `${folder} cannot be written`, { cause, hint: 'give another folder with --out' })
+
 async function saveResults(
   name: string,
   folder: string,
@@ -160,7 +177,7 @@ async function saveResults(
     await writeFile(join(folder, `${name}.svg`), svg)
     await writeFile(join(folder, `${name}.md`), markdown)
   } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `${folder} cannot be written`, { cause, hint: 'give another folder with --out' })
+    throw unwritable(folder, cause)
   }
   io.err(`saved to ${folder}`)
 }

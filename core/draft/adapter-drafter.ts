@@ -138,5 +138,5 @@ function featuresOf(deep: StateRows, from: number, to: number): States {
 async function stepOnce(adapter: Part, item: StepItem): Promise<States> {
   const [states] = await adapter.step([item])
   if (!states) throw new Error('a step of one item returned no states')
-  return requireFinite(states, 'adapter')
+  return requireFinite(states, adapter.name)
 }

@@ -2,7 +2,7 @@ import { LookupIndex, type LookupLengths } from '../policy/hat/lookup.ts'
 import type { KnownStream } from './device-stream.ts'
 import type { Drafted, Drafter } from './drafter.ts'
 
-/** As in Saxena 2023: n-grams of 3 tokens down to 1, a draft of at most 10. */
+/** As in Saxena 2023: n-grams of 3 tokens down to 1, at most 10 tokens of what followed; then the draft looks again. */
 const lengths: LookupLengths = { shortest: 1, longest: 3 }
 const longestRun = 10
 

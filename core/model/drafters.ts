@@ -55,7 +55,7 @@ export async function openDrafters(
       const folder = name === 'adapter' && adapter !== undefined ? adapter : join(checkpoint, name)
       const spec = await readSpec(folder, name, model)
       if (spec === undefined) {
-        if (asked.has(name)) throw missing(folder, name)
+        if (asked.has(name)) throw missing(folder, name, folder === adapter)
       } else if ('adapter' in spec && spec.adapter.split !== split) {
         if (asked.has(name)) throw otherSplit(folder, name, spec.adapter.split, split)
         warn(`${trainedFor(folder, name, spec.adapter.split, split)}: it is left out, so devices will not draft`)
@@ -86,9 +86,12 @@ async function openFiles(folder: string, spec: DrafterSpec): Promise<DrafterFile
   return { spec, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
 }
 
-function missing(folder: string, name: DrafterName): BrimError {
+/** @param isGiven the folder is not the checkpoint's own */
+function missing(folder: string, name: DrafterName, isGiven: boolean): BrimError {
   return new BrimError('CHECKPOINT_NOT_FOUND', `there is no drafter ${name}: ${folder} holds no ${configFileOf(name)}`, {
-    hint: `train it and export it there, or leave ${name} out of --drafters`,
+    hint: isGiven
+      ? 'give the folder that it was exported to with --adapter'
+      : `train it and export it there, or leave ${name} out of --drafters`,
   })
 }
 

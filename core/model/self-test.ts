@@ -28,9 +28,13 @@ export async function testPart(
   part: PartName,
   threads: number,
 ): Promise<PartTest> {
-  const file = manifest.parts[part]?.golden
-  if (file === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
-  const golden = parseGolden(file, await readFile(join(folder, file), 'utf8'))
+  const own = manifest.parts[part]
+  if (own === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
+  const golden = parseGolden(own.golden, await readFile(join(folder, own.golden), 'utf8'))
+  if (takesFeatures(golden.input) !== (own.features === true))
+    throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector are of different forms`, {
+      hint: 'copy the bundle again, or build it again with "brim model build"',
+    })
   const model = await openModel(runtime, folder, { parts: [part], threads })
   try {
     const error = goldenError(golden.expected, await runGolden(model, part, golden.input))
@@ -39,6 +43,8 @@ export async function testPart(
     await model.release()
   }
 }
+
+const takesFeatures = (input: GoldenVector['input']) => input.kind === 'states' && input.features !== undefined
 
 /** @returns [rows, width] of states or logits */
 async function runGolden(model: LoadedModel, part: PartName, input: GoldenVector['input']): Promise<Float32Array> {

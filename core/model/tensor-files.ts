@@ -83,7 +83,9 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
   async #add(path: string, file: string): Promise<void> {
     const handle = await openToRead(path)
     this.#handles.push(handle)
-    const { size } = await handle.stat()
+    const status = await handle.stat()
+    if (!status.isFile()) throw new BrimError('CHECKPOINT_INVALID', `${path} is no file`)
+    const { size } = status
     const prefix = Buffer.alloc(Math.min(prefixBytes, size))
     await handle.read(prefix, 0, prefix.length, 0)
     const json = Buffer.alloc(headerLength(file, prefix, size))

@@ -35,9 +35,10 @@ afterAll(async () => {
 const random = seededRandom(8)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * vocab))
 
-async function drafted(states: States): Promise<Drafted> {
+/** @param position for which a token is drawn */
+async function drafted(states: States, sampling = greedy, position = 0): Promise<Drafted> {
   const [only] = await head.read(sliceStates(states, states.rows - 1, states.rows), (logits) => ({
-    token: chooseToken(logits, greedy, 0),
+    token: chooseToken(logits, sampling, position),
     topProbability: topProbability(logits),
   }))
   return only!
@@ -96,11 +97,11 @@ describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) 
       using stream = await verifiedStream(model, prompt, (known) => drafter.catchUp(known))
       for (let round = 0; round < 8; round++) {
         const { length: start } = stream.known.ids
-        await stream.feed(randomIds(1))
+        // The pending token, perhaps with some that somebody else has drafted.
+        await stream.feed(randomIds(1 + Math.floor(random.next() * 3)))
         const length = Math.floor(random.next() * 5)
         for (let drafts = 0; drafts < length; drafts++) {
           expectSame(await drafter.next(stream.known), await fromScratch(part, stream.known))
-          // Somebody else may have drafted several tokens at once.
           await stream.feed(randomIds(1 + Math.floor(random.next() * 3)))
         }
         const { length: sent } = stream.known.ids
@@ -111,6 +112,33 @@ describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) 
       }
       drafter.release()
     }
+  })
+
+  it("draws with the LLM's own noise for the position that it drafts", async () => {
+    const part = model.part(name)
+    for (let seed = 0; seed < 8; seed++) {
+      const sampling = { temperature: 3, topK: 0, topP: 1, seed }
+      const drafter = adapterDrafter(part, head, sampling)
+      using stream = await verifiedStream(model, randomIds(5))
+      await stream.feed(randomIds(1))
+      const { shallow, deep } = stream.known
+      const features = name === 'adapter' ? rowsBefore(deep, 6) : undefined
+      const states = await freshRows(part, shallow.slice(0, 6), features)
+      expectSame(await drafter.next(stream.known), [await drafted(states, sampling, 6)])
+      drafter.release()
+    }
+  })
+
+  it('is named where it returns NaN', async () => {
+    const returns = (states: States): States => ({ ...states, half: states.half.map(() => 0x7e00) })
+    const drafter = adapterDrafter(alteredPart(model.part(name), { returns }), head, greedy)
+    using stream = await verifiedStream(model, randomIds(3))
+    await stream.feed([3])
+    await expect(drafter.next(stream.known)).rejects.toMatchObject({
+      code: 'RUNTIME_FAILED',
+      message: expect.stringContaining(`"${name}"`),
+    })
+    drafter.release()
   })
 
   it('computes each row of the prompt once, and frees its KV', async () => {

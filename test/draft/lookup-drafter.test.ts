@@ -47,17 +47,22 @@ describe('drafting by lookup', () => {
     expect(await draftOf(lookupDrafter(), [1, 2, 3])).toEqual([])
     expect(await draftOf(lookupDrafter(), [1, 2, 3, 4, 1], [3])).toEqual([2, 3])
   })
+})
 
+describe.each([
+  { what: 'lookup', create: lookupDrafter },
+  { what: 'adapter and lookup', create: () => adapterLookupDrafter(saying(7, 0.59), 0.6) },
+])('drafting by $what, round after round', ({ create }) => {
   it('knows nothing any more of tokens that were rejected', async () => {
     const text = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 30 })
     await fc.assert(
       fc.asyncProperty(text, fc.array(text, { maxLength: 5 }), async (start, more) => {
-        const drafter = lookupDrafter()
+        const drafter = create()
         const ids = [...start]
         for (const tokens of more) {
           await draftOf(drafter, ids)
           ids.push(...tokens)
-          expect(await draftOf(drafter, ids)).toEqual(await draftOf(lookupDrafter(), ids))
+          expect(await draftOf(drafter, ids)).toEqual(await draftOf(create(), ids))
           ids.length -= Math.floor(tokens.length / 2)
           drafter.truncate(ids.length)
         }

@@ -77,6 +77,13 @@ describe('a prompt file', () => {
       code: 'REQUEST_INVALID',
       says: /messages\.0\.content: /,
     },
+    {
+      what: 'a task of two lines',
+      line: '{"prompt": "a", "task": "a\\nb"}',
+      code: 'REQUEST_INVALID',
+      says: /task: a line of text/,
+    },
+    { what: 'an id that steers terminals', line: '{"prompt": "a", "id": "\\u001b[2J"}', code: 'REQUEST_INVALID', says: /id: / },
     { what: 'no object', line: '["a"]', code: 'REQUEST_INVALID', says: /line 2: / },
     { what: 'bytes that are no UTF-8', line: Buffer.from([0x7b, 0xff, 0x7d]), code: 'REQUEST_INVALID', says: /not UTF-8/ },
     { what: 'a prompt too long', line: `{"prompt": "${'a b '.repeat(60)}"}`, code: 'CONTEXT_OVERFLOW', says: /too long/ },

@@ -222,6 +222,22 @@ describe('brim bench acceptance', () => {
     })
   })
 
+  it.each(['--bundle', '--prompts', '--max-tokens', '--threshold', '--draft-limit'])(
+    'needs a value behind %s',
+    async (option) => {
+      await expect(bench([option])).rejects.toThrow(/Not enough arguments/)
+    },
+  )
+
+  it('keeps its page whole whatever the tasks are called', async () => {
+    const piped = join(dir.path, 'piped.jsonl')
+    writeFileSync(piped, '{"prompt": "a", "task": "a|b"}')
+    const folder = join(dir.path, 'piped')
+    await bench(['--bundle', bundle, '--prompts', piped, '--max-tokens', '2', '--out', folder])
+    const page = readFileSync(join(folder, 'acceptance.md'), 'utf8')
+    expect(page).toContain('| drafter | all | without loops | a\\|b | drafted | accepted |')
+  })
+
   it('ends when it is interrupted, in the middle of an answer too', async () => {
     const stop = new AbortController()
     stop.abort(new Error('interrupted'))

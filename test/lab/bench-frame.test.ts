@@ -1,7 +1,10 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import yargs from 'yargs'
 import { type Bench, commandOf } from '../../lab/bench-frame.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 /** How fast this process adds: a real measurement, if a dull one. */
 const adding: Bench = {
@@ -52,6 +55,25 @@ describe('a benchmark', () => {
     await done
     expect(out()).toMatch(/sum +499500 +≥ 499500 +reached/)
     expect(out()).toMatch(/additionsPerMs +[\d.]+ +≤ 1 +missed/)
+  })
+
+  it('says before it measures that its folder cannot be written', async () => {
+    using dir = tempDir()
+    const file = join(dir.path, 'file')
+    writeFileSync(file, '')
+    for (const folder of [file, join(file, 'below')]) {
+      const { done, out, err } = bench(['adding', '--out', folder])
+      await expect(done).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE', message: expect.stringContaining(folder) })
+      expect(out() + err()).toBe('')
+    }
+  })
+
+  it('makes its folder, and needs to be told which', async () => {
+    using dir = tempDir()
+    const folder = join(dir.path, 'new', 'below')
+    await bench(['adding', '--out', folder]).done
+    for (const ending of ['json', 'svg', 'md']) expect(existsSync(join(folder, `adding.${ending}`))).toBe(true)
+    await expect(async () => bench(['adding', '--out']).done).rejects.toThrow(/Not enough arguments following: out/)
   })
 
   it('ends when it is interrupted', async () => {

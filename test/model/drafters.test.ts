@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type BuildEvent, type BuildOptions, buildBundle } from '../../core/model/build.ts'
@@ -146,6 +146,12 @@ describe('a drafter', () => {
     })
   })
 
+  it('given by its folder must be there: the remedy is another folder', async () => {
+    await expect(
+      buildBundle({ checkpoint, out: file('x'), format: 'fp32', split: 1, adapter: file('nowhere') }),
+    ).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND', hint: expect.stringMatching(/--adapter/) })
+  })
+
   it('given by its folder must be among those named', async () => {
     await refuses('USAGE', /not among the drafters/, { drafters: ['medusa'], adapter: file('adapter') })
   })
@@ -179,6 +185,8 @@ describe('a drafter', () => {
   it('whose configuration is no JSON, or whose weights are not there, is refused', async () => {
     rmSync(file('medusa/medusa.safetensors'))
     await refuses('CHECKPOINT_INVALID', /cannot open .*medusa\.safetensors/)
+    mkdirSync(file('medusa/medusa.safetensors'))
+    await refuses('CHECKPOINT_INVALID', /medusa\.safetensors is no file/)
     writeFileSync(file('medusa/medusa_config.json'), '{"kind": ')
     await refuses('CHECKPOINT_INVALID', /medusa_config\.json is no JSON object/)
   })

@@ -111,6 +111,16 @@ describe('golden vectors', () => {
     }
   })
 
+  it.each(['adapter', 'adapter-paper'] as const)('do not go with a manifest that has other inputs: %s', async (part) => {
+    const { dir: folder, manifest } = await build('llama', { split: 1, drafters: drafterNames })
+    const own = manifest.parts[part]!
+    const changed = { ...manifest, parts: { ...manifest.parts, [part]: { ...own, features: !own.features } } }
+    await expect(testPart(runtime, folder, changed, part, 1)).rejects.toMatchObject({
+      code: 'BUNDLE_INVALID',
+      message: expect.stringContaining(`part ${part} `),
+    })
+  })
+
   it('are missed when a kernel would rotate positions wrongly', async () => {
     const { dir: folder, manifest } = await build('llama', { split: 1 })
     const sin = manifest.parts.middle?.weights.find(({ name }) => name === 'rope.sin')

@@ -4,7 +4,7 @@ export const defaultDraftThreshold = 0.6
 export interface DraftLimits {
   /** η, 0..1: below this top probability of the draft model a draft ends. */
   readonly threshold: number
-  /** Most tokens per draft, >= 1. */
+  /** Most tokens per draft, >= 0. */
   readonly limit: number
 }
 
