@@ -8,8 +8,7 @@ import argparse
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from corpus import Message
-from errors import InputError
+from errors import InputError, is_out_of_memory
 from model import SPLIT, LlmConfig, Llama
 
 FAMILIES = ("LlamaForCausalLM", "Qwen2ForCausalLM")  # as in core/model/families
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")  # that its config.json must give
 LONGEST_CONTEXT = 8192  # positions that a drafter's RoPE tables cover while it is trained
 STATES_PER_TOKEN = 160  # rows of `hidden` fp32 numbers kept per token of a step, roughly; the attention of roll_out is most
 LARGEST_LOGITS = 1 << 26  # numbers of one fp32 block of logits; five such blocks are alive at a time
@@ -120,10 +120,13 @@ def read_config(folder: Path) -> dict:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         known = set(config["architectures"]) & set(FAMILIES)
+        missing = [name for name in SIZES if not isinstance(config.get(name), int)]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder} is no Hugging Face checkpoint: cannot read {path.name} ({error})") from error
     if not known:
         raise InputError(f"{path}: {', '.join(config['architectures'])} is not supported; known are {', '.join(FAMILIES)}")
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}; download the checkpoint again")
     if config.get("quantization_config") or config.get("use_sliding_window"):
         raise InputError(f"{path}: quantised weights and sliding windows are not supported; take the original checkpoint")
     return config
@@ -172,15 +175,6 @@ def choose_device(name: str | None) -> torch.device:
     return device
 
 
-@contextmanager
-def memory_errors() -> Iterator[None]:
-    """Turns PyTorch's out-of-memory error into InputError."""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise InputError("the device ran out of memory; try a smaller --batch or --context, or --device cpu") from error
-
-
 def load_base(folder: Path, split: int, device_name: str | None, tokens: int) -> BaseModel:
     """The checkpoint, frozen, on its device; InputError if it is unsupported or would not fit with `tokens` a step."""
     from transformers import AutoModelForCausalLM
@@ -195,13 +189,12 @@ def load_base(folder: Path, split: int, device_name: str | None, tokens: int) ->
             "try a smaller --batch or --context, or a smaller checkpoint"
         )
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    with memory_errors():
-        try:
-            causal = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True).to(device)
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            if isinstance(error, torch.OutOfMemoryError):
-                raise
-            raise InputError(f"cannot load {folder} ({str(error).splitlines()[0]}); download it again") from error
+    try:
+        causal = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True).to(device)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise InputError(f"cannot load {folder} ({str(error).splitlines()[0]}); download it again") from error
     c = causal.config
     heads = c.num_attention_heads
     head_dim = getattr(c, "head_dim", None) or c.hidden_size // heads
@@ -261,14 +254,6 @@ class BaseEncoder:
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Ids of a chat that waits for an answer."""
         return self.ids(self.render(messages, True))
-
-    def answer_header(self) -> list[int]:
-        """What the template writes between a user's message and the answer; its last tokens stand before every answer."""
-        asked: list[Message] = [{"role": "user", "content": "?"}]
-        text = self.render(asked, True).removeprefix(self.render(asked))
-        if not text:
-            raise InputError("the checkpoint's chat template writes nothing before an answer; Medusa's tree cannot be chosen")
-        return self.ids(text)
 
     def encode(self, messages: Sequence[Message], answers_from: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(ids int32 [tokens], learn bool [tokens]); learnt as in encode.Encoder.encode.

@@ -1,169 +1,353 @@
-"""Writes models/demo/MODEL_CARD.md from the evaluation and the curves; no figure in it is typed by hand.
+"""Writes models/demo/MODEL_CARD.md from the JSON files of docs/results; no figure in it is typed by hand.
 
-    python scripts/train/card.py
+    python scripts/train/card.py [--results docs/results] [--models models/demo] [--out FILE]
+
+Read from training/: <name>-curve.json, evaluation-<name>.json, tasks-<name>.json, drafters.json, sketch-tuning.json and
+judgement.json; from acceptance/: acceptance.json of `brim bench acceptance`. A section whose file is missing is left out and named.
+judgement.json is written by whoever reads the ten continuations: {"judgedBy": "…", "text": "greedy" or "sampled", "continuations":
+{"<id>": {"coherent": true, "note": "…"}}}; until then the card says that nobody has judged them.
 """
 
 import argparse
 import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from errors import InputError, run
-from evaluate import DEFAULT_RESULT
-from export import DEFAULT_OUT, adapter_config
-from files import write_atomically
-from model import LlmConfig
-from paths import REPOSITORY
+from card_text import DATA, DRAFTERS, EARLY_EXIT, INTRO, LIMITS, PERPLEXITY, POSITIONS, REPRODUCE, TASKS_NOTE, TRAINING
+from curves import Curve, read_curves
+from errors import run
+from evaluate import CONTINUATIONS, MAX_NEW
+from files import read_json, write_atomically
+from paths import REPOSITORY, RESULTS
+from plot import TARGETS, read_all
 
-DEFAULT_CARD = REPOSITORY / "models" / "demo" / "MODEL_CARD.md"
-
-CARD = """# Brim demonstration model
-
-A small Llama of {weights} weights and a HAT adapter of {adapter_weights}, both trained by this project from
-scratch on a CPU, so that everything in this repository works offline. It speaks short assistant dialogues, small talk and
-fairy tales; it is no source of facts: names, times, addresses and prices in its answers are made up.
-
-| | |
-|---|---|
-| Architecture | LlamaForCausalLM, {layers} layers, width {hidden}, {heads} heads of {head_dim}, {kv_heads} key/value heads, SwiGLU {intermediate}, tied embeddings, RoPE {theta:.0f}, context {context} |
-| Tokenizer | byte-level BPE, {vocab} tokens, digits one by one, no normalisation; ChatML template; stops at `<\\|im_end\\|>` |
-| Files | `llm/`: Hugging Face layout, fp16 safetensors, {llm_mb:.1f} MB; `llm/adapter/`: fp16 safetensors, {adapter_mb:.2f} MB |
-| Training | {tokens_m:.1f} million tokens seen ({epochs:.1f} passes), {minutes:.0f} minutes on two threads of a shared CPU, {rate:.0f} tokens/s on average; Muon for matrices, AdamW for the rest, linear decay to zero |
-| Split | m = {split} of {layers} layers on the device |
-
-## Training curve
-
-![Loss, held-out perplexity and adapter agreement](../../docs/results/training/training.png)
-
-The points are in `docs/results/training/llm-curve.json` and `adapter-curve.json`, the figures below in `evaluation.json`.
-
-## Held-out perplexity
-
-Per token of our tokenizer, role markers included; exported fp16 weights, hidden states rounded to fp16 at the two cuts;
-at most 300 windows of 512 tokens of each kind.
-
-| held-out text | tokens | perplexity |
-|---|---|---|
-{perplexity_rows}
-
-SGD's dev part holds services that its train part has not, FairytaleQA's val part holds other stories, and 5 % of
-Topical-Chat's conversations (by hash of the id) were held out. `story` is continuing a section, `story-qa` the section with
-its questions and answers: most of its tokens are the section itself.
-
-## Adapter: accept length
-
-The adapter is HAT's Λ: one causal self-attention with 4·d² weights and no FFN. With s the residual stream after the first
-layer, f_S = s + o_proj(Attention(RMSNorm(s))), which stands in for the last residual stream: draft logits = head(final norm(f_S)).
-Trained for some {adapter_steps} steps with HAT Eq. 4 (w_ce = 0.1) on the training text and on the LLM's own answers to training
-prompts, f being taken after the final norm (before it the states are large (rms about 19), and SmoothL1 would drown the CE term).
-
-Greedy answers of at most 128 tokens to `test/fixtures/heldout-prompts.jsonl`, η = {eta}, at most {longest} drafted tokens; accept
-length counts the bonus token (no drafting = 1.00), agreement is how often the draft model's first choice is the LLM's.
-
-| prompts | answers | of them looping | tokens | agreement | accept length |
-|---|---|---|---|---|---|
-{drafting_rows}
-
-Greedy story continuations soon repeat themselves, and most of the tokens above are theirs; an answer counts as looping when more than half of its
-4-grams have occurred in it before. `without-loops` leaves those answers out and is the fairer figure.
-
-## Samples
-
-{samples}
-
-## Data and licences
-
-The weights are learnt from, and may repeat pieces of:
-
-- **Schema-Guided Dialogue** (SGD), CC BY-SA 4.0. Abhinav Rastogi, Xiaoxue Zang, Srinivas Sunkara, Raghav Gupta, Pranav
-  Khaitan: *Towards Scalable Multi-Domain Conversational Agents: The Schema-Guided Dialogue Dataset*, AAAI 2020.
-  github.com/google-research-datasets/dstc8-schema-guided-dialogue. Changes: a subset; annotations dropped; formatted as chats.
-- **Topical-Chat**, CDLA-Sharing-1.0. Karthik Gopalakrishnan et al.: *Topical-Chat: Towards Knowledge-Grounded Open-Domain
-  Conversations*, Interspeech 2019. github.com/alexa/Topical-Chat. Changes: a subset; other fields dropped; formatted as chats.
-- **FairytaleQA**, Apache-2.0. Ying Xu et al.: *Fantastic Questions and Where to Find Them: FairytaleQA – An Authentic
-  Dataset for Narrative Comprehension*, ACL 2022. github.com/uci-soe/FairytaleQAData. The stories are Project Gutenberg texts.
-
-Whoever redistributes the weights should keep this list.
-
-## Limits
-
-English only; {context} tokens of context; wrong or invented facts are the rule; stories drift and, decoded greedily, loop. The old tales and the
-conversations carry the views of their authors. For tests, demonstrations and measurements, not for advice.
-
-## Reproduce
-
-`scripts/train/README.md`, step by step. The runs above were bounded by the clock; with `--tokens {tokens}` the LLM's run is
-bounded by tokens instead. Two machines will not give the same bits, but the same curve within noise.
-"""
+DEFAULT_MODELS = REPOSITORY / "models" / "demo"
+DRAFTER_ORDER = ("adapter+lookup", "adapter", "adapter-paper", "lookup", "medusa", "none")
+ADAPTER_TARGET, ADAPTER_AIM = 2.2, 3.0
+GOAL_MB = 40
+LEVELS = ("1", "2", "3")
 
 
-def read_json(path: Path) -> dict | list:
-    """A JSON file; InputError if missing or damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} ({error}); run evaluate.py and plot.py first") from error
+@dataclass(frozen=True)
+class Facts:
+    """All that the card is made of."""
+
+    curves: dict[str, Curve]
+    evaluations: dict[str, dict]
+    tasks: dict[str, dict]
+    acceptance: dict
+    drafters: dict
+    tuning: dict
+    judgement: dict
+    files: dict[str, float]  # folder or file under models/demo → MB
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
 
 
 def quote(text: str) -> str:
     """Markdown block quote."""
-    return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
+    return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines()) or "> (nothing)"
 
 
-def sample_text(sample: dict) -> str:
-    """One sample in Markdown."""
-    return (
-        f"**{sample['id']}**\n\n{quote(sample['prompt'])}\n\ngreedy:\n\n{quote(sample['greedy'])}"
-        f"\n\ntemperature 0.7:\n\n{quote(sample['sampled'])}\n"
+def number(value: float | None, digits: int = 2) -> str:
+    """A figure, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def models_section(facts: Facts) -> str:
+    rows = []
+    largest = max(evaluation["weights"] for evaluation in facts.evaluations.values())
+    for name, evaluation in facts.evaluations.items():
+        c, share = evaluation["config"], largest / evaluation["weights"]
+        shape = f"{c['num_hidden_layers']} layers, width {c['hidden_size']}, {c['num_attention_heads']} heads of {c['head_dim']}"
+        kv = f"{c['num_key_value_heads']} for keys and values, SwiGLU {c['intermediate_size']}"
+        size = f"{evaluation['weights']:,}" + (f" (1/{share:.1f})" if share > 1 else "")
+        megabytes = number(facts.files.get(name), 1)
+        rows.append((f"`{name}`", size, f"{shape}, {kv}", c["max_position_embeddings"], f"{c['vocab_size']:,}", megabytes))
+    head = ("model", "weights", "shape", "context", "tokens of the tokenizer", "MB, all files")
+    total = f"All of `models/demo`: {sum(facts.files.values()):.1f} MB (goal: at most {GOAL_MB})." if facts.files else ""
+    return f"{table(head, rows)}\n\n{total}"
+
+
+def settings_cells(run: dict) -> tuple[str, str, str, str]:
+    """(started from, examples, context, other settings) of a run; of one that went on in another way all it had, in order."""
+    if not run:
+        return ("?", "?", "?", "?")
+    phases = run.get("phases", [run])
+
+    def each(name: str) -> str:
+        return " → ".join(dict.fromkeys(str(phase[name]) for phase in phases))
+
+    parts = [f"batch {each('batch')}"]
+    if run.get("earlyExit"):
+        parts.append(f"early exit {run['earlyExit']:g}")
+    if run.get("copying"):
+        parts.append("copying")
+    parts += [f"{task} × {times}" for task, times in run.get("repeat", {}).items()]
+    if run.get("peak", 1) != 1:
+        parts.append(f"rates × {run['peak']:g}")
+    return (f"`{run['start']}`" if run.get("start") else "–", each("examples"), each("context"), ", ".join(parts))
+
+
+def training_section(facts: Facts) -> str:
+    rows = []
+    for name, curve in facts.curves.items():
+        last = curve.points[-1]
+        tokens = f"{last['tokens'] / 1e6:.1f}" if "tokens" in last else "–"
+        loss = next((point["loss"] for point in reversed(curve.points) if "loss" in point), None)
+        reached = (number(last["seconds"] / 60, 1), tokens, f"{last['step']:,}", number(loss))
+        rows.append((f"`{name}`", *settings_cells(curve.run), *reached))
+    head = ("run", "started from", "examples", "context", "settings", "minutes", "million tokens learnt", "steps", "last training loss")
+    return f"{TRAINING}\n\n{table(head, rows)}\n\n{EARLY_EXIT}"
+
+
+def perplexity_section(facts: Facts) -> str:
+    names = list(facts.evaluations)
+    tasks = list(dict.fromkeys(task for e in facts.evaluations.values() for task in e["heldOut"] if e["heldOut"][task]))
+    rows = []
+    for task in tasks:
+        found = [facts.evaluations[name]["heldOut"].get(task) or {} for name in names]
+        rows.append((task, f"{max(row.get('tokens', 0) for row in found):,}", *(number(row.get("perplexity")) for row in found)))
+    return f"{PERPLEXITY}\n\n{table(('held-out text', 'tokens', *names), rows)}"
+
+
+def positions_section(facts: Facts) -> str:
+    name, evaluation = next(iter(facts.evaluations.items()))
+    texts = evaluation["heldOutByPosition"]
+    rows = []
+    for bucket in texts["packed"]:
+        found = [next((row for row in rows_ if row["from"] == bucket["from"]), {}) for rows_ in texts.values()]
+        cells = (f"{number(row.get('perplexity'))} ({row.get('tokens', 0):,})" for row in found)
+        rows.append((f"{bucket['from']}–{bucket['to'] - 1}", *cells))
+    head = ("position", *("chats, packed" if text == "packed" else text for text in texts))
+    return f"{POSITIONS}\n\n`{name}`, perplexity (tokens):\n\n{table(head, rows)}"
+
+
+def accept_length(runs: Sequence[dict]) -> float | None:
+    """Tokens per verification, the bonus included: the answers but their first token, over the rounds; None without rounds."""
+    rounds = [len(run["rounds"].split()) for run in runs]
+    tokens = sum(run["answerTokens"] - 1 for run, count in zip(runs, rounds, strict=True) if count)
+    return tokens / sum(rounds) if sum(rounds) else None
+
+
+def drafters_section(facts: Facts) -> str:
+    runs, conditions, check = facts.acceptance["runs"], facts.acceptance["conditions"], facts.drafters.get("acceptLength", {})
+    kinds = [kind for kind in DRAFTER_ORDER if any(run["drafter"] == kind for run in runs)]
+
+    def row(title: str, wanted: Callable[[dict], bool]) -> tuple[str, ...]:
+        own = {kind: [run for run in runs if run["drafter"] == kind and wanted(run)] for kind in kinds}
+        return (title, str(len(own[kinds[0]])), *(number(accept_length(own[kind])) for kind in kinds))
+
+    rows = [row(task, lambda run, task=task: run["task"] == task) for task in dict.fromkeys(run["task"] for run in runs)]
+    rows.append(row("**all**", lambda run: True))
+    rows.append(row("without answers that repeat themselves", lambda run: not run["looping"]))
+    if check:
+        cells = (number(check[kind]["all"]) if kind in check else "–" for kind in kinds)
+        rows.append(("all, checked in PyTorch", str(facts.drafters["answers"]), *cells))
+    setting = (
+        f"Greedy answers of at most {conditions['maxTokens']} tokens, η = {conditions['threshold']}, at most "
+        f"{conditions['draftLimit']} drafted tokens, weights as `{conditions['format']}`. Accept length counts the bonus token: no drafting is 1.00."
     )
+    return f"{DRAFTERS}\n\n{setting}\n\n{table(('prompts', 'answers', *kinds), rows)}"
 
 
-def card(evaluation: dict, llm: list[dict], adapter: list[dict], model: Path) -> str:
-    """The card's Markdown."""
-    stored = read_json(model / "config.json")
-    config = LlmConfig(**{name: stored[name] for name in LlmConfig().to_dict()})
-    drafting, last = evaluation["drafting"], llm[-1]
-    rows = [(task, drafting[task]) for task in ("request", "story-qa", "story", "all", "without-loops")]
-    return CARD.format(
-        weights=f"{evaluation['weights']:,}",
-        adapter_weights=f"{evaluation['adapterWeights']:,}",
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        heads=config.num_attention_heads,
-        head_dim=config.head_dim,
-        kv_heads=config.num_key_value_heads,
-        intermediate=config.intermediate_size,
-        theta=config.rope_theta,
-        context=config.max_position_embeddings,
-        vocab=config.vocab_size,
-        split=adapter_config(config)["split"],
-        llm_mb=(model / "model.safetensors").stat().st_size / 1e6,
-        adapter_mb=(model / "adapter" / "adapter.safetensors").stat().st_size / 1e6,
-        tokens=last["tokens"],
-        tokens_m=last["tokens"] / 1e6,
-        epochs=last["tokens"] / evaluation["trainingTokens"],
-        minutes=last["seconds"] / 60,
-        rate=last["tokens"] / last["seconds"],
-        adapter_steps=adapter[-1]["step"],
-        eta=drafting["eta"],
-        longest=drafting["longestDraft"],
-        perplexity_rows="\n".join(f"| {task} | {row['tokens']:,} | {row['perplexity']:.2f} |" for task, row in evaluation["heldOut"].items()),
-        drafting_rows="\n".join(
-            f"| {task} | {row['answers']} | {row['loopingAnswers']} | {row['tokens']:,} | {row['agreement']:.3f} | {row['acceptLength']:.2f} |" for task, row in rows
-        ),
-        samples="\n".join(sample_text(sample) for sample in evaluation["samples"]),
-    )
+def interval(figures: dict, key: str) -> str:
+    """A figure with its 95 % interval."""
+    if key not in figures:
+        return "–"
+    low, high = figures[f"{key}Interval"]
+    return f"{figures[key]:.2f} ({low:.2f}–{high:.2f})"
+
+
+def foresight_table(facts: Facts) -> str:
+    """Every definition of the error, with the best constant."""
+    rows = []
+    for name, tasks in facts.tasks.items():
+        f = tasks["foresight"]
+        for suffix, of in (("", "the corpus's answer"), ("OfOwn", "its own answer")):
+            answers = f["ownAnswers"] if suffix else f["answers"]
+            cells = [interval(f, f"error{suffix}"), number(f.get(f"error{suffix}OfBestConstant"))]
+            cells += [interval(f, f"relativeError{suffix}"), number(f.get(f"relativeError{suffix}OfBestConstant"))]
+            rows.append((f"`{name}`", of, answers, *cells))
+    head = ("model", "against", "answers", "mean error / mean length", "best constant", "mean of error / length", "best constant")
+    return table(head, rows)
+
+
+def sketch_table(facts: Facts) -> str:
+    """Length and content of the LLM's sketches."""
+    rows = []
+    for name, tasks in facts.tasks.items():
+        for level in LEVELS:
+            s = tasks[f"sketch-{level}"]
+            for suffix, of, answers in (("", "corpus", s["answers"]), ("OfOwn", "its own", s["ownAnswers"])):
+                rows.append((f"`{name}`", level, of, answers, interval(s, f"shareOfTokens{suffix}"), interval(s, f"contentRecall{suffix}")))
+    s = next(iter(facts.tasks.values()))
+    for level in LEVELS:
+        row = s[f"sketch-{level}"]
+        made = interval(row, "shareOfTokensByProgram"), interval(row, "contentRecallByProgram")
+        rows.append(("`sketch.py`", level, "corpus", row["answers"], *made))
+    return table(("by", "level", "answer", "answers", "share of the tokens", "recall of content words"), rows)
+
+
+def expansion_table(facts: Facts) -> str:
+    """ROUGE-1 F beside the bare line's."""
+    rows = []
+    for name, tasks in facts.tasks.items():
+        e = tasks["expansion"]
+        rows.append((f"`{name}`", e["sentences"], interval(e, "rougeF"), interval(e, "rougeFOfLine")))
+    return table(("model", "sentences", "ROUGE-1 F", "of the bare line"), rows)
+
+
+def tasks_section(facts: Facts) -> str:
+    parts = [TASKS_NOTE, "**Foresight**", foresight_table(facts), "**Sketch**", sketch_table(facts)]
+    return "\n\n".join([*parts, "**Expansion**", expansion_table(facts)])
+
+
+def verdict(value: float | None, target: float, at_least: bool) -> str:
+    """met or missed; 'not measured' of nothing."""
+    if value is None:
+        return "not measured"
+    return "met" if (value >= target if at_least else value <= target) else "**missed**"
+
+
+def targets_section(facts: Facts) -> str:
+    rows: list[tuple[str, str, str, str]] = []
+
+    def add(title: str, value: float | None, target: float, at_least: bool = True) -> None:
+        wanted = f"{'≥' if at_least else '≤'} {target:g}"
+        rows.append((title, wanted, number(value), verdict(value, target, at_least)))
+
+    if facts.acceptance:
+        summary = facts.acceptance["summary"]
+        adapter = summary["acceptLengthAdapter"]
+        add("accept length, `adapter`", adapter, ADAPTER_TARGET)
+        add("the same, aim", adapter, ADAPTER_AIM)
+        for rival, key in (("prompt lookup", "acceptLengthLookup"), ("Medusa", "acceptLengthMedusa")):
+            if (other := summary.get(key)) is not None:
+                add(f"`adapter` above {rival}", adapter, round(other, 2))
+    for name, tasks in facts.tasks.items():
+        for (group, key), (title, target, at_least) in TARGETS.items():
+            if name.startswith("llm") == (group == "expansion"):
+                continue  # the LLM foresees and sketches, the small models expand
+            levels = LEVELS if group == "sketch" else ("",)
+            for level in levels:
+                of = tasks[f"sketch-{level}" if level else group]
+                plain = title.replace("\n", " ") + (f", level {level}" if level else "")
+                add(f"{plain}, `{name}`", of.get(key), target, at_least)
+    return table(("target", "wanted", "measured", ""), rows)
+
+
+def tuning_section(facts: Facts) -> str:
+    t, rows = facts.tuning, []
+    for level, both in t["levels"].items():
+        for when in ("before", "after"):
+            row = both[when]
+            cells = (interval(row, key) for key in ("shareOfTokensOfOwn", "contentRecallOfOwn", "rougeFOfOwn"))
+            rows.append((level, when, interval(row, "tokens"), *cells))
+    head = ("level", "tuning", "tokens of a sketch", "share of the own answer", "recall of its content words", "ROUGE-1 F of the expansion")
+    text = f"PICE's tuning on {t['answers']} held-out queries; `{t['expander']}` expands. The exported `llm` is the model before it."
+    return f"{text}\n\n{table(head, rows)}"
+
+
+def continuations(evaluation: dict) -> list[dict]:
+    """The stories' samples that are judged."""
+    return [sample for sample in evaluation["samples"] if sample["task"] == "story"][:CONTINUATIONS]
+
+
+def continuations_section(facts: Facts) -> str:
+    evaluation, judgement = next(iter(facts.evaluations.values())), facts.judgement
+    marks, shown = judgement.get("continuations", {}), continuations(evaluation)
+    kind = judgement.get("text", "greedy")
+    if marks:
+        good = sum(bool(marks.get(sample["id"], {}).get("coherent")) for sample in shown)
+        said = f"{good} of {len(shown)} ({kind}) read as coherent sentences on topic, judged by {judgement['judgedBy']} (wanted: 8 of 10)."
+    else:
+        said = "Nobody has judged them yet (wanted: 8 of 10 coherent and on topic)."
+    parts = [f"The first {len(shown)} held-out stories of the prompt file, in its order, none left out; at most {MAX_NEW} tokens. {said}"]
+    for place, sample in enumerate(shown, 1):
+        mark = marks.get(sample["id"])
+        word = "not judged" if mark is None else ("coherent" if mark["coherent"] else "not coherent")
+        note = f" {mark['note']}" if mark and mark.get("note") else ""
+        loops = " (repeats itself)" if sample["greedyLoops"] else ""
+        parts.append(f"**{place}. {sample['id']}**: {word}.{note}\n\n{quote(sample['prompt'])}")
+        parts.append(f"greedy{loops}:\n\n{quote(sample['greedy'])}\n\ntemperature 0.7:\n\n{quote(sample['sampled'])}")
+    return "\n\n".join(parts)
+
+
+def samples_section(facts: Facts) -> str:
+    samples = next(iter(facts.evaluations.values()))["samples"]
+    parts, seen = [], set()
+    for sample in samples:
+        if sample["task"] in seen or sample["task"] == "story":
+            continue
+        seen.add(sample["task"])
+        prompt = sample["prompt"] if len(sample["prompt"]) < 700 else f"{sample['prompt'][:300]} […] {sample['prompt'][-200:]}"
+        real = f"\n\nreal answer:\n\n{quote(sample['answer'])}" if "answer" in sample else ""
+        parts.append(f"**{sample['task']}**, last message:\n\n{quote(prompt)}\n\ngreedy:\n\n{quote(sample['greedy'])}{real}")
+    return "\n\n".join(parts)
+
+
+# title, what it needs, its text
+SECTIONS: tuple[tuple[str, Callable[[Facts], object], Callable[[Facts], str]], ...] = (
+    ("Models", lambda facts: facts.evaluations, models_section),
+    ("Targets", lambda facts: facts.acceptance or facts.tasks, targets_section),
+    ("Training", lambda facts: facts.curves, training_section),
+    ("Held-out perplexity", lambda facts: facts.evaluations, perplexity_section),
+    ("Perplexity by position", lambda facts: facts.evaluations, positions_section),
+    ("Drafters: accept length", lambda facts: facts.acceptance, drafters_section),
+    ("Foresight, sketch, expansion", lambda facts: facts.tasks, tasks_section),
+    ("Sketch tuning", lambda facts: facts.tuning, tuning_section),
+    ("Ten story continuations", lambda facts: facts.evaluations, continuations_section),
+    ("Samples of the other tasks", lambda facts: facts.evaluations, samples_section),
+    ("Data and licences", lambda _: True, lambda _: DATA),
+    ("Limits", lambda _: True, lambda _: LIMITS),
+    ("Reproduce", lambda _: True, lambda _: REPRODUCE),
+)
+
+
+def card(facts: Facts) -> tuple[str, list[str]]:
+    """(the card's Markdown, titles of the sections left out)."""
+    present = [(title, text(facts)) for title, needs, text in SECTIONS if needs(facts)]
+    missing = [title for title, needs, _ in SECTIONS if not needs(facts)]
+    return INTRO + "".join(f"\n\n## {title}\n\n{text.strip()}" for title, text in present) + "\n", missing
+
+
+def optional(path: Path) -> dict:
+    """A JSON file; {} where it is missing."""
+    return read_json(path) if path.is_file() else {}
+
+
+def megabytes(models: Path) -> dict[str, float]:
+    """{folder: MB of all its files} of the models."""
+    folders = sorted(path for path in models.glob("*") if path.is_dir())
+    return {folder.name: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6 for folder in folders}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, default=DEFAULT_OUT)
-    parser.add_argument("--evaluation", type=Path, default=DEFAULT_RESULT)
-    parser.add_argument("--out", type=Path, default=DEFAULT_CARD)
+    parser.add_argument("--results", type=Path, default=RESULTS.parent, help="default: docs/results")
+    parser.add_argument("--models", type=Path, default=DEFAULT_MODELS, help="default: models/demo")
+    parser.add_argument("--out", type=Path, default=DEFAULT_MODELS / "MODEL_CARD.md", help="default: models/demo/MODEL_CARD.md")
     args = parser.parse_args()
-    folder = args.evaluation.parent
-    curves = read_json(folder / "llm-curve.json"), read_json(folder / "adapter-curve.json")
-    write_atomically(args.out, card(read_json(args.evaluation), *curves, args.model).encode())
-    print(json.dumps({"written": args.out.name}))
+    training = args.results / "training"
+    facts = Facts(
+        curves=read_curves(training),
+        evaluations=read_all(training, "evaluation-"),
+        tasks=read_all(training, "tasks-"),
+        acceptance=optional(args.results / "acceptance" / "acceptance.json"),
+        drafters=optional(training / "drafters.json"),
+        tuning=optional(training / "sketch-tuning.json"),
+        judgement=optional(training / "judgement.json"),
+        files=megabytes(args.models),
+    )
+    text, missing = card(facts)
+    write_atomically(args.out, text.encode())
+    print(json.dumps({"written": args.out.name, "leftOut": missing, "judged": bool(facts.judgement)}))
 
 
 if __name__ == "__main__":

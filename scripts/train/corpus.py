@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,12 +58,15 @@ def read_records(path: Path) -> list[dict]:
     try:
         with gzip.open(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                records.append(json.loads(line.decode("utf-8")))
+                record = json.loads(line.decode("utf-8"))
+                if not isinstance(record, dict):
+                    raise InputError(f"{path}, line {number}: not a JSON object")
+                records.append(record)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file first") from error
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {number}: not JSON ({error.msg})") from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: not a whole gzip file ({error}); copy it again") from error
     if not records:
         raise InputError(f"{path} is empty; copy it again")
@@ -77,7 +81,7 @@ def load_chats(corpora: Path) -> list[Chat]:
         for record in read_records(corpora / file):
             try:
                 chats.extend(with_system(chat, SYSTEM[corpus]) for chat in makers[corpus](record))
-            except (KeyError, TypeError, IndexError) as error:
+            except (KeyError, TypeError, IndexError, AttributeError) as error:
                 raise InputError(f"{corpora / file}: record {record.get('id', '?')!r} lacks {error}") from error
     return chats
 

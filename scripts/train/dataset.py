@@ -8,7 +8,6 @@ In memory a token that is read but not learnt stands as ~id, a negative number.
 """
 
 import argparse
-import io
 import json
 from pathlib import Path
 
@@ -18,13 +17,14 @@ from torch import Tensor
 
 from corpus import load_chats
 from errors import InputError, run
-from files import write_atomically
+from files import load_arrays, save_arrays
 from paths import add_corpora, add_work
 from tokenizer import END_OF_TEXT, load_tokenizer, render
 
 IGNORE = -100  # target of a padding position and of a token that is not learnt
 OPEN_BINS = 64
-CHATS, TASKS = "tokens.npz", "tasks.npz"
+CHATS, TASKS, OWN_TASKS = "tokens.npz", "tasks.npz", "tasks-own.npz"
+STEPS = {CHATS: "dataset.py", TASKS: "tasks.py", OWN_TASKS: "own_answers.py"}  # which writes which
 
 
 def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
@@ -49,23 +49,20 @@ def add_tasks(parser: argparse.ArgumentParser) -> None:
 
 def load_groups(work: Path, split: str, longest: int, file: str = CHATS) -> dict[str, list[np.ndarray]]:
     """{task: examples} of a split, none longer than `longest` tokens: chats are cut, made and long examples left out."""
-    path = work / file
-    if not path.is_file():
-        raise InputError(f"{path} is missing; run {'dataset.py' if file == CHATS else 'tasks.py'} first")
+    arrays = load_arrays(work / file, STEPS.get(file, "tasks.py"))
     groups: dict[str, list[np.ndarray]] = {}
-    with np.load(path) as arrays:
-        for name in sorted(arrays.files):
-            group_split, task, kind = name.split("/")
-            if kind != "lengths" or group_split != split:
-                continue
-            ids, ends = arrays[f"{split}/{task}/ids"], np.cumsum(arrays[name])
-            learn = arrays[f"{split}/{task}/learn"] if f"{split}/{task}/learn" in arrays.files else np.ones(len(ids), bool)
-            whole = task.startswith("long-") or not learn.all()
-            marked = ids if learn.all() else np.where(learn, ids.astype(np.int32), ~ids.astype(np.int32))
-            for example in np.split(marked, ends[:-1]):
-                if len(example) <= longest or not whole:
-                    pieces = [example[start : start + longest] for start in range(0, len(example), longest)]
-                    groups.setdefault(task, []).extend(pieces)
+    for name in sorted(arrays):
+        group_split, task, kind = name.split("/")
+        if kind != "lengths" or group_split != split:
+            continue
+        ids, ends = arrays[f"{split}/{task}/ids"], np.cumsum(arrays[name])
+        learn = arrays.get(f"{split}/{task}/learn", np.ones(len(ids), bool))
+        whole = task.startswith("long-") or not learn.all()
+        marked = ids if learn.all() else np.where(learn, ids.astype(np.int32), ~ids.astype(np.int32))
+        for example in np.split(marked, ends[:-1]):
+            if len(example) <= longest or not whole:
+                pieces = [example[start : start + longest] for start in range(0, len(example), longest)]
+                groups.setdefault(task, []).extend(pieces)
     return groups
 
 
@@ -74,7 +71,8 @@ def load_pieces(work: Path, split: str, task: str | None, longest: int, file: st
     groups = load_groups(work, split, longest, file)
     pieces = [piece for name, group in groups.items() if task in (None, name) for piece in group]
     if not pieces:
-        raise InputError(f"{work / file} holds no {split} examples for task {task} that fit {longest} tokens; make the file again")
+        of_task = f" of {task}" if task else ""
+        raise InputError(f"{work / file} holds no {split} examples{of_task} that fit {longest} tokens; make the file again")
     return pieces
 
 
@@ -137,9 +135,7 @@ def main() -> None:
     add_work(parser)
     args = parser.parse_args()
     arrays = encode_chats(args.corpora, args.work)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    write_atomically(args.work / "tokens.npz", buffer.getvalue())
+    save_arrays(args.work / CHATS, arrays)
     print(json.dumps({name.removesuffix("/ids"): len(ids) for name, ids in arrays.items() if name.endswith("/ids")}))
 
 

@@ -22,22 +22,23 @@ from base import (
     fingerprint,
     head_weight,
     load_base,
-    memory_errors,
     split_of,
 )
+from curves import Curve, curve_path, write_curve
 from dataset import CHATS, IGNORE, TASKS, Batches, add_tasks, load_pieces
 from errors import InputError
 from export import load_llm_checkpoint
-from files import load_checkpoint, save_checkpoint, write_atomically
+from files import load_checkpoint, save_checkpoint
 from generate import wire
 from model import SPLIT
 from optimizer import make_optimizers, rate, set_rate
-from paths import add_work
+from paths import add_seed, add_threads, add_work
 from rollouts import load_rollouts
 
 ROLLOUT_WEIGHT = 8  # how often an epoch shows each of the LLM's own answers
 MUON_LR, ADAM_LR = 0.02, 0.002
 BASE_CONTEXT = 512  # tokens of a window for a --base checkpoint, whose own limit may be 128k
+STEPS = 1500  # of a run without any budget
 CURVE_EVERY_S, SAVE_EVERY_S = 10.0, 60.0
 # (inputs int64 [batch, time], keep fp32 [batch, time], 1 where a token follows) → (loss, agreement with the LLM of any shape)
 LossOf = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -97,13 +98,15 @@ def distillation_loss(
     return in_blocks(part, len(head), states.flatten(0, 1), deep.flatten(0, 1), weight.flatten())
 
 
-def training_pieces(work: Path, longest: int, file: str) -> list[np.ndarray]:
-    """Training examples and, ROLLOUT_WEIGHT times each, the LLM's rollouts."""
-    pieces = load_pieces(work, "train", None, longest, file)
-    if (work / "rollouts.npz").exists():
-        sequences, _ = load_rollouts(work / "rollouts.npz")
-        pieces += [sequence[:longest] for sequence in sequences] * ROLLOUT_WEIGHT
-    return pieces
+def training_pieces(work: Path, longest: int, file: str, rollouts_only: bool = False) -> list[np.ndarray]:
+    """Training examples and, ROLLOUT_WEIGHT times each, the LLM's rollouts, of which the answers are learnt; or those alone."""
+    path = work / "rollouts.npz"
+    own = [rollout.marked()[:longest] for rollout in load_rollouts(path)[0]] if path.exists() else []
+    if not rollouts_only:
+        return load_pieces(work, "train", None, longest, file) + own * ROLLOUT_WEIGHT
+    if not own:
+        raise InputError(f"{path} is missing; run rollouts.py first, or train without --rollouts-only")
+    return own
 
 
 class Distillation:
@@ -119,6 +122,7 @@ class Distillation:
         file: str = CHATS,
         context: int | None = None,
         base: BaseModel | None = None,
+        rollouts_only: bool = False,
     ):
         self.name, self.path = name, work / f"{name}.pt"
         self.model: Teacher = base or load_llm_checkpoint(work)
@@ -128,21 +132,29 @@ class Distillation:
         self.student.to(self.device)
         self.optimizers = make_optimizers(self.student, MUON_LR, ADAM_LR)
         context = min(context or self.model.config.max_position_embeddings, self.model.config.max_position_embeddings)
-        self.batches = Batches(training_pieces(work, context + 1, file), context, batch, seed)
+        self.batches = Batches(training_pieces(work, context + 1, file, rollouts_only), context, batch, seed)
         self.step, self.seconds = 0, 0.0
         self.curve: list[dict] = []
+        # What the steps so far learnt from; one entry more when a run goes on in another way.
+        self.phases = [{"examples": "rollouts.npz" if rollouts_only else file, "context": context, "batch": batch, "fromStep": 0}]
 
     def resume(self) -> None:
-        """Takes up the checkpoint; InputError if it belongs to another LLM."""
+        """Takes up the checkpoint; InputError if it belongs to another LLM or is no such student."""
         state = load_checkpoint(self.path)
         if state["llm"] != self.llm:
             raise InputError(f"{self.path} was trained for another LLM checkpoint; delete it to start again")
+        if state[self.name].keys() != self.student.state_dict().keys():
+            raise InputError(f"{self.path} holds a drafter of another form; delete it to start again")
         self.student.load_state_dict(state[self.name])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         b = self.batches
         self.batches = Batches(b.pieces, b.context, b.batch, b.seed, state["epoch"], state["next_window"])
         self.step, self.seconds, self.curve = state["step"], state["seconds"], state["curve"]
+        before, now = state.get("phases", []), {**self.phases[0], "fromStep": self.step}
+        if before:
+            same = {**before[-1], "fromStep": self.step} == now
+            self.phases = before if same else [*before, now]
 
     def save(self) -> None:
         """Writes the checkpoint, then the curve beside it."""
@@ -157,9 +169,10 @@ class Distillation:
             "step": self.step,
             "seconds": self.seconds,
             "curve": self.curve,
+            "phases": self.phases,
         }
         save_checkpoint(self.path, state)
-        write_atomically(self.path.with_name(f"{self.path.stem}-curve.json"), json.dumps(self.curve, indent=1).encode())
+        write_curve(curve_path(self.path), Curve(self.curve, {"phases": self.phases}))
 
 
 def distil(training: Distillation, loss_of: LossOf, max_seconds: float, max_steps: float) -> None:
@@ -170,9 +183,9 @@ def distil(training: Distillation, loss_of: LossOf, max_seconds: float, max_step
     shown = saved = training.seconds
     losses: list[float] = []
     agreements: list[np.ndarray] = []
-    while (progress := max(training.seconds / max_seconds, training.step / max_steps)) < 1:
+    while training.seconds < max_seconds and training.step < max_steps:
         started = time.perf_counter()
-        set_rate(training.optimizers, rate(progress))
+        set_rate(training.optimizers, rate(max(training.seconds / max_seconds, training.step / max_steps)))
         inputs, targets = training.batches.next()
         loss, agreement = loss_of(inputs.to(training.device), (targets != IGNORE).float().to(training.device))
         loss.backward()
@@ -203,13 +216,14 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     """Adds the options that every distillation command has."""
     add_work(parser)
     add_tasks(parser)
-    parser.add_argument("--minutes", type=float, default=math.inf)
-    parser.add_argument("--steps", type=float, default=1500)
-    parser.add_argument("--context", type=int, help="tokens per window (default: the LLM's context)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of training; they count over restarts (default: no limit)")
+    parser.add_argument("--steps", type=float, help=f"in all; the first budget used up ends the run (default: {STEPS}, with --minutes no limit)")
+    parser.add_argument("--rollouts-only", action="store_true", help="go on with the LLM's own answers alone, which are what is drafted")
+    parser.add_argument("--context", type=int, help=f"tokens per window (default: the LLM's context, with --base {BASE_CONTEXT})")
     add_base(parser)
-    parser.add_argument("--batch", type=int, default=8, help="windows per step")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=8, help="windows per step (default: 8)")
+    add_seed(parser)
+    add_threads(parser)
     parser.add_argument("--no-compile", action="store_true", help="skip torch.compile (no C++ compiler; slower)")
 
 
@@ -222,12 +236,13 @@ def run_distillation(
     """The command of a student: trains <work>/<name>.pt, from its checkpoint where there is one, within the budget."""
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
+    steps = (STEPS if math.isinf(args.minutes) else math.inf) if args.steps is None else args.steps
     context = args.context or (BASE_CONTEXT if args.base else None)
     base = load_base(args.base, args.split, args.device, args.batch * context) if args.base else None
     file = TASKS if base and args.file == CHATS else args.file
-    with memory_errors():
-        training = Distillation(args.work, name, make_student, args.batch, args.seed, file, context, base)
-        if training.path.exists():
-            training.resume()
-        distil(training, make_loss(training, not (args.no_compile or base)), args.minutes * 60, args.steps)
+    training = Distillation(args.work, name, make_student, args.batch, args.seed, file, context, base, args.rollouts_only)
+    if training.path.exists():
+        training.resume()
+        print(json.dumps({"resumedAtStep": training.step}), flush=True)
+    distil(training, make_loss(training, not (args.no_compile or base)), args.minutes * 60, steps)
     print(json.dumps({"steps": training.step, "seconds": round(training.seconds, 1)}))

@@ -24,14 +24,16 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
+from base import Teacher, split_of
 from dataset import IGNORE, TASKS, load_groups, pack, to_batch
 from errors import InputError, run
 from export import load_llm_checkpoint, write_json
+from files import load_arrays
 from generate import generate, same_length_batches, wire
 from heldout_prompts import DEFAULT_OUT as DEFAULT_PROMPTS
 from model import SPLIT, Llama
-from paths import RESULTS, add_work
-from tokenizer import END_OF_TEXT, IM_END, load_tokenizer, render
+from paths import RESULTS, add_threads, add_work
+from tokenizer import load_tokenizer, render, stop_tokens
 
 SHORT_CONTEXT = 512
 BUCKETS = (0, 128, 256, 512, 1024, 2048)  # positions: from one up to the next
@@ -107,26 +109,26 @@ def is_looping(answer: list[int]) -> bool:
 
 
 def read_prompts(path: Path) -> list[dict]:
-    """Prompts of a JSON lines file."""
+    """Prompts of a JSON lines file with `messages` or `prompt`; `id` and `task` stand for themselves where they are missing."""
+    prompts = []
     try:
-        prompts = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-    except (OSError, ValueError) as error:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.strip():
+                record = json.loads(line)
+                messages = record.get("messages") or [{"role": "user", "content": record["prompt"]}]
+                prompts.append({"id": str(number), "task": "prompt", **record, "messages": messages})
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"cannot read prompts from {path} ({error}); run heldout_prompts.py") from error
     if not prompts:
         raise InputError(f"{path} is empty; run heldout_prompts.py")
     return prompts
 
 
-def stop_tokens(tokenizer: Tokenizer) -> set[int]:
-    """Ids that end an answer."""
-    return {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
-
-
-def answer_all(model: Llama, prompts: list[list[int]], max_new: int, stop: set[int]) -> list[list[int]]:
+def answer_all(model: Teacher, prompts: list[list[int]], max_new: int, stop: set[int]) -> list[list[int]]:
     """Greedy answers to prompts of any lengths, in order."""
     answers: list[list[int]] = [[] for _ in prompts]
     for batch in same_length_batches(prompts, 32):
-        for index, answer in zip(batch, generate(model, [prompts[index] for index in batch], max_new, stop, SPLIT), strict=True):
+        for index, answer in zip(batch, generate(model, [prompts[index] for index in batch], max_new, stop, split_of(model)), strict=True):
             answers[index] = answer
     return answers
 
@@ -186,19 +188,19 @@ def tokens_per_s(model: Llama) -> dict[str, float]:
 
 def learnt_tokens(work: Path) -> int:
     """Tokens to learn in the training part of tasks.npz."""
-    with np.load(work / TASKS) as arrays:
-        return sum(int(arrays[name].sum()) for name in arrays.files if name.startswith("train/") and name.endswith("/learn"))
+    arrays = load_arrays(work / TASKS, "tasks.py")
+    return sum(int(array.sum()) for name, array in arrays.items() if name.startswith("train/") and name.endswith("/learn"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
     parser.add_argument("--name", default="llm", help="checkpoint to measure (default: llm)")
-    parser.add_argument("--prompts", type=Path, default=DEFAULT_PROMPTS)
+    parser.add_argument("--prompts", type=Path, default=DEFAULT_PROMPTS, help="JSON lines (default: the held-out ones)")
     parser.add_argument("--out", type=Path, help="default: docs/results/training/evaluation-<name>.json")
     parser.add_argument("--tokens", type=int, default=40_000, help="held-out tokens per task, about, at most (default: 40000)")
     parser.add_argument("--samples", type=int, default=2, help="prompts shown per task, of the stories ten; 0: none (default: 2)")
-    parser.add_argument("--threads", type=int, default=2)
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work, args.name)

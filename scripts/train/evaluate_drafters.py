@@ -3,7 +3,7 @@
     python scripts/train/evaluate_drafters.py [--work DIR] [--prompts FILE] [--out FILE]
     python scripts/train/evaluate_drafters.py --work own --base Qwen2.5-0.5B-Instruct --split 2 --prompts FILE --out FILE
 
-Drafters without a checkpoint in <work> are left out. The LLM is <work>/llm.pt as export.py would write it; greedy
+Drafters without a checkpoint in <work> are left out, and prompts that leave no room for an answer in the context. The LLM is <work>/llm.pt as export.py would write it; greedy
 answers as evaluate.py makes them; accept length counts the bonus token, no drafting is 1.00. Medusa's tree is the one that
 export_medusa.py writes. Prompt lookup has no weights: the engine's benchmark compares it.
 """
@@ -15,21 +15,21 @@ from pathlib import Path
 
 import torch
 
-from base import BaseEncoder, Teacher, add_base, fingerprint, head_weight, load_base, memory_errors, split_of
+from base import BaseEncoder, Teacher, add_base, fingerprint, head_weight, load_base, split_of
 from drafting import draft_choices, rounds_of
 from errors import InputError, run
-from evaluate import read_prompts
+from evaluate import answer_all, read_prompts
 from export import load_llm_checkpoint, write_json
 from export_medusa import choose_tree, guess_answer
 from feature_adapter import FeatureAdapter, draft_rounds, visible_features
 from files import load_checkpoint
-from generate import generate, same_length_batches, wire
+from generate import wire
 from heldout_prompts import DEFAULT_OUT as DEFAULT_PROMPTS
 from medusa import CHAIN, TREE_NODES, medusa_rounds
 from model import Adapter
-from paths import RESULTS, add_work
-from tokenizer import END_OF_TEXT, IM_END, load_tokenizer
+from paths import RESULTS, add_threads, add_work
 from rollouts import own_prompt
+from tokenizer import load_tokenizer, stop_tokens
 from train_medusa import make_heads
 from train_paper_adapter import make_paper_adapter
 
@@ -58,7 +58,8 @@ def feature_rounds(model: Teacher, adapter: FeatureAdapter, prompt: Ids, answer:
     """Rounds of the adapter with features, which knows deep states of the last prompt position and of the answer only."""
     ids = torch.tensor([prompt + answer[:-1]])
     shallow = wire(model.shallow(ids, split_of(model)))
-    features = visible_features(wire(model.deep(shallow, split_of(model))), len(prompt))
+    generated = torch.arange(ids.shape[1], device=shallow.device) >= len(prompt)
+    features = visible_features(wire(model.deep(shallow, split_of(model))), generated[None])
     matches, probabilities = [], []
     for states in adapter.roll_out(shallow, features, LONGEST):
         best = model.head(states)[0, len(prompt) - 1 :].softmax(-1).cpu().max(-1)
@@ -67,7 +68,7 @@ def feature_rounds(model: Teacher, adapter: FeatureAdapter, prompt: Ids, answer:
     return draft_rounds(matches, probabilities, ETA)
 
 
-def load_drafters(model: Teacher, work: Path, header: list[int] | None = None) -> dict[str, Drafter]:
+def load_drafters(model: Teacher, work: Path) -> dict[str, Drafter]:
     """Every drafter that has a checkpoint."""
     llm, device, drafters = fingerprint(model), head_weight(model).device, {}
     if (work / "adapter.pt").exists():
@@ -78,7 +79,7 @@ def load_drafters(model: Teacher, work: Path, header: list[int] | None = None) -
         drafters["adapter-paper"] = lambda prompt, answer: plain_rounds(model, paper, prompt, answer)
     if (work / "medusa.pt").exists():
         medusa = load_student(work, "medusa", make_heads(model), llm).to(device)
-        tree = choose_tree(model, medusa, work, TREE_NODES, header)
+        tree = choose_tree(model, medusa, work, TREE_NODES)
         drafters["medusa"] = lambda prompt, answer: medusa_rounds(tree, guess_answer(model, medusa, prompt, answer), answer)
         drafters["medusa-chain"] = lambda prompt, answer: medusa_rounds(CHAIN, guess_answer(model, medusa, prompt, answer), answer)
     if not drafters:
@@ -95,33 +96,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
     add_base(parser)
-    parser.add_argument("--prompts", type=Path, default=DEFAULT_PROMPTS)
-    parser.add_argument("--out", type=Path, default=RESULTS / "drafters.json")
-    parser.add_argument("--max-new", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--prompts", type=Path, default=DEFAULT_PROMPTS, help="JSON lines with messages or prompt (default: the held-out ones)")
+    parser.add_argument("--out", type=Path, default=RESULTS / "drafters.json", help="default: docs/results/training/drafters.json")
+    parser.add_argument("--max-new", type=int, default=128, help="tokens of an answer, at most (default: 128)")
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    header = None
     if args.base:
         encoder, model = BaseEncoder(args.base), load_base(args.base, args.split, args.device, BASE_TOKENS)
-        encode, stop, header = encoder.prompt, model.stop, encoder.answer_header()
+        encode, stop = encoder.prompt, model.stop
     else:
         tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work)
-        encode, stop = own_prompt(tokenizer), {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
-    with memory_errors():
-        drafters = load_drafters(model, args.work, header)
-    prompts = read_prompts(args.prompts)
-    encoded = [encode(prompt["messages"]) for prompt in prompts]
-    answers: list[Ids] = [[] for _ in encoded]
-    with memory_errors():
-        for batch in same_length_batches(encoded, 32):
-            found = generate(model, [encoded[index] for index in batch], args.max_new, stop, split_of(model))
-            for index, answer in zip(batch, found, strict=True):
-                answers[index] = answer
+        encode, stop = own_prompt(tokenizer), stop_tokens(tokenizer)
+    drafters, prompts = load_drafters(model, args.work), read_prompts(args.prompts)
+    pairs = [(prompt, encode(prompt["messages"])) for prompt in prompts]
+    room = model.config.max_position_embeddings - args.max_new
+    pairs = [(prompt, ids) for prompt, ids in pairs if len(ids) <= room]
+    if not pairs:
+        raise InputError(f"no prompt of {args.prompts} and its answer fit the model's context; lower --max-new")
+    answers = answer_all(model, [ids for _, ids in pairs], args.max_new, stop)
     accept: dict[str, dict[str, float]] = {}
     for name, drafter in drafters.items():
         rounds: dict[str, list[int]] = {"all": []}
-        for prompt, ids, answer in zip(prompts, encoded, answers, strict=True):
+        for (prompt, ids), answer in zip(pairs, answers, strict=True):
             found = drafter(ids, answer)
             rounds["all"] += found
             rounds.setdefault(prompt["task"], []).extend(found)

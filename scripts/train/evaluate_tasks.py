@@ -29,15 +29,15 @@ import torch
 from corpus import Message, hash_percent, load_chats
 from encode import Encoder, own_encoder
 from errors import InputError, run
-from evaluate import answer_all, is_looping, stop_tokens
+from evaluate import answer_all, is_looping
 from export import load_llm_checkpoint, write_json
 from heldout_prompts import by_hash, in_turn
 from model import Llama
-from paths import RESULTS, add_corpora, add_work
+from paths import RESULTS, add_corpora, add_threads, add_work
 from rouge import content_recall, rouge_1
 from sketch import LEVELS, SketchLine, sketch, sketch_lines
 from tasks import EXPAND, FORESIGHT, SKETCH, Turn, turns_of, worth_a_sketch
-from tokenizer import render
+from tokenizer import render, stop_tokens
 
 EXPANDED_LEVEL = 2
 NUMBER_TOKENS = 8  # a foreseen length and its end
@@ -104,14 +104,16 @@ def figure(name: str, parts: Sequence[float], wholes: Sequence[float] | None = N
 
 
 def foresight_errors(foreseen: Sequence[int], true: Sequence[int], suffix: str) -> dict[str, float | list[float]]:
-    """Both errors of the foreseen lengths, and those of the best constant, which is one of the lengths."""
+    """Both errors of the foreseen lengths, and those of the best constant, which is one of the lengths; {} of no lengths."""
+    if not true:
+        return {}
     off = [abs(guess - length) for guess, length in zip(foreseen, true, strict=True)]
     off_by_constant = [[abs(guess - length) for length in true] for guess in sorted(set(true))]
     relative = [error / length for error, length in zip(off, true, strict=True)]
-    constant = min((np.mean(np.divide(row, true)) for row in off_by_constant), default=0)
+    constant = min(np.mean(np.divide(row, true)) for row in off_by_constant)
     return {
         **figure(f"error{suffix}", off, true),
-        f"error{suffix}OfBestConstant": round(min(map(sum, off_by_constant), default=0) / max(1, sum(true)), 3),
+        f"error{suffix}OfBestConstant": round(min(map(sum, off_by_constant)) / sum(true), 3),
         **figure(f"relativeError{suffix}", relative),
         f"relativeError{suffix}OfBestConstant": round(float(constant), 3),
     }
@@ -189,7 +191,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=80, help="held-out answers per figure, at most (default: 80)")
     parser.add_argument("--max-new", type=int, default=160, help="tokens of a reply, at most (default: 160)")
     parser.add_argument("--out", type=Path, help="default: docs/results/training/tasks-<name>.json")
-    parser.add_argument("--threads", type=int, default=2)
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     asker = Asker(load_llm_checkpoint(args.work, args.name), own_encoder(args.work), args.max_new)

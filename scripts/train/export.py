@@ -4,11 +4,12 @@
     python scripts/train/export.py --name slm-deep --out models/demo/slm-deep     # a small model, without adapter
     python scripts/train/export.py --work own --base Qwen2.5-0.5B-Instruct        # only the adapters, into that folder
 
-Each file is written beside its place and renamed, so a running reader never meets half a file.
+Each file is written beside its place and renamed, so a running reader never meets half a file. An adapter of another LLM is refused.
 """
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -16,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from base import read_config
+from base import fingerprint, read_config
 from errors import InputError, run
 from feature_adapter import FeatureAdapter, feature_kv_heads
 from files import load_checkpoint, write_atomically
@@ -101,14 +102,14 @@ def write_json(path: Path, value: dict) -> None:
 
 
 def export_llm(work: Path, out: Path, name: str = "llm") -> None:
-    """Config, weights, tokenizer."""
-    state = load_checkpoint(work / f"{name}.pt")
+    """Config, weights, tokenizer; all are read before the first is written."""
+    state, tokenizer = load_checkpoint(work / f"{name}.pt"), load_tokenizer(work)
     config = LlmConfig(**state["config"])
     write_atomically(out / "model.safetensors", save(half(state["model"]), metadata={"format": "pt"}))
     write_json(out / "config.json", llm_config(config))
     write_json(out / "generation_config.json", generation_config())
     write_json(out / "tokenizer_config.json", tokenizer_config(config.max_position_embeddings))
-    write_atomically(out / "tokenizer.json", load_tokenizer(work).to_str(pretty=True).encode())
+    write_atomically(out / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
 
 
 def adapter_names(features: bool) -> dict[str, str]:
@@ -123,6 +124,13 @@ def export_adapter(work: Path, out: Path, name: str = "adapter") -> None:
     tensors = {file: state[name][module] for file, module in adapter_names(features).items()}
     write_atomically(out / name / "adapter.safetensors", save(half(tensors), metadata={"format": "pt"}))
     write_json(out / name / "adapter_config.json", adapter_config(LlmConfig(**state["config"]), features, state.get("split", SPLIT)))
+
+
+def check_adapters(work: Path, names: Sequence[str]) -> None:
+    """InputError for an adapter that does not belong to <work>/llm.pt or whose checkpoint is damaged: nothing is written then."""
+    for name in names:
+        if load_checkpoint(work / f"{name}.pt")["llm"] != fingerprint(load_llm_checkpoint(work)):
+            raise InputError(f"{work / name}.pt was trained for another LLM checkpoint; delete it and train it again")
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -161,15 +169,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="default: the --base folder, or models/demo/llm")
     args = parser.parse_args()
     args.out = args.out or args.base or DEFAULT_OUT
+    adapters = [name for name in ADAPTERS if args.name == "llm" and (args.work / f"{name}.pt").exists()]
     if args.base:
         read_config(args.base)
-        if not any((args.work / f"{name}.pt").exists() for name in ADAPTERS):
+        if not adapters:
             raise InputError(f"{args.work} holds no adapter; run train_adapter.py or train_paper_adapter.py with --base first")
     else:
+        check_adapters(args.work, adapters)
         export_llm(args.work, args.out, args.name)
-    for name in ADAPTERS:
-        if args.name == "llm" and (args.work / f"{name}.pt").exists():
-            export_adapter(args.work, args.out, name)
+    for name in adapters:
+        export_adapter(args.work, args.out, name)
     print(json.dumps({"files": sorted(str(path.relative_to(args.out)) for path in args.out.rglob("*") if path.is_file())}))
 
 

@@ -10,13 +10,11 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
 from base import (
-    BaseEncoder,
     BaseModel,
     Teacher,
     add_base,
@@ -24,7 +22,6 @@ from base import (
     fingerprint,
     head_weight,
     load_base,
-    memory_errors,
     split_of,
 )
 from errors import InputError, run
@@ -32,9 +29,8 @@ from export import DEFAULT_OUT, half, load_llm_checkpoint, read_safetensors, wri
 from files import load_checkpoint, write_atomically
 from generate import wire
 from medusa import HEADS, RANKS, TREE_NODES, Medusa, TreePath, best_tree, choices, rank_rates
-from paths import add_work
+from paths import add_threads, add_work
 from rollouts import load_rollouts
-from tokenizer import IM_START, load_tokenizer, render
 
 TREE_ANSWERS = 200  # rollouts that the tree is chosen on
 BASE_TOKENS = 512  # of one rollout, for the memory estimate
@@ -49,41 +45,22 @@ def guess_answer(model: Teacher, medusa: Medusa, prompt: list[int], answer: list
     return choices(medusa, final_norm(model, deep), head_weight(model).float(), RANKS).cpu()
 
 
-def split_rollout(sequence: np.ndarray, header: list[int]) -> tuple[list[int], list[int]]:
-    """(prompt, answer) of a rollout: the answer follows its last assistant header."""
-    ids, size = sequence.tolist(), len(header)
-    starts = [end for end in range(size, len(ids) + 1) if ids[end - size : end] == header]
-    return (ids[: starts[-1]], ids[starts[-1] :]) if starts else (ids, [])
-
-
-def own_header(work: Path) -> list[int]:
-    """Ids of our chat template's assistant header."""
-    tokenizer = load_tokenizer(work)
-    header = tokenizer.encode(render([], add_generation_prompt=True)).ids
-    if header[0] != tokenizer.token_to_id(IM_START):
-        raise InputError(f"{work / 'tokenizer.json'} does not know the chat template's tokens; run tokenizer.py again")
-    return header
-
-
-def choose_tree(model: Teacher, medusa: Medusa, work: Path, nodes: int, header: list[int] | None = None) -> list[TreePath]:
+def choose_tree(model: Teacher, medusa: Medusa, work: Path, nodes: int) -> list[TreePath]:
     """The best tree for the LLM's answers to training prompts."""
     path = work / "rollouts.npz"
-    if not path.is_file():
-        raise InputError(f"{path} is missing; run rollouts.py first, the tree is chosen on it")
-    header = header or own_header(work)
     rates, tokens = torch.zeros(HEADS, RANKS), 0
-    for sequence in load_rollouts(path)[0][:TREE_ANSWERS]:
-        prompt, answer = split_rollout(sequence, header)
+    for rollout in load_rollouts(path)[0][:TREE_ANSWERS]:
+        answer = rollout.answer
         if len(answer) > HEADS:
-            rates += rank_rates(guess_answer(model, medusa, prompt, answer), torch.tensor(answer)) * len(answer)
+            rates += rank_rates(guess_answer(model, medusa, rollout.prompt, answer), torch.tensor(answer)) * len(answer)
             tokens += len(answer)
     if not tokens:
         raise InputError(f"{path} holds no answer longer than {HEADS} tokens; let rollouts.py run longer")
     return best_tree(rates / tokens, nodes)
 
 
-def export_medusa(work: Path, out: Path, base: BaseModel | None = None, header: list[int] | None = None) -> list[TreePath]:
-    """Writes the heads of <work>/medusa.pt; returns their tree. With a base, `header` stands before its answers."""
+def export_medusa(work: Path, out: Path, base: BaseModel | None = None) -> list[TreePath]:
+    """Writes the heads of <work>/medusa.pt; returns their tree."""
     state = load_checkpoint(work / "medusa.pt")
     model = base or load_llm_checkpoint(work)
     if state["llm"] != fingerprint(model):
@@ -91,7 +68,7 @@ def export_medusa(work: Path, out: Path, base: BaseModel | None = None, header: 
     weights = half(state["medusa"])
     medusa = Medusa(model.config.hidden_size)
     medusa.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
-    tree = choose_tree(model, medusa.requires_grad_(False).to(head_weight(model).device), work, TREE_NODES, header)
+    tree = choose_tree(model, medusa.requires_grad_(False).to(head_weight(model).device), work, TREE_NODES)
     write_atomically(out / "medusa" / "medusa.safetensors", save(weights, metadata={"format": "pt"}))
     config = {"kind": "medusa", "heads": HEADS, "hidden_size": model.config.hidden_size, "tree": [list(path) for path in tree]}
     write_json(out / "medusa" / "medusa_config.json", config)
@@ -114,13 +91,11 @@ def main() -> None:
     add_work(parser)
     add_base(parser)
     parser.add_argument("--out", type=Path, help="default: the --base folder, or models/demo/llm")
-    parser.add_argument("--threads", type=int, default=2)
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     base = load_base(args.base, args.split, args.device, BASE_TOKENS) if args.base else None
-    header = BaseEncoder(args.base).answer_header() if args.base else None
-    with memory_errors():
-        tree = export_medusa(args.work, args.out or args.base or DEFAULT_OUT, base, header)
+    tree = export_medusa(args.work, args.out or args.base or DEFAULT_OUT, base)
     print(json.dumps({"tree": tree}))
 
 

@@ -96,15 +96,13 @@ def shift(x: Tensor, rows: int) -> Tensor:
     return torch.cat((torch.zeros_like(x[..., :rows, :]), x[..., : x.shape[-2] - rows, :]), dim=-2) if rows else x
 
 
-def visible_features(deep: Tensor, first: int) -> Tensor:
+def visible_features(deep: Tensor, generated: Tensor) -> Tensor:
     """f_{i−1} for each row i, zero where the device does not know it.
 
-    deep [batch, time, hidden]: the LLM's last residual stream. `first`: index of the first generated token; the
-    state before it, of the last prompt position, is the first that is known.
+    deep [batch, time, hidden]: the LLM's last residual stream. `generated` bool [batch, time]: the tokens of the
+    answer; the state before the first of them, of the last prompt position, is the first that is known.
     """
-    features = shift(deep, 1)
-    rows = torch.arange(deep.shape[1], device=deep.device)[:, None]
-    return features * (rows >= first)
+    return shift(deep, 1) * generated[..., None]
 
 
 def draft_rounds(matches: list[list[bool]], probabilities: list[list[float]], eta: float) -> list[int]:

@@ -102,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_corpora(parser)
     add_work(parser)
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default: test/fixtures/heldout-prompts.jsonl")
     args = parser.parse_args()
     encoder = own_encoder(args.work)
     prompts = held_out_prompts(args.corpora, encoder)

@@ -9,7 +9,6 @@ are left out. Resumes from <work>/own-answers.json.
 """
 
 import argparse
-import io
 import json
 import time
 from collections.abc import Sequence
@@ -19,20 +18,19 @@ import numpy as np
 import torch
 
 from corpus import load_chats
-from dataset import TASKS
+from dataset import OWN_TASKS, TASKS
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from evaluate import is_looping
 from export import load_llm_checkpoint
-from files import write_atomically
+from files import load_arrays, read_json, save_arrays, write_atomically
 from generate import generate, same_length_batches
 from model import Llama
-from paths import add_corpora, add_work
+from paths import add_corpora, add_seed, add_threads, add_work
 from sketch import LEVELS, sketch
 from tasks import FORESIGHT, SKETCH, Example, Turn, answer, encode_examples, foreseen, turns_of, user_chats, worth_a_sketch
-from tokenizer import END_OF_TEXT, IM_END, render
+from tokenizer import render, stop_tokens
 
-OWN_TASKS = "tasks-own.npz"
 REPLACED = ("foresight", *(f"sketch-{level}" for level in LEVELS))
 LONGEST_ANSWER = 160
 SAVE_EVERY_S = 60.0
@@ -69,12 +67,12 @@ def answer_turns(
     model: Llama, encoder: Encoder, turns: Sequence[Turn], batch: int, seconds: float, path: Path
 ) -> dict[str, str]:
     """{turn id: greedy answer}, saved to `path` as it grows; answers that loop or do not end are left out."""
-    stop = {encoder.tokenizer.token_to_id(name) for name in (IM_END, END_OF_TEXT)}
+    stop = stop_tokens(encoder.tokenizer)
     prompts = [encoder.tokenizer.encode(render(list(turn.query), True), add_special_tokens=False).ids for turn in turns]
     room = model.config.max_position_embeddings - LONGEST_ANSWER
     fitting = [index for index, prompt in enumerate(prompts) if len(prompt) <= room]
     batches = same_length_batches([prompts[index] for index in fitting], batch)
-    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    found: dict[str, str] = read_json(path) if path.exists() else {}
     started = saved = time.monotonic()
     for at in np.random.default_rng(0).permutation(len(batches)):
         rows = [fitting[row] for row in batches[at] if turns[fitting[row]].id not in found]
@@ -96,11 +94,8 @@ def answer_turns(
 
 def replace_examples(work: Path, own: dict[str, np.ndarray], weight: int) -> dict[str, np.ndarray]:
     """The arrays of tasks.npz with the training part of REPLACED taken from `own`, `weight` times over."""
-    path = work / TASKS
-    if not path.is_file():
-        raise InputError(f"{path} is missing; run tasks.py first")
-    with np.load(path) as arrays:
-        kept = {name: arrays[name] for name in arrays.files if not name.startswith(tuple(f"train/{task}/" for task in REPLACED))}
+    replaced = tuple(f"train/{task}/" for task in REPLACED)
+    kept = {name: array for name, array in load_arrays(work / TASKS, "tasks.py").items() if not name.startswith(replaced)}
     return kept | {name: np.concatenate([array] * weight) for name, array in own.items()}
 
 
@@ -110,12 +105,12 @@ def main() -> None:
     add_work(parser)
     parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--name", default="llm", help="checkpoint that answers (default: llm)")
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch")
+    parser.add_argument("--minutes", type=float, default=5, help="of this call (default: 5)")
+    parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch (default: 48)")
     parser.add_argument("--per-source", type=int, default=6000, help="turns of a corpus and kind, at most (default: 6000)")
     parser.add_argument("--weight", type=int, default=4, help="how often each example counts (default: 4)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    add_seed(parser)
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     encoder, model = own_encoder(args.work), load_llm_checkpoint(args.work, args.name)
@@ -126,9 +121,7 @@ def main() -> None:
     if not made:
         raise InputError("the model gave no answer that ends and does not repeat itself; train it longer or raise --minutes")
     own = encode_examples(made, encoder)
-    buffer = io.BytesIO()
-    np.savez(buffer, **replace_examples(args.work, own, args.weight))
-    write_atomically(args.work / OWN_TASKS, buffer.getvalue())
+    save_arrays(args.work / OWN_TASKS, replace_examples(args.work, own, args.weight))
     counts = {name.split("/")[1]: len(array) for name, array in own.items() if name.endswith("/lengths")}
     print(json.dumps({"answers": len(answers), "usable": sum(map(bool, answers.values())), "examples": counts}))
 

@@ -1,4 +1,4 @@
-"""Where things lie: the repository, the corpora and the work directory of a training run."""
+"""Where things lie (the repository, the corpora, the work folder of a run), and options that many commands share."""
 
 import argparse
 from pathlib import Path
@@ -12,6 +12,16 @@ RESULTS = REPOSITORY / "docs" / "results" / "training"
 def add_corpora(parser: argparse.ArgumentParser) -> None:
     """Adds --corpora, the folder that holds corpus-sgd, corpus-topical-chat and corpus-fairytaleqa."""
     parser.add_argument("--corpora", type=Path, default=DEFAULT_CORPORA, help="default: ../shared/data beside the repository")
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """Adds --threads."""
+    parser.add_argument("--threads", type=int, default=2, help="of the CPU (default: 2)")
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Adds --seed."""
+    parser.add_argument("--seed", type=int, default=1, help="the same seed and budget in steps give the same run (default: 1)")
 
 
 def add_work(parser: argparse.ArgumentParser) -> None:

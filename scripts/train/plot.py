@@ -17,50 +17,47 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
+from curves import Curve, read_curves, write_curve
 from errors import InputError, run
-from files import write_atomically
+from files import read_json, replacing
 from paths import DEFAULT_WORK, RESULTS
 
 WIDTH, DPI = 8, 140  # inches: text of 8 to 9 points is readable at 800 pixels
 SMOOTH = 9  # training losses are shown as the mean of so many points
-Curve = list[dict]
-# What issue and card ask for: figure of tasks-<name>.json → (title, target, whether it is a lower bound)
+# What is asked of the models: figure of tasks-<name>.json → (title, target, whether it is a lower bound). "True length" and
+# "the answer" can be read in several ways; each is held against the target.
 TARGETS = {
-    ("foresight", "error"): ("foresight: error / length of\nthe corpus's answer", 0.35, False),
-    ("foresight", "errorOfOwn"): ("foresight: error / length of\nthe model's own answer", 0.35, False),
-    ("expansion", "rougeF"): ("expansion: ROUGE-1 F", 0.5, True),
+    ("foresight", "errorOfOwn"): ("foresight: mean error / mean length\nof the own answers", 0.35, False),
+    ("foresight", "relativeErrorOfOwn"): ("foresight: mean of error / length\nof the own answers", 0.35, False),
+    ("expansion", "rougeF"): ("expansion: ROUGE-1 F\nagainst the real sentence", 0.5, True),
+    ("foresight", "error"): ("foresight: mean error / mean length\nof the corpus's answers", 0.35, False),
+    ("foresight", "relativeError"): ("foresight: mean of error / length\nof the corpus's answers", 0.35, False),
+    ("sketch", "shareOfTokens"): ("sketch: share of the tokens\nof the corpus's answer", 0.45, False),
     ("sketch", "shareOfTokensOfOwn"): ("sketch: share of the tokens\nof the own answer", 0.45, False),
     ("sketch", "contentRecallOfOwn"): ("sketch: recall of content words\nof the own answer", 0.6, True),
     ("sketch", "contentRecall"): ("sketch: recall of content words\nof the corpus's answer", 0.6, True),
 }
-REFERENCES = {"error": "errorOfBestConstant", "errorOfOwn": "errorOfOwnOfBestConstant", "rougeF": "rougeFOfLine"}
+ERRORS = ("error", "errorOfOwn", "relativeError", "relativeErrorOfOwn")
+REFERENCES = {"rougeF": "rougeFOfLine"} | {error: f"{error}OfBestConstant" for error in ERRORS}
 
 
-def read_json(path: Path) -> dict | list:
-    """A JSON file; InputError if missing or damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} ({error}); run the step that writes it again") from error
-
-
-def read_all(folder: Path, prefix: str = "", suffix: str = "") -> dict[str, dict | list]:
-    """{name: content} of the files <prefix><name><suffix>.json of a folder, by name; llm's runs first."""
-    ends = f"{suffix}.json"
-    names = sorted(path.name.removeprefix(prefix).removesuffix(ends) for path in folder.glob(f"{prefix}*{ends}"))
+def read_all(folder: Path, prefix: str) -> dict[str, dict]:
+    """{name: content} of the files <prefix><name>.json of a folder, by name; the LLM's first."""
+    names = sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.json"))
     names.sort(key=lambda name: not name.startswith("llm"))
-    return {name: read_json(folder / f"{prefix}{name}{ends}") for name in names}
+    return {name: read_json(folder / f"{prefix}{name}.json") for name in names}
 
 
 def is_language_model(curve: Curve) -> bool:
     """Whether a curve is of train_llm.py."""
-    return any("tokens" in point for point in curve)
+    return any("heldOutPerplexity" in point for point in curve.points)
 
 
 def is_drafter(curve: Curve) -> bool:
     """Whether a curve is of distil.py."""
-    return any("agreement" in point for point in curve)
+    return any("agreement" in point for point in curve.points)
 
 
 def smooth(values: list[float]) -> list[float]:
@@ -77,29 +74,34 @@ def geometric_mean(values: list[float]) -> float:
 def plot_models(left: Axes, right: Axes, curves: dict[str, Curve]) -> None:
     """Left: training loss over minutes. Right: held-out perplexity, geometric mean over the tasks."""
     for colour, (name, curve) in enumerate(curves.items()):
-        losses = [point for point in curve if "loss" in point]
+        losses = [point for point in curve.points if "loss" in point]
         left.plot([p["seconds"] / 60 for p in losses], smooth([p["loss"] for p in losses]), f"C{colour}", lw=1.2, label=name)
-        held_out = [point for point in curve if "heldOutPerplexity" in point]
+        held_out = [point for point in curve.points if point.get("heldOutPerplexity")]
         values = [geometric_mean(list(p["heldOutPerplexity"].values())) for p in held_out]
         right.plot([p["seconds"] / 60 for p in held_out], values, f"C{colour}", lw=1.2, marker="o", ms=3, label=name)
     left.set(xlabel="minutes of training", ylabel="loss (nats per token)", title="language models: training loss")
-    right.set(xlabel="minutes of training", yscale="log", title="held-out perplexity, mean of the tasks")
-    right.yaxis.set_major_formatter("{x:.0f}")
-    right.yaxis.set_minor_formatter("{x:.0f}")
-    right.tick_params(axis="y", which="both", labelsize=8)
+    right.set(xlabel="minutes of training", yscale="log", title="held-out perplexity, mean of tasks")
+    plain_log_axis(right)
+
+
+def plain_log_axis(panel: Axes) -> None:
+    """Marks a logarithmic y axis at 1, 2 and 5 of every decade, in plain numbers."""
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter("{x:g}")
+    panel.yaxis.set_minor_locator(NullLocator())
 
 
 def plot_drafters(left: Axes, right: Axes, curves: dict[str, Curve]) -> None:
     """Left: distillation loss over minutes. Right: how often the first choice is the LLM's; of later tokens dashed."""
     for colour, (name, curve) in enumerate(curves.items()):
-        minutes = [point["seconds"] / 60 for point in curve]
-        left.plot(minutes, smooth([point["loss"] for point in curve]), f"C{colour}", lw=1.2, label=name)
-        rows = [point["agreement"] if isinstance(point["agreement"], list) else [point["agreement"]] for point in curve]
+        minutes = [point["seconds"] / 60 for point in curve.points]
+        left.plot(minutes, smooth([point["loss"] for point in curve.points]), f"C{colour}", lw=1.2, label=name)
+        rows = [point["agreement"] if isinstance(point["agreement"], list) else [point["agreement"]] for point in curve.points]
         for ahead, values in enumerate(zip(*rows, strict=True)):
             style = {"lw": 1.2, "label": name} if ahead == 0 else {"lw": 0.7, "ls": "--"}
             right.plot(minutes, smooth(list(values)), f"C{colour}", **style)
     left.set(xlabel="minutes of training", ylabel="loss", title="drafters: distillation loss")
-    right.set(xlabel="minutes of training", ylim=(0, 1), title="agreement with the LLM (dashed: further ahead)")
+    right.set(xlabel="minutes of training", ylim=(0, 1), title="agreement (dashed: further ahead)")
 
 
 def plot_training(models: dict[str, Curve], drafters: dict[str, Curve], path: Path) -> None:
@@ -108,7 +110,7 @@ def plot_training(models: dict[str, Curve], drafters: dict[str, Curve], path: Pa
     figure, panels = plt.subplots(len(rows), 2, figsize=(WIDTH, 3 * len(rows)), layout="constrained", squeeze=False)
     for (plot, curves), (left, right) in zip(rows, panels, strict=True):
         plot(left, right, curves)
-        left.legend(fontsize=8, frameon=False)
+        left.legend(fontsize=7, frameon=False, ncols=2)
     save(figure, path)
 
 
@@ -126,8 +128,7 @@ def plot_positions(evaluations: dict[str, dict], path: Path) -> None:
     ends = [row["to"] - 1 for row in evaluations[longest]["heldOutByPosition"]["packed"]]
     panel.set_xticks(range(len(starts)), [f"{start}–{end}" for start, end in zip(starts, ends, strict=True)])
     panel.set(xlabel="position in the context", ylabel="perplexity", yscale="log", title="held-out perplexity by position")
-    panel.yaxis.set_major_formatter("{x:.0f}")
-    panel.yaxis.set_minor_formatter("{x:.0f}")
+    plain_log_axis(panel)
     panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     save(figure, path)
 
@@ -147,7 +148,7 @@ def bars_of(tasks: dict[str, dict], group: str, key: str) -> list[tuple[str, flo
 
 def plot_tasks(tasks: dict[str, dict], path: Path) -> None:
     """A panel for every target: bars with 95 % intervals, the target as a line, what needs no model as a dash."""
-    figure, panels = plt.subplots(2, 3, figsize=(WIDTH, 5.4), layout="constrained")
+    figure, panels = plt.subplots(3, 3, figsize=(WIDTH, 8), layout="constrained")
     llms = {name: figures for name, figures in tasks.items() if name.startswith("llm")}
     for panel, ((group, key), (title, target, at_least)) in zip(panels.flat, TARGETS.items(), strict=True):
         bars = bars_of(llms if group == "sketch" and llms else tasks, group, key)
@@ -171,31 +172,23 @@ def plot_tasks(tasks: dict[str, dict], path: Path) -> None:
 
 def save(figure: Figure, path: Path) -> None:
     """A PNG, replaced in one step."""
-    beside = path.with_name(f".{path.name}")
-    figure.savefig(beside, format="png", dpi=DPI, metadata={"Software": None})
-    beside.replace(path)
+    with replacing(path) as beside:
+        figure.savefig(beside, format="png", dpi=DPI, metadata={"Software": None})
     plt.close(figure)
-
-
-def write_curve(path: Path, curve: Curve) -> None:
-    """A curve, one point a line."""
-    lines = ",\n".join(json.dumps(point) for point in curve)
-    write_atomically(path, f"[\n{lines}\n]\n".encode())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     work_help = "folders of the runs (default: .cache/train in the repository)"
     parser.add_argument("--work", type=Path, nargs="+", default=[DEFAULT_WORK], help=work_help)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder (default: docs/results/training)")
     args = parser.parse_args()
-    curves = {name: curve for folder in args.work for name, curve in read_all(folder, suffix="-curve").items() if curve}
+    curves = {name: curve for folder in args.work for name, curve in read_curves(folder).items()}
     models = {name: curve for name, curve in curves.items() if is_language_model(curve)}
     drafters = {name: curve for name, curve in curves.items() if is_drafter(curve)}
     evaluations, tasks = read_all(args.out, "evaluation-"), read_all(args.out, "tasks-")
     if not (models or drafters or evaluations or tasks):
         raise InputError(f"neither {args.work[0]} nor {args.out} holds anything to plot; run the training steps first")
-    args.out.mkdir(parents=True, exist_ok=True)
     for name, curve in (models | drafters).items():
         write_curve(args.out / f"{name}-curve.json", curve)
     plots = {

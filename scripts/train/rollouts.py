@@ -4,32 +4,32 @@
     python scripts/train/rollouts.py --minutes inf --batches 35   # the same without a clock
     python scripts/train/rollouts.py --data chats.jsonl --work own --base Qwen2.5-0.5B-Instruct --split 2
 
-Writes <work>/rollouts.npz (ids uint16, or int32 for large vocabularies, end to end, lengths int32: prompt and answer together). Half of the answers
-are greedy, half sampled at temperature 0.7. Saved every minute; run again to go on.
+Writes <work>/rollouts.npz: ids end to end (uint16, or int32 for large vocabularies); int32 per answer: `lengths` of prompt and
+answer together, `prompts` of the prompt alone; `done`, the batches so far. Half of the answers are greedy, half sampled at temperature 0.7. Saved every minute; run again to go on.
 """
 
 import argparse
-import io
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from base import BaseEncoder, add_base, load_base, memory_errors, split_of
+from base import BaseEncoder, add_base, load_base, split_of
 from corpus import Chat, Message, load_chats
 from dataset import TASKS, add_tasks
 from encode import own_encoder
 from errors import InputError, run
 from export import load_llm_checkpoint
-from files import write_atomically
+from files import load_arrays, save_arrays
 from generate import generate, same_length_batches
-from paths import add_corpora, add_work
+from paths import add_corpora, add_seed, add_threads, add_work
 from tasks import Example, corpus_examples, user_chats
-from tokenizer import END_OF_TEXT, IM_END, load_tokenizer, render
+from tokenizer import load_tokenizer, render, stop_tokens
 
 LONGEST_PROMPT, LONGEST_ANSWER, TEMPERATURE = 320, 160, 0.7
 
@@ -52,21 +52,43 @@ def own_prompt(tokenizer: Tokenizer) -> Callable[[Sequence[Message]], list[int]]
     return lambda messages: tokenizer.encode(render(list(messages), add_generation_prompt=True)).ids
 
 
-def load_rollouts(path: Path) -> tuple[list[np.ndarray], int]:
-    """(sequences, batches done) of a rollouts file."""
-    try:
-        with np.load(path) as arrays:
-            return np.split(arrays["ids"], np.cumsum(arrays["lengths"])[:-1]), int(arrays["done"])
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise InputError(f"{path} is damaged ({error}); delete it to make the rollouts again") from error
+@dataclass(frozen=True)
+class Rollout:
+    """One answer of the LLM with its prompt before it."""
+
+    ids: np.ndarray
+    prompt_tokens: int
+
+    @property
+    def prompt(self) -> list[int]:
+        return self.ids[: self.prompt_tokens].tolist()
+
+    @property
+    def answer(self) -> list[int]:
+        return self.ids[self.prompt_tokens :].tolist()
+
+    def marked(self) -> np.ndarray:
+        """The tokens with the prompt's as ~id: read, not learnt (see dataset.py)."""
+        ids = self.ids.astype(np.int32)
+        return np.where(np.arange(len(ids)) < self.prompt_tokens, ~ids, ids)
 
 
-def save_rollouts(path: Path, sequences: list[np.ndarray], done: int) -> None:
-    """Writes sequences and the number of batches done, atomically."""
-    buffer = io.BytesIO()
-    lengths = np.asarray([len(sequence) for sequence in sequences], np.int32)
-    np.savez(buffer, ids=np.concatenate(sequences), lengths=lengths, done=np.asarray(done))
-    write_atomically(path, buffer.getvalue())
+def load_rollouts(path: Path) -> tuple[list[Rollout], int]:
+    """(rollouts, batches done) of a rollouts file; InputError if it is missing or damaged."""
+    arrays = load_arrays(path, "rollouts.py")
+    if "prompts" not in arrays:
+        raise InputError(f"{path} does not say where prompts end; delete it and run rollouts.py again")
+    sequences = np.split(arrays["ids"], np.cumsum(arrays["lengths"])[:-1])
+    prompts = arrays["prompts"].tolist()
+    return [Rollout(ids, prompt) for ids, prompt in zip(sequences, prompts, strict=True)], int(arrays["done"])
+
+
+def save_rollouts(path: Path, rollouts: list[Rollout], done: int) -> None:
+    """Writes rollouts and the number of batches done, atomically."""
+    lengths = np.asarray([len(rollout.ids) for rollout in rollouts], np.int32)
+    prompts = np.asarray([rollout.prompt_tokens for rollout in rollouts], np.int32)
+    ids = np.concatenate([rollout.ids for rollout in rollouts])
+    save_arrays(path, {"ids": ids, "lengths": lengths, "prompts": prompts, "done": np.asarray(done)})
 
 
 def main() -> None:
@@ -76,11 +98,11 @@ def main() -> None:
     add_tasks(parser)
     add_base(parser)
     parser.add_argument("--data", type=Path, help="JSON lines of chats (see tasks.py) in place of the corpora")
-    parser.add_argument("--minutes", type=float, default=4)
+    parser.add_argument("--minutes", type=float, default=4, help="of this call; inf with --batches (default: 4)")
     parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
-    parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch (default: 48)")
+    add_seed(parser)
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     if args.base and not args.data:
@@ -90,7 +112,7 @@ def main() -> None:
         encode, stop = BaseEncoder(args.base).prompt, model.stop
     else:
         tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work)
-        encode, stop = own_prompt(tokenizer), {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
+        encode, stop = own_prompt(tokenizer), stop_tokens(tokenizer)
     if args.data:
         chats = user_chats(args.data)
     else:
@@ -102,22 +124,24 @@ def main() -> None:
     batches = same_length_batches(prompts, args.batch)
     order = np.random.default_rng(args.seed).permutation(len(batches))
     path = args.work / "rollouts.npz"
-    sequences, done = load_rollouts(path) if path.exists() else ([], 0)
+    rollouts, done = load_rollouts(path) if path.exists() else ([], 0)
     kind = np.uint16 if model.config.vocab_size <= 1 << 16 else np.int32
     started = saved = time.monotonic()
     while done < min(len(order), args.batches) and time.monotonic() - started < args.minutes * 60:
         batch = [prompts[index] for index in batches[order[done]]]
         sampler = torch.Generator().manual_seed(args.seed * 1_000_003 + done)
         temperature = TEMPERATURE if done % 2 else 0.0
-        with memory_errors():
-            answers = generate(model, batch, LONGEST_ANSWER, stop, split_of(model), temperature, sampler)
-        sequences.extend(np.asarray(p + a, kind) for p, a in zip(batch, answers, strict=True))
+        answers = generate(model, batch, LONGEST_ANSWER, stop, split_of(model), temperature, sampler)
+        rollouts.extend(Rollout(np.asarray(p + a, kind), len(p)) for p, a in zip(batch, answers, strict=True))
         done += 1
         if time.monotonic() - saved > 60:
-            save_rollouts(path, sequences, done)
+            save_rollouts(path, rollouts, done)
             saved = time.monotonic()
-    save_rollouts(path, sequences, done)
-    print(json.dumps({"sequences": len(sequences), "tokens": int(sum(map(len, sequences))), "batches": done}))
+    if not rollouts:
+        raise InputError("no answer was made; raise --minutes or --batches")
+    save_rollouts(path, rollouts, done)
+    tokens = sum(len(rollout.ids) for rollout in rollouts)
+    print(json.dumps({"rollouts": len(rollouts), "tokens": tokens, "batches": done}))
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ def read_text(path: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("reference", type=Path)
-    parser.add_argument("candidate", type=Path)
+    parser.add_argument("reference", type=Path, help="text file")
+    parser.add_argument("candidate", type=Path, help="text file")
     args = parser.parse_args()
     reference, candidate = read_text(args.reference), read_text(args.candidate)
     figures = {**asdict(rouge_1(reference, candidate)), "contentRecall": content_recall(reference, candidate)}

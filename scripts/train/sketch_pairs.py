@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from corpus import hash_percent, load_chats
-from distil import fingerprint
+from base import fingerprint
 from encode import own_encoder
 from errors import InputError, run
 from evaluate import is_looping
@@ -32,7 +32,7 @@ from evaluate_tasks import Asker
 from export import load_llm_checkpoint
 from files import write_atomically
 from generate import generate, same_length_batches
-from paths import add_corpora, add_work
+from paths import add_corpora, add_seed, add_threads, add_work
 from rouge import rouge_1
 from sketch import LEVELS
 from sketch_score import (
@@ -175,14 +175,14 @@ def main() -> None:
     add_work(parser)
     parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--expander", default="slm-deep", help="checkpoint that expands sketches (default: slm-deep)")
-    parser.add_argument("--minutes", type=float, default=4)
+    parser.add_argument("--minutes", type=float, default=4, help="of this call; 0 only scores again (default: 4)")
     parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
     parser.add_argument("--samples", type=int, default=6, help="sketches per prompt (default: 6)")
     parser.add_argument("--beta1", type=float, default=BETA_LENGTH, help=f"weight of 1/|r| (default: {BETA_LENGTH})")
     parser.add_argument("--beta2", type=float, default=BETA_ROUGE, help=f"weight of ROUGE-1 (default: {BETA_ROUGE})")
     parser.add_argument("--margin", type=float, default=MARGIN, help=f"least difference in score of a pair (default: {MARGIN})")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    add_seed(parser)
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     encoder = own_encoder(args.work)

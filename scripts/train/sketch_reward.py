@@ -22,12 +22,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from distil import fingerprint
+from base import fingerprint
 from errors import InputError, run
 from export import load_llm_checkpoint
 from files import load_checkpoint, save_checkpoint
 from model import Llama
-from paths import add_work
+from paths import add_seed, add_threads, add_work
 from sketch_pairs import PAIRS, pairs_in, read_scored
 from sketch_score import Pair
 
@@ -166,8 +166,8 @@ def main() -> None:
     add_work(parser)
     parser.add_argument("--layers", type=int, default=LAYERS, help=f"last layers to train (default: {LAYERS})")
     parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"default: {EPOCHS}")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    add_seed(parser)
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     llm = load_llm_checkpoint(args.work)

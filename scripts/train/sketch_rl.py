@@ -27,15 +27,16 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from curves import Curve, curve_path, write_curve
 from dataset import IGNORE, TASKS, Batches, load_groups
-from distil import fingerprint
+from base import fingerprint
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from evaluate_tasks import Asker
 from export import load_llm_checkpoint
-from files import load_checkpoint, save_checkpoint, write_atomically
+from files import load_checkpoint, save_checkpoint
 from model import Llama
-from paths import add_corpora, add_work
+from paths import add_corpora, add_seed, add_threads, add_work
 from sketch_pairs import LONGEST_SKETCH, TEMPERATURE, SketchTask, ended, load_turns, own_answers, sample_sketches, task_batches
 from sketch_reward import RewardModel, load_reward, padded
 
@@ -129,7 +130,7 @@ class SketchTuning:
             "curve": self.curve,
         }
         save_checkpoint(self.path, state)
-        write_atomically(self.path.with_name(f"{TUNED}-curve.json"), json.dumps(self.curve, indent=1).encode())
+        write_curve(curve_path(self.path), Curve(self.curve, asdict(self.settings)))
 
     def rewards(self, sketches: Sequence[list[int]], states: Tensor, ends: Tensor) -> Tensor:
         """R [rows] of sketches whose states below the reward model's layers are given."""
@@ -198,8 +199,8 @@ def main() -> None:
     parser.add_argument("--guard", type=float, default=defaults.guard, help=f"weight of the guard (default: {defaults.guard})")
     parser.add_argument("--rate", type=float, default=defaults.rate, help=f"of Adam (default: {defaults.rate})")
     parser.add_argument("--samples", type=int, default=defaults.samples, help=f"sketches per prompt (default: {defaults.samples})")
-    parser.add_argument("--seed", type=int, default=defaults.seed)
-    parser.add_argument("--threads", type=int, default=2)
+    add_seed(parser)
+    add_threads(parser)
     args = parser.parse_args()
     if not 0 <= args.gamma <= 1 or args.samples < 2:
         raise InputError("--gamma must be 0..1 and --samples at least 2: a sketch is judged against the others of its prompt")

@@ -17,20 +17,18 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
-import matplotlib
 import torch
-
-matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-from distil import fingerprint
+from base import fingerprint
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from evaluate import held_out
 from evaluate_tasks import Asker, figure, mixed, sketch_against
 from export import load_llm_checkpoint, write_json
 from files import load_checkpoint
-from paths import RESULTS, add_corpora, add_work
+from paths import RESULTS, add_corpora, add_threads, add_work
+from plot import save
 from rouge import rouge_1
 from sketch import LEVELS
 from sketch_pairs import LONGEST_SKETCH, PAIRS, load_turns, read_scored, summary
@@ -122,10 +120,7 @@ def plot(levels: dict[str, dict], curve: Sequence[dict], path: Path) -> None:
     right.plot(steps, [point["kl"] for point in curve], linewidth=0.8, label="KL to the LLM (nats per sketch)")
     right.set(xlabel="steps", title="tuning")
     right.legend(fontsize=8)
-    beside = path.with_name(f".{path.name}")
-    figure_.savefig(beside, format="png", dpi=110, metadata={"Software": None})
-    plt.close(figure_)
-    beside.replace(path)
+    save(figure_, path)
 
 
 def report(work: Path, turns: Sequence[Turn], expander_name: str, count: int) -> tuple[dict, list[dict]]:
@@ -166,12 +161,11 @@ def main() -> None:
     parser.add_argument("--expander", default="slm-deep", help="checkpoint that expands sketches (default: slm-deep)")
     parser.add_argument("--count", type=int, default=60, help="held-out queries, at most (default: 60)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder (default: docs/results/training)")
-    parser.add_argument("--threads", type=int, default=2)
+    add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     turns = [turn for turn in load_turns(args.corpora, args.data) if turn.split == "val"]
     result, curve = report(args.work, turns, args.expander, args.count)
-    args.out.mkdir(parents=True, exist_ok=True)
     write_json(args.out / "sketch-tuning.json", {**result, "curve": curve})
     plot(result["levels"], curve, args.out / "sketch-tuning.png")
     shown = {level: {when: {name: rows[when][name] for name in CHANGES} for when in rows} for level, rows in result["levels"].items()}

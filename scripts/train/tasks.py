@@ -16,7 +16,6 @@ answer share the KV of all that stands before it. Of a made example only the ans
 """
 
 import argparse
-import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,11 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
-from corpus import FILES, HELD_OUT_PERCENT, Chat, Message, Split, hash_percent, load_chats, read_records
 from base import BaseEncoder
+from corpus import FILES, HELD_OUT_PERCENT, Chat, Message, Split, hash_percent, load_chats, read_records
+from dataset import TASKS
 from encode import Encoder, own_encoder
 from errors import InputError, run
-from files import write_atomically
+from files import save_arrays
 from paths import add_corpora, add_work
 from sketch import LEVELS, sketch_lines
 from tokenizer import render
@@ -287,9 +287,7 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row))
     if not args.stats:
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        write_atomically(args.work / "tasks.npz", buffer.getvalue())
+        save_arrays(args.work / TASKS, arrays)
 
 
 if __name__ == "__main__":

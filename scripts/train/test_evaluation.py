@@ -1,5 +1,6 @@
 """Tests of evaluate_tasks.py and evaluate_drafters.py: what counts as right, samples, a run with a real small model."""
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -7,14 +8,18 @@ import unittest
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
+from card import Facts, accept_length, card
 from corpus import Chat
+from curves import Curve, read_curves, write_curve
 from distil import Distillation, distil
 from encode import Encoder
 from errors import InputError
+from evaluate import held_out
 from evaluate_drafters import LONGEST, load_drafters
-from evaluate_tasks import Asker, evaluate, expansion_request, mixed
+from evaluate_tasks import Asker, evaluate, expansion_request, figure, foresight_errors, mixed
 from files import save_checkpoint
 from generate import generate
 from model import Llama
@@ -49,14 +54,15 @@ def small_model(encoder: Encoder) -> Llama:
 class Knowing(Asker):
     """Replies as a perfect model would."""
 
-    def ask(self, requests):
+    def ask(self, requests, max_new=None):
         return [self.reply(request) for request in requests]
+
+    def answers(self, turns):
+        return [turn.answer for turn in turns]
 
     def reply(self, request) -> str:
         query, _, instruction = request[-1]["content"].partition("\n\n")
         (turn,) = {turn.answer: turn for turn in TURNS if turn.query[-1]["content"] == query}.values()
-        if not instruction:
-            return turn.answer
         if instruction == FORESIGHT:
             return f"{self.encoder.count(turn.answer)} tokens"
         if instruction.startswith("Sketch your answer"):
@@ -72,6 +78,8 @@ class Tasks(unittest.TestCase):
     def test_a_perfect_model_has_perfect_figures(self):
         figures = evaluate(Knowing(self.model, self.encoder, 160), TURNS, 10)
         self.assertEqual(figures["foresight"]["error"], 0)
+        self.assertEqual(figures["foresight"]["errorOfOwn"], 0)
+        self.assertEqual(figures["foresight"]["relativeErrorInterval"], [0, 0])
         self.assertEqual(figures["foresight"]["answers"], 6)
         self.assertEqual(figures["expansion"]["rougeF"], 1)
         self.assertLess(figures["expansion"]["rougeFOfLine"], 1)
@@ -79,12 +87,14 @@ class Tasks(unittest.TestCase):
             row = figures[f"sketch-{level}"]
             self.assertEqual(row["shareOfTokens"], row["shareOfTokensByProgram"])
             self.assertEqual(row["contentRecall"], row["contentRecallByProgram"])
-            self.assertEqual(row["contentRecallOfOwnAnswer"], row["contentRecallByProgram"])
+            self.assertEqual(row["contentRecallOfOwn"], row["contentRecallByProgram"])
+            self.assertEqual(row["shareOfTokensOfOwn"], row["shareOfTokensByProgram"])
             self.assertEqual(row["answers"], 3)
 
     def test_a_real_model_is_asked_and_replies_without_a_number_count_as_wholly_wrong(self):
         figures = evaluate(Asker(self.model, self.encoder, 4), TURNS, 2)
         self.assertEqual(figures["foresight"]["error"], 1)
+        self.assertEqual(figures["foresight"]["withoutNumber"], 2)
         self.assertEqual(figures["sketch-1"]["answers"], 2)
         with self.assertRaisesRegex(InputError, "max-new"):
             evaluate(Asker(self.model, self.encoder, 1024), TURNS, 2)
@@ -95,6 +105,106 @@ class Tasks(unittest.TestCase):
         self.assertEqual((first.count("a"), first.count("b")), (3, 3))
         self.assertEqual({turn.id for turn in mixed(turns)}, {turn.id for turn in turns})
         self.assertEqual([turn.id for turn in mixed(turns)][:1], [turn.id for turn in mixed(turns[::-1])][:1])
+
+    def test_an_error_is_a_share_of_the_mean_length_or_the_mean_of_each_share(self):
+        errors = foresight_errors([10, 40], [20, 20], "")
+        self.assertEqual((errors["error"], errors["relativeError"]), (0.75, 0.75))
+        errors = foresight_errors([10, 100], [10, 50], "OfOwn")
+        self.assertEqual((errors["errorOfOwn"], errors["relativeErrorOfOwn"]), (0.833, 0.5))
+        self.assertEqual((errors["errorOfOwnOfBestConstant"], errors["relativeErrorOfOwnOfBestConstant"]), (0.667, 0.4))
+        self.assertEqual(foresight_errors([], [], ""), {})
+
+    def test_an_interval_holds_the_figure_and_narrows_with_more_answers(self):
+        rng = np.random.default_rng(1)
+        widths = []
+        for count in (20, 2000):
+            parts = rng.random(count)
+            found = figure("share", parts, np.full(count, 2.0))
+            low, high = found["shareInterval"]
+            self.assertAlmostEqual(found["share"], parts.mean() / 2, delta=0.001)
+            self.assertTrue(low <= found["share"] <= high)
+            widths.append(high - low)
+        self.assertLess(widths[1] * 5, widths[0])
+        self.assertEqual(figure("share", []), {})
+
+    def test_answers_that_do_not_end_are_no_answers_of_its_own(self):
+        self.assertEqual(Asker(self.model, self.encoder, 4).answers(TURNS[:2]), [None, None])
+
+
+class HeldOut(unittest.TestCase):
+    def test_an_untrained_model_is_as_unsure_as_chance_at_every_position_and_only_what_is_learnt_counts(self):
+        torch.set_num_threads(1)
+        with tempfile.TemporaryDirectory() as folder:
+            work, rng, arrays = Path(folder), np.random.default_rng(0), {}
+            for task, length, learn in (("sgd", 300, True), ("sketch-1", 200, False), ("long-qa", 900, True)):
+                arrays[f"val/{task}/ids"] = rng.integers(3, 300, 4 * length, dtype=np.uint16)
+                arrays[f"val/{task}/learn"] = np.full(4 * length, learn)
+                arrays[f"val/{task}/lengths"] = np.full(4, length, np.int32)
+            arrays["val/sketch-1/learn"][-50:] = True
+            np.savez(work / "tasks.npz", **arrays)
+            model = Llama(replace(CONFIG, max_position_embeddings=1024))
+            for weight in model.parameters():
+                torch.nn.init.zeros_(weight)
+            tasks, positions = held_out(model, work, 10_000)
+        self.assertEqual({task: row["perplexity"] for task, row in tasks.items()}, dict.fromkeys(("sgd", "sketch-1", "long-qa"), 300))
+        self.assertEqual(tasks["sketch-1"]["tokens"], 50)
+        self.assertEqual(tasks["long-qa"]["tokens"], 4 * 899)
+        self.assertEqual([row["from"] for row in positions["long-qa"]], [0, 128, 256, 512])
+        self.assertEqual([row["tokens"] for row in positions["long-qa"]], [512, 512, 1024, 4 * (899 - 512)])
+        self.assertEqual(set(positions), {"long-qa", "packed"})
+
+
+RUN = {"drafter": "adapter", "task": "story", "looping": False, "answerTokens": 7, "rounds": "3/2 8/1 1/0"}
+
+
+class Card(unittest.TestCase):
+    def test_accept_length_is_the_answer_but_its_first_token_over_the_rounds(self):
+        self.assertEqual(accept_length([RUN]), 2)
+        self.assertEqual(accept_length([RUN, {**RUN, "answerTokens": 1, "rounds": ""}]), 2)
+        self.assertIsNone(accept_length([]))
+
+    def test_without_any_file_every_measured_section_is_named_and_left_out(self):
+        text, missing = card(Facts({}, {}, {}, {}, {}, {}, {}, {}))
+        self.assertIn("Drafters: accept length", missing)
+        self.assertNotIn("## Drafters", text)
+        self.assertIn("## Data and licences", text)
+
+    def test_a_missed_target_is_called_missed(self):
+        summary = {"acceptLengthAdapter": 2.3, "acceptLengthLookup": 2.4, "acceptLengthMedusa": None}
+        conditions = {"maxTokens": 128, "threshold": 0.6, "draftLimit": 8, "format": "fp16"}
+        acceptance = {"summary": summary, "conditions": conditions, "runs": [{**RUN, "id": "a"}]}
+        text, _ = card(Facts({}, {}, {}, acceptance, {}, {}, {}, {}))
+        self.assertIn("| accept length, `adapter` | ≥ 2.2 | 2.30 | met |", text)
+        self.assertIn("| the same, aim | ≥ 3 | 2.30 | **missed** |", text)
+        self.assertIn("| `adapter` above prompt lookup | ≥ 2.4 | 2.30 | **missed** |", text)
+        self.assertNotIn("above Medusa", text)
+        self.assertIn("| story | 1 | 2.00 |", text)
+
+
+class Curves(unittest.TestCase):
+    def test_runs_of_every_kind_and_age_are_drawn_and_stand_in_the_card(self):
+        held_out = {"step": 9, "tokens": 5_000_000, "seconds": 60.0, "heldOutPerplexity": {"sgd": 3.0}}
+        llm = {"start": "llm-old", "examples": "tasks.npz", "context": 512, "batch": 8, "earlyExit": 0.5, "copying": True}
+        phases = [{"examples": name, "context": 512, "batch": 4, "fromStep": 0} for name in ("tasks.npz", "rollouts.npz")]
+        drafted = [{"step": step, "seconds": step * 10.0, "loss": 1.0, "agreement": 0.5} for step in range(3)]
+        tuned = [{"step": 1, "reward": 0.1, "kl": 0.0, "tokens": 9.0, "guard": 0.0}]
+        with tempfile.TemporaryDirectory() as name:
+            work, out = Path(name) / "work", Path(name) / "out"
+            write_curve(work / "llm-curve.json", Curve([held_out], llm | {"repeat": {"expansion": 3}, "peak": 0.7}))
+            write_curve(work / "adapter-curve.json", Curve(drafted, {"phases": phases}))
+            write_curve(work / "llm-sketch-curve.json", Curve(tuned, {"gamma": 0.1}))
+            (work / "llm-old-curve.json").write_text(json.dumps([held_out | {"loss": 2.5}]))  # without a header
+            (work / "empty-curve.json").write_text("[]")
+            command = [sys.executable, str(HERE / "plot.py"), "--work", str(work), "--out", str(out)]
+            subprocess.run(command, check=True, capture_output=True)
+            self.assertEqual((out / "training.png").read_bytes()[:4], b"\x89PNG")
+            curves = read_curves(out)
+        self.assertEqual(list(curves), ["llm", "llm-old", "adapter"])
+        text, _ = card(Facts(curves, {}, {}, {}, {}, {}, {}, {}))
+        settings = "batch 8, early exit 0.5, copying, expansion × 3, rates × 0.7"
+        self.assertIn(f"| `llm` | `llm-old` | tasks.npz | 512 | {settings} | 1.0 | 5.0 | 9 | – |", text)
+        self.assertIn("| `llm-old` | ? | ? | ? | ? | 1.0 | 5.0 | 9 | 2.50 |", text)
+        self.assertIn("| `adapter` | – | tasks.npz → rollouts.npz | 512 | batch 4 | 0.3 | – | 2 | 1.00 |", text)
 
 
 class Drafters(unittest.TestCase):

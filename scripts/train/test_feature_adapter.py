@@ -9,9 +9,10 @@ from drafting import rounds_of
 from feature_adapter import FeatureAdapter, draft_rounds, shift, visible_features
 from model import Adapter
 from test_model import CONFIG
-from train_adapter import STEPS, draft_masks, prompt_end
+from train_adapter import STEPS, draft_masks, generated_rows, prompt_end
 
 TIME, FIRST = 14, 6
+GENERATED = torch.arange(TIME)[None] >= FIRST
 
 
 def adapter_and_rows() -> tuple[FeatureAdapter, Tensor, Tensor]:
@@ -28,7 +29,7 @@ def adapter_and_rows() -> tuple[FeatureAdapter, Tensor, Tensor]:
 class RollingOut(unittest.TestCase):
     def test_equals_drafting_one_row_at_a_time_with_predicted_features(self):
         adapter, shallow, f = adapter_and_rows()
-        features = visible_features(f, FIRST)
+        features = visible_features(f, GENERATED)
         results = adapter.roll_out(shallow, features, 4)
         for start in range(FIRST, TIME - 4):  # the first draft row: its feature is true
             seen = features.clone()
@@ -42,19 +43,19 @@ class RollingOut(unittest.TestCase):
         adapter, shallow, f = adapter_and_rows()
         changed = f.clone()
         changed[:, : FIRST - 1] += 1
-        before = adapter.roll_out(shallow, visible_features(f, FIRST), 3)
-        for ours, theirs in zip(before, adapter.roll_out(shallow, visible_features(changed, FIRST), 3), strict=True):
+        before = adapter.roll_out(shallow, visible_features(f, GENERATED), 3)
+        for ours, theirs in zip(before, adapter.roll_out(shallow, visible_features(changed, GENERATED), 3), strict=True):
             self.assertTrue(torch.equal(ours, theirs))
         changed[:, FIRST - 1] += torch.randn(CONFIG.hidden_size, generator=torch.Generator().manual_seed(1))
-        after = adapter.roll_out(shallow, visible_features(changed, FIRST), 1)[0]
+        after = adapter.roll_out(shallow, visible_features(changed, GENERATED), 1)[0]
         self.assertFalse(torch.allclose(after[:, FIRST], before[0][:, FIRST]))
 
     def test_a_draft_row_reads_nothing_of_later_rows_nor_features_from_its_draft_on(self):
         adapter, shallow, f = adapter_and_rows()
-        before = adapter.roll_out(shallow, visible_features(f, FIRST), 3)[2][:, 10]
+        before = adapter.roll_out(shallow, visible_features(f, GENERATED), 3)[2][:, 10]
         f[:, 8:] += 1  # the draft's first row is 8, which reads f of row 7
         shallow[:, 11:] += 1
-        self.assertTrue(torch.allclose(adapter.roll_out(shallow, visible_features(f, FIRST), 3)[2][:, 10], before))
+        self.assertTrue(torch.allclose(adapter.roll_out(shallow, visible_features(f, GENERATED), 3)[2][:, 10], before))
 
     def test_has_four_square_matrices_and_two_norms(self):
         size = CONFIG.hidden_size
@@ -70,7 +71,7 @@ class RollingOut(unittest.TestCase):
             heads[:, 1] = heads[:, 0]
         adapter.initialise(0)
         adapter.start_from(plain)
-        (drafted,) = adapter.roll_out(shallow, visible_features(f, FIRST), 1)
+        (drafted,) = adapter.roll_out(shallow, visible_features(f, GENERATED), 1)
         self.assertTrue(torch.allclose(drafted, plain(shallow), atol=1e-5))
 
     def test_shifting_moves_rows_later(self):
@@ -81,8 +82,15 @@ class RollingOut(unittest.TestCase):
 
 class Training(unittest.TestCase):
     def test_a_place_in_the_draft_is_learnt_only_where_a_true_feature_stands_before_it(self):
-        masks = draft_masks(torch.ones(1, TIME), FIRST)
+        masks = draft_masks(torch.ones(1, TIME), generated_rows(torch.ones(1, TIME), FIRST))
         self.assertEqual([int(mask.argmax()) for mask in masks], [FIRST + step for step in range(STEPS)])
+
+    def test_answers_in_a_window_are_drafted_each_for_itself(self):
+        keep = torch.tensor([[0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0.0]])  # row i learns token i + 1
+        generated = generated_rows(keep, 0)
+        self.assertEqual(generated[0].nonzero()[:, 0].tolist(), [3, 4, 5, 8, 9, 10, 11])
+        places = [mask[0].nonzero()[:, 0].tolist() for mask in draft_masks(keep, generated)]
+        self.assertEqual(places, [[3, 4, 8, 9, 10], [4, 9, 10], [10], []])
 
     def test_prompt_ends_repeat_and_stay_in_range(self):
         ends = [prompt_end(512, 1, step) for step in range(200)]

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from distil import Distillation, distil
 from errors import InputError
-from export_medusa import export_medusa, guess_answer, load_medusa, split_rollout
+from export_medusa import export_medusa, guess_answer, load_medusa
 from generate import generate
 from medusa import CHAIN, HEADS, RANKS, Medusa, best_tree, medusa_rounds, rank_rates
-from rollouts import save_rollouts
+from rollouts import Rollout, load_rollouts, save_rollouts
 from test_training import make_tokens
-from tokenizer import render, train_tokenizer
+from tokenizer import train_tokenizer
 from train_llm import LlmTraining
 from train_medusa import make_heads, medusa_loss_of
 
@@ -114,17 +114,19 @@ class Training(unittest.TestCase):
             (self.work / "tokenizer.json").write_text(train_tokenizer(["a"], 300).to_str())
             export_medusa(self.work, self.work / "out")
         self.assertFalse((self.work / "out").exists())
-        header = train_tokenizer(["a"], 300).encode(render([], add_generation_prompt=True)).ids
-        save_rollouts(self.work / "rollouts.npz", [np.asarray([*header, 9, 8, 7, 6, 5, 4], np.uint16)], 1)
+        save_rollouts(self.work / "rollouts.npz", [Rollout(np.asarray([5, 6, 9, 8, 7, 6, 5, 4], np.uint16), 2)], 1)
         tree = export_medusa(self.work, self.work / "out")
         medusa, read = load_medusa(self.work / "out")
         self.assertEqual((len(tree), read), (8, tree))
         for name, weight in training.student.state_dict().items():
             self.assertTrue(torch.equal(medusa.state_dict()[name], weight.half().float()), name)
 
-    def test_a_rollout_is_cut_after_its_last_assistant_header(self):
-        sequence = np.asarray([1, 50, 51, 9, 2, 1, 50, 51, 8, 7, 2], np.uint16)
-        self.assertEqual(split_rollout(sequence, [1, 50, 51]), ([1, 50, 51, 9, 2, 1, 50, 51], [8, 7, 2]))
+    def test_rollouts_come_back_as_they_were_saved_their_prompts_marked_as_not_learnt(self):
+        made = [Rollout(np.asarray([1, 2, 3, 4], np.uint16), 3), Rollout(np.asarray([7, 8], np.uint16), 1)]
+        save_rollouts(self.work / "rollouts.npz", made, 5)
+        read, done = load_rollouts(self.work / "rollouts.npz")
+        self.assertEqual(([(r.prompt, r.answer) for r in read], done), ([([1, 2, 3], [4]), ([7], [8])], 5))
+        self.assertEqual(read[0].marked().tolist(), [~1, ~2, ~3, 4])
 
     def test_missing_files_are_named(self):
         with self.assertRaisesRegex(InputError, "medusa_config.json"):

@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 from drafting import rounds_of
+from errors import InputError
 from evaluate import is_looping
-from export import export_adapter, export_llm, load_exported
+from export import check_adapters, export_adapter, export_llm, load_exported
 from files import save_checkpoint
 from generate import generate, wire
 from model import Adapter, LlmConfig, Llama
@@ -86,6 +87,9 @@ class Exporting(unittest.TestCase):
             tokenizer = AutoTokenizer.from_pretrained(out)
             ids = torch.arange(40)[None]
             self.assertTrue(torch.allclose(theirs(ids).logits, model(ids), atol=1e-4))
+            with self.assertRaisesRegex(InputError, "another LLM"):
+                save_checkpoint(work / "adapter.pt", {"llm": "other"})
+                check_adapters(work, ["adapter"])
             ours = load_exported(out)
             self.assertTrue(torch.equal(ours(ids), model(ids)))
             for generation in (False, True):

@@ -1,9 +1,11 @@
 """Tests of sketch tuning: the score and its pairs, the reward model, the policy's steps, resuming, the report."""
 
+import io
 import json
 import tempfile
 import unittest
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -11,8 +13,10 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+import sketch_tuning_report
+from base import fingerprint
+from card import Facts, card
 from corpus import Chat
-from distil import fingerprint
 from encode import own_encoder
 from errors import InputError
 from evaluate_tasks import Asker
@@ -228,6 +232,35 @@ class Report(unittest.TestCase):
             plot({"1": {"before": row, "after": row}}, [{"step": 1, "reward": 0.1, "kl": 0.0}], path)
             self.assertEqual(path.read_bytes()[:4], b"\x89PNG")
             self.assertEqual(json.dumps([each.name for each in Path(folder).iterdir()]), '["sketch-tuning.png"]')
+
+    @patch("sketch_tuning_report.LONGEST_SKETCH", 8)
+    @patch("sketch_tuning_report.LONGEST_SENTENCE", 4)
+    @patch("sketch_tuning_report.PERPLEXITY_TOKENS", 600)
+    @patch.object(Asker, "answers", lambda _, turns: [turn.answer for turn in turns])  # random weights end no answer
+    def test_the_command_runs_to_its_end_on_a_tuned_model(self):
+        torch.set_num_threads(1)
+        with tempfile.TemporaryDirectory() as folder:
+            work, out, data = work_folder(folder), Path(folder) / "out", Path(folder) / "chats.jsonl"
+            llm = load_llm_checkpoint(work)
+            save_checkpoint(work / "small.pt", {"config": llm.config.to_dict(), "model": tiny_model(1).state_dict()})
+            with patch("sketch_pairs.LONGEST_SKETCH", 12):
+                tune(make_tuning(work, Settings()), 60.0, 2)
+            save_checkpoint(work / "sketch-reward.pt", {"figures": {"heldOutAccuracy": 0.5}})
+            candidates = [Candidate([5, 6, 2], 2, 0.25).to_dict(), Candidate([5, 2], 1, 0.5).to_dict()]
+            state = {"weights": {"length": 2.0, "rouge": 1.0}, "margin": 0.0, "prompts": [{"prompt": [7], "candidates": candidates}]}
+            (work / "sketch-pairs.json").write_text(json.dumps(state))
+            chats = [{"messages": [*MESSAGES[:2], {"role": "user", "content": f"Tell me of king {n}."}, MESSAGES[3]]} for n in range(99)]
+            data.write_text("".join(f"{json.dumps(chat)}\n" for chat in chats))
+            options = {"work": work, "data": data, "expander": "small", "count": 2, "out": out, "threads": 1}
+            arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+            with patch("sys.argv", ["sketch_tuning_report.py", *arguments]), redirect_stdout(io.StringIO()):
+                sketch_tuning_report.main()
+            found = json.loads((out / "sketch-tuning.json").read_text())
+            self.assertEqual((found["answers"], found["tuning"]["steps"], found["pairs"]["pairs"]), (2, 2, 1))
+            self.assertEqual(set(found["levels"]), {"1", "2", "3"})
+            self.assertEqual({name.name for name in out.iterdir()}, {"sketch-tuning.json", "sketch-tuning.png"})
+            facts = Facts({}, {}, {}, {}, {}, found, {}, {})
+            self.assertIn("| 3 | after |", card(facts)[0])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Tests that training resumes exactly, learns what is marked, and that damaged checkpoints are named."""
 
+import io
 import subprocess
 import sys
 import tempfile
 import unittest
+from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -11,14 +13,15 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+from curves import read_curves
 from dataset import IGNORE, TASKS, load_groups, load_pieces, to_batch
 from distil import Distillation, distil
-from errors import InputError
-from files import load_checkpoint, save_checkpoint
+from errors import InputError, run
+from files import load_checkpoint, replacing, save_checkpoint, write_atomically
 from model import Llama
 from shapes import SHAPES
 from train_adapter import adapter_loss_of, make_adapter
-from train_llm import LlmTraining, train
+from train_llm import LlmTraining, Settings, train
 
 HERE = Path(__file__).parent
 
@@ -92,6 +95,24 @@ class Resuming(unittest.TestCase):
         """An adapter's run that has not begun."""
         return Distillation(self.folder, "adapter", lambda model: make_adapter(model, self.folder, 5), 1, 5)
 
+    def test_a_run_says_what_it_was_started_with_and_goes_on_in_the_same_way_only(self):
+        make_tokens(self.folder)
+        config, settings = replace(SHAPES["slm-wide"], max_position_embeddings=512), Settings(peak=0.5, repeat={"story": 2})
+        training = LlmTraining(self.folder, 1, 5, config, "small", settings)
+        train(training, self.folder, 600, float("inf"), compiled=False)
+        curve = read_curves(self.folder)["small"]
+        self.assertEqual(curve.points, training.curve)
+        self.assertEqual((curve.run["peak"], curve.run["repeat"], curve.run["context"]), (0.5, {"story": 2}, 512))
+        again = LlmTraining(self.folder, 1, 5, config, "small", settings)
+        again.resume()
+        train(again, self.folder, 600, float("inf"), compiled=False)
+        self.assertEqual(again.curve, training.curve)
+        with self.assertRaisesRegex(InputError, "another peak"):
+            LlmTraining(self.folder, 1, 5, config, "small", replace(settings, peak=1.0)).resume()
+        state = load_checkpoint(training.path)
+        del state["run"]  # as checkpoints were before runs recorded it
+        save_checkpoint(training.path, state)
+        again.resume()
 
     def test_a_longer_context_begins_with_the_weights_of_a_run_of_the_same_shape(self):
         make_tokens(self.folder)
@@ -151,6 +172,39 @@ class Damage(unittest.TestCase):
                     load_checkpoint(path)
                 self.assertIn("is damaged", str(caught.exception))
                 self.assertNotIn("\n", str(caught.exception))
+
+    def test_a_cut_token_file_is_named_with_the_step_that_makes_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            make_tokens(Path(folder))
+            path = Path(folder) / "tokens.npz"
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+            with self.assertRaisesRegex(InputError, "is damaged .* dataset.py"):
+                load_groups(Path(folder), "train", 513)
+
+    def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "curve.json"
+            write_atomically(path, b"old")
+            with self.assertRaises(Killed), replacing(path) as beside:
+                beside.write_bytes(b"half")
+                raise Killed
+            self.assertEqual([(each.name, each.read_bytes()) for each in path.parent.iterdir()], [("curve.json", b"old")])
+
+    def test_too_little_memory_and_a_failing_file_are_one_line_and_other_faults_are_not_hidden(self):
+        def too_large() -> None:
+            torch.empty(1 << 60)
+
+        def no_folder() -> None:
+            Path("/nowhere/at/all").read_text()
+
+        for main, said in ((too_large, "error: out of memory"), (no_folder, "error: .*nowhere")):
+            with self.subTest(said), redirect_stderr(io.StringIO()) as stderr, self.assertRaises(SystemExit) as ended:
+                run(main)
+            self.assertEqual(ended.exception.code, 1)
+            self.assertRegex(stderr.getvalue(), said)
+            self.assertEqual(len(stderr.getvalue().splitlines()), 1)
+        with self.assertRaises(RuntimeError):
+            run(lambda: torch.ones(2) @ torch.ones(3))
 
     def test_a_command_prints_one_line_and_exits_1(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -74,11 +74,19 @@ def tokenizer_config(context: int) -> dict:
 
 
 def load_tokenizer(work: Path) -> Tokenizer:
-    """The trained tokenizer of a work directory."""
+    """The trained tokenizer of a work directory; InputError if missing or damaged."""
     path = work / "tokenizer.json"
     if not path.is_file():
         raise InputError(f"{path} is missing; run tokenizer.py first")
-    return Tokenizer.from_file(str(path))
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise InputError(f"{path} is damaged ({error}); run tokenizer.py again") from error
+
+
+def stop_tokens(tokenizer: Tokenizer) -> set[int]:
+    """Ids that end an answer."""
+    return {tokenizer.token_to_id(IM_END), tokenizer.token_to_id(END_OF_TEXT)}
 
 
 def main() -> None:
@@ -86,14 +94,13 @@ def main() -> None:
     add_corpora(parser)
     add_work(parser)
     parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
-    parser.add_argument("--vocab", type=int, default=4096)
+    parser.add_argument("--vocab", type=int, default=4096, help="tokens, the special ones included (default: 4096)")
     args = parser.parse_args()
     from tasks import user_chats  # tasks.py reads this file too
 
     chats = user_chats(args.data) if args.data else load_chats(args.corpora)
     texts = [message["content"] for chat in chats if chat.split == "train" for message in chat.messages]
     tokenizer = train_tokenizer(texts, args.vocab)
-    args.work.mkdir(parents=True, exist_ok=True)
     write_atomically(args.work / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
     print(json.dumps({"vocab": tokenizer.get_vocab_size(), "texts": len(texts)}))
 

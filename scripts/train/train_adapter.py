@@ -3,8 +3,8 @@
     nice -n 10 python scripts/train/train_adapter.py --minutes 10
     python scripts/train/train_adapter.py --base Qwen2.5-0.5B-Instruct --work own --split 2    # OWN_MODELS.md
 
-Each step draws where the prompt ends, hides the deep states before it and computes the first STEPS tokens of a draft at
-every later position, features predicted as while drafting. It starts from the Λ of the LLM's early exit where there is one.
+Deep states are hidden where a device does not have them: in prompts, and in the whole of a window before a place that
+each step draws. Then the first STEPS tokens of a draft are computed at every position, features predicted as while drafting. It starts from the Λ of the LLM's early exit where there is one.
 Text: the training windows, and the LLM's own answers (rollouts.py) where <work>/rollouts.npz exists.
 Writes <work>/adapter.pt and <work>/adapter-curve.json.
 """
@@ -19,7 +19,7 @@ from torch import Tensor
 from base import BaseModel, Teacher
 from distil import Distillation, LossOf, add_budget, distillation_loss, run_distillation, teacher_states
 from errors import run
-from feature_adapter import FeatureAdapter, visible_features
+from feature_adapter import FeatureAdapter, shift, visible_features
 from files import load_checkpoint
 from model import Adapter
 
@@ -65,10 +65,19 @@ def roll_out_loss(
     return loss / sum(STEP_DECAY**step for step in range(STEPS)), torch.stack(agreements)
 
 
-def draft_masks(keep: Tensor, first: int) -> Tensor:
-    """keep [batch, time] → [STEPS, batch, time]: the (j + 1)-th draft token needs a row with a true feature j before it."""
+def generated_rows(keep: Tensor, first: int) -> Tensor:
+    """Rows that stand for generated tokens, bool [batch, time]: those learnt (row i is what row i − 1 learns), from `first` on."""
     rows = torch.arange(keep.shape[1], device=keep.device)
-    return torch.stack([keep * (rows >= first + step) for step in range(STEPS)])
+    return (shift(keep[..., None], 1)[..., 0] > 0) & (rows >= first)
+
+
+def draft_masks(keep: Tensor, generated: Tensor) -> Tensor:
+    """keep [batch, time] → [STEPS, batch, time]: the (j + 1)-th draft token needs true features j rows before it and no gap since."""
+    masks, reached = [], generated
+    for step in range(STEPS):
+        masks.append(keep * reached)
+        reached = generated & (shift(reached[..., None].float(), 1)[..., 0] > 0)
+    return torch.stack(masks)
 
 
 def adapter_loss_of(training: Distillation, compiled: bool) -> LossOf:
@@ -77,9 +86,9 @@ def adapter_loss_of(training: Distillation, compiled: bool) -> LossOf:
 
     def loss_of(inputs: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
         shallow, deep = teacher_states(training.model, inputs)
-        first = prompt_end(inputs.shape[1], training.batches.seed, training.step)
-        features = visible_features(deep, first)
-        return step_loss(training.model, training.student, shallow, deep, features, draft_masks(keep, first))
+        generated = generated_rows(keep, prompt_end(inputs.shape[1], training.batches.seed, training.step))
+        features = visible_features(deep, generated)
+        return step_loss(training.model, training.student, shallow, deep, features, draft_masks(keep, generated))
 
     return loss_of
 

@@ -5,12 +5,13 @@
     python scripts/train/train_llm.py --tasks --shape slm-deep --name slm-deep --minutes 20
 
 Writes <work>/<name>.pt (weights, optimisers, position in the data, curve) and <work>/<name>-curve.json. The schedule
-follows the budget, in tokens or in minutes of training whichever is used up first; minutes count over restarts.
+follows the budget, in tokens or in minutes of training whichever is used up first; minutes count over restarts. Checkpoint and
+curve say what the run was started with; it is gone on with in the same way only.
 A last phase at a longer context is a run of its own: --start NAME --context 2048 --batch 2.
 
 --early-exit W trains the LLM to be drafted for: an adapter Λ on its first layer learns, with weight W, to say what the
 whole model says, and the first layer and the head learn with it (an early-exit loss as in LayerSkip, arXiv:2404.16710).
-train_adapter.py goes on from that Λ. --against-loops W: the weight of the loss against repetition (loops.py).
+train_adapter.py goes on from that Λ. --copying adds a window that teaches copying (copying.py) to every step.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,19 +27,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from copying import copying_window
+from curves import Curve, curve_path, write_curve
 from dataset import CHATS, IGNORE, Batches, add_tasks, load_groups, load_pieces, pack, to_batch
 from errors import InputError, run
-from files import load_checkpoint, save_checkpoint, write_atomically
-from loops import looping_batch, unlikelihood
+from files import load_checkpoint, save_checkpoint
 from model import SPLIT, Adapter, LlmConfig, Llama
 from optimizer import make_optimizers, rate, set_rate
-from paths import add_work
+from paths import add_seed, add_threads, add_work
 from shapes import SHAPES
 from tokenizer import load_tokenizer
 
 MUON_LR, ADAM_LR = 0.02, 0.004
 EXIT_EVERY = 4  # one window in so many also trains the early exit, whose head is a fifth of a step's work
 HELD_OUT_TOKENS = 6144  # per task, for the curve; evaluate.py uses all of them
+TOKENS = 25e6  # of a run without any budget
 CURVE_EVERY_S, HELD_OUT_EVERY_S, SAVE_EVERY_S = 10.0, 240.0, 60.0
 
 
@@ -51,7 +54,7 @@ def token_loss(model: Llama, inputs: Tensor, targets: Tensor) -> Tensor:
 
 def early_exit_loss(model: Llama, adapter: Adapter, weight: float, inputs: Tensor, targets: Tensor) -> Tensor:
     """token_loss plus `weight` times the cross-entropy of the draft model's distribution against the whole model's."""
-    rows = max(1, len(inputs) // EXIT_EVERY)
+    rows = max(2, len(inputs) // EXIT_EVERY)  # of small batches too one that is no copying window
     with torch.autocast("cpu", dtype=torch.bfloat16):
         shallow = model.shallow(inputs, SPLIT)
         logits = model.head(model.deep(shallow, SPLIT)).float()
@@ -60,13 +63,6 @@ def early_exit_loss(model: Llama, adapter: Adapter, weight: float, inputs: Tenso
     learnt = (targets[:rows] != IGNORE).float()
     exit_loss = -(logits[:rows].detach().softmax(-1) * log_p_s).sum(-1)
     return loss + weight * (exit_loss * learnt).sum() / learnt.sum().clamp(min=1)
-
-
-def loop_loss(model: Llama, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The loss against repetition on a looping_batch."""
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits = model(inputs)
-    return unlikelihood(logits.float(), targets)
 
 
 def held_out_batches(work: Path, context: int, file: str) -> dict[str, tuple[Tensor, Tensor]]:
@@ -88,6 +84,18 @@ def held_out_perplexity(model: Llama, batches: dict[str, tuple[Tensor, Tensor]])
     return perplexity
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a run is started with, beside its shape: token file, run to begin from, losses, examples that count more, share of the rates."""
+
+    file: str = CHATS
+    start: str | None = None
+    early_exit: float = 0.0
+    copying: bool = False
+    repeat: dict[str, int] = field(default_factory=dict)
+    peak: float = 1.0
+
+
 class LlmTraining:
     """Model, optimisers, data position and curve of one run: all that a checkpoint holds."""
 
@@ -98,22 +106,32 @@ class LlmTraining:
         seed: int,
         config: LlmConfig = SHAPES["llm"],
         name: str = "llm",
-        file: str = CHATS,
-        early_exit: float = 0.0,
-        against_loops: float = 0.0,
+        settings: Settings = Settings(),
     ):
-        self.path, self.file = work / f"{name}.pt", file
-        self.config, self.early_exit, self.against_loops = config, early_exit, against_loops
+        self.path, self.config, self.settings = work / f"{name}.pt", config, settings
         self.model = Llama(self.config)
         self.model.initialise(seed)
         self.adapter = Adapter(self.config)
         self.adapter.initialise(seed)
-        trained = nn.ModuleList((self.model, self.adapter)) if early_exit else self.model
+        trained = nn.ModuleList((self.model, self.adapter)) if settings.early_exit else self.model
         self.optimizers = make_optimizers(trained, MUON_LR, ADAM_LR)
         context = config.max_position_embeddings
-        self.batches = Batches(load_pieces(work, "train", None, context + 1, file), context, batch, seed)
+        pieces = load_pieces(work, "train", None, context + 1, settings.file)
+        for task, times in settings.repeat.items():
+            pieces += load_pieces(work, "train", task, context + 1, settings.file) * (times - 1)
+        self.batches = Batches(pieces, context, batch, seed)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.curve: list[dict] = []
+        self.run = {
+            "start": settings.start,
+            "examples": settings.file,
+            "context": context,
+            "batch": batch,
+            "earlyExit": settings.early_exit,
+            "copying": settings.copying,
+            "repeat": settings.repeat,
+            "peak": settings.peak,
+        }
 
     def start_from(self, path: Path) -> None:
         """Takes the weights of another run, whose context may differ; InputError for another shape."""
@@ -125,14 +143,15 @@ class LlmTraining:
             self.adapter.load_state_dict(state["adapter"])
 
     def resume(self) -> None:
-        """Takes up the checkpoint; InputError if its shape or context is another."""
+        """Takes up the checkpoint; InputError if its shape, context or another setting differs."""
         state = load_checkpoint(self.path)
         if state["config"] != self.config.to_dict():
             raise InputError(f"{self.path} has another shape or context; give the run another --name, or delete it to start again")
-        if ("adapter" in state) != bool(self.early_exit):
-            raise InputError(f"{self.path} was trained {'with' if 'adapter' in state else 'without'} --early-exit; go on in the same way")
+        before = state.get("run") or self.run | {"earlyExit": self.run["earlyExit"] if "adapter" in state else 0.0}
+        if changed := [name for name, value in self.run.items() if before.get(name) != value]:
+            raise InputError(f"{self.path} was started with another {', '.join(changed)}; give the same, or the run another --name")
         self.model.load_state_dict(state["model"])
-        if self.early_exit:
+        if self.settings.early_exit:
             self.adapter.load_state_dict(state["adapter"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -144,6 +163,7 @@ class LlmTraining:
         """Writes the checkpoint, then the curve."""
         state = {
             "config": self.config.to_dict(),
+            "run": self.run,
             "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "epoch": self.batches.epoch,
@@ -153,50 +173,49 @@ class LlmTraining:
             "seconds": self.seconds,
             "curve": self.curve,
         }
-        if self.early_exit:
+        if self.settings.early_exit:
             state["adapter"] = self.adapter.state_dict()
         save_checkpoint(self.path, state)
-        write_atomically(self.path.with_name(f"{self.path.stem}-curve.json"), json.dumps(self.curve, indent=1).encode())
+        write_curve(curve_path(self.path), Curve(self.curve, self.run))
+
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """(inputs, targets) of the next step, int64 [batch (and one), context]."""
+        inputs, targets = self.batches.next()
+        if not self.settings.copying:
+            return inputs, targets
+        copies = copying_window(self.batches.pieces, self.batches.context, self.batches.seed, self.step)
+        return torch.cat((copies[0], inputs)), torch.cat((copies[1], targets))  # first, where the early exit sees it
 
     def loss_of(self, compiled: bool) -> Callable[[Tensor, Tensor], Tensor]:
         """(inputs, targets) → loss of a batch."""
-        plain, joint, against = (torch.compile(f) if compiled else f for f in (token_loss, early_exit_loss, loop_loss))
-
-        def loss(inputs: Tensor, targets: Tensor) -> Tensor:
-            if self.early_exit:
-                total = joint(self.model, self.adapter, self.early_exit, inputs, targets)
-            else:
-                total = plain(self.model, inputs, targets)
-            if self.against_loops:
-                looping = looping_batch(self.batches.pieces, self.batches.seed, self.step)
-                total = total + self.against_loops * against(self.model, *looping)
-            return total
-
-        return loss
+        plain, joint = (torch.compile(f) if compiled else f for f in (token_loss, early_exit_loss))
+        if weight := self.settings.early_exit:
+            return lambda inputs, targets: joint(self.model, self.adapter, weight, inputs, targets)
+        return lambda inputs, targets: plain(self.model, inputs, targets)
 
     def progress(self, max_tokens: float, max_seconds: float) -> float:
         """Share of the budget used, 0..1."""
-        return min(1.0, max(self.tokens / max_tokens, self.seconds / max_seconds))
+        if self.tokens >= max_tokens or self.seconds >= max_seconds:
+            return 1.0
+        return max(self.tokens / max_tokens, self.seconds / max_seconds)
 
 
-def train(
-    training: LlmTraining, work: Path, max_tokens: float, max_seconds: float, compiled: bool, peak: float = 1.0
-) -> None:
-    """Trains until the budget is used up, saving every minute and at the end; `peak` scales every rate."""
-    loss_of = training.loss_of(compiled)
+def train(training: LlmTraining, work: Path, max_tokens: float, max_seconds: float, compiled: bool) -> None:
+    """Trains until the budget is used up, saving every minute and at the end."""
+    loss_of, peak = training.loss_of(compiled), training.settings.peak
     if compiled:  # outside the clock
-        ids = torch.zeros(training.batches.batch, training.batches.context, dtype=torch.long)
+        ids = torch.zeros(training.batches.batch + training.settings.copying, training.batches.context, dtype=torch.long)
         loss_of(ids, ids).backward()
         for optimizer in training.optimizers:
             optimizer.zero_grad(set_to_none=True)
-    held_out = held_out_batches(work, training.config.max_position_embeddings, training.file)
+    held_out = held_out_batches(work, training.config.max_position_embeddings, training.settings.file)
     last = {"curve": training.seconds, "held_out": training.seconds, "save": training.seconds}
     losses: list[float] = []
     tokens_before = training.tokens
     while (progress := training.progress(max_tokens, max_seconds)) < 1:
         started = time.perf_counter()
         set_rate(training.optimizers, peak * rate(progress))
-        inputs, targets = training.batches.next()
+        inputs, targets = training.next_batch()
         loss = loss_of(inputs, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(training.model.parameters(), 1.0)
@@ -226,46 +245,57 @@ def train(
         if training.seconds - last["save"] >= SAVE_EVERY_S:
             training.save()
             last["save"] = training.seconds
-    training.curve.append(
-        {
-            "step": training.step,
-            "tokens": training.tokens,
-            "seconds": round(training.seconds, 1),
-            "heldOutPerplexity": held_out_perplexity(training.model, held_out),
-        }
-    )
+    final = {
+        "step": training.step,
+        "tokens": training.tokens,
+        "seconds": round(training.seconds, 1),
+        "heldOutPerplexity": held_out_perplexity(training.model, held_out),
+    }
+    if training.curve[-1:] != [final]:  # a finished run that is started again has nothing to add
+        training.curve.append(final)
     training.save()
+
+
+def task_weight(text: str) -> tuple[str, int]:
+    """'expansion=6' → ('expansion', 6)."""
+    task, _, times = text.partition("=")
+    if not (task and times.isdigit() and int(times) >= 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like expansion=6")
+    return task, int(times)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
     add_tasks(parser)
-    parser.add_argument("--shape", choices=SHAPES, default="llm")
+    parser.add_argument("--shape", choices=SHAPES, default="llm", help="of shapes.py (default: llm)")
     parser.add_argument("--name", default="llm", help="of the checkpoint (default: llm)")
     parser.add_argument("--start", metavar="NAME", help="begin with the weights of <work>/NAME.pt")
     parser.add_argument("--early-exit", type=float, default=0.0, metavar="W", help="weight of the early-exit loss (default: 0, none)")
-    parser.add_argument("--against-loops", type=float, default=0.0, metavar="W", help="weight of the loss against repetition (default: 0)")
+    parser.add_argument("--copying", action="store_true", help="add a window that teaches copying to every step")
+    parser.add_argument("--repeat", type=task_weight, nargs="+", default=[], metavar="TASK=N", help="count a task's examples N times")
     parser.add_argument("--context", type=int, default=512, help="tokens per window (default: 512)")
-    parser.add_argument("--minutes", type=float, default=math.inf)
-    parser.add_argument("--tokens", type=float, default=25e6)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of training (default: no limit)")
+    parser.add_argument("--tokens", type=float, help=f"to learn, repeats included (default: {TOKENS:g}, with --minutes no limit)")
     parser.add_argument("--peak", type=float, default=1.0, metavar="SHARE", help="of the usual rates; less for a short run that goes on from another")
-    parser.add_argument("--batch", type=int, default=8, help="windows per step")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=8, help="windows per step (default: 8)")
+    add_seed(parser)
+    add_threads(parser)
     parser.add_argument("--no-compile", action="store_true", help="skip torch.compile (no C++ compiler; about half as fast)")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     vocabulary = load_tokenizer(args.work).get_vocab_size()
     config = replace(SHAPES[args.shape], vocab_size=vocabulary, max_position_embeddings=args.context)
-    training = LlmTraining(args.work, args.batch, args.seed, config, args.name, args.file, args.early_exit, args.against_loops)
+    settings = Settings(args.file, args.start, args.early_exit, args.copying, dict(args.repeat), args.peak)
+    training = LlmTraining(args.work, args.batch, args.seed, config, args.name, settings)
     if training.path.exists():
         training.resume()
         print(json.dumps({"resumedAtStep": training.step}), flush=True)
     elif args.start:
         training.start_from(args.work / f"{args.start}.pt")
-    train(training, args.work, args.tokens, args.minutes * 60, not args.no_compile, args.peak)
+    tokens = (TOKENS if math.isinf(args.minutes) else math.inf) if args.tokens is None else args.tokens
+    train(training, args.work, tokens, args.minutes * 60, not args.no_compile)
     print(json.dumps(training.curve[-1]))
 
 
