@@ -30,7 +30,6 @@ from errors import InputError
 from export import load_llm_checkpoint
 from files import load_checkpoint, save_checkpoint
 from generate import wire
-from model import SPLIT
 from optimizer import make_optimizers, rate, set_rate
 from paths import add_seed, add_threads, add_work
 from rollouts import load_rollouts
@@ -47,15 +46,14 @@ LossOf = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 @torch.no_grad()
 def teacher_states(model: Teacher, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """ids [batch, time] → (shallow, deep states as they cross the wire), both fp32 [batch, time, hidden]."""
-    if isinstance(model, BaseModel):  # in the precision that it was loaded in
-        shallow = wire(model.shallow(inputs, model.split))
-        deep = wire(model.deep(shallow, model.split))
-        if not torch.isfinite(deep).all():
-            raise InputError("a hidden state of the checkpoint exceeds fp16, in which it crosses the wire; it cannot be split")
-        return shallow, deep
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        shallow = wire(model.shallow(inputs, SPLIT))
-        return shallow, wire(model.deep(shallow, SPLIT))
+    split = split_of(model)
+    # A base computes in the precision that it was loaded in.
+    with torch.autocast("cpu", torch.bfloat16, enabled=not isinstance(model, BaseModel)):
+        shallow = wire(model.shallow(inputs, split))
+        deep = wire(model.deep(shallow, split))
+    if not torch.isfinite(deep).all():
+        raise InputError("a hidden state of the checkpoint exceeds fp16, in which it crosses the wire; it cannot be split")
+    return shallow, deep
 
 
 def in_blocks(part: Callable[..., tuple[Tensor, Tensor]], vocab: int, *rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -178,7 +176,8 @@ class Distillation:
 def distil(training: Distillation, loss_of: LossOf, max_seconds: float, max_steps: float) -> None:
     """Trains until the budget (seconds or steps, whichever ends first) is used up, saving every minute and at the end."""
     shape = (training.batches.batch, training.batches.context)
-    loss_of(*(part.to(training.device) for part in (torch.zeros(shape, dtype=torch.long), torch.ones(shape))))[0].backward()  # compiles outside the clock
+    ids, learn = torch.zeros(shape, dtype=torch.long, device=training.device), torch.ones(shape, device=training.device)
+    loss_of(ids, learn)[0].backward()  # compiles outside the clock
     training.student.zero_grad(set_to_none=True)
     shown = saved = training.seconds
     losses: list[float] = []

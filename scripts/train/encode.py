@@ -21,6 +21,10 @@ class Encoder:
         """Tokens of a plain text."""
         return len(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of a chat that waits for an answer."""
+        return self.tokenizer.encode(render(list(messages), True), add_special_tokens=False).ids
+
     def encode(self, messages: Sequence[Message], answers_from: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(ids uint16 [tokens], learn bool [tokens]) of a chat, its <|endoftext|> included.
 

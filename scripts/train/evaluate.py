@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
 from base import Teacher, split_of
 from dataset import IGNORE, TASKS, load_groups, pack, to_batch
+from encode import Encoder, own_encoder
 from errors import InputError, run
 from export import load_llm_checkpoint, write_json
 from files import load_arrays
@@ -33,7 +33,7 @@ from generate import generate, same_length_batches, wire
 from heldout_prompts import DEFAULT_OUT as DEFAULT_PROMPTS
 from model import SPLIT, Llama
 from paths import RESULTS, add_threads, add_work
-from tokenizer import load_tokenizer, render, stop_tokens
+from tokenizer import stop_tokens
 
 SHORT_CONTEXT = 512
 BUCKETS = (0, 128, 256, 512, 1024, 2048)  # positions: from one up to the next
@@ -108,6 +108,11 @@ def is_looping(answer: list[int]) -> bool:
     return len(grams) - len(set(grams)) > len(grams) / 2
 
 
+def is_finished(answer: list[int], stop: set[int]) -> bool:
+    """Whether an answer comes to its end and does not repeat itself."""
+    return bool(answer) and answer[-1] in stop and not is_looping(answer)
+
+
 def read_prompts(path: Path) -> list[dict]:
     """Prompts of a JSON lines file with `messages` or `prompt`; `id` and `task` stand for themselves where they are missing."""
     prompts = []
@@ -145,14 +150,14 @@ def shown_prompts(prompts: Iterable[dict], per_task: int) -> list[dict]:
     return shown
 
 
-def samples(model: Llama, tokenizer: Tokenizer, prompts: list[dict]) -> list[dict]:
+def samples(model: Llama, encoder: Encoder, prompts: list[dict]) -> list[dict]:
     """Each prompt with the greedy answer, one sampled at temperature 0.7, and the real answer where there is one.
 
     Prompts that leave no room for an answer in the model's context are left out.
     """
-    shown, stop = [], stop_tokens(tokenizer)
+    shown, stop = [], stop_tokens(encoder.tokenizer)
     for number, prompt in enumerate(prompts):
-        ids = tokenizer.encode(render(prompt["messages"], add_generation_prompt=True), add_special_tokens=False).ids
+        ids = encoder.prompt(prompt["messages"])
         if len(ids) + MAX_NEW > model.config.max_position_embeddings:
             continue
         sampler = torch.Generator().manual_seed(number)
@@ -163,9 +168,9 @@ def samples(model: Llama, tokenizer: Tokenizer, prompts: list[dict]) -> list[dic
                 "id": prompt["id"],
                 "task": prompt["task"],
                 "prompt": prompt["messages"][-1]["content"],
-                "greedy": tokenizer.decode(greedy),
+                "greedy": encoder.tokenizer.decode(greedy),
                 "greedyLoops": is_looping(greedy),
-                "sampled": tokenizer.decode(sampled),
+                "sampled": encoder.tokenizer.decode(sampled),
                 **({"answer": prompt["answer"]} if "answer" in prompt else {}),
             }
         )
@@ -203,7 +208,7 @@ def main() -> None:
     add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work, args.name)
+    encoder, model = own_encoder(args.work), load_llm_checkpoint(args.work, args.name)
     prompts = shown_prompts(read_prompts(args.prompts), args.samples)
     per_task, by_position = held_out(model, args.work, args.tokens)
     result = {
@@ -214,7 +219,7 @@ def main() -> None:
         "heldOut": per_task,
         "heldOutByPosition": by_position,
         "tokensPerS": tokens_per_s(model),
-        "samples": samples(model, tokenizer, prompts),
+        "samples": samples(model, encoder, prompts),
     }
     write_json(args.out or RESULTS / f"evaluation-{args.name}.json", result)
     print(json.dumps({key: value for key, value in result.items() if key != "samples"}, indent=1))

@@ -17,6 +17,7 @@ import torch
 
 from base import BaseEncoder, Teacher, add_base, fingerprint, head_weight, load_base, split_of
 from drafting import draft_choices, rounds_of
+from encode import own_encoder
 from errors import InputError, run
 from evaluate import answer_all, read_prompts
 from export import load_llm_checkpoint, write_json
@@ -28,8 +29,7 @@ from heldout_prompts import DEFAULT_OUT as DEFAULT_PROMPTS
 from medusa import CHAIN, TREE_NODES, medusa_rounds
 from model import Adapter
 from paths import RESULTS, add_threads, add_work
-from rollouts import own_prompt
-from tokenizer import load_tokenizer, stop_tokens
+from tokenizer import stop_tokens
 from train_medusa import make_heads
 from train_paper_adapter import make_paper_adapter
 
@@ -104,12 +104,12 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     if args.base:
         encoder, model = BaseEncoder(args.base), load_base(args.base, args.split, args.device, BASE_TOKENS)
-        encode, stop = encoder.prompt, model.stop
+        stop = model.stop
     else:
-        tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work)
-        encode, stop = own_prompt(tokenizer), stop_tokens(tokenizer)
+        encoder, model = own_encoder(args.work), load_llm_checkpoint(args.work)
+        stop = stop_tokens(encoder.tokenizer)
     drafters, prompts = load_drafters(model, args.work), read_prompts(args.prompts)
-    pairs = [(prompt, encode(prompt["messages"])) for prompt in prompts]
+    pairs = [(prompt, encoder.prompt(prompt["messages"])) for prompt in prompts]
     room = model.config.max_position_embeddings - args.max_new
     pairs = [(prompt, ids) for prompt, ids in pairs if len(ids) <= room]
     if not pairs:

@@ -29,7 +29,7 @@ import torch
 from corpus import Message, hash_percent, load_chats
 from encode import Encoder, own_encoder
 from errors import InputError, run
-from evaluate import answer_all, is_looping
+from evaluate import answer_all, is_finished
 from export import load_llm_checkpoint, write_json
 from heldout_prompts import by_hash, in_turn
 from model import Llama
@@ -37,7 +37,7 @@ from paths import RESULTS, add_corpora, add_threads, add_work
 from rouge import content_recall, rouge_1
 from sketch import LEVELS, SketchLine, sketch, sketch_lines
 from tasks import EXPAND, FORESIGHT, SKETCH, Turn, turns_of, worth_a_sketch
-from tokenizer import render, stop_tokens
+from tokenizer import stop_tokens
 
 EXPANDED_LEVEL = 2
 NUMBER_TOKENS = 8  # a foreseen length and its end
@@ -54,7 +54,7 @@ class Asker:
 
     def ids(self, request: Request) -> list[int]:
         """A request as the model reads it."""
-        return self.encoder.tokenizer.encode(render(list(request), True), add_special_tokens=False).ids
+        return self.encoder.prompt(request)
 
     def fits(self, request: Request) -> bool:
         """Whether request and reply fit the model's context."""
@@ -75,7 +75,7 @@ class Asker:
     def answers(self, turns: Sequence[Turn]) -> list[str | None]:
         """The model's own answers; None where one does not end or repeats itself."""
         found = self.replies([turn.query for turn in turns], self.max_new)
-        return [self.text(reply) if reply[-1] in self.stop and not is_looping(reply) else None for reply in found]
+        return [self.text(reply) if is_finished(reply, self.stop) else None for reply in found]
 
 
 def mixed(turns: Iterable[Turn]) -> list[Turn]:

@@ -35,12 +35,12 @@ def write_atomically(path: Path, data: bytes) -> None:
         beside.write_bytes(data)
 
 
-def read_json(path: Path) -> dict | list:
-    """A JSON file; InputError if missing or damaged."""
+def read_json(path: Path, step: str = "the step that writes it") -> dict | list:
+    """A JSON file; InputError, which names the `step` that makes it, if missing or damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} ({error}); run the step that writes it again") from error
+        raise InputError(f"cannot read {path} ({error}); run {step} again") from error
 
 
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -22,7 +22,6 @@ from errors import InputError, run
 from files import write_atomically
 from paths import REPOSITORY, add_corpora, add_work
 from tasks import Example, chat_examples, long_examples
-from tokenizer import render
 
 SHORTEST, LONGEST, PER_TASK = 20, 200, 30
 MADE, MADE_LONGEST, PER_MADE = ("foresight", "sketch-1", "sketch-2", "sketch-3", "expansion"), 380, 12
@@ -82,7 +81,7 @@ def pick(examples: Iterable[Example | Chat], task: str, encoder: Encoder, length
 
 def prompt_tokens(prompt: dict, encoder: Encoder) -> int:
     """Length of a prompt as the model reads it."""
-    return encoder.count(render(prompt["messages"], add_generation_prompt=True))
+    return len(encoder.prompt(prompt["messages"]))
 
 
 def held_out_prompts(corpora: Path, encoder: Encoder) -> list[dict]:

@@ -17,20 +17,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from corpus import load_chats
 from dataset import OWN_TASKS, TASKS
 from encode import Encoder, own_encoder
 from errors import InputError, run
-from evaluate import is_looping
+from evaluate import is_finished
 from export import load_llm_checkpoint
 from files import load_arrays, read_json, save_arrays, write_atomically
 from generate import generate, same_length_batches
 from model import Llama
-from paths import add_corpora, add_seed, add_threads, add_work
+from paths import add_seed, add_texts, add_threads, add_work
 from sketch import LEVELS, sketch
-from tasks import FORESIGHT, SKETCH, Example, Turn, answer, encode_examples, foreseen, turns_of, user_chats, worth_a_sketch
-from tokenizer import render, stop_tokens
+from tasks import FORESIGHT, SKETCH, Example, Turn, answer, encode_examples, foreseen, load_turns, worth_a_sketch
+from tokenizer import stop_tokens
 
+OWN_ANSWERS = "own-answers.json"
 REPLACED = ("foresight", *(f"sketch-{level}" for level in LEVELS))
 LONGEST_ANSWER = 160
 SAVE_EVERY_S = 60.0
@@ -68,7 +68,7 @@ def answer_turns(
 ) -> dict[str, str]:
     """{turn id: greedy answer}, saved to `path` as it grows; answers that loop or do not end are left out."""
     stop = stop_tokens(encoder.tokenizer)
-    prompts = [encoder.tokenizer.encode(render(list(turn.query), True), add_special_tokens=False).ids for turn in turns]
+    prompts = [encoder.prompt(turn.query) for turn in turns]
     room = model.config.max_position_embeddings - LONGEST_ANSWER
     fitting = [index for index, prompt in enumerate(prompts) if len(prompt) <= room]
     batches = same_length_batches([prompts[index] for index in fitting], batch)
@@ -82,14 +82,18 @@ def answer_turns(
             continue
         answers = generate(model, [prompts[row] for row in rows], LONGEST_ANSWER, stop)
         for row, ids in zip(rows, answers, strict=True):
-            ended = bool(ids) and ids[-1] in stop
             text = encoder.tokenizer.decode(ids, skip_special_tokens=True).strip()
-            found[turns[row].id] = text if ended and not is_looping(ids) else ""
+            found[turns[row].id] = text if is_finished(ids, stop) else ""
         if time.monotonic() - saved >= SAVE_EVERY_S:
             write_atomically(path, json.dumps(found).encode())
             saved = time.monotonic()
     write_atomically(path, json.dumps(found).encode())
     return found
+
+
+def load_own_answers(work: Path) -> dict[str, str]:
+    """{turn id: the LLM's own full answer, "" where it was of no use}; InputError if there are none."""
+    return read_json(work / OWN_ANSWERS, "own_answers.py")
 
 
 def replace_examples(work: Path, own: dict[str, np.ndarray], weight: int) -> dict[str, np.ndarray]:
@@ -101,9 +105,8 @@ def replace_examples(work: Path, own: dict[str, np.ndarray], weight: int) -> dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_corpora(parser)
+    add_texts(parser)
     add_work(parser)
-    parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--name", default="llm", help="checkpoint that answers (default: llm)")
     parser.add_argument("--minutes", type=float, default=5, help="of this call (default: 5)")
     parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch (default: 48)")
@@ -114,9 +117,9 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     encoder, model = own_encoder(args.work), load_llm_checkpoint(args.work, args.name)
-    chats = user_chats(args.data) if args.data else load_chats(args.corpora)
-    turns = sample([turn for chat in chats if chat.split == "train" for turn in turns_of(chat)], args.per_source, args.seed)
-    answers = answer_turns(model, encoder, turns, args.batch, args.minutes * 60, args.work / "own-answers.json")
+    turns = [turn for turn in load_turns(args.corpora, args.data) if turn.split == "train"]
+    turns = sample(turns, args.per_source, args.seed)
+    answers = answer_turns(model, encoder, turns, args.batch, args.minutes * 60, args.work / OWN_ANSWERS)
     made = [example for turn in turns if answers.get(turn.id) for example in own_examples(turn, answers[turn.id], encoder)]
     if not made:
         raise InputError("the model gave no answer that ends and does not repeat itself; train it longer or raise --minutes")

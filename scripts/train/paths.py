@@ -14,6 +14,12 @@ def add_corpora(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpora", type=Path, default=DEFAULT_CORPORA, help="default: ../shared/data beside the repository")
 
 
+def add_texts(parser: argparse.ArgumentParser) -> None:
+    """Adds --corpora and --data."""
+    add_corpora(parser)
+    parser.add_argument("--data", type=Path, help="JSON lines of chats (see tasks.py) in place of the corpora")
+
+
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Adds --threads."""
     parser.add_argument("--threads", type=int, default=2, help="of the CPU (default: 2)")

@@ -5,7 +5,8 @@
     python scripts/train/rollouts.py --data chats.jsonl --work own --base Qwen2.5-0.5B-Instruct --split 2
 
 Writes <work>/rollouts.npz: ids end to end (uint16, or int32 for large vocabularies); int32 per answer: `lengths` of prompt and
-answer together, `prompts` of the prompt alone; `done`, the batches so far. Half of the answers are greedy, half sampled at temperature 0.7. Saved every minute; run again to go on.
+answer together, `prompts` of the prompt alone; `done`, the batches so far. Half of the answers are greedy, half sampled
+at temperature 0.7. Saved every minute; run again to go on.
 """
 
 import argparse
@@ -17,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
 from base import BaseEncoder, add_base, load_base, split_of
 from corpus import Chat, Message, load_chats
@@ -27,9 +27,9 @@ from errors import InputError, run
 from export import load_llm_checkpoint
 from files import load_arrays, save_arrays
 from generate import generate, same_length_batches
-from paths import add_corpora, add_seed, add_threads, add_work
+from paths import add_seed, add_texts, add_threads, add_work
 from tasks import Example, corpus_examples, user_chats
-from tokenizer import load_tokenizer, render, stop_tokens
+from tokenizer import stop_tokens
 
 LONGEST_PROMPT, LONGEST_ANSWER, TEMPERATURE = 320, 160, 0.7
 
@@ -45,11 +45,6 @@ def answer_prompts(chats: list[Chat | Example], encode: Callable[[Sequence[Messa
             if asked:
                 prompts.append(encode(asked))
     return [prompt for prompt in prompts if len(prompt) <= LONGEST_PROMPT]
-
-
-def own_prompt(tokenizer: Tokenizer) -> Callable[[Sequence[Message]], list[int]]:
-    """Messages → ids of a prompt in our own chat template."""
-    return lambda messages: tokenizer.encode(render(list(messages), add_generation_prompt=True)).ids
 
 
 @dataclass(frozen=True)
@@ -93,11 +88,10 @@ def save_rollouts(path: Path, rollouts: list[Rollout], done: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_corpora(parser)
+    add_texts(parser)
     add_work(parser)
     add_tasks(parser)
     add_base(parser)
-    parser.add_argument("--data", type=Path, help="JSON lines of chats (see tasks.py) in place of the corpora")
     parser.add_argument("--minutes", type=float, default=4, help="of this call; inf with --batches (default: 4)")
     parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
     parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch (default: 48)")
@@ -109,16 +103,16 @@ def main() -> None:
         raise InputError("--base needs --data: the corpora are for the models of this repository")
     if args.base:
         model = load_base(args.base, args.split, args.device, args.batch * (LONGEST_PROMPT + LONGEST_ANSWER))
-        encode, stop = BaseEncoder(args.base).prompt, model.stop
+        encoder, stop = BaseEncoder(args.base), model.stop
     else:
-        tokenizer, model = load_tokenizer(args.work), load_llm_checkpoint(args.work)
-        encode, stop = own_prompt(tokenizer), stop_tokens(tokenizer)
+        encoder, model = own_encoder(args.work), load_llm_checkpoint(args.work)
+        stop = stop_tokens(encoder.tokenizer)
     if args.data:
         chats = user_chats(args.data)
     else:
-        chats = corpus_examples(args.corpora, own_encoder(args.work)) if args.file == TASKS else load_chats(args.corpora)
+        chats = corpus_examples(args.corpora, encoder) if args.file == TASKS else load_chats(args.corpora)
     chats = [chat for chat in chats if chat.split == "train"]
-    prompts = answer_prompts(chats, encode, args.seed)
+    prompts = answer_prompts(chats, encoder.prompt, args.seed)
     if not prompts:
         raise InputError(f"no chat has a prompt of at most {LONGEST_PROMPT} tokens with an answer after it")
     batches = same_length_batches(prompts, args.batch)

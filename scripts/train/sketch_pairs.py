@@ -23,16 +23,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from corpus import hash_percent, load_chats
+from corpus import hash_percent
 from base import fingerprint
 from encode import own_encoder
 from errors import InputError, run
-from evaluate import is_looping
+from evaluate import is_finished
 from evaluate_tasks import Asker
 from export import load_llm_checkpoint
 from files import write_atomically
 from generate import generate, same_length_batches
-from paths import add_corpora, add_seed, add_threads, add_work
+from own_answers import load_own_answers
+from paths import add_seed, add_texts, add_threads, add_work
 from rouge import rouge_1
 from sketch import LEVELS
 from sketch_score import (
@@ -47,9 +48,9 @@ from sketch_score import (
     make_pair,
     spread,
 )
-from tasks import SKETCH, Turn, turns_of, user_chats, worth_a_sketch
+from tasks import SKETCH, Turn, load_turns, worth_a_sketch
 
-PAIRS, OWN_ANSWERS = "sketch-pairs.json", "own-answers.json"
+PAIRS = "sketch-pairs.json"
 PROMPTS_PER_BATCH, BATCHES_PER_SAVE = 8, 4  # prompts of one length; more batches at once fill the expander's better
 LONGEST_SKETCH = 80  # tokens
 LONGEST_PROMPT = 224  # tokens of query and instruction: work grows with them
@@ -63,15 +64,6 @@ class SketchTask:
     turn: Turn
     prompt: list[int]
     answer: str
-
-
-def own_answers(work: Path) -> dict[str, str]:
-    """{turn id: the LLM's own full answer} of own_answers.py; InputError if there are none."""
-    path = work / OWN_ANSWERS
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read the LLM's answers {path} ({error}); run own_answers.py first") from error
 
 
 def level_of(turn: Turn) -> int:
@@ -93,15 +85,9 @@ def task_batches(policy: Asker, turns: Iterable[Turn], answers: Mapping[str, str
     return [[tasks[index] for index in batches[at]] for at in np.random.default_rng(seed).permutation(len(batches))]
 
 
-def load_turns(corpora: Path, data: Path | None) -> Iterator[Turn]:
-    """Every turn of the user's data where given, else of the corpora."""
-    for chat in user_chats(data) if data else load_chats(corpora):
-        yield from turns_of(chat)
-
-
 def ended(policy: Asker, ids: list[int]) -> bool:
     """Whether a reply says something, comes to its end and does not repeat itself."""
-    return len(ids) > 1 and ids[-1] in policy.stop and not is_looping(ids)
+    return len(ids) > 1 and is_finished(ids, policy.stop)
 
 
 def sample_sketches(policy: Asker, prompts: Sequence[list[int]], samples: int, generator: torch.Generator) -> list[list[list[int]]]:
@@ -171,9 +157,8 @@ def summary(state: dict) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_corpora(parser)
+    add_texts(parser)
     add_work(parser)
-    parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--expander", default="slm-deep", help="checkpoint that expands sketches (default: slm-deep)")
     parser.add_argument("--minutes", type=float, default=4, help="of this call; 0 only scores again (default: 4)")
     parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
@@ -188,7 +173,7 @@ def main() -> None:
     encoder = own_encoder(args.work)
     policy = Asker(load_llm_checkpoint(args.work), encoder, LONGEST_SKETCH)
     expander = Expander(Asker(load_llm_checkpoint(args.work, args.expander), encoder, LONGEST_SENTENCE))
-    answers, path = own_answers(args.work), args.work / PAIRS
+    answers, path = load_own_answers(args.work), args.work / PAIRS
     made_by = {
         "llm": fingerprint(policy.model),
         "expander": fingerprint(expander.asker.model),

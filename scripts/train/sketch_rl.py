@@ -36,9 +36,11 @@ from evaluate_tasks import Asker
 from export import load_llm_checkpoint
 from files import load_checkpoint, save_checkpoint
 from model import Llama
-from paths import add_corpora, add_seed, add_threads, add_work
-from sketch_pairs import LONGEST_SKETCH, TEMPERATURE, SketchTask, ended, load_turns, own_answers, sample_sketches, task_batches
+from own_answers import load_own_answers
+from paths import add_seed, add_texts, add_threads, add_work
+from sketch_pairs import LONGEST_SKETCH, TEMPERATURE, SketchTask, ended, sample_sketches, task_batches
 from sketch_reward import RewardModel, load_reward, padded
+from tasks import load_turns
 
 TUNED = "llm-sketch"
 ADAM_LR = 1e-4
@@ -190,9 +192,8 @@ def recent(curve: Sequence[dict]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     defaults = Settings()
-    add_corpora(parser)
+    add_texts(parser)
     add_work(parser)
-    parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--minutes", type=float, default=math.inf, help="of tuning; they count over restarts")
     parser.add_argument("--steps", type=float, default=200, help="default: 200")
     parser.add_argument("--gamma", type=float, default=defaults.gamma, help=f"weight of KL, 0..1 (default: {defaults.gamma})")
@@ -208,7 +209,7 @@ def main() -> None:
     encoder, llm = own_encoder(args.work), load_llm_checkpoint(args.work)
     settings = Settings(args.gamma, args.guard, args.rate, args.samples, args.seed)
     reward = load_reward(args.work, llm)
-    turns, answers = load_turns(args.corpora, args.data), own_answers(args.work)
+    turns, answers = load_turns(args.corpora, args.data), load_own_answers(args.work)
     batches = task_batches(Asker(llm, encoder, LONGEST_SKETCH), turns, answers, args.seed, PROMPTS)
     tuning = SketchTuning(args.work, encoder, batches, reward, settings)
     if tuning.path.exists():

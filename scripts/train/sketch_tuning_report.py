@@ -27,15 +27,15 @@ from evaluate import held_out
 from evaluate_tasks import Asker, figure, mixed, sketch_against
 from export import load_llm_checkpoint, write_json
 from files import load_checkpoint
-from paths import RESULTS, add_corpora, add_threads, add_work
+from paths import RESULTS, add_texts, add_threads, add_work
 from plot import save
 from rouge import rouge_1
 from sketch import LEVELS
-from sketch_pairs import LONGEST_SKETCH, PAIRS, load_turns, read_scored, summary
+from sketch_pairs import LONGEST_SKETCH, PAIRS, read_scored, summary
 from sketch_reward import REWARD
 from sketch_rl import TUNED
 from sketch_score import LONGEST_SENTENCE, Candidate, Expander, Weights, score
-from tasks import SKETCH, Turn, worth_a_sketch
+from tasks import SKETCH, Turn, load_turns, worth_a_sketch
 
 LONGEST_ANSWER = 160
 TRIED_PER_ANSWER = 4  # queries answered to find one whose answer can be used
@@ -155,9 +155,8 @@ def report(work: Path, turns: Sequence[Turn], expander_name: str, count: int) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_corpora(parser)
+    add_texts(parser)
     add_work(parser)
-    parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--expander", default="slm-deep", help="checkpoint that expands sketches (default: slm-deep)")
     parser.add_argument("--count", type=int, default=60, help="held-out queries, at most (default: 60)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder (default: docs/results/training)")

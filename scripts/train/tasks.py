@@ -29,7 +29,7 @@ from dataset import TASKS
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from files import save_arrays
-from paths import add_corpora, add_work
+from paths import add_texts, add_work
 from sketch import LEVELS, sketch_lines
 from tokenizer import render
 from words import split_sentences, words_of
@@ -212,6 +212,12 @@ def user_chats(path: Path) -> list[Chat]:
     return chats
 
 
+def load_turns(corpora: Path, data: Path | None) -> Iterator[Turn]:
+    """Every turn of the user's data where given, else of the corpora."""
+    for chat in user_chats(data) if data else load_chats(corpora):
+        yield from turns_of(chat)
+
+
 def chat_messages(record: dict) -> tuple[Message, ...]:
     """The messages of one user's record; ValueError, KeyError or TypeError where it has another form."""
     if "messages" not in record:
@@ -264,9 +270,8 @@ def statistics(arrays: dict[str, np.ndarray]) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_corpora(parser)
+    add_texts(parser)
     add_work(parser)
-    parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--base", type=Path, metavar="DIR", help="with --data: a checkpoint whose tokenizer and chat template to use")
     parser.add_argument("--stats", action="store_true", help="print counts, write nothing")
     parser.add_argument("--show", metavar="TASK", help="print three examples of a task, write nothing")

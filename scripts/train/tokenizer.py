@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from corpus import Message, load_chats
 from errors import InputError, run
 from files import write_atomically
-from paths import add_corpora, add_work
+from paths import add_texts, add_work
 
 END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"  # ids 0, 1, 2
 SPECIAL = (END_OF_TEXT, IM_START, IM_END)
@@ -91,9 +91,8 @@ def stop_tokens(tokenizer: Tokenizer) -> set[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_corpora(parser)
+    add_texts(parser)
     add_work(parser)
-    parser.add_argument("--data", type=Path, help="JSON lines of chats in place of the corpora")
     parser.add_argument("--vocab", type=int, default=4096, help="tokens, the special ones included (default: 4096)")
     args = parser.parse_args()
     from tasks import user_chats  # tasks.py reads this file too
