@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createRegistry, devicesTable } from '../../cloud-bridge/fleet/registry.ts'
-import { connectControl } from '../../cloud-bridge/link/control.ts'
+import { type ControlOptions, connectControl } from '../../cloud-bridge/link/control.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
@@ -95,28 +95,30 @@ describe('the registry', () => {
   })
 })
 
+const topic = bridgeStateTopic('default', 'bridge-1')
+
+/** Connects bridge-1 to a broker. */
+const joinFleet = (url: string, options: { birth: number } & Partial<ControlOptions>) =>
+  connectControl({
+    url,
+    fleet: 'default',
+    bridge: 'bridge-1',
+    describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 2 }),
+    onDeviceState: () => {},
+    logger: silentLogger(),
+    ...options,
+  })
+
 const brokers = [
   { name: 'the embedded broker', start: startBroker, missing: false },
   { name: 'mosquitto', start: startMosquitto, missing: mosquittoMissing() },
 ]
 
 describe.each(brokers)('on $name', ({ start, missing }) => {
-  const topic = bridgeStateTopic('default', 'bridge-1')
-  const join = (url: string, options: { birth: number; onDeviceState?: (device: string, payload: Uint8Array) => void }) =>
-    connectControl({
-      url,
-      fleet: 'default',
-      bridge: 'bridge-1',
-      describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 2 }),
-      onDeviceState: () => {},
-      logger: silentLogger(),
-      ...options,
-    })
-
   it.skipIf(missing)('a bridge shows itself as ready, and as disconnected when it leaves', async () => {
     await using broker = await start()
     await using watcher = await watchTopic(broker.url, topic)
-    const control = await join(broker.url, { birth: 3 })
+    const control = await joinFleet(broker.url, { birth: 3 })
     await expect.poll(() => watcher.messages.length).toBe(1)
     expect(JSON.parse(watcher.messages[0]?.text ?? '')).toMatchObject({
       state: 'ready',
@@ -131,7 +133,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
   it.skipIf(missing)('a bridge whose connection was taken over comes back, and buries the will of the intruder', async () => {
     await using broker = await start()
     await using watcher = await watchTopic(broker.url, topic)
-    const control = await join(broker.url, { birth: 3 })
+    const control = await joinFleet(broker.url, { birth: 3 })
     const will = {
       topic,
       payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth: 2, at })),
@@ -149,7 +151,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
   it.skipIf(missing)('a device that loses power is heard of as lost, through its will', async () => {
     await using broker = await start()
     const heard: [string, unknown][] = []
-    const control = await join(broker.url, {
+    const control = await joinFleet(broker.url, {
       birth: 1,
       onDeviceState: (device, payload) => heard.push([device, JSON.parse(Buffer.from(payload).toString()).state]),
     })
@@ -173,16 +175,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
 it.skipIf(mosquittoMissing())('a late will of an earlier start is replaced at once', async () => {
   // mosquitto lets anyone publish anywhere: a way to have exactly this arrive while the bridge is connected.
   await using broker = await startMosquitto()
-  const topic = bridgeStateTopic('default', 'bridge-1')
-  const control = await connectControl({
-    url: broker.url,
-    fleet: 'default',
-    bridge: 'bridge-1',
-    birth: 3,
-    describe: () => ({}),
-    onDeviceState: () => {},
-    logger: silentLogger(),
-  })
+  const control = await joinFleet(broker.url, { birth: 3 })
   const late = await mqttClient(broker.url, 'late')
   await late.publishAsync(topic, JSON.stringify({ v: 1, state: 'lost', birth: 2, at }), { qos: 1, retain: true })
   await expect
@@ -199,15 +192,7 @@ it.skipIf(mosquittoMissing())('a late will of an earlier start is replaced at on
 it('a broker that hangs does not keep a bridge that stops', async () => {
   await using broker = await startBroker()
   await using relay = await startRelay(portOf(broker.url))
-  const control = await connectControl({
-    url: through(relay, broker.url),
-    fleet: 'default',
-    bridge: 'bridge-1',
-    birth: 1,
-    describe: () => ({}),
-    onDeviceState: () => {},
-    logger: silentLogger(),
-  })
+  const control = await joinFleet(through(relay, broker.url), { birth: 1 })
   relay.stall()
   await control.close()
 })
@@ -216,15 +201,6 @@ it('a broker that is not there is named, with what to check', async () => {
   const gone = await startBroker()
   const { url } = gone
   await gone[Symbol.asyncDispose]()
-  const control = connectControl({
-    url,
-    fleet: 'default',
-    bridge: 'bridge-1',
-    birth: 1,
-    describe: () => ({}),
-    onDeviceState: () => {},
-    logger: silentLogger(),
-    connectTimeoutMs: 200,
-  })
+  const control = joinFleet(url, { birth: 1, connectTimeoutMs: 200 })
   await expect(control).rejects.toMatchObject({ code: 'BROKER_UNREACHABLE', message: expect.stringContaining(url) })
 })
