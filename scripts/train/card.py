@@ -20,13 +20,12 @@ from errors import run
 from evaluate import CONTINUATIONS, MAX_NEW
 from files import read_json, write_atomically
 from paths import REPOSITORY, RESULTS
-from plot import TARGETS, read_all
+from plot import LEVELLED, LEVELS, TARGETS, is_asked, read_all
 
 DEFAULT_MODELS = REPOSITORY / "models" / "demo"
 DRAFTER_ORDER = ("adapter+lookup", "adapter", "adapter-paper", "lookup", "medusa", "none")
 ADAPTER_TARGET, ADAPTER_AIM = 2.2, 3.0
 GOAL_MB = 40
-LEVELS = ("1", "2", "3")
 
 
 @dataclass(frozen=True)
@@ -198,9 +197,10 @@ def expansion_table(facts: Facts) -> str:
     """ROUGE-1 F beside the bare line's."""
     rows = []
     for name, tasks in facts.tasks.items():
-        e = tasks["expansion"]
-        rows.append((f"`{name}`", e["sentences"], interval(e, "rougeF"), interval(e, "rougeFOfLine")))
-    return table(("model", "sentences", "ROUGE-1 F", "of the bare line"), rows)
+        for level in LEVELS:
+            e = tasks[f"expansion-{level}"]
+            rows.append((f"`{name}`", level, e["sentences"], interval(e, "rougeF"), interval(e, "rougeFOfLine")))
+    return table(("model", "level", "sentences", "ROUGE-1 F", "of the bare line"), rows)
 
 
 def tasks_section(facts: Facts) -> str:
@@ -232,11 +232,11 @@ def targets_section(facts: Facts) -> str:
                 add(f"`adapter` above {rival}", adapter, round(other, 2))
     for name, tasks in facts.tasks.items():
         for (group, key), (title, target, at_least) in TARGETS.items():
-            if name.startswith("llm") == (group == "expansion"):
-                continue  # the LLM foresees and sketches, the small models expand
-            levels = LEVELS if group == "sketch" else ("",)
+            if not is_asked(name, group):
+                continue
+            levels = LEVELS if group in LEVELLED else ("",)
             for level in levels:
-                of = tasks[f"sketch-{level}" if level else group]
+                of = tasks[f"{group}-{level}" if level else group]
                 plain = title.replace("\n", " ") + (f", level {level}" if level else "")
                 add(f"{plain}, `{name}`", of.get(key), target, at_least)
     return table(("target", "wanted", "measured", ""), rows)

@@ -39,7 +39,7 @@ from sketch import LEVELS, SketchLine, sketch, sketch_lines
 from tasks import EXPAND, FORESIGHT, SKETCH, Turn, turns_of, worth_a_sketch
 from tokenizer import stop_tokens
 
-EXPANDED_LEVEL = 2
+LONGEST_LEVEL = 1  # whose sketches are the longest
 NUMBER_TOKENS = 8  # a foreseen length and its end
 RESAMPLES = 2000
 Request = Sequence[Message]
@@ -86,9 +86,9 @@ def mixed(turns: Iterable[Turn]) -> list[Turn]:
     return in_turn(by_source.values())
 
 
-def expansion_request(turn: Turn) -> tuple[Request, SketchLine]:
-    """Asks for one line, chosen by hash, of the answer's sketch."""
-    lines = sketch_lines(turn.answer, EXPANDED_LEVEL)
+def expansion_request(turn: Turn, level: int) -> tuple[Request, SketchLine]:
+    """Asks for one line of the answer's sketch: of every level's the same, chosen by hash."""
+    lines = sketch_lines(turn.answer, level)
     line = lines[hash_percent(f"line/{turn.id}") % len(lines)]
     return turn.ask(EXPAND.format(sketch="\n".join(each.sketch for each in lines), line=line.sketch)), line
 
@@ -157,9 +157,9 @@ def sketch_figures(asker: Asker, turns: Sequence[Turn], own: Sequence[str | None
     }
 
 
-def expansion_figures(asker: Asker, turns: Sequence[Turn]) -> dict[str, float | list[float]]:
+def expansion_figures(asker: Asker, turns: Sequence[Turn], level: int) -> dict[str, float | list[float]]:
     """ROUGE-1 F of the written sentences and of the bare lines."""
-    asked = [expansion_request(turn) for turn in turns]
+    asked = [expansion_request(turn, level) for turn in turns]
     written = asker.ask([request for request, _ in asked])
     return {
         "sentences": len(turns),
@@ -172,14 +172,14 @@ def evaluate(asker: Asker, turns: Sequence[Turn], count: int) -> dict[str, dict]
     """All figures, each over at most `count` answers whose longest request fits; InputError if none does."""
     fitting = list(islice((turn for turn in turns if asker.fits(turn.ask(FORESIGHT))), count))
     worthy = (turn for turn in turns if worth_a_sketch(turn.answer))
-    sketched = list(islice((turn for turn in worthy if asker.fits(expansion_request(turn)[0])), count))
+    sketched = list(islice((turn for turn in worthy if asker.fits(expansion_request(turn, LONGEST_LEVEL)[0])), count))
     if not fitting or not sketched:
         raise InputError("no held-out answer with its request fits the model's context; lower --max-new")
     own = asker.answers(sketched)
     return {
         "foresight": foresight_figures(asker, fitting, asker.answers(fitting)),
         **{f"sketch-{level}": sketch_figures(asker, sketched, own, level) for level in LEVELS},
-        "expansion": expansion_figures(asker, sketched),
+        **{f"expansion-{level}": expansion_figures(asker, sketched, level) for level in LEVELS},
     }
 
 

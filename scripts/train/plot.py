@@ -39,6 +39,7 @@ TARGETS = {
     ("sketch", "contentRecallOfOwn"): ("sketch: recall of content words\nof the own answer", 0.6, True),
     ("sketch", "contentRecall"): ("sketch: recall of content words\nof the corpus's answer", 0.6, True),
 }
+LEVELLED, LEVELS = ("sketch", "expansion"), ("1", "2", "3")
 ERRORS = ("error", "errorOfOwn", "relativeError", "relativeErrorOfOwn")
 REFERENCES = {"rougeF": "rougeFOfLine"} | {error: f"{error}OfBestConstant" for error in ERRORS}
 
@@ -134,24 +135,28 @@ def plot_positions(evaluations: dict[str, dict], path: Path) -> None:
 
 
 def bars_of(tasks: dict[str, dict], group: str, key: str) -> list[tuple[str, float, list[float], float | None]]:
-    """(label, value, interval, reference) of each bar: a bar per model, for sketches one per model and level."""
-    levels = ("1", "2", "3") if group == "sketch" else ("",)
+    """(label, value, interval, reference) of each bar: a bar per model, for sketches and expansions one per model and level."""
+    levels = LEVELS if group in LEVELLED else ("",)
     bars = []
     for name, figures in tasks.items():
         for level in levels:
-            of = figures[f"sketch-{level}" if level else group]
+            of = figures[f"{group}-{level}" if level else group]
             if key in of:
                 label = f"{name} {level}".strip()
                 bars.append((label, of[key], of[f"{key}Interval"], of.get(REFERENCES.get(key, ""))))
     return bars
 
 
+def is_asked(name: str, group: str) -> bool:
+    """Whether a task is a model's part: the LLM foresees and sketches, the small models expand."""
+    return name.startswith("llm") == (group != "expansion")
+
+
 def plot_tasks(tasks: dict[str, dict], path: Path) -> None:
     """A panel for every target: bars with 95 % intervals, the target as a line, what needs no model as a dash."""
     figure, panels = plt.subplots(3, 3, figsize=(WIDTH, 8), layout="constrained")
-    llms = {name: figures for name, figures in tasks.items() if name.startswith("llm")}
     for panel, ((group, key), (title, target, at_least)) in zip(panels.flat, TARGETS.items(), strict=True):
-        bars = bars_of(llms if group == "sketch" and llms else tasks, group, key)
+        bars = bars_of({name: figures for name, figures in tasks.items() if is_asked(name, group)}, group, key)
         values = [value for _, value, _, _ in bars]
         spans = [[value - low for _, value, (low, _), _ in bars], [high - value for _, value, (_, high), _ in bars]]
         met = [value >= target if at_least else value <= target for value in values]
@@ -161,7 +166,7 @@ def plot_tasks(tasks: dict[str, dict], path: Path) -> None:
             if reference is not None:
                 panel.hlines(reference, place - 0.4, place + 0.4, "C1", lw=1.5)
         panel.axhline(target, color="C2", ls="--", lw=1)
-        panel.set_xticks(range(len(bars)), [label for label, _, _, _ in bars], fontsize=8, rotation=20)
+        panel.set_xticks(range(len(bars)), [label for label, _, _, _ in bars], fontsize=7, rotation=90 if len(bars) > 4 else 20)
         panel.set_title(f"{title} {'≥' if at_least else '≤'} {target}", fontsize=8)
         panel.tick_params(axis="y", labelsize=8)
         panel.set_ylim(0)
