@@ -7,6 +7,7 @@ import { seededRandom } from '../core/base/random.ts'
 import { version } from '../core/base/version.ts'
 import { adapterDrafter } from '../core/draft/adapter-drafter.ts'
 import { noDrafter } from '../core/draft/drafter.ts'
+import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startApi } from './api/server.ts'
@@ -47,6 +48,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const { manifest, adapter, input, head } = model
     const { modelId, dims, card } = manifest
 
+    const speed = new DeviceSpeed()
     const link = createBridgeLink({
       url: config.bridge,
       fleet,
@@ -54,6 +56,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       birth,
       agent: version,
       modelId,
+      speed,
       clock,
       random: seededRandom(randomInt(seedBound)),
       logger: logger.child({ component: 'link' }),
@@ -64,6 +67,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       dims,
       input,
       head,
+      speed,
       open: link.open,
       createDrafter: adapter ? (sampling) => adapterDrafter(adapter, head, sampling) : noDrafter,
       threshold: draft.threshold,

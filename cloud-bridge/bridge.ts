@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import { createLogger, type Logger } from '../core/base/logger.ts'
 import { version } from '../core/base/version.ts'
+import { StateMonitor } from '../core/policy/hat/state-monitor.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startEmbeddedBroker } from './broker/embedded-broker.ts'
@@ -15,7 +16,7 @@ import { createDataPlane, dataPath } from './link/data-plane.ts'
 import { startHttpServer } from './link/http-server.ts'
 import { urlHost } from './link/listen.ts'
 import { type Middle, openMiddle } from './serving/open-middle.ts'
-import { createStepLoop } from './serving/step-loop.ts'
+import { createStepLoop, type OnStep } from './serving/step-loop.ts'
 
 export interface Bridge {
   readonly mqttUrl: string
@@ -33,6 +34,10 @@ const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
 /** Rows up to which an item counts as decode or verify, and steps that a prompt may be passed over. */
 const packing = { smallTokens: 16, patience: 4 }
+/** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
+const leastChunk = 16
+/** A hidden value on the wire. */
+const halfBytes = 2
 /** Changes of what the retained state tells are published at most so often. */
 const announceEveryMs = 1_000
 
@@ -65,7 +70,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       sessions,
       bridge: id,
       modelId,
-      advice: { chunkTokens: config.chunkTokens, draftLimit: config.draftLimit },
+      draftLimit: config.draftLimit,
       heartbeatMs,
       helloTimeoutMs,
       clock,
@@ -123,11 +128,20 @@ function serveMiddle(
 ) {
   const { hidden, contextLimit } = manifest.dims
   const { tokenBudget, kvBudgetBytes, chunkTokens, sessionsPerConnection, sessionIdleS } = config
-  const loop = createStepLoop(part, { tokenBudget, slots, ...packing }, clock)
+  const monitor = new StateMonitor()
+  const onStep: OnStep = (tokens, computeMs) => monitor.record(tokens, computeMs / 1_000)
+  const loop = createStepLoop(part, { tokenBudget, slots, ...packing }, clock, onStep)
   const budget = createKvBudget(part.manifest, { budgetBytes: kvBudgetBytes, contextLimit, startPositions: chunkTokens })
   const limits = { contextLimit, maxRows: tokenBudget, sessionsPerPeer: sessionsPerConnection, idleMs: sessionIdleS * 1_000 }
   const log = logger.child({ component: 'hat' })
-  const sessions = createSessions({ part, width: hidden, loop, budget, limits, clock, logger: log, onCount })
+  const chunks = {
+    monitor,
+    bytesPerToken: hidden * halfBytes,
+    limits: { least: Math.min(leastChunk, tokenBudget), most: tokenBudget },
+    pipeline: 1,
+    initialTokens: chunkTokens,
+  }
+  const sessions = createSessions({ part, width: hidden, loop, budget, chunks, limits, clock, logger: log, onCount })
   return { loop, budget, sessions }
 }
 

@@ -6,7 +6,7 @@ import type { Manifest } from '../../core/model/manifest.ts'
 import { type AnswerEnd, AnswerStream } from '../../core/text/answer-stream.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
 import type { HatRequest, HatRound } from '../hat/session.ts'
-import type { HatSummary } from '../hat/summary.ts'
+import type { HatSummary, SessionRates } from '../hat/summary.ts'
 import type { AnswerRequest } from './request.ts'
 
 /** How the answer came about: the `brim` field of responses and last chunks. */
@@ -27,6 +27,8 @@ export interface Report {
   readonly bytesDown: number
   /** Rows, either way, that fp16 could not hold. */
   readonly wideRows: number
+  /** β_up, β_down, γ and the like: as measured, null where nothing was. */
+  readonly rates: SessionRates
   readonly tokenIds?: readonly number[]
 }
 
@@ -97,7 +99,7 @@ function usageOf(prompt: number, completion: number): Usage {
 }
 
 function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boolean): Report {
-  const { ttftMs, acceptLength, rounds, drafted, accepted, bytesUp, bytesDown, wideRows } = summary
+  const { ttftMs, acceptLength, rounds, drafted, accepted, bytesUp, bytesDown, wideRows, rates } = summary
   const gaps = summary.tbtMs.slice(0, tokenIds.length - 1)
   const some = gaps.length > 0
   return {
@@ -112,6 +114,7 @@ function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boo
     bytesUp,
     bytesDown,
     wideRows,
+    rates,
     ...(withIds ? { tokenIds } : {}),
   }
 }

@@ -9,6 +9,8 @@ import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
 import type { Dims } from '../../core/model/manifest.ts'
 import { acceptDraft } from '../../core/policy/hat/accept.ts'
+import { nextChunk } from '../../core/policy/hat/chunk-size.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
 import type { LinkSession } from '../link/link-session.ts'
 import { HatCounters, type HatSummary } from './summary.ts'
@@ -18,6 +20,8 @@ export interface HatOptions {
   readonly dims: Dims
   readonly input: Part
   readonly head: SharedHead
+  /** Takes what this device's steps took. */
+  readonly speed: DeviceSpeed
   /** A session at the bridge. */
   open(signal: AbortSignal): Promise<LinkSession>
   createDrafter(sampling: Sampling): Drafter
@@ -129,17 +133,23 @@ class HatSession {
   }
 
   #summary(): HatSummary {
-    const { bytesUp, bytesDown } = this.#link
-    return this.#counters.summary({ bytesUp, bytesDown, wideRows: this.#uplink.wideRows })
+    const { bytesUp, bytesDown, rates } = this.#link
+    const { prefillTokensPerS = null, draftStepS } = this.#options.speed
+    const { upBytesPerS = null, downBytesPerS = null } = rates
+    const draftStepMs = draftStepS === undefined ? null : draftStepS * 1_000
+    const measured = { upBytesPerS, downBytesPerS, prefillTokensPerS, draftStepMs }
+    return this.#counters.summary({ bytesUp, bytesDown, wideRows: this.#uplink.wideRows, rates: measured })
   }
 
   /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */
   async #prefill(): Promise<number> {
     const { prompt } = this.#request
-    const { chunkTokens } = this.#link
-    for (let from = 0; from < prompt.length; from += chunkTokens) {
-      const to = Math.min(from + chunkTokens, prompt.length)
+    const { clock, speed } = this.#options
+    for (let from = 0, to: number; from < prompt.length; from = to) {
+      to = from + nextChunk(prompt.length - from, this.#link.chunkTokens, this.#link.frameTokens)
+      const startedMs = clock.nowMs()
       await this.#feed(prompt.slice(from, to))
+      speed.prefilled(to - from, (clock.nowMs() - startedMs) / 1_000)
       await this.#uplink.send(from, to, to === prompt.length ? 1 : 0)
       await this.#drafter.catchUp(this.#stream)
     }
@@ -149,12 +159,15 @@ class HatSession {
 
   /** Feeds the pending token and drafts on from it. @returns the drafted tokens, whose rows stand ready too */
   async #draft(pending: number, position: number): Promise<number[]> {
-    const { threshold, draftLimit, dims } = this.#options
+    const { threshold, draftLimit, dims, speed, clock } = this.#options
     const { maxTokens, eos } = this.#request
     await this.#feed([pending])
     const remaining = maxTokens - this.#counters.tokens
     const limit = draftRoom(Math.min(draftLimit, this.#link.draftLimit), remaining, position, dims.contextLimit)
-    return draftTokens(this.#drafter, this.#stream, (tokens) => this.#feed(tokens), { threshold, limit }, eos)
+    const startedMs = clock.nowMs()
+    const draft = await draftTokens(this.#drafter, this.#stream, (tokens) => this.#feed(tokens), { threshold, limit }, eos)
+    speed.drafted(draft.length, (clock.nowMs() - startedMs) / 1_000)
+    return draft
   }
 
   /** Waits for the deep rows under way and chooses after each; the first choice stands at `position`. */

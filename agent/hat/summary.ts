@@ -19,7 +19,21 @@ export interface HatSummary {
   readonly tbtMs: readonly number[]
   /** Rows, either way, that fp16 could not hold. */
   readonly wideRows: number
+  /** As measured up to the end of the answer, smoothed; null where nothing has been large enough to measure. */
+  readonly rates: SessionRates
 }
+
+/** What HAT's decisions are made on, of this device and its link. */
+export interface SessionRates {
+  readonly upBytesPerS: number | null
+  readonly downBytesPerS: number | null
+  readonly prefillTokensPerS: number | null
+  /** γ. */
+  readonly draftStepMs: number | null
+}
+
+/** What a session knows of its link when it is summed up. */
+export type LinkFigures = Pick<HatSummary, 'bytesUp' | 'bytesDown' | 'wideRows' | 'rates'>
 
 /** Counts while the answer comes. */
 export class HatCounters {
@@ -52,7 +66,7 @@ export class HatCounters {
     this.#lastMs = nowMs
   }
 
-  summary(link: { bytesUp: number; bytesDown: number; wideRows: number }): HatSummary {
+  summary(link: LinkFigures): HatSummary {
     const { tokens, rounds, drafted, accepted, prefillMs, ttftMs, tbtMs } = this
     const acceptLength = rounds === 0 ? null : this.#tokensOfRounds / rounds
     return { tokens, rounds, acceptLength, drafted, accepted, ...link, prefillMs, ttftMs, tbtMs: [...tbtMs] }

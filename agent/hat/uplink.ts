@@ -4,8 +4,10 @@ import { requireFinite } from '../../core/engine/require-finite.ts'
 import type { States } from '../../core/protocol/states.ts'
 import type { LinkSession, Reply } from '../link/link-session.ts'
 
-/** Frames that may be unanswered: while one is computed at the bridge, the next is on its way. */
-const window = 2
+/** Frames that may be unanswered whatever the link: while one is computed at the bridge, the next is on its way. */
+const leastUnderWay = 2
+/** A hidden value on the wire. */
+const halfBytes = 2
 
 /** Brings shallow rows to the bridge and deep rows back; fills the holes that the bridge reports. */
 export class Uplink {
@@ -13,7 +15,7 @@ export class Uplink {
   wideRows = 0
   readonly #session: LinkSession
   readonly #rows: StateRows
-  #underWay: Promise<Reply>[] = []
+  #underWay: { rows: number; reply: Promise<Reply> }[] = []
   #last: { to: number; want: number; deep: States | undefined } = { to: 0, want: 0, deep: undefined }
   /** Length that the bridge holds, where it found a hole. */
   #gap: number | undefined
@@ -25,9 +27,21 @@ export class Uplink {
 
   /** Sends rows [from, to); the deep states of the last `want` are for `settle`. */
   async send(from: number, to: number, want: number): Promise<void> {
-    while (this.#underWay.length >= window) await this.#takeAnswer()
+    while (this.#isFull(to - from)) await this.#takeAnswer()
     this.#last = { to, want, deep: undefined }
-    this.#underWay.push(this.#exchange(from, to, want))
+    this.#exchange(from, to, want)
+  }
+
+  /**
+   * Back-pressure: beside what the link and the bridge hold at once (β_up over the round trip) only one more frame of
+   * this size waits to be sent. More would only be in the way of other sessions' next tokens.
+   */
+  #isFull(rows: number): boolean {
+    if (this.#underWay.length < leastUnderWay) return false
+    const { upBytesPerS = 0, rttS, cloudS } = this.#session.rates
+    const bytesPerRow = this.#rows.width * halfBytes
+    const held = this.#underWay.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow
+    return held > upBytesPerS * (rttS + cloudS) + rows * bytesPerRow
   }
 
   /**
@@ -52,7 +66,7 @@ export class Uplink {
       // The frame that ends it brings all the rows that are wanted back.
       const rest = to - at
       const end = rest <= Math.max(this.#session.chunkTokens, want) ? to : Math.min(at + this.#session.chunkTokens, to - want)
-      this.#underWay.push(this.#exchange(at, end, end === to ? want : 0))
+      this.#exchange(at, end, end === to ? want : 0)
       await this.#takeAnswer()
       if (this.#gap !== undefined)
         throw new BrimError('LINK_LOST', `the bridge lost this session's rows again while they were sent anew`)
@@ -60,17 +74,17 @@ export class Uplink {
     }
   }
 
-  #exchange(from: number, to: number, want: number): Promise<Reply> {
+  #exchange(from: number, to: number, want: number): void {
     const rows = this.#rows.slice(from, to)
     this.wideRows += rows.wide?.index.length ?? 0
     const reply = this.#session.exchange(from, rows, want)
     // It is awaited later, perhaps after something else has failed.
     reply.catch(() => {})
-    return reply
+    this.#underWay.push({ rows: to - from, reply })
   }
 
   async #takeAnswer(): Promise<void> {
-    const reply = await this.#underWay[0]
+    const reply = await this.#underWay[0]?.reply
     this.#underWay.shift()
     if (reply?.kind === 'gap') {
       this.#gap = Math.min(reply.length, this.#gap ?? reply.length)

@@ -1,4 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
 import { atMost } from './at-most.ts'
 import { type BridgeChoice, chooseBridge } from './choose-bridge.ts'
@@ -29,7 +30,7 @@ export interface BridgeLink {
   close(): Promise<void>
 }
 
-export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'>): BridgeLink {
+export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> & { speed: DeviceSpeed }): BridgeLink {
   const { modelId, clock, logger } = options
   let states: ReadonlyMap<string, BridgeState> = new Map()
   let choice: BridgeChoice | undefined

@@ -2,8 +2,11 @@ import { type RawData, WebSocket } from 'ws'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { hasMoved } from '../../core/policy/hat/chunk-size.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFrame, maxFrameBytes, peekFrame } from '../../core/protocol/frame.ts'
-import { sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
+import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
 import { type LinkSession, OpenSession, remoteError } from './link-session.ts'
 import { webSocketBytes } from './web-socket-bytes.ts'
 
@@ -20,12 +23,15 @@ export interface DataConnectionOptions {
   readonly url: string
   readonly device: string
   readonly birth: number
+  /** What this device computes, as measured; the bridge sizes its chunks by it. */
+  readonly speed: DeviceSpeed
   readonly clock: Clock
   readonly logger: Logger
 }
 
 type Welcome = Extract<ToDevice, { type: 'welcome' }>
 type Opened = Extract<ToDevice, { type: 'opened' }>
+type Advice = Extract<ToDevice, { type: 'advice' }>
 type Refused = Extract<ToDevice, { type: 'refused' }>
 
 interface Opening {
@@ -47,6 +53,11 @@ export class DataConnection {
   #onWelcome: ((answer: Welcome | BrimError) => void) | undefined
   #requests = 0
   #heard = true
+  /** Measured on this connection: another has its own. */
+  readonly #rates = new LinkRates()
+  /** What the bridge was told last. */
+  #told: { upBytesPerS: number; prefillTokensPerS: number } | undefined
+  #pingedMs: number | undefined
 
   private constructor(options: DataConnectionOptions) {
     this.#options = options
@@ -57,7 +68,8 @@ export class DataConnection {
     })
     this.#socket.binaryType = 'nodebuffer'
     this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
-    for (const sign of ['ping', 'pong'] as const) this.#socket.on(sign, () => this.#hear())
+    this.#socket.on('ping', () => this.#hear())
+    this.#socket.on('pong', () => this.#onPong())
     let failure: Error | undefined
     this.#socket.on('error', (error) => {
       failure = error
@@ -98,6 +110,7 @@ export class DataConnection {
     return new Promise((resolve, reject) => {
       if (this.#ended.signal.aborted) return reject(this.#ended.signal.reason)
       if (signal.aborted) return reject(signal.reason)
+      this.#tellRates()
       this.#requests += 1
       const request = this.#requests
       const abandon = () => {
@@ -149,13 +162,33 @@ export class DataConnection {
         return this.#socket.terminate()
       }
       this.#heard = false
-      if (this.#socket.readyState === WebSocket.OPEN) this.#socket.ping()
+      if (this.#socket.readyState === WebSocket.OPEN) {
+        this.#pingedMs = clock.nowMs()
+        this.#socket.ping()
+      }
       await clock.sleep(heartbeatMs, signal).catch(() => {})
     }
   }
 
   #hear(): void {
     this.#heard = true
+  }
+
+  #onPong(): void {
+    this.#hear()
+    if (this.#pingedMs !== undefined) this.#rates.pinged((this.#options.clock.nowMs() - this.#pingedMs) / 1_000)
+    this.#pingedMs = undefined
+  }
+
+  /** Once they are known, and whenever one has moved: the bridge sizes its chunks by them. */
+  #tellRates(): void {
+    const { upBytesPerS } = this.#rates
+    const { prefillTokensPerS } = this.#options.speed
+    if (upBytesPerS === undefined || prefillTokensPerS === undefined) return
+    const told = this.#told
+    if (told && !hasMoved(told.upBytesPerS, upBytesPerS) && !hasMoved(told.prefillTokensPerS, prefillTokensPerS)) return
+    this.#told = { upBytesPerS, prefillTokensPerS }
+    this.#say({ type: 'rates', ...this.#told })
   }
 
   #receive(data: RawData, isBinary: boolean): void {
@@ -194,6 +227,9 @@ export class DataConnection {
       case 'refused':
         this.#refused(message)
         break
+      case 'advice':
+        this.#advised(message)
+        break
       default:
         message satisfies never
     }
@@ -207,22 +243,29 @@ export class DataConnection {
     this.#opening.delete(request)
   }
 
+  #advised({ session, chunkTokens }: Advice): void {
+    const advised = this.#sessions.get(sessionBits(session))
+    if (advised) advised.chunkTokens = chunkTokens
+  }
+
   #opened(message: Opened, bytes: number): void {
     const opening = this.#opening.get(message.request)
     this.#opening.delete(message.request)
     const end = () => this.#say({ type: 'close', session: message.session })
     // Whoever asked has left meanwhile: the bridge must not keep KV for nobody.
     if (!opening || opening.abandoned) return void end()
-    const session = new OpenSession(
-      message,
-      (frame) => {
+    const session = new OpenSession(message, {
+      clock: this.#options.clock,
+      rates: this.#rates,
+      send: (frame) => {
+        this.#tellRates()
         session.bytesUp += this.#send(frame)
       },
-      () => {
+      onClose: () => {
         this.#sessions.delete(session.id)
         session.bytesUp += end()
       },
-    )
+    })
     session.bytesUp = opening.bytesUp
     session.bytesDown = webSocketBytes(bytes, false)
     this.#sessions.set(session.id, session)

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { atMost } from './at-most.ts'
 import { DataConnection, unreachableHint } from './data-connection.ts'
 import type { LinkSession } from './link-session.ts'
@@ -13,6 +14,7 @@ const patienceMs = 3_000
 export interface DataLinkOptions {
   readonly device: string
   readonly birth: number
+  readonly speed: DeviceSpeed
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger

@@ -1,6 +1,8 @@
+import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
+import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFault } from '../../core/protocol/fault.ts'
-import { decodeStates, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
+import { decodeStates, encodeFrame, type Frame, headerBytes } from '../../core/protocol/frame.ts'
 import { sessionBits } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
 
@@ -9,13 +11,17 @@ export type Reply = { kind: 'deep'; states: States; queueMs: number; computeMs: 
 
 /** A session at the bridge: the KV of the middle part, extended by rows. */
 export interface LinkSession {
-  /** Tokens of a prompt per frame. */
+  /** X: tokens of a prompt per frame; the bridge may revise it at any time. */
   readonly chunkTokens: number
+  /** Most rows of one frame. */
+  readonly frameTokens: number
   /** Most tokens drafted per round. */
   readonly draftLimit: number
   /** Bytes of this session on the socket so far, WebSocket headers included. */
   readonly bytesUp: number
   readonly bytesDown: number
+  /** Of the connection that it is on. */
+  readonly rates: LinkRates
   /**
    * Rows for positions base, base + 1, …; the deep states of the last `want` come back. Frames may overlap in time;
    * each has its own reply.
@@ -30,11 +36,23 @@ export interface SessionTerms {
   readonly session: string
   readonly epoch: number
   readonly chunkTokens: number
+  readonly frameTokens: number
   readonly draftLimit: number
+}
+
+/** What a session needs of its connection. */
+export interface Carrier {
+  readonly clock: Clock
+  readonly rates: LinkRates
+  send(bytes: Uint8Array): void
+  /** Tells the bridge; called once, when this side closes first. */
+  onClose(): void
 }
 
 interface Waiting {
   readonly width: number
+  readonly bytesUp: number
+  readonly sentMs: number
   resolve(reply: Reply): void
   reject(error: unknown): void
 }
@@ -42,25 +60,28 @@ interface Waiting {
 /** The device's end of a session: numbers frames and matches replies to them. Sockets are the connection's business. */
 export class OpenSession implements LinkSession {
   readonly id: bigint
-  readonly chunkTokens: number
+  readonly frameTokens: number
   readonly draftLimit: number
+  chunkTokens: number
   bytesUp = 0
   bytesDown = 0
   readonly #epoch: number
-  readonly #send: (bytes: Uint8Array) => void
-  readonly #onClose: () => void
+  readonly #carrier: Carrier
   readonly #waiting = new Map<number, Waiting>()
   #seq = 0
   #ended: BrimError | undefined
 
-  /** @param onClose tells the bridge; called once, when this side closes first */
-  constructor(terms: SessionTerms, send: (bytes: Uint8Array) => void, onClose: () => void) {
+  constructor(terms: SessionTerms, carrier: Carrier) {
     this.id = sessionBits(terms.session)
     this.#epoch = terms.epoch
     this.chunkTokens = terms.chunkTokens
+    this.frameTokens = terms.frameTokens
     this.draftLimit = terms.draftLimit
-    this.#send = send
-    this.#onClose = onClose
+    this.#carrier = carrier
+  }
+
+  get rates(): LinkRates {
+    return this.#carrier.rates
   }
 
   get ended(): boolean {
@@ -71,15 +92,17 @@ export class OpenSession implements LinkSession {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
       this.#seq += 1
-      this.#waiting.set(this.#seq, { width: rows.width, resolve, reject })
-      this.#send(encodeFrame({ type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want }, rows))
+      const frame = encodeFrame({ type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want }, rows)
+      const sentMs = this.#carrier.clock.nowMs()
+      this.#waiting.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, resolve, reject })
+      this.#carrier.send(frame)
     })
   }
 
   close(): void {
     if (this.#ended) return
     this.end(new BrimError('CANCELED', 'the session was closed'))
-    this.#onClose()
+    this.#carrier.onClose()
   }
 
   /** A frame of this session; what answers nothing that we wait for, or an earlier epoch, is dropped. */
@@ -97,16 +120,29 @@ export class OpenSession implements LinkSession {
     this.#waiting.clear()
   }
 
+  #measure(frame: Frame, { bytesUp, sentMs }: Waiting): void {
+    const answeredS = this.#carrier.clock.nowMs() / 1_000
+    const bytesDown = headerBytes + frame.payload.byteLength
+    this.rates.answered({ bytesUp, bytesDown, sentS: sentMs / 1_000, answeredS, cloudS: cloudSeconds(frame) })
+  }
+
   #answer(frame: Frame): void {
     const waiting = this.#waiting.get(frame.seq)
     if (!waiting) return
     this.#waiting.delete(frame.seq)
+    if (frame.type === 'deep') this.#measure(frame, waiting)
     try {
       waiting.resolve(readReply(frame, waiting.width))
     } catch (error) {
       waiting.reject(error)
     }
   }
+}
+
+/** Both ends' clocks never meet: the bridge says how long it had the frame, the rest is the way. */
+function cloudSeconds({ queueMs, computeMs }: Frame): number {
+  const seconds = (queueMs + computeMs) / 1_000
+  return Number.isFinite(seconds) && seconds > 0 ? seconds : 0
 }
 
 function readReply(frame: Frame, width: number): Reply {

@@ -1,3 +1,4 @@
+import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Sequence, StepItem } from '../../core/engine/contract.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
@@ -18,6 +19,7 @@ export interface SessionParts {
   readonly sequence: Sequence
   readonly budget: KvBudget
   readonly loop: StepLoop
+  readonly clock: Clock
   send(bytes: Uint8Array): void
   /** The session has ended by a fault, which has been sent; `cause` where an error led to it. */
   onFault(fault: Fault, cause?: unknown): void
@@ -29,7 +31,7 @@ export interface Session {
   /** Frames that wait or are being computed. */
   readonly pending: number
   /** Frames are dealt with in the order of these calls; resolves when this one has been, or has been dropped. */
-  receive(frame: Frame): Promise<void>
+  receive(frame: Frame, receivedMs: number): Promise<void>
   /** Tells the device why, then ends. */
   fail(fault: Fault, seq: number): Promise<void>
   /** Drops what waits, lets a running step finish, frees the KV. */
@@ -38,7 +40,7 @@ export interface Session {
 
 /** One device's conversation with the middle: rows in, deep rows out, and the KV in between. */
 export function createSession(parts: SessionParts): Session {
-  const { id, epoch, width, limits, sequence, budget, loop } = parts
+  const { id, epoch, width, limits, sequence, budget, loop, clock } = parts
   const replies = new Map<number, Uint8Array>()
   const stop = new AbortController()
   let lastSeq: number | undefined
@@ -46,14 +48,14 @@ export function createSession(parts: SessionParts): Session {
   let tail: Promise<void> = Promise.resolve()
   let ending: Promise<void> | undefined
 
-  async function handle(frame: Frame): Promise<void> {
+  async function handle(frame: Frame, receivedMs: number): Promise<void> {
     if (ending) return
     try {
       const view = { length: sequence.length, lastSeq, hasReply: (seq: number) => replies.has(seq) }
       const admission = admitFrame(frame, view, limits)
       switch (admission.kind) {
         case 'apply':
-          return await apply(frame)
+          return await apply(frame, receivedMs)
         case 'repeat':
           return parts.send(replies.get(frame.seq)!)
         case 'gap':
@@ -69,7 +71,7 @@ export function createSession(parts: SessionParts): Session {
     }
   }
 
-  async function apply(frame: Frame): Promise<void> {
+  async function apply(frame: Frame, receivedMs: number): Promise<void> {
     const { seq, base, n, want } = frame
     const states = decodeStates(frame, width)
     const badRow = firstNonFiniteRow(states)
@@ -81,7 +83,8 @@ export function createSession(parts: SessionParts): Session {
     if (ending) return
     const wrongRow = firstNonFiniteRow(deep.states)
     if (wrongRow !== undefined) throw new BrimError('RUNTIME_FAILED', `the middle part returned NaN for frame ${seq}`)
-    const { queueMs, computeMs } = deep
+    const { computeMs } = deep
+    const queueMs = Math.max(0, clock.nowMs() - receivedMs - computeMs)
     const reply = encodeFrame({ type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs }, deep.states)
     lastSeq = seq
     replies.set(seq, reply)
@@ -113,10 +116,10 @@ export function createSession(parts: SessionParts): Session {
     get pending() {
       return pending
     },
-    receive(frame) {
+    receive(frame, receivedMs) {
       pending += 1
       tail = tail
-        .then(() => handle(frame))
+        .then(() => handle(frame, receivedMs))
         .finally(() => {
           pending -= 1
         })
@@ -132,7 +135,6 @@ export function createSession(parts: SessionParts): Session {
 
 const nothing = ({ width }: States) => ({
   states: { rows: 0, width, half: new Uint16Array(0) },
-  queueMs: 0,
   computeMs: 0,
 })
 

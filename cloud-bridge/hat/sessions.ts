@@ -8,6 +8,7 @@ import { decodeFrame, type Frame, peekFrame } from '../../core/protocol/frame.ts
 import { sessionHex } from '../../core/protocol/messages.ts'
 import type { StepLoop } from '../serving/step-loop.ts'
 import type { FrameLimits } from './admit.ts'
+import { ChunkAdvice, type ChunkAdviceOptions, type DeviceRates } from './chunk-advice.ts'
 import type { KvBudget } from './kv-budget.ts'
 import { createSession, type Session } from './session.ts'
 
@@ -15,7 +16,11 @@ import { createSession, type Session } from './session.ts'
 export interface Peer {
   readonly device: string
   /** Never throws; what cannot be sent any more is dropped. */
+  /** What it has said of itself last. */
+  readonly rates: DeviceRates | undefined
   send(bytes: Uint8Array): void
+  /** Tokens of a prompt per frame from now on. */
+  advise(session: bigint, chunkTokens: number): void
 }
 
 export interface SessionsOptions {
@@ -23,6 +28,7 @@ export interface SessionsOptions {
   readonly width: number
   readonly loop: StepLoop
   readonly budget: KvBudget
+  readonly chunks: ChunkAdviceOptions
   readonly limits: FrameLimits & { readonly sessionsPerPeer: number; readonly idleMs: number }
   readonly clock: Clock
   readonly logger: Logger
@@ -31,7 +37,7 @@ export interface SessionsOptions {
 }
 
 export type OpenResult =
-  | { kind: 'opened'; session: bigint; epoch: number }
+  | { kind: 'opened'; session: bigint; epoch: number; chunkTokens: number; frameTokens: number }
   | { kind: 'refused'; code: 'SESSION_REFUSED'; message: string; retryAfterMs: number }
 
 /** All sessions of all devices on one middle part. */
@@ -50,6 +56,7 @@ export interface Sessions {
 interface Entry {
   readonly session: Session
   readonly peer: Peer
+  readonly chunks: ChunkAdvice
   usedMs: number
 }
 
@@ -123,18 +130,21 @@ export function createSessions(options: SessionsOptions): Sessions {
         sequence,
         budget,
         loop,
+        clock,
         send: peer.send.bind(peer),
         onFault: (fault, err) => {
           log.warn({ fault, err }, 'session ended by a fault')
           void end(entry)
         },
       })
-      const entry: Entry = { session, peer, usedMs: clock.nowMs() }
+      const chunks = new ChunkAdvice(options.chunks)
+      chunks.revise(peer.rates)
+      const entry: Entry = { session, peer, chunks, usedMs: clock.nowMs() }
       entries.set(id, entry)
       sweeping ??= sweep()
       options.onCount?.()
       log.info('session opened')
-      return { kind: 'opened', session: id, epoch: session.epoch }
+      return { kind: 'opened', session: id, epoch: session.epoch, chunkTokens: chunks.tokens, frameTokens: limits.maxRows }
     },
     async receive(peer, bytes) {
       let frame: Frame
@@ -155,8 +165,11 @@ export function createSessions(options: SessionsOptions): Sessions {
         return peer.send(encodeFault(frame, { code: 'SESSION_UNKNOWN', message }))
       }
       entry.usedMs = clock.nowMs()
-      await entry.session.receive(frame)
+      await entry.session.receive(frame, entry.usedMs)
       entry.usedMs = clock.nowMs()
+      // More rows than are asked back: a prompt, perhaps with more to come.
+      if (frame.n > frame.want && entries.has(frame.session) && entry.chunks.revise(peer.rates))
+        peer.advise(frame.session, entry.chunks.tokens)
     },
     async close(peer, session) {
       const entry = entries.get(session)

@@ -4,14 +4,15 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { closeCodes, sessionBits, sessionHex, ToBridge, type ToDevice } from '../../core/protocol/messages.ts'
+import type { DeviceRates } from '../hat/chunk-advice.ts'
 import type { Peer, Sessions } from '../hat/sessions.ts'
 
 export interface ConnectionOptions {
   readonly sessions: Sessions
   readonly bridge: string
   readonly modelId: string
-  /** What a session is advised: tokens of a prompt per frame, most tokens drafted per round. */
-  readonly advice: { readonly chunkTokens: number; readonly draftLimit: number }
+  /** Most tokens drafted per round. */
+  readonly draftLimit: number
   readonly heartbeatMs: number
   readonly helloTimeoutMs: number
   readonly clock: Clock
@@ -38,6 +39,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   const { sessions, modelId, clock } = options
   let { logger } = options
   let peer: Peer | undefined
+  let rates: DeviceRates | undefined
   let heard = true
   let waitingBytes = 0
   const gone = new AbortController()
@@ -75,6 +77,8 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
       onHello(message.device)
     } else if (message?.type === 'open' && peer) {
       say(openSession(peer, message.request, message.modelId))
+    } else if (message?.type === 'rates' && peer) {
+      rates = message
     } else if (message?.type === 'close' && peer) {
       void sessions.close(peer, sessionBits(message.session))
     } else {
@@ -83,7 +87,14 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   }
 
   function onHello(device: string): void {
-    peer = { device, send: (bytes) => socket.send(bytes, sent) }
+    peer = {
+      device,
+      get rates() {
+        return rates
+      },
+      send: (bytes) => socket.send(bytes, sent),
+      advise: (session, chunkTokens) => say({ type: 'advice', session: sessionHex(session), chunkTokens }),
+    }
     logger = logger.child({ device })
     logger.info('device connected')
     options.onHello(connection, device)
@@ -103,7 +114,9 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
       const { code, message, retryAfterMs } = result
       return { type: 'refused', request, code, message, retryAfterMs }
     }
-    return { type: 'opened', request, session: sessionHex(result.session), epoch: result.epoch, ...options.advice }
+    const { epoch, chunkTokens, frameTokens } = result
+    const { draftLimit } = options
+    return { type: 'opened', request, session: sessionHex(result.session), epoch, chunkTokens, frameTokens, draftLimit }
   }
 
   async function onFrame(bytes: Uint8Array): Promise<void> {

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Part, Sequence, StepItem } from '../../core/engine/contract.ts'
+import { smooth } from '../../core/policy/hat/smooth.ts'
 import type { States } from '../../core/protocol/states.ts'
 import { type PackLimits, packStep } from './pack.ts'
 
@@ -45,6 +46,9 @@ export interface StepLoop {
   close(): Promise<void>
 }
 
+/** A step has ended: its tokens, and how long it took. */
+export type OnStep = (tokens: number, computeMs: number) => void
+
 interface Item {
   readonly request: StepRequest
   readonly sequence: Sequence
@@ -55,14 +59,11 @@ interface Item {
   readonly reject: (error: unknown) => void
 }
 
-/** Weight of the past in the averages. */
-const smoothing = 0.8
-
 /**
  * One part serving many sequences: packs whatever is ready into steps, one step at a time. Knows rows and sequences,
  * not whose they are or how they came.
  */
-export function createStepLoop(part: Part, limits: PackLimits, clock: Clock): StepLoop {
+export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onStep: OnStep = () => {}): StepLoop {
   let waiting: Item[] = []
   let running: Promise<void> | undefined
   let closed = false
@@ -112,13 +113,15 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock): St
   }
 
   function count(items: readonly Item[], startedMs: number, computeMs: number): void {
-    const first = metrics.steps === 0
-    const mean = (past: number, now: number) => (first ? now : smoothing * past + (1 - smoothing) * now)
-    metrics.queueMs = mean(metrics.queueMs, items.reduce((sum, item) => sum + startedMs - item.submittedMs, 0) / items.length)
-    metrics.computeMs = mean(metrics.computeMs, computeMs)
+    const past = metrics.steps === 0 ? undefined : metrics
+    const queueMs = items.reduce((sum, item) => sum + startedMs - item.submittedMs, 0) / items.length
+    metrics.queueMs = smooth(past?.queueMs, queueMs)
+    metrics.computeMs = smooth(past?.computeMs, computeMs)
     metrics.steps += 1
     metrics.items += items.length
-    metrics.tokens += items.reduce((sum, item) => sum + item.tokens, 0)
+    const tokens = items.reduce((sum, item) => sum + item.tokens, 0)
+    metrics.tokens += tokens
+    onStep(tokens, computeMs)
     metrics.batches[items.length] = (metrics.batches[items.length] ?? 0) + 1
   }
 

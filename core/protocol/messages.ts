@@ -42,6 +42,8 @@ export type BridgeState = z.infer<typeof BridgeState>
 export const ToBridge = z.discriminatedUnion('type', [
   z.object({ type: z.literal('hello'), v, device: id, birth: z.int().min(1) }),
   z.object({ type: z.literal('open'), request: z.int().min(0), modelId: sha256 }),
+  /** What the device's link and its own prefill manage; said again when it has moved. Rates tell nothing of what is asked. */
+  z.object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() }),
   z.object({ type: z.literal('close'), session: z.string().regex(/^[0-9a-f]{16}$/) }),
 ])
 export type ToBridge = z.infer<typeof ToBridge>
@@ -53,10 +55,18 @@ export const ToDevice = z.discriminatedUnion('type', [
     request: z.int().min(0),
     session: z.string().regex(/^[0-9a-f]{16}$/),
     epoch: z.int().min(0),
-    /** Tokens of a prompt per frame. */
+    /** X: tokens of a prompt per frame. */
     chunkTokens: z.int().min(1),
+    /** Most rows of one frame. */
+    frameTokens: z.int().min(1),
     /** Most tokens drafted per round. */
     draftLimit: z.int().min(0),
+  }),
+  /** From the next frame of a prompt on. */
+  z.object({
+    type: z.literal('advice'),
+    session: z.string().regex(/^[0-9a-f]{16}$/),
+    chunkTokens: z.int().min(1),
   }),
   z.object({
     type: z.literal('refused'),

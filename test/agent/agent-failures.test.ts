@@ -9,6 +9,7 @@ import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { readSse } from '../../core/base/sse.ts'
 import { noDrafter } from '../../core/draft/drafter.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { alteredPart } from '../support/altered-part.ts'
 import { buildTinySplit } from '../support/hat-world.ts'
@@ -98,7 +99,7 @@ describe('a device without memory for one more KV', () => {
     const device = await openDeviceModel({ bundle: world.bundle, threads: 1 })
     const logger = silentLogger()
     const random = { next: () => 0 }
-    const link = createDataLink({ device: 'full', birth: 1, clock: systemClock, random, logger })
+    const link = createDataLink({ device: 'full', birth: 1, speed: new DeviceSpeed(), clock: systemClock, random, logger })
     link.use(world.bridge.dataUrl)
     const { dims, modelId } = device.manifest
     let full = true
@@ -108,7 +109,16 @@ describe('a device without memory for one more KV', () => {
         if (full && item!.sequence.length > 0) throw new BrimError('OUT_OF_MEMORY', 'no memory for a KV cache of 4096 MiB')
       },
     })
-    const hat = { dims, input, head: device.head, createDrafter: noDrafter, threshold: 0.6, draftLimit: 8, clock: systemClock }
+    const hat = {
+      dims,
+      input,
+      head: device.head,
+      speed: new DeviceSpeed(),
+      createDrafter: noDrafter,
+      threshold: 0.6,
+      draftLimit: 8,
+      clock: systemClock,
+    }
     const api = await startApi({
       host: '127.0.0.1',
       port: 0,

@@ -9,6 +9,8 @@ import { loadTokenizer } from '../../core/text/tokenizer.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
 import { tinyBundle } from '../support/tiny-bundle.ts'
 
+const rates = { upBytesPerS: 1e6, downBytesPerS: null, prefillTokensPerS: 100, draftStepMs: 2 }
+
 /** What a session yields for these rounds; `ended` tells whether it has been left. */
 function sessionOf(rounds: readonly (readonly number[])[]) {
   const session = { ended: false }
@@ -18,7 +20,7 @@ function sessionOf(rounds: readonly (readonly number[])[]) {
       for (const tokens of rounds) {
         if (counters.tokens === 0) counters.first(0, 0, 1)
         else counters.round(tokens.length, tokens.length - 1, tokens.length - 1, counters.tokens)
-        const summary = () => counters.summary({ bytesUp: 1, bytesDown: 2, wideRows: 3 })
+        const summary = () => counters.summary({ bytesUp: 1, bytesDown: 2, wideRows: 3, rates })
         yield { tokens, drafted: tokens.length - 1, accepted: tokens.length - 1, summary }
       }
     } finally {
@@ -75,7 +77,7 @@ describe('an answer', () => {
     expect(end).toMatchObject({
       finishReason: 'stop',
       usage: { prompt_tokens: 3, completion_tokens: upTo, total_tokens: 3 + upTo },
-      report: { tokenIds: ids.slice(0, upTo), rounds: 1, wideRows: 3 },
+      report: { tokenIds: ids.slice(0, upTo), rounds: 1, wideRows: 3, rates },
     })
   })
 

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { type BridgeLink, createBridgeLink } from '../../agent/link/bridge-link.ts'
 import { type ControlLink, createControlLink } from '../../agent/link/control-link.ts'
 import { systemClock } from '../../core/base/clock.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type BridgeState, DeviceState } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { mosquittoMissing, mqttClient, startBroker, startMosquitto, watchTopic } from '../support/broker.ts'
@@ -42,7 +43,7 @@ function controlTo(
 }
 
 function bridgeLinkTo(url: string): BridgeLink {
-  const link = createBridgeLink(optionsFor(url, 1))
+  const link = createBridgeLink({ ...optionsFor(url, 1), speed: new DeviceSpeed() })
   links.push(link)
   link.start()
   return link

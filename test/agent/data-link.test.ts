@@ -2,9 +2,10 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { createDataLink, type DataLink } from '../../agent/link/data-link.ts'
+import { createDataLink, type DataLink, type DataLinkOptions } from '../../agent/link/data-link.ts'
 import type { LinkSession } from '../../agent/link/link-session.ts'
-import { type Clock, systemClock } from '../../core/base/clock.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { encodeFault } from '../../core/protocol/fault.ts'
 import { decodeFrame, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
 import { ToBridge, type ToDevice } from '../../core/protocol/messages.ts'
@@ -29,8 +30,16 @@ afterEach(async () => {
   await Promise.all(links.splice(0).map((link) => link.close()))
 })
 
-function linkTo(url: string, clock: Clock = systemClock, device = 'jetson-01'): DataLink {
-  const link = createDataLink({ device, birth: 1, clock, random: { next: () => 0 }, logger: silentLogger() })
+function linkTo(url: string, options: Partial<DataLinkOptions> = {}): DataLink {
+  const link = createDataLink({
+    device: 'jetson-01',
+    birth: 1,
+    speed: new DeviceSpeed(),
+    clock: systemClock,
+    random: { next: () => 0 },
+    logger: silentLogger(),
+    ...options,
+  })
   links.push(link)
   link.use(url)
   return link
@@ -59,6 +68,20 @@ describe('sessions at a real bridge', () => {
       ]),
     )
     expect((await deepOf(session, 3, rows, 0)).rows).toBe(0)
+  })
+
+  it('tell it what link and device manage, and take another chunk size from it', async () => {
+    await using bridge = await startDataPlane(scriptedPart(), { width: 64 })
+    const speed = new DeviceSpeed()
+    const session = await linkTo(bridge.dataUrl, { speed }).open(testModelId, never)
+    const frame = (rows: number) => ({ rows, width: 64, half: new Uint16Array(rows * 64) })
+    expect(session.rates.upBytesPerS).toBeUndefined()
+    await session.exchange(0, frame(32), 0)
+    expect(session.rates.upBytesPerS).toBeGreaterThan(0)
+    // A device so slow that no chunk is too small for it.
+    speed.prefilled(1, 1)
+    await session.exchange(32, frame(16), 0)
+    await expect.poll(() => session.chunkTokens).toBe(4)
   })
 
   it('do not mix up their replies', async () => {
@@ -137,7 +160,7 @@ describe('sessions at a real bridge', () => {
     const width = 32_768
     await using bridge = await startDataPlane(part, { clock, width })
     await using relay = await startRelay(portOf(bridge.dataUrl))
-    const link = linkTo(through(relay, bridge.dataUrl), clock)
+    const link = linkTo(through(relay, bridge.dataUrl), { clock })
     const session = await link.open(testModelId, never)
     const rows: States = { rows: 16, width, half: new Uint16Array(16 * width) }
     // A megabyte each: the bridge stops reading after eight, so it does not see our pings.
@@ -228,7 +251,7 @@ describe('what a strange bridge sends', () => {
   it('is not waited for when it never says welcome', async () => {
     await using bridge = await strangeBridge(() => {}, { welcome: false })
     const clock = fakeClock()
-    const link = linkTo(bridge.url, clock)
+    const link = linkTo(bridge.url, { clock })
     const refused = expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
     await expect.poll(() => bridge.hellos).toBe(1)
     await clock.advance(3_000)
@@ -241,7 +264,7 @@ describe('what a strange bridge sends', () => {
   it('is given up when it falls silent', async () => {
     await using bridge = await strangeBridge(() => {}, { autoPong: false })
     const clock = fakeClock()
-    const link = linkTo(bridge.url, clock)
+    const link = linkTo(bridge.url, { clock })
     const session = await link.open(testModelId, never)
     const lost = expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({ code: 'LINK_LOST' })
     await clock.advance(20_000)
@@ -252,7 +275,7 @@ describe('what a strange bridge sends', () => {
   it('is cut off when it does not answer our goodbye', async () => {
     await using bridge = await strangeBridge(() => {})
     const clock = fakeClock()
-    const link = linkTo(bridge.url, clock)
+    const link = linkTo(bridge.url, { clock })
     await link.open(testModelId, never)
     bridge.stall()
     const closed = link.close()
@@ -289,7 +312,7 @@ async function strangeBridge(
       if (message.type === 'open') {
         sessions += 1
         const session = sessions.toString(16).padStart(16, '0')
-        say({ type: 'opened', request: message.request, session, epoch: 5, chunkTokens: 8, draftLimit: 2 })
+        say({ type: 'opened', request: message.request, session, epoch: 5, chunkTokens: 8, frameTokens: 64, draftLimit: 2 })
       }
       if (message.type === 'close') closed.push(message.session)
     })

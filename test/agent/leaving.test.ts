@@ -9,6 +9,7 @@ import { seededRandom } from '../../core/base/random.ts'
 import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
 import { compareWithReference } from '../../core/engine/reference.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { alteredPart } from '../support/altered-part.ts'
 import { recordingLogger } from '../support/recording-logger.ts'
@@ -30,6 +31,7 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
   const link = createDataLink({
     device: 'left',
     birth: 1,
+    speed: new DeviceSpeed(),
     clock: systemClock,
     random: { next: () => 0 },
     logger: silentLogger(),
@@ -45,7 +47,7 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     },
   })
   const { head, adapter } = device
-  const hat = { dims, input, head, threshold: 0.6, draftLimit: 8, clock: systemClock }
+  const hat = { dims, input, head, speed: new DeviceSpeed(), threshold: 0.6, draftLimit: 8, clock: systemClock }
   const api = await startApi({
     host: '127.0.0.1',
     port: 0,

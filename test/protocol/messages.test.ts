@@ -11,7 +11,12 @@ describe('messages', () => {
     [BridgeState, { v: 1, state: 'ready', birth: 1, at, data: 'ws://127.0.0.1:7070/v1/data', sessions: 0 }],
     [ToBridge, { type: 'hello', v: 1, device: 'jetson-01', birth: 1 }],
     [ToBridge, { type: 'open', request: 4, modelId }],
-    [ToDevice, { type: 'opened', request: 4, session: '00000000000000ff', epoch: 1, chunkTokens: 128, draftLimit: 8 }],
+    [ToBridge, { type: 'rates', upBytesPerS: 1e6, prefillTokensPerS: 900 }],
+    [
+      ToDevice,
+      { type: 'opened', request: 4, session: '00000000000000ff', epoch: 1, chunkTokens: 128, frameTokens: 512, draftLimit: 8 },
+    ],
+    [ToDevice, { type: 'advice', session: '00000000000000ff', chunkTokens: 64 }],
     [ToDevice, { type: 'refused', request: 4, code: 'SESSION_REFUSED', message: 'full', retryAfterMs: 100 }],
   ])('drop what a newer release adds (%#)', (schema, message) => {
     expect(schema.parse({ ...message, addedLater: { deep: [1] } })).toEqual(message)

@@ -2,9 +2,10 @@ import { createKvBudget } from '../../cloud-bridge/hat/kv-budget.ts'
 import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
 import { createDataPlane, dataPath } from '../../cloud-bridge/link/data-plane.ts'
 import { startHttpServer } from '../../cloud-bridge/link/http-server.ts'
-import { createStepLoop } from '../../cloud-bridge/serving/step-loop.ts'
+import { createStepLoop, type OnStep } from '../../cloud-bridge/serving/step-loop.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import type { Part } from '../../core/engine/contract.ts'
+import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const testModelId = 'ab'.repeat(32)
@@ -23,16 +24,19 @@ export async function startDataPlane(
 ): Promise<TestDataPlane> {
   const { clock = systemClock, width = 2, contextLimit = 256 } = options
   const logger = silentLogger()
-  const loop = createStepLoop(part, { tokenBudget: 64, slots: 16, smallTokens: 8, patience: 4 }, clock)
+  const monitor = new StateMonitor()
+  const onStep: OnStep = (tokens, computeMs) => monitor.record(tokens, computeMs / 1_000)
+  const loop = createStepLoop(part, { tokenBudget: 64, slots: 16, smallTokens: 8, patience: 4 }, clock, onStep)
   const kv = { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, startPositions: 16 }
   const budget = createKvBudget(part.manifest, kv)
   const limits = { contextLimit, maxRows: 64, sessionsPerPeer: options.sessionsPerPeer ?? 8, idleMs: 120_000 }
-  const sessions = createSessions({ part, width, loop, budget, limits, clock, logger })
+  const chunks = { monitor, bytesPerToken: width * 2, limits: { least: 4, most: 64 }, pipeline: 1, initialTokens: 16 }
+  const sessions = createSessions({ part, width, loop, budget, chunks, limits, clock, logger })
   const plane = createDataPlane({
     sessions,
     bridge: 'bridge-1',
     modelId: testModelId,
-    advice: { chunkTokens: 16, draftLimit: 4 },
+    draftLimit: 4,
     heartbeatMs: 15_000,
     helloTimeoutMs: 10_000,
     clock,

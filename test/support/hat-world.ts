@@ -15,6 +15,7 @@ import { buildBundle } from '../../core/model/build.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { drafterNames } from '../../core/model/manifest.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { silentLogger } from './silent-logger.ts'
 import { tempDir } from './temp-dir.ts'
 
@@ -76,9 +77,11 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
   const model = await openModel(runtime, bundle, { parts: ['input', 'middle', 'output', ...drafters], threads: 1 })
   const { dims, modelId } = model.manifest
   const head = shareHead(model.head(), dims.vocab)
+  const speed = new DeviceSpeed()
   const link = createDataLink({
     device: 'jetson-01',
     birth: 1,
+    speed,
     clock: systemClock,
     random: { next: () => 0 },
     logger: silentLogger(),
@@ -89,6 +92,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     dims,
     input: model.part('input'),
     head,
+    speed,
     open: (signal) => link.open(modelId, signal),
     createDrafter: (sampling) => adapterDrafter(model.part('adapter'), head, sampling),
     threshold: 0.6,

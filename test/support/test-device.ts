@@ -93,7 +93,7 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
     async open(modelId) {
       const request = ++requests
       say({ type: 'open', request, modelId })
-      const answer = await until(() => messages.find((message) => message.type !== 'welcome' && message.request === request))
+      const answer = await until(() => messages.find((message) => 'request' in message && message.request === request))
       if (answer.type !== 'opened') throw Object.assign(new Error('refused'), answer)
       return { id: sessionBits(answer.session), epoch: answer.epoch, hex: answer.session, chunkTokens: answer.chunkTokens }
     },

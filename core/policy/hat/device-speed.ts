@@ -1,0 +1,25 @@
+import { smooth } from './smooth.ts'
+
+/** What a device's own steps take: measured from real ones, smoothed. HAT 'State monitoring'. */
+export class DeviceSpeed {
+  #prefillTokensPerS: number | undefined
+  #draftStepS: number | undefined
+
+  /** Tokens of a prompt per second through the input part; undefined before the first chunk. */
+  get prefillTokensPerS(): number | undefined {
+    return this.#prefillTokensPerS
+  }
+
+  /** γ: seconds per drafting step; undefined before the first. */
+  get draftStepS(): number | undefined {
+    return this.#draftStepS
+  }
+
+  prefilled(tokens: number, seconds: number): void {
+    if (seconds > 0) this.#prefillTokensPerS = smooth(this.#prefillTokensPerS, tokens / seconds)
+  }
+
+  drafted(steps: number, seconds: number): void {
+    if (steps > 0) this.#draftStepS = smooth(this.#draftStepS, seconds / steps)
+  }
+}

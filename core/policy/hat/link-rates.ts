@@ -1,0 +1,74 @@
+import { smooth } from './smooth.ts'
+
+/** A frame and its answer, as the device sees them; times of the device's clock. */
+export interface Exchange {
+  readonly bytesUp: number
+  readonly bytesDown: number
+  readonly sentS: number
+  readonly answeredS: number
+  /** That the bridge had the frame before it answered: waiting and computing. */
+  readonly cloudS: number
+}
+
+/** Smaller transfers say more of the clocks than of the link. */
+const leastBytes = 2048
+/** Round trips remembered; the shortest of them had no queue before it. */
+const pingsKept = 8
+/** Nothing is faster than a timer can see. */
+const leastS = 1e-4
+
+/**
+ * β_up, β_down and the round trip of a device's link, measured from its real frames (HAT 'State monitoring'): a frame's
+ * upload ends where its answer came, less what the bridge and the way back took, and begins where it was sent or the
+ * frame before it had arrived.
+ */
+export class LinkRates {
+  #up: number | undefined
+  #down: number | undefined
+  readonly #pings: number[] = []
+  /** When the last frame known to have arrived did so, as the bridge's end of the link sees it. */
+  #arrivedS = Number.NEGATIVE_INFINITY
+  #answeredS = Number.NEGATIVE_INFINITY
+  #cloudS: number | undefined
+
+  /** Bytes per second; undefined before the first frame that is large enough. */
+  get upBytesPerS(): number | undefined {
+    return this.#up
+  }
+
+  get downBytesPerS(): number | undefined {
+    return this.#down
+  }
+
+  /** Propagation both ways in seconds; 0 before the first ping. */
+  get rttS(): number {
+    return this.#pings.length === 0 ? 0 : Math.min(...this.#pings)
+  }
+
+  /** What the bridge has a frame for, in seconds; 0 before the first. */
+  get cloudS(): number {
+    return this.#cloudS ?? 0
+  }
+
+  pinged(rttS: number): void {
+    this.#pings.push(rttS)
+    if (this.#pings.length > pingsKept) this.#pings.shift()
+  }
+
+  answered({ bytesUp, bytesDown, sentS, answeredS, cloudS }: Exchange): void {
+    this.#cloudS = smooth(this.#cloudS, cloudS)
+    const halfS = this.rttS / 2
+    const downS = this.#down === undefined ? 0 : bytesDown / this.#down
+    // Sent while an earlier answer was still under way: where the way back began is not known.
+    const alone = sentS >= this.#answeredS
+    this.#answeredS = answeredS
+    const beganS = Math.max(sentS + halfS, this.#arrivedS)
+    const arrivedS = answeredS - halfS - downS - cloudS
+    if (bytesUp >= leastBytes && bytesUp > bytesDown) this.#up = smooth(this.#up, bytesUp / Math.max(arrivedS - beganS, leastS))
+    this.#arrivedS = Math.max(this.#arrivedS, arrivedS)
+    if (alone && this.#up !== undefined && bytesDown >= leastBytes) {
+      const backS = answeredS - sentS - this.rttS - bytesUp / this.#up - cloudS
+      this.#down = smooth(this.#down, bytesDown / Math.max(backS, leastS))
+    }
+  }
+}
