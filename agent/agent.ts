@@ -15,6 +15,7 @@ import { type AgentSettings, readAgentConfig } from './config.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
 import { answerByHat, type HatOptions } from './hat/session.ts'
 import { createBridgeLink } from './link/bridge-link.ts'
+import { createBridgeLinks } from './link/bridge-links.ts'
 
 export interface Agent {
   /** http://127.0.0.1:port */
@@ -49,18 +50,20 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const { modelId, dims, card } = manifest
 
     const speed = new DeviceSpeed()
-    const link = createBridgeLink({
-      url: config.bridge,
-      fleet,
-      device: id,
-      birth,
-      agent: version,
-      modelId,
-      speed,
-      clock,
-      random: seededRandom(randomInt(seedBound)),
-      logger: logger.child({ component: 'link' }),
-    })
+    const linkTo = (url: string) =>
+      createBridgeLink({
+        url,
+        fleet,
+        device: id,
+        birth,
+        agent: version,
+        modelId,
+        speed,
+        clock,
+        random: seededRandom(randomInt(seedBound)),
+        logger: logger.child({ component: 'link', broker: url }),
+      })
+    const link = createBridgeLinks(config.bridges.map(linkTo))
     closers.push(link.close)
 
     const hat: HatOptions = {
@@ -72,6 +75,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       createDrafter: adapter ? (sampling) => adapterDrafter(adapter, head, sampling) : noDrafter,
       threshold: draft.threshold,
       draftLimit: draft.limit ?? Number.POSITIVE_INFINITY,
+      patienceMs: config.patienceS * 1_000,
       clock,
     }
     const api = await startApi({

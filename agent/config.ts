@@ -3,13 +3,14 @@ import { BrimError } from '../core/base/errors.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { idPattern } from '../core/protocol/topics.ts'
 
+const bridgeUrl = z.url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' })
 const id = z.string().regex(idPattern, 'small letters, digits, - and _')
 
 export const AgentConfig = z.strictObject({
   id,
   fleet: id.default('default'),
-  /** Where the control plane is. */
-  bridge: z.url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' }).default('mqtt://127.0.0.1:1883'),
+  /** Control planes of the fleet's bridges: where one dies, another takes its answers over. */
+  bridges: z.array(bridgeUrl).min(1).default(['mqtt://127.0.0.1:1883']),
   /** Folder of the bundle whose input, output and adapter run here. */
   bundle: z.string().min(1),
   /** Folder of the agent's database; made where missing. */
@@ -21,6 +22,8 @@ export const AgentConfig = z.strictObject({
   threads: z.int().min(1).max(256).default(2),
   /** Path of a libonnxruntime; absent: the one that comes with the packages. */
   library: z.string().optional(),
+  /** How long an answer whose link or bridge has died waits for a bridge that takes it over. */
+  patienceS: z.number().min(0).default(20),
   draft: z
     .strictObject({
       /** η of HAT Eq. 5: below this top probability a draft ends. */

@@ -27,6 +27,8 @@ export interface Report {
   readonly bytesDown: number
   /** Rows, either way, that fp16 could not hold. */
   readonly wideRows: number
+  /** Times that the answer went on at another session because link or bridge had died. */
+  readonly failovers: number
   /** β_up, β_down, γ and the like: as measured, null where nothing was. */
   readonly rates: SessionRates
   readonly tokenIds?: readonly number[]
@@ -99,7 +101,7 @@ function usageOf(prompt: number, completion: number): Usage {
 }
 
 function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boolean): Report {
-  const { ttftMs, acceptLength, rounds, drafted, accepted, bytesUp, bytesDown, wideRows, rates } = summary
+  const { ttftMs, acceptLength, rounds, drafted, accepted, bytesUp, bytesDown, wideRows, failovers, rates } = summary
   const gaps = summary.tbtMs.slice(0, tokenIds.length - 1)
   const some = gaps.length > 0
   return {
@@ -114,6 +116,7 @@ function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boo
     bytesUp,
     bytesDown,
     wideRows,
+    failovers,
     rates,
     ...(withIds ? { tokenIds } : {}),
   }

@@ -9,7 +9,8 @@ import type { AgentSettings } from '../config.ts'
 interface RunOptions {
   bundle: string
   id: string
-  bridge?: string | undefined
+  bridge?: string[] | undefined
+  patience?: number | undefined
   apiPort?: number | undefined
   stateDir?: string | undefined
   threads?: number | undefined
@@ -37,10 +38,17 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         .usage('Usage: brim agent run --bundle <dir> --id <name> [options]')
         .example('brim agent run --bundle qwen --id jetson-01', 'with a bridge on this machine; API on port 7071')
         .example('brim agent run --bundle qwen --id jetson-01 --bridge mqtt://bridge:1883', 'with a bridge elsewhere')
+        .example('brim agent run --bundle qwen --id jetson-01 --bridge mqtt://a:1883 --bridge mqtt://b:1883', 'two bridges')
         .example('brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, told in one JSON line')
         .option('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle; the same as at the bridge' })
         .option('id', { type: 'string', demandOption: true, describe: 'name of this device in its fleet' })
-        .option('bridge', { type: 'string', describe: 'MQTT address of the bridge [mqtt://127.0.0.1:1883]' })
+        .option('bridge', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'MQTT address of a bridge; again for another that takes over [mqtt://127.0.0.1:1883]',
+        })
+        .option('patience', { type: 'number', describe: 'seconds that an answer waits for a bridge to take it over [20]' })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })
@@ -65,10 +73,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
-  const { bundle, id, bridge, apiPort, threads, fleet, logLevel = 'warn' } = options
+  const { bundle, id, bridge: bridges, patience: patienceS, apiPort, threads, fleet, logLevel = 'warn' } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
-  const said = Object.entries({ library, bridge, apiPort, threads, fleet }).filter(([, value]) => value !== undefined)
+  const said = Object.entries({ library, bridges, patienceS, apiPort, threads, fleet }).filter(([, value]) => value !== undefined)
   return { bundle, id, stateDir, logLevel, ...Object.fromEntries(said) }
 }

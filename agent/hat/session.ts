@@ -1,4 +1,3 @@
-import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { DeviceStream } from '../../core/draft/device-stream.ts'
 import { draftTokens } from '../../core/draft/draft-tokens.ts'
@@ -12,24 +11,21 @@ import { acceptDraft } from '../../core/policy/hat/accept.ts'
 import { nextChunk } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
-import type { LinkSession } from '../link/link-session.ts'
+import { type ReopenOptions, reopen } from './reopen.ts'
 import { HatCounters, type HatSummary } from './summary.ts'
 import { Uplink } from './uplink.ts'
 
-export interface HatOptions {
+export interface HatOptions extends ReopenOptions {
   readonly dims: Dims
   readonly input: Part
   readonly head: SharedHead
   /** Takes what this device's steps took. */
   readonly speed: DeviceSpeed
-  /** A session at the bridge. */
-  open(signal: AbortSignal): Promise<LinkSession>
   createDrafter(sampling: Sampling): Drafter
   /** η of HAT Eq. 5. */
   readonly threshold: number
   /** Most tokens drafted per round, beside the bridge's own limit. */
   readonly draftLimit: number
-  readonly clock: Clock
 }
 
 export interface HatRequest {
@@ -53,9 +49,10 @@ export interface HatRound {
 
 /**
  * One private answer by the split model (HAT): prefill in chunks, then rounds of drafting here and verifying at the
- * bridge. Ends at an end-of-text token or after `maxTokens`. Whoever stops early aborts the signal or ends the
- * iteration: the step under way ends, then both sides free their KV.
- * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID before any work; OUT_OF_MEMORY, RUNTIME_FAILED, CANCELED; what `open` throws
+ * bridge. Ends at an end-of-text token or after `maxTokens`. Where link or bridge dies on the way, the answer goes on at
+ * another session with the same tokens. Whoever stops early aborts the signal or ends the iteration: the step under way
+ * ends, then both sides free their KV.
+ * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID before any work; OUT_OF_MEMORY, RUNTIME_FAILED, CANCELED, LINK_LOST; what `open` throws
  */
 export async function* answerByHat(
   options: HatOptions,
@@ -63,52 +60,48 @@ export async function* answerByHat(
   signal: AbortSignal,
 ): AsyncGenerator<HatRound, void> {
   answerBudget(request.prompt, request.maxTokens, options.dims)
-  const link = await options.open(signal)
-  const leave = () => link.close()
+  const session = await options.open(signal)
+  const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
+  const uplink = new Uplink(session, stream.shallow, () => reopen(options, signal))
+  const leave = () => uplink.close()
   signal.addEventListener('abort', leave, { once: true })
-  const held: { release(): void }[] = []
-  const hold = <T extends { release(): void }>(resource: T): T => {
-    held.push(resource)
-    return resource
-  }
+  let drafter: Drafter | undefined
   try {
-    const stream = hold(new DeviceStream(options.input, options.dims.hidden, request.prompt.length))
-    const drafter = hold(options.createDrafter(request.sampling))
-    yield* new HatSession(options, request, link, stream, drafter, signal).run()
+    drafter = options.createDrafter(request.sampling)
+    yield* new HatSession(options, request, uplink, stream, drafter, signal).run()
   } finally {
     signal.removeEventListener('abort', leave)
-    link.close()
-    for (const resource of held) resource.release()
+    uplink.close()
+    drafter?.release()
+    stream.release()
   }
 }
 
 class HatSession {
   readonly #options: HatOptions
   readonly #request: HatRequest
-  readonly #link: LinkSession
+  readonly #uplink: Uplink
   readonly #stream: DeviceStream
   readonly #drafter: Drafter
   readonly #signal: AbortSignal
   readonly #openedMs: number
-  readonly #uplink: Uplink
   readonly #counters = new HatCounters()
 
   constructor(
     options: HatOptions,
     request: HatRequest,
-    link: LinkSession,
+    uplink: Uplink,
     stream: DeviceStream,
     drafter: Drafter,
     signal: AbortSignal,
   ) {
     this.#options = options
     this.#request = request
-    this.#link = link
+    this.#uplink = uplink
     this.#stream = stream
     this.#drafter = drafter
     this.#signal = signal
     this.#openedMs = options.clock.nowMs()
-    this.#uplink = new Uplink(link, stream.shallow)
   }
 
   async *run(): AsyncGenerator<HatRound, void> {
@@ -133,12 +126,12 @@ class HatSession {
   }
 
   #summary(): HatSummary {
-    const { bytesUp, bytesDown, rates } = this.#link
+    const { bytesUp, bytesDown, wideRows, failovers, terms } = this.#uplink
     const { prefillTokensPerS = null, draftStepS } = this.#options.speed
-    const { upBytesPerS = null, downBytesPerS = null } = rates
+    const { upBytesPerS = null, downBytesPerS = null } = terms.rates
     const draftStepMs = draftStepS === undefined ? null : draftStepS * 1_000
     const measured = { upBytesPerS, downBytesPerS, prefillTokensPerS, draftStepMs }
-    return this.#counters.summary({ bytesUp, bytesDown, wideRows: this.#uplink.wideRows, rates: measured })
+    return this.#counters.summary({ bytesUp, bytesDown, wideRows, failovers, rates: measured })
   }
 
   /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */
@@ -146,7 +139,8 @@ class HatSession {
     const { prompt } = this.#request
     const { clock, speed } = this.#options
     for (let from = 0, to: number; from < prompt.length; from = to) {
-      to = from + nextChunk(prompt.length - from, this.#link.chunkTokens, this.#link.frameTokens)
+      const { chunkTokens, frameTokens } = this.#uplink.terms
+      to = from + nextChunk(prompt.length - from, chunkTokens, frameTokens)
       const startedMs = clock.nowMs()
       await this.#feed(prompt.slice(from, to))
       speed.prefilled(to - from, (clock.nowMs() - startedMs) / 1_000)
@@ -163,7 +157,7 @@ class HatSession {
     const { maxTokens, eos } = this.#request
     await this.#feed([pending])
     const remaining = maxTokens - this.#counters.tokens
-    const limit = draftRoom(Math.min(draftLimit, this.#link.draftLimit), remaining, position, dims.contextLimit)
+    const limit = draftRoom(Math.min(draftLimit, this.#uplink.terms.draftLimit), remaining, position, dims.contextLimit)
     const startedMs = clock.nowMs()
     const draft = await draftTokens(this.#drafter, this.#stream, (tokens) => this.#feed(tokens), { threshold, limit }, eos)
     speed.drafted(draft.length, (clock.nowMs() - startedMs) / 1_000)

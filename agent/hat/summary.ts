@@ -19,6 +19,8 @@ export interface HatSummary {
   readonly tbtMs: readonly number[]
   /** Rows, either way, that fp16 could not hold. */
   readonly wideRows: number
+  /** Times that the answer went on at another session because link or bridge had died. */
+  readonly failovers: number
   /** As measured up to the end of the answer, smoothed; null where nothing has been large enough to measure. */
   readonly rates: SessionRates
 }
@@ -33,7 +35,7 @@ export interface SessionRates {
 }
 
 /** What a session knows of its link when it is summed up. */
-export type LinkFigures = Pick<HatSummary, 'bytesUp' | 'bytesDown' | 'wideRows' | 'rates'>
+export type LinkFigures = Pick<HatSummary, 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'>
 
 /** Counts while the answer comes. */
 export class HatCounters {

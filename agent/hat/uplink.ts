@@ -3,55 +3,81 @@ import type { StateRows } from '../../core/draft/state-rows.ts'
 import { requireFinite } from '../../core/engine/require-finite.ts'
 import type { States } from '../../core/protocol/states.ts'
 import type { LinkSession, Reply } from '../link/link-session.ts'
+import { isLinkFailure } from './reopen.ts'
 
 /** Frames that may be unanswered whatever the link: while one is computed at the bridge, the next is on its way. */
 const leastUnderWay = 2
 /** A hidden value on the wire. */
 const halfBytes = 2
+/** Times in a row that rows are sent again before an answer is given up. */
+const replaysAtMost = 5
 
-/** Brings shallow rows to the bridge and deep rows back; fills the holes that the bridge reports. */
+/**
+ * Brings shallow rows to the bridge and deep rows back. Every accepted row is kept, so what a bridge has lost is sent
+ * again, the same bytes: where it reports a hole, and from the first row on at a new session when link or bridge died.
+ */
 export class Uplink {
   /** Rows, either way, that fp16 could not hold. */
   wideRows = 0
-  readonly #session: LinkSession
+  /** Sessions that were opened in place of lost ones. */
+  failovers = 0
   readonly #rows: StateRows
+  readonly #reopen: () => Promise<LinkSession>
+  /** Bytes of the sessions before this one. */
+  readonly #before = { up: 0, down: 0 }
+  #session: LinkSession
+  #closed = false
   #underWay: { rows: number; reply: Promise<Reply> }[] = []
   #last: { to: number; want: number; deep: States | undefined } = { to: 0, want: 0, deep: undefined }
-  /** Length that the bridge holds, where it found a hole. */
+  /** Length that the bridge holds, where rows after it are missing. */
   #gap: number | undefined
 
-  constructor(session: LinkSession, rows: StateRows) {
+  /** @param reopen a session in place of one that was lost; what it throws ends the answer */
+  constructor(session: LinkSession, rows: StateRows, reopen: () => Promise<LinkSession>) {
     this.#session = session
     this.#rows = rows
+    this.#reopen = reopen
+  }
+
+  /** The terms of the present session. */
+  get terms(): Pick<LinkSession, 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates'> {
+    return this.#session
+  }
+
+  get bytesUp(): number {
+    return this.#before.up + this.#session.bytesUp
+  }
+
+  get bytesDown(): number {
+    return this.#before.down + this.#session.bytesDown
+  }
+
+  /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
+  close(): void {
+    this.#closed = true
+    this.#session.close()
   }
 
   /** Sends rows [from, to); the deep states of the last `want` are for `settle`. */
   async send(from: number, to: number, want: number): Promise<void> {
-    while (this.#isFull(to - from)) await this.#takeAnswer()
+    await this.#makeRoom(to - from)
     this.#last = { to, want, deep: undefined }
-    this.#exchange(from, to, want)
-  }
-
-  /**
-   * Back-pressure: beside what the link and the bridge hold at once (β_up over the round trip) only one more frame of
-   * this size waits to be sent. More would only be in the way of other sessions' next tokens.
-   */
-  #isFull(rows: number): boolean {
-    if (this.#underWay.length < leastUnderWay) return false
-    const { upBytesPerS = 0, rttS, cloudS } = this.#session.rates
-    const bytesPerRow = this.#rows.width * halfBytes
-    const held = this.#underWay.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow
-    return held > upBytesPerS * (rttS + cloudS) + rows * bytesPerRow
+    // Behind a hole nothing can be computed: `settle` sends all from there on.
+    if (this.#gap === undefined) this.#exchange(from, to, want)
   }
 
   /**
    * Waits for everything under way.
    * @returns the deep states asked for with the last `send`
-   * @throws BrimError LINK_LOST, CANCELED, RUNTIME_FAILED (middle part), and the codes of the bridge's faults
+   * @throws BrimError LINK_LOST (no bridge can be had), CANCELED, RUNTIME_FAILED (middle part), and the codes of the bridge's faults
    */
   async settle(): Promise<States> {
-    while (this.#underWay.length > 0) await this.#takeAnswer()
-    if (this.#gap !== undefined) await this.#replay(this.#gap)
+    await this.#drain()
+    for (let replays = 0; this.#gap !== undefined; replays++) {
+      if (replays === replaysAtMost)
+        throw new BrimError('LINK_LOST', `the rows of this session were lost ${replays + 1} times in a row`)
+      await this.#replay(this.#gap)
+    }
     const { deep, want } = this.#last
     if (deep?.rows !== want)
       throw new BrimError('FRAME_INVALID', `the bridge returned ${deep?.rows ?? 0} of the ${want} rows asked for`)
@@ -61,17 +87,36 @@ export class Uplink {
   /** Sends again what the bridge does not hold, the same bytes, in frames no larger than a prompt's. */
   async #replay(from: number): Promise<void> {
     const { to, want } = this.#last
+    const { chunkTokens } = this.#session
     this.#gap = undefined
     for (let at = from; at < to; ) {
       // The frame that ends it brings all the rows that are wanted back.
       const rest = to - at
-      const end = rest <= Math.max(this.#session.chunkTokens, want) ? to : Math.min(at + this.#session.chunkTokens, to - want)
+      const end = rest <= Math.max(chunkTokens, want) ? to : Math.min(at + chunkTokens, to - want)
+      await this.#makeRoom(end - at)
+      if (this.#gap !== undefined) break
       this.#exchange(at, end, end === to ? want : 0)
-      await this.#takeAnswer()
-      if (this.#gap !== undefined)
-        throw new BrimError('LINK_LOST', `the bridge lost this session's rows again while they were sent anew`)
       at = end
     }
+    await this.#drain()
+  }
+
+  /**
+   * Back-pressure: beside what the link and the bridge hold at once (β_up over the round trip) only one more frame of
+   * this size waits to be sent. More would only be in the way of other sessions' next tokens.
+   */
+  async #makeRoom(rows: number): Promise<void> {
+    const bytesPerRow = this.#rows.width * halfBytes
+    while (this.#underWay.length >= leastUnderWay) {
+      const { upBytesPerS = 0, rttS, cloudS } = this.#session.rates
+      const held = this.#underWay.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow
+      if (held <= upBytesPerS * (rttS + cloudS) + rows * bytesPerRow) return
+      await this.#takeAnswer()
+    }
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#underWay.length > 0) await this.#takeAnswer()
   }
 
   #exchange(from: number, to: number, want: number): void {
@@ -84,7 +129,13 @@ export class Uplink {
   }
 
   async #takeAnswer(): Promise<void> {
-    const reply = await this.#underWay[0]?.reply
+    let reply: Reply | undefined
+    try {
+      reply = await this.#underWay[0]?.reply
+    } catch (error) {
+      if (this.#closed || !isLinkFailure(error)) throw error
+      return this.#failOver()
+    }
     this.#underWay.shift()
     if (reply?.kind === 'gap') {
       this.#gap = Math.min(reply.length, this.#gap ?? reply.length)
@@ -92,5 +143,19 @@ export class Uplink {
       this.wideRows += reply.states.wide?.index.length ?? 0
       this.#last.deep = reply.states
     }
+  }
+
+  /** Another session, which holds nothing yet. */
+  async #failOver(): Promise<void> {
+    this.#underWay = []
+    this.#session.close()
+    const session = await this.#reopen()
+    // Whoever left meanwhile closed the old one only.
+    if (this.#closed) session.close()
+    this.#before.up += this.#session.bytesUp
+    this.#before.down += this.#session.bytesDown
+    this.#session = session
+    this.#gap = 0
+    this.failovers += 1
   }
 }

@@ -18,6 +18,8 @@ export interface LinkStatus {
   readonly bridge: 'connected' | 'unreachable' | 'mismatch'
   /** Id of the bridge that was joined last. */
   readonly bridgeId?: string
+  /** That this bridge has said to hold. */
+  readonly sessions?: number
 }
 
 /** The device's way to its bridge: found through the control plane, used through the data plane. */
@@ -90,7 +92,7 @@ export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> 
     status: () => ({
       broker: control.connected ? 'connected' : 'unreachable',
       bridge: choice && mismatch(choice) ? 'mismatch' : data.connected ? 'connected' : 'unreachable',
-      ...(choice ? { bridgeId: choice.bridge } : {}),
+      ...(choice ? { bridgeId: choice.bridge, sessions: states.get(choice.bridge)?.sessions ?? 0 } : {}),
     }),
     async open(signal) {
       signal.throwIfAborted()

@@ -38,7 +38,7 @@ const bridgeFor = (bundle: string, name: string, ports: { mqttPort?: number; htt
 
 describe('without a bridge', () => {
   it('the agent starts, and says so to whoever asks, stream or not', async () => {
-    const agent = await world.startAgent({ id: 'lonely', bridge: 'mqtt://127.0.0.1:1' })
+    const agent = await world.startAgent({ id: 'lonely', bridges: ['mqtt://127.0.0.1:1'] })
     for (const stream of [true, false])
       expect(await failure(await ask(agent.apiUrl, { stream }))).toMatchObject({
         status: 503,
@@ -52,7 +52,7 @@ describe('without a bridge', () => {
 
   it('the agent answers once a bridge has come', async () => {
     await using relay = await startRelay(1)
-    const agent = await world.startAgent({ id: 'patient', bridge: `mqtt://127.0.0.1:${relay.port}` })
+    const agent = await world.startAgent({ id: 'patient', bridges: [`mqtt://127.0.0.1:${relay.port}`] })
     expect((await ask(agent.apiUrl)).status).toBe(503)
     relay.target = portOf(world.bridge.mqttUrl)
     expect((await ask(agent.apiUrl)).status).toBe(200)
@@ -62,7 +62,7 @@ describe('without a bridge', () => {
 describe('a bridge with another model', () => {
   it('is named, with what to do, and gets no session', async () => {
     const bridge = await bridgeFor(await buildTinySplit(world.dir, { seed: 7 }), 'other-model')
-    const agent = await world.startAgent({ id: 'mismatched', bridge: bridge.mqttUrl })
+    const agent = await world.startAgent({ id: 'mismatched', bridges: [bridge.mqttUrl] })
     expect(await failure(await ask(agent.apiUrl))).toMatchObject({
       status: 503,
       code: 'BUNDLE_MISMATCH',
@@ -75,10 +75,31 @@ describe('a bridge with another model', () => {
 })
 
 describe('a bridge that goes away in the middle of an answer', () => {
+  it('leaves it to a second bridge, and the answer is the same', async () => {
+    const bridge = await bridgeFor(world.bundle, 'first-of-two')
+    // Not to be reached yet, so that the first one is chosen.
+    await using relay = await startRelay(1)
+    const agent = await world.startAgent({ id: 'two-bridges', bridges: [bridge.mqttUrl, `mqtt://127.0.0.1:${relay.port}`] })
+    const request = { max_tokens: 60, brim: { token_ids: true } }
+    const expected = (await (await ask(world.agent.apiUrl, request)).json()) as { brim: { tokenIds: number[] } }
+    const response = await ask(agent.apiUrl, { ...request, stream: true })
+    let last: { brim?: { tokenIds: number[]; failovers: number } } = {}
+    let events = 0
+    for await (const data of readSse(response.body!)) {
+      events += 1
+      if (data !== '[DONE]') last = JSON.parse(data)
+      if (events !== 2) continue
+      relay.target = portOf(world.bridge.mqttUrl)
+      void bridge.close()
+    }
+    expect(last.brim).toMatchObject({ tokenIds: expected.brim.tokenIds, failovers: 1 })
+    expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ bridge: 'connected' })
+  })
+
   it('ends the stream with an error event, and serves again when it is back', async () => {
     const bridge = await bridgeFor(world.bundle, 'leaving')
     const ports = { mqttPort: portOf(bridge.mqttUrl), httpPort: portOf(bridge.httpUrl) }
-    const agent = await world.startAgent({ id: 'cut-off', bridge: bridge.mqttUrl })
+    const agent = await world.startAgent({ id: 'cut-off', bridges: [bridge.mqttUrl], patienceS: 0.5 })
     const response = await ask(agent.apiUrl, { max_tokens: 500, stream: true })
     expect(response.status).toBe(200)
     const events: { error?: { code: string } }[] = []
@@ -113,6 +134,7 @@ describe('a device without memory for one more KV', () => {
       dims,
       input,
       head: device.head,
+      patienceMs: 0,
       speed: new DeviceSpeed(),
       createDrafter: noDrafter,
       threshold: 0.6,
@@ -189,7 +211,7 @@ describe('a configuration that cannot be meant', () => {
   it('names the port that is taken, before the agent that has it is disturbed at the bridge', async () => {
     await using relay = await startRelay(portOf(world.bridge.mqttUrl))
     const apiPort = portOf(world.agent.apiUrl)
-    const second = world.startAgent({ id: 'second', apiPort, bridge: `mqtt://127.0.0.1:${relay.port}` })
+    const second = world.startAgent({ id: 'second', apiPort, bridges: [`mqtt://127.0.0.1:${relay.port}`] })
     await expect(second).rejects.toMatchObject({
       code: 'LISTEN_FAILED',
       message: expect.stringContaining(String(apiPort)),

@@ -72,7 +72,7 @@ describe('brim ask', () => {
   })
 
   it('passes on what the agent says is wrong', async () => {
-    const lonely = await world.startAgent({ id: 'lonely', bridge: 'mqtt://127.0.0.1:1' })
+    const lonely = await world.startAgent({ id: 'lonely', bridges: ['mqtt://127.0.0.1:1'] })
     await expect(brim([...question, lonely.apiUrl], captureIo().io)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
     const tooLong = brim([...question.slice(0, 2), '--max-tokens', '9999', '--api', world.agent.apiUrl], captureIo().io)
     await expect(tooLong).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' })

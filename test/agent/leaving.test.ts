@@ -47,7 +47,7 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     },
   })
   const { head, adapter } = device
-  const hat = { dims, input, head, speed: new DeviceSpeed(), threshold: 0.6, draftLimit: 8, clock: systemClock }
+  const hat = { dims, input, head, speed: new DeviceSpeed(), patienceMs: 0, threshold: 0.6, draftLimit: 8, clock: systemClock }
   const api = await startApi({
     host: '127.0.0.1',
     port: 0,

@@ -64,7 +64,7 @@ describe('what crosses the network in a private answer', () => {
       modelId: world.bridge.modelId,
       data: through(data, world.bridge.dataUrl),
     })
-    const agent = await world.startAgent({ id: 'recorded', bridge: through(control, broker.url) })
+    const agent = await world.startAgent({ id: 'recorded', bridges: [through(control, broker.url)] })
     const response = await fetch(`${agent.apiUrl}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

@@ -48,7 +48,7 @@ export async function startAgentWorld(options: { adapter?: boolean } = {}): Prom
   })
   const agents: Agent[] = []
   const start = async (settings: Partial<AgentSettings> & { id: string }): Promise<Agent> => {
-    const defaults = { bundle, bridge: bridge.mqttUrl, apiPort: 0, threads: 1, logLevel: 'silent' as const }
+    const defaults = { bundle, bridges: [bridge.mqttUrl], apiPort: 0, threads: 1, logLevel: 'silent' as const }
     const agent = await startAgent({ stateDir: join(folder.path, settings.id), ...defaults, ...settings })
     agents.push(agent)
     return agent

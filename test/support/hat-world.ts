@@ -97,6 +97,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     createDrafter: (sampling) => adapterDrafter(model.part('adapter'), head, sampling),
     threshold: 0.6,
     draftLimit: 8,
+    patienceMs: 5_000,
     clock: systemClock,
     ...overrides,
   })

@@ -13,26 +13,33 @@ export interface Relay extends AsyncDisposable {
   cut(): void
   /** Takes nothing any more from either side, and says nothing: as when the other machine hangs. */
   stall(): void
+  /** What comes down next is noise. */
+  garble(): void
 }
 
 export async function startRelay(target: number): Promise<Relay> {
   const connections: { up: Buffer[]; down: Buffer[] }[] = []
   const sockets = new Set<Socket>()
+  let garbled = false
   const server = createServer((near) => {
     const record = { up: [] as Buffer[], down: [] as Buffer[] }
     connections.push(record)
     const far = connect(relay.target, '127.0.0.1')
     pipe(near, far, record.up)
-    pipe(far, near, record.down)
+    pipe(far, near, record.down, () => {
+      const now = garbled
+      garbled = false
+      return now
+    })
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
 
-  function pipe(from: Socket, to: Socket, into: Buffer[]): void {
+  function pipe(from: Socket, to: Socket, into: Buffer[], isNoise = () => false): void {
     sockets.add(from)
     from.setNoDelay(true)
     from.on('data', (bytes) => {
       into.push(Buffer.from(bytes))
-      to.write(bytes)
+      to.write(isNoise() ? Buffer.alloc(bytes.length, 0xff) : bytes)
     })
     from.on('error', () => {})
     from.on('close', () => {
@@ -55,6 +62,9 @@ export async function startRelay(target: number): Promise<Relay> {
     },
     stall() {
       for (const socket of sockets) socket.pause()
+    },
+    garble() {
+      garbled = true
     },
     async [Symbol.asyncDispose]() {
       relay.cut()

@@ -1,0 +1,52 @@
+import { BrimError } from '../../core/base/errors.ts'
+import type { BridgeLink, LinkStatus } from './bridge-link.ts'
+import type { LinkSession } from './link-session.ts'
+
+/** Several bridges of one fleet, each with a broker of its own. */
+export interface BridgeLinks {
+  start(): void
+  /** Of the bridge that the next session would be opened at. */
+  status(): LinkStatus
+  /**
+   * A session at the connected bridge with the fewest sessions; at another where that one cannot give one.
+   * @throws BrimError what the best of them threw
+   */
+  open(signal: AbortSignal): Promise<LinkSession>
+  close(): Promise<void>
+}
+
+export function createBridgeLinks(links: readonly BridgeLink[]): BridgeLinks {
+  /** The best first; of equals the one that was named first. */
+  function byMerit(): { link: BridgeLink; status: LinkStatus }[] {
+    const rated = links.map((link) => ({ link, status: link.status() }))
+    return rated.sort((a, b) => meritOf(b.status) - meritOf(a.status) || (a.status.sessions ?? 0) - (b.status.sessions ?? 0))
+  }
+
+  return {
+    start() {
+      for (const link of links) link.start()
+    },
+    status: () => byMerit()[0]!.status,
+    async open(signal) {
+      let first: unknown
+      for (const { link } of byMerit()) {
+        try {
+          return await link.open(signal)
+        } catch (error) {
+          if (signal.aborted || !(error instanceof BrimError)) throw error
+          first ??= error
+        }
+      }
+      throw first
+    },
+    async close() {
+      await Promise.all(links.map((link) => link.close()))
+    },
+  }
+}
+
+function meritOf({ broker, bridge }: LinkStatus): number {
+  if (bridge === 'connected') return 3
+  if (bridge === 'mismatch') return 0
+  return broker === 'connected' ? 2 : 1
+}
