@@ -13,6 +13,7 @@ import { openDatabase } from '../core/store/open-database.ts'
 import { startApi } from './api/server.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
+import { PrefixMemory } from './hat/prefix-memory.ts'
 import { answerByHat, type HatOptions } from './hat/session.ts'
 import { createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
@@ -71,6 +72,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       input,
       head,
       speed,
+      prefixes: new PrefixMemory(clock),
       open: link.open,
       createDrafter: adapter ? (sampling) => adapterDrafter(adapter, head, sampling) : noDrafter,
       threshold: draft.threshold,

@@ -86,7 +86,8 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
           version,
           modelId,
           sessions: sessions.count,
-          kvBytes: budget.usedBytes,
+          kvBytes: budget.usedBytes - sessions.keptBytes,
+          keptKvBytes: sessions.keptBytes,
           uptimeS: Math.round((clock.nowMs() - startedMs) / 1_000),
           serving: loop.metrics,
         }),
@@ -127,12 +128,18 @@ function serveMiddle(
   { clock, logger, onCount }: { clock: Clock; logger: Logger; onCount: () => void },
 ) {
   const { hidden, contextLimit } = manifest.dims
-  const { tokenBudget, kvBudgetBytes, chunkTokens, sessionsPerConnection, sessionIdleS } = config
+  const { tokenBudget, kvBudgetBytes, chunkTokens, sessionsPerConnection, sessionIdleS, prefixKeepS } = config
   const monitor = new StateMonitor()
   const onStep: OnStep = (tokens, computeMs) => monitor.record(tokens, computeMs / 1_000)
   const loop = createStepLoop(part, { tokenBudget, slots, ...packing }, clock, onStep)
   const budget = createKvBudget(part.manifest, { budgetBytes: kvBudgetBytes, contextLimit, startPositions: chunkTokens })
-  const limits = { contextLimit, maxRows: tokenBudget, sessionsPerPeer: sessionsPerConnection, idleMs: sessionIdleS * 1_000 }
+  const limits = {
+    contextLimit,
+    maxRows: tokenBudget,
+    sessionsPerPeer: sessionsPerConnection,
+    idleMs: sessionIdleS * 1_000,
+    keepMs: prefixKeepS * 1_000,
+  }
   const log = logger.child({ component: 'hat' })
   const chunks = {
     monitor,

@@ -33,6 +33,8 @@ export const BridgeConfig = z
       .default(2 * 2 ** 30),
     /** A session without frames for so long ends. */
     sessionIdleS: z.number().positive().default(120),
+    /** What a session's end leaves for the next prompt that begins alike stands ready for so long; 0: nothing is kept. */
+    prefixKeepS: z.number().min(0).default(300),
     sessionsPerConnection: z.int().min(1).default(64),
     logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
   })

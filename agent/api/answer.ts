@@ -23,6 +23,8 @@ export interface Report {
   readonly rounds: number
   readonly drafted: number
   readonly accepted: number
+  /** Positions of the prompt that the bridge still held from an earlier answer to the same client. */
+  readonly reusedTokens: number
   readonly bytesUp: number
   readonly bytesDown: number
   /** Rows, either way, that fp16 could not hold. */
@@ -69,7 +71,7 @@ export async function* streamAnswer(
   checkSampling(sampling)
   const maxTokens = answerBudget(promptIds, request.maxTokens, manifest.dims)
   const answer = new AnswerStream(tokenizer, { maxTokens, eos, stop })
-  const hatRequest = { prompt: promptIds, maxTokens, sampling, eos, acceptedMs }
+  const hatRequest = { client: request.client, prompt: promptIds, maxTokens, sampling, eos, acceptedMs }
   let last: HatRound | undefined
   let ttftMs: number | undefined
   let text = ''
@@ -101,7 +103,8 @@ function usageOf(prompt: number, completion: number): Usage {
 }
 
 function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boolean): Report {
-  const { ttftMs, acceptLength, rounds, drafted, accepted, bytesUp, bytesDown, wideRows, failovers, rates } = summary
+  const { ttftMs, acceptLength, rounds, drafted, accepted, reusedTokens, bytesUp, bytesDown, wideRows, failovers, rates } =
+    summary
   const gaps = summary.tbtMs.slice(0, tokenIds.length - 1)
   const some = gaps.length > 0
   return {
@@ -113,6 +116,7 @@ function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boo
     rounds,
     drafted,
     accepted,
+    reusedTokens,
     bytesUp,
     bytesDown,
     wideRows,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import type { ChatMessage, ChatTemplate } from '../../core/text/chat-template.ts'
@@ -16,9 +17,13 @@ export interface AnswerRequest {
   readonly includeUsage: boolean
   /** Our extension: token ids in the `brim` field. */
   readonly tokenIds: boolean
+  /** Who asks, as far as this device can tell one application from another. */
+  readonly client: string
 }
 
 export interface RequestContext {
+  /** The request's Authorization header: OpenAI clients send their API key there. */
+  readonly authorization?: string | undefined
   /** What the model is called here; the first is what answers bear. */
   readonly modelNames: readonly string[]
   readonly tokenizer: TextTokenizer
@@ -37,6 +42,7 @@ const common = {
   seed: z.int().nullish(),
   stop: z.union([z.string().min(1), z.array(z.string().min(1))]).nullish(),
   stream: z.boolean().nullish(),
+  user: z.string().nullish(),
   stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
   n: z.literal(1, { error: 'only one answer a request (n = 1)' }).nullish(),
   brim: z.object({ token_ids: z.boolean().nullish() }).nullish(),
@@ -93,7 +99,7 @@ function understood(
   request: CommonBody,
   maxTokens: number | null | undefined,
   promptIds: readonly number[],
-  { modelNames, nextSeed }: RequestContext,
+  { modelNames, nextSeed, authorization = '' }: RequestContext,
 ): AnswerRequest {
   const { model, temperature, top_p, top_k, seed, stop } = request
   if (model != null && !modelNames.includes(model))
@@ -106,6 +112,9 @@ function understood(
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,
     tokenIds: request.brim?.token_ids ?? false,
+    client: createHash('sha256')
+      .update(`${authorization}\n${request.user ?? ''}`)
+      .digest('hex'),
   }
 }
 

@@ -113,14 +113,26 @@ function addRoutes(
   const created = Math.floor(Date.parse(manifest.card.createdAt) / 1000)
   const model = { id: name, object: 'model', created, owned_by: 'brim' }
 
+  const contextOf = (authorization: string | undefined) => ({ ...options, authorization })
+
   app.post('/v1/chat/completions', async (request, reply) => {
     const acceptedMs = clock.nowMs()
-    await track(serveAnswer(serving, chatShape, readChatRequest(request.body, options), reply, acceptedMs))
+    await track(
+      serveAnswer(serving, chatShape, readChatRequest(request.body, contextOf(request.headers.authorization)), reply, acceptedMs),
+    )
     return reply
   })
   app.post('/v1/completions', async (request, reply) => {
     const acceptedMs = clock.nowMs()
-    await track(serveAnswer(serving, completionShape, readCompletionRequest(request.body, options), reply, acceptedMs))
+    await track(
+      serveAnswer(
+        serving,
+        completionShape,
+        readCompletionRequest(request.body, contextOf(request.headers.authorization)),
+        reply,
+        acceptedMs,
+      ),
+    )
     return reply
   })
   app.get('/v1/models', async () => ({ object: 'list', data: [model] }))

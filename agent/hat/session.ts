@@ -11,11 +11,16 @@ import { acceptDraft } from '../../core/policy/hat/accept.ts'
 import { nextChunk } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
+import type { LinkSession, Resume } from '../link/link-session.ts'
+import type { PrefixMemory } from './prefix-memory.ts'
 import { type ReopenOptions, reopen } from './reopen.ts'
 import { HatCounters, type HatSummary } from './summary.ts'
 import { Uplink } from './uplink.ts'
 
 export interface HatOptions extends ReopenOptions {
+  /** A session, beginning with what a bridge still holds where it does. */
+  open(signal: AbortSignal, resume?: Resume): Promise<LinkSession>
+  readonly prefixes: PrefixMemory
   readonly dims: Dims
   readonly input: Part
   readonly head: SharedHead
@@ -29,6 +34,8 @@ export interface HatOptions extends ReopenOptions {
 }
 
 export interface HatRequest {
+  /** Who asks: nobody begins with what another client asked. */
+  readonly client: string
   readonly prompt: readonly number[]
   readonly maxTokens: number
   readonly sampling: Sampling
@@ -60,24 +67,39 @@ export async function* answerByHat(
   signal: AbortSignal,
 ): AsyncGenerator<HatRound, void> {
   answerBudget(request.prompt, request.maxTokens, options.dims)
-  const session = await options.open(signal)
+  const { prefixes } = options
+  const resume = prefixes.find(request.client, request.prompt)
+  const session = await options.open(signal, resume)
+  if (resume && session.held === 0) prefixes.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
   const uplink = new Uplink(session, stream.shallow, () => reopen(options, signal))
   const leave = () => uplink.close()
   signal.addEventListener('abort', leave, { once: true })
   let drafter: Drafter | undefined
+  let hat: HatSession | undefined
   try {
     drafter = options.createDrafter(request.sampling)
-    yield* new HatSession(options, request, uplink, stream, drafter, signal).run()
+    hat = new HatSession(options, request, uplink, stream, drafter, session.held, signal)
+    yield* hat.run()
   } finally {
     signal.removeEventListener('abort', leave)
-    uplink.close()
+    if (hat?.settled && !signal.aborted) {
+      const ids = [...stream.ids]
+      void uplink.leave(ids.length).then((handle) => {
+        if (resume) prefixes.forget(resume.handle)
+        if (handle !== undefined) prefixes.remember(request.client, ids, handle)
+      })
+    } else {
+      uplink.close()
+    }
     drafter?.release()
     stream.release()
   }
 }
 
 class HatSession {
+  /** Both sides hold the same positions, and nothing is under way. */
+  settled = false
   readonly #options: HatOptions
   readonly #request: HatRequest
   readonly #uplink: Uplink
@@ -85,6 +107,7 @@ class HatSession {
   readonly #drafter: Drafter
   readonly #signal: AbortSignal
   readonly #openedMs: number
+  readonly #held: number
   readonly #counters = new HatCounters()
 
   constructor(
@@ -93,6 +116,7 @@ class HatSession {
     uplink: Uplink,
     stream: DeviceStream,
     drafter: Drafter,
+    held: number,
     signal: AbortSignal,
   ) {
     this.#options = options
@@ -100,6 +124,7 @@ class HatSession {
     this.#uplink = uplink
     this.#stream = stream
     this.#drafter = drafter
+    this.#held = held
     this.#signal = signal
     this.#openedMs = options.clock.nowMs()
   }
@@ -109,8 +134,10 @@ class HatSession {
     const { clock } = this.#options
     let pending = await this.#prefill()
     this.#counters.first(acceptedMs, this.#openedMs, clock.nowMs())
+    this.settled = true
     yield { tokens: [pending], drafted: 0, accepted: 0, summary: () => this.#summary() }
     while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
+      this.settled = false
       const position = prompt.length + this.#counters.tokens - 1
       const draft = await this.#draft(pending, position)
       await this.#uplink.send(position, position + 1 + draft.length, 1 + draft.length)
@@ -121,6 +148,7 @@ class HatSession {
       const added = end < 0 ? tokens : tokens.slice(0, end + 1)
       this.#counters.round(added.length, draft.length, accepted, clock.nowMs())
       pending = added.at(-1)!
+      this.settled = true
       yield { tokens: added, drafted: draft.length, accepted, summary: () => this.#summary() }
     }
   }
@@ -131,14 +159,16 @@ class HatSession {
     const { upBytesPerS = null, downBytesPerS = null } = terms.rates
     const draftStepMs = draftStepS === undefined ? null : draftStepS * 1_000
     const measured = { upBytesPerS, downBytesPerS, prefillTokensPerS, draftStepMs }
-    return this.#counters.summary({ bytesUp, bytesDown, wideRows, failovers, rates: measured })
+    return this.#counters.summary({ reusedTokens: this.#held, bytesUp, bytesDown, wideRows, failovers, rates: measured })
   }
 
   /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */
   async #prefill(): Promise<number> {
     const { prompt } = this.#request
     const { clock, speed } = this.#options
-    for (let from = 0, to: number; from < prompt.length; from = to) {
+    // What the bridge holds is computed here all the same: decoding needs it, and so would another bridge.
+    if (this.#held > 0) await this.#feed(prompt.slice(0, this.#held))
+    for (let from = this.#held, to: number; from < prompt.length; from = to) {
       const { chunkTokens, frameTokens } = this.#uplink.terms
       to = from + nextChunk(prompt.length - from, chunkTokens, frameTokens)
       const startedMs = clock.nowMs()

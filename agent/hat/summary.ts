@@ -8,6 +8,8 @@ export interface HatSummary {
   readonly drafted: number
   /** Drafted tokens that were kept. */
   readonly accepted: number
+  /** Positions of the prompt that the bridge still held: only what came after them was sent. */
+  readonly reusedTokens: number
   /** Bytes on the socket for this session, headers included. */
   readonly bytesUp: number
   readonly bytesDown: number
@@ -35,7 +37,7 @@ export interface SessionRates {
 }
 
 /** What a session knows of its link when it is summed up. */
-export type LinkFigures = Pick<HatSummary, 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'>
+export type LinkFigures = Pick<HatSummary, 'reusedTokens' | 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'>
 
 /** Counts while the answer comes. */
 export class HatCounters {

@@ -52,6 +52,12 @@ export class Uplink {
     return this.#before.down + this.#session.bytesDown
   }
 
+  /** Asks the bridge to hold on to the first `length` positions, which it has all. @returns their handle, if it does */
+  leave(length: number): Promise<string | undefined> {
+    this.#closed = true
+    return this.#session.leave(length)
+  }
+
   /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
   close(): void {
     this.#closed = true

@@ -7,7 +7,7 @@ import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFrame, maxFrameBytes, peekFrame } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
-import { type LinkSession, OpenSession, remoteError } from './link-session.ts'
+import { type LinkSession, OpenSession, type Resume, remoteError } from './link-session.ts'
 import { webSocketBytes } from './web-socket-bytes.ts'
 
 const handshakeMs = 10_000
@@ -48,6 +48,8 @@ export class DataConnection {
   readonly #socket: WebSocket
   readonly #options: DataConnectionOptions
   readonly #sessions = new Map<bigint, OpenSession>()
+  /** By session: who waits for the handle under which it is kept. */
+  readonly #keeping = new Map<string, (handle: string | undefined) => void>()
   readonly #opening = new Map<number, Opening>()
   readonly #ended = new AbortController()
   #onWelcome: ((answer: Welcome | BrimError) => void) | undefined
@@ -106,7 +108,7 @@ export class DataConnection {
   /**
    * @throws BrimError BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED
    */
-  open(modelId: string, signal: AbortSignal): Promise<LinkSession> {
+  open(modelId: string, signal: AbortSignal, resume?: Resume): Promise<LinkSession> {
     return new Promise((resolve, reject) => {
       if (this.#ended.signal.aborted) return reject(this.#ended.signal.reason)
       if (signal.aborted) return reject(signal.reason)
@@ -123,7 +125,7 @@ export class DataConnection {
           signal.removeEventListener('abort', abandon)
           settle(value)
         }
-      const bytesUp = this.#say({ type: 'open', request, modelId })
+      const bytesUp = this.#say({ type: 'open', request, modelId, ...(resume ? { resume } : {}) })
       const opening: Opening = { bytesUp, resolve: settled(resolve), reject: settled(reject), abandoned: false }
       signal.addEventListener('abort', abandon, { once: true })
       this.#opening.set(request, opening)
@@ -227,6 +229,10 @@ export class DataConnection {
       case 'refused':
         this.#refused(message)
         break
+      case 'kept':
+        this.#keeping.get(message.session)?.(message.handle)
+        this.#keeping.delete(message.session)
+        break
       case 'advice':
         this.#advised(message)
         break
@@ -251,7 +257,7 @@ export class DataConnection {
   #opened(message: Opened, bytes: number): void {
     const opening = this.#opening.get(message.request)
     this.#opening.delete(message.request)
-    const end = () => this.#say({ type: 'close', session: message.session })
+    const end = (keep?: number) => this.#say({ type: 'close', session: message.session, ...(keep === undefined ? {} : { keep }) })
     // Whoever asked has left meanwhile: the bridge must not keep KV for nobody.
     if (!opening || opening.abandoned) return void end()
     const session = new OpenSession(message, {
@@ -261,9 +267,11 @@ export class DataConnection {
         this.#tellRates()
         session.bytesUp += this.#send(frame)
       },
-      onClose: () => {
+      onClose: (keep) => {
         this.#sessions.delete(session.id)
-        session.bytesUp += end()
+        session.bytesUp += end(keep)
+        if (keep === undefined || this.#ended.signal.aborted) return Promise.resolve(undefined)
+        return new Promise((resolve) => this.#keeping.set(message.session, resolve))
       },
     })
     session.bytesUp = opening.bytesUp
@@ -283,6 +291,8 @@ export class DataConnection {
     this.#ended.abort(reason)
     for (const session of this.#sessions.values()) session.end(reason)
     this.#sessions.clear()
+    for (const kept of this.#keeping.values()) kept(undefined)
+    this.#keeping.clear()
     for (const opening of this.#opening.values()) opening.reject(reason)
     this.#opening.clear()
   }

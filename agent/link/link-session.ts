@@ -9,8 +9,16 @@ import type { States } from '../../core/protocol/states.ts'
 /** What the bridge answers to rows: the deep rows asked for, or how many rows it holds where ours left a hole. */
 export type Reply = { kind: 'deep'; states: States; queueMs: number; computeMs: number } | { kind: 'gap'; length: number }
 
+/** The beginning of a prompt that the bridge may still hold. */
+export interface Resume {
+  readonly handle: string
+  readonly length: number
+}
+
 /** A session at the bridge: the KV of the middle part, extended by rows. */
 export interface LinkSession {
+  /** Positions that the bridge held when it opened. */
+  readonly held: number
   /** X: tokens of a prompt per frame; the bridge may revise it at any time. */
   readonly chunkTokens: number
   /** Most rows of one frame. */
@@ -30,6 +38,11 @@ export interface LinkSession {
   exchange(base: number, rows: States, want: number): Promise<Reply>
   /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
   close(): void
+  /**
+   * Closes, and asks the bridge to hold on to the first `length` positions.
+   * @returns the handle to resume them by; undefined where the bridge does not keep them, or the link broke
+   */
+  leave(length: number): Promise<string | undefined>
 }
 
 export interface SessionTerms {
@@ -38,6 +51,7 @@ export interface SessionTerms {
   readonly chunkTokens: number
   readonly frameTokens: number
   readonly draftLimit: number
+  readonly held: number
 }
 
 /** What a session needs of its connection. */
@@ -45,8 +59,8 @@ export interface Carrier {
   readonly clock: Clock
   readonly rates: LinkRates
   send(bytes: Uint8Array): void
-  /** Tells the bridge; called once, when this side closes first. */
-  onClose(): void
+  /** Tells the bridge; called once, when this side closes first. @param keep positions to hold on to */
+  onClose(keep?: number): Promise<string | undefined>
 }
 
 interface Waiting {
@@ -60,6 +74,7 @@ interface Waiting {
 /** The device's end of a session: numbers frames and matches replies to them. Sockets are the connection's business. */
 export class OpenSession implements LinkSession {
   readonly id: bigint
+  readonly held: number
   readonly frameTokens: number
   readonly draftLimit: number
   chunkTokens: number
@@ -75,6 +90,7 @@ export class OpenSession implements LinkSession {
     this.id = sessionBits(terms.session)
     this.#epoch = terms.epoch
     this.chunkTokens = terms.chunkTokens
+    this.held = terms.held
     this.frameTokens = terms.frameTokens
     this.draftLimit = terms.draftLimit
     this.#carrier = carrier
@@ -100,9 +116,17 @@ export class OpenSession implements LinkSession {
   }
 
   close(): void {
-    if (this.#ended) return
+    void this.#leave()
+  }
+
+  leave(length: number): Promise<string | undefined> {
+    return this.#leave(length)
+  }
+
+  async #leave(keep?: number): Promise<string | undefined> {
+    if (this.#ended) return undefined
     this.end(new BrimError('CANCELED', 'the session was closed'))
-    this.#carrier.onClose()
+    return this.#carrier.onClose(keep)
   }
 
   /** A frame of this session; what answers nothing that we wait for, or an earlier epoch, is dropped. */

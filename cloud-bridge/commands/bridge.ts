@@ -15,6 +15,7 @@ interface RunOptions {
   fleet?: string | undefined
   id?: string | undefined
   threads?: number | undefined
+  prefixKeep?: number | undefined
   logLevel?: BridgeSettings['logLevel']
   json?: boolean | undefined
 }
@@ -50,6 +51,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         .option('host', { type: 'string', describe: 'address to listen on, loopback only [127.0.0.1]' })
         .option('fleet', { type: 'string', describe: 'name of the fleet [default]' })
         .option('id', { type: 'string', describe: 'name of this bridge [bridge-1]' })
+        .option('prefix-keep', {
+          type: 'number',
+          describe: "seconds that an answer's KV stands ready for the next prompt that begins alike; 0: not at all [300]",
+        })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })
         .option('log-level', {
           choices: ['silent', 'error', 'warn', 'info', 'debug'] as const,
@@ -69,11 +74,11 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): BridgeSettings {
-  const { bundle, mqttPort, httpPort, host, fleet, id, threads, logLevel = 'warn' } = options
+  const { bundle, mqttPort, httpPort, host, fleet, id, threads, prefixKeep: prefixKeepS, logLevel = 'warn' } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/bridge')
   const library = io.env.ORT_LIB || undefined
-  const said = Object.entries({ library, mqttPort, httpPort, host, fleet, id, threads }).filter(
+  const said = Object.entries({ library, mqttPort, httpPort, host, fleet, id, threads, prefixKeepS }).filter(
     ([, value]) => value !== undefined,
   )
   return { bundle, stateDir, logLevel, ...Object.fromEntries(said) }

@@ -17,6 +17,25 @@ export interface KvBudget {
   /** Charges what it takes to reach `length` positions, before the buffers grow; false where there is no room. */
   grow(sequence: Sequence, length: number): boolean
   free(sequence: Sequence): void
+  /** Bytes charged for this sequence. */
+  chargeOf(sequence: Sequence): number
+}
+
+/** The same budget; where it is full, `reclaim` frees what nobody needs at once, until it says false. */
+export function reclaiming(budget: KvBudget, reclaim: () => boolean): KvBudget {
+  const insist = (charge: () => boolean) => {
+    while (!charge()) if (!reclaim()) return false
+    return true
+  }
+  return {
+    get usedBytes() {
+      return budget.usedBytes
+    },
+    admit: (sequence) => insist(() => budget.admit(sequence)),
+    grow: (sequence, length) => insist(() => budget.grow(sequence, length)),
+    free: budget.free,
+    chargeOf: budget.chargeOf,
+  }
 }
 
 /** fp32 keys and values of one position, in bytes. */
@@ -51,5 +70,6 @@ export function createKvBudget(part: PartManifest, limits: KvLimits): KvBudget {
       usedBytes -= charges.get(sequence) ?? 0
       charges.delete(sequence)
     },
+    chargeOf: (sequence) => charges.get(sequence) ?? 0,
   }
 }

@@ -36,6 +36,10 @@ export interface Session {
   fail(fault: Fault, seq: number): Promise<void>
   /** Drops what waits, lets a running step finish, frees the KV. */
   end(): Promise<void>
+  /** Ends, but leaves the KV of the first `length` positions; undefined where it holds fewer, or has ended before. */
+  leave(length: number): Promise<Sequence | undefined>
+  /** Between two of its frames: copies the first positions that it began with; false where they are no longer what they were. */
+  share(target: Sequence, length: number): Promise<boolean>
 }
 
 /** One device's conversation with the middle: rows in, deep rows out, and the KV in between. */
@@ -44,6 +48,8 @@ export function createSession(parts: SessionParts): Session {
   const replies = new Map<number, Uint8Array>()
   const stop = new AbortController()
   let lastSeq: number | undefined
+  /** Positions that are still what the session began with. */
+  let untouched = sequence.length
   let pending = 0
   let tail: Promise<void> = Promise.resolve()
   let ending: Promise<void> | undefined
@@ -78,6 +84,7 @@ export function createSession(parts: SessionParts): Session {
     if (badRow !== undefined) throw new BrimError('FRAME_INVALID', `row ${badRow} of frame ${seq} holds NaN or infinity`)
     if (!budget.grow(sequence, base + n))
       throw new BrimError('OUT_OF_MEMORY', `the bridge has no KV memory left for ${base + n} positions`)
+    untouched = Math.min(untouched, base)
     sequence.truncate(base)
     const deep = n === 0 ? nothing(states) : await loop.submit({ sequence, states, select: lastRows(n, want) }, stop.signal)
     if (ending) return
@@ -100,12 +107,16 @@ export function createSession(parts: SessionParts): Session {
   }
 
   function end(): Promise<void> {
-    if (ending) return ending
-    // Set before the abort: whoever it wakes sees that it is over.
-    ending = tail.then(() => {
+    return finish(() => {
       budget.free(sequence)
       sequence.release()
     })
+  }
+
+  function finish(last: () => void): Promise<void> {
+    if (ending) return ending
+    // Set before the abort: whoever it wakes sees that it is over.
+    ending = tail.then(last)
     stop.abort()
     return ending
   }
@@ -130,6 +141,27 @@ export function createSession(parts: SessionParts): Session {
       return end()
     },
     end,
+    async leave(length) {
+      if (ending) return undefined
+      if (sequence.length < length) {
+        await end()
+        return undefined
+      }
+      await finish(() => sequence.truncate(length))
+      return sequence
+    },
+    share(target, length) {
+      const shared = tail.then(() => {
+        if (ending || length > untouched) return false
+        target.copyPrefix(sequence, length)
+        return true
+      })
+      tail = shared.then(
+        () => {},
+        () => {},
+      )
+      return shared
+    },
   }
 }
 

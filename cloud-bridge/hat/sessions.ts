@@ -2,14 +2,15 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import type { Part } from '../../core/engine/contract.ts'
+import type { Part, Sequence } from '../../core/engine/contract.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
 import { decodeFrame, type Frame, peekFrame } from '../../core/protocol/frame.ts'
 import { sessionHex } from '../../core/protocol/messages.ts'
 import type { StepLoop } from '../serving/step-loop.ts'
 import type { FrameLimits } from './admit.ts'
 import { ChunkAdvice, type ChunkAdviceOptions, type DeviceRates } from './chunk-advice.ts'
-import type { KvBudget } from './kv-budget.ts'
+import { KeptPrefixes } from './kept-prefixes.ts'
+import { type KvBudget, reclaiming } from './kv-budget.ts'
 import { createSession, type Session } from './session.ts'
 
 /** A device's connection, as far as sessions care. */
@@ -29,24 +30,33 @@ export interface SessionsOptions {
   readonly loop: StepLoop
   readonly budget: KvBudget
   readonly chunks: ChunkAdviceOptions
-  readonly limits: FrameLimits & { readonly sessionsPerPeer: number; readonly idleMs: number }
+  readonly limits: FrameLimits & { readonly sessionsPerPeer: number; readonly idleMs: number; readonly keepMs: number }
   readonly clock: Clock
   readonly logger: Logger
   /** The number of sessions has changed. */
   readonly onCount?: () => void
 }
 
+/** What a device wants to begin with. */
+export interface Resume {
+  readonly handle: string
+  readonly length: number
+}
+
 export type OpenResult =
-  | { kind: 'opened'; session: bigint; epoch: number; chunkTokens: number; frameTokens: number }
+  | { kind: 'opened'; session: bigint; epoch: number; held: number; chunkTokens: number; frameTokens: number }
   | { kind: 'refused'; code: 'SESSION_REFUSED'; message: string; retryAfterMs: number }
 
 /** All sessions of all devices on one middle part. */
 export interface Sessions {
   readonly count: number
-  open(peer: Peer): OpenResult
+  /** Bytes of KV that stand ready for later sessions. */
+  readonly keptBytes: number
+  open(peer: Peer, resume?: Resume): Promise<OpenResult>
   /** A binary message; resolves when it has been dealt with. Never rejects, whatever the bytes. */
   receive(peer: Peer, bytes: Uint8Array): Promise<void>
-  close(peer: Peer, session: bigint): Promise<void>
+  /** @param keep positions that shall stand ready for later; @returns under which handle */
+  close(peer: Peer, session: bigint, keep?: number): Promise<string | undefined>
   /** The connection is gone, and with it its sessions. */
   closePeer(peer: Peer): Promise<void>
   /** Tells every device why, ends every session. */
@@ -64,11 +74,15 @@ interface Entry {
 const retryAfterMs = 1_000
 
 export function createSessions(options: SessionsOptions): Sessions {
-  const { part, loop, budget, limits, clock, logger } = options
+  const { part, loop, limits, clock, logger } = options
+  const kept = new KeptPrefixes<Session>(limits.keepMs, clock, release)
+  const budget = reclaiming(options.budget, () => kept.evict())
   const entries = new Map<bigint, Entry>()
   /** Sessions whose last step still runs. */
   const leaving = new Set<Promise<void>>()
   const stop = new AbortController()
+  /** Whose connection has ended: what they still wait for is for nobody. */
+  const gone = new WeakSet<Peer>()
   let epochs = 0
 
   function remove(id: bigint): void {
@@ -77,10 +91,46 @@ export function createSessions(options: SessionsOptions): Sessions {
 
   async function end(entry: Entry): Promise<void> {
     remove(entry.session.id)
-    const ended = entry.session.end()
-    leaving.add(ended)
-    await ended
-    leaving.delete(ended)
+    kept.forget(entry.session)
+    await last(entry.session.end())
+  }
+
+  /** Shutting down waits for it. */
+  async function last<T>(ended: Promise<T>): Promise<T> {
+    const done = ended.then(() => {})
+    leaving.add(done)
+    try {
+      return await ended
+    } finally {
+      leaving.delete(done)
+    }
+  }
+
+  function release(sequence: Sequence): void {
+    options.budget.free(sequence)
+    sequence.release()
+  }
+
+  /** The KV that stood ready under this handle, cut to what is wanted; undefined where there is none. */
+  function resumed(peer: Peer, { handle, length }: Resume): Sequence | undefined {
+    const found = kept.find(peer.device, handle)
+    if (found?.kind !== 'ready' || length > found.sequence.length) return undefined
+    kept.take(handle)
+    found.sequence.truncate(length)
+    return found.sequence
+  }
+
+  /** A KV of its own, with a copy of what another session goes on with; undefined where there is no memory for it. */
+  async function fresh(peer: Peer, resume: Resume | undefined): Promise<Sequence | undefined> {
+    const sequence = part.createSequence()
+    if (!budget.admit(sequence)) {
+      sequence.release()
+      return undefined
+    }
+    const found = resume && kept.find(peer.device, resume.handle)
+    if (found?.kind !== 'taken' || !budget.grow(sequence, resume!.length)) return sequence
+    await found.owner.share(sequence, resume!.length).catch((err) => logger.warn({ err }, 'a prefix could not be copied'))
+    return sequence
   }
 
   function find(peer: Peer, frame: Pick<Frame, 'session' | 'epoch'>): Entry | undefined {
@@ -95,8 +145,9 @@ export function createSessions(options: SessionsOptions): Sessions {
   let sweeping: Promise<void> | undefined
   /** While there are sessions: ends what has been idle for too long; looks four times in that while. */
   async function sweep(): Promise<void> {
-    while (entries.size > 0 && !stop.signal.aborted) {
+    while (entries.size + kept.sequences().length > 0 && !stop.signal.aborted) {
       await clock.sleep(limits.idleMs / 4, stop.signal).catch(() => {})
+      kept.expire()
       const sinceMs = clock.nowMs() - limits.idleMs
       for (const entry of [...entries.values()]) {
         if (stop.signal.aborted || entry.session.pending > 0 || entry.usedMs > sinceMs) continue
@@ -110,15 +161,21 @@ export function createSessions(options: SessionsOptions): Sessions {
     get count() {
       return entries.size
     },
-    open(peer) {
+    get keptBytes() {
+      return kept.sequences().reduce((sum, sequence) => sum + budget.chargeOf(sequence), 0)
+    },
+    async open(peer, resume) {
       if (stop.signal.aborted) return refuse('the bridge is shutting down')
       const own = [...entries.values()].filter((entry) => entry.peer === peer).length
       if (own >= limits.sessionsPerPeer) return refuse(`${own} sessions are open on this connection, the limit`)
-      const sequence = part.createSequence()
-      if (!budget.admit(sequence)) {
-        sequence.release()
-        return refuse(`the KV memory of this bridge is taken by ${entries.size} sessions`)
+      const moved = resume && resumed(peer, resume)
+      const sequence = moved ?? (await fresh(peer, resume))
+      if (!sequence) return refuse(`the KV memory of this bridge is taken by ${entries.size} sessions`)
+      if (stop.signal.aborted || gone.has(peer)) {
+        release(sequence)
+        return refuse('the connection has ended')
       }
+      const held = sequence.length
       const id = randomBytes(8).readBigUInt64LE()
       epochs += 1
       const log = logger.child({ session: sessionHex(id), device: peer.device })
@@ -141,10 +198,11 @@ export function createSessions(options: SessionsOptions): Sessions {
       chunks.revise(peer.rates)
       const entry: Entry = { session, peer, chunks, usedMs: clock.nowMs() }
       entries.set(id, entry)
+      if (resume && moved) kept.share(resume.handle, peer.device, session)
       sweeping ??= sweep()
       options.onCount?.()
-      log.info('session opened')
-      return { kind: 'opened', session: id, epoch: session.epoch, chunkTokens: chunks.tokens, frameTokens: limits.maxRows }
+      log.info({ held }, 'session opened')
+      return { kind: 'opened', session: id, epoch: session.epoch, held, chunkTokens: chunks.tokens, frameTokens: limits.maxRows }
     },
     async receive(peer, bytes) {
       let frame: Frame
@@ -171,11 +229,25 @@ export function createSessions(options: SessionsOptions): Sessions {
       if (frame.n > frame.want && entries.has(frame.session) && entry.chunks.revise(peer.rates))
         peer.advise(frame.session, entry.chunks.tokens)
     },
-    async close(peer, session) {
+    async close(peer, session, keep) {
       const entry = entries.get(session)
-      if (entry?.peer === peer) await end(entry)
+      if (entry?.peer !== peer) return undefined
+      if (keep === undefined) {
+        await end(entry)
+        return undefined
+      }
+      remove(session)
+      kept.forget(entry.session)
+      const sequence = await last(entry.session.leave(keep))
+      if (!sequence) return undefined
+      const handle = kept.keep(peer.device, sequence)
+      // Too late to be of use: shutting down has given back what stood ready before.
+      if (stop.signal.aborted) kept.clear()
+      else sweeping ??= sweep()
+      return handle
     },
     async closePeer(peer) {
+      gone.add(peer)
       await Promise.all([...entries.values()].filter((entry) => entry.peer === peer).map(end))
     },
     async shutdown(fault) {
@@ -183,6 +255,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       await sweeping
       await Promise.all([...entries.values()].map((entry) => entry.session.fail(fault, 0)))
       await Promise.all(leaving)
+      kept.clear()
     },
   }
 }

@@ -27,6 +27,9 @@ export interface Connection {
   readonly done: Promise<void>
 }
 
+type Open = Extract<ToBridge, { type: 'open' }>
+type Close = Extract<ToBridge, { type: 'close' }>
+
 /** Bytes that may wait on either side of a connection before its device is no longer read from. */
 const highWaterBytes = 8 * 2 ** 20
 /** Messages are a few hundred bytes; more is not even parsed. */
@@ -76,11 +79,11 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     } else if (message?.type === 'hello' && !peer) {
       onHello(message.device)
     } else if (message?.type === 'open' && peer) {
-      say(openSession(peer, message.request, message.modelId))
+      void openSession(peer, message).then(say)
     } else if (message?.type === 'rates' && peer) {
       rates = message
     } else if (message?.type === 'close' && peer) {
-      void sessions.close(peer, sessionBits(message.session))
+      void closeSession(peer, message)
     } else {
       close(closeCodes.invalid, 'REQUEST_INVALID')
     }
@@ -101,7 +104,12 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     say({ type: 'welcome', v: 1, bridge: options.bridge, modelId })
   }
 
-  function openSession(owner: Peer, request: number, wanted: string): ToDevice {
+  async function closeSession(owner: Peer, { session, keep }: Close): Promise<void> {
+    const handle = await sessions.close(owner, sessionBits(session), keep)
+    if (keep !== undefined) say({ type: 'kept', session, ...(handle === undefined ? {} : { handle }) })
+  }
+
+  async function openSession(owner: Peer, { request, modelId: wanted, resume }: Open): Promise<ToDevice> {
     if (wanted !== modelId)
       return {
         type: 'refused',
@@ -109,14 +117,13 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
         code: 'BUNDLE_MISMATCH',
         message: `the device runs model ${wanted}, this bridge ${modelId}: build or copy one bundle for both`,
       }
-    const result = sessions.open(owner)
+    const result = await sessions.open(owner, resume)
     if (result.kind === 'refused') {
       const { code, message, retryAfterMs } = result
       return { type: 'refused', request, code, message, retryAfterMs }
     }
-    const { epoch, chunkTokens, frameTokens } = result
-    const { draftLimit } = options
-    return { type: 'opened', request, session: sessionHex(result.session), epoch, chunkTokens, frameTokens, draftLimit }
+    const { session, kind: _, ...terms } = result
+    return { type: 'opened', request, session: sessionHex(session), ...terms, draftLimit: options.draftLimit }
   }
 
   async function onFrame(bytes: Uint8Array): Promise<void> {

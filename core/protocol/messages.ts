@@ -4,6 +4,9 @@ import { idPattern } from './topics.ts'
 /** JSON messages. Wire schemas drop unknown fields, so either side can be upgraded first; `v` refuses what is too new. */
 const v = z.literal(1)
 const id = z.string().regex(idPattern)
+const session = z.string().regex(/^[0-9a-f]{16}$/)
+/** Random: it says nothing of what it stands for. */
+const handle = z.string().regex(/^[0-9a-f]{32}$/)
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
 
 /** Homie's words. `lost` is only ever published by the broker, as the will. */
@@ -41,10 +44,17 @@ export type BridgeState = z.infer<typeof BridgeState>
  */
 export const ToBridge = z.discriminatedUnion('type', [
   z.object({ type: z.literal('hello'), v, device: id, birth: z.int().min(1) }),
-  z.object({ type: z.literal('open'), request: z.int().min(0), modelId: sha256 }),
+  z.object({
+    type: z.literal('open'),
+    request: z.int().min(0),
+    modelId: sha256,
+    /** Begins with the first `length` positions of what a session of this device left behind. */
+    resume: z.object({ handle, length: z.int().min(1) }).optional(),
+  }),
   /** What the device's link and its own prefill manage; said again when it has moved. Rates tell nothing of what is asked. */
   z.object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() }),
-  z.object({ type: z.literal('close'), session: z.string().regex(/^[0-9a-f]{16}$/) }),
+  /** With `keep` the bridge may hold on to so many positions, for a later `open`. */
+  z.object({ type: z.literal('close'), session, keep: z.int().min(1).optional() }),
 ])
 export type ToBridge = z.infer<typeof ToBridge>
 
@@ -53,8 +63,10 @@ export const ToDevice = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('opened'),
     request: z.int().min(0),
-    session: z.string().regex(/^[0-9a-f]{16}$/),
+    session,
     epoch: z.int().min(0),
+    /** Positions that the session begins with; 0 where nothing was, or could be, resumed. */
+    held: z.int().min(0),
     /** X: tokens of a prompt per frame. */
     chunkTokens: z.int().min(1),
     /** Most rows of one frame. */
@@ -63,11 +75,9 @@ export const ToDevice = z.discriminatedUnion('type', [
     draftLimit: z.int().min(0),
   }),
   /** From the next frame of a prompt on. */
-  z.object({
-    type: z.literal('advice'),
-    session: z.string().regex(/^[0-9a-f]{16}$/),
-    chunkTokens: z.int().min(1),
-  }),
+  z.object({ type: z.literal('advice'), session, chunkTokens: z.int().min(1) }),
+  /** Answers a `close` with `keep`: what was held stands ready under this name for a while. Absent: it does not. */
+  z.object({ type: z.literal('kept'), session, handle: handle.optional() }),
   z.object({
     type: z.literal('refused'),
     /** Of the `open` that is refused; 0 answers `hello`. */

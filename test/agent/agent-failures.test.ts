@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startApi } from '../../agent/api/server.ts'
 import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
+import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat } from '../../agent/hat/session.ts'
 import { createDataLink } from '../../agent/link/data-link.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
@@ -135,6 +136,7 @@ describe('a device without memory for one more KV', () => {
       input,
       head: device.head,
       patienceMs: 0,
+      prefixes: new PrefixMemory(systemClock),
       speed: new DeviceSpeed(),
       createDrafter: noDrafter,
       threshold: 0.6,

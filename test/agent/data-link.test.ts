@@ -312,7 +312,16 @@ async function strangeBridge(
       if (message.type === 'open') {
         sessions += 1
         const session = sessions.toString(16).padStart(16, '0')
-        say({ type: 'opened', request: message.request, session, epoch: 5, chunkTokens: 8, frameTokens: 64, draftLimit: 2 })
+        say({
+          type: 'opened',
+          request: message.request,
+          session,
+          epoch: 5,
+          held: 0,
+          chunkTokens: 8,
+          frameTokens: 64,
+          draftLimit: 2,
+        })
       }
       if (message.type === 'close') closed.push(message.session)
     })

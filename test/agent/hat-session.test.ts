@@ -302,7 +302,7 @@ describe('what goes wrong', () => {
 
   it('frees the KV when whoever reads the answer just leaves', async () => {
     const input = alteredPart(world.model.part('input'), {})
-    const request = { prompt, maxTokens: 50, sampling: greedy, eos: [], acceptedMs: 0 }
+    const request = { client: 'app', prompt, maxTokens: 50, sampling: greedy, eos: [], acceptedMs: 0 }
     for await (const round of answerByHat(world.options({ input }), request, new AbortController().signal)) {
       if (round.drafted > 0) break
     }

@@ -2,6 +2,7 @@ import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startApi } from '../../agent/api/server.ts'
 import { type DeviceModel, openDeviceModel } from '../../agent/hat/open-device-model.ts'
+import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat } from '../../agent/hat/session.ts'
 import { createDataLink } from '../../agent/link/data-link.ts'
 import { systemClock } from '../../core/base/clock.ts'
@@ -47,7 +48,17 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     },
   })
   const { head, adapter } = device
-  const hat = { dims, input, head, speed: new DeviceSpeed(), patienceMs: 0, threshold: 0.6, draftLimit: 8, clock: systemClock }
+  const hat = {
+    dims,
+    input,
+    head,
+    speed: new DeviceSpeed(),
+    patienceMs: 0,
+    prefixes: new PrefixMemory(systemClock),
+    threshold: 0.6,
+    draftLimit: 8,
+    clock: systemClock,
+  }
   const api = await startApi({
     host: '127.0.0.1',
     port: 0,

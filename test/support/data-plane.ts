@@ -20,7 +20,14 @@ export interface TestDataPlane extends AsyncDisposable {
 /** The data plane over any part, on a free loopback port; time and limits as a test needs them. */
 export async function startDataPlane(
   part: Part,
-  options: { clock?: Clock; width?: number; sessionsPerPeer?: number; budgetBytes?: number; contextLimit?: number } = {},
+  options: {
+    clock?: Clock
+    width?: number
+    sessionsPerPeer?: number
+    budgetBytes?: number
+    contextLimit?: number
+    keepMs?: number
+  } = {},
 ): Promise<TestDataPlane> {
   const { clock = systemClock, width = 2, contextLimit = 256 } = options
   const logger = silentLogger()
@@ -29,7 +36,13 @@ export async function startDataPlane(
   const loop = createStepLoop(part, { tokenBudget: 64, slots: 16, smallTokens: 8, patience: 4 }, clock, onStep)
   const kv = { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, startPositions: 16 }
   const budget = createKvBudget(part.manifest, kv)
-  const limits = { contextLimit, maxRows: 64, sessionsPerPeer: options.sessionsPerPeer ?? 8, idleMs: 120_000 }
+  const limits = {
+    contextLimit,
+    maxRows: 64,
+    sessionsPerPeer: options.sessionsPerPeer ?? 8,
+    idleMs: 120_000,
+    keepMs: options.keepMs ?? 0,
+  }
   const chunks = { monitor, bytesPerToken: width * 2, limits: { least: 4, most: 64 }, pipeline: 1, initialTokens: 16 }
   const sessions = createSessions({ part, width, loop, budget, chunks, limits, clock, logger })
   const plane = createDataPlane({

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat, type HatOptions, type HatRequest } from '../../agent/hat/session.ts'
 import type { HatSummary } from '../../agent/hat/summary.ts'
 import { createDataLink, type DataLink } from '../../agent/link/data-link.ts'
@@ -93,11 +94,13 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     input: model.part('input'),
     head,
     speed,
-    open: (signal) => link.open(modelId, signal),
+    open: (signal, resume) => link.open(modelId, signal, resume),
     createDrafter: (sampling) => adapterDrafter(model.part('adapter'), head, sampling),
     threshold: 0.6,
     draftLimit: 8,
     patienceMs: 5_000,
+    // Of its own for each answer: who wants to begin with an earlier one says so.
+    prefixes: new PrefixMemory(systemClock),
     clock: systemClock,
     ...overrides,
   })
@@ -111,6 +114,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     options: hatOptions,
     async answer(request, overrides, signal = new AbortController().signal) {
       const full = {
+        client: 'app',
         maxTokens: 16,
         sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
         eos: [],

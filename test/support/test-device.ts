@@ -10,6 +10,8 @@ export interface OpenSession {
   readonly epoch: number
   readonly hex: string
   readonly chunkTokens: number
+  /** Positions that it begins with. */
+  readonly held: number
 }
 
 export interface SendOptions {
@@ -28,7 +30,7 @@ export interface TestDevice extends AsyncDisposable {
   /** Resolves with the code and reason when the connection is closed. */
   readonly closed: Promise<{ code: number; reason: string }>
   say(message: unknown): void
-  open(modelId: string): Promise<OpenSession>
+  open(modelId: string, resume?: { handle: string; length: number }): Promise<OpenSession>
   /** Sends rows under the next seq; @returns that seq */
   send(session: OpenSession, options: SendOptions): number
   /** The first frame that answers this seq of the session. */
@@ -90,12 +92,13 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
     say,
     send,
     reply,
-    async open(modelId) {
+    async open(modelId, resume) {
       const request = ++requests
-      say({ type: 'open', request, modelId })
+      say({ type: 'open', request, modelId, resume })
       const answer = await until(() => messages.find((message) => 'request' in message && message.request === request))
       if (answer.type !== 'opened') throw Object.assign(new Error('refused'), answer)
-      return { id: sessionBits(answer.session), epoch: answer.epoch, hex: answer.session, chunkTokens: answer.chunkTokens }
+      const { epoch, session: hex, chunkTokens, held } = answer
+      return { id: sessionBits(hex), epoch, hex, chunkTokens, held }
     },
     async rows(session, options) {
       const frame = await reply(session, send(session, options))
