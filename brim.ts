@@ -58,8 +58,8 @@ function buildCli(argv: readonly string[], io: Io) {
     })
 }
 
-/** yargs makes an array of an option that is given twice: only this one means it. */
-const repeatable = ['stop']
+/** yargs makes an array of an option that is given twice: only these mean it. */
+const repeatable = ['stop', 'bridge']
 
 /** @throws BrimError USAGE */
 function refuseRepeated(values: Record<string, unknown>): boolean {
