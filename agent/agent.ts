@@ -5,13 +5,12 @@ import { createClosers } from '../core/base/closers.ts'
 import { createLogger } from '../core/base/logger.ts'
 import { seededRandom } from '../core/base/random.ts'
 import { version } from '../core/base/version.ts'
-import { adapterDrafter } from '../core/draft/adapter-drafter.ts'
-import { noDrafter } from '../core/draft/drafter.ts'
 import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startApi } from './api/server.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
+import { drafterMaker } from './hat/create-drafter.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
 import { answerByHat, type HatOptions } from './hat/session.ts'
@@ -74,7 +73,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       speed,
       prefixes: new PrefixMemory(clock),
       open: link.open,
-      createDrafter: adapter ? (sampling) => adapterDrafter(adapter, head, sampling) : noDrafter,
+      createDrafter: drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold }),
       threshold: draft.threshold,
       draftLimit: draft.limit ?? Number.POSITIVE_INFINITY,
       patienceMs: config.patienceS * 1_000,
@@ -96,7 +95,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     closers.push(api.close)
     // Not before the port is ours: a second agent started by mistake must not take the first one's place at the bridge.
     link.start()
-    logger.info({ birth, modelId, apiUrl: api.url, drafting: adapter !== undefined }, 'agent ready')
+    logger.info({ birth, modelId, apiUrl: api.url, drafter: draft.drafter, adapter: adapter !== undefined }, 'agent ready')
     return { apiUrl: api.url, modelId, close: closers.closeAll }
   } catch (error) {
     await closers.closeAll()

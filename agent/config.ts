@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { BrimError } from '../core/base/errors.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { idPattern } from '../core/protocol/topics.ts'
+import { drafterNames } from './hat/create-drafter.ts'
 
 const bridgeUrl = z.url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' })
 const id = z.string().regex(idPattern, 'small letters, digits, - and _')
@@ -26,6 +27,7 @@ export const AgentConfig = z.strictObject({
   patienceS: z.number().min(0).default(20),
   draft: z
     .strictObject({
+      drafter: z.enum(drafterNames).default('auto'),
       /** η of HAT Eq. 5: below this top probability a draft ends. */
       threshold: z.number().min(0).max(1).default(defaultDraftThreshold),
       /** Most tokens per draft, beside the bridge's own limit; 0: never draft. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { median, quantile } from '../../core/base/statistics.ts'
+import type { DraftReport } from '../../core/draft/drafter.ts'
 import { answerBudget } from '../../core/engine/generate.ts'
 import { checkSampling } from '../../core/engine/sampler.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
@@ -23,6 +24,8 @@ export interface Report {
   readonly rounds: number
   readonly drafted: number
   readonly accepted: number
+  /** Which drafter was chosen and how each fared; null where one was given. */
+  readonly drafting: DraftReport | null
   /** Positions of the prompt that the bridge still held from an earlier answer to the same client. */
   readonly reusedTokens: number
   readonly bytesUp: number
@@ -103,8 +106,20 @@ function usageOf(prompt: number, completion: number): Usage {
 }
 
 function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boolean): Report {
-  const { ttftMs, acceptLength, rounds, drafted, accepted, reusedTokens, bytesUp, bytesDown, wideRows, failovers, rates } =
-    summary
+  const {
+    ttftMs,
+    acceptLength,
+    rounds,
+    drafted,
+    accepted,
+    drafting,
+    reusedTokens,
+    bytesUp,
+    bytesDown,
+    wideRows,
+    failovers,
+    rates,
+  } = summary
   const gaps = summary.tbtMs.slice(0, tokenIds.length - 1)
   const some = gaps.length > 0
   return {
@@ -116,6 +131,7 @@ function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boo
     rounds,
     drafted,
     accepted,
+    drafting,
     reusedTokens,
     bytesUp,
     bytesDown,

@@ -5,11 +5,13 @@ import { untilAborted } from '../../core/base/clock.ts'
 import type { Io } from '../../core/base/io.ts'
 import { startAgent } from '../agent.ts'
 import type { AgentSettings } from '../config.ts'
+import { type DrafterName, drafterNames } from '../hat/create-drafter.ts'
 
 interface RunOptions {
   bundle: string
   id: string
   bridge?: string[] | undefined
+  drafter?: DrafterName | undefined
   patience?: number | undefined
   apiPort?: number | undefined
   stateDir?: string | undefined
@@ -48,6 +50,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           nargs: 1,
           describe: 'MQTT address of a bridge; again for another that takes over [mqtt://127.0.0.1:1883]',
         })
+        .option('drafter', { choices: drafterNames, describe: 'what drafts; auto: whichever is fastest in a session [auto]' })
         .option('patience', { type: 'number', describe: 'seconds that an answer waits for a bridge to take it over [20]' })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
@@ -78,5 +81,6 @@ function settingsOf(options: RunOptions, io: Io): AgentSettings {
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
   const said = Object.entries({ library, bridges, patienceS, apiPort, threads, fleet }).filter(([, value]) => value !== undefined)
-  return { bundle, id, stateDir, logLevel, ...Object.fromEntries(said) }
+  const draft = options.drafter ? { draft: { drafter: options.drafter } } : {}
+  return { bundle, id, stateDir, logLevel, ...draft, ...Object.fromEntries(said) }
 }

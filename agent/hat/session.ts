@@ -138,6 +138,7 @@ class HatSession {
     yield { tokens: [pending], drafted: 0, accepted: 0, summary: () => this.#summary() }
     while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
       this.settled = false
+      const startedMs = clock.nowMs()
       const position = prompt.length + this.#counters.tokens - 1
       const draft = await this.#draft(pending, position)
       await this.#uplink.send(position, position + 1 + draft.length, 1 + draft.length)
@@ -147,6 +148,7 @@ class HatSession {
       const end = tokens.findIndex((token) => eos.includes(token))
       const added = end < 0 ? tokens : tokens.slice(0, end + 1)
       this.#counters.round(added.length, draft.length, accepted, clock.nowMs())
+      this.#drafter.ended?.(added.length, (clock.nowMs() - startedMs) / 1_000)
       pending = added.at(-1)!
       this.settled = true
       yield { tokens: added, drafted: draft.length, accepted, summary: () => this.#summary() }
@@ -159,7 +161,16 @@ class HatSession {
     const { upBytesPerS = null, downBytesPerS = null } = terms.rates
     const draftStepMs = draftStepS === undefined ? null : draftStepS * 1_000
     const measured = { upBytesPerS, downBytesPerS, prefillTokensPerS, draftStepMs }
-    return this.#counters.summary({ reusedTokens: this.#held, bytesUp, bytesDown, wideRows, failovers, rates: measured })
+    const drafting = this.#drafter.report?.() ?? null
+    return this.#counters.summary({
+      drafting,
+      reusedTokens: this.#held,
+      bytesUp,
+      bytesDown,
+      wideRows,
+      failovers,
+      rates: measured,
+    })
   }
 
   /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */

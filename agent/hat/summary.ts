@@ -1,3 +1,5 @@
+import type { DraftReport } from '../../core/draft/drafter.ts'
+
 /** What one answer took. */
 export interface HatSummary {
   readonly tokens: number
@@ -8,6 +10,8 @@ export interface HatSummary {
   readonly drafted: number
   /** Drafted tokens that were kept. */
   readonly accepted: number
+  /** Null where the drafter was given. */
+  readonly drafting: DraftReport | null
   /** Positions of the prompt that the bridge still held: only what came after them was sent. */
   readonly reusedTokens: number
   /** Bytes on the socket for this session, headers included. */
@@ -37,7 +41,10 @@ export interface SessionRates {
 }
 
 /** What a session knows of its link when it is summed up. */
-export type LinkFigures = Pick<HatSummary, 'reusedTokens' | 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'>
+export type LinkFigures = Pick<
+  HatSummary,
+  'drafting' | 'reusedTokens' | 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'
+>
 
 /** Counts while the answer comes. */
 export class HatCounters {

@@ -1,3 +1,4 @@
+import type { DrafterRecord } from '../policy/hat/drafter-choice.ts'
 import type { DraftTree } from '../policy/hat/tree.ts'
 import type { KnownStream } from './device-stream.ts'
 
@@ -18,7 +19,17 @@ export interface Drafter {
   catchUp(known: KnownStream): Promise<void>
   /** All but the first `length` positions have been rejected. */
   truncate(length: number): void
+  /** A round has ended: the tokens that it added to the answer, and the seconds from the draft's first step to them. */
+  ended?(tokens: number, seconds: number): void
+  /** Where there was a choice: what was chosen, and how each has fared. */
+  report?(): DraftReport
   release(): void
+}
+
+export interface DraftReport {
+  /** Used but for trials; `none`: speculation was switched off, as it lost. */
+  readonly chosen: string
+  readonly drafters: readonly DrafterRecord[]
 }
 
 /** Guesses several continuations at once, from what is verified alone. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { drafterMaker } from '../../agent/hat/create-drafter.ts'
 import { answerByHat, type HatOptions } from '../../agent/hat/session.ts'
 import type { LinkSession } from '../../agent/link/link-session.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -66,6 +67,31 @@ describe('an answer by the split model', () => {
     expect(plain.tokens).toEqual(expected)
     expect(drafting.summary.drafted).toBeGreaterThan(0)
     expect(plain.summary).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
+  })
+
+  it('is the reference whatever drafter is measured, chosen and left on the way, and says which', async () => {
+    const expected = await reference(80)
+    const parts = { adapter: world.model.part('adapter'), head: world.head, threshold: 0.6 }
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 80 }, { createDrafter: drafterMaker('auto', parts) })
+    expect(tokens).toEqual(expected)
+    const { chosen, drafters } = summary.drafting!
+    expect(drafters.map(({ name }) => name)).toEqual(['adapter+lookup', 'lookup', 'none'])
+    expect(drafters.map(({ name }) => name)).toContain(chosen)
+    expect(drafters.reduce((sum, { rounds }) => sum + rounds, 0)).toBe(summary.rounds)
+    for (const { tokensPerS } of drafters) expect(tokensPerS).toBeGreaterThan(0)
+  })
+
+  it.each(['adapter+lookup', 'lookup', 'none'] as const)('is the reference when "%s" drafts', async (name) => {
+    const parts = { adapter: world.model.part('adapter'), head: world.head, threshold: 0.6 }
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 40 }, { createDrafter: drafterMaker(name, parts) })
+    expect(tokens).toEqual(await reference(40))
+    expect(summary.drafting).toBeNull()
+  })
+
+  it('cannot be drafted by an adapter that the bundle has not', () => {
+    const parts = { adapter: undefined, head: world.head, threshold: 0.6 }
+    expect(() => drafterMaker('adapter+lookup', parts)).toThrow(/needs an adapter/)
+    expect(drafterMaker('auto', parts)(greedy)).toBeDefined()
   })
 
   it('comes in fewer rounds when drafts are right', async () => {
