@@ -32,8 +32,8 @@ const migrations = [birthsTable, devicesTable]
 const maxPacketBytes = 256 * 1024
 const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
-/** Rows up to which an item counts as decode or verify, and steps that a prompt may be passed over. */
-const packing = { smallTokens: 16, patience: 4 }
+/** Rows up to which an item counts as decode or verify, prompts' rows in a step while others decode, steps that a prompt may be passed over. */
+const packing = { smallTokens: 16, promptTokens: 128, patience: 4 }
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
 const leastChunk = 16
 /** A hidden value on the wire. */

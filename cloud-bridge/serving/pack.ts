@@ -2,15 +2,17 @@
 export interface Waiting {
   /** Whose KV it extends: at most one item per sequence goes into a step, the oldest. */
   readonly sequence: object
-  /** New rows, >= 1. */
+  /** Rows that are still to be computed, >= 1. */
   readonly tokens: number
   /** Steps that have left without it. */
   readonly passedOver: number
 }
 
 export interface PackLimits {
-  /** Tokens of one step; an item that is larger still goes alone. */
+  /** Tokens of one step. */
   readonly tokenBudget: number
+  /** Of them those of prompts, while others decode: so long nobody's next token waits for another's prompt. */
+  readonly promptTokens: number
   readonly slots: number
   /** Up to so many tokens an item counts as decode or verify: it goes before prompts. */
   readonly smallTokens: number
@@ -18,13 +20,22 @@ export interface PackLimits {
   readonly patience: number
 }
 
+/** An item's place in a step. */
+export interface Taken {
+  /** Into `waiting`. */
+  readonly index: number
+  /** Its next rows, >= 1; fewer than wait where a prompt is too long for one step. */
+  readonly tokens: number
+}
+
 /**
  * Which of the waiting items make the next step: decode and verify before prompts, each oldest first, while tokens and
- * slots last, so that nobody's next token waits for another's long prompt; whoever has waited for `patience` steps
- * comes first, so that prompts move however many decode.
- * @returns indices into `waiting`, ascending; empty only where nothing waits
+ * slots last; prompts fill what is left, in pieces where they are long, so that nobody's next token waits for another's
+ * prompt. Whoever has waited for `patience` steps comes first, so that prompts move however many decode.
+ * @param decoding others decode, though none of their rows may wait just now
+ * @returns in the order of `waiting`; empty only where nothing waits
  */
-export function packStep(waiting: readonly Waiting[], limits: PackLimits): number[] {
+export function packStep(waiting: readonly Waiting[], limits: PackLimits, decoding: boolean): Taken[] {
   const seen = new Set<object>()
   const ready = waiting.flatMap((item, index) => {
     if (seen.has(item.sequence)) return []
@@ -33,15 +44,21 @@ export function packStep(waiting: readonly Waiting[], limits: PackLimits): numbe
   })
   // Stable: within a rank the oldest stays first.
   ready.sort((a, b) => a.rank - b.rank)
-  const taken: number[] = []
-  let tokens = 0
-  for (const item of ready) {
+  const shared = decoding || ready.some(({ tokens }) => tokens <= limits.smallTokens)
+  let room = limits.tokenBudget
+  let promptRoom = shared ? Math.min(limits.promptTokens, room) : room
+  const taken: Taken[] = []
+  for (const { index, tokens } of ready) {
     if (taken.length === limits.slots) break
-    if (taken.length > 0 && tokens + item.tokens > limits.tokenBudget) continue
-    taken.push(item.index)
-    tokens += item.tokens
+    const isPrompt = tokens > limits.smallTokens
+    const fitting = Math.min(tokens, room, isPrompt ? promptRoom : room)
+    // A decode goes whole or not at all; a sliver of a prompt is not worth its slot.
+    if (fitting < Math.min(tokens, limits.smallTokens)) continue
+    taken.push({ index, tokens: fitting })
+    room -= fitting
+    if (isPrompt) promptRoom -= fitting
   }
-  return taken.sort((a, b) => a - b)
+  return taken.sort((a, b) => a.index - b.index)
 }
 
 function rankOf(item: Waiting, limits: PackLimits): number {

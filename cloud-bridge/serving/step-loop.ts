@@ -3,7 +3,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Part, Sequence, StepItem } from '../../core/engine/contract.ts'
 import { smooth } from '../../core/policy/hat/smooth.ts'
-import type { States } from '../../core/protocol/states.ts'
+import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
 import { type PackLimits, packStep } from './pack.ts'
 
 /** Rows for one sequence, and which of them come back. */
@@ -15,8 +15,9 @@ export interface StepRequest {
 
 export interface StepResult {
   readonly states: States
-  /** From submission to the start of the step. */
+  /** From submission to the end, less the computing. */
   readonly queueMs: number
+  /** Of all steps that the rows took. */
   readonly computeMs: number
 }
 
@@ -52,12 +53,49 @@ export type OnStep = (tokens: number, computeMs: number) => void
 interface Item {
   readonly request: StepRequest
   readonly sequence: Sequence
-  readonly tokens: number
+  /** Rows that are still to be computed. */
+  tokens: number
+  /** What the steps so far returned of it. */
+  readonly done: States[]
+  computeMs: number
   readonly submittedMs: number
   passedOver: number
+  /** Nobody waits for it any more. */
+  left: boolean
   readonly resolve: (result: StepResult) => void
   readonly reject: (error: unknown) => void
 }
+
+/** An item's rows in one step. */
+interface Piece {
+  readonly item: Item
+  readonly tokens: number
+  readonly step: StepItem
+}
+
+/** The next rows of an item, and which of them come back. */
+function pieceOf(item: Item, tokens: number): Piece {
+  const { sequence, states, select } = item.request
+  const from = states.rows - item.tokens
+  const to = from + tokens
+  if (tokens === states.rows) return { item, tokens, step: item.request }
+  return {
+    item,
+    tokens,
+    step: { sequence, states: sliceStates(states, from, to), select: selectIn(select, from, to, states.rows) },
+  }
+}
+
+/** What `select` means for rows [from, to) of `rows`. */
+function selectIn(select: StepItem['select'], from: number, to: number, rows: number): StepItem['select'] {
+  if (select === 'all' || select === 'none') return select
+  if (select === 'last') return to === rows ? 'last' : 'none'
+  const inside = select.filter((row) => row >= from && row < to).map((row) => row - from)
+  return inside.length === 0 ? 'none' : inside
+}
+
+/** So long after somebody's last small step it counts as decoding still: its next rows are on their way. */
+const decodingMs = 500
 
 /**
  * One part serving many sequences: packs whatever is ready into steps, one step at a time. Knows rows and sequences,
@@ -67,6 +105,7 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onS
   let waiting: Item[] = []
   let running: Promise<void> | undefined
   let closed = false
+  let decodedMs = Number.NEGATIVE_INFINITY
   const metrics: ServingMetrics = {
     steps: 0,
     items: 0,
@@ -82,47 +121,70 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onS
     while (waiting.length > 0) {
       // Whoever was answered by the last step gets the chance to be in the next.
       await nextTurn()
-      const chosen = new Set(packStep(waiting, limits).map((index) => waiting[index]!))
+      const decoding = clock.nowMs() - decodedMs < decodingMs
+      const pieces = packStep(waiting, limits, decoding).map(({ index, tokens }) => pieceOf(waiting[index]!, tokens))
+      const chosen = new Set(pieces.map(({ item }) => item))
       waiting = waiting.filter((item) => !chosen.has(item))
       for (const item of waiting) item.passedOver += 1
-      if (chosen.size > 0) await step([...chosen])
+      if (pieces.some(({ item }) => item.request.states.rows <= limits.smallTokens)) decodedMs = clock.nowMs()
+      if (pieces.length > 0) await step(pieces)
     }
     // In the same turn as the last look at `waiting`: who submits after it starts the next run.
     running = undefined
   }
 
-  async function step(items: readonly Item[]): Promise<void> {
+  async function step(pieces: readonly Piece[]): Promise<void> {
     const startedMs = clock.nowMs()
+    let rows: States[]
     try {
-      const rows = await part.step(items.map((item) => item.request))
-      const computeMs = clock.nowMs() - startedMs
-      count(items, startedMs, computeMs)
-      items.forEach((item, i) => {
-        item.resolve({ states: rows[i]!, queueMs: startedMs - item.submittedMs, computeMs })
-      })
+      rows = await part.step(pieces.map(({ step }) => step))
     } catch (error) {
-      if (items.length === 1) {
+      if (pieces.length === 1) {
         metrics.failedItems += 1
-        items[0]!.reject(error)
+        pieces[0]!.item.reject(error)
         return
       }
       // A failed step leaves lengths as they were: alone, only the item that is to blame fails again.
       metrics.splits += 1
-      for (const item of items) await step([item])
+      for (const piece of pieces) await step([piece])
+      return
+    }
+    const endedMs = clock.nowMs()
+    count(pieces, startedMs, endedMs - startedMs)
+    pieces.forEach((piece, i) => {
+      finishPiece(piece, rows[i]!, endedMs, endedMs - startedMs)
+    })
+  }
+
+  function finishPiece({ item, tokens }: Piece, rows: States, endedMs: number, computeMs: number): void {
+    item.done.push(rows)
+    item.computeMs += computeMs
+    item.tokens -= tokens
+    if (item.tokens === 0) {
+      const [only] = item.done
+      const states = item.done.length === 1 ? only! : concatStates(item.done, rows.width)
+      item.resolve({ states, queueMs: endedMs - item.submittedMs - item.computeMs, computeMs: item.computeMs })
+    } else if (closed) {
+      item.reject(new BrimError('CANCELED', 'the bridge is shutting down'))
+    } else if (item.left) {
+      item.reject(canceled())
+    } else {
+      // Its turn is still what it was.
+      waiting.unshift(item)
     }
   }
 
-  function count(items: readonly Item[], startedMs: number, computeMs: number): void {
+  function count(pieces: readonly Piece[], startedMs: number, computeMs: number): void {
     const past = metrics.steps === 0 ? undefined : metrics
-    const queueMs = items.reduce((sum, item) => sum + startedMs - item.submittedMs, 0) / items.length
+    const queueMs = pieces.reduce((sum, { item }) => sum + startedMs - item.submittedMs, 0) / pieces.length
     metrics.queueMs = smooth(past?.queueMs, queueMs)
     metrics.computeMs = smooth(past?.computeMs, computeMs)
     metrics.steps += 1
-    metrics.items += items.length
-    const tokens = items.reduce((sum, item) => sum + item.tokens, 0)
+    metrics.items += pieces.length
+    const tokens = pieces.reduce((sum, piece) => sum + piece.tokens, 0)
     metrics.tokens += tokens
     onStep(tokens, computeMs)
-    metrics.batches[items.length] = (metrics.batches[items.length] ?? 0) + 1
+    metrics.batches[pieces.length] = (metrics.batches[pieces.length] ?? 0) + 1
   }
 
   return {
@@ -132,9 +194,11 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onS
         if (closed) return reject(new BrimError('CANCELED', 'the bridge is shutting down'))
         if (signal.aborted) return reject(canceled())
         const leave = () => {
-          if (!waiting.includes(item)) return
-          waiting = waiting.filter((other) => other !== item)
-          item.reject(canceled())
+          item.left = true
+          if (waiting.includes(item)) {
+            waiting = waiting.filter((other) => other !== item)
+            item.reject(canceled())
+          }
         }
         const settled =
           <T>(settle: (value: T) => void) =>
@@ -146,6 +210,9 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onS
           request,
           sequence: request.sequence,
           tokens: request.states.rows,
+          done: [],
+          computeMs: 0,
+          left: false,
           submittedMs: clock.nowMs(),
           passedOver: 0,
           resolve: settled(resolve),

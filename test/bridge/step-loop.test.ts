@@ -5,7 +5,7 @@ import type { Sequence } from '../../core/engine/contract.ts'
 import { fakeClock } from '../support/fake-clock.ts'
 import { scriptedPart } from '../support/scripted-part.ts'
 
-const limits = { tokenBudget: 64, slots: 4, smallTokens: 8, patience: 2 }
+const limits = { tokenBudget: 64, promptTokens: 32, slots: 4, smallTokens: 8, patience: 2 }
 const never = new AbortController().signal
 const rows = (n: number) => ({ rows: n, width: 2, half: new Uint16Array(n * 2) })
 
@@ -45,9 +45,45 @@ describe('the step loop', () => {
     const decode = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
     await part.finishStep()
     await decode
-    for (const _ of prompts.slice(1)) await part.finishStep()
-    await Promise.all(prompts)
-    expect(part.steps.map((step) => step.map((item) => item.rows))).toEqual([[60, 1], [60], [60]])
+    const served = Promise.all(prompts)
+    let done = false
+    void served.then(() => {
+      done = true
+    })
+    while (!done) await part.finishStep()
+    const rowsOfSteps = part.steps.map((step) => step.map((item) => item.rows))
+    // Pieces of 32 as long as somebody decodes.
+    expect(rowsOfSteps[0]).toEqual([32, 1])
+    for (const step of rowsOfSteps.slice(1)) expect(step.reduce((sum, n) => sum + n)).toBeLessThanOrEqual(32)
+    expect(rowsOfSteps.flat().reduce((sum, n) => sum + n)).toBe(181)
+  })
+
+  it('returns of a prompt in pieces what was asked for, as if it had been one', async () => {
+    const part = scriptedPart()
+    const loop = createStepLoop(part, { ...limits, tokenBudget: 10, smallTokens: 2 }, systemClock)
+    const states = { rows: 25, width: 1, half: Uint16Array.from({ length: 25 }, (_, row) => row) }
+    const of = async (select: 'all' | 'last' | 'none' | number[]) => {
+      const { states: got } = await loop.submit({ sequence: part.createSequence(), states, select }, never)
+      return [...got.half]
+    }
+    expect(await of('all')).toEqual([...states.half])
+    expect(await of('last')).toEqual([24])
+    expect(await of('none')).toEqual([])
+    expect(await of([3, 9, 10, 24])).toEqual([3, 9, 10, 24])
+    expect(part.steps.map(([item]) => item!.rows).slice(0, 3)).toEqual([10, 10, 5])
+  })
+
+  it('drops a prompt that is given up between two pieces', async () => {
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, { ...limits, tokenBudget: 10, smallTokens: 2 }, systemClock)
+    const stop = new AbortController()
+    const prompt = loop.submit({ sequence: part.createSequence(), states: rows(25), select: 'last' }, stop.signal)
+    await expect.poll(() => part.steps.length).toBe(1)
+    const dropped = expect(prompt).rejects.toMatchObject({ code: 'CANCELED' })
+    stop.abort()
+    await part.finishStep()
+    await dropped
+    expect(part.steps.length).toBe(1)
   })
 
   it('removes an item that is given up while it waits, and finishes one that runs', async () => {

@@ -33,7 +33,7 @@ export async function startDataPlane(
   const logger = silentLogger()
   const monitor = new StateMonitor()
   const onStep: OnStep = (tokens, computeMs) => monitor.record(tokens, computeMs / 1_000)
-  const loop = createStepLoop(part, { tokenBudget: 64, slots: 16, smallTokens: 8, patience: 4 }, clock, onStep)
+  const loop = createStepLoop(part, { tokenBudget: 64, slots: 16, smallTokens: 8, promptTokens: 32, patience: 4 }, clock, onStep)
   const kv = { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, startPositions: 16 }
   const budget = createKvBudget(part.manifest, kv)
   const limits = {
