@@ -71,6 +71,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       input,
       head,
       speed,
+      wire: config.wire,
       prefixes: new PrefixMemory(clock),
       open: link.open,
       createDrafter: drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold }),

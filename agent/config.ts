@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../core/base/errors.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
+import { wires } from '../core/protocol/frame.ts'
 import { idPattern } from '../core/protocol/topics.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 
@@ -25,6 +26,8 @@ export const AgentConfig = z.strictObject({
   library: z.string().optional(),
   /** How long an answer whose link or bridge has died waits for a bridge that takes it over. */
   patienceS: z.number().min(0).default(20),
+  /** How hidden states travel up: int8 halves the bytes and may change answers. */
+  wire: z.enum(wires).default('fp16'),
   draft: z
     .strictObject({
       drafter: z.enum(drafterNames).default('auto'),

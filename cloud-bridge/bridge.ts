@@ -36,8 +36,6 @@ const helloTimeoutMs = 10_000
 const packing = { smallTokens: 16, promptTokens: 128, patience: 4 }
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
 const leastChunk = 16
-/** A hidden value on the wire. */
-const halfBytes = 2
 /** Changes of what the retained state tells are published at most so often. */
 const announceEveryMs = 1_000
 
@@ -143,7 +141,6 @@ function serveMiddle(
   const log = logger.child({ component: 'hat' })
   const chunks = {
     monitor,
-    bytesPerToken: hidden * halfBytes,
     limits: { least: Math.min(leastChunk, tokenBudget), most: tokenBudget },
     pipeline: 1,
     initialTokens: chunkTokens,

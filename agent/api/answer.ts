@@ -1,41 +1,21 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { median, quantile } from '../../core/base/statistics.ts'
-import type { DraftReport } from '../../core/draft/drafter.ts'
 import { answerBudget } from '../../core/engine/generate.ts'
 import { checkSampling } from '../../core/engine/sampler.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { type AnswerEnd, AnswerStream } from '../../core/text/answer-stream.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
 import type { HatRequest, HatRound } from '../hat/session.ts'
-import type { HatSummary, SessionRates } from '../hat/summary.ts'
+import type { HatSummary } from '../hat/summary.ts'
 import type { AnswerRequest } from './request.ts'
 
-/** How the answer came about: the `brim` field of responses and last chunks. */
-export interface Report {
+/** How the answer came about: the `brim` field of responses and last chunks. Its TTFT is that of the first text. */
+export interface Report extends Omit<HatSummary, 'tokens' | 'prefillMs' | 'tbtMs'> {
   readonly mode: 'hat'
-  /** Request → first text delivered; where there was none, → first token. */
-  readonly ttftMs: number
   /** Gaps between delivered tokens; null below two tokens. Tokens of one round come together: gap 0. */
   readonly tbtMs: { readonly p50: number | null; readonly p95: number | null }
   /** Mean time per token after the first; null below two tokens. */
   readonly tpotMs: number | null
-  /** Tokens per verification, bonus included; null where there was none. */
-  readonly acceptLength: number | null
-  readonly rounds: number
-  readonly drafted: number
-  readonly accepted: number
-  /** Which drafter was chosen and how each fared; null where one was given. */
-  readonly drafting: DraftReport | null
-  /** Positions of the prompt that the bridge still held from an earlier answer to the same client. */
-  readonly reusedTokens: number
-  readonly bytesUp: number
-  readonly bytesDown: number
-  /** Rows, either way, that fp16 could not hold. */
-  readonly wideRows: number
-  /** Times that the answer went on at another session because link or bridge had died. */
-  readonly failovers: number
-  /** β_up, β_down, γ and the like: as measured, null where nothing was. */
-  readonly rates: SessionRates
   readonly tokenIds?: readonly number[]
 }
 
@@ -106,38 +86,14 @@ function usageOf(prompt: number, completion: number): Usage {
 }
 
 function reportOf(summary: HatSummary, tokenIds: readonly number[], withIds: boolean): Report {
-  const {
-    ttftMs,
-    acceptLength,
-    rounds,
-    drafted,
-    accepted,
-    drafting,
-    reusedTokens,
-    bytesUp,
-    bytesDown,
-    wideRows,
-    failovers,
-    rates,
-  } = summary
-  const gaps = summary.tbtMs.slice(0, tokenIds.length - 1)
+  const { tokens: _tokens, prefillMs: _prefillMs, tbtMs, ...rest } = summary
+  const gaps = tbtMs.slice(0, tokenIds.length - 1)
   const some = gaps.length > 0
   return {
     mode: 'hat',
-    ttftMs,
+    ...rest,
     tbtMs: { p50: some ? median(gaps) : null, p95: some ? quantile(gaps, 0.95) : null },
     tpotMs: some ? gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length : null,
-    acceptLength,
-    rounds,
-    drafted,
-    accepted,
-    drafting,
-    reusedTokens,
-    bytesUp,
-    bytesDown,
-    wideRows,
-    failovers,
-    rates,
     ...(withIds ? { tokenIds } : {}),
   }
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { CommandModule } from 'yargs'
 import { untilAborted } from '../../core/base/clock.ts'
 import type { Io } from '../../core/base/io.ts'
+import { type Wire, wires } from '../../core/protocol/frame.ts'
 import { startAgent } from '../agent.ts'
 import type { AgentSettings } from '../config.ts'
 import { type DrafterName, drafterNames } from '../hat/create-drafter.ts'
@@ -12,6 +13,7 @@ interface RunOptions {
   id: string
   bridge?: string[] | undefined
   drafter?: DrafterName | undefined
+  wire?: Wire | undefined
   patience?: number | undefined
   apiPort?: number | undefined
   stateDir?: string | undefined
@@ -51,6 +53,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           describe: 'MQTT address of a bridge; again for another that takes over [mqtt://127.0.0.1:1883]',
         })
         .option('drafter', { choices: drafterNames, describe: 'what drafts; auto: whichever is fastest in a session [auto]' })
+        .option('wire', {
+          choices: wires,
+          describe: 'hidden states on the wire; int8: half the bytes, may change answers [fp16]',
+        })
         .option('patience', { type: 'number', describe: 'seconds that an answer waits for a bridge to take it over [20]' })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
@@ -76,11 +82,13 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
-  const { bundle, id, bridge: bridges, patience: patienceS, apiPort, threads, fleet, logLevel = 'warn' } = options
+  const { bundle, id, bridge: bridges, patience: patienceS, wire, apiPort, threads, fleet, logLevel = 'warn' } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
-  const said = Object.entries({ library, bridges, patienceS, apiPort, threads, fleet }).filter(([, value]) => value !== undefined)
+  const said = Object.entries({ library, bridges, patienceS, wire, apiPort, threads, fleet }).filter(
+    ([, value]) => value !== undefined,
+  )
   const draft = options.drafter ? { draft: { drafter: options.drafter } } : {}
   return { bundle, id, stateDir, logLevel, ...draft, ...Object.fromEntries(said) }
 }

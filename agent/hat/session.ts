@@ -11,7 +11,8 @@ import { acceptDraft } from '../../core/policy/hat/accept.ts'
 import { nextChunk } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
-import type { LinkSession, Resume } from '../link/link-session.ts'
+import type { Wire } from '../../core/protocol/frame.ts'
+import type { LinkSession, SessionWish } from '../link/link-session.ts'
 import type { PrefixMemory } from './prefix-memory.ts'
 import { type ReopenOptions, reopen } from './reopen.ts'
 import { HatCounters, type HatSummary } from './summary.ts'
@@ -19,7 +20,9 @@ import { Uplink } from './uplink.ts'
 
 export interface HatOptions extends ReopenOptions {
   /** A session, beginning with what a bridge still holds where it does. */
-  open(signal: AbortSignal, resume?: Resume): Promise<LinkSession>
+  open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
+  /** How states travel up. As int8 the answer may be another than the reference's. */
+  readonly wire: Wire
   readonly prefixes: PrefixMemory
   readonly dims: Dims
   readonly input: Part
@@ -67,12 +70,14 @@ export async function* answerByHat(
   signal: AbortSignal,
 ): AsyncGenerator<HatRound, void> {
   answerBudget(request.prompt, request.maxTokens, options.dims)
-  const { prefixes } = options
+  const { prefixes, wire } = options
   const resume = prefixes.find(request.client, request.prompt)
-  const session = await options.open(signal, resume)
+  const session = await options.open(signal, { resume, wire })
   if (resume && session.held === 0) prefixes.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
-  const uplink = new Uplink(session, stream.shallow, () => reopen(options, signal))
+  const uplink = new Uplink(session, stream.shallow, () =>
+    reopen({ ...options, open: (until) => options.open(until, { wire }) }, signal),
+  )
   const leave = () => uplink.close()
   signal.addEventListener('abort', leave, { once: true })
   let drafter: Drafter | undefined
@@ -163,6 +168,7 @@ class HatSession {
     const measured = { upBytesPerS, downBytesPerS, prefillTokensPerS, draftStepMs }
     const drafting = this.#drafter.report?.() ?? null
     return this.#counters.summary({
+      wire: this.#options.wire,
       drafting,
       reusedTokens: this.#held,
       bytesUp,

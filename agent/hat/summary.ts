@@ -1,4 +1,5 @@
 import type { DraftReport } from '../../core/draft/drafter.ts'
+import type { Wire } from '../../core/protocol/frame.ts'
 
 /** What one answer took. */
 export interface HatSummary {
@@ -10,6 +11,8 @@ export interface HatSummary {
   readonly drafted: number
   /** Drafted tokens that were kept. */
   readonly accepted: number
+  /** How states travelled up; as int8 the answer may be another than the reference's. */
+  readonly wire: Wire
   /** Null where the drafter was given. */
   readonly drafting: DraftReport | null
   /** Positions of the prompt that the bridge still held: only what came after them was sent. */
@@ -43,7 +46,7 @@ export interface SessionRates {
 /** What a session knows of its link when it is summed up. */
 export type LinkFigures = Pick<
   HatSummary,
-  'drafting' | 'reusedTokens' | 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'
+  'wire' | 'drafting' | 'reusedTokens' | 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'
 >
 
 /** Counts while the answer comes. */

@@ -1,14 +1,13 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { StateRows } from '../../core/draft/state-rows.ts'
 import { requireFinite } from '../../core/engine/require-finite.ts'
+import { rowBytes } from '../../core/protocol/frame.ts'
 import type { States } from '../../core/protocol/states.ts'
 import type { LinkSession, Reply } from '../link/link-session.ts'
 import { isLinkFailure } from './reopen.ts'
 
 /** Frames that may be unanswered whatever the link: while one is computed at the bridge, the next is on its way. */
 const leastUnderWay = 2
-/** A hidden value on the wire. */
-const halfBytes = 2
 /** Times in a row that rows are sent again before an answer is given up. */
 const replaysAtMost = 5
 
@@ -112,7 +111,7 @@ export class Uplink {
    * this size waits to be sent. More would only be in the way of other sessions' next tokens.
    */
   async #makeRoom(rows: number): Promise<void> {
-    const bytesPerRow = this.#rows.width * halfBytes
+    const bytesPerRow = rowBytes(this.#session.wire, this.#rows.width)
     while (this.#underWay.length >= leastUnderWay) {
       const { upBytesPerS = 0, rttS, cloudS } = this.#session.rates
       const held = this.#underWay.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow

@@ -6,7 +6,7 @@ import { type BridgeChoice, chooseBridge } from './choose-bridge.ts'
 import { type ControlLinkOptions, createControlLink } from './control-link.ts'
 import { unreachableHint } from './data-connection.ts'
 import { createDataLink } from './data-link.ts'
-import type { LinkSession, Resume } from './link-session.ts'
+import type { LinkSession, SessionWish } from './link-session.ts'
 
 /** How long somebody who asks waits for the broker, and then for a bridge's retained state. */
 const patienceMs = 3_000
@@ -28,7 +28,7 @@ export interface BridgeLink {
   start(): void
   status(): LinkStatus
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  open(signal: AbortSignal, resume?: Resume): Promise<LinkSession>
+  open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
   close(): Promise<void>
 }
 
@@ -94,13 +94,13 @@ export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> 
       bridge: choice && mismatch(choice) ? 'mismatch' : data.connected ? 'connected' : 'unreachable',
       ...(choice ? { bridgeId: choice.bridge, sessions: states.get(choice.bridge)?.sessions ?? 0 } : {}),
     }),
-    async open(signal, resume) {
+    async open(signal, wish) {
       signal.throwIfAborted()
       if (!choice) await findBridge(signal)
       // The bridge may have moved, and only the broker can say where.
       else if (!data.connected && !control.connected) void control.tryNow()
       if (choice && mismatch(choice)) throw mismatched(choice, modelId)
-      return data.open(modelId, signal, resume)
+      return data.open(modelId, signal, wish)
     },
     async close() {
       await control.close()

@@ -1,6 +1,6 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { BridgeLink, LinkStatus } from './bridge-link.ts'
-import type { LinkSession, Resume } from './link-session.ts'
+import type { LinkSession, SessionWish } from './link-session.ts'
 
 /** Several bridges of one fleet, each with a broker of its own. */
 export interface BridgeLinks {
@@ -11,7 +11,7 @@ export interface BridgeLinks {
    * A session at the connected bridge with the fewest sessions; at another where that one cannot give one.
    * @throws BrimError what the best of them threw
    */
-  open(signal: AbortSignal, resume?: Resume): Promise<LinkSession>
+  open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
   close(): Promise<void>
 }
 
@@ -27,11 +27,11 @@ export function createBridgeLinks(links: readonly BridgeLink[]): BridgeLinks {
       for (const link of links) link.start()
     },
     status: () => byMerit()[0]!.status,
-    async open(signal, resume) {
+    async open(signal, wish) {
       let first: unknown
       for (const { link } of byMerit()) {
         try {
-          return await link.open(signal, resume)
+          return await link.open(signal, wish)
         } catch (error) {
           if (signal.aborted || !(error instanceof BrimError)) throw error
           first ??= error

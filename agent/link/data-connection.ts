@@ -5,9 +5,9 @@ import type { Logger } from '../../core/base/logger.ts'
 import { hasMoved } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { LinkRates } from '../../core/policy/hat/link-rates.ts'
-import { decodeFrame, maxFrameBytes, peekFrame } from '../../core/protocol/frame.ts'
+import { decodeFrame, maxFrameBytes, peekFrame, type Wire } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
-import { type LinkSession, OpenSession, type Resume, remoteError } from './link-session.ts'
+import { type LinkSession, OpenSession, remoteError, type SessionWish } from './link-session.ts'
 import { webSocketBytes } from './web-socket-bytes.ts'
 
 const handshakeMs = 10_000
@@ -35,6 +35,7 @@ type Advice = Extract<ToDevice, { type: 'advice' }>
 type Refused = Extract<ToDevice, { type: 'refused' }>
 
 interface Opening {
+  readonly wire: Wire
   readonly bytesUp: number
   resolve(session: LinkSession): void
   reject(error: unknown): void
@@ -108,7 +109,7 @@ export class DataConnection {
   /**
    * @throws BrimError BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED
    */
-  open(modelId: string, signal: AbortSignal, resume?: Resume): Promise<LinkSession> {
+  open(modelId: string, signal: AbortSignal, wish: SessionWish = {}): Promise<LinkSession> {
     return new Promise((resolve, reject) => {
       if (this.#ended.signal.aborted) return reject(this.#ended.signal.reason)
       if (signal.aborted) return reject(signal.reason)
@@ -125,8 +126,14 @@ export class DataConnection {
           signal.removeEventListener('abort', abandon)
           settle(value)
         }
-      const bytesUp = this.#say({ type: 'open', request, modelId, ...(resume ? { resume } : {}) })
-      const opening: Opening = { bytesUp, resolve: settled(resolve), reject: settled(reject), abandoned: false }
+      const bytesUp = this.#say({ type: 'open', request, modelId, ...wish })
+      const opening: Opening = {
+        wire: wish.wire ?? 'fp16',
+        bytesUp,
+        resolve: settled(resolve),
+        reject: settled(reject),
+        abandoned: false,
+      }
       signal.addEventListener('abort', abandon, { once: true })
       this.#opening.set(request, opening)
     })
@@ -263,6 +270,7 @@ export class DataConnection {
     const session = new OpenSession(message, {
       clock: this.#options.clock,
       rates: this.#rates,
+      wire: opening.wire,
       send: (frame) => {
         this.#tellRates()
         session.bytesUp += this.#send(frame)

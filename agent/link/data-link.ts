@@ -5,7 +5,7 @@ import type { Random } from '../../core/base/random.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { atMost } from './at-most.ts'
 import { DataConnection, unreachableHint } from './data-connection.ts'
-import type { LinkSession, Resume } from './link-session.ts'
+import type { LinkSession, SessionWish } from './link-session.ts'
 import { type Persistent, stayConnected } from './stay-connected.ts'
 
 /** How long somebody who asks for a session waits for a connection that is being made. */
@@ -30,7 +30,7 @@ export interface DataLink {
   /** Cuts the wait for the next attempt to connect short. */
   hurry(): void
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  open(modelId: string, signal: AbortSignal, resume?: Resume): Promise<LinkSession>
+  open(modelId: string, signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
   close(): Promise<void>
 }
 
@@ -90,10 +90,10 @@ export function createDataLink(options: DataLinkOptions): DataLink {
     hurry() {
       if (!connection) void target?.persistent.tryNow()
     },
-    async open(modelId, signal, resume) {
+    async open(modelId, signal, wish) {
       if (!connection && target) await atMost(patienceMs, target.persistent.tryNow(), clock, signal)
       if (!connection) throw unreachable(target?.url)
-      return connection.open(modelId, signal, resume)
+      return connection.open(modelId, signal, wish)
     },
     async close() {
       leave()

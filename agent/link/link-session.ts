@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
 import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFault } from '../../core/protocol/fault.ts'
-import { decodeStates, encodeFrame, type Frame, headerBytes } from '../../core/protocol/frame.ts'
+import { decodeStates, encodeFrame, type Frame, headerBytes, type Wire } from '../../core/protocol/frame.ts'
 import { sessionBits } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
 
@@ -13,6 +13,13 @@ export type Reply = { kind: 'deep'; states: States; queueMs: number; computeMs: 
 export interface Resume {
   readonly handle: string
   readonly length: number
+}
+
+/** What a session is opened with. */
+export interface SessionWish {
+  readonly resume?: Resume | undefined
+  /** How states travel up; fp16 where nothing is said. */
+  readonly wire?: Wire | undefined
 }
 
 /** A session at the bridge: the KV of the middle part, extended by rows. */
@@ -28,6 +35,8 @@ export interface LinkSession {
   /** Bytes of this session on the socket so far, WebSocket headers included. */
   readonly bytesUp: number
   readonly bytesDown: number
+  /** How states travel up. */
+  readonly wire: Wire
   /** Of the connection that it is on. */
   readonly rates: LinkRates
   /**
@@ -58,6 +67,7 @@ export interface SessionTerms {
 export interface Carrier {
   readonly clock: Clock
   readonly rates: LinkRates
+  readonly wire: Wire
   send(bytes: Uint8Array): void
   /** Tells the bridge; called once, when this side closes first. @param keep positions to hold on to */
   onClose(keep?: number): Promise<string | undefined>
@@ -96,6 +106,10 @@ export class OpenSession implements LinkSession {
     this.#carrier = carrier
   }
 
+  get wire(): Wire {
+    return this.#carrier.wire
+  }
+
   get rates(): LinkRates {
     return this.#carrier.rates
   }
@@ -108,7 +122,8 @@ export class OpenSession implements LinkSession {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
       this.#seq += 1
-      const frame = encodeFrame({ type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want }, rows)
+      const header = { type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want } as const
+      const frame = encodeFrame(header, rows, this.wire)
       const sentMs = this.#carrier.clock.nowMs()
       this.#waiting.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, resolve, reject })
       this.#carrier.send(frame)

@@ -4,7 +4,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Part, Sequence } from '../../core/engine/contract.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
-import { decodeFrame, type Frame, peekFrame } from '../../core/protocol/frame.ts'
+import { decodeFrame, type Frame, peekFrame, rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { sessionHex } from '../../core/protocol/messages.ts'
 import type { StepLoop } from '../serving/step-loop.ts'
 import type { FrameLimits } from './admit.ts'
@@ -29,7 +29,7 @@ export interface SessionsOptions {
   readonly width: number
   readonly loop: StepLoop
   readonly budget: KvBudget
-  readonly chunks: ChunkAdviceOptions
+  readonly chunks: Omit<ChunkAdviceOptions, 'bytesPerToken'>
   readonly limits: FrameLimits & { readonly sessionsPerPeer: number; readonly idleMs: number; readonly keepMs: number }
   readonly clock: Clock
   readonly logger: Logger
@@ -43,6 +43,12 @@ export interface Resume {
   readonly length: number
 }
 
+export interface SessionWish {
+  readonly resume?: Resume | undefined
+  /** fp16 where nothing is said. */
+  readonly wire?: Wire | undefined
+}
+
 export type OpenResult =
   | { kind: 'opened'; session: bigint; epoch: number; held: number; chunkTokens: number; frameTokens: number }
   | { kind: 'refused'; code: 'SESSION_REFUSED'; message: string; retryAfterMs: number }
@@ -52,7 +58,7 @@ export interface Sessions {
   readonly count: number
   /** Bytes of KV that stand ready for later sessions. */
   readonly keptBytes: number
-  open(peer: Peer, resume?: Resume): Promise<OpenResult>
+  open(peer: Peer, wish?: SessionWish): Promise<OpenResult>
   /** A binary message; resolves when it has been dealt with. Never rejects, whatever the bytes. */
   receive(peer: Peer, bytes: Uint8Array): Promise<void>
   /** @param keep positions that shall stand ready for later; @returns under which handle */
@@ -164,7 +170,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     get keptBytes() {
       return kept.sequences().reduce((sum, sequence) => sum + budget.chargeOf(sequence), 0)
     },
-    async open(peer, resume) {
+    async open(peer, { resume, wire = 'fp16' } = {}) {
       if (stop.signal.aborted) return refuse('the bridge is shutting down')
       const own = [...entries.values()].filter((entry) => entry.peer === peer).length
       if (own >= limits.sessionsPerPeer) return refuse(`${own} sessions are open on this connection, the limit`)
@@ -194,7 +200,7 @@ export function createSessions(options: SessionsOptions): Sessions {
           void end(entry)
         },
       })
-      const chunks = new ChunkAdvice(options.chunks)
+      const chunks = new ChunkAdvice({ ...options.chunks, bytesPerToken: rowBytes(wire, options.width) })
       chunks.revise(peer.rates)
       const entry: Entry = { session, peer, chunks, usedMs: clock.nowMs() }
       entries.set(id, entry)

@@ -109,7 +109,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     if (keep !== undefined) say({ type: 'kept', session, ...(handle === undefined ? {} : { handle }) })
   }
 
-  async function openSession(owner: Peer, { request, modelId: wanted, resume }: Open): Promise<ToDevice> {
+  async function openSession(owner: Peer, { request, modelId: wanted, resume, wire }: Open): Promise<ToDevice> {
     if (wanted !== modelId)
       return {
         type: 'refused',
@@ -117,7 +117,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
         code: 'BUNDLE_MISMATCH',
         message: `the device runs model ${wanted}, this bridge ${modelId}: build or copy one bundle for both`,
       }
-    const result = await sessions.open(owner, resume)
+    const result = await sessions.open(owner, { resume, wire })
     if (result.kind === 'refused') {
       const { code, message, retryAfterMs } = result
       return { type: 'refused', request, code, message, retryAfterMs }

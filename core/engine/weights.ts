@@ -1,7 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
-import { decodeHalves } from '../model/half.ts'
+import { decodeHalves } from '../base/half.ts'
 import type { WeightEntry } from '../model/manifest.ts'
 import type { MappedFile, Runtime, Tensor } from './runtime.ts'
 

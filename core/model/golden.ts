@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
+import { decodeHalves, encodeHalves } from '../base/half.ts'
 import type { States } from '../protocol/states.ts'
 import type { WeightFormat } from './architecture.ts'
-import { decodeHalves, encodeHalves } from './half.ts'
 
 /** Positions of the one sequence that golden vectors are made of. */
 export const goldenRows = 4

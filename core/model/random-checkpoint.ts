@@ -1,9 +1,9 @@
 import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { encodeHalves } from '../base/half.ts'
 import { adapterConfigFile, adapterWeightsFile } from './adapter-files.ts'
 import type { Medusa, PartSpec } from './architecture.ts'
 import { readArchitecture } from './families/index.ts'
-import { encodeHalves } from './half.ts'
 import { medusaConfigFile, medusaWeightsFile } from './medusa-files.ts'
 import { listParameters, type Matrix, partParameters, type Vector } from './parameters.ts'
 

@@ -1,7 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
-import { decodeHalves } from './half.ts'
+import { decodeHalves } from '../base/half.ts'
 import { headerLength, parseHeader, prefixBytes, type TensorInfo } from './safetensors.ts'
 
 /** Bytes of source data that are read at once: memory stays bounded whatever the checkpoint's size. */

@@ -1,5 +1,6 @@
 import { BrimError } from '../base/errors.ts'
-import type { States } from './states.ts'
+import { fromInt8, largestScale, toInt8 } from './int8.ts'
+import { type States, withWideRow } from './states.ts'
 
 /**
  * Binary frames of the data plane (WebSocket). Little-endian header of 40 bytes, then the payload:
@@ -9,8 +10,9 @@ import type { States } from './states.ts'
  *   2 u8  dtype                          24 u32 n       36 f32 computeMs
  *   3 u8  flags
  *
- * Rows travel as n × width halves; with `flags & WIDE` there follow u32 count, count × u32 row number and
- * count × width fp32 values, for the rows that fp16 cannot hold.
+ * Rows travel as n × width halves (dtype fp16), or as n × f32 scale and n × width signed bytes (dtype int8); with
+ * `flags & WIDE` there follow u32 count, count × u32 row number and count × width fp32 values, for the rows that this
+ * cannot hold: those beyond fp16's range, and as int8 the row of position 0, whose values are far from all others'.
  *
  * Frames are idempotent: the bridge requires base ≤ its length, truncates to base and appends n rows; a base beyond
  * its length is answered by GAP (base = its length), a repeated seq by the cached reply. So rolling back needs no
@@ -32,7 +34,14 @@ export const frameTypes = {
 export type FrameType = keyof typeof frameTypes
 const typeNames = new Map<number, FrameType>(Object.entries(frameTypes).map(([name, id]) => [id, name as FrameType]))
 
-export const dtypes = { none: 0, fp16: 1 } as const
+export const dtypes = { none: 0, fp16: 1, int8: 2 } as const
+/** How hidden states travel. `int8` halves the bytes and changes the states, so perhaps the answer. */
+export const wires = ['fp16', 'int8'] as const
+export type Wire = (typeof wires)[number]
+
+/** Bytes of a hidden state on the wire. */
+export const rowBytes = (wire: Wire, width: number): number => (wire === 'fp16' ? 2 * width : width + 4)
+
 const flagWide = 1
 
 /** Largest frame that either side takes: a prefill chunk of 2,048 rows of width 8,192. */
@@ -60,17 +69,18 @@ export interface Frame extends FrameHeader {
 export type FrameFields = Pick<FrameHeader, 'type' | 'session' | 'epoch' | 'seq'> & Partial<FrameHeader>
 
 /** @param body states (rows, deep) or raw bytes (fault) */
-export function encodeFrame(fields: FrameFields, body?: States | Uint8Array): Uint8Array {
+export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, wire: Wire = 'fp16'): Uint8Array {
   const states = body && 'rows' in body ? body : undefined
   const raw = body && !('rows' in body) ? body : undefined
-  const wide = states?.wide && states.wide.index.length > 0 ? states.wide : undefined
-  const halfBytes = states ? states.rows * states.width * 2 : 0
+  const exact = states && wire === 'int8' && fields.base === 0 ? withWideRow(states, 0) : states
+  const wide = exact?.wide && exact.wide.index.length > 0 ? exact.wide : undefined
+  const stateBytes = states ? states.rows * rowBytes(wire, states.width) : 0
   const wideBytes = wide ? 4 + wide.index.length * 4 + wide.values.byteLength : 0
-  const out = new Uint8Array(headerBytes + halfBytes + wideBytes + (raw?.byteLength ?? 0))
+  const out = new Uint8Array(headerBytes + stateBytes + wideBytes + (raw?.byteLength ?? 0))
   const view = new DataView(out.buffer)
   view.setUint8(0, frameVersion)
   view.setUint8(1, frameTypes[fields.type])
-  view.setUint8(2, states ? dtypes.fp16 : dtypes.none)
+  view.setUint8(2, states ? dtypes[wire] : dtypes.none)
   view.setUint8(3, wide ? flagWide : 0)
   view.setUint32(4, fields.epoch, true)
   view.setBigUint64(8, fields.session, true)
@@ -80,9 +90,14 @@ export function encodeFrame(fields: FrameFields, body?: States | Uint8Array): Ui
   view.setUint32(28, fields.want ?? 0, true)
   view.setFloat32(32, fields.queueMs ?? 0, true)
   view.setFloat32(36, fields.computeMs ?? 0, true)
-  if (states) out.set(bytesOf(states.half.subarray(0, states.rows * states.width)), headerBytes)
+  if (states && wire === 'fp16') out.set(bytesOf(states.half.subarray(0, states.rows * states.width)), headerBytes)
+  if (states && wire === 'int8') {
+    const { scales, values } = toInt8(states)
+    out.set(bytesOf(scales), headerBytes)
+    out.set(bytesOf(values), headerBytes + scales.byteLength)
+  }
   if (wide) {
-    let at = headerBytes + halfBytes
+    let at = headerBytes + stateBytes
     view.setUint32(at, wide.index.length, true)
     at += 4
     for (const row of wide.index) {
@@ -128,20 +143,31 @@ export function decodeFrame(bytes: Uint8Array): Frame {
  */
 export function decodeStates(frame: Frame, width: number): States {
   const rows = frame.n
-  const halfBytes = rows * width * 2
-  const { payload } = frame
-  if (rows > 0 && frame.dtype !== dtypes.fp16) throw invalid(`rows of unknown dtype ${frame.dtype}`)
+  const { payload, dtype } = frame
+  const wire = wires.find((name) => dtypes[name] === dtype)
+  if (rows > 0 && !wire) throw invalid(`rows of unknown dtype ${dtype}`)
   if ((frame.flags & ~flagWide) !== 0) throw invalid(`unknown flags ${frame.flags}`)
-  if (payload.byteLength < halfBytes)
-    throw invalid(`${rows} rows of width ${width} need ${halfBytes} bytes, the frame has ${payload.byteLength}`)
-  const half = new Uint16Array(rows * width)
-  bytesOf(half).set(payload.subarray(0, halfBytes))
-  const rest = payload.subarray(halfBytes)
+  const stateBytes = rows * rowBytes(wire ?? 'fp16', width)
+  if (payload.byteLength < stateBytes)
+    throw invalid(`${rows} rows of width ${width} need ${stateBytes} bytes, the frame has ${payload.byteLength}`)
+  const half = wire === 'int8' ? decodeInt8(payload, rows, width) : new Uint16Array(rows * width)
+  if (wire !== 'int8') bytesOf(half).set(payload.subarray(0, stateBytes))
+  const rest = payload.subarray(stateBytes)
   if ((frame.flags & flagWide) === 0) {
     if (rest.byteLength > 0) throw invalid(`${rest.byteLength} bytes after the last row`)
     return { rows, width, half }
   }
   return { rows, width, half, wide: decodeWide(rest, rows, width) }
+}
+
+function decodeInt8(payload: Uint8Array, rows: number, width: number): Uint16Array {
+  const scales = new Float32Array(rows)
+  const values = new Int8Array(rows * width)
+  bytesOf(scales).set(payload.subarray(0, scales.byteLength))
+  bytesOf(values).set(payload.subarray(scales.byteLength, scales.byteLength + values.byteLength))
+  const bad = scales.findIndex((scale) => !(scale >= 0 && scale <= largestScale))
+  if (bad >= 0) throw invalid(`row ${bad} has the scale ${scales[bad]}`)
+  return fromInt8({ scales, values }, width)
 }
 
 function decodeWide(rest: Uint8Array, rows: number, width: number) {
@@ -168,6 +194,7 @@ export function peekFrame(bytes: Uint8Array): Pick<FrameHeader, 'session' | 'epo
   return { epoch: view.getUint32(4, true), session: view.getBigUint64(8, true), seq: view.getUint32(16, true) }
 }
 
-const bytesOf = (array: Uint16Array | Float32Array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
+const bytesOf = (array: Uint16Array | Float32Array | Int8Array) =>
+  new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
 
 const invalid = (why: string) => new BrimError('FRAME_INVALID', `malformed frame: ${why}`)

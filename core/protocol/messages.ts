@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { wires } from './frame.ts'
 import { idPattern } from './topics.ts'
 
 /** JSON messages. Wire schemas drop unknown fields, so either side can be upgraded first; `v` refuses what is too new. */
@@ -50,6 +51,8 @@ export const ToBridge = z.discriminatedUnion('type', [
     modelId: sha256,
     /** Begins with the first `length` positions of what a session of this device left behind. */
     resume: z.object({ handle, length: z.int().min(1) }).optional(),
+    /** How the device will send its states; every frame says it too. */
+    wire: z.enum(wires).optional(),
   }),
   /** What the device's link and its own prefill manage; said again when it has moved. Rates tell nothing of what is asked. */
   z.object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() }),

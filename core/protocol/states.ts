@@ -1,3 +1,5 @@
+import { decodeHalves } from '../base/half.ts'
+
 /**
  * Hidden states as they cross a cut: one fp16 row a token. A row with a value that fp16 cannot hold (> 65,504) also
  * stands whole in `wide`, which then counts for that row.
@@ -51,6 +53,18 @@ export function concatStates(blocks: readonly States[], width: number): States {
     at += part.length
   }
   return { rows, width, half, wide: { index, values: all } }
+}
+
+/** The same rows, this one in `wide` too. */
+export function withWideRow(states: States, row: number): States {
+  const { rows, width, half, wide = { index: [], values: new Float32Array(0) } } = states
+  if (wide.index.includes(row)) return states
+  const place = wide.index.filter((at) => at < row).length
+  const values = new Float32Array(wide.values.length + width)
+  values.set(wide.values.subarray(0, place * width))
+  decodeHalves(half.subarray(row * width, (row + 1) * width), values.subarray(place * width, (place + 1) * width))
+  values.set(wide.values.subarray(place * width), (place + 1) * width)
+  return { rows, width, half, wide: { index: wide.index.toSpliced(place, 0, row), values } }
 }
 
 /** The first row that holds NaN or infinity, or undefined. A row in `wide` counts by its fp32 values alone. */

@@ -137,6 +137,7 @@ describe('a device without memory for one more KV', () => {
       head: device.head,
       patienceMs: 0,
       prefixes: new PrefixMemory(systemClock),
+      wire: 'fp16' as const,
       speed: new DeviceSpeed(),
       createDrafter: noDrafter,
       threshold: 0.6,

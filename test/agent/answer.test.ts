@@ -21,7 +21,16 @@ function sessionOf(rounds: readonly (readonly number[])[]) {
         if (counters.tokens === 0) counters.first(0, 0, 1)
         else counters.round(tokens.length, tokens.length - 1, tokens.length - 1, counters.tokens)
         const summary = () =>
-          counters.summary({ drafting: null, reusedTokens: 0, bytesUp: 1, bytesDown: 2, wideRows: 3, failovers: 0, rates })
+          counters.summary({
+            wire: 'fp16',
+            drafting: null,
+            reusedTokens: 0,
+            bytesUp: 1,
+            bytesDown: 2,
+            wideRows: 3,
+            failovers: 0,
+            rates,
+          })
         yield { tokens, drafted: tokens.length - 1, accepted: tokens.length - 1, summary }
       }
     } finally {

@@ -181,6 +181,18 @@ describe('an answer by the split model', () => {
   })
 })
 
+describe('states as int8', () => {
+  it('take about half the bytes, say so, and answer the same whenever they are sent again', async () => {
+    const long = randomIds(60)
+    const half = await world.answer({ prompt: long, maxTokens: 12 })
+    const int8 = await world.answer({ prompt: long, maxTokens: 12 }, { wire: 'int8' })
+    const again = await world.answer({ prompt: long, maxTokens: 12 }, { wire: 'int8', ...withoutDrafts })
+    expect([half.summary.wire, int8.summary.wire]).toEqual(['fp16', 'int8'])
+    expect(int8.summary.bytesUp / half.summary.bytesUp).toBeLessThan(0.8)
+    expect(int8.tokens).toEqual(again.tokens)
+  })
+})
+
 describe('prefill', () => {
   it('goes in chunks of the size that the bridge advises, at most two unanswered, and only the last row comes back', async () => {
     const frames: { base: number; rows: number; want: number; unanswered: number }[] = []

@@ -55,6 +55,7 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     speed: new DeviceSpeed(),
     patienceMs: 0,
     prefixes: new PrefixMemory(systemClock),
+    wire: 'fp16' as const,
     threshold: 0.6,
     draftLimit: 8,
     clock: systemClock,

@@ -43,7 +43,7 @@ export async function startDataPlane(
     idleMs: 120_000,
     keepMs: options.keepMs ?? 0,
   }
-  const chunks = { monitor, bytesPerToken: width * 2, limits: { least: 4, most: 64 }, pipeline: 1, initialTokens: 16 }
+  const chunks = { monitor, limits: { least: 4, most: 64 }, pipeline: 1, initialTokens: 16 }
   const sessions = createSessions({ part, width, loop, budget, chunks, limits, clock, logger })
   const plane = createDataPlane({
     sessions,

@@ -1,5 +1,5 @@
+import { decodeHalves } from '../../core/base/half.ts'
 import { seededRandom } from '../../core/base/random.ts'
-import { decodeHalves } from '../../core/model/half.ts'
 import type { States } from '../../core/protocol/states.ts'
 
 /** Rows of finite halves between -2 and 2: what shallow states might look like. Same seed, same rows. */

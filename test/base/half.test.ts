@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decodeHalves, encodeHalves } from '../../core/model/half.ts'
+import { decodeHalves, encodeHalves } from '../../core/base/half.ts'
 
 const allHalves = Uint16Array.from({ length: 65_536 }, (_, bits) => bits)
 const allValues = new Float32Array(allHalves.length)

@@ -1,0 +1,46 @@
+import { decodeHalves, encodeHalves } from '../base/half.ts'
+import type { States } from './states.ts'
+
+/** Rows of 8-bit values with one scale each: value = scale · q. */
+export interface Int8Rows {
+  /** [rows] fp32: a row's largest magnitude / 127; 0 of a row of zeros. */
+  readonly scales: Float32Array
+  /** [rows, width], row-major, -127..127. */
+  readonly values: Int8Array
+}
+
+const steps = 127
+/** With a larger one the largest value would leave fp16's range. */
+export const largestScale = 65_504 / steps
+
+/**
+ * Half the bytes of fp16, at the price of other states: each row is rounded to 255 levels of its own range (symmetric,
+ * per token). What fp16 could not hold stays in `wide` as it is.
+ */
+export function toInt8({ rows, width, half }: States): Int8Rows {
+  const scales = new Float32Array(rows)
+  const values = new Int8Array(rows * width)
+  const row = new Float32Array(width)
+  for (let at = 0; at < rows; at++) {
+    decodeHalves(half.subarray(at * width, (at + 1) * width), row)
+    let largest = 0
+    // A wide row holds infinities here: its own values count, these do not.
+    for (const value of row) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value))
+    scales[at] = largest / steps
+    const scale = scales[at]!
+    if (scale === 0) continue
+    for (let i = 0; i < width; i++) values[at * width + i] = Number.isFinite(row[i]) ? Math.round(row[i]! / scale) : 0
+  }
+  return { scales, values }
+}
+
+/** The rows as fp16, which is what the model's parts take. @returns [rows, width] halves */
+export function fromInt8({ scales, values }: Int8Rows, width: number): Uint16Array {
+  const floats = new Float32Array(values.length)
+  values.forEach((value, at) => {
+    floats[at] = value * scales[Math.floor(at / width)]!
+  })
+  const half = new Uint16Array(values.length)
+  encodeHalves(floats, half)
+  return half
+}
