@@ -12,6 +12,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from card_text import DATA, DRAFTERS, EARLY_EXIT, INTRO, LIMITS, PERPLEXITY, POSITIONS, REPRODUCE, TASKS_NOTE, TRAINING
@@ -166,14 +167,15 @@ def interval(figures: dict, key: str) -> str:
 def foresight_table(facts: Facts) -> str:
     """Every definition of the error, with the best constant."""
     rows = []
-    for name, tasks in facts.tasks.items():
-        f = tasks["foresight"]
+    guesses = {"foresight": "median", "foresight-written": "written"}
+    for (name, tasks), (group, guess) in product(facts.tasks.items(), guesses.items()):
+        f = tasks[group]
         for suffix, of in (("", "the corpus's answer"), ("OfOwn", "its own answer")):
             answers = f["ownAnswers"] if suffix else f["answers"]
             cells = [interval(f, f"error{suffix}"), number(f.get(f"error{suffix}OfBestConstant"))]
             cells += [interval(f, f"relativeError{suffix}"), number(f.get(f"relativeError{suffix}OfBestConstant"))]
-            rows.append((f"`{name}`", of, answers, *cells))
-    head = ("model", "against", "answers", "mean error / mean length", "best constant", "mean of error / length", "best constant")
+            rows.append((f"`{name}`", guess, of, answers, *cells))
+    head = ("model", "guess", "against", "answers", "mean error / mean length", "best constant", "mean of error / length", "best constant")
     return table(head, rows)
 
 

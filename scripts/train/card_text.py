@@ -15,7 +15,7 @@ TRAINING = """![Training loss and held-out perplexity; distillation loss and agr
 Language models: Muon for the layers' matrices, AdamW for the rest; a run that is started from another takes its weights. Examples:
 `tokens.npz` holds chats only, `tasks.npz` all tasks, `tasks-own.npz` all tasks with foresight and sketches made of the model's own
 answers, `rollouts.npz` answers of the finished `llm`, which the drafters, distilled from it, learn eight times as often beside the other
-examples. Copying: a window of shuffled tokens in every step, which teaches copying. "task × N": its examples count N times. "?": the run
+examples. `llm` itself has no run: its weights are 0.4 of `llm-more`'s and 0.6 of `llm-long`'s (`average.py`). Copying: a window of shuffled tokens in every step, which teaches copying. "task × N": its examples count N times. "?": the run
 did not record it. All on two cores of a shared CPU. Losses and mean perplexities of runs with other examples or settings cannot be
 compared: a loss holds all that a run learnt by. All points of the curves are in `docs/results/training/<run>-curve.json`."""
 
@@ -37,14 +37,14 @@ stories, each from position 0; their later parts are other text than their begin
 
 DRAFTERS = """`adapter`: x_i = RMSNorm(s_i) + W·RMSNorm(f_{i−1}), f_S = s + Attention(x), where s are states after the first layer and f deep states, known only
 for the last prompt position and the answer; key/value heads halved, so that it has HAT's 4·d² weights with W. `adapter-paper`: f_S = s +
-Attention(RMSNorm(s)), HAT Eq. 4. `lookup`: prompt lookup. `adapter+lookup`: lookup where it matches, else the adapter. Measured by `brim
+Attention(RMSNorm(s)), HAT Eq. 4. `lookup`: prompt lookup. `adapter+lookup`: the adapter, and lookup where that is less sure than η. Measured by `brim
 bench acceptance` on `test/fixtures/heldout-prompts.jsonl` (`docs/results/acceptance`, with rates by draft position and accept length by
 position in the context)."""
 
 TASKS_NOTE = """![Tasks and their targets](../../docs/results/training/tasks.png)
 
 Greedy, one request at a time, held-out text, sources in equal parts; in brackets the 95 % bootstrap interval over answers. Error: |foreseen −
-length| in tokens. A model's own answer counts where it ends within the longest reply and does not repeat itself. ROUGE-1 on
+length| in tokens; foreseen is the median of what the model thinks of every number that it was taught, or the number that it writes. A model's own answer counts where it ends within the longest reply and does not repeat itself. ROUGE-1 on
 lower-case words without stemming; content words are those that are no function words. Beside the models stands what needs none: the best constant
 guess for just these answers, sketches made by `sketch.py` from the real answer, the bare line."""
 

@@ -2,9 +2,11 @@
 
     python scripts/train/evaluate_tasks.py --name slm-deep [--count 80] [--out FILE]
 
-With l the length of the answer in tokens and e = |foreseen − l| (a reply without a number foresees 0):
+With l the length of the answer in tokens and e = |foreseen − l|:
 
-- foresight: `error` = mean(e) / mean(l), the mean absolute error as a share of the mean length, and `relativeError` =
+- foresight: the foreseen length is the median of what the model thinks of every number that it was taught; that is the guess
+  with the least expected |error|, the likeliest number is not. `foresight-written` has the number that it writes, greedy (0
+  where it writes none). `error` = mean(e) / mean(l), the mean absolute error as a share of the mean length, and `relativeError` =
   mean(e / l), the mean of each answer's own share. Both against the corpus's answer and against the model's own
   (`…OfOwn`), which is what PICE plans with. Beside them the best constant guess for just these answers.
 - sketch: `shareOfTokens` = the sketches' tokens over the answers', and `contentRecall`, the mean share of an answer's content words
@@ -36,7 +38,7 @@ from model import Llama
 from paths import RESULTS, add_corpora, add_threads, add_work
 from rouge import content_recall, rouge_1
 from sketch import LEVELS, SketchLine, sketch, sketch_lines
-from tasks import EXPAND, FORESIGHT, SKETCH, Turn, turns_of, worth_a_sketch
+from tasks import EXPAND, FORESIGHT, LENGTHS, SKETCH, Turn, turns_of, worth_a_sketch
 from tokenizer import stop_tokens
 
 LONGEST_LEVEL = 1  # whose sketches are the longest
@@ -71,6 +73,21 @@ class Asker:
     def ask(self, requests: Sequence[Request], max_new: int | None = None) -> list[str]:
         """The replies as text."""
         return [self.text(reply) for reply in self.replies(requests, max_new or self.max_new)]
+
+    @torch.no_grad()
+    def foresee(self, requests: Sequence[Request]) -> list[int]:
+        """The median of what the model thinks of each of LENGTHS: of all guesses the one with the least expected error."""
+        numbers = [self.encoder.tokenizer.encode(str(length), add_special_tokens=False).ids for length in LENGTHS]
+        endings = [[*number, stop] for number in numbers for stop in sorted(self.stop)]
+        longest = max(map(len, endings))
+        found = []
+        for ids in map(self.ids, requests):
+            rows = torch.tensor([ids + ending + [0] * (longest - len(ending)) for ending in endings])
+            said = self.model(rows)[:, len(ids) - 1 :].log_softmax(-1)
+            scores = [sum(said[row, at, token] for at, token in enumerate(ending)) for row, ending in enumerate(endings)]
+            chances = torch.stack(scores).softmax(0).view(len(LENGTHS), -1).sum(1).cumsum(0)
+            found.append(LENGTHS[min(int((chances < 0.5).sum()), len(LENGTHS) - 1)])
+        return found
 
     def answers(self, turns: Sequence[Turn]) -> list[str | None]:
         """The model's own answers; None where one does not end or repeats itself."""
@@ -119,16 +136,21 @@ def foresight_errors(foreseen: Sequence[int], true: Sequence[int], suffix: str) 
     }
 
 
-def foresight_figures(asker: Asker, turns: Sequence[Turn], own: Sequence[str | None]) -> dict[str, float | list[float]]:
+def written_lengths(asker: Asker, requests: Sequence[Request]) -> list[int]:
+    """The numbers that the model writes, greedy; 0 where it writes none."""
+    found = [re.match(r"\d+", reply) for reply in asker.ask(requests, NUMBER_TOKENS)]
+    return [int(number[0]) if number else 0 for number in found]
+
+
+def foresight_figures(
+    asker: Asker, turns: Sequence[Turn], own: Sequence[str | None], foreseen: Sequence[int]
+) -> dict[str, float | list[float]]:
     """Errors of the foreseen lengths, against the corpus's answers and the model's own."""
     count = asker.encoder.count
-    found = [re.match(r"\d+", reply) for reply in asker.ask([turn.ask(FORESIGHT) for turn in turns], NUMBER_TOKENS)]
-    foreseen = [int(number[0]) if number else 0 for number in found]
     pairs = [(guess, max(1, count(answer))) for guess, answer in zip(foreseen, own, strict=True) if answer is not None]
     return {
         "answers": len(turns),
         "ownAnswers": len(pairs),
-        "withoutNumber": found.count(None),
         **foresight_errors(foreseen, [max(1, count(turn.answer)) for turn in turns], ""),
         **foresight_errors([guess for guess, _ in pairs], [length for _, length in pairs], "OfOwn"),
     }
@@ -175,9 +197,11 @@ def evaluate(asker: Asker, turns: Sequence[Turn], count: int) -> dict[str, dict]
     sketched = list(islice((turn for turn in worthy if asker.fits(expansion_request(turn, LONGEST_LEVEL)[0])), count))
     if not fitting or not sketched:
         raise InputError("no held-out answer with its request fits the model's context; lower --max-new")
-    own = asker.answers(sketched)
+    own, own_fitting = asker.answers(sketched), asker.answers(fitting)
+    asked = [turn.ask(FORESIGHT) for turn in fitting]
     return {
-        "foresight": foresight_figures(asker, fitting, asker.answers(fitting)),
+        "foresight": foresight_figures(asker, fitting, own_fitting, asker.foresee(asked)),
+        "foresight-written": foresight_figures(asker, fitting, own_fitting, written_lengths(asker, asked)),
         **{f"sketch-{level}": sketch_figures(asker, sketched, own, level) for level in LEVELS},
         **{f"expansion-{level}": expansion_figures(asker, sketched, level) for level in LEVELS},
     }
