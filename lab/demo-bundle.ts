@@ -55,4 +55,4 @@ function keyOf(model: DemoModel, checkpoint: string): string {
 }
 
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
-  console.log(await ensureDemoBundle())
+  for (const model of demoModels) console.log(await ensureDemoBundle(model))
