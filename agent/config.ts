@@ -12,7 +12,11 @@ export const AgentConfig = z.strictObject({
   id,
   fleet: id.default('default'),
   /** Control planes of the fleet's bridges: where one dies, another takes its answers over. */
-  bridges: z.array(bridgeUrl).min(1).default(['mqtt://127.0.0.1:1883']),
+  bridges: z
+    .array(bridgeUrl)
+    .min(1)
+    .refine((urls) => new Set(urls).size === urls.length, 'the same bridge twice')
+    .default(['mqtt://127.0.0.1:1883']),
   /** Folder of the bundle whose input, output and adapter run here. */
   bundle: z.string().min(1),
   /** Folder of the agent's database; made where missing. */

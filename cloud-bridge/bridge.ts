@@ -32,8 +32,10 @@ const migrations = [birthsTable, devicesTable]
 const maxPacketBytes = 256 * 1024
 const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
-/** Rows up to which an item counts as decode or verify, prompts' rows in a step while others decode, steps that a prompt may be passed over. */
-const packing = { smallTokens: 16, promptTokens: 128, patience: 4 }
+/** Prompts' rows in a step while others decode, steps that a prompt may be passed over. */
+const packing = { promptTokens: 128, patience: 4 }
+/** Fewer rows of a prompt are not worth a place in a step. */
+const leastPiece = 16
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
 const leastChunk = 16
 /** Changes of what the retained state tells are published at most so often. */
@@ -126,10 +128,15 @@ function serveMiddle(
   { clock, logger, onCount }: { clock: Clock; logger: Logger; onCount: () => void },
 ) {
   const { hidden, contextLimit } = manifest.dims
-  const { tokenBudget, kvBudgetBytes, chunkTokens, sessionsPerConnection, sessionIdleS, prefixKeepS } = config
+  const { tokenBudget, kvBudgetBytes, chunkTokens, sessionsPerConnection, sessionIdleS, prefixKeepS, draftLimit } = config
   const monitor = new StateMonitor()
   const onStep: OnStep = (tokens, computeMs) => monitor.record(tokens, computeMs / 1_000)
-  const loop = createStepLoop(part, { tokenBudget, slots, ...packing }, clock, onStep)
+  const loop = createStepLoop(
+    part,
+    { tokenBudget, slots, smallTokens: Math.max(leastPiece, draftLimit + 1), ...packing },
+    clock,
+    onStep,
+  )
   const budget = createKvBudget(part.manifest, { budgetBytes: kvBudgetBytes, contextLimit, startPositions: chunkTokens })
   const limits = {
     contextLimit,

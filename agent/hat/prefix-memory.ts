@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Resume } from '../link/link-session.ts'
 
 /** Shorter beginnings cost less to send again than to look after. */
-const leastTokens = 16
+export const leastTokens = 16
 /** Of all clients together. */
 const mostKept = 32
 
@@ -10,6 +10,7 @@ interface KeptPrefix {
   readonly client: string
   readonly ids: readonly number[]
   readonly handle: string
+  readonly bridge: string
   readonly sinceMs: number
 }
 
@@ -33,14 +34,18 @@ export class PrefixMemory {
     const afterMs = this.#clock.nowMs() - this.#keepMs
     this.#kept = this.#kept.filter(({ sinceMs }) => sinceMs > afterMs)
     const own = this.#kept.filter((kept) => kept.client === client)
-    const found = own.map(({ handle, ids }) => ({ handle, length: Math.min(commonLength(ids, prompt), prompt.length - 1) }))
+    const found = own.map(({ handle, bridge, ids }) => ({
+      handle,
+      bridge,
+      length: Math.min(commonLength(ids, prompt), prompt.length - 1),
+    }))
     const [best] = found.sort((a, b) => b.length - a.length)
     return best && best.length >= leastTokens ? best : undefined
   }
 
   /** @param ids of every position that stands ready under the handle */
-  remember(client: string, ids: readonly number[], handle: string): void {
-    this.#kept.unshift({ client, ids: [...ids], handle, sinceMs: this.#clock.nowMs() })
+  remember(client: string, ids: readonly number[], { handle, bridge }: Omit<Resume, 'length'>): void {
+    this.#kept.unshift({ client, ids: [...ids], handle, bridge, sinceMs: this.#clock.nowMs() })
     this.#kept.length = Math.min(this.#kept.length, mostKept)
   }
 

@@ -13,8 +13,8 @@ import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
 import type { Wire } from '../../core/protocol/frame.ts'
 import type { LinkSession, SessionWish } from '../link/link-session.ts'
-import type { PrefixMemory } from './prefix-memory.ts'
-import { type ReopenOptions, reopen } from './reopen.ts'
+import { leastTokens, type PrefixMemory } from './prefix-memory.ts'
+import { isLinkFailure, type ReopenOptions, reopen } from './reopen.ts'
 import { HatCounters, type HatSummary } from './summary.ts'
 import { Uplink } from './uplink.ts'
 
@@ -72,8 +72,8 @@ export async function* answerByHat(
   answerBudget(request.prompt, request.maxTokens, options.dims)
   const { prefixes, wire } = options
   const resume = prefixes.find(request.client, request.prompt)
-  const session = await options.open(signal, { resume, wire })
-  if (resume && session.held === 0) prefixes.forget(resume.handle)
+  const session = await openFirst(options, { resume, wire }, signal)
+  if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
   const uplink = new Uplink(session, stream.shallow, () =>
     reopen({ ...options, open: (until) => options.open(until, { wire }) }, signal),
@@ -88,17 +88,27 @@ export async function* answerByHat(
     yield* hat.run()
   } finally {
     signal.removeEventListener('abort', leave)
-    if (hat?.settled && !signal.aborted) {
+    if (resume && session.moved) prefixes.forget(resume.handle)
+    if (hat?.settled && !signal.aborted && stream.ids.length >= leastTokens) {
       const ids = [...stream.ids]
-      void uplink.leave(ids.length).then((handle) => {
-        if (resume) prefixes.forget(resume.handle)
-        if (handle !== undefined) prefixes.remember(request.client, ids, handle)
+      void uplink.leave(ids.length).then((kept) => {
+        if (kept) prefixes.remember(request.client, ids, kept)
       })
     } else {
       uplink.close()
     }
     drafter?.release()
     stream.release()
+  }
+}
+
+/** The first session. A link that breaks just now is no worse than one that breaks later; no bridge at all is told at once. */
+async function openFirst(options: HatOptions, wish: SessionWish, signal: AbortSignal): Promise<LinkSession> {
+  try {
+    return await options.open(signal, wish)
+  } catch (error) {
+    if (signal.aborted || !isLinkFailure(error)) throw error
+    return reopen({ ...options, open: (until) => options.open(until, wish) }, signal)
   }
 }
 
@@ -144,6 +154,7 @@ class HatSession {
     while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
       this.settled = false
       const startedMs = clock.nowMs()
+      const { failovers } = this.#uplink
       const position = prompt.length + this.#counters.tokens - 1
       const draft = await this.#draft(pending, position)
       await this.#uplink.send(position, position + 1 + draft.length, 1 + draft.length)
@@ -153,7 +164,8 @@ class HatSession {
       const end = tokens.findIndex((token) => eos.includes(token))
       const added = end < 0 ? tokens : tokens.slice(0, end + 1)
       this.#counters.round(added.length, draft.length, accepted, clock.nowMs())
-      this.#drafter.ended?.(added.length, (clock.nowMs() - startedMs) / 1_000)
+      // What a failover takes is nobody's draft.
+      if (this.#uplink.failovers === failovers) this.#drafter.ended?.(added.length, (clock.nowMs() - startedMs) / 1_000)
       pending = added.at(-1)!
       this.settled = true
       yield { tokens: added, drafted: draft.length, accepted, summary: () => this.#summary() }
@@ -182,15 +194,16 @@ class HatSession {
   /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */
   async #prefill(): Promise<number> {
     const { prompt } = this.#request
-    const { clock, speed } = this.#options
     // What the bridge holds is computed here all the same: decoding needs it, and so would another bridge.
-    if (this.#held > 0) await this.#feed(prompt.slice(0, this.#held))
+    const { frameTokens } = this.#uplink.terms
+    for (let from = 0; from < this.#held; from += frameTokens) {
+      await this.#feedTimed(prompt.slice(from, Math.min(from + frameTokens, this.#held)))
+      await this.#drafter.catchUp(this.#stream)
+    }
     for (let from = this.#held, to: number; from < prompt.length; from = to) {
       const { chunkTokens, frameTokens } = this.#uplink.terms
       to = from + nextChunk(prompt.length - from, chunkTokens, frameTokens)
-      const startedMs = clock.nowMs()
-      await this.#feed(prompt.slice(from, to))
-      speed.prefilled(to - from, (clock.nowMs() - startedMs) / 1_000)
+      await this.#feedTimed(prompt.slice(from, to))
       await this.#uplink.send(from, to, to === prompt.length ? 1 : 0)
       await this.#drafter.catchUp(this.#stream)
     }
@@ -218,6 +231,14 @@ class HatSession {
     this.#stream.deep.append(deep)
     const { sampling } = this.#request
     return this.#options.head.read(deep, (logits, row) => chooseToken(logits, sampling, position + row))
+  }
+
+  /** Of a prompt: how fast that goes is what the bridge sizes chunks by. */
+  async #feedTimed(tokens: readonly number[]): Promise<void> {
+    const { clock, speed } = this.#options
+    const startedMs = clock.nowMs()
+    await this.#feed(tokens)
+    speed.prefilled(tokens.length, (clock.nowMs() - startedMs) / 1_000)
   }
 
   /** Input step: the shallow rows of these tokens, which follow those that are there. */

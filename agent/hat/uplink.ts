@@ -3,7 +3,7 @@ import type { StateRows } from '../../core/draft/state-rows.ts'
 import { requireFinite } from '../../core/engine/require-finite.ts'
 import { rowBytes } from '../../core/protocol/frame.ts'
 import type { States } from '../../core/protocol/states.ts'
-import type { LinkSession, Reply } from '../link/link-session.ts'
+import type { LinkSession, Reply, Resume } from '../link/link-session.ts'
 import { isLinkFailure } from './reopen.ts'
 
 /** Frames that may be unanswered whatever the link: while one is computed at the bridge, the next is on its way. */
@@ -52,9 +52,11 @@ export class Uplink {
   }
 
   /** Asks the bridge to hold on to the first `length` positions, which it has all. @returns their handle, if it does */
-  leave(length: number): Promise<string | undefined> {
+  async leave(length: number): Promise<Omit<Resume, 'length'> | undefined> {
     this.#closed = true
-    return this.#session.leave(length)
+    const { bridge } = this.#session
+    const handle = await this.#session.leave(length)
+    return handle === undefined ? undefined : { handle, bridge }
   }
 
   /** Frees the KV at the bridge; what is under way rejects with CANCELED. */

@@ -91,7 +91,7 @@ export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> 
     start: () => control.start(),
     status: () => ({
       broker: control.connected ? 'connected' : 'unreachable',
-      bridge: choice && mismatch(choice) ? 'mismatch' : data.connected ? 'connected' : 'unreachable',
+      bridge: choice && mismatch(choice) ? 'mismatch' : data.answers ? 'connected' : 'unreachable',
       ...(choice ? { bridgeId: choice.bridge, sessions: states.get(choice.bridge)?.sessions ?? 0 } : {}),
     }),
     async open(signal, wish) {

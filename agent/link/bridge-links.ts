@@ -8,7 +8,8 @@ export interface BridgeLinks {
   /** Of the bridge that the next session would be opened at. */
   status(): LinkStatus
   /**
-   * A session at the connected bridge with the fewest sessions; at another where that one cannot give one.
+   * A session at the bridge that holds what is to be resumed, else at the one with the fewest sessions; at another where
+   * that one cannot give one.
    * @throws BrimError what the best of them threw
    */
   open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
@@ -16,10 +17,15 @@ export interface BridgeLinks {
 }
 
 export function createBridgeLinks(links: readonly BridgeLink[]): BridgeLinks {
-  /** The best first; of equals the one that was named first. */
-  function byMerit(): { link: BridgeLink; status: LinkStatus }[] {
+  /** The best first: of those connected the one that holds a prefix, then the least busy, then the one that was named first. */
+  function byMerit(holder?: string): { link: BridgeLink; status: LinkStatus }[] {
     const rated = links.map((link) => ({ link, status: link.status() }))
-    return rated.sort((a, b) => meritOf(b.status) - meritOf(a.status) || (a.status.sessions ?? 0) - (b.status.sessions ?? 0))
+    return rated.sort(
+      (a, b) =>
+        meritOf(b.status) - meritOf(a.status) ||
+        Number(b.status.bridgeId === holder) - Number(a.status.bridgeId === holder) ||
+        (a.status.sessions ?? 0) - (b.status.sessions ?? 0),
+    )
   }
 
   return {
@@ -29,7 +35,7 @@ export function createBridgeLinks(links: readonly BridgeLink[]): BridgeLinks {
     status: () => byMerit()[0]!.status,
     async open(signal, wish) {
       let first: unknown
-      for (const { link } of byMerit()) {
+      for (const { link } of byMerit(wish?.resume?.bridge)) {
         try {
           return await link.open(signal, wish)
         } catch (error) {

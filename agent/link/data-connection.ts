@@ -16,6 +16,8 @@ const handshakeMs = 10_000
  * own pings: a bridge that has more of our frames than it can compute reads no pings for a while, but sends them.
  */
 const heartbeatMs = 20_000
+/** How long a bridge may take to open a session. */
+const openTimeoutMs = 5_000
 /** How long a bridge may take to answer our close before it is cut off. */
 const closeTimeoutMs = 1_000
 
@@ -56,6 +58,10 @@ export class DataConnection {
   #onWelcome: ((answer: Welcome | BrimError) => void) | undefined
   #requests = 0
   #heard = true
+  /** Whose this is, once it has said so. */
+  #bridge = ''
+  /** Sessions asked for in vain since it was heard of last. */
+  #unanswered = 0
   /** Measured on this connection: another has its own. */
   readonly #rates = new LinkRates()
   /** What the bridge was told last. */
@@ -116,7 +122,9 @@ export class DataConnection {
       this.#tellRates()
       this.#requests += 1
       const request = this.#requests
+      const done = new AbortController()
       const abandon = () => {
+        done.abort()
         opening.abandoned = true
         reject(signal.reason)
       }
@@ -124,9 +132,10 @@ export class DataConnection {
         <T>(settle: (value: T) => void) =>
         (value: T) => {
           signal.removeEventListener('abort', abandon)
+          done.abort()
           settle(value)
         }
-      const bytesUp = this.#say({ type: 'open', request, modelId, ...wish })
+      const bytesUp = this.#say({ type: 'open', request, modelId, ...onWire(wish) })
       const opening: Opening = {
         wire: wish.wire ?? 'fp16',
         bytesUp,
@@ -136,6 +145,7 @@ export class DataConnection {
       }
       signal.addEventListener('abort', abandon, { once: true })
       this.#opening.set(request, opening)
+      this.#expectAnswer(opening, done.signal)
     })
   }
 
@@ -179,8 +189,14 @@ export class DataConnection {
     }
   }
 
+  /** False while it stands but leaves those who ask for a session without an answer. */
+  get answers(): boolean {
+    return this.#unanswered === 0
+  }
+
   #hear(): void {
     this.#heard = true
+    this.#unanswered = 0
   }
 
   #onPong(): void {
@@ -228,6 +244,7 @@ export class DataConnection {
         this.#options.logger.warn({ bytes: bytes.byteLength }, 'unreadable message of the bridge ignored')
         break
       case 'welcome':
+        this.#bridge = message.bridge
         this.#onWelcome?.(message)
         break
       case 'opened':
@@ -246,6 +263,20 @@ export class DataConnection {
       default:
         message satisfies never
     }
+  }
+
+  /** Whoever asks is told in time to ask another bridge. */
+  #expectAnswer(opening: Opening, answered: AbortSignal): void {
+    const { clock, url } = this.#options
+    clock.sleep(openTimeoutMs, AbortSignal.any([answered, this.#ended.signal])).then(
+      () => {
+        this.#unanswered += 1
+        opening.abandoned = true
+        const what = `the bridge at ${url} did not open a session within ${openTimeoutMs} ms`
+        opening.reject(new BrimError('BRIDGE_UNREACHABLE', what, { hint: unreachableHint }))
+      },
+      () => {},
+    )
   }
 
   #refused({ request, code, message, retryAfterMs }: Refused): void {
@@ -271,6 +302,7 @@ export class DataConnection {
       clock: this.#options.clock,
       rates: this.#rates,
       wire: opening.wire,
+      bridge: this.#bridge,
       send: (frame) => {
         this.#tellRates()
         session.bytesUp += this.#send(frame)
@@ -316,6 +348,11 @@ export class DataConnection {
     this.#socket.send(data)
     return webSocketBytes(typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength, true)
   }
+}
+
+/** What concerns the bridge of a wish. */
+function onWire({ resume, wire }: SessionWish): Pick<Extract<ToBridge, { type: 'open' }>, 'resume' | 'wire'> {
+  return { ...(resume ? { resume: { handle: resume.handle, length: resume.length } } : {}), ...(wire ? { wire } : {}) }
 }
 
 function readMessage(bytes: Buffer): ToDevice | undefined {

@@ -25,6 +25,8 @@ export interface DataLinkOptions {
 /** The device's data plane: one connection to a bridge, kept up for good, with a session per answer. */
 export interface DataLink {
   readonly connected: boolean
+  /** Connected, to a bridge that has not left anybody without an answer lately. */
+  readonly answers: boolean
   /** Where the bridge's data plane is; the connection to another one is closed. */
   use(url: string): void
   /** Cuts the wait for the next attempt to connect short. */
@@ -81,6 +83,9 @@ export function createDataLink(options: DataLinkOptions): DataLink {
   return {
     get connected() {
       return connection !== undefined
+    },
+    get answers() {
+      return connection?.answers === true
     },
     use(url) {
       if (url === target?.url) return

@@ -13,6 +13,8 @@ export type Reply = { kind: 'deep'; states: States; queueMs: number; computeMs: 
 export interface Resume {
   readonly handle: string
   readonly length: number
+  /** Who gave the handle. */
+  readonly bridge: string
 }
 
 /** What a session is opened with. */
@@ -24,8 +26,11 @@ export interface SessionWish {
 
 /** A session at the bridge: the KV of the middle part, extended by rows. */
 export interface LinkSession {
+  readonly bridge: string
   /** Positions that the bridge held when it opened. */
   readonly held: number
+  /** What was resumed is this session's now: its handle is worth nothing when the session ends. */
+  readonly moved: boolean
   /** X: tokens of a prompt per frame; the bridge may revise it at any time. */
   readonly chunkTokens: number
   /** Most rows of one frame. */
@@ -61,10 +66,12 @@ export interface SessionTerms {
   readonly frameTokens: number
   readonly draftLimit: number
   readonly held: number
+  readonly moved: boolean
 }
 
 /** What a session needs of its connection. */
 export interface Carrier {
+  readonly bridge: string
   readonly clock: Clock
   readonly rates: LinkRates
   readonly wire: Wire
@@ -85,6 +92,7 @@ interface Waiting {
 export class OpenSession implements LinkSession {
   readonly id: bigint
   readonly held: number
+  readonly moved: boolean
   readonly frameTokens: number
   readonly draftLimit: number
   chunkTokens: number
@@ -101,9 +109,14 @@ export class OpenSession implements LinkSession {
     this.#epoch = terms.epoch
     this.chunkTokens = terms.chunkTokens
     this.held = terms.held
+    this.moved = terms.moved
     this.frameTokens = terms.frameTokens
     this.draftLimit = terms.draftLimit
     this.#carrier = carrier
+  }
+
+  get bridge(): string {
+    return this.#carrier.bridge
   }
 
   get wire(): Wire {

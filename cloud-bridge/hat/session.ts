@@ -86,7 +86,10 @@ export function createSession(parts: SessionParts): Session {
       throw new BrimError('OUT_OF_MEMORY', `the bridge has no KV memory left for ${base + n} positions`)
     untouched = Math.min(untouched, base)
     sequence.truncate(base)
-    const deep = n === 0 ? nothing(states) : await loop.submit({ sequence, states, select: lastRows(n, want) }, stop.signal)
+    const deep =
+      n === 0
+        ? nothing(states)
+        : await loop.submit({ sequence, states, select: lastRows(n, want), prompt: want < n }, stop.signal)
     if (ending) return
     const wrongRow = firstNonFiniteRow(deep.states)
     if (wrongRow !== undefined) throw new BrimError('RUNTIME_FAILED', `the middle part returned NaN for frame ${seq}`)

@@ -50,7 +50,7 @@ export interface SessionWish {
 }
 
 export type OpenResult =
-  | { kind: 'opened'; session: bigint; epoch: number; held: number; chunkTokens: number; frameTokens: number }
+  | { kind: 'opened'; session: bigint; epoch: number; held: number; moved: boolean; chunkTokens: number; frameTokens: number }
   | { kind: 'refused'; code: 'SESSION_REFUSED'; message: string; retryAfterMs: number }
 
 /** All sessions of all devices on one middle part. */
@@ -76,6 +76,8 @@ interface Entry {
   usedMs: number
 }
 
+/** Positions of a kept KV that a session which takes it over may drop; where it were more, the session gets a copy. */
+const mostLost = 32
 /** How long a device that was refused had better wait. */
 const retryAfterMs = 1_000
 
@@ -87,6 +89,8 @@ export function createSessions(options: SessionsOptions): Sessions {
   /** Sessions whose last step still runs. */
   const leaving = new Set<Promise<void>>()
   const stop = new AbortController()
+  /** Sessions that are being opened, by peer. */
+  const opening = new Map<Peer, number>()
   /** Whose connection has ended: what they still wait for is for nobody. */
   const gone = new WeakSet<Peer>()
   let epochs = 0
@@ -112,15 +116,23 @@ export function createSessions(options: SessionsOptions): Sessions {
     }
   }
 
+  function opened(peer: Peer): void {
+    const left = (opening.get(peer) ?? 1) - 1
+    if (left > 0) opening.set(peer, left)
+    else opening.delete(peer)
+  }
+
   function release(sequence: Sequence): void {
     options.budget.free(sequence)
     sequence.release()
   }
 
-  /** The KV that stood ready under this handle, cut to what is wanted; undefined where there is none. */
-  function resumed(peer: Peer, { handle, length }: Resume): Sequence | undefined {
+  /** The KV that stood ready under this handle, if little of it would be lost by going on from `length`. */
+  function takenOver(peer: Peer, { handle, length }: Resume): Sequence | undefined {
     const found = kept.find(peer.device, handle)
-    if (found?.kind !== 'ready' || length > found.sequence.length) return undefined
+    if (found?.kind !== 'ready') return undefined
+    const lost = found.sequence.length - length
+    if (lost < 0 || lost > mostLost) return undefined
     kept.take(handle)
     found.sequence.truncate(length)
     return found.sequence
@@ -133,10 +145,16 @@ export function createSessions(options: SessionsOptions): Sessions {
       sequence.release()
       return undefined
     }
-    const found = resume && kept.find(peer.device, resume.handle)
-    if (found?.kind !== 'taken' || !budget.grow(sequence, resume!.length)) return sequence
-    await found.owner.share(sequence, resume!.length).catch((err) => logger.warn({ err }, 'a prefix could not be copied'))
+    if (resume) await copyInto(sequence, peer, resume).catch((err) => logger.warn({ err }, 'a prefix could not be copied'))
     return sequence
+  }
+
+  async function copyInto(sequence: Sequence, peer: Peer, { handle, length }: Resume): Promise<void> {
+    if (!kept.find(peer.device, handle) || !budget.grow(sequence, length)) return
+    // Only now: making room may have cost us what we look for.
+    const found = kept.find(peer.device, handle)
+    if (found?.kind === 'taken') await found.owner.share(sequence, length)
+    else if (found && length <= found.sequence.length) sequence.copyPrefix(found.sequence, length)
   }
 
   function find(peer: Peer, frame: Pick<Frame, 'session' | 'epoch'>): Entry | undefined {
@@ -172,10 +190,13 @@ export function createSessions(options: SessionsOptions): Sessions {
     },
     async open(peer, { resume, wire = 'fp16' } = {}) {
       if (stop.signal.aborted) return refuse('the bridge is shutting down')
-      const own = [...entries.values()].filter((entry) => entry.peer === peer).length
+      const underWay = opening.get(peer) ?? 0
+      const own = [...entries.values()].filter((entry) => entry.peer === peer).length + underWay
       if (own >= limits.sessionsPerPeer) return refuse(`${own} sessions are open on this connection, the limit`)
-      const moved = resume && resumed(peer, resume)
-      const sequence = moved ?? (await fresh(peer, resume))
+      const moved = resume && takenOver(peer, resume)
+      opening.set(peer, underWay + 1)
+      const sequence = moved ?? (await fresh(peer, resume).finally(() => opened(peer)))
+      if (moved) opened(peer)
       if (!sequence) return refuse(`the KV memory of this bridge is taken by ${entries.size} sessions`)
       if (stop.signal.aborted || gone.has(peer)) {
         release(sequence)
@@ -208,7 +229,15 @@ export function createSessions(options: SessionsOptions): Sessions {
       sweeping ??= sweep()
       options.onCount?.()
       log.info({ held }, 'session opened')
-      return { kind: 'opened', session: id, epoch: session.epoch, held, chunkTokens: chunks.tokens, frameTokens: limits.maxRows }
+      return {
+        kind: 'opened',
+        session: id,
+        epoch: session.epoch,
+        held,
+        moved: moved !== undefined,
+        chunkTokens: chunks.tokens,
+        frameTokens: limits.maxRows,
+      }
     },
     async receive(peer, bytes) {
       let frame: Frame
@@ -249,7 +278,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       const handle = kept.keep(peer.device, sequence)
       // Too late to be of use: shutting down has given back what stood ready before.
       if (stop.signal.aborted) kept.clear()
-      else sweeping ??= sweep()
+      else if (handle !== undefined) sweeping ??= sweep()
       return handle
     },
     async closePeer(peer) {

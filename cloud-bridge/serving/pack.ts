@@ -4,6 +4,8 @@ export interface Waiting {
   readonly sequence: object
   /** Rows that are still to be computed, >= 1. */
   readonly tokens: number
+  /** Of a prompt: others' next tokens go before it. */
+  readonly prompt: boolean
   /** Steps that have left without it. */
   readonly passedOver: number
 }
@@ -14,7 +16,7 @@ export interface PackLimits {
   /** Of them those of prompts, while others decode: so long nobody's next token waits for another's prompt. */
   readonly promptTokens: number
   readonly slots: number
-  /** Up to so many tokens an item counts as decode or verify: it goes before prompts. */
+  /** More tokens count as a prompt whatever they are; a prompt's piece is no smaller where more of it waits. */
   readonly smallTokens: number
   /** An item left behind by so many steps goes before all others. */
   readonly patience: number
@@ -40,28 +42,29 @@ export function packStep(waiting: readonly Waiting[], limits: PackLimits, decodi
   const ready = waiting.flatMap((item, index) => {
     if (seen.has(item.sequence)) return []
     seen.add(item.sequence)
-    return [{ index, tokens: item.tokens, rank: rankOf(item, limits) }]
+    return [{ index, tokens: item.tokens, isPrompt: isPrompt(item, limits), rank: rankOf(item, limits) }]
   })
   // Stable: within a rank the oldest stays first.
   ready.sort((a, b) => a.rank - b.rank)
-  const shared = decoding || ready.some(({ tokens }) => tokens <= limits.smallTokens)
+  const shared = decoding || ready.some((item) => !item.isPrompt)
   let room = limits.tokenBudget
   let promptRoom = shared ? Math.min(limits.promptTokens, room) : room
   const taken: Taken[] = []
-  for (const { index, tokens } of ready) {
+  for (const { index, tokens, isPrompt: ofPrompt } of ready) {
     if (taken.length === limits.slots) break
-    const isPrompt = tokens > limits.smallTokens
-    const fitting = Math.min(tokens, room, isPrompt ? promptRoom : room)
+    const fitting = Math.min(tokens, room, ofPrompt ? promptRoom : room)
     // A decode goes whole or not at all; a sliver of a prompt is not worth its slot.
     if (fitting < Math.min(tokens, limits.smallTokens)) continue
     taken.push({ index, tokens: fitting })
     room -= fitting
-    if (isPrompt) promptRoom -= fitting
+    if (ofPrompt) promptRoom -= fitting
   }
   return taken.sort((a, b) => a.index - b.index)
 }
 
 function rankOf(item: Waiting, limits: PackLimits): number {
   if (item.passedOver >= limits.patience) return 0
-  return item.tokens <= limits.smallTokens ? 1 : 2
+  return isPrompt(item, limits) ? 2 : 1
 }
+
+const isPrompt = ({ prompt, tokens }: Waiting, { smallTokens }: PackLimits) => prompt || tokens > smallTokens

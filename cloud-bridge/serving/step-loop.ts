@@ -11,6 +11,8 @@ export interface StepRequest {
   readonly sequence: Sequence
   readonly states: States
   readonly select: StepItem['select']
+  /** Of a prompt: others' next tokens go before it. */
+  readonly prompt: boolean
 }
 
 export interface StepResult {
@@ -53,6 +55,7 @@ export type OnStep = (tokens: number, computeMs: number) => void
 interface Item {
   readonly request: StepRequest
   readonly sequence: Sequence
+  readonly prompt: boolean
   /** Rows that are still to be computed. */
   tokens: number
   /** What the steps so far returned of it. */
@@ -126,7 +129,7 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onS
       const chosen = new Set(pieces.map(({ item }) => item))
       waiting = waiting.filter((item) => !chosen.has(item))
       for (const item of waiting) item.passedOver += 1
-      if (pieces.some(({ item }) => item.request.states.rows <= limits.smallTokens)) decodedMs = clock.nowMs()
+      if (pieces.some(({ item }) => !item.prompt)) decodedMs = clock.nowMs()
       if (pieces.length > 0) await step(pieces)
     }
     // In the same turn as the last look at `waiting`: who submits after it starts the next run.
@@ -209,6 +212,7 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onS
         const item: Item = {
           request,
           sequence: request.sequence,
+          prompt: request.prompt || request.states.rows > limits.smallTokens,
           tokens: request.states.rows,
           done: [],
           computeMs: 0,

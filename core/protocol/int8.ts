@@ -11,7 +11,7 @@ export interface Int8Rows {
 
 const steps = 127
 /** With a larger one the largest value would leave fp16's range. */
-export const largestScale = 65_504 / steps
+export const largestScale = Math.fround(65_504 / steps)
 
 /**
  * Half the bytes of fp16, at the price of other states: each row is rounded to 255 levels of its own range (symmetric,

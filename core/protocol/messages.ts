@@ -70,6 +70,8 @@ export const ToDevice = z.discriminatedUnion('type', [
     epoch: z.int().min(0),
     /** Positions that the session begins with; 0 where nothing was, or could be, resumed. */
     held: z.int().min(0),
+    /** What was resumed has become this session's: the handle leads nowhere any more once it ends. */
+    moved: z.boolean(),
     /** X: tokens of a prompt per frame. */
     chunkTokens: z.int().min(1),
     /** Most rows of one frame. */

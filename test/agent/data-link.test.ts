@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { createDataLink, type DataLink, type DataLinkOptions } from '../../agent/link/data-link.ts'
 import type { LinkSession } from '../../agent/link/link-session.ts'
-import { systemClock } from '../../core/base/clock.ts'
+import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { encodeFault } from '../../core/protocol/fault.ts'
 import { decodeFrame, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
@@ -79,9 +79,18 @@ describe('sessions at a real bridge', () => {
     await session.exchange(0, frame(32), 0)
     expect(session.rates.upBytesPerS).toBeGreaterThan(0)
     // A device so slow that no chunk is too small for it.
-    speed.prefilled(1, 1)
+    speed.prefilled(20, 20)
     await session.exchange(32, frame(16), 0)
     await expect.poll(() => session.chunkTokens).toBe(4)
+  })
+
+  it('are not waited for forever: who asks may ask another bridge', async () => {
+    await using bridge = await strangeBridge(() => {}, { opens: false })
+    const hurried: Clock = { nowMs: () => systemClock.nowMs() * 50, sleep: (ms, signal) => systemClock.sleep(ms / 50, signal) }
+    const link = linkTo(bridge.url, { clock: hurried })
+    await expect.poll(() => link.answers).toBe(true)
+    await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE', message: expect.stringContaining('5000 ms') })
+    expect([link.connected, link.answers]).toEqual([true, false])
   })
 
   it('do not mix up their replies', async () => {
@@ -295,7 +304,7 @@ interface StrangeBridge extends AsyncDisposable {
 /** A real WebSocket server that answers frames as a test wants it to. */
 async function strangeBridge(
   onRows: (frame: Frame, send: (bytes: Uint8Array) => void) => void,
-  { welcome = true, autoPong = true } = {},
+  { welcome = true, autoPong = true, opens = true } = {},
 ): Promise<StrangeBridge> {
   const server = new WebSocketServer({ host: '127.0.0.1', port: 0, autoPong })
   await once(server, 'listening')
@@ -309,7 +318,7 @@ async function strangeBridge(
       const message = ToBridge.parse(JSON.parse(data.toString()))
       if (message.type === 'hello') hellos += 1
       if (message.type === 'hello' && welcome) say({ type: 'welcome', v: 1, bridge: 'strange', modelId: testModelId })
-      if (message.type === 'open') {
+      if (message.type === 'open' && opens) {
         sessions += 1
         const session = sessions.toString(16).padStart(16, '0')
         say({
@@ -318,6 +327,7 @@ async function strangeBridge(
           session,
           epoch: 5,
           held: 0,
+          moved: false,
           chunkTokens: 8,
           frameTokens: 64,
           draftLimit: 2,

@@ -70,6 +70,21 @@ describe('the next turn of a conversation', () => {
     expect(summary.reusedTokens).toBe(59)
   })
 
+  it('does not cost other conversations that begin alike what is kept of them', async () => {
+    const system = randomIds(24)
+    const prefixes = new PrefixMemory(systemClock)
+    const conversations = [0, 1].map(() => [...system, ...randomIds(60)])
+    for (let turn = 0; turn < 3; turn++)
+      for (const [at, conversation] of conversations.entries()) {
+        const prompt = [...conversation, ...randomIds(4)]
+        const { tokens, summary } = await world.answer({ prompt, maxTokens: 6 }, { prefixes })
+        expect(tokens).toEqual(await reference(prompt, 6))
+        if (turn > 0) expect(summary.reusedTokens).toBe(conversation.length - 1)
+        conversations[at] = [...prompt, ...tokens]
+        await expect.poll(() => prefixes.find('app', [...prompt, ...tokens, 0])?.length).toBe(prompt.length + 5)
+      }
+  })
+
   it("never begins with another client's", async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const { summary } = await world.answer({ client: 'other', prompt: conversation, maxTokens: 4 }, { prefixes })
@@ -120,8 +135,11 @@ describe('a bridge that keeps nothing', () => {
     await forgetful.answer({ prompt, maxTokens: 4 }, { prefixes })
     const { summary } = await forgetful.answer({ prompt, maxTokens: 4 }, { prefixes })
     expect(summary.reusedTokens).toBe(0)
-    const health = (await (await fetch(`${forgetful.bridge.httpUrl}/health`)).json()) as { kvBytes: number }
-    await expect.poll(() => health.kvBytes).toBe(0)
+    const kvBytes = async () => {
+      const health = await (await fetch(`${forgetful.bridge.httpUrl}/health`)).json()
+      return (health as { kvBytes: number; keptKvBytes: number }).kvBytes + (health as { keptKvBytes: number }).keptKvBytes
+    }
+    await expect.poll(kvBytes).toBe(0)
   })
 
   it('gives up what it keeps before it refuses a session', async () => {

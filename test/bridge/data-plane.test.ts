@@ -191,6 +191,16 @@ describe('a session', () => {
     await device.rows(busy, { base: 1, states: rows(1) })
   })
 
+  it('is refused beyond the limit however fast many are asked for', async () => {
+    await using plane = await startDataPlane(scriptedPart(), { sessionsPerPeer: 2 })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    for (let request = 1; request <= 10; request++) device.say({ type: 'open', request, modelId: testModelId })
+    const answers = () => device.messages.filter(({ type }) => type === 'opened' || type === 'refused').map(({ type }) => type)
+    await expect.poll(answers).toHaveLength(10)
+    expect(answers().filter((type) => type === 'opened')).toHaveLength(2)
+    expect(plane.sessions.count).toBe(2)
+  })
+
   it('is known to its own connection alone, and under its own epoch', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using owner = await connectDevice(plane.dataUrl, 'jetson-01', 2)

@@ -10,11 +10,13 @@ const anyWaiting = () =>
     fc.record({
       sequence: fc.constantFrom(...sequences),
       tokens: fc.oneof(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 600 })),
+      prompt: fc.boolean(),
       passedOver: fc.integer({ min: 0, max: 6 }),
     }),
     { maxLength: 40 },
   )
 const pick = (waiting: readonly Waiting[], taken: readonly Taken[]) => taken.map(({ index }) => waiting[index]!)
+const isPrompt = ({ prompt, tokens }: Waiting) => prompt || tokens > limits.smallTokens
 const tokensOf = (taken: readonly Taken[]) => taken.reduce((sum, { tokens }) => sum + tokens, 0)
 
 describe('a step', () => {
@@ -36,8 +38,8 @@ describe('a step', () => {
     fc.assert(
       fc.property(anyWaiting(), fc.boolean(), (waiting, decoding) => {
         const taken = packStep(waiting, limits, decoding)
-        const shared = decoding || pick(waiting, taken).some((item) => item.tokens <= limits.smallTokens)
-        const prompts = taken.filter(({ index }) => waiting[index]!.tokens > limits.smallTokens)
+        const shared = decoding || pick(waiting, taken).some((item) => !isPrompt(item))
+        const prompts = taken.filter(({ index }) => isPrompt(waiting[index]!))
         if (shared) expect(tokensOf(prompts)).toBeLessThanOrEqual(limits.promptTokens)
       }),
     )
@@ -47,7 +49,7 @@ describe('a step', () => {
     fc.assert(
       fc.property(anyWaiting(), fc.boolean(), (waiting, decoding) => {
         for (const { index, tokens } of packStep(waiting, limits, decoding))
-          if (waiting[index]!.tokens <= limits.smallTokens) expect(tokens).toBe(waiting[index]!.tokens)
+          if (!isPrompt(waiting[index]!)) expect(tokens).toBe(waiting[index]!.tokens)
       }),
     )
   })
@@ -72,9 +74,9 @@ describe('a step', () => {
         const indices = step.map(({ index }) => index)
         const taken = pick(waiting, step)
         const heads = waiting.map((item, i) => waiting.findIndex((other) => other.sequence === item.sequence) === i)
-        const left = waiting.filter((item, i) => heads[i] && !indices.includes(i) && item.tokens <= limits.smallTokens)
+        const left = waiting.filter((item, i) => heads[i] && !indices.includes(i) && !isPrompt(item))
         const aged = taken.filter((item) => item.passedOver >= limits.patience)
-        const prompts = taken.filter((item) => item.tokens > limits.smallTokens && !aged.includes(item))
+        const prompts = taken.filter((item) => isPrompt(item) && !aged.includes(item))
         // A prompt beside a decode left behind is only right when that decode did not fit.
         if (left.length > 0 && prompts.length > 0) {
           const before = taken.filter((item) => !prompts.includes(item)).reduce((sum, item) => sum + item.tokens, 0)
@@ -135,7 +137,7 @@ describe('a step', () => {
       ],
     ],
   ])('%s', (_, items, expected) => {
-    const waiting = items.map(([tokens, passedOver]) => ({ sequence: {}, tokens, passedOver }))
+    const waiting = items.map(([tokens, passedOver]) => ({ sequence: {}, tokens, prompt: tokens > 16, passedOver }))
     expect(packStep(waiting, limits, false)).toEqual(expected.map(([index, tokens]) => ({ index, tokens })))
   })
 
@@ -143,9 +145,10 @@ describe('a step', () => {
     const arrivals = fc.array(fc.array(fc.integer({ min: 1, max: 512 }), { maxLength: 12 }), { minLength: 80, maxLength: 80 })
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 512 }), (rounds, tokens) => {
-        const ours = { sequence: {}, tokens, passedOver: 0 }
-        const arrive = (sizes: readonly number[]) => sizes.map((size) => ({ sequence: {}, tokens: size, passedOver: 0 }))
-        let waiting: { sequence: object; tokens: number; passedOver: number }[] = [...arrive(rounds[0]!), ours]
+        const ours = { sequence: {}, tokens, prompt: tokens > 16, passedOver: 0 }
+        const arrive = (sizes: readonly number[]) =>
+          sizes.map((size) => ({ sequence: {}, tokens: size, prompt: size > 16, passedOver: 0 }))
+        let waiting: { sequence: object; tokens: number; prompt: boolean; passedOver: number }[] = [...arrive(rounds[0]!), ours]
         for (const sizes of rounds.slice(1)) {
           waiting.push(...arrive(sizes))
           const step = packStep(waiting, limits, true)

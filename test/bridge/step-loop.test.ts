@@ -14,7 +14,8 @@ describe('the step loop', () => {
     const part = scriptedPart()
     const loop = createStepLoop(part, limits, systemClock)
     const [a, b] = [part.createSequence(), part.createSequence()]
-    const submit = (sequence: Sequence, n: number) => loop.submit({ sequence, states: rows(n), select: 'all' }, never)
+    const submit = (sequence: Sequence, n: number) =>
+      loop.submit({ sequence, states: rows(n), select: 'all', prompt: false }, never)
     await Promise.all([submit(a, 3), submit(b, 4), submit(a, 5)])
     expect(part.steps).toEqual([
       [
@@ -32,7 +33,7 @@ describe('the step loop', () => {
     const part = scriptedPart()
     const loop = createStepLoop(part, limits, systemClock)
     const stream = async (sequence: Sequence) => {
-      for (let i = 0; i < 5; i++) await loop.submit({ sequence, states: rows(1), select: 'all' }, never)
+      for (let i = 0; i < 5; i++) await loop.submit({ sequence, states: rows(1), select: 'all', prompt: false }, never)
     }
     await Promise.all([stream(part.createSequence()), stream(part.createSequence()), stream(part.createSequence())])
     expect(part.steps.map((step) => step.length)).toEqual([3, 3, 3, 3, 3])
@@ -41,8 +42,10 @@ describe('the step loop', () => {
   it('serves a decode without waiting for the prompts before it', async () => {
     const part = scriptedPart({ manual: true })
     const loop = createStepLoop(part, limits, systemClock)
-    const prompts = [1, 2, 3].map(() => loop.submit({ sequence: part.createSequence(), states: rows(60), select: 'last' }, never))
-    const decode = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    const prompts = [1, 2, 3].map(() =>
+      loop.submit({ sequence: part.createSequence(), states: rows(60), select: 'last', prompt: false }, never),
+    )
+    const decode = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
     await part.finishStep()
     await decode
     const served = Promise.all(prompts)
@@ -63,7 +66,7 @@ describe('the step loop', () => {
     const loop = createStepLoop(part, { ...limits, tokenBudget: 10, smallTokens: 2 }, systemClock)
     const states = { rows: 25, width: 1, half: Uint16Array.from({ length: 25 }, (_, row) => row) }
     const of = async (select: 'all' | 'last' | 'none' | number[]) => {
-      const { states: got } = await loop.submit({ sequence: part.createSequence(), states, select }, never)
+      const { states: got } = await loop.submit({ sequence: part.createSequence(), states, select, prompt: false }, never)
       return [...got.half]
     }
     expect(await of('all')).toEqual([...states.half])
@@ -77,7 +80,7 @@ describe('the step loop', () => {
     const part = scriptedPart({ manual: true })
     const loop = createStepLoop(part, { ...limits, tokenBudget: 10, smallTokens: 2 }, systemClock)
     const stop = new AbortController()
-    const prompt = loop.submit({ sequence: part.createSequence(), states: rows(25), select: 'last' }, stop.signal)
+    const prompt = loop.submit({ sequence: part.createSequence(), states: rows(25), select: 'last', prompt: false }, stop.signal)
     await expect.poll(() => part.steps.length).toBe(1)
     const dropped = expect(prompt).rejects.toMatchObject({ code: 'CANCELED' })
     stop.abort()
@@ -90,16 +93,16 @@ describe('the step loop', () => {
     const part = scriptedPart({ manual: true })
     const loop = createStepLoop(part, { ...limits, slots: 1 }, systemClock)
     const stop = new AbortController()
-    const running = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, stop.signal)
+    const running = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, stop.signal)
     await expect.poll(() => part.steps.length).toBe(1)
-    const waiting = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, stop.signal)
+    const waiting = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, stop.signal)
     stop.abort()
     await expect(waiting).rejects.toMatchObject({ code: 'CANCELED' })
     await part.finishStep()
     await expect(running).resolves.toMatchObject({ states: { rows: 1 } })
     expect(part.steps.length).toBe(1)
     await expect(
-      loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, stop.signal),
+      loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, stop.signal),
     ).rejects.toMatchObject({ code: 'CANCELED' })
   })
 
@@ -109,7 +112,7 @@ describe('the step loop', () => {
     const [a, bad, c] = [part.createSequence(), part.createSequence(), part.createSequence()]
     part.failFor(bad)
     const results = await Promise.allSettled(
-      [a, bad, c].map((sequence) => loop.submit({ sequence, states: rows(2), select: 'all' }, never)),
+      [a, bad, c].map((sequence) => loop.submit({ sequence, states: rows(2), select: 'all', prompt: false }, never)),
     )
     expect(results.map((result) => result.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
     expect([a, bad, c].map((sequence) => sequence.length)).toEqual([2, 0, 2])
@@ -120,8 +123,8 @@ describe('the step loop', () => {
     const clock = fakeClock()
     const part = scriptedPart({ manual: true })
     const loop = createStepLoop(part, { ...limits, slots: 1 }, clock)
-    const first = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
-    const second = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    const first = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
+    const second = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
     await expect.poll(() => part.steps.length).toBe(1)
     await clock.advance(30)
     await part.finishStep()
@@ -136,9 +139,9 @@ describe('the step loop', () => {
   it('closes without leaving anyone waiting, after the step that runs', async () => {
     const part = scriptedPart({ manual: true })
     const loop = createStepLoop(part, { ...limits, slots: 1 }, systemClock)
-    const running = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    const running = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
     await expect.poll(() => part.steps.length).toBe(1)
-    const waiting = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)
+    const waiting = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
     let closed = false
     const closing = loop.close().then(() => {
       closed = true
@@ -148,7 +151,9 @@ describe('the step loop', () => {
     await part.finishStep()
     await closing
     await expect(running).resolves.toBeDefined()
-    await expect(loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all' }, never)).rejects.toMatchObject({
+    await expect(
+      loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never),
+    ).rejects.toMatchObject({
       code: 'CANCELED',
     })
   })

@@ -57,6 +57,13 @@ describe('rows as int8', () => {
     )
   })
 
+  it('hold the largest values that fp16 has', () => {
+    for (const largest of [0x7bff, 0xfbff]) {
+      const half = Uint16Array.of(largest, 0x3c00)
+      expect(overWire({ rows: 1, width: 2, half }, 3).states.half[0]).toBe(largest)
+    }
+  })
+
   it.each([Number.NaN, -1, 1e30, Number.POSITIVE_INFINITY])('with the scale %d are refused', (scale) => {
     const { bytes } = overWire({ rows: 2, width: 4, half: new Uint16Array(8).fill(0x3c00) }, 7)
     new DataView(bytes.buffer).setFloat32(headerBytes + 4, scale, true)

@@ -23,6 +23,7 @@ describe('messages', () => {
         session: '00000000000000ff',
         epoch: 1,
         held: 0,
+        moved: false,
         chunkTokens: 128,
         frameTokens: 512,
         draftLimit: 8,

@@ -1,5 +1,8 @@
 import { smooth } from './smooth.ts'
 
+/** A few tokens say more of what a step costs than of what a token does. */
+const leastTokens = 8
+
 /** What a device's own steps take: measured from real ones, smoothed. HAT 'State monitoring'. */
 export class DeviceSpeed {
   #prefillTokensPerS: number | undefined
@@ -16,7 +19,7 @@ export class DeviceSpeed {
   }
 
   prefilled(tokens: number, seconds: number): void {
-    if (seconds > 0) this.#prefillTokensPerS = smooth(this.#prefillTokensPerS, tokens / seconds)
+    if (tokens >= leastTokens && seconds > 0) this.#prefillTokensPerS = smooth(this.#prefillTokensPerS, tokens / seconds)
   }
 
   drafted(steps: number, seconds: number): void {

@@ -62,7 +62,7 @@ describe('the size of a chunk', () => {
     expect(chunkSize({ ...conditions, tokenS, g }, limits)).toBe(chunk)
   })
 
-  it('is the most while nothing is known of the cloud but that it is busy', () => {
+  it('is the least while nothing is known of the cloud', () => {
     expect(chunkSize({ ...conditions, tokenS: 0, g: [] }, limits)).toBe(limits.least)
   })
 

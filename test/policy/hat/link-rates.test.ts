@@ -91,6 +91,8 @@ describe('the speed of a device', () => {
     speed.prefilled(200, 1)
     speed.drafted(4, 0.02)
     speed.drafted(0, 1)
+    // The rest of a prompt: what a step costs, not what a token does.
+    speed.prefilled(2, 1)
     expect(speed).toMatchObject({ prefillTokensPerS: expect.closeTo(120), draftStepS: expect.closeTo(0.005) })
   })
 })
