@@ -20,6 +20,11 @@ const Report = z.looseObject({
   acceptLength: z.number().nullable(),
   bytesUp: z.number(),
   bytesDown: z.number(),
+  // Newer than the rest: an older agent does not tell.
+  drafting: z.object({ chosen: z.string() }).nullish(),
+  reusedTokens: z.number().default(0),
+  failovers: z.number().default(0),
+  wire: z.string().default('fp16'),
 })
 type Report = z.infer<typeof Report>
 
@@ -120,13 +125,16 @@ function remoteError({ message, code, hint }: z.infer<typeof ErrorBody>): BrimEr
   return new BrimError(known ?? 'REQUEST_INVALID', message, hint == null ? {} : { hint })
 }
 
-function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown }: Report): string {
+function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }: Report): string {
   const ms = (value: number | null) => (value === null ? '–' : `${value.toFixed(1)} ms`)
   const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`
   return [
     `TTFT ${ms(ttftMs)}`,
     `TBT p50 ${ms(tbtMs.p50)}, p95 ${ms(tbtMs.p95)}`,
-    `accept length ${acceptLength === null ? '–' : acceptLength.toFixed(2)}`,
+    `accept length ${acceptLength === null ? '–' : acceptLength.toFixed(2)}${more.drafting ? ` (${more.drafting.chosen})` : ''}`,
     `up ${kB(bytesUp)}, down ${kB(bytesDown)}`,
+    ...(more.reusedTokens > 0 ? [`${more.reusedTokens} tokens of the prompt were there already`] : []),
+    ...(more.failovers > 0 ? [`outlived its link ${more.failovers === 1 ? 'once' : `${more.failovers} times`}`] : []),
+    ...(more.wire === 'fp16' ? [] : [`states as ${more.wire}: perhaps not the reference's tokens`]),
   ].join(' · ')
 }

@@ -89,7 +89,10 @@ describe('sessions at a real bridge', () => {
     const hurried: Clock = { nowMs: () => systemClock.nowMs() * 50, sleep: (ms, signal) => systemClock.sleep(ms / 50, signal) }
     const link = linkTo(bridge.url, { clock: hurried })
     await expect.poll(() => link.answers).toBe(true)
-    await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE', message: expect.stringContaining('5000 ms') })
+    await expect(link.open(testModelId, never)).rejects.toMatchObject({
+      code: 'BRIDGE_UNREACHABLE',
+      message: expect.stringContaining('5000 ms'),
+    })
     expect([link.connected, link.answers]).toEqual([true, false])
   })
 
