@@ -1,6 +1,8 @@
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { HatOptions } from '../../agent/hat/session.ts'
 import { createDataLink, type DataLink } from '../../agent/link/data-link.ts'
+import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { referenceAnswer } from '../../core/engine/reference.ts'
@@ -9,6 +11,7 @@ import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type HatWorld, startHatWorld } from '../support/hat-world.ts'
 import { portOf, type Relay, startRelay, through } from '../support/relay.ts'
 import { silentLogger } from '../support/silent-logger.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 const random = seededRandom(23)
@@ -27,7 +30,10 @@ afterAll(async () => {
 })
 
 /** A device's link by way of a relay; `onExchange` is called before each frame, with its number. */
-function relayed(relay: Relay, onExchange: (frame: number) => void, clock: Clock = systemClock) {
+const relayed = (relay: Relay, onExchange: (frame: number) => void, clock: Clock = systemClock) =>
+  linked(through(relay, world.bridge.dataUrl), onExchange, clock)
+
+function linked(url: string, onExchange: (frame: number) => void, clock: Clock = systemClock) {
   const link = createDataLink({
     device: 'jetson-02',
     birth: 1,
@@ -36,7 +42,7 @@ function relayed(relay: Relay, onExchange: (frame: number) => void, clock: Clock
     random: { next: () => 0 },
     logger: silentLogger(),
   })
-  link.use(through(relay, world.bridge.dataUrl))
+  link.use(url)
   let frames = 0
   const options: Partial<HatOptions> = {
     clock,
@@ -132,6 +138,29 @@ describe('an answer whose link breaks', () => {
     expect(failovers).toBeGreaterThan(20)
     await expect.poll(() => world.sessionsAtBridge()).toBe(0)
     await expect.poll(() => other.sessionsAtBridge()).toBe(0)
+  })
+
+  it('goes on with the same tokens though its bridge starts anew ten times', async () => {
+    using dir = tempDir()
+    const settings = { bundle: world.bundle, stateDir: join(dir.path, 'restarting'), threads: 1, logLevel: 'silent' as const }
+    const first = await startBridge({ ...settings, mqttPort: 0, httpPort: 0 })
+    const ports = { mqttPort: portOf(first.mqttUrl), httpPort: portOf(first.httpUrl) }
+    let running: Promise<Bridge> = Promise.resolve(first)
+    let starts = 0
+    const restart = async (bridge: Bridge) => {
+      await bridge.close()
+      return startBridge({ ...settings, ...ports })
+    }
+    await using device = linked(first.dataUrl, (frame) => {
+      if (frame % 7 !== 0 || starts === 10) return
+      starts += 1
+      running = running.then(restart)
+    })
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 120 }, { ...device.options, patienceMs: 20_000 })
+    expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 120, []))
+    expect(starts).toBe(10)
+    expect(summary.failovers).toBeGreaterThan(0)
+    await (await running).close()
   })
 
   it('ends with an error that says so when no bridge takes it over in time', async () => {
