@@ -72,6 +72,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       head,
       speed,
       wire: config.wire,
+      padding: config.padding,
       prefixes: new PrefixMemory(clock),
       open: link.open,
       createDrafter: drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold }),

@@ -32,6 +32,8 @@ export const AgentConfig = z.strictObject({
   patienceS: z.number().min(0).default(20),
   /** How hidden states travel up: int8 halves the bytes and may change answers. */
   wire: z.enum(wires).default('fp16'),
+  /** Verifications of one length, whatever was drafted. */
+  padding: z.boolean().default(true),
   draft: z
     .strictObject({
       drafter: z.enum(drafterNames).default('auto'),

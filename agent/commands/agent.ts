@@ -13,6 +13,7 @@ interface RunOptions {
   id: string
   bridge?: string[] | undefined
   drafter?: DrafterName | undefined
+  padding?: boolean | undefined
   wire?: Wire | undefined
   patience?: number | undefined
   apiPort?: number | undefined
@@ -57,6 +58,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           choices: wires,
           describe: 'hidden states on the wire; int8: half the bytes, may change answers [fp16]',
         })
+        .option('padding', { type: 'boolean', describe: 'all verifications of one length; --no-padding saves bytes [yes]' })
         .option('patience', { type: 'number', describe: 'seconds that an answer waits for a bridge to take it over [20]' })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
@@ -82,11 +84,11 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
-  const { bundle, id, bridge: bridges, patience: patienceS, wire, apiPort, threads, fleet, logLevel = 'warn' } = options
+  const { bundle, id, bridge: bridges, patience: patienceS, wire, padding, apiPort, threads, fleet, logLevel = 'warn' } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
-  const said = Object.entries({ library, bridges, patienceS, wire, apiPort, threads, fleet }).filter(
+  const said = Object.entries({ library, bridges, patienceS, wire, padding, apiPort, threads, fleet }).filter(
     ([, value]) => value !== undefined,
   )
   const draft = options.drafter ? { draft: { drafter: options.drafter } } : {}

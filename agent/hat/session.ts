@@ -23,6 +23,8 @@ export interface HatOptions extends ReopenOptions {
   open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
   /** How states travel up. As int8 the answer may be another than the reference's. */
   readonly wire: Wire
+  /** Whether verifications are all of one length, so that it tells nothing of the draft's. */
+  readonly padding: boolean
   readonly prefixes: PrefixMemory
   readonly dims: Dims
   readonly input: Part
@@ -70,14 +72,13 @@ export async function* answerByHat(
   signal: AbortSignal,
 ): AsyncGenerator<HatRound, void> {
   answerBudget(request.prompt, request.maxTokens, options.dims)
-  const { prefixes, wire } = options
+  const { prefixes, wire, padding } = options
   const resume = prefixes.find(request.client, request.prompt)
   const session = await openFirst(options, { resume, wire }, signal)
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
-  const uplink = new Uplink(session, stream.shallow, () =>
-    reopen({ ...options, open: (until) => options.open(until, { wire }) }, signal),
-  )
+  const again = () => reopen({ ...options, open: (until) => options.open(until, { wire }) }, signal)
+  const uplink = new Uplink(session, stream.shallow, again, padding)
   const leave = () => uplink.close()
   signal.addEventListener('abort', leave, { once: true })
   let drafter: Drafter | undefined

@@ -22,6 +22,7 @@ export class Uplink {
   failovers = 0
   readonly #rows: StateRows
   readonly #reopen: () => Promise<LinkSession>
+  readonly #pad: boolean
   /** Bytes of the sessions before this one. */
   readonly #before = { up: 0, down: 0 }
   #session: LinkSession
@@ -31,11 +32,15 @@ export class Uplink {
   /** Length that the bridge holds, where rows after it are missing. */
   #gap: number | undefined
 
-  /** @param reopen a session in place of one that was lost; what it throws ends the answer */
-  constructor(session: LinkSession, rows: StateRows, reopen: () => Promise<LinkSession>) {
+  /**
+   * @param reopen a session in place of one that was lost; what it throws ends the answer
+   * @param pad all verifications are as long as the longest
+   */
+  constructor(session: LinkSession, rows: StateRows, reopen: () => Promise<LinkSession>, pad: boolean) {
     this.#session = session
     this.#rows = rows
     this.#reopen = reopen
+    this.#pad = pad
   }
 
   /** The terms of the present session. */
@@ -129,7 +134,9 @@ export class Uplink {
   #exchange(from: number, to: number, want: number): void {
     const rows = this.#rows.slice(from, to)
     this.wideRows += rows.wide?.index.length ?? 0
-    const reply = this.#session.exchange(from, rows, want)
+    const verifies = want === rows.rows
+    const padding = this.#pad && verifies ? [this.#session.draftLimit + 1] : []
+    const reply = this.#session.exchange(from, rows, want, ...padding)
     // It is awaited later, perhaps after something else has failed.
     reply.catch(() => {})
     this.#underWay.push({ rows: to - from, reply })

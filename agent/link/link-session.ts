@@ -46,10 +46,10 @@ export interface LinkSession {
   readonly rates: LinkRates
   /**
    * Rows for positions base, base + 1, …; the deep states of the last `want` come back. Frames may overlap in time;
-   * each has its own reply.
+   * each has its own reply. With `paddedRows` frame and reply are as long as if they had so many.
    * @throws BrimError LINK_LOST, CANCELED (closed), FRAME_INVALID, or the code of the bridge's fault
    */
-  exchange(base: number, rows: States, want: number): Promise<Reply>
+  exchange(base: number, rows: States, want: number, paddedRows?: number): Promise<Reply>
   /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
   close(): void
   /**
@@ -131,12 +131,12 @@ export class OpenSession implements LinkSession {
     return this.#ended !== undefined
   }
 
-  exchange(base: number, rows: States, want: number): Promise<Reply> {
+  exchange(base: number, rows: States, want: number, paddedRows?: number): Promise<Reply> {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
       this.#seq += 1
       const header = { type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want } as const
-      const frame = encodeFrame(header, rows, this.wire)
+      const frame = encodeFrame(header, rows, { wire: this.wire, paddedRows })
       const sentMs = this.#carrier.clock.nowMs()
       this.#waiting.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, resolve, reject })
       this.#carrier.send(frame)

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Sequence, StepItem } from '../../core/engine/contract.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
-import { decodeStates, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
+import { decodeStates, encodeFrame, type Frame, isPadded } from '../../core/protocol/frame.ts'
 import { firstNonFiniteRow, type States } from '../../core/protocol/states.ts'
 import type { StepLoop } from '../serving/step-loop.ts'
 import { admitFrame, type FrameLimits } from './admit.ts'
@@ -11,11 +11,16 @@ import type { KvBudget } from './kv-budget.ts'
 /** Replies kept for a repeat. */
 const repliesKept = 8
 
+export interface SessionLimits extends FrameLimits {
+  /** Of the longest verification that devices are advised. */
+  readonly verifyRows: number
+}
+
 export interface SessionParts {
   readonly id: bigint
   readonly epoch: number
   readonly width: number
-  readonly limits: FrameLimits
+  readonly limits: SessionLimits
   readonly sequence: Sequence
   readonly budget: KvBudget
   readonly loop: StepLoop
@@ -95,7 +100,13 @@ export function createSession(parts: SessionParts): Session {
     if (wrongRow !== undefined) throw new BrimError('RUNTIME_FAILED', `the middle part returned NaN for frame ${seq}`)
     const { computeMs } = deep
     const queueMs = Math.max(0, clock.nowMs() - receivedMs - computeMs)
-    const reply = encodeFrame({ type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs }, deep.states)
+    // A verification whose length tells nothing is answered by one that does not either.
+    const form = isPadded(frame) ? { paddedRows: limits.verifyRows } : {}
+    const reply = encodeFrame(
+      { type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs },
+      deep.states,
+      form,
+    )
     lastSeq = seq
     replies.set(seq, reply)
     if (replies.size > repliesKept) replies.delete(replies.keys().next().value!)

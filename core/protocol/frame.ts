@@ -12,7 +12,9 @@ import { type States, withWideRow } from './states.ts'
  *
  * Rows travel as n × width halves (dtype fp16), or as n × f32 scale and n × width signed bytes (dtype int8); with
  * `flags & WIDE` there follow u32 count, count × u32 row number and count × width fp32 values, for the rows that this
- * cannot hold: those beyond fp16's range, and as int8 the row of position 0, whose values are far from all others'.
+ * cannot hold: those beyond fp16's range, and as int8 the row of position 0, whose values are far from all others'. With
+ * `flags & PADDED` any number of bytes follows that mean nothing: they hide how many rows a verification has from whoever
+ * only sees lengths.
  *
  * Frames are idempotent: the bridge requires base ≤ its length, truncates to base and appends n rows; a base beyond
  * its length is answered by GAP (base = its length), a repeated seq by the cached reply. So rolling back needs no
@@ -43,6 +45,7 @@ export type Wire = (typeof wires)[number]
 export const rowBytes = (wire: Wire, width: number): number => (wire === 'fp16' ? 2 * width : width + 4)
 
 const flagWide = 1
+const flagPadded = 2
 
 /** Largest frame that either side takes: a prefill chunk of 2,048 rows of width 8,192. */
 export const maxFrameBytes = headerBytes + 2_048 * 8_192 * 2 + 1024
@@ -68,20 +71,29 @@ export interface Frame extends FrameHeader {
 
 export type FrameFields = Pick<FrameHeader, 'type' | 'session' | 'epoch' | 'seq'> & Partial<FrameHeader>
 
+export interface FrameForm {
+  /** fp16 where nothing is said. */
+  readonly wire?: Wire
+  /** The frame is as long as if it had at least so many rows; absent: no longer than it needs. */
+  readonly paddedRows?: number | undefined
+}
+
 /** @param body states (rows, deep) or raw bytes (fault) */
-export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, wire: Wire = 'fp16'): Uint8Array {
+export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, form: FrameForm = {}): Uint8Array {
+  const { wire = 'fp16', paddedRows } = form
   const states = body && 'rows' in body ? body : undefined
   const raw = body && !('rows' in body) ? body : undefined
   const exact = states && wire === 'int8' && fields.base === 0 ? withWideRow(states, 0) : states
   const wide = exact?.wide && exact.wide.index.length > 0 ? exact.wide : undefined
   const stateBytes = states ? states.rows * rowBytes(wire, states.width) : 0
   const wideBytes = wide ? 4 + wide.index.length * 4 + wide.values.byteLength : 0
-  const out = new Uint8Array(headerBytes + stateBytes + wideBytes + (raw?.byteLength ?? 0))
+  const leastBytes = states && paddedRows !== undefined ? paddedRows * rowBytes(wire, states.width) : 0
+  const out = new Uint8Array(headerBytes + Math.max(stateBytes + wideBytes, leastBytes) + (raw?.byteLength ?? 0))
   const view = new DataView(out.buffer)
   view.setUint8(0, frameVersion)
   view.setUint8(1, frameTypes[fields.type])
   view.setUint8(2, states ? dtypes[wire] : dtypes.none)
-  view.setUint8(3, wide ? flagWide : 0)
+  view.setUint8(3, (wide ? flagWide : 0) | (states && paddedRows !== undefined ? flagPadded : 0))
   view.setUint32(4, fields.epoch, true)
   view.setBigUint64(8, fields.session, true)
   view.setUint32(16, fields.seq, true)
@@ -146,18 +158,19 @@ export function decodeStates(frame: Frame, width: number): States {
   const { payload, dtype } = frame
   const wire = wires.find((name) => dtypes[name] === dtype)
   if (rows > 0 && !wire) throw invalid(`rows of unknown dtype ${dtype}`)
-  if ((frame.flags & ~flagWide) !== 0) throw invalid(`unknown flags ${frame.flags}`)
+  if ((frame.flags & ~(flagWide | flagPadded)) !== 0) throw invalid(`unknown flags ${frame.flags}`)
   const stateBytes = rows * rowBytes(wire ?? 'fp16', width)
   if (payload.byteLength < stateBytes)
     throw invalid(`${rows} rows of width ${width} need ${stateBytes} bytes, the frame has ${payload.byteLength}`)
   const half = wire === 'int8' ? decodeInt8(payload, rows, width) : new Uint16Array(rows * width)
   if (wire !== 'int8') bytesOf(half).set(payload.subarray(0, stateBytes))
   const rest = payload.subarray(stateBytes)
+  const padded = isPadded(frame)
   if ((frame.flags & flagWide) === 0) {
-    if (rest.byteLength > 0) throw invalid(`${rest.byteLength} bytes after the last row`)
+    if (rest.byteLength > 0 && !padded) throw invalid(`${rest.byteLength} bytes after the last row`)
     return { rows, width, half }
   }
-  return { rows, width, half, wide: decodeWide(rest, rows, width) }
+  return { rows, width, half, wide: decodeWide(rest, rows, width, padded) }
 }
 
 function decodeInt8(payload: Uint8Array, rows: number, width: number): Uint16Array {
@@ -170,12 +183,14 @@ function decodeInt8(payload: Uint8Array, rows: number, width: number): Uint16Arr
   return fromInt8({ scales, values }, width)
 }
 
-function decodeWide(rest: Uint8Array, rows: number, width: number) {
+function decodeWide(rest: Uint8Array, rows: number, width: number, padded: boolean) {
   if (rest.byteLength < 4) throw invalid('the count of wide rows is cut off')
   const view = new DataView(rest.buffer, rest.byteOffset, rest.byteLength)
   const count = view.getUint32(0, true)
   if (count === 0 || count > rows) throw invalid(`${count} wide rows in a block of ${rows}`)
-  if (rest.byteLength !== 4 + count * 4 + count * width * 4) throw invalid(`${count} wide rows do not fill the rest of the frame`)
+  const end = 4 + count * 4 + count * width * 4
+  if (padded ? rest.byteLength < end : rest.byteLength !== end)
+    throw invalid(`${count} wide rows do not fill the rest of the frame`)
   const index: number[] = []
   for (let i = 0; i < count; i++) {
     const row = view.getUint32(4 + i * 4, true)
@@ -183,9 +198,12 @@ function decodeWide(rest: Uint8Array, rows: number, width: number) {
     index.push(row)
   }
   const values = new Float32Array(count * width)
-  bytesOf(values).set(rest.subarray(4 + count * 4))
+  bytesOf(values).set(rest.subarray(4 + count * 4, end))
   return { index, values }
 }
+
+/** Whether its length hides how many rows it has, so that its answer's shall too. */
+export const isPadded = ({ flags }: Frame): boolean => (flags & flagPadded) !== 0
 
 /** What answers a frame that `decodeFrame` refused: whose it says it is; session 0 where even that is cut off. */
 export function peekFrame(bytes: Uint8Array): Pick<FrameHeader, 'session' | 'epoch' | 'seq'> {

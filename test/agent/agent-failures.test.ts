@@ -138,6 +138,7 @@ describe('a device without memory for one more KV', () => {
       patienceMs: 0,
       prefixes: new PrefixMemory(systemClock),
       wire: 'fp16' as const,
+      padding: true,
       speed: new DeviceSpeed(),
       createDrafter: noDrafter,
       threshold: 0.6,

@@ -45,7 +45,7 @@ describe('rows that fp16 cannot hold', () => {
     for (let at = 0; at < 4; at++) {
       const prompt = Array.from({ length: 21 }, () => Math.floor(random.next() * 160))
       const expected = await referenceAnswer(world.chain, prompt, sampling, 24, [])
-      const { tokens, summary } = await world.answer({ prompt, maxTokens: 24, sampling })
+      const { tokens, summary } = await world.answer({ prompt, maxTokens: 24, sampling }, { padding: false })
       expect(tokens).toEqual(expected)
       expect(summary.drafted).toBeGreaterThan(0)
       expect(summary.wideRows).toBeGreaterThanOrEqual(prompt.filter(loud).length)

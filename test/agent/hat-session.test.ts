@@ -1,16 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { drafterMaker } from '../../agent/hat/create-drafter.ts'
 import { answerByHat, type HatOptions } from '../../agent/hat/session.ts'
+import { createDataLink } from '../../agent/link/data-link.ts'
 import type { LinkSession } from '../../agent/link/link-session.ts'
+import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
 import type { Drafter } from '../../core/draft/drafter.ts'
 import { referenceAnswer } from '../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../core/engine/sampler.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { States } from '../../core/protocol/states.ts'
 import { alteredPart } from '../support/altered-part.ts'
 import { type HatWorld, startHatWorld, withoutDrafts } from '../support/hat-world.ts'
+import { portOf, startRelay, through } from '../support/relay.ts'
+import { silentLogger } from '../support/silent-logger.ts'
 
 const vocab = 160
 const contextLimit = 256
@@ -178,6 +183,60 @@ describe('an answer by the split model', () => {
     const rowBytes = 64 * 2
     expect(summary.bytesUp).toBeGreaterThan((prompt.length + summary.rounds + summary.drafted) * rowBytes)
     expect(summary.bytesDown).toBeGreaterThan((1 + summary.rounds + summary.drafted) * rowBytes)
+  })
+})
+
+describe('verifications', () => {
+  /** Bytes on the wire, either way, of every frame after prefill. */
+  async function lengths(padding: boolean): Promise<{ up: Set<number>; down: Set<number>; tokens: number[] }> {
+    await using relay = await startRelay(portOf(world.bridge.dataUrl))
+    const link = createDataLink({
+      device: 'padded',
+      birth: 1,
+      speed: new DeviceSpeed(),
+      clock: systemClock,
+      random: { next: () => 0 },
+      logger: silentLogger(),
+    })
+    link.use(through(relay, world.bridge.dataUrl))
+    const sizes = { up: new Set<number>(), down: new Set<number>() }
+    const expected = await reference(40)
+    let drafts = 0
+    const { tokens } = await world.answer(
+      { prompt, maxTokens: 40 },
+      {
+        padding,
+        createDrafter: () => scripted((position) => (drafts++ % 3 === 0 ? undefined : expected[position - prompt.length])),
+        async open(signal) {
+          const session = await link.open(world.model.manifest.modelId, signal)
+          const exchange = session.exchange.bind(session)
+          session.exchange = async (base, rows, want, paddedRows) => {
+            const before = { up: session.bytesUp, down: session.bytesDown }
+            const reply = await exchange(base, rows, want, paddedRows)
+            if (want === rows.rows) {
+              sizes.up.add(session.bytesUp - before.up)
+              sizes.down.add(session.bytesDown - before.down)
+            }
+            return reply
+          }
+          return session
+        },
+      },
+    )
+    await link.close()
+    return { ...sizes, tokens }
+  }
+
+  it('are all of one length, up and down, whatever was drafted', async () => {
+    const { up, down, tokens } = await lengths(true)
+    expect([up.size, down.size]).toEqual([1, 1])
+    expect(tokens).toEqual(await reference(40))
+  })
+
+  it('are as long as they need to be where that is turned off', async () => {
+    const { up, down } = await lengths(false)
+    expect(up.size).toBeGreaterThan(1)
+    expect(down.size).toBeGreaterThan(1)
   })
 })
 

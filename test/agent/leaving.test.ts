@@ -56,6 +56,7 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     patienceMs: 0,
     prefixes: new PrefixMemory(systemClock),
     wire: 'fp16' as const,
+    padding: true,
     threshold: 0.6,
     draftLimit: 8,
     clock: systemClock,

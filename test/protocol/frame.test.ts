@@ -10,6 +10,7 @@ import {
   frameTypes,
   frameVersion,
   headerBytes,
+  isPadded,
   maxFrameBytes,
   peekFrame,
 } from '../../core/protocol/frame.ts'
@@ -35,6 +36,18 @@ describe('a frame', () => {
         const frame = decodeFrame(encodeFrame(fields, states))
         expect(frame).toMatchObject({ ...fields, n: states.rows })
         expect(decodeStates(frame, states.width)).toEqual(states)
+      }),
+    )
+  })
+
+  it('can be longer than its rows need, and comes out the same', () => {
+    fc.assert(
+      fc.property(anyFields(), anyStates(), fc.integer({ min: 0, max: 12 }), (fields, states, paddedRows) => {
+        const bytes = encodeFrame(fields, states, { paddedRows })
+        const needed = encodeFrame(fields, states).byteLength
+        expect(bytes.byteLength).toBe(Math.max(needed, headerBytes + paddedRows * states.width * 2))
+        expect(isPadded(decodeFrame(bytes))).toBe(true)
+        expect(decodeStates(decodeFrame(bytes), states.width)).toEqual(states)
       }),
     )
   })

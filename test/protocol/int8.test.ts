@@ -12,7 +12,7 @@ const floatsOf = (half: Uint16Array) => {
   return floats
 }
 const overWire = (states: States, base: number) => {
-  const bytes = encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1, base }, states, 'int8')
+  const bytes = encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1, base }, states, { wire: 'int8' })
   return { bytes, states: decodeStates(decodeFrame(bytes), states.width) }
 }
 

@@ -95,6 +95,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     head,
     speed,
     wire: 'fp16',
+    padding: true,
     open: (signal, wish) => link.open(modelId, signal, wish),
     createDrafter: (sampling) => adapterDrafter(model.part('adapter'), head, sampling),
     threshold: 0.6,
