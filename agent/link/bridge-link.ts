@@ -18,6 +18,8 @@ export interface LinkStatus {
   readonly bridge: 'connected' | 'unreachable' | 'mismatch'
   /** Id of the bridge that was joined last. */
   readonly bridgeId?: string
+  /** Its data plane. */
+  readonly dataUrl?: string
   /** That this bridge has said to hold. */
   readonly sessions?: number
 }
@@ -92,7 +94,7 @@ export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> 
     status: () => ({
       broker: control.connected ? 'connected' : 'unreachable',
       bridge: choice && mismatch(choice) ? 'mismatch' : data.answers ? 'connected' : 'unreachable',
-      ...(choice ? { bridgeId: choice.bridge, sessions: states.get(choice.bridge)?.sessions ?? 0 } : {}),
+      ...(choice ? { bridgeId: choice.bridge, dataUrl: choice.data, sessions: states.get(choice.bridge)?.sessions ?? 0 } : {}),
     }),
     async open(signal, wish) {
       signal.throwIfAborted()

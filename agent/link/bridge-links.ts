@@ -23,7 +23,7 @@ export function createBridgeLinks(links: readonly BridgeLink[]): BridgeLinks {
     return rated.sort(
       (a, b) =>
         meritOf(b.status) - meritOf(a.status) ||
-        Number(b.status.bridgeId === holder) - Number(a.status.bridgeId === holder) ||
+        Number(b.status.dataUrl === holder) - Number(a.status.dataUrl === holder) ||
         (a.status.sessions ?? 0) - (b.status.sessions ?? 0),
     )
   }

@@ -58,8 +58,6 @@ export class DataConnection {
   #onWelcome: ((answer: Welcome | BrimError) => void) | undefined
   #requests = 0
   #heard = true
-  /** Whose this is, once it has said so. */
-  #bridge = ''
   /** Sessions asked for in vain since it was heard of last. */
   #unanswered = 0
   /** Measured on this connection: another has its own. */
@@ -244,7 +242,6 @@ export class DataConnection {
         this.#options.logger.warn({ bytes: bytes.byteLength }, 'unreadable message of the bridge ignored')
         break
       case 'welcome':
-        this.#bridge = message.bridge
         this.#onWelcome?.(message)
         break
       case 'opened':
@@ -302,7 +299,7 @@ export class DataConnection {
       clock: this.#options.clock,
       rates: this.#rates,
       wire: opening.wire,
-      bridge: this.#bridge,
+      bridge: this.#options.url,
       send: (frame) => {
         this.#tellRates()
         session.bytesUp += this.#send(frame)

@@ -13,7 +13,7 @@ export type Reply = { kind: 'deep'; states: States; queueMs: number; computeMs: 
 export interface Resume {
   readonly handle: string
   readonly length: number
-  /** Who gave the handle. */
+  /** Data plane of the bridge that gave the handle; ids of bridges need not differ. */
   readonly bridge: string
 }
 
@@ -26,6 +26,7 @@ export interface SessionWish {
 
 /** A session at the bridge: the KV of the middle part, extended by rows. */
 export interface LinkSession {
+  /** Data plane of the bridge. */
   readonly bridge: string
   /** Positions that the bridge held when it opened. */
   readonly held: number

@@ -186,7 +186,13 @@ describe('the way to the bridge', () => {
     const link = bridgeLinkTo(broker.url)
     const session = await link.open(never)
     expect(session.chunkTokens).toBe(16)
-    expect(link.status()).toEqual({ broker: 'connected', bridge: 'connected', bridgeId: 'one', sessions: 0 })
+    expect(link.status()).toEqual({
+      broker: 'connected',
+      bridge: 'connected',
+      bridgeId: 'one',
+      dataUrl: plane.dataUrl,
+      sessions: 0,
+    })
   })
 
   it('is told to be missing while there is no broker', async () => {
