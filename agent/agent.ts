@@ -63,7 +63,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         random: seededRandom(randomInt(seedBound)),
         logger: logger.child({ component: 'link', broker: url }),
       })
-    const link = createBridgeLinks(config.bridges.map(linkTo))
+    const link = createBridgeLinks(config.bridges.map(linkTo), logger.child({ component: 'link' }))
     closers.push(link.close)
 
     const hat: HatOptions = {

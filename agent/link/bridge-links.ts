@@ -1,4 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
 import type { BridgeLink, LinkStatus } from './bridge-link.ts'
 import type { LinkSession, SessionWish } from './link-session.ts'
 
@@ -16,9 +17,30 @@ export interface BridgeLinks {
   close(): Promise<void>
 }
 
-export function createBridgeLinks(links: readonly BridgeLink[]): BridgeLinks {
+export function createBridgeLinks(named: readonly BridgeLink[], logger: Logger): BridgeLinks {
+  let links = [...named]
+  /** Links that turned out to lead where an earlier one leads. */
+  const leaving: Promise<void>[] = []
+
+  /** Two links to one bridge would take the device's place there from each other for ever. */
+  function dropDoubles(): void {
+    const seen = new Set<string>()
+    const doubles = links.filter((link) => {
+      const { dataUrl } = link.status()
+      if (dataUrl === undefined || !seen.has(dataUrl)) {
+        if (dataUrl !== undefined) seen.add(dataUrl)
+        return false
+      }
+      logger.error({ dataUrl }, 'two of the bridges named are one: the later name is dropped')
+      return true
+    })
+    links = links.filter((link) => !doubles.includes(link))
+    leaving.push(...doubles.map((link) => link.close()))
+  }
+
   /** The best first: of those connected the one that holds a prefix, then the least busy, then the one that was named first. */
   function byMerit(holder?: string): { link: BridgeLink; status: LinkStatus }[] {
+    dropDoubles()
     const rated = links.map((link) => ({ link, status: link.status() }))
     return rated.sort(
       (a, b) =>
@@ -46,7 +68,7 @@ export function createBridgeLinks(links: readonly BridgeLink[]): BridgeLinks {
       throw first
     },
     async close() {
-      await Promise.all(links.map((link) => link.close()))
+      await Promise.all([...links.map((link) => link.close()), ...leaving])
     },
   }
 }

@@ -3,6 +3,7 @@ import type { BridgeLink, LinkStatus } from '../../agent/link/bridge-link.ts'
 import { createBridgeLinks } from '../../agent/link/bridge-links.ts'
 import type { LinkSession } from '../../agent/link/link-session.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import { recordingLogger } from '../support/recording-logger.ts'
 
 const never = new AbortController().signal
 const up = { broker: 'connected', bridge: 'connected' } as const
@@ -11,6 +12,8 @@ const down = { broker: 'unreachable', bridge: 'unreachable' } as const
 /** Links of these states, which write down who is asked for a session; those that are down refuse. */
 function linksOf(states: readonly LinkStatus[]) {
   const asked: number[] = []
+  const closed: number[] = []
+  const { logger, lines } = recordingLogger('error')
   const links = states.map(
     (status, at): BridgeLink => ({
       start() {},
@@ -20,10 +23,12 @@ function linksOf(states: readonly LinkStatus[]) {
         if (status.bridge !== 'connected') throw new BrimError('BRIDGE_UNREACHABLE', `bridge ${at} is away`)
         return { bridge: status.dataUrl } as LinkSession
       },
-      close: async () => {},
+      close: async () => {
+        closed.push(at)
+      },
     }),
   )
-  return { asked, links: createBridgeLinks(links) }
+  return { asked, closed, lines, links: createBridgeLinks(links, logger) }
 }
 
 describe('several bridges', () => {
@@ -53,6 +58,14 @@ describe('several bridges', () => {
     const away = linksOf([down, { broker: 'connected', bridge: 'mismatch' }, { broker: 'connected', bridge: 'unreachable' }])
     await expect(away.links.open(never)).rejects.toMatchObject({ message: 'bridge 2 is away' })
     expect(away.asked).toEqual([2, 0, 1])
+  })
+
+  it('that turn out to be one are asked once, and the later name is dropped with an error in the log', async () => {
+    const same = { ...up, dataUrl: 'ws://a' }
+    const { asked, closed, lines, links } = linksOf([same, same, { ...up, dataUrl: 'ws://b', sessions: 5 }])
+    await links.open(never)
+    await links.open(never)
+    expect([asked, closed, lines.length]).toEqual([[0, 0], [1], 1])
   })
 
   it('show the state of the one that would be asked', () => {
