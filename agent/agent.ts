@@ -77,7 +77,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       open: link.open,
       createDrafter: drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold }),
       threshold: draft.threshold,
-      draftLimit: draft.limit ?? Number.POSITIVE_INFINITY,
+      draftLimit: draft.drafter === 'none' ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
       patienceMs: config.patienceS * 1_000,
       clock,
     }

@@ -141,7 +141,6 @@ function serveMiddle(
   const limits = {
     contextLimit,
     maxRows: tokenBudget,
-    verifyRows: draftLimit + 1,
     sessionsPerPeer: sessionsPerConnection,
     idleMs: sessionIdleS * 1_000,
     keepMs: prefixKeepS * 1_000,

@@ -78,7 +78,8 @@ export async function* answerByHat(
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
   const again = () => reopen({ ...options, open: (until) => options.open(until, { wire }) }, signal)
-  const uplink = new Uplink(session, stream.shallow, again, padding)
+  const verifyRows = padding ? Math.min(options.draftLimit, session.draftLimit) + 1 : undefined
+  const uplink = new Uplink(session, stream.shallow, again, verifyRows)
   const leave = () => uplink.close()
   signal.addEventListener('abort', leave, { once: true })
   let drafter: Drafter | undefined

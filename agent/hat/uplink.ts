@@ -22,7 +22,7 @@ export class Uplink {
   failovers = 0
   readonly #rows: StateRows
   readonly #reopen: () => Promise<LinkSession>
-  readonly #pad: boolean
+  readonly #verifyRows: number | undefined
   /** Bytes of the sessions before this one. */
   readonly #before = { up: 0, down: 0 }
   #session: LinkSession
@@ -34,13 +34,13 @@ export class Uplink {
 
   /**
    * @param reopen a session in place of one that was lost; what it throws ends the answer
-   * @param pad all verifications are as long as the longest
+   * @param verifyRows all verifications are as long as if they had so many rows; undefined: as long as they need to be
    */
-  constructor(session: LinkSession, rows: StateRows, reopen: () => Promise<LinkSession>, pad: boolean) {
+  constructor(session: LinkSession, rows: StateRows, reopen: () => Promise<LinkSession>, verifyRows: number | undefined) {
     this.#session = session
     this.#rows = rows
     this.#reopen = reopen
-    this.#pad = pad
+    this.#verifyRows = verifyRows
   }
 
   /** The terms of the present session. */
@@ -135,8 +135,7 @@ export class Uplink {
     const rows = this.#rows.slice(from, to)
     this.wideRows += rows.wide?.index.length ?? 0
     const verifies = want === rows.rows
-    const padding = this.#pad && verifies ? [this.#session.draftLimit + 1] : []
-    const reply = this.#session.exchange(from, rows, want, ...padding)
+    const reply = this.#session.exchange(from, rows, want, verifies ? this.#verifyRows : undefined)
     // It is awaited later, perhaps after something else has failed.
     reply.catch(() => {})
     this.#underWay.push({ rows: to - from, reply })

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Sequence, StepItem } from '../../core/engine/contract.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
-import { decodeStates, encodeFrame, type Frame, isPadded } from '../../core/protocol/frame.ts'
+import { decodeStates, encodeFrame, type Frame, paddedRowsOf } from '../../core/protocol/frame.ts'
 import { firstNonFiniteRow, type States } from '../../core/protocol/states.ts'
 import type { StepLoop } from '../serving/step-loop.ts'
 import { admitFrame, type FrameLimits } from './admit.ts'
@@ -11,16 +11,11 @@ import type { KvBudget } from './kv-budget.ts'
 /** Replies kept for a repeat. */
 const repliesKept = 8
 
-export interface SessionLimits extends FrameLimits {
-  /** Of the longest verification that devices are advised. */
-  readonly verifyRows: number
-}
-
 export interface SessionParts {
   readonly id: bigint
   readonly epoch: number
   readonly width: number
-  readonly limits: SessionLimits
+  readonly limits: FrameLimits
   readonly sequence: Sequence
   readonly budget: KvBudget
   readonly loop: StepLoop
@@ -101,7 +96,7 @@ export function createSession(parts: SessionParts): Session {
     const { computeMs } = deep
     const queueMs = Math.max(0, clock.nowMs() - receivedMs - computeMs)
     // A verification whose length tells nothing is answered by one that does not either.
-    const form = isPadded(frame) ? { paddedRows: limits.verifyRows } : {}
+    const form = { paddedRows: paddedRowsOf(frame, width) }
     const reply = encodeFrame(
       { type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs },
       deep.states,

@@ -7,10 +7,11 @@ import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
 import { decodeFrame, type Frame, peekFrame, rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { sessionHex } from '../../core/protocol/messages.ts'
 import type { StepLoop } from '../serving/step-loop.ts'
+import type { FrameLimits } from './admit.ts'
 import { ChunkAdvice, type ChunkAdviceOptions, type DeviceRates } from './chunk-advice.ts'
 import { KeptPrefixes } from './kept-prefixes.ts'
 import { type KvBudget, reclaiming } from './kv-budget.ts'
-import { createSession, type Session, type SessionLimits } from './session.ts'
+import { createSession, type Session } from './session.ts'
 
 /** A device's connection, as far as sessions care. */
 export interface Peer {
@@ -29,7 +30,7 @@ export interface SessionsOptions {
   readonly loop: StepLoop
   readonly budget: KvBudget
   readonly chunks: Omit<ChunkAdviceOptions, 'bytesPerToken'>
-  readonly limits: SessionLimits & { readonly sessionsPerPeer: number; readonly idleMs: number; readonly keepMs: number }
+  readonly limits: FrameLimits & { readonly sessionsPerPeer: number; readonly idleMs: number; readonly keepMs: number }
   readonly clock: Clock
   readonly logger: Logger
   /** The number of sessions has changed. */

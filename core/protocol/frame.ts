@@ -165,7 +165,7 @@ export function decodeStates(frame: Frame, width: number): States {
   const half = wire === 'int8' ? decodeInt8(payload, rows, width) : new Uint16Array(rows * width)
   if (wire !== 'int8') bytesOf(half).set(payload.subarray(0, stateBytes))
   const rest = payload.subarray(stateBytes)
-  const padded = isPadded(frame)
+  const padded = (frame.flags & flagPadded) !== 0
   if ((frame.flags & flagWide) === 0) {
     if (rest.byteLength > 0 && !padded) throw invalid(`${rest.byteLength} bytes after the last row`)
     return { rows, width, half }
@@ -202,8 +202,11 @@ function decodeWide(rest: Uint8Array, rows: number, width: number, padded: boole
   return { index, values }
 }
 
-/** Whether its length hides how many rows it has, so that its answer's shall too. */
-export const isPadded = ({ flags }: Frame): boolean => (flags & flagPadded) !== 0
+/** How many rows its length stands for, where that hides how many it has; its answer shall be as long. */
+export function paddedRowsOf({ flags, dtype, payload }: Frame, width: number): number | undefined {
+  const wire = wires.find((name) => dtypes[name] === dtype)
+  return (flags & flagPadded) === 0 || !wire ? undefined : Math.floor(payload.byteLength / rowBytes(wire, width))
+}
 
 /** What answers a frame that `decodeFrame` refused: whose it says it is; session 0 where even that is cut off. */
 export function peekFrame(bytes: Uint8Array): Pick<FrameHeader, 'session' | 'epoch' | 'seq'> {

@@ -10,8 +10,8 @@ import {
   frameTypes,
   frameVersion,
   headerBytes,
-  isPadded,
   maxFrameBytes,
+  paddedRowsOf,
   peekFrame,
 } from '../../core/protocol/frame.ts'
 import { anyStates } from '../support/states.ts'
@@ -46,7 +46,10 @@ describe('a frame', () => {
         const bytes = encodeFrame(fields, states, { paddedRows })
         const needed = encodeFrame(fields, states).byteLength
         expect(bytes.byteLength).toBe(Math.max(needed, headerBytes + paddedRows * states.width * 2))
-        expect(isPadded(decodeFrame(bytes))).toBe(true)
+        expect(paddedRowsOf(decodeFrame(bytes), states.width)).toBe(
+          Math.floor((bytes.byteLength - headerBytes) / (states.width * 2)),
+        )
+        expect(paddedRowsOf(decodeFrame(encodeFrame(fields, states)), states.width)).toBeUndefined()
         expect(decodeStates(decodeFrame(bytes), states.width)).toEqual(states)
       }),
     )

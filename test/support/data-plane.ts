@@ -39,7 +39,7 @@ export async function startDataPlane(
   const limits = {
     contextLimit,
     maxRows: 64,
-    verifyRows: 5,
+
     sessionsPerPeer: options.sessionsPerPeer ?? 8,
     idleMs: 120_000,
     keepMs: options.keepMs ?? 0,
