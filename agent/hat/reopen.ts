@@ -24,15 +24,26 @@ export const isLinkFailure = (error: unknown): boolean => error instanceof BrimE
  * @throws BrimError LINK_LOST when no bridge can be had for `patienceMs`; CANCELED; what `open` throws for good
  */
 export async function reopen({ open, patienceMs, clock }: ReopenOptions, signal: AbortSignal): Promise<LinkSession> {
-  const untilMs = clock.nowMs() + patienceMs
-  for (let waitMs = waits.firstMs; ; waitMs = Math.min(2 * waitMs, waits.longestMs)) {
-    try {
-      return await open(signal)
-    } catch (error) {
-      if (signal.aborted || !(error instanceof BrimError) || !openFailures.has(error.code)) throw error
-      if (clock.nowMs() + waitMs > untilMs) throw givenUp(patienceMs, error)
+  const done = new AbortController()
+  const expired = new AbortController()
+  // A sleep: by a clock that jumps patience would be over at once, or never.
+  clock.sleep(patienceMs, AbortSignal.any([done.signal, signal])).then(
+    () => expired.abort(),
+    () => {},
+  )
+  try {
+    for (let waitMs = waits.firstMs; ; waitMs = Math.min(2 * waitMs, waits.longestMs)) {
+      try {
+        return await open(signal)
+      } catch (error) {
+        if (signal.aborted || !(error instanceof BrimError) || !openFailures.has(error.code)) throw error
+        await clock.sleep(waitMs, AbortSignal.any([expired.signal, signal])).catch(() => {})
+        signal.throwIfAborted()
+        if (expired.signal.aborted) throw givenUp(patienceMs, error)
+      }
     }
-    await clock.sleep(waitMs, signal)
+  } finally {
+    done.abort()
   }
 }
 

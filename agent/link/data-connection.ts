@@ -8,12 +8,13 @@ import { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFrame, maxFrameBytes, peekFrame, type Wire } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
 import { type LinkSession, OpenSession, remoteError, type SessionWish } from './link-session.ts'
+import { SilenceWatch } from './silence-watch.ts'
 import { webSocketBytes } from './web-socket-bytes.ts'
 
 const handshakeMs = 10_000
 /**
- * Silence for so long after a ping of ours means that the other side is gone. More than the 15 s between the bridge's
- * own pings: a bridge that has more of our frames than it can compute reads no pings for a while, but sends them.
+ * Silence for so long after a ping of ours means that the other side is gone, whatever it owes. More than the 15 s between
+ * the bridge's own pings: one that has more of our frames than it can compute reads no pings for a while, but sends them.
  */
 const heartbeatMs = 20_000
 /** How long a bridge may take to open a session. */
@@ -65,6 +66,8 @@ export class DataConnection {
   /** What the bridge was told last. */
   #told: { upBytesPerS: number; prefillTokensPerS: number } | undefined
   #pingedMs: number | undefined
+  readonly #silence: SilenceWatch
+  #failure: Error | undefined
 
   private constructor(options: DataConnectionOptions) {
     this.#options = options
@@ -77,17 +80,18 @@ export class DataConnection {
     this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
     this.#socket.on('ping', () => this.#hear())
     this.#socket.on('pong', () => this.#onPong())
-    let failure: Error | undefined
     this.#socket.on('error', (error) => {
-      failure = error
+      this.#failure = error
     })
     this.gone = new Promise((resolve) => {
       this.#socket.once('close', (code, reason) => {
-        const error = lost(code, reason.toString(), failure)
+        const error = lost(code, reason.toString(), this.#failure)
         this.#end(error)
         resolve(error)
       })
     })
+    const [ping, giveUp] = [() => this.#ping(), () => this.#giveUp()]
+    this.#silence = new SilenceWatch({ clock: options.clock, rates: this.#rates, ask: ping, giveUp, ended: this.#ended.signal })
   }
 
   /**
@@ -122,6 +126,7 @@ export class DataConnection {
       const request = this.#requests
       const done = new AbortController()
       const abandon = () => {
+        answered()
         done.abort()
         opening.abandoned = true
         reject(signal.reason)
@@ -129,11 +134,13 @@ export class DataConnection {
       const settled =
         <T>(settle: (value: T) => void) =>
         (value: T) => {
+          answered()
           signal.removeEventListener('abort', abandon)
           done.abort()
           settle(value)
         }
       const bytesUp = this.#say({ type: 'open', request, modelId, ...onWire(wish) })
+      const answered = this.#silence.expect(bytesUp)
       const opening: Opening = {
         wire: wish.wire ?? 'fp16',
         bytesUp,
@@ -171,20 +178,26 @@ export class DataConnection {
   }
 
   async #keepAlive(): Promise<void> {
-    const { clock, logger, url } = this.#options
+    const { clock } = this.#options
     const { signal } = this.#ended
     while (!signal.aborted) {
-      if (!this.#heard) {
-        logger.warn({ url }, 'the bridge has fallen silent')
-        return this.#socket.terminate()
-      }
+      if (!this.#heard) return this.#giveUp()
       this.#heard = false
-      if (this.#socket.readyState === WebSocket.OPEN) {
-        this.#pingedMs = clock.nowMs()
-        this.#socket.ping()
-      }
+      this.#ping()
       await clock.sleep(heartbeatMs, signal).catch(() => {})
     }
+  }
+
+  #ping(): void {
+    if (this.#socket.readyState !== WebSocket.OPEN) return
+    this.#pingedMs ??= this.#options.clock.nowMs()
+    this.#socket.ping()
+  }
+
+  /** It may be at work, but nobody will hear of it. */
+  #giveUp(): void {
+    this.#failure = new Error('the bridge has fallen silent')
+    this.#socket.terminate()
   }
 
   /** False while it stands but leaves those who ask for a session without an answer. */
@@ -194,6 +207,7 @@ export class DataConnection {
 
   #hear(): void {
     this.#heard = true
+    this.#silence.hear()
     this.#unanswered = 0
   }
 
@@ -303,6 +317,7 @@ export class DataConnection {
       send: (frame) => {
         this.#tellRates()
         session.bytesUp += this.#send(frame)
+        return this.#silence.expect(frame.byteLength)
       },
       onClose: (keep) => {
         this.#sessions.delete(session.id)
@@ -361,7 +376,8 @@ function readMessage(bytes: Buffer): ToDevice | undefined {
 }
 
 function lost(code: number, reason: string, cause: Error | undefined): BrimError {
-  const detail = reason === '' ? `code ${code}` : `${reason}, code ${code}`
+  const why = reason === '' ? cause?.message : reason
+  const detail = why === undefined ? `code ${code}` : `${why}, code ${code}`
   return new BrimError('LINK_LOST', `the connection to the bridge ended (${detail})`, {
     ...(cause ? { cause } : {}),
     hint: 'ask again; the agent reconnects by itself',

@@ -76,7 +76,8 @@ export interface Carrier {
   readonly clock: Clock
   readonly rates: LinkRates
   readonly wire: Wire
-  send(bytes: Uint8Array): void
+  /** @returns to be called when the frame has been answered, or nobody waits for that any more */
+  send(bytes: Uint8Array): () => void
   /** Tells the bridge; called once, when this side closes first. @param keep positions to hold on to */
   onClose(keep?: number): Promise<string | undefined>
 }
@@ -85,6 +86,7 @@ interface Waiting {
   readonly width: number
   readonly bytesUp: number
   readonly sentMs: number
+  readonly settled: () => void
   resolve(reply: Reply): void
   reject(error: unknown): void
 }
@@ -139,8 +141,8 @@ export class OpenSession implements LinkSession {
       const header = { type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want } as const
       const frame = encodeFrame(header, rows, { wire: this.wire, paddedRows })
       const sentMs = this.#carrier.clock.nowMs()
-      this.#waiting.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, resolve, reject })
-      this.#carrier.send(frame)
+      const settled = this.#carrier.send(frame)
+      this.#waiting.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, settled, resolve, reject })
     })
   }
 
@@ -169,7 +171,10 @@ export class OpenSession implements LinkSession {
   end(reason: BrimError): void {
     if (this.#ended) return
     this.#ended = reason
-    for (const waiting of this.#waiting.values()) waiting.reject(reason)
+    for (const { settled, reject } of this.#waiting.values()) {
+      settled()
+      reject(reason)
+    }
     this.#waiting.clear()
   }
 
@@ -183,6 +188,7 @@ export class OpenSession implements LinkSession {
     const waiting = this.#waiting.get(frame.seq)
     if (!waiting) return
     this.#waiting.delete(frame.seq)
+    waiting.settled()
     if (frame.type === 'deep') this.#measure(frame, waiting)
     try {
       waiting.resolve(readReply(frame, waiting.width))

@@ -3,7 +3,15 @@ import { z } from 'zod'
 import type { Clock } from '../../core/base/clock.ts'
 import type { ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { closeCodes, sessionBits, sessionHex, ToBridge, type ToDevice } from '../../core/protocol/messages.ts'
+import {
+  closeCodes,
+  frameCostBytes,
+  readAheadBytes,
+  sessionBits,
+  sessionHex,
+  ToBridge,
+  type ToDevice,
+} from '../../core/protocol/messages.ts'
 import type { DeviceRates } from '../hat/chunk-advice.ts'
 import type { Peer, Sessions } from '../hat/sessions.ts'
 
@@ -30,12 +38,10 @@ export interface Connection {
 type Open = Extract<ToBridge, { type: 'open' }>
 type Close = Extract<ToBridge, { type: 'close' }>
 
-/** Bytes that may wait on either side of a connection before its device is no longer read from. */
-const highWaterBytes = 8 * 2 ** 20
+/** Replies that a device has not read, before it is no longer read from. */
+const unreadBytes = 8 * 2 ** 20
 /** Messages are a few hundred bytes; more is not even parsed. */
 const maxTextBytes = 4096
-/** What a waiting frame counts beyond its bytes. */
-const frameCostBytes = 1024
 
 /** One device's WebSocket: hello, open and close as JSON text, frames in binary. */
 export function serveConnection(socket: WebSocket, options: ConnectionOptions): Connection {
@@ -61,7 +67,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   /** Stops reading from a device that sends faster than we compute, or that does not read what it is sent. */
   function balance(): void {
     if (socket.readyState !== socket.OPEN) return
-    const full = waitingBytes > highWaterBytes || socket.bufferedAmount > highWaterBytes
+    const full = waitingBytes > readAheadBytes || socket.bufferedAmount > unreadBytes
     if (full && !socket.isPaused) socket.pause()
     else if (!full && socket.isPaused) socket.resume()
   }
@@ -149,7 +155,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   async function heartbeat(): Promise<void> {
     while (await stillHereAfter(options.heartbeatMs)) {
       // Where it is we who do not read, silence proves nothing.
-      const reading = waitingBytes <= highWaterBytes
+      const reading = waitingBytes <= readAheadBytes
       if (!heard && reading) {
         logger.warn({ heartbeatMs: options.heartbeatMs }, 'heartbeat missed, connection cut')
         return socket.terminate()

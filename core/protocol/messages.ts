@@ -94,6 +94,11 @@ export const ToDevice = z.discriminatedUnion('type', [
 ])
 export type ToDevice = z.infer<typeof ToDevice>
 
+/** Of a device's frames that wait to be computed; a bridge that has more does not read from it for a while. */
+export const readAheadBytes = 8 * 2 ** 20
+/** What a waiting frame counts beyond its bytes. */
+export const frameCostBytes = 1024
+
 /** 16 hex digits ↔ the header's u64. */
 export const sessionHex = (session: bigint) => session.toString(16).padStart(16, '0')
 export const sessionBits = (hex: string) => BigInt(`0x${hex}`)

@@ -11,10 +11,10 @@ import { BrimError } from '../../core/base/errors.ts'
 import { readSse } from '../../core/base/sse.ts'
 import { noDrafter } from '../../core/draft/drafter.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { portOf, startRelay } from '../../lab/relay.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { alteredPart } from '../support/altered-part.ts'
 import { buildTinySplit } from '../support/hat-world.ts'
-import { portOf, startRelay } from '../support/relay.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
 let world: AgentWorld

@@ -5,9 +5,9 @@ import { agentCommand } from '../../agent/commands/agent.ts'
 import { askCommand } from '../../agent/commands/ask.ts'
 import { exitCodeOf, toErrorText } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { startRelay } from '../../lab/relay.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
-import { startRelay } from '../support/relay.ts'
 
 let world: AgentWorld
 beforeAll(async () => {

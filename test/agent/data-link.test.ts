@@ -10,9 +10,9 @@ import { encodeFault } from '../../core/protocol/fault.ts'
 import { decodeFrame, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
 import { ToBridge, type ToDevice } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
+import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { startDataPlane, testModelId } from '../support/data-plane.ts'
 import { fakeClock } from '../support/fake-clock.ts'
-import { portOf, startRelay, through } from '../support/relay.ts'
 import { scriptedPart } from '../support/scripted-part.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
@@ -23,6 +23,12 @@ const rowsOf = (values: number[][]): States => ({
   half: Uint16Array.from(values.flat()),
 })
 const halfNaN = 0x7e00
+
+/** Time goes by faster. */
+const hurried = (times: number): Clock => ({
+  nowMs: () => systemClock.nowMs() * times,
+  sleep: (ms, signal) => systemClock.sleep(ms / times, signal),
+})
 
 const never = new AbortController().signal
 const links: DataLink[] = []
@@ -86,8 +92,7 @@ describe('sessions at a real bridge', () => {
 
   it('are not waited for forever: who asks may ask another bridge', async () => {
     await using bridge = await strangeBridge(() => {}, { opens: false })
-    const hurried: Clock = { nowMs: () => systemClock.nowMs() * 50, sleep: (ms, signal) => systemClock.sleep(ms / 50, signal) }
-    const link = linkTo(bridge.url, { clock: hurried })
+    const link = linkTo(bridge.url, { clock: hurried(10) })
     await expect.poll(() => link.answers).toBe(true)
     await expect(link.open(testModelId, never)).rejects.toMatchObject({
       code: 'BRIDGE_UNREACHABLE',
@@ -273,15 +278,46 @@ describe('what a strange bridge sends', () => {
     await expect.poll(() => bridge.hellos).toBe(2)
   })
 
-  it('is given up when it falls silent', async () => {
+  it('is given up within seconds when it falls silent while it owes a reply', async () => {
     await using bridge = await strangeBridge(() => {}, { autoPong: false })
     const clock = fakeClock()
     const link = linkTo(bridge.url, { clock })
     const session = await link.open(testModelId, never)
-    const lost = expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({ code: 'LINK_LOST' })
-    await clock.advance(20_000)
-    await clock.advance(20_000)
+    const lost = expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({
+      code: 'LINK_LOST',
+      message: expect.stringContaining('fallen silent'),
+    })
+    let ended = false
+    void lost.finally(() => {
+      ended = true
+    })
+    const fromMs = clock.nowMs()
+    for (let turns = 0; !ended && turns < 10_000; turns++) {
+      await clock.advance(10)
+      await new Promise((turn) => setImmediate(turn))
+    }
     await lost
+    expect(clock.nowMs() - fromMs).toBeLessThan(5_000)
+  })
+
+  it('is given up by its heartbeat when it falls silent and owes nothing', async () => {
+    await using bridge = await strangeBridge(() => {}, { autoPong: false })
+    const clock = fakeClock()
+    const link = linkTo(bridge.url, { clock })
+    await link.open(testModelId, never)
+    await clock.advance(20_000)
+    await clock.advance(20_000)
+    await expect.poll(() => link.connected).toBe(false)
+  })
+
+  it('is waited for, however long it takes, as long as it shows that it lives', async () => {
+    const lateMs = 1_500
+    await using bridge = await strangeBridge(({ session, epoch, seq }, send) => {
+      setTimeout(() => send(encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[1, 2]]))), lateMs)
+    })
+    const session = await linkTo(bridge.url, { clock: hurried(2) }).open(testModelId, never)
+    expect(await deepOf(session, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+    expect(bridge.pings).toBeGreaterThan(2)
   })
 
   it('is cut off when it does not answer our goodbye', async () => {
@@ -300,6 +336,7 @@ interface StrangeBridge extends AsyncDisposable {
   readonly url: string
   readonly closed: string[]
   readonly hellos: number
+  readonly pings: number
   /** Reads nothing any more. */
   stall(): void
 }
@@ -314,8 +351,12 @@ async function strangeBridge(
   const closed: string[] = []
   let sessions = 0
   let hellos = 0
+  let pings = 0
   server.on('connection', (socket: WebSocket) => {
     const say = (message: ToDevice) => socket.send(JSON.stringify(message))
+    socket.on('ping', () => {
+      pings += 1
+    })
     socket.on('message', (data: Buffer, isBinary) => {
       if (isBinary) return onRows(decodeFrame(data), (bytes) => socket.send(bytes))
       const message = ToBridge.parse(JSON.parse(data.toString()))
@@ -344,6 +385,9 @@ async function strangeBridge(
     closed,
     get hellos() {
       return hellos
+    },
+    get pings() {
+      return pings
     },
     stall() {
       for (const client of server.clients) client.pause()

@@ -8,8 +8,8 @@ import { seededRandom } from '../../core/base/random.ts'
 import { referenceAnswer } from '../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../core/engine/sampler.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { portOf, type Relay, startRelay, through } from '../../lab/relay.ts'
 import { type HatWorld, startHatWorld } from '../support/hat-world.ts'
-import { portOf, type Relay, startRelay, through } from '../support/relay.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
@@ -109,11 +109,20 @@ describe('an answer whose link breaks', () => {
     expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 8, []))
   })
 
-  it('falls silent goes on once the silence is noticed', async () => {
-    const hurried: Clock = { nowMs: () => systemClock.nowMs() * 50, sleep: (ms, signal) => systemClock.sleep(ms / 50, signal) }
+  it.each([
+    ['both ways', undefined],
+    ['on the way up', 'up'],
+    ['on the way down', 'down'],
+  ] as const)('falls silent %s goes on within seconds, long before a heartbeat is missed', async (_, way) => {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
-    await using device = relayed(relay, (frame) => frame === 9 && relay.stall(), hurried)
+    let stalledMs = 0
+    await using device = relayed(relay, (frame) => {
+      if (frame !== 9) return
+      stalledMs = systemClock.nowMs()
+      relay.stall(way)
+    })
     const { tokens, summary } = await world.answer({ prompt, maxTokens: 24 }, device.options)
+    expect(systemClock.nowMs() - stalledMs).toBeLessThan(15_000)
     expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 24, []))
     expect(summary.failovers).toBe(1)
   })

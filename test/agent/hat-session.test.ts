@@ -12,9 +12,9 @@ import { referenceAnswer } from '../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../core/engine/sampler.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { States } from '../../core/protocol/states.ts'
+import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { alteredPart } from '../support/altered-part.ts'
 import { type HatWorld, startHatWorld, withoutDrafts } from '../support/hat-world.ts'
-import { portOf, startRelay, through } from '../support/relay.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
 const vocab = 160

@@ -5,9 +5,9 @@ import { type ControlOptions, connectControl } from '../../cloud-bridge/link/con
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
+import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { mosquittoMissing, mqttClient, powerCut, startBroker, startMosquitto, watchTopic } from '../support/broker.ts'
 import { recordingLogger } from '../support/recording-logger.ts'
-import { portOf, startRelay, through } from '../support/relay.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 

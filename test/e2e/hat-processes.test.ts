@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSse } from '../../core/base/sse.ts'
 import { type BrimProcess, startBrim } from '../../lab/processes.ts'
+import { portOf } from '../../lab/relay.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
-import { portOf } from '../support/relay.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
 let dir: TempDir

@@ -23,6 +23,6 @@ export class DeviceSpeed {
   }
 
   drafted(steps: number, seconds: number): void {
-    if (steps > 0) this.#draftStepS = smooth(this.#draftStepS, seconds / steps)
+    if (steps > 0 && seconds >= 0) this.#draftStepS = smooth(this.#draftStepS, seconds / steps)
   }
 }

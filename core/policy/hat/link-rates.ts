@@ -51,12 +51,19 @@ export class LinkRates {
   }
 
   pinged(rttS: number): void {
+    if (rttS < 0) return
     this.#pings.push(rttS)
     if (this.#pings.length > pingsKept) this.#pings.shift()
   }
 
   answered({ bytesUp, bytesDown, sentS, answeredS, cloudS }: Exchange): void {
     this.#cloudS = smooth(this.#cloudS, cloudS)
+    // The clock was set back: no time before that says anything of a time after it.
+    if (answeredS < sentS || answeredS < this.#answeredS) {
+      this.#arrivedS = answeredS
+      this.#answeredS = answeredS
+      return
+    }
     const halfS = this.rttS / 2
     const downS = this.#down === undefined ? 0 : bytesDown / this.#down
     // Sent while an earlier answer was still under way: where the way back began is not known.

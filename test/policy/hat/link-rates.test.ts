@@ -96,3 +96,28 @@ describe('the speed of a device', () => {
     expect(speed).toMatchObject({ prefillTokensPerS: expect.closeTo(120), draftStepS: expect.closeTo(0.005) })
   })
 })
+
+describe('a clock that jumps', () => {
+  const frame = { bytesUp: 100_000, bytesDown: 100, cloudS: 0.01 }
+  it.each([-3_600, 3_600])('by %i s in the middle of a frame does not spoil the rates for good', (jumpS) => {
+    const rates = new LinkRates()
+    let nowS = 10_000
+    const exchange = (jump = 0) => {
+      const sentS = nowS
+      nowS += 0.11 + jump
+      rates.answered({ ...frame, sentS, answeredS: nowS })
+    }
+    for (let i = 0; i < 5; i++) exchange()
+    expect(rates.upBytesPerS).toBeCloseTo(1e6)
+    exchange(jumpS)
+    for (let i = 0; i < 20; i++) exchange()
+    expect(rates.upBytesPerS! / 1e6).toBeCloseTo(1, 1)
+  })
+
+  it('gives no round trip that ended before it began', () => {
+    const rates = new LinkRates()
+    rates.pinged(0.05)
+    rates.pinged(-3_600)
+    expect(rates.rttS).toBe(0.05)
+  })
+})
