@@ -102,7 +102,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     // Not before all ports are ours: a second bridge started by mistake must not declare the first one's devices lost.
     registry.startOver()
     const authority = `${urlHost(host)}:${http.port}`
-    const dataUrl = `ws://${authority}${dataPath}`
+    const dataUrl = config.dataUrl ?? `ws://${authority}${dataPath}`
     control = await connectControl({
       url: broker.url,
       fleet,

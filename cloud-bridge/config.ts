@@ -17,6 +17,8 @@ export const BridgeConfig = z
     /** 0: a free one. */
     mqttPort: port.default(1883),
     httpPort: port.default(7070),
+    /** Where devices are told to find the data plane: a proxy or a forwarded port before this bridge; absent: as bound. */
+    dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
     /** Threads within one operator. */
     threads: z.int().min(1).max(256).default(2),
     /** Path of a libonnxruntime to use instead of the one that comes with the packages. */

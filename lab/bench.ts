@@ -2,6 +2,7 @@ import type { CommandModule } from 'yargs'
 import type { Io } from '../core/base/io.ts'
 import { benchAcceptanceCommand } from './bench-acceptance.ts'
 import { benchEngineCommand } from './bench-engine.ts'
+import { benchFailoverCommand } from './bench-failover.ts'
 
 /** `brim bench …` */
 export function benchCommand(io: Io): CommandModule {
@@ -15,6 +16,7 @@ export function benchCommand(io: Io): CommandModule {
         .example('brim bench acceptance --quick', 'the drafters, on a few prompts')
         .command(benchEngineCommand(io))
         .command(benchAcceptanceCommand(io))
+        .command(benchFailoverCommand(io))
         .demandCommand(1, 'say what to measure: brim bench --help lists the benchmarks'),
     handler: () => {},
   }

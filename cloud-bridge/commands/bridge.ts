@@ -11,6 +11,7 @@ interface RunOptions {
   stateDir?: string | undefined
   mqttPort?: number | undefined
   httpPort?: number | undefined
+  dataUrl?: string | undefined
   host?: string | undefined
   fleet?: string | undefined
   id?: string | undefined
@@ -48,6 +49,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         .option('state-dir', { type: 'string', describe: "folder of the bridge's database" })
         .option('mqtt-port', { type: 'number', describe: 'port of the MQTT broker; 0: a free one [1883]' })
         .option('http-port', { type: 'number', describe: 'port of HTTP and the data plane; 0: a free one [7070]' })
+        .option('data-url', {
+          type: 'string',
+          describe: 'where devices are told to find the data plane: a proxy before this bridge [as bound]',
+        })
         .option('host', { type: 'string', describe: 'address to listen on, loopback only [127.0.0.1]' })
         .option('fleet', { type: 'string', describe: 'name of the fleet [default]' })
         .option('id', { type: 'string', describe: 'name of this bridge [bridge-1]' })
@@ -78,7 +83,8 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/bridge')
   const library = io.env.ORT_LIB || undefined
-  const said = Object.entries({ library, mqttPort, httpPort, host, fleet, id, threads, prefixKeepS }).filter(
+  const { dataUrl } = options
+  const said = Object.entries({ library, dataUrl, mqttPort, httpPort, host, fleet, id, threads, prefixKeepS }).filter(
     ([, value]) => value !== undefined,
   )
   return { bundle, stateDir, logLevel, ...Object.fromEntries(said) }

@@ -173,6 +173,72 @@ describe('a session', () => {
     await device.rows(await device.open(testModelId), { base: 0, states: rows(1) })
   })
 
+  it('whose deep rows come out as NaN takes nothing from the others of its packed step', async () => {
+    const part = scriptedPart({ manual: true })
+    await using plane = await startDataPlane(part)
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    await using neighbour = await connectDevice(plane.dataUrl, 'jetson-02', 2)
+    const [bad, good, other] = [await device.open(testModelId), await device.open(testModelId), await neighbour.open(testModelId)]
+    const first = device.rows(bad, { base: 0, states: rows(1) })
+    await part.finishStep()
+    await first
+    part.poison(part.steps[0]![0]!.sequence)
+    // While this step runs the three of the next one gather.
+    const before = device.rows(good, { base: 0, states: rows(1) })
+    await expect.poll(() => part.steps.length).toBe(2)
+    device.send(bad, { base: 1, states: rows(1) })
+    const underWay = [
+      device.rows(good, { base: 1, states: rows(1, 10) }),
+      neighbour.rows(other, { base: 0, states: rows(1, 20) }),
+    ]
+    await neighbour.flushed()
+    await device.flushed()
+    await part.finishStep()
+    await before
+    await part.finishStep()
+    expect((await Promise.all(underWay)).map(halves)).toEqual([
+      [11, 12],
+      [21, 22],
+    ])
+    expect(part.steps.at(-1)).toHaveLength(3)
+    expect(await device.fault(bad)).toMatchObject({ code: 'RUNTIME_FAILED', message: expect.stringContaining('middle') })
+    expect(plane.sessions.count).toBe(2)
+  })
+
+  it('repeats the reply to a frame that was repeated before it had one', async () => {
+    const part = scriptedPart({ manual: true })
+    await using plane = await startDataPlane(part)
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = await device.open(testModelId)
+    for (let i = 0; i < 3; i++) device.send(session, { base: 0, states: rows(2), seq: 1 })
+    await part.finishStep()
+    await expect.poll(() => device.frames.length).toBe(3)
+    expect(device.frames[1]).toEqual(device.frames[0])
+    expect(device.frames[2]).toEqual(device.frames[0])
+    expect(part.steps.length).toBe(1)
+  })
+
+  it('ends with a frame of more rows than a step holds, naming the limit', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = await device.open(testModelId)
+    device.send(session, { base: 0, states: rows(65) })
+    expect(await device.fault(session)).toMatchObject({ code: 'FRAME_INVALID', message: expect.stringContaining('limit is 64') })
+    expect(plane.sessions.count).toBe(0)
+    expect(plane.kvBytes()).toBe(0)
+  })
+
+  it('that nobody ever opened is unknown, and stays so', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = await device.open(testModelId)
+    const stranger = { ...session, id: session.id ^ 1n }
+    device.send(stranger, { base: 0, states: rows(1) })
+    expect(await device.fault(stranger)).toMatchObject({ code: 'SESSION_UNKNOWN' })
+    expect(halves(await device.rows(session, { base: 0, states: rows(1) }))).toEqual([1, 2])
+    expect(plane.sessions.count).toBe(1)
+  })
+
   it('expires when idle, and only then', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { clock })
@@ -352,6 +418,25 @@ describe('a connection', () => {
     expect(unsent).toBeGreaterThan(0)
     deaf.socket.resume()
     await expect.poll(() => deaf.messages.length, { timeout: 20_000 }).toBe(100_001)
+  })
+
+  it('that never reads again is cut though it still sends, and nothing is kept for it', async () => {
+    const clock = fakeClock()
+    const wide = 4_096
+    await using plane = await startDataPlane(scriptedPart(), { clock, width: wide })
+    await using deaf = await connectDevice(plane.dataUrl, 'deaf', wide)
+    const block: States = { rows: 64, width: wide, half: new Uint16Array(64 * wide).fill(0x3c00) }
+    const session = await deaf.open(testModelId)
+    deaf.socket.pause()
+    // Half a megabyte each way per frame, until the bridge takes no more.
+    for (let i = 0; i < 160; i++) deaf.send(session, { base: 0, states: block })
+    await expect.poll(() => deaf.socket.bufferedAmount).toBeGreaterThan(0)
+    for (let heartbeats = 0; plane.sessions.count > 0 && heartbeats < 200; heartbeats++) {
+      await clock.advance(15_000)
+      await new Promise((turn) => setImmediate(turn))
+    }
+    expect(plane.sessions.count).toBe(0)
+    await expect.poll(() => plane.kvBytes()).toBe(0)
   })
 
   it('that no longer answers heartbeats is cut, and its sessions end', async () => {

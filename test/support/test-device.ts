@@ -38,6 +38,8 @@ export interface TestDevice extends AsyncDisposable {
   /** Sends rows, returns the deep rows. */
   rows(session: OpenSession, options: SendOptions): Promise<States>
   fault(session: Pick<OpenSession, 'id'>): Promise<Fault>
+  /** Resolves when the bridge has received everything sent so far. */
+  flushed(): Promise<void>
 }
 
 /** A device on the wire, as the protocol describes it: no model, no cleverness. */
@@ -107,6 +109,11 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
     },
     async fault(session) {
       return decodeFault(await until(() => frames.find((frame) => frame.session === session.id && frame.type === 'fault')))
+    },
+    async flushed() {
+      const pong = once(socket, 'pong')
+      socket.ping()
+      await pong
     },
     async [Symbol.asyncDispose]() {
       socket.terminate()
