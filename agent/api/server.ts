@@ -89,7 +89,10 @@ function guard(app: FastifyInstance, { logger }: ApiOptions): void {
     const error = status < 500 && thrown instanceof Error && !(thrown instanceof BrimError) ? unreadable(thrown) : thrown
     if (status >= 500) logger.warn({ err: thrown, path: request.routeOptions.url }, 'request failed')
     // A stream that has begun has told its reader already.
-    if (!reply.sent) return reply.code(status).send(toApiError(error))
+    if (reply.sent) return
+    if (thrown instanceof BrimError && thrown.retryAfterMs !== undefined)
+      void reply.header('retry-after', Math.ceil(thrown.retryAfterMs / 1_000))
+    return reply.code(status).send(toApiError(error))
   })
 }
 

@@ -226,9 +226,9 @@ function faultError(frame: Frame): BrimError {
 
 /** An error that the bridge reported; a code of a newer release becomes LINK_LOST, its name kept in the message. */
 export function remoteError(code: string, message: string, retryAfterMs?: number): BrimError {
-  const hint = retryAfterMs === undefined ? {} : { hint: `try again in ${retryAfterMs} ms` }
-  if (isErrorCode(code)) return new BrimError(code, `the bridge: ${message}`, hint)
-  return new BrimError('LINK_LOST', `the bridge ended the session: ${message} (${code})`, hint)
+  const later = retryAfterMs === undefined ? {} : { retryAfterMs, hint: `try again in ${retryAfterMs} ms` }
+  if (isErrorCode(code)) return new BrimError(code, `the bridge: ${message}`, later)
+  return new BrimError('LINK_LOST', `the bridge ended the session: ${message} (${code})`, later)
 }
 
 const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)

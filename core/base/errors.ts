@@ -6,11 +6,14 @@ export class BrimError extends Error {
   override readonly name = 'BrimError'
   readonly code: ErrorCode
   readonly hint: string | undefined
+  /** Where the same may succeed later: when to try. */
+  readonly retryAfterMs: number | undefined
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; hint?: string } = {}) {
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; hint?: string; retryAfterMs?: number } = {}) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.hint = options.hint
+    this.retryAfterMs = options.retryAfterMs
   }
 }
 

@@ -7,7 +7,7 @@ import type { LinkSession } from '../../agent/link/link-session.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { encodeFault } from '../../core/protocol/fault.ts'
-import { decodeFrame, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
+import { decodeFrame, encodeFrame, type Frame, maxFrameBytes } from '../../core/protocol/frame.ts'
 import { ToBridge, type ToDevice } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
 import { portOf, startRelay, through } from '../../lab/relay.ts'
@@ -241,6 +241,37 @@ describe('what a strange bridge sends', () => {
     })
     const session = await linkTo(bridge.url).open(testModelId, never)
     expect(await deepOf(session, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+  })
+
+  it('is taken once though it is said twice, and where it belongs though it comes out of order', async () => {
+    const held: (() => void)[] = []
+    await using bridge = await strangeBridge(({ session, epoch, seq, base }, send) => {
+      const reply = encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[base, base]]))
+      held.unshift(() => {
+        send(reply)
+        send(reply)
+      })
+      if (held.length === 3) for (const answer of held.splice(0)) answer()
+    })
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    for (const bases of [
+      [1, 2, 3],
+      [4, 5, 6],
+    ]) {
+      const replies = await Promise.all(bases.map((base) => deepOf(session, base, rowsOf([[0, 0]]), 1)))
+      expect(replies).toEqual(bases.map((base) => rowsOf([[base, base]])))
+    }
+  })
+
+  it('breaks the connection when it is larger than any frame, and the next one is as good as new', async () => {
+    await using bridge = await strangeBridge(({ session, epoch, seq, base }, send) => {
+      send(base === 0 ? new Uint8Array(maxFrameBytes + 1) : encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[1, 2]])))
+    })
+    const link = linkTo(bridge.url)
+    const session = await link.open(testModelId, never)
+    await expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({ code: 'LINK_LOST' })
+    const next = await link.open(testModelId, never)
+    expect(await deepOf(next, 1, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
   })
 
   it('ends the session when it is malformed, and no other', async () => {
