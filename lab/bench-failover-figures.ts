@@ -1,16 +1,16 @@
 import { median } from '../core/base/statistics.ts'
 import type { BenchDocument } from './bench-frame.ts'
-import { type FaultKind, faultKinds } from './failover-plan.ts'
+import { type FaultKind, faultKinds, hitsAll } from './failover-plan.ts'
 
 /** One answer with a fault in it. */
 export interface FailoverRun {
   readonly kind: FaultKind
-  /** Of the bridge that the answer was on. */
-  readonly bridge: string
+  /** The bridge that the answer was on; null: the answer had ended before the fault could come. */
+  readonly bridge: string | null
   readonly promptTokens: number
   readonly temperature: number
-  /** Pieces of text that had come when the fault did; 0: it came in prefill. */
-  readonly afterPieces: number
+  /** Share of its text that had come when the fault did, 0..1; 0: it came in prefill. */
+  readonly moment: number
   /** Of the answer without a fault. */
   readonly tokens: number
   /** The same tokens and the same text, streamed, as without the fault. */
@@ -29,7 +29,7 @@ export interface FailoverRun {
 
 /** Answers of neighbours that are not what they were, or had to move though their bridge lived. */
 export function touched({ kind, neighbours }: FailoverRun): number {
-  return neighbours.filter(({ identical, failovers }) => !identical || (kind !== 'kill' && failovers > 0)).length
+  return neighbours.filter(({ identical, failovers }) => !identical || (!hitsAll.has(kind) && failovers > 0)).length
 }
 
 /** Seconds lost where the answer failed over; a fault that came too late costs nothing and says nothing. */

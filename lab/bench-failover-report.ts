@@ -97,7 +97,7 @@ ${faultKinds.map((kind) => `- *${kind}*: ${faultNames[kind]}.`).join('\n')}
   last frame that mattered.
 - *identical*: tokens, and text as it was streamed, are those of the same question without a fault. *duplicated*: delivered
   beyond them.
-- *neighbours touched*: their answers were not what they were, or had to move though their bridge lived.
+- *neighbours touched*: their answers were not what they were, or had to move though their bridge was at work.
 - *lost*: the longest wait for text from the fault on, in the answers that failed over.
 `
 }

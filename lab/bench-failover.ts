@@ -22,7 +22,7 @@ interface FailoverOptions {
 
 const defaults = { runs: 100, seed: 1, 'max-tokens': 48 }
 /** With --quick. */
-const quickRuns = 8
+const quickRuns = 10
 
 /** `brim bench failover` */
 export function benchFailoverCommand(io: Io): CommandModule<object, CommonOptions & FailoverOptions> {
@@ -31,7 +31,7 @@ export function benchFailoverCommand(io: Io): CommandModule<object, CommonOption
 
 export const failoverBench: Bench<FailoverOptions> = {
   name: 'failover',
-  describe: 'answers whose bridge is killed, or whose link is cut, stalled or garbled, on the way',
+  describe: 'answers whose bridge dies or hangs, or whose link is cut, stalled or garbled, on the way',
   reach: {
     different: { atMost: 0 },
     duplicatedTokens: { atMost: 0 },
@@ -112,8 +112,8 @@ export async function benchFailover(limits: FailoverLimits, context: BenchContex
   return { conditions, summary: summarise(runs), runs }
 }
 
-const told = ({ kind, bridge, afterPieces, identical, failovers, lostS, error }: FailoverRun) =>
-  `${kind} at ${bridge} after ${afterPieces} pieces: ${error ?? (identical ? 'identical' : 'DIFFERENT')}, ${failovers} failovers, ${lostS.toFixed(2)} s lost`
+const told = ({ kind, bridge, moment, identical, failovers, lostS, error }: FailoverRun) =>
+  `${kind} at ${bridge ?? 'no bridge'} after ${Math.round(100 * moment)} %: ${error ?? (identical ? 'identical' : 'DIFFERENT')}, ${failovers} failovers, ${lostS.toFixed(2)} s lost`
 
 interface Asked {
   readonly question: Question
@@ -137,7 +137,6 @@ async function answered(world: FailoverWorld, first: Question, again: () => Ques
 async function runOnce(world: FailoverWorld, plan: PlannedRun, asked: Asked, ofNeighbours: Asked): Promise<FailoverRun> {
   const { kind, moment } = plan
   const { question, answer: expected } = asked
-  const afterPieces = Math.floor(moment * (expected.atMs.length - 1))
   const before = new Map(world.sites.flatMap((site) => site.connections()).map((link) => [link, link.up.length]))
   let struck: Struck | undefined
   const strikeNow = () => {
@@ -145,10 +144,8 @@ async function runOnce(world: FailoverWorld, plan: PlannedRun, asked: Asked, ofN
   }
   const neighbours = world.askNeighbours(ofNeighbours.question)
   neighbours.catch(() => {})
-  let pieces = 0
-  const own = world.ask(question, () => {
-    pieces += 1
-    if (pieces === afterPieces) strikeNow()
+  const own = world.ask(question, (soFar) => {
+    if (soFar.length > moment * expected.text.length) strikeNow()
   })
   const settled = own.then(
     (answer) => ({ answer, error: null }),
@@ -159,24 +156,24 @@ async function runOnce(world: FailoverWorld, plan: PlannedRun, asked: Asked, ofN
     over = true
   })
   // In prefill: as soon as any of its frames is on the way.
-  while (afterPieces === 0 && !over && !struck) {
+  while (moment === 0 && !over && !struck) {
     if (world.sites.some((site) => site.connections().some((link) => link.up.length > (before.get(link) ?? 0) + 1))) strikeNow()
     else await delay(1)
   }
   const { answer, error } = await settled
-  const others = await neighbours
   await struck?.heal()
+  const others = await neighbours
   return {
     kind,
-    bridge: struck?.site.name ?? 'none',
+    bridge: struck?.site.name ?? null,
     promptTokens: question.prompt.length,
     temperature: question.temperature,
-    afterPieces,
+    moment,
     tokens: expected.tokenIds.length,
     identical: isSame(answer, expected),
     duplicatedTokens: Math.max(0, (answer?.tokenIds.length ?? 0) - expected.tokenIds.length),
     failovers: answer?.failovers ?? 0,
-    lostS: longestWaitS(answer?.atMs ?? [], struck?.atMs ?? 0),
+    lostS: struck ? longestWaitS(answer?.atMs ?? [], struck.atMs) : 0,
     neighbours: others.map((other) => ({ identical: isSame(other, ofNeighbours.answer), failovers: other.failovers })),
     error,
   }
@@ -220,6 +217,9 @@ function strike({ site, link }: Victim, { kind, noise }: PlannedRun): Struck {
       back.catch(() => {})
       return { site, atMs, heal: () => back }
     }
+    case 'hang':
+      site.hang()
+      return { site, atMs, heal: async () => site.resume() }
     case 'cut':
       link.cut()
       break

@@ -1,15 +1,19 @@
 import { type Random, seededRandom } from '../core/base/random.ts'
 
 /** What is done to the answer's link or bridge, in the middle of the answer. */
-export const faultKinds = ['kill', 'cut', 'stall', 'garbage'] as const
+export const faultKinds = ['kill', 'hang', 'cut', 'stall', 'garbage'] as const
 export type FaultKind = (typeof faultKinds)[number]
 
 export const faultNames: Readonly<Record<FaultKind, string>> = {
-  kill: 'bridge process killed, then started again',
+  kill: 'bridge process killed (SIGKILL), then started again',
+  hang: 'bridge process stopped (SIGSTOP) until the answer has ended',
   cut: 'socket cut',
   stall: 'socket silent both ways, and open',
   garbage: 'random bytes in the stream to the device',
 }
+
+/** What the neighbours at the same bridge cannot but notice. */
+export const hitsAll: ReadonlySet<FaultKind> = new Set(['kill', 'hang'])
 
 export interface Question {
   readonly prompt: readonly number[]
@@ -21,7 +25,7 @@ export interface Question {
 export interface PlannedRun {
   readonly kind: FaultKind
   readonly question: Question
-  /** How much of the answer has come when the fault does, 0..1; 0: it comes in prefill. */
+  /** Share of the answer's text that has come when the fault does, 0..1; 0: it comes in prefill. */
   readonly moment: number
   /** What is injected by `garbage`. */
   readonly noise: Uint8Array
@@ -32,7 +36,7 @@ const longestNoise = 200
 /** Of the faults those that come before the first token. */
 const inPrefill = 0.2
 
-/** Runs at random, all of them told by the seed; of every four in a row each has another kind of fault. */
+/** Runs at random, all of them told by the seed; of every five in a row each has another kind of fault. */
 export function planRuns(runs: number, seed: number, vocab: number): PlannedRun[] {
   const random = seededRandom(seed)
   let kinds: FaultKind[] = []

@@ -29,13 +29,17 @@ export interface Site {
   connections(): RelayedConnection[]
   /** SIGKILL, then the same bridge again: same ports, same store. Resolves when it serves. */
   restart(): Promise<void>
+  /** Does nothing any more, and closes nothing. */
+  hang(): void
+  /** Goes on after `hang`. */
+  resume(): void
 }
 
 /** Two bridges, a device that knows both, and on either bridge a neighbour that knows no other: all processes. */
 export interface FailoverWorld extends AsyncDisposable {
   readonly sites: readonly Site[]
   /** @throws BrimError of the agent's own code */
-  ask(question: Question, onPiece?: () => void): Promise<Answer>
+  ask(question: Question, onText?: (soFar: string) => void): Promise<Answer>
   /** The neighbour at each site, in their order. */
   askNeighbours(question: Question): Promise<Answer[]>
 }
@@ -83,6 +87,12 @@ export async function startFailoverWorld({ bundle, maxTokens, io }: FailoverWorl
         await bridge.stop()
         bridge = await startBridge(portOf(mqttUrl), relay.target)
       },
+      hang() {
+        process.kill(bridge.pid, 'SIGSTOP')
+      },
+      resume() {
+        process.kill(bridge.pid, 'SIGCONT')
+      },
     }
     return { site, mqttUrl }
   }
@@ -99,13 +109,13 @@ export async function startFailoverWorld({ bundle, maxTokens, io }: FailoverWorl
       ...started.map(({ site, mqttUrl }) => startAgent(`neighbour-of-${site.name}`, mqttUrl)),
     ])
     let requests = 0
-    const askAt = (apiUrl: string, question: Question, onPiece = () => {}) => {
+    const askAt = (apiUrl: string, question: Question, onText: (soFar: string) => void = () => {}) => {
       requests += 1
-      return ask(apiUrl, { ...question, maxTokens, user: `run-${requests}` }, onPiece, io.signal)
+      return ask(apiUrl, { ...question, maxTokens, user: `run-${requests}` }, onText, io.signal)
     }
     return {
       sites: started.map(({ site }) => site),
-      ask: (question, onPiece) => askAt(main!, question, onPiece),
+      ask: (question, onText) => askAt(main!, question, onText),
       askNeighbours: (question) => Promise.all(neighbours.map((apiUrl) => askAt(apiUrl, question))),
       [Symbol.asyncDispose]: close,
     }
@@ -132,7 +142,7 @@ interface Chunk {
 async function ask(
   apiUrl: string,
   { prompt, temperature, seed, maxTokens, user }: Question & { maxTokens: number; user: string },
-  onPiece: () => void,
+  onText: (soFar: string) => void,
   signal: AbortSignal,
 ): Promise<Answer> {
   const response = await fetch(`${apiUrl}/v1/completions`, {
@@ -154,7 +164,7 @@ async function ask(
     if (piece === '') continue
     text += piece
     atMs.push(systemClock.nowMs())
-    onPiece()
+    onText(text)
   }
   if (!report) throw failed(undefined)
   return { tokenIds: report.tokenIds, text, failovers: report.failovers, atMs }

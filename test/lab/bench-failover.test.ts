@@ -8,12 +8,12 @@ import { captureIo } from '../support/captured-io.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 describe('the plan of faults', () => {
-  it('is told by its seed, and has of every four runs one of each kind', () => {
+  it('is told by its seed, and has of every five runs one of each kind', () => {
     const plan = planRuns(40, 7, 160)
     expect(planRuns(40, 7, 160)).toEqual(plan)
     expect(planRuns(40, 8, 160)).not.toEqual(plan)
-    for (let at = 0; at < plan.length; at += 4) {
-      const kinds = plan.slice(at, at + 4).map(({ kind }) => kind)
+    for (let at = 0; at < plan.length; at += 5) {
+      const kinds = plan.slice(at, at + 5).map(({ kind }) => kind)
       expect(kinds.sort()).toEqual([...faultKinds].sort())
     }
   })
@@ -31,7 +31,7 @@ const run: FailoverRun = {
   bridge: 'bridge-a',
   promptTokens: 9,
   temperature: 0,
-  afterPieces: 3,
+  moment: 0.3,
   tokens: 20,
   identical: true,
   duplicatedTokens: 0,
@@ -42,11 +42,11 @@ const run: FailoverRun = {
 }
 
 describe('the figures', () => {
-  it('count a neighbour that had to move, but not where its bridge was killed', () => {
+  it('count a neighbour that had to move, but not where its bridge was killed or hung', () => {
     const moved = [{ identical: true, failovers: 1 }]
     expect(touched(run)).toBe(0)
     expect(touched({ ...run, neighbours: moved })).toBe(1)
-    expect(touched({ ...run, kind: 'kill', neighbours: moved })).toBe(0)
+    for (const kind of ['kill', 'hang'] as const) expect(touched({ ...run, kind, neighbours: moved })).toBe(0)
     expect(touched({ ...run, kind: 'kill', neighbours: [{ identical: false, failovers: 1 }] })).toBe(1)
   })
 
@@ -70,18 +70,18 @@ describe('the figures', () => {
 })
 
 describe('two bridges and their devices, all processes', () => {
-  it('give the answers of a run without faults through kills, cuts, stalls and garbage, and no token twice', async () => {
+  it('give the answers of a run without faults through kills, hangs, cuts, stalls and garbage, and no token twice', async () => {
     using dir = tempDir()
     const seed = 4
     const { io, err } = captureIo({ env: { PATH: '' } })
     const context = { quick: true, io, progress: io.err }
     const { summary, runs } = await benchFailover(
-      { bundle: await buildTextBundle(dir.path), runs: 8, seed, maxTokens: 32 },
+      { bundle: await buildTextBundle(dir.path), runs: 10, seed, maxTokens: 32 },
       context,
     )
-    expect(summary, `seed ${seed}\n${err()}`).toMatchObject({ runs: 8, different: 0, duplicatedTokens: 0, touchedNeighbours: 0 })
+    expect(summary, `seed ${seed}\n${err()}`).toMatchObject({ runs: 10, different: 0, duplicatedTokens: 0, touchedNeighbours: 0 })
     // A fault may come too late, but not all of them.
-    expect(summary.failedOver).toBeGreaterThanOrEqual(5)
+    expect(summary.failedOver).toBeGreaterThanOrEqual(7)
     expect(new Set((runs as FailoverRun[]).map(({ kind }) => kind)).size).toBe(faultKinds.length)
   })
 })
