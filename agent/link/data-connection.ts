@@ -19,6 +19,8 @@ const handshakeMs = 10_000
 const heartbeatMs = 20_000
 /** How long a bridge may take to open a session. */
 const openTimeoutMs = 5_000
+/** About what `opened` takes. */
+const openedBytes = 256
 /** How long a bridge may take to answer our close before it is cut off. */
 const closeTimeoutMs = 1_000
 
@@ -140,7 +142,7 @@ export class DataConnection {
           settle(value)
         }
       const bytesUp = this.#say({ type: 'open', request, modelId, ...onWire(wish) })
-      const answered = this.#silence.expect(bytesUp)
+      const answered = this.#silence.expect(bytesUp, openedBytes)
       const opening: Opening = {
         wire: wish.wire ?? 'fp16',
         bytesUp,
@@ -314,10 +316,10 @@ export class DataConnection {
       rates: this.#rates,
       wire: opening.wire,
       bridge: this.#options.url,
-      send: (frame) => {
+      send: (frame, replyBytes) => {
         this.#tellRates()
         session.bytesUp += this.#send(frame)
-        return this.#silence.expect(frame.byteLength)
+        return this.#silence.expect(frame.byteLength, replyBytes)
       },
       onClose: (keep) => {
         this.#sessions.delete(session.id)

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
 import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFault } from '../../core/protocol/fault.ts'
-import { decodeStates, encodeFrame, type Frame, headerBytes, type Wire } from '../../core/protocol/frame.ts'
+import { decodeStates, encodeFrame, type Frame, headerBytes, rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { sessionBits } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
 
@@ -76,8 +76,11 @@ export interface Carrier {
   readonly clock: Clock
   readonly rates: LinkRates
   readonly wire: Wire
-  /** @returns to be called when the frame has been answered, or nobody waits for that any more */
-  send(bytes: Uint8Array): () => void
+  /**
+   * @param replyBytes that its reply will have
+   * @returns to be called when it has come, or nobody waits for it any more
+   */
+  send(bytes: Uint8Array, replyBytes: number): () => void
   /** Tells the bridge; called once, when this side closes first. @param keep positions to hold on to */
   onClose(keep?: number): Promise<string | undefined>
 }
@@ -141,7 +144,7 @@ export class OpenSession implements LinkSession {
       const header = { type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want } as const
       const frame = encodeFrame(header, rows, { wire: this.wire, paddedRows })
       const sentMs = this.#carrier.clock.nowMs()
-      const settled = this.#carrier.send(frame)
+      const settled = this.#carrier.send(frame, headerBytes + Math.max(want, paddedRows ?? 0) * rowBytes('fp16', rows.width))
       this.#waiting.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, settled, resolve, reject })
     })
   }

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
-import { askAfterS, giveUpAfterS } from '../../core/policy/hat/silence.ts'
+import { type Awaited, askAfterS, giveUpAfterS } from '../../core/policy/hat/silence.ts'
 import { frameCostBytes, readAheadBytes } from '../../core/protocol/messages.ts'
 
 export interface SilenceWatchOptions {
@@ -22,7 +22,8 @@ export interface SilenceWatchOptions {
 export class SilenceWatch {
   readonly #options: SilenceWatchOptions
   #awaited = 0
-  #bytes = 0
+  #bytesUp = 0
+  #bytesDown = 0
   #heard = false
   #watching = false
 
@@ -30,18 +31,23 @@ export class SilenceWatch {
     this.#options = options
   }
 
-  /** So many bytes were sent, and are to be answered. @returns to be called when they are, or nobody waits any more */
-  expect(bytes: number): () => void {
-    const cost = bytes + frameCostBytes
+  /**
+   * So many bytes were sent, and are to be answered by so many.
+   * @returns to be called when they are, or nobody waits any more
+   */
+  expect(bytesUp: number, bytesDown: number): () => void {
+    const cost = bytesUp + frameCostBytes
     this.#awaited += 1
-    this.#bytes += cost
+    this.#bytesUp += cost
+    this.#bytesDown += bytesDown
     if (!this.#watching) void this.#watch()
     let answered = false
     return () => {
       if (answered) return
       answered = true
       this.#awaited -= 1
-      this.#bytes -= cost
+      this.#bytesUp -= cost
+      this.#bytesDown -= bytesDown
     }
   }
 
@@ -49,15 +55,19 @@ export class SilenceWatch {
     this.#heard = true
   }
 
+  get #owed(): Awaited {
+    return { bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, rates: this.#options.rates }
+  }
+
   async #watch(): Promise<void> {
-    const { rates, ask, giveUp, ended } = this.#options
+    const { ask, giveUp, ended } = this.#options
     this.#watching = true
     while (this.#awaited > 0 && !ended.aborted) {
-      if (!(await this.#isSilentFor(askAfterS({ bytes: this.#bytes, rates })))) continue
+      if (!(await this.#isSilentFor(askAfterS(this.#owed)))) continue
       // It may have stopped reading, and would not see the question.
-      if (this.#bytes > readAheadBytes) continue
+      if (this.#bytesUp > readAheadBytes) continue
       ask()
-      if (await this.#isSilentFor(giveUpAfterS({ bytes: this.#bytes, rates }))) return giveUp()
+      if (await this.#isSilentFor(giveUpAfterS(this.#owed))) return giveUp()
     }
     this.#watching = false
   }

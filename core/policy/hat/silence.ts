@@ -2,9 +2,10 @@ import type { LinkRates } from './link-rates.ts'
 
 /** What a device waits for, and by what link. */
 export interface Awaited {
-  /** Of the frames without a reply. */
-  readonly bytes: number
-  readonly rates: Pick<LinkRates, 'upBytesPerS' | 'rttS' | 'cloudS'>
+  /** Of the frames without a reply, and of the replies. */
+  readonly bytesUp: number
+  readonly bytesDown: number
+  readonly rates: Pick<LinkRates, 'upBytesPerS' | 'downBytesPerS' | 'rttS' | 'cloudS'>
 }
 
 /** How much later than predicted is late: one measurement says little of the next. */
@@ -17,8 +18,8 @@ const mostS = 20
 const unknownBytesPerS = 64_000
 
 /**
- * Silence of a bridge that owes replies. The first of them is due a round trip, an upload (everything under way, at
- * β_up) and its computing (as measured) after it was sent.
+ * Silence of a bridge that owes replies. The first of them is due after a round trip, the transfers (everything under way,
+ * at β_up and β_down) and its computing (as measured).
  * @returns seconds of silence after which the bridge is asked whether it lives
  */
 export function askAfterS(awaited: Awaited): number {
@@ -26,13 +27,14 @@ export function askAfterS(awaited: Awaited): number {
 }
 
 /**
- * The question goes behind everything under way, and is answered without any computing.
+ * The question goes behind everything under way, as its answer does, and takes no computing.
  * @returns seconds of further silence after which the link is taken for dead
  */
 export function giveUpAfterS(awaited: Awaited): number {
   return bounded(leastS.giveUp, wayS(awaited))
 }
 
-const wayS = ({ bytes, rates }: Awaited) => rates.rttS + bytes / (rates.upBytesPerS ?? unknownBytesPerS)
+const wayS = ({ bytesUp, bytesDown, rates: { rttS, upBytesPerS, downBytesPerS } }: Awaited) =>
+  rttS + bytesUp / (upBytesPerS ?? unknownBytesPerS) + bytesDown / (downBytesPerS ?? unknownBytesPerS)
 
 const bounded = (least: number, expectedS: number) => Math.min(mostS, Math.max(least, slack * expectedS))
