@@ -91,8 +91,8 @@ ${conditions.seed}. ${conditions.cpu}, ${conditions.cores} cores for all five pr
 ${Number(conditions.loadAverageBefore).toFixed(1)} before and ${Number(conditions.loadAverageAfter).toFixed(1)} after.
 
 ${faultKinds.map((kind) => `- *${kind}*: ${faultNames[kind]}.`).join('\n')}
-- The fault hits the bridge, or the one connection, that the answer is on, after a random share of its text has come; one in
-  five comes in prefill, before any.
+- The fault hits the bridge, or the one connection, that the answer is on, after a random share of its text has come, up to
+  four fifths; one in five comes in prefill, before any.
 - *failed over*: went on at a session opened in place of a lost one. Where it is less than the runs, the fault came after the
   last frame that mattered.
 - *identical*: tokens, and text as it was streamed, are those of the same question without a fault. *duplicated*: delivered

@@ -25,7 +25,7 @@ export interface Question {
 export interface PlannedRun {
   readonly kind: FaultKind
   readonly question: Question
-  /** Share of the answer's text that has come when the fault does, 0..1; 0: it comes in prefill. */
+  /** Share of the answer's text that has come when the fault does; 0: it comes in prefill. */
   readonly moment: number
   /** What is injected by `garbage`. */
   readonly noise: Uint8Array
@@ -35,6 +35,8 @@ const longestPrompt = 96
 const longestNoise = 200
 /** Of the faults those that come before the first token. */
 const inPrefill = 0.2
+/** Later than after this share of the text the last frame may have been answered. */
+const latest = 0.8
 
 /** Runs at random, all of them told by the seed; of every five in a row each has another kind of fault. */
 export function planRuns(runs: number, seed: number, vocab: number): PlannedRun[] {
@@ -45,7 +47,7 @@ export function planRuns(runs: number, seed: number, vocab: number): PlannedRun[
     return {
       kind: kinds.pop()!,
       question: drawQuestion(random, vocab),
-      moment: random.next() < inPrefill ? 0 : random.next(),
+      moment: random.next() < inPrefill ? 0 : latest * random.next(),
       noise: Uint8Array.from({ length: 1 + below(longestNoise, random) }, () => below(256, random)),
     }
   })
