@@ -22,7 +22,7 @@ export interface FailoverRun {
   /** The longest wait for text from the fault on. */
   readonly lostS: number
   /** What other devices' answers at both bridges met at the same time. */
-  readonly neighbours: readonly { readonly identical: boolean; readonly failovers: number }[]
+  readonly neighbours: readonly { readonly identical: boolean; readonly failovers: number; readonly error: string | null }[]
   /** Why the answer ended early. */
   readonly error: string | null
 }

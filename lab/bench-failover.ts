@@ -142,17 +142,13 @@ async function runOnce(world: FailoverWorld, plan: PlannedRun, asked: Asked, ofN
   const strikeNow = () => {
     struck ??= strike(victim(world, before), plan)
   }
-  const neighbours = world.askNeighbours(ofNeighbours.question)
-  neighbours.catch(() => {})
-  const own = world.ask(question, (soFar) => {
+  const neighbours = world.askNeighbours(ofNeighbours.question).map(outcomeOf)
+  const onText = (soFar: string) => {
     if (soFar.length > moment * expected.text.length) strikeNow()
-  })
-  const settled = own.then(
-    (answer) => ({ answer, error: null }),
-    (error: unknown) => ({ answer: undefined, error: error instanceof Error ? error.message : String(error) }),
-  )
+  }
+  const own = outcomeOf(world.ask(question, onText))
   let over = false
-  void settled.then(() => {
+  void own.then(() => {
     over = true
   })
   // In prefill: as soon as any of its frames is on the way.
@@ -160,9 +156,9 @@ async function runOnce(world: FailoverWorld, plan: PlannedRun, asked: Asked, ofN
     if (world.sites.some((site) => site.connections().some((link) => link.up.length > (before.get(link) ?? 0) + 1))) strikeNow()
     else await delay(1)
   }
-  const { answer, error } = await settled
+  const { answer, error } = await own
   await struck?.heal()
-  const others = await neighbours
+  const others = await Promise.all(neighbours)
   return {
     kind,
     bridge: struck?.site.name ?? null,
@@ -174,10 +170,26 @@ async function runOnce(world: FailoverWorld, plan: PlannedRun, asked: Asked, ofN
     duplicatedTokens: Math.max(0, (answer?.tokenIds.length ?? 0) - expected.tokenIds.length),
     failovers: answer?.failovers ?? 0,
     lostS: struck ? longestWaitS(answer?.atMs ?? [], struck.atMs) : 0,
-    neighbours: others.map((other) => ({ identical: isSame(other, ofNeighbours.answer), failovers: other.failovers })),
+    neighbours: others.map((other) => ({
+      identical: isSame(other.answer, ofNeighbours.answer),
+      failovers: other.answer?.failovers ?? 0,
+      error: other.error,
+    })),
     error,
   }
 }
+
+interface Outcome {
+  readonly answer: Answer | undefined
+  /** Why there is none. */
+  readonly error: string | null
+}
+
+const outcomeOf = (asked: Promise<Answer>): Promise<Outcome> =>
+  asked.then(
+    (answer) => ({ answer, error: null }),
+    (error: unknown) => ({ answer: undefined, error: error instanceof Error ? error.message : String(error) }),
+  )
 
 const isSame = (answer: Answer | undefined, expected: Answer) =>
   answer?.text === expected.text && answer.tokenIds.join() === expected.tokenIds.join()

@@ -41,7 +41,7 @@ export interface FailoverWorld extends AsyncDisposable {
   /** @throws BrimError of the agent's own code */
   ask(question: Question, onText?: (soFar: string) => void): Promise<Answer>
   /** The neighbour at each site, in their order. */
-  askNeighbours(question: Question): Promise<Answer[]>
+  askNeighbours(question: Question): Promise<Answer>[]
 }
 
 export interface FailoverWorldOptions {
@@ -116,7 +116,7 @@ export async function startFailoverWorld({ bundle, maxTokens, io }: FailoverWorl
     return {
       sites: started.map(({ site }) => site),
       ask: (question, onText) => askAt(main!, question, onText),
-      askNeighbours: (question) => Promise.all(neighbours.map((apiUrl) => askAt(apiUrl, question))),
+      askNeighbours: (question) => neighbours.map((apiUrl) => askAt(apiUrl, question)),
       [Symbol.asyncDispose]: close,
     }
   } catch (error) {

@@ -37,17 +37,17 @@ const run: FailoverRun = {
   duplicatedTokens: 0,
   failovers: 1,
   lostS: 0.5,
-  neighbours: [{ identical: true, failovers: 0 }],
+  neighbours: [{ identical: true, failovers: 0, error: null }],
   error: null,
 }
 
 describe('the figures', () => {
   it('count a neighbour that had to move, but not where its bridge was killed or hung', () => {
-    const moved = [{ identical: true, failovers: 1 }]
+    const moved = [{ identical: true, failovers: 1, error: null }]
     expect(touched(run)).toBe(0)
     expect(touched({ ...run, neighbours: moved })).toBe(1)
     for (const kind of ['kill', 'hang'] as const) expect(touched({ ...run, kind, neighbours: moved })).toBe(0)
-    expect(touched({ ...run, kind: 'kill', neighbours: [{ identical: false, failovers: 1 }] })).toBe(1)
+    expect(touched({ ...run, kind: 'kill', neighbours: [{ identical: false, failovers: 1, error: null }] })).toBe(1)
   })
 
   it('take no seconds from a fault that came too late', () => {
