@@ -70,7 +70,9 @@ describe('the figures', () => {
 })
 
 describe('two bridges and their devices, all processes', () => {
-  it('give the answers of a run without faults through kills, hangs, cuts, stalls and garbage, and no token twice', async () => {
+  it('give the answers of a run without faults through kills, hangs, cuts, stalls and garbage, and no token twice', {
+    timeout: 120_000,
+  }, async () => {
     using dir = tempDir()
     const seed = 4
     const { io, err } = captureIo({ env: { PATH: '' } })
