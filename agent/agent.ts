@@ -44,9 +44,9 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)
     closers.push(() => store.close())
     const birth = nextBirth(store)
-    const model = await openDeviceModel(config)
+    const model = await openDeviceModel({ ...config, medusa: draft.drafter === 'medusa' })
     closers.push(model.close)
-    const { manifest, adapter, input, head } = model
+    const { manifest, adapter, medusa, input, head } = model
     const { modelId, dims, card } = manifest
 
     const speed = new DeviceSpeed()
@@ -73,11 +73,13 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       speed,
       wire: config.wire,
       padding: config.padding,
-      prefixes: new PrefixMemory(clock),
+      prefill: config.prefill,
+      prefixes: config.reuse ? new PrefixMemory(clock) : undefined,
       open: link.open,
-      createDrafter: drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold }),
+      createDrafter: drafterMaker(draft.drafter, { adapter, medusa, vocab: dims.vocab, head, threshold: draft.threshold }),
       threshold: draft.threshold,
       draftLimit: draft.drafter === 'none' ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
+      draftAhead: draft.ahead,
       patienceMs: config.patienceS * 1_000,
       clock,
     }

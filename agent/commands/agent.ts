@@ -7,12 +7,17 @@ import { type Wire, wires } from '../../core/protocol/frame.ts'
 import { startAgent } from '../agent.ts'
 import type { AgentSettings } from '../config.ts'
 import { type DrafterName, drafterNames } from '../hat/create-drafter.ts'
+import { type Prefill, prefills, type StrategyName, strategyNames } from '../hat/strategy.ts'
 
 interface RunOptions {
   bundle: string
   id: string
   bridge?: string[] | undefined
+  strategy?: StrategyName | undefined
+  prefill?: Prefill | undefined
+  reuse?: boolean | undefined
   drafter?: DrafterName | undefined
+  draftAhead?: boolean | undefined
   padding?: boolean | undefined
   wire?: Wire | undefined
   patience?: number | undefined
@@ -54,6 +59,19 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           describe: 'MQTT address of a bridge; again for another that takes over [mqtt://127.0.0.1:1883]',
         })
         .option('drafter', { choices: drafterNames, describe: 'what drafts; auto: whichever is fastest in a session [auto]' })
+        .option('draft-ahead', {
+          type: 'boolean',
+          describe: 'draft on while a verification is away; --no-draft-ahead saves power [yes]',
+        })
+        .option('prefill', {
+          choices: prefills,
+          describe: 'how prompts are sent: in chunks, or whole (all: every deep state comes back) [chunked]',
+        })
+        .option('reuse', { type: 'boolean', describe: 'begin with what the bridge holds of earlier prompts [yes]' })
+        .option('strategy', {
+          choices: strategyNames,
+          describe: 'the four above as HAT has them, or as one of those it is measured beside [hat]',
+        })
         .option('wire', {
           choices: wires,
           describe: 'hidden states on the wire; int8: half the bytes, may change answers [fp16]',
@@ -84,13 +102,14 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
-  const { bundle, id, bridge: bridges, patience: patienceS, wire, padding, apiPort, threads, fleet, logLevel = 'warn' } = options
+  const { bundle, id, bridge: bridges, patience: patienceS, logLevel = 'warn' } = options
+  const { strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
-  const said = Object.entries({ library, bridges, patienceS, wire, padding, apiPort, threads, fleet }).filter(
-    ([, value]) => value !== undefined,
-  )
-  const draft = options.drafter ? { draft: { drafter: options.drafter } } : {}
+  const all = { library, bridges, patienceS, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet }
+  const said = Object.entries(all).filter(([, value]) => value !== undefined)
+  const { drafter, draftAhead } = options
+  const draft = { draft: { ...(drafter ? { drafter } : {}), ...(draftAhead === undefined ? {} : { ahead: draftAhead }) } }
   return { bundle, id, stateDir, logLevel, ...draft, ...Object.fromEntries(said) }
 }

@@ -10,6 +10,8 @@ import { type PackLimits, packStep } from './pack.ts'
 export interface StepRequest {
   readonly sequence: Sequence
   readonly states: States
+  /** As in a StepItem. */
+  readonly parents?: StepItem['parents']
   readonly select: StepItem['select']
   /** Of a prompt: others' next tokens go before it. */
   readonly prompt: boolean
@@ -78,14 +80,19 @@ interface Piece {
 
 /** The next rows of an item, and which of them come back. */
 function pieceOf(item: Item, tokens: number): Piece {
-  const { sequence, states, select } = item.request
+  const { sequence, states, parents, select } = item.request
   const from = states.rows - item.tokens
   const to = from + tokens
   if (tokens === states.rows) return { item, tokens, step: item.request }
   return {
     item,
     tokens,
-    step: { sequence, states: sliceStates(states, from, to), select: selectIn(select, from, to, states.rows) },
+    step: {
+      sequence,
+      states: sliceStates(states, from, to),
+      parents: parents?.slice(from, to),
+      select: selectIn(select, from, to, states.rows),
+    },
   }
 }
 

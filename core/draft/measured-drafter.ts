@@ -6,12 +6,12 @@ export function measuredDrafter(drafters: Readonly<Record<string, Drafter>>): Dr
   const all = Object.values(drafters)
   const choice = new DrafterChoice(Object.keys(drafters))
   return {
-    next: (known) => drafters[choice.name]!.next(known),
+    next: (known, rows) => drafters[choice.name]!.next(known, rows),
     async catchUp(known) {
       for (const drafter of all) await drafter.catchUp(known)
     },
-    truncate(length) {
-      for (const drafter of all) drafter.truncate(length)
+    gather(keep, rows) {
+      for (const drafter of all) drafter.gather(keep, rows)
     },
     ended: (tokens, seconds) => choice.record(tokens, seconds),
     report: () => ({ chosen: choice.best, drafters: choice.records() }),

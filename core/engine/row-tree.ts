@@ -70,12 +70,15 @@ export class RowTree {
     return { line: at + 1, rows }
   }
 
-  /** Of every row from `from` on its position, int64 [length - from]. */
+  /** A row's place in its text. */
+  positionOf(row: number): number {
+    const { line, rows } = this.pathTo(row)
+    return line + rows.length - 1
+  }
+
+  /** Of every row from `from` on, int64 [length - from]. */
   positionsFrom(from: number): BigInt64Array {
-    return BigInt64Array.from({ length: this.length - from }, (_, at) => {
-      const { line, rows } = this.pathTo(from + at)
-      return BigInt(line + rows.length - 1)
-    })
+    return BigInt64Array.from({ length: this.length - from }, (_, at) => BigInt(this.positionOf(from + at)))
   }
 
   /** What attention of the rows from `from` on adds to its scores: 0 on a row's own way, float32 [length - from, length]. */

@@ -118,7 +118,7 @@ describe('a bridge that goes away in the middle of an answer', () => {
 
 describe('a device without memory for one more KV', () => {
   it('says so, frees what it had on both sides, and answers the next request', async () => {
-    const device = await openDeviceModel({ bundle: world.bundle, threads: 1 })
+    const device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
     const logger = silentLogger()
     const random = { next: () => 0 }
     const link = createDataLink({ device: 'full', birth: 1, speed: new DeviceSpeed(), clock: systemClock, random, logger })
@@ -139,6 +139,8 @@ describe('a device without memory for one more KV', () => {
       prefixes: new PrefixMemory(systemClock),
       wire: 'fp16' as const,
       padding: true,
+      prefill: 'chunked' as const,
+      draftAhead: true,
       speed: new DeviceSpeed(),
       createDrafter: noDrafter,
       threshold: 0.6,
