@@ -117,6 +117,22 @@ describe('a session', () => {
     expect(part.steps.length).toBe(1)
   })
 
+  it.each([
+    { what: 'of no tree', first: [], kept: [0, 1], base: 4 },
+    { what: 'that the tree has not', first: [-1, 0, 0], kept: [0, 3], base: 4 },
+    { what: 'that end elsewhere than the frame begins', first: [-1, 0, 0], kept: [0, 2], base: 5 },
+  ])('ends when a frame goes on with rows $what', async ({ first, kept, base }) => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = await device.open(testModelId)
+    await device.rows(session, { base: 0, states: rows(2) })
+    await device.rows(session, { base: 2, states: rows(3), tree: { kept: [], parents: first } })
+    device.send(session, { base, states: rows(1), tree: { kept, parents: [] } })
+    expect(await device.fault(session)).toMatchObject({ code: 'FRAME_INVALID', message: expect.stringContaining(`[${kept}]`) })
+    const other = await device.open(testModelId)
+    expect(halves(await device.rows(other, { base: 0, states: rows(2) }))).toEqual([1, 2, 3, 4])
+  })
+
   it('ends when a frame comes whose reply is long forgotten', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
