@@ -51,8 +51,15 @@ export interface StepLoop {
   close(): Promise<void>
 }
 
-/** A step has ended: its tokens, and how long it took. */
-export type OnStep = (tokens: number, computeMs: number) => void
+/** A step that has ended. */
+export interface EndedStep {
+  /** By the clock of the loop. */
+  readonly startedMs: number
+  /** Sequences that it served. */
+  readonly items: number
+  readonly tokens: number
+  readonly computeMs: number
+}
 
 interface Item {
   readonly request: StepRequest
@@ -111,7 +118,12 @@ const decodingMs = 500
  * One part serving many sequences: packs whatever is ready into steps, one step at a time. Knows rows and sequences,
  * not whose they are or how they came.
  */
-export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onStep: OnStep = () => {}): StepLoop {
+export function createStepLoop(
+  part: Part,
+  limits: PackLimits,
+  clock: Clock,
+  onStep: (step: EndedStep) => void = () => {},
+): StepLoop {
   let waiting: Item[] = []
   let running: Promise<void> | undefined
   let closed = false
@@ -193,7 +205,7 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onS
     metrics.items += pieces.length
     const tokens = pieces.reduce((sum, piece) => sum + piece.tokens, 0)
     metrics.tokens += tokens
-    onStep(tokens, computeMs)
+    onStep({ startedMs, items: pieces.length, tokens, computeMs })
     metrics.batches[pieces.length] = (metrics.batches[pieces.length] ?? 0) + 1
   }
 
