@@ -53,6 +53,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const linkTo = (url: string) =>
       createBridgeLink({
         url,
+        dataUrl: config.dataUrl,
         fleet,
         device: id,
         birth,

@@ -18,6 +18,8 @@ const Settings = z.strictObject({
     .min(1)
     .refine((urls) => new Set(urls).size === urls.length, 'the same bridge twice')
     .default(['mqtt://127.0.0.1:1883']),
+  /** The bridge's data plane as seen from here, in place of the announced one: a tunnel, a forwarded port. */
+  dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
   /** Folder of the bundle whose input, output and adapter run here. */
   bundle: z.string().min(1),
   /** Folder of the agent's database; made where missing. */
@@ -55,7 +57,13 @@ const Settings = z.strictObject({
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
 })
 
-export const AgentConfig = Settings.transform(({ strategy, prefill, reuse, draft, ...config }) => {
+const checked = Settings.refine(({ dataUrl, bridges }) => dataUrl === undefined || bridges.length === 1, {
+  message: 'it can stand for one bridge only',
+  path: ['dataUrl'],
+})
+
+/** What is not said of the strategy's parts is as the strategy has it. */
+export const AgentConfig = checked.transform(({ strategy, prefill, reuse, draft, ...config }) => {
   const preset = strategies[strategy]
   const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft
   return {

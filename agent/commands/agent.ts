@@ -13,6 +13,7 @@ interface RunOptions {
   bundle: string
   id: string
   bridge?: string[] | undefined
+  dataUrl?: string | undefined
   strategy?: StrategyName | undefined
   prefill?: Prefill | undefined
   reuse?: boolean | undefined
@@ -57,6 +58,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           array: true,
           nargs: 1,
           describe: 'MQTT address of a bridge; again for another that takes over [mqtt://127.0.0.1:1883]',
+        })
+        .option('data-url', {
+          type: 'string',
+          describe: "the bridge's data plane as seen from here (a tunnel, a forwarded port) [as it is announced]",
         })
         .option('drafter', { choices: drafterNames, describe: 'what drafts; auto: whichever is fastest in a session [auto]' })
         .option('draft-ahead', {
@@ -103,11 +108,11 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
   const { bundle, id, bridge: bridges, patience: patienceS, logLevel = 'warn' } = options
-  const { strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
+  const { dataUrl, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
-  const all = { library, bridges, patienceS, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet }
+  const all = { library, bridges, dataUrl, patienceS, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet }
   const said = Object.entries(all).filter(([, value]) => value !== undefined)
   const { drafter, draftAhead } = options
   const draft = { draft: { ...(drafter ? { drafter } : {}), ...(draftAhead === undefined ? {} : { ahead: draftAhead }) } }

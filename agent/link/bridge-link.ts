@@ -34,7 +34,13 @@ export interface BridgeLink {
   close(): Promise<void>
 }
 
-export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> & { speed: DeviceSpeed }): BridgeLink {
+export interface BridgeLinkOptions extends Omit<ControlLinkOptions, 'onBridges'> {
+  readonly speed: DeviceSpeed
+  /** The data plane as seen from here, where it is not where bridges announce it. */
+  readonly dataUrl?: string | undefined
+}
+
+export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
   const { modelId, clock, logger } = options
   let states: ReadonlyMap<string, BridgeState> = new Map()
   let choice: BridgeChoice | undefined
@@ -54,8 +60,9 @@ export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> 
   function consider(): void {
     // A connection that stands is worth more than news: its end will be noticed.
     if (data.connected) return
-    const next = chooseBridge(states, modelId, choice?.bridge)
-    if (!next) return
+    const announced = chooseBridge(states, modelId, choice?.bridge)
+    if (!announced) return
+    const next = { ...announced, data: options.dataUrl ?? announced.data }
     const previous = choice
     choice = next
     if (mismatch(next)) {

@@ -207,6 +207,8 @@ describe('a configuration that cannot be meant', () => {
     [{ id: 'Not/A/Name' }, 'CONFIG_INVALID'],
     [{ id: 'a', bridge: 'http://127.0.0.1' }, 'CONFIG_INVALID'],
     [{ id: 'a', apiPort: 70_000 }, 'CONFIG_INVALID'],
+    [{ id: 'a', dataUrl: 'http://127.0.0.1' }, 'CONFIG_INVALID'],
+    [{ id: 'a', dataUrl: 'ws://127.0.0.1', bridges: ['mqtt://127.0.0.1:1', 'mqtt://127.0.0.1:2'] }, 'CONFIG_INVALID'],
     [{ id: 'a', draft: { threshold: 2 } }, 'CONFIG_INVALID'],
     [{ id: 'a', apiHost: '0.0.0.0' }, 'LISTEN_REFUSED'],
     [{ id: 'a', bundle: '/nowhere' }, 'BUNDLE_INVALID'],

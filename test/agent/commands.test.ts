@@ -7,7 +7,7 @@ import { exitCodeOf, toErrorText } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
-import { startRelay } from '../support/relay.ts'
+import { portOf, startRelay, through } from '../support/relay.ts'
 
 let world: AgentWorld
 beforeAll(async () => {
@@ -111,6 +111,20 @@ describe('brim agent run', () => {
     await running
     expect(out().trim().split('\n')).toHaveLength(1)
     await expect(fetch(ready.apiUrl)).rejects.toThrow()
+  })
+
+  it('reaches the data plane where --data-url says, not where the bridge announces it', async () => {
+    await using tunnel = await startRelay(portOf(world.bridge.dataUrl))
+    const stop = new AbortController()
+    const { io, out } = captureIo({ signal: stop.signal })
+    const running = brim([...argv('behind-a-tunnel'), '--data-url', through(tunnel, world.bridge.dataUrl), '--json'], io)
+    await expect.poll(out, { timeout: 10_000 }).not.toBe('')
+    const { apiUrl } = JSON.parse(out()) as { apiUrl: string }
+    await brim(['ask', 'Who?', '--max-tokens', '3', '--api', apiUrl], captureIo().io)
+    expect(tunnel.connections).toHaveLength(1)
+    expect(tunnel.bytes().up).toBeGreaterThan(500)
+    stop.abort()
+    await running
   })
 
   it('refuses a device name that cannot stand in a topic', async () => {
