@@ -41,8 +41,8 @@ const Settings = z.strictObject({
   prefill: z.enum(prefills).optional(),
   /** Whether prompts begin with what the bridge still holds of earlier ones. */
   reuse: z.boolean().optional(),
-  /** Verifications of one length, whatever was drafted. */
-  padding: z.boolean().default(true),
+  /** Verifications of one length, whatever was drafted. Absent: where the link is encrypted, for else frames can be read. */
+  padding: z.boolean().optional(),
   draft: z
     .strictObject({
       drafter: z.enum(drafterNames).optional(),

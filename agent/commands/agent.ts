@@ -81,7 +81,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           choices: wires,
           describe: 'hidden states on the wire; int8: half the bytes, may change answers [fp16]',
         })
-        .option('padding', { type: 'boolean', describe: 'all verifications of one length; --no-padding saves bytes [yes]' })
+        .option('padding', { type: 'boolean', describe: 'all verifications of one length [where the link is encrypted]' })
         .option('patience', { type: 'number', describe: 'seconds that an answer waits for a bridge to take it over [20]' })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })

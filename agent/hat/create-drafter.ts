@@ -3,7 +3,7 @@ import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../core/draft/adapter-lookup-drafter.ts'
 import { type Drafter, noDrafter, type TreeDrafter } from '../../core/draft/drafter.ts'
 import { lookupDrafter } from '../../core/draft/lookup-drafter.ts'
-import { measuredDrafter } from '../../core/draft/measured-drafter.ts'
+import { type MeasuredChoice, MeasuredDrafters } from '../../core/draft/measured-drafter.ts'
 import { medusaDrafter } from '../../core/draft/medusa-drafter.ts'
 import type { MedusaHeads, Part } from '../../core/engine/contract.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
@@ -21,12 +21,14 @@ export interface DrafterParts {
   readonly head: SharedHead
   /** η of HAT Eq. 5. */
   readonly threshold: number
+  /** Whether `auto` may draft on while a verification is away. */
+  readonly draftAhead: boolean
 }
 
 /** What makes a drafter for a session. @throws BrimError CONFIG_INVALID when the bundle lacks the part that is asked for */
 export function drafterMaker(
   name: DrafterName,
-  { adapter, medusa, vocab, head, threshold }: DrafterParts,
+  { adapter, medusa, vocab, head, threshold, draftAhead }: DrafterParts,
 ): (sampling: Sampling) => Drafter | TreeDrafter {
   const needed = <Needed>(part: Needed | undefined, what: string): Needed => {
     if (part) return part
@@ -52,14 +54,22 @@ export function drafterMaker(
     }
     case 'none':
       return noDrafter
-    case 'auto':
-      return (sampling) =>
-        measuredDrafter({
-          ...(adapter ? { 'adapter+lookup': withLookup(adapter, sampling) } : {}),
-          lookup: lookupDrafter(),
-          none: noDrafter(),
-        })
+    case 'auto': {
+      const measured = (sampling: Sampling) => ({
+        ...(adapter ? withAndWithout(draftAhead, 'adapter+lookup', withLookup(adapter, sampling)) : {}),
+        lookup: { drafter: lookupDrafter(), ahead: false },
+        none: { drafter: noDrafter(), ahead: false },
+      })
+      const drafters = new MeasuredDrafters(measured)
+      return (sampling) => drafters.create(sampling)
+    }
     default:
       return name satisfies never
   }
+}
+
+/** One drafter as two choices: what it drafts ahead costs power, and is drafted from less than is known a moment later. */
+function withAndWithout(draftAhead: boolean, name: string, drafter: Drafter): Record<string, MeasuredChoice> {
+  const without = { [name]: { drafter, ahead: false } }
+  return draftAhead ? { [`${name} ahead`]: { drafter, ahead: true }, ...without } : without
 }

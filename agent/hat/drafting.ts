@@ -65,7 +65,7 @@ export class Drafting {
    */
   async draftAhead(trip: RoundTrip, limit: number, isOver: () => boolean): Promise<void> {
     const { drafter, stream, speed, clock, contextLimit, eos, ahead } = this.#options
-    if (!ahead || 'tree' in drafter || limit === 0 || isOver()) return
+    if (!ahead || 'tree' in drafter || drafter.ahead === false || limit === 0 || isOver()) return
     const stepS = speed.aheadStepS ?? speed.draftStepS
     if (stepS === undefined) return
     const most = draftAheadSteps(trip, stepS)

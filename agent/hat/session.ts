@@ -26,8 +26,8 @@ export interface HatOptions extends ReopenOptions {
   open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
   /** How states travel up. As int8 the answer may be another than the reference's. */
   readonly wire: Wire
-  /** Whether verifications are all of one length, so that it tells nothing of the draft's. */
-  readonly padding: boolean
+  /** Whether verifications are all of one length, so that it tells nothing of the draft's; undefined: on encrypted links. */
+  readonly padding: boolean | undefined
   readonly prefill: Prefill
   /** What the bridge may still hold of earlier answers; undefined: nothing is looked for or left behind. */
   readonly prefixes: PrefixMemory | undefined
@@ -85,7 +85,8 @@ export async function* answerByHat(
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
   const again = () => reopen({ ...options, open: (until) => options.open(until, { wire }) }, signal)
-  const verifyRows = padding ? Math.min(options.draftLimit, session.draftLimit) + 1 : undefined
+  const pads = padding ?? session.bridge.startsWith('wss:')
+  const verifyRows = pads ? Math.min(options.draftLimit, session.draftLimit) + 1 : undefined
   const uplink = new Uplink(session, stream.shallow, again, verifyRows)
   const leave = () => uplink.close()
   signal.addEventListener('abort', leave, { once: true })

@@ -25,6 +25,8 @@ export interface DrafterLife {
 
 /** Guesses what the LLM will choose, one token after another. */
 export interface Drafter extends DrafterLife {
+  /** Whether it is worth while to draft on behind what is being verified. Absent: yes. */
+  readonly ahead?: boolean
   /**
    * What follows each of these rows of the stream, which nothing follows yet: one token, or several at once from a drafter
    * that needs no states of the first ones for the others. None: no guess, the draft ends.

@@ -75,25 +75,39 @@ describe('an answer by the split model', () => {
 
   it('is the reference whatever drafter is measured, chosen and left on the way, and says which', async () => {
     const expected = await reference(80)
-    const parts = { adapter: world.model.part('adapter'), head: world.head, threshold: 0.6, medusa: undefined, vocab }
+    const parts = {
+      adapter: world.model.part('adapter'),
+      head: world.head,
+      threshold: 0.6,
+      medusa: undefined,
+      vocab,
+      draftAhead: true,
+    }
     const { tokens, summary } = await world.answer({ prompt, maxTokens: 80 }, { createDrafter: drafterMaker('auto', parts) })
     expect(tokens).toEqual(expected)
     const { chosen, drafters } = summary.drafting!
-    expect(drafters.map(({ name }) => name)).toEqual(['adapter+lookup', 'lookup', 'none'])
+    expect(drafters.map(({ name }) => name)).toEqual(['adapter+lookup ahead', 'adapter+lookup', 'lookup', 'none'])
     expect(drafters.map(({ name }) => name)).toContain(chosen)
     expect(drafters.reduce((sum, { rounds }) => sum + rounds, 0)).toBe(summary.rounds)
     for (const { tokensPerS } of drafters) expect(tokensPerS).toBeGreaterThan(0)
   })
 
   it.each(['adapter+lookup', 'lookup', 'none'] as const)('is the reference when "%s" drafts', async (name) => {
-    const parts = { adapter: world.model.part('adapter'), head: world.head, threshold: 0.6, medusa: undefined, vocab }
+    const parts = {
+      adapter: world.model.part('adapter'),
+      head: world.head,
+      threshold: 0.6,
+      medusa: undefined,
+      vocab,
+      draftAhead: true,
+    }
     const { tokens, summary } = await world.answer({ prompt, maxTokens: 40 }, { createDrafter: drafterMaker(name, parts) })
     expect(tokens).toEqual(await reference(40))
     expect(summary.drafting).toBeNull()
   })
 
   it('cannot be drafted by an adapter that the bundle has not', () => {
-    const parts = { adapter: undefined, medusa: undefined, vocab, head: world.head, threshold: 0.6 }
+    const parts = { adapter: undefined, medusa: undefined, vocab, head: world.head, threshold: 0.6, draftAhead: true }
     expect(() => drafterMaker('adapter+lookup', parts)).toThrow(/needs an adapter/)
     expect(() => drafterMaker('medusa', parts)).toThrow(/needs Medusa heads/)
     expect(drafterMaker('auto', parts)(greedy)).toBeDefined()

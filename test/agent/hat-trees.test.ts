@@ -138,7 +138,7 @@ describe('an answer whose drafts branch', () => {
 describe('with all drafters of a bundle', () => {
   it.each(drafterNames)('%s: the answer is the reference, drafted ahead or not', async (name) => {
     const { head, model } = world
-    const parts = { adapter: model.part('adapter'), medusa: model.medusa(), vocab, head, threshold: 0.02 }
+    const parts = { adapter: model.part('adapter'), medusa: model.medusa(), vocab, head, threshold: 0.02, draftAhead: true }
     for (const sampling of [greedy, sampled])
       for (const draftAhead of [true, false]) {
         const prompt = randomIds(15)
