@@ -97,12 +97,12 @@ export class DraftAhead {
    */
   find(row: number, token: number): Ready | undefined {
     const { ids, rows: tree } = this.#stream
-    const follows = (parent: number) => (at: number) => at >= this.#start && tree.parentOf(at) === parent
-    const all = ids.map((_, at) => at)
-    const first = all.find((at) => follows(row)(at) && ids[at] === token)
+    const behind = Array.from({ length: tree.length - this.#start }, (_, at) => this.#start + at)
+    const first = behind.find((at) => tree.parentOf(at) === row && ids[at] === token)
     if (first === undefined) return undefined
-    const rows: number[] = []
-    for (let at: number | undefined = first; at !== undefined; at = all.find(follows(at))) rows.push(at)
+    // Behind its first row a branch does not branch again.
+    const rows = [first]
+    for (const at of behind) if (tree.parentOf(at) === rows.at(-1)) rows.push(at)
     const branch = this.#branches.find(({ tip }) => tip === rows.at(-1))
     if (!branch) throw new Error('a branch that does not end at its tip')
     const { tokens, others, ended } = branch.draft
