@@ -15,6 +15,8 @@ interface Branch {
   tip: number
   /** What has been drafted behind its first row. */
   draft: Draft
+  /** Tokens that are no draft any more once it is used: the first behind the draft itself will be the pending one. */
+  readonly pending: number
 }
 
 /**
@@ -48,8 +50,8 @@ export class DraftAhead {
     const isOver = (token: number | undefined) => token !== undefined && eos.includes(token)
     const branches = [
       // A draft without a guess has none for what follows it either.
-      { tip: last, draft: { ...noDraft, ended: isOver(tokens.at(-1)) || (ended && tokens.length === 0) } },
-      ...others.map((token, at) => ({ tip: last + 1 + at, draft: { ...noDraft, ended: isOver(token) } })),
+      { tip: last, pending: 1, draft: { ...noDraft, ended: isOver(tokens.at(-1)) || (ended && tokens.length === 0) } },
+      ...others.map((token, at) => ({ tip: last + 1 + at, pending: 0, draft: { ...noDraft, ended: isOver(token) } })),
     ]
     return new DraftAhead(stream, branches, last + 1)
   }
@@ -65,7 +67,7 @@ export class DraftAhead {
    * @returns tokens that were drafted; 0: nothing more is to come
    */
   async step(drafter: Drafter, rules: DraftRules, isOver: () => boolean): Promise<number> {
-    const going = this.#branches.filter(({ draft }) => !draft.ended && draft.tokens.length < rules.limit)
+    const going = this.#branches.filter(({ draft }) => !draft.ended)
     if (going.length === 0) return 0
     const guesses = await drafter.next(
       this.#stream,
@@ -76,7 +78,8 @@ export class DraftAhead {
     const parents: number[] = []
     const { length } = this.#stream.rows
     going.forEach((branch, at) => {
-      const more = takeGuesses(guesses[at] ?? [], branch.draft.tokens.length, rules)
+      const limit = rules.limit + branch.pending
+      const more = takeGuesses(guesses[at] ?? [], branch.draft.tokens.length, { ...rules, limit })
       for (const token of more.tokens) {
         parents.push(branch.tip)
         branch.tip = length + tokens.length
@@ -106,8 +109,9 @@ export class DraftAhead {
     const branch = this.#branches.find(({ tip }) => tip === rows.at(-1))
     if (!branch) throw new Error('a branch that does not end at its tip')
     const { tokens, others, ended } = branch.draft
-    // Of the branch that goes on from the draft itself the first token is now the pending one.
-    const draft = { tokens: tokens.slice(tokens.length - (rows.length - 1)), others, ended }
-    return { rows, draft: draft.tokens.length === 0 ? { ...noDraft, ended: draft.ended && tokens.length === 0 } : draft }
+    const left = tokens.slice(branch.pending)
+    // A draft that ended with the token that is pending now has not begun.
+    const draft = left.length > 0 ? { tokens: left, others, ended } : { ...noDraft, ended: ended && branch.pending === 0 }
+    return { rows, draft }
   }
 }

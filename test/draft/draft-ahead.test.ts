@@ -73,7 +73,11 @@ describe('what is drafted ahead', () => {
     const long = await underWay()
     const sure = countingDrafter()
     for (let step = 0; step < rules.limit; step++) expect(await long.ahead.step(sure.drafter, rules, never)).toBe(3)
+    // One more behind the draft itself, where the first will be pending.
+    expect(await long.ahead.step(sure.drafter, rules, never)).toBe(1)
     expect(await long.ahead.step(sure.drafter, rules, never)).toBe(0)
+    expect(long.ahead.find(4, 30)?.draft.tokens).toHaveLength(rules.limit)
+    expect(long.ahead.find(5, 21)?.draft.tokens).toHaveLength(rules.limit)
     long.stream.release()
 
     const last = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
