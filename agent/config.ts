@@ -22,6 +22,8 @@ const Settings = z.strictObject({
   dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
   /** Folder of the bundle whose input, output and adapter run here. */
   bundle: z.string().min(1),
+  /** Folder of a small whole model's bundle: it goes on where no bridge does, for requests that ask for it. */
+  slm: z.string().min(1).optional(),
   /** Folder of the agent's database; made where missing. */
   stateDir: z.string().min(1),
   apiHost: z.string().default('127.0.0.1'),

@@ -17,6 +17,7 @@ interface RunOptions {
   strategy?: StrategyName | undefined
   prefill?: Prefill | undefined
   reuse?: boolean | undefined
+  slm?: string | undefined
   drafter?: DrafterName | undefined
   draftAhead?: boolean | undefined
   padding?: boolean | undefined
@@ -63,6 +64,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           type: 'string',
           describe: "the bridge's data plane as seen from here (a tunnel, a forwarded port) [as it is announced]",
         })
+        .option('slm', {
+          type: 'string',
+          describe: 'folder of a small whole model: goes on where no bridge does, for those who ask with --fallback slm',
+        })
         .option('drafter', { choices: drafterNames, describe: 'what drafts; auto: whichever is fastest in a session [auto]' })
         .option('draft-ahead', {
           type: 'boolean',
@@ -94,9 +99,12 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
     handler: async ({ json, ...options }) => {
       const agent = await startAgent(settingsOf(options, io))
       try {
-        const { apiUrl, modelId } = agent
-        if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: options.id, modelId }))
-        else io.out(`agent ${options.id} ready\n  API    ${apiUrl}\n  model  ${modelId}`)
+        const { apiUrl, modelId, slm } = agent
+        if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: options.id, modelId, slm }))
+        else {
+          const lines = [`agent ${options.id} ready`, `  API    ${apiUrl}`, `  model  ${modelId}`]
+          io.out([...lines, ...(slm === undefined ? [] : [`  SLM    ${slm}`])].join('\n'))
+        }
         await untilAborted(io.signal)
       } finally {
         await agent.close()
@@ -108,11 +116,11 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
   const { bundle, id, bridge: bridges, patience: patienceS, logLevel = 'warn' } = options
-  const { dataUrl, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
+  const { dataUrl, slm, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
-  const all = { library, bridges, dataUrl, patienceS, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet }
+  const all = { library, bridges, dataUrl, slm, patienceS, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet }
   const said = Object.entries(all).filter(([, value]) => value !== undefined)
   const { drafter, draftAhead } = options
   const draft = { draft: { ...(drafter ? { drafter } : {}), ...(draftAhead === undefined ? {} : { ahead: draftAhead }) } }

@@ -98,3 +98,16 @@ export class HatCounters {
     return { tokens, rounds, acceptLength, drafted, accepted, ...link, prefillMs, ttftMs, tbtMs: [...tbtMs] }
   }
 }
+
+/** Of an answer for which no session gave a token. */
+export const noSession: HatSummary = new HatCounters().summary({
+  wire: 'fp16',
+  drafting: null,
+  ahead: null,
+  reusedTokens: 0,
+  bytesUp: 0,
+  bytesDown: 0,
+  wideRows: 0,
+  failovers: 0,
+  rates: { upBytesPerS: null, downBytesPerS: null, prefillTokensPerS: null, draftStepMs: null },
+})

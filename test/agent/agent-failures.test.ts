@@ -212,8 +212,17 @@ describe('a configuration that cannot be meant', () => {
     [{ id: 'a', draft: { threshold: 2 } }, 'CONFIG_INVALID'],
     [{ id: 'a', apiHost: '0.0.0.0' }, 'LISTEN_REFUSED'],
     [{ id: 'a', bundle: '/nowhere' }, 'BUNDLE_INVALID'],
+    [{ id: 'a', slm: '/nowhere' }, 'BUNDLE_INVALID'],
   ])('%j is refused with %s', async (settings, code) => {
     await expect(world.startAgent(settings)).rejects.toMatchObject({ code })
+  })
+
+  it('says what is wrong with a split bundle as the small model', async () => {
+    await expect(world.startAgent({ id: 'a', slm: world.bundle })).rejects.toMatchObject({
+      code: 'BUNDLE_INVALID',
+      message: expect.stringContaining('part whole of tiny-llama'),
+      hint: 'build the bundle without --split',
+    })
   })
 
   it('names the port that is taken, before the agent that has it is disturbed at the bridge', async () => {

@@ -5,7 +5,7 @@ import { agentCommand } from '../../agent/commands/agent.ts'
 import { askCommand } from '../../agent/commands/ask.ts'
 import { exitCodeOf, toErrorText } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { portOf, startRelay, through } from '../support/relay.ts'
 
@@ -37,6 +37,26 @@ describe('brim ask', () => {
     expect(err()).toMatch(
       /^TTFT [\d.]+ ms · TBT p50 [\d.]+ ms, p95 [\d.]+ ms · accept length [\d.]+ \([a-z+]+\) · up [\d.]+ kB, down [\d.]+ kB( · \d+ tokens of the prompt were there already)?\n$/,
     )
+  })
+
+  it('says on stderr which part of the answer the small model gave, and why', async () => {
+    const slm = await buildSlmBundle(world.dir)
+    const { apiUrl } = await world.startAgent({ id: 'independent', bridges: ['mqtt://127.0.0.1:1'], slm })
+    const asked = [...question, apiUrl, '--fallback', 'slm']
+    const { io, out, err } = captureIo()
+    await brim(asked, io)
+    const { io: again, out: json } = captureIo()
+    await brim([...asked, '--json'], again)
+    expect(out().length).toBeGreaterThan(1)
+    expect(err()).toMatch(/ · all is by the device's own tiny-slm: .*mqtt:\/\/127\.0\.0\.1:1.* \[BRIDGE_UNREACHABLE\]\n$/)
+    expect(JSON.parse(json())).toMatchObject({
+      text: out().slice(0, -1),
+      tokens: 9,
+      sources: [{ from: 0, tokens: 9, source: 'slm', model: 'tiny-slm' }],
+      fallback: { code: 'BRIDGE_UNREACHABLE' },
+    })
+    expect(await (await fetch(`${apiUrl}/health`)).json()).toMatchObject({ slm: 'tiny-slm' })
+    await expect(brim([...asked.slice(0, -1), 'none'], captureIo().io)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
   })
 
   it('prints one JSON document with --json', async () => {

@@ -1,3 +1,4 @@
+import { cp, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
@@ -20,6 +21,18 @@ export async function buildTextBundle(dir: string, options: { adapter?: boolean 
   await writeRandomCheckpoint(adapters, { config: tinyLlamaConfig, dtype: 'F16', seed: 3, adapter })
   const out = join(dir, 'text-bundle')
   await buildBundle({ ...base, adapter: join(adapters, 'adapter'), out })
+  return out
+}
+
+/** Another tiny Llama, whole, with the same tokenizer. */
+export async function buildSlmBundle(dir: string): Promise<string> {
+  const checkpoint = join(dir, 'slm-checkpoint')
+  await cp(fixtureDir('llama'), checkpoint, { recursive: true })
+  const config = JSON.parse(await readFile(join(checkpoint, 'config.json'), 'utf8')) as Record<string, unknown>
+  await writeRandomCheckpoint(checkpoint, { config: { ...config, num_hidden_layers: 1 }, dtype: 'F16', seed: 5 })
+  await rm(join(checkpoint, 'model.safetensors.index.json'))
+  const out = join(dir, 'slm-bundle')
+  await buildBundle({ checkpoint, out, format: 'fp32', name: 'tiny-slm' })
   return out
 }
 
