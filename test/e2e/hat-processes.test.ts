@@ -35,7 +35,7 @@ const startBridge = (ports: { mqtt?: number; http?: number } = {}) =>
   )
 const startAgent = (port = 0, id = 'jetson-01', ...more: string[]) =>
   start(
-    ...['agent', 'run', '--id', id, '--state-dir', join(dir.path, id), ...more],
+    ...['agent', 'run', '--id', id, '--state-dir', join(dir.path, id), '--patience', '0.5', ...more],
     ...['--bridge', String(bridge.ready.mqttUrl), '--api-port', String(port)],
   )
 const bridgePorts = () => ({ mqtt: portOf(String(bridge.ready.mqttUrl)), http: portOf(String(bridge.ready.httpUrl)) })
@@ -113,7 +113,7 @@ describe('real processes', () => {
 
   it('a bridge that is killed in the middle of an answer leaves it to the small model of the device', async () => {
     const slm = await buildSlmBundle(dir.path)
-    const independent = await startAgent(0, 'jetson-02', '--slm', slm, '--patience', '0.3')
+    const independent = await startAgent(0, 'jetson-02', '--slm', slm)
     const events = await longAnswer({ brim: { fallback: 'slm' } }, independent)
     process.kill(bridge.pid, 'SIGKILL')
     const said: string[] = []
