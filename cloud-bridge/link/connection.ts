@@ -4,8 +4,10 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { closeCodes, sessionBits, sessionHex, ToBridge, type ToDevice } from '../../core/protocol/messages.ts'
+import { isProbe, maxProbeBytes } from '../../core/protocol/probe.ts'
 import type { DeviceRates } from '../hat/chunk-advice.ts'
 import type { Peer, Sessions } from '../hat/sessions.ts'
+import { createProbeAnswers } from './probe-answers.ts'
 
 export interface ConnectionOptions {
   readonly sessions: Sessions
@@ -43,6 +45,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   let { logger } = options
   let peer: Peer | undefined
   let rates: DeviceRates | undefined
+  let answerProbe: ((bytes: Uint8Array) => void) | undefined
   let heard = true
   let waitingBytes = 0
   const gone = new AbortController()
@@ -100,8 +103,9 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     }
     logger = logger.child({ device })
     logger.info('device connected')
+    answerProbe = createProbeAnswers({ clock, logger, send: peer.send })
     options.onHello(connection, device)
-    say({ type: 'welcome', v: 1, bridge: options.bridge, modelId })
+    say({ type: 'welcome', v: 1, bridge: options.bridge, modelId, probeBytes: maxProbeBytes })
   }
 
   async function closeSession(owner: Peer, { session, keep }: Close): Promise<void> {
@@ -127,7 +131,8 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   }
 
   async function onFrame(bytes: Uint8Array): Promise<void> {
-    if (!peer) return close(closeCodes.invalid, 'REQUEST_INVALID')
+    if (!peer || !answerProbe) return close(closeCodes.invalid, 'REQUEST_INVALID')
+    if (isProbe(bytes)) return answerProbe(bytes)
     const cost = bytes.byteLength + frameCostBytes
     waitingBytes += cost
     await sessions.receive(peer, bytes)

@@ -33,6 +33,8 @@ export const frameTypes = {
   gap: 3,
   /** Bridge → device: the session has ended; payload is JSON {code, message}. */
   fault: 4,
+  /** Either way, session 0: bytes that mean nothing, to measure an idle link by (probe.ts). */
+  probe: 5,
 } as const
 export type FrameType = keyof typeof frameTypes
 const typeNames = new Map<number, FrameType>(Object.entries(frameTypes).map(([name, id]) => [id, name as FrameType]))

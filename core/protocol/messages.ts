@@ -62,7 +62,14 @@ export const ToBridge = z.discriminatedUnion('type', [
 export type ToBridge = z.infer<typeof ToBridge>
 
 export const ToDevice = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('welcome'), v, bridge: id, modelId: sha256 }),
+  z.object({
+    type: z.literal('welcome'),
+    v,
+    bridge: id,
+    modelId: sha256,
+    /** Largest probe that it answers; absent: an older bridge, to which a probe is a malformed frame. */
+    probeBytes: z.int().min(0).optional(),
+  }),
   z.object({
     type: z.literal('opened'),
     request: z.int().min(0),

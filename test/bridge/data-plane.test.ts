@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { encodeFrame, maxFrameBytes } from '../../core/protocol/frame.ts'
 import { closeCodes } from '../../core/protocol/messages.ts'
+import { maxProbeBytes } from '../../core/protocol/probe.ts'
 import type { States } from '../../core/protocol/states.ts'
 import { startDataPlane, testModelId } from '../support/data-plane.ts'
 import { fakeClock } from '../support/fake-clock.ts'
@@ -23,7 +24,9 @@ describe('hello', () => {
   it('is answered by who the bridge is and what it runs', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    await expect.poll(() => device.messages).toEqual([{ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId }])
+    await expect
+      .poll(() => device.messages)
+      .toEqual([{ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId, probeBytes: maxProbeBytes }])
   })
 
   it('of a newer release is refused with PROTOCOL_VERSION', async () => {
