@@ -67,6 +67,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         agent: version,
         modelId,
         speed,
+        telemetryS: config.telemetryS,
         clock,
         random: seededRandom(randomInt(seedBound)),
         logger: logger.child({ component: 'link', broker: url }),

@@ -57,7 +57,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
     closers.push(() => store.close())
     const birth = nextBirth(store)
-    const registry = createRegistry(store, logger.child({ component: 'registry' }))
+    const registry = createRegistry(store, clock, logger.child({ component: 'registry' }))
     const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, logger })
     closers.push(broker.close)
 
@@ -114,6 +114,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       birth,
       describe: () => ({ bridge: version, modelId, data: dataUrl, sessions: sessions.count }),
       onDeviceState: registry.heard,
+      onDeviceTelemetry: registry.measured,
       logger: logger.child({ component: 'control' }),
     })
     closers.push(control.close)

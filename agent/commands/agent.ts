@@ -23,6 +23,7 @@ interface RunOptions {
   padding?: boolean | undefined
   wire?: Wire | undefined
   patience?: number | undefined
+  telemetry?: number | undefined
   apiPort?: number | undefined
   stateDir?: string | undefined
   threads?: number | undefined
@@ -88,6 +89,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         })
         .option('padding', { type: 'boolean', describe: 'all verifications of one length [where the link is encrypted]' })
         .option('patience', { type: 'number', describe: 'seconds that an answer waits for a bridge to take it over [20]' })
+        .option('telemetry', { type: 'number', describe: 'seconds between reports of link and speed; 0: none [10]' })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })
@@ -115,12 +117,13 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
-  const { bundle, id, bridge: bridges, patience: patienceS, logLevel = 'warn' } = options
+  const { bundle, id, bridge: bridges, patience: patienceS, telemetry: telemetryS, logLevel = 'warn' } = options
   const { dataUrl, slm, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
-  const all = { library, bridges, dataUrl, slm, patienceS, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet }
+  const link = { bridges, dataUrl, patienceS, telemetryS, wire, padding, fleet }
+  const all = { library, slm, strategy, prefill, reuse, apiPort, threads, ...link }
   const said = Object.entries(all).filter(([, value]) => value !== undefined)
   const { drafter, draftAhead } = options
   const draft = { draft: { ...(drafter ? { drafter } : {}), ...(draftAhead === undefined ? {} : { ahead: draftAhead }) } }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { buildBundle } from '../../core/model/build.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
@@ -42,7 +43,7 @@ export interface AgentWorld extends AsyncDisposable {
   readonly bundle: string
   readonly bridge: Bridge
   readonly agent: Agent
-  startAgent(settings: Partial<AgentSettings> & { id: string }): Promise<Agent>
+  startAgent(settings: Partial<AgentSettings> & { id: string }, clock?: Clock): Promise<Agent>
   bridgeHealth(): Promise<{ sessions: number; kvBytes: number; serving: { items: number } }>
 }
 
@@ -60,9 +61,9 @@ export async function startAgentWorld(options: { adapter?: boolean } = {}): Prom
     logLevel: 'silent',
   })
   const agents: Agent[] = []
-  const start = async (settings: Partial<AgentSettings> & { id: string }): Promise<Agent> => {
+  const start = async (settings: Partial<AgentSettings> & { id: string }, clock: Clock = systemClock): Promise<Agent> => {
     const defaults = { bundle, bridges: [bridge.mqttUrl], apiPort: 0, threads: 1, logLevel: 'silent' as const }
-    const agent = await startAgent({ stateDir: join(folder.path, settings.id), ...defaults, ...settings })
+    const agent = await startAgent({ stateDir: join(folder.path, settings.id), ...defaults, ...settings }, clock)
     agents.push(agent)
     return agent
   }
