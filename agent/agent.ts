@@ -16,11 +16,14 @@ import { PrefixMemory } from './hat/prefix-memory.ts'
 import { answerByHat, type HatOptions } from './hat/session.ts'
 import { createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
+import { openLocalModel } from './local/local-model.ts'
 
 export interface Agent {
   /** http://127.0.0.1:port */
   readonly apiUrl: string
   readonly modelId: string
+  /** Name of the small model that answers may fall back to. */
+  readonly slm: string | undefined
   /** Stops answers under way, says goodbye on the broker, frees and closes everything. */
   close(): Promise<void>
 }
@@ -44,21 +47,27 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)
     closers.push(() => store.close())
     const birth = nextBirth(store)
-    const model = await openDeviceModel(config)
+    const model = await openDeviceModel({ ...config, medusa: draft.drafter === 'medusa' })
     closers.push(model.close)
-    const { manifest, adapter, input, head } = model
+    const { manifest, adapter, medusa, input, head } = model
     const { modelId, dims, card } = manifest
+
+    const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, bundle: config.slm }, manifest)
+    if (local) closers.push(local.close)
+    const slm = local?.name
 
     const speed = new DeviceSpeed()
     const linkTo = (url: string) =>
       createBridgeLink({
         url,
+        dataUrl: config.dataUrl,
         fleet,
         device: id,
         birth,
         agent: version,
         modelId,
         speed,
+        telemetryS: config.telemetryS,
         clock,
         random: seededRandom(randomInt(seedBound)),
         logger: logger.child({ component: 'link', broker: url }),
@@ -73,11 +82,20 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       speed,
       wire: config.wire,
       padding: config.padding,
-      prefixes: new PrefixMemory(clock),
+      prefill: config.prefill,
+      prefixes: config.reuse ? new PrefixMemory(clock) : undefined,
       open: link.open,
-      createDrafter: drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold }),
+      createDrafter: drafterMaker(draft.drafter, {
+        adapter,
+        medusa,
+        vocab: dims.vocab,
+        head,
+        threshold: draft.threshold,
+        draftAhead: draft.ahead,
+      }),
       threshold: draft.threshold,
       draftLimit: draft.drafter === 'none' ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
+      draftAhead: draft.ahead,
       patienceMs: config.patienceS * 1_000,
       clock,
     }
@@ -89,16 +107,17 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       chatTemplate: model.chatTemplate,
       modelNames: [card.name, anyModel],
       nextSeed: () => randomInt(seedBound),
-      health: () => ({ device: id, version, modelId, ...link.status() }),
+      health: () => ({ device: id, version, modelId, slm: slm ?? null, ...link.status() }),
       run: (request, signal) => answerByHat(hat, request, signal),
+      local,
       clock,
       logger: logger.child({ component: 'api' }),
     })
     closers.push(api.close)
     // Not before the port is ours: a second agent started by mistake must not take the first one's place at the bridge.
     link.start()
-    logger.info({ birth, modelId, apiUrl: api.url, drafter: draft.drafter, adapter: adapter !== undefined }, 'agent ready')
-    return { apiUrl: api.url, modelId, close: closers.closeAll }
+    logger.info({ birth, modelId, apiUrl: api.url, slm, drafter: draft.drafter, adapter: adapter !== undefined }, 'agent ready')
+    return { apiUrl: api.url, modelId, slm, close: closers.closeAll }
   } catch (error) {
     await closers.closeAll()
     throw error

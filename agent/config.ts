@@ -4,11 +4,12 @@ import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/protocol/frame.ts'
 import { idPattern } from '../core/protocol/topics.ts'
 import { drafterNames } from './hat/create-drafter.ts'
+import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 
 const bridgeUrl = z.url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' })
 const id = z.string().regex(idPattern, 'small letters, digits, - and _')
 
-export const AgentConfig = z.strictObject({
+const Settings = z.strictObject({
   id,
   fleet: id.default('default'),
   /** Control planes of the fleet's bridges: where one dies, another takes its answers over. */
@@ -17,8 +18,12 @@ export const AgentConfig = z.strictObject({
     .min(1)
     .refine((urls) => new Set(urls).size === urls.length, 'the same bridge twice')
     .default(['mqtt://127.0.0.1:1883']),
+  /** The bridge's data plane as seen from here, in place of the announced one: a tunnel, a forwarded port. */
+  dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
   /** Folder of the bundle whose input, output and adapter run here. */
   bundle: z.string().min(1),
+  /** Folder of a small whole model's bundle: it goes on where no bridge does, for requests that ask for it. */
+  slm: z.string().min(1).optional(),
   /** Folder of the agent's database; made where missing. */
   stateDir: z.string().min(1),
   apiHost: z.string().default('127.0.0.1'),
@@ -32,11 +37,24 @@ export const AgentConfig = z.strictObject({
   patienceS: z.number().min(0).default(20),
   /** How hidden states travel up: int8 halves the bytes and may change answers. */
   wire: z.enum(wires).default('fp16'),
-  /** Verifications of one length, whatever was drafted. */
-  padding: z.boolean().default(true),
+  /** What is not said below is as this has it; all but `hat` are what HAT is measured beside. */
+  strategy: z.enum(strategyNames).default('hat'),
+  /** How prompts are sent. */
+  prefill: z.enum(prefills).optional(),
+  /** Whether prompts begin with what the bridge still holds of earlier ones. */
+  reuse: z.boolean().optional(),
+  /** Verifications of one length, whatever was drafted. Absent: where the link is encrypted, for else frames can be read. */
+  padding: z.boolean().optional(),
+  /** What the device measures of itself is published at least so often; 0: never. */
+  telemetryS: z
+    .number()
+    .refine((seconds) => seconds === 0 || seconds >= 1, 'at least 1, or 0 for none')
+    .default(10),
   draft: z
     .strictObject({
-      drafter: z.enum(drafterNames).default('auto'),
+      drafter: z.enum(drafterNames).optional(),
+      /** Whether the next draft is prepared while a verification is away. */
+      ahead: z.boolean().optional(),
       /** η of HAT Eq. 5: below this top probability a draft ends. */
       threshold: z.number().min(0).max(1).default(defaultDraftThreshold),
       /** Most tokens per draft, beside the bridge's own limit; 0: never draft. */
@@ -44,6 +62,23 @@ export const AgentConfig = z.strictObject({
     })
     .prefault({}),
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
+})
+
+const checked = Settings.refine(({ dataUrl, bridges }) => dataUrl === undefined || bridges.length === 1, {
+  message: 'it can stand for one bridge only',
+  path: ['dataUrl'],
+})
+
+/** What is not said of the strategy's parts is as the strategy has it. */
+export const AgentConfig = checked.transform(({ strategy, prefill, reuse, draft, ...config }) => {
+  const preset = strategies[strategy]
+  const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft
+  return {
+    ...config,
+    prefill: prefill ?? preset.prefill,
+    reuse: reuse ?? preset.reuse,
+    draft: { drafter, ahead, ...limits },
+  }
 })
 export type AgentConfig = z.infer<typeof AgentConfig>
 /** What must be said; the rest has defaults. */

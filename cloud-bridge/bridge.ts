@@ -16,7 +16,8 @@ import { createDataPlane, dataPath } from './link/data-plane.ts'
 import { startHttpServer } from './link/http-server.ts'
 import { urlHost } from './link/listen.ts'
 import { type Middle, openMiddle } from './serving/open-middle.ts'
-import { createStepLoop, type OnStep } from './serving/step-loop.ts'
+import { StepLog } from './serving/step-log.ts'
+import { createStepLoop, type EndedStep } from './serving/step-loop.ts'
 
 export interface Bridge {
   readonly mqttUrl: string
@@ -32,8 +33,10 @@ const migrations = [birthsTable, devicesTable]
 const maxPacketBytes = 256 * 1024
 const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
-/** Prompts' rows in a step while others decode, steps that a prompt may be passed over. */
-const packing = { promptTokens: 128, patience: 4 }
+/** Steps that a prompt may be passed over. */
+const patience = 4
+/** Of the steps remembered for `/v1/steps`. */
+const mostSteps = 8_192
 /** Fewer rows of a prompt are not worth a place in a step. */
 const leastPiece = 16
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
@@ -54,7 +57,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
     closers.push(() => store.close())
     const birth = nextBirth(store)
-    const registry = createRegistry(store, logger.child({ component: 'registry' }))
+    const registry = createRegistry(store, clock, logger.child({ component: 'registry' }))
     const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, logger })
     closers.push(broker.close)
 
@@ -64,7 +67,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     let control: ControlLink | undefined
     const announce = debounce(() => control?.announce(), announceEveryMs, clock)
     closers.push(announce.stop)
-    const { loop, budget, sessions } = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
+    const { loop, steps, budget, sessions } = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
     closers.push(loop.close)
     const plane = createDataPlane({
       sessions,
@@ -92,6 +95,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
           serving: loop.metrics,
         }),
         '/v1/devices': () => ({ devices: registry.devices() }),
+        '/v1/steps': () => ({ steps: steps.list() }),
       },
       upgrades: { [dataPath]: plane.upgrade },
       logger: logger.child({ component: 'http' }),
@@ -110,6 +114,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       birth,
       describe: () => ({ bridge: version, modelId, data: dataUrl, sessions: sessions.count }),
       onDeviceState: registry.heard,
+      onDeviceTelemetry: registry.measured,
       logger: logger.child({ component: 'control' }),
     })
     closers.push(control.close)
@@ -128,32 +133,40 @@ function serveMiddle(
   { clock, logger, onCount }: { clock: Clock; logger: Logger; onCount: () => void },
 ) {
   const { hidden, contextLimit } = manifest.dims
-  const { tokenBudget, kvBudgetBytes, chunkTokens, sessionsPerConnection, sessionIdleS, prefixKeepS, draftLimit } = config
+  const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit } = config
+  const { kvBudgetBytes, sessionsPerConnection, sessionIdleS, prefixKeepS } = config
   const monitor = new StateMonitor()
-  const onStep: OnStep = (tokens, computeMs) => monitor.record(tokens, computeMs / 1_000)
+  const steps = new StepLog(mostSteps)
+  const sinceMs = clock.nowMs()
+  const onStep = (step: EndedStep) => {
+    steps.record(step, sinceMs, monitor.g.knots().length === 0 ? undefined : monitor.g.delayS(step.tokens))
+    monitor.record(step.tokens, step.computeMs / 1_000)
+  }
   const loop = createStepLoop(
     part,
-    { tokenBudget, slots, smallTokens: Math.max(leastPiece, draftLimit + 1), ...packing },
+    { tokenBudget, promptTokens, slots, smallTokens: Math.max(leastPiece, draftLimit + 1), patience },
     clock,
     onStep,
   )
   const budget = createKvBudget(part.manifest, { budgetBytes: kvBudgetBytes, contextLimit, startPositions: chunkTokens })
   const limits = {
     contextLimit,
-    maxRows: tokenBudget,
+    maxRows: frameTokens,
     sessionsPerPeer: sessionsPerConnection,
     idleMs: sessionIdleS * 1_000,
     keepMs: prefixKeepS * 1_000,
   }
   const log = logger.child({ component: 'hat' })
+  // X_max: a chunk is computed in one step.
+  const mostChunk = Math.min(tokenBudget, frameTokens)
   const chunks = {
     monitor,
-    limits: { least: Math.min(leastChunk, tokenBudget), most: tokenBudget },
+    limits: { least: Math.min(leastChunk, mostChunk), most: mostChunk },
     pipeline: 1,
     initialTokens: chunkTokens,
   }
   const sessions = createSessions({ part, width: hidden, loop, budget, chunks, limits, clock, logger: log, onCount })
-  return { loop, budget, sessions }
+  return { loop, steps, budget, sessions }
 }
 
 /** Runs `action` once, at most `everyMs` after the first of several triggers. */

@@ -23,8 +23,12 @@ export const BridgeConfig = z
     threads: z.int().min(1).max(256).default(2),
     /** Path of a libonnxruntime to use instead of the one that comes with the packages. */
     library: z.string().optional(),
-    /** Tokens of one step of all sessions together; the most rows that one frame may bring. */
+    /** Tokens of one step of all sessions together. */
     tokenBudget: z.int().min(1).default(512),
+    /** Of them those of prompts, while others decode. */
+    promptTokens: z.int().min(1).default(128),
+    /** The most rows that one frame may bring, in as many steps as it takes; absent: a step's. */
+    frameTokens: z.int().min(1).optional(),
     /** What devices are advised: tokens of a prompt per frame, most tokens drafted per round. */
     chunkTokens: z.int().min(1).default(128),
     draftLimit: z.int().min(0).default(8),
@@ -40,9 +44,14 @@ export const BridgeConfig = z
     sessionsPerConnection: z.int().min(1).default(64),
     logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
   })
-  .refine((config) => config.chunkTokens <= config.tokenBudget && config.draftLimit < config.tokenBudget, {
+  .transform(({ frameTokens, ...config }) => ({ ...config, frameTokens: frameTokens ?? config.tokenBudget }))
+  .refine(({ chunkTokens, draftLimit, tokenBudget }) => chunkTokens <= tokenBudget && draftLimit < tokenBudget, {
     message: 'chunkTokens and draftLimit + 1 must fit into tokenBudget',
     path: ['tokenBudget'],
+  })
+  .refine(({ chunkTokens, draftLimit, frameTokens }) => chunkTokens <= frameTokens && draftLimit < frameTokens, {
+    message: 'chunkTokens and draftLimit + 1 must fit into frameTokens',
+    path: ['frameTokens'],
   })
 export type BridgeConfig = z.infer<typeof BridgeConfig>
 /** What must be said; the rest has defaults. */

@@ -7,9 +7,8 @@ import { referenceAnswer } from '../core/engine/reference.ts'
 import { requireFinite } from '../core/engine/require-finite.ts'
 import { greedy } from '../core/engine/sampler.ts'
 import type { Manifest } from '../core/model/manifest.ts'
-import { acceptDraft } from '../core/policy/hat/accept.ts'
 import { draftRoom } from '../core/policy/hat/draft-stop.ts'
-import { acceptTree, depthOf, root } from '../core/policy/hat/tree.ts'
+import { acceptTree, chainOf, depthOf, root } from '../core/policy/hat/tree.ts'
 import { type States, sliceStates } from '../core/protocol/states.ts'
 
 /** A prompt with the LLM's greedy answer. */
@@ -90,13 +89,14 @@ export async function replay(
       const position = prompt.length + at
       await feed([answer[at]!])
       const limit = draftRoom(draftLimit, maxTokens - at - 1, position, dims.contextLimit)
-      const draft = await draftTokens(drafter, stream, feed, { threshold, limit }, tokens.eos)
-      const choices = Array.from({ length: draft.length + 1 }, (_, ahead) => choiceAt(answer, at + 1 + ahead))
-      const { accepted } = acceptDraft(draft, choices)
+      const draft = await draftTokens(drafter, stream, feed, { threshold, limit, eos: tokens.eos })
+      const { path } = acceptTree(chainOf(draft.tokens), (node) => choiceAt(answer, at + 2 + node))
+      const accepted = path.length
       stream.deep.append(sliceStates(deep, at + 1, at + 2 + accepted))
-      stream.truncate(position + 1 + accepted)
-      drafter.truncate(position + 1 + accepted)
-      rounds.push({ drafted: draft.length, longest: draft.length, accepted })
+      stream.gather(position + 1 + accepted, [])
+      drafter.gather(position + 1 + accepted, [])
+      const drafted = draft.tokens.length
+      rounds.push({ drafted, longest: drafted, accepted })
       at += accepted + 1
     }
     return rounds

@@ -3,6 +3,8 @@ import { z } from 'zod'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import type { ChatMessage, ChatTemplate } from '../../core/text/chat-template.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
+import type { LocalPrompt } from '../local/hand-over.ts'
+import type { LocalModel } from '../local/local-model.ts'
 import { FieldError } from './api-error.ts'
 
 /** A request of either kind, understood. */
@@ -17,6 +19,8 @@ export interface AnswerRequest {
   readonly includeUsage: boolean
   /** Our extension: token ids in the `brim` field. */
   readonly tokenIds: boolean
+  /** Our extension: the device's own model may go on with this where no bridge does. Absent: it may not. */
+  readonly fallback?: LocalPrompt
   /** Who asks, as far as this device can tell one application from another. */
   readonly client: string
 }
@@ -28,6 +32,8 @@ export interface RequestContext {
   readonly modelNames: readonly string[]
   readonly tokenizer: TextTokenizer
   readonly chatTemplate: ChatTemplate | undefined
+  /** What answers may fall back to. */
+  readonly local?: LocalModel | undefined
   /** For requests that bring no seed. */
   readonly nextSeed: () => number
 }
@@ -45,7 +51,7 @@ const common = {
   user: z.string().nullish(),
   stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
   n: z.literal(1, { error: 'only one answer a request (n = 1)' }).nullish(),
-  brim: z.object({ token_ids: z.boolean().nullish() }).nullish(),
+  brim: z.object({ token_ids: z.boolean().nullish(), fallback: z.enum(['none', 'slm']).nullish() }).nullish(),
 }
 
 const TextPart = z.object({ type: z.literal('text', { error: 'only text parts are understood' }), text: z.string() })
@@ -79,10 +85,14 @@ export function readChatRequest(body: unknown, context: RequestContext): AnswerR
   const { chatTemplate, tokenizer } = context
   if (!chatTemplate)
     throw new FieldError('CHAT_TEMPLATE_INVALID', 'messages', 'this model has no chat template', 'use /v1/completions')
-  const text = chatTemplate.render(request.messages.map(toMessage))
+  const messages = request.messages.map(toMessage)
   // The template has written the special tokens itself.
-  const promptIds = tokenizer.encode(text, { addSpecialTokens: false })
-  return understood(request, request.max_completion_tokens ?? request.max_tokens, promptIds, context)
+  const promptIds = tokenizer.encode(chatTemplate.render(messages), { addSpecialTokens: false })
+  const maxTokens = request.max_completion_tokens ?? request.max_tokens
+  return understood(request, maxTokens, promptIds, context, (local) => {
+    if (local.chatTemplate) return { kind: 'text', text: local.chatTemplate.render(messages), addSpecialTokens: false }
+    throw new FieldError('CHAT_TEMPLATE_INVALID', fallbackField, `${local.name} has no chat template`, 'use /v1/completions')
+  })
 }
 
 /** @throws BrimError REQUEST_INVALID, MODEL_UNKNOWN (FieldError naming the field) */
@@ -90,7 +100,22 @@ export function readCompletionRequest(body: unknown, context: RequestContext): A
   const request = parse(CompletionBody, body)
   const { prompt } = request
   const promptIds = typeof prompt === 'string' ? context.tokenizer.encode(prompt) : prompt
-  return understood(request, request.max_tokens, promptIds, context)
+  return understood(request, request.max_tokens, promptIds, context, () => {
+    // Another vocabulary has other special tokens, and puts its own around a text.
+    const text = typeof prompt === 'string' ? prompt : context.tokenizer.decode(prompt, { skipSpecialTokens: true })
+    return { kind: 'text', text, addSpecialTokens: true }
+  })
+}
+
+const fallbackField = 'brim.fallback'
+
+/** The prompt for a model that does not read this one's tokens. */
+type Retold = (local: LocalModel) => LocalPrompt
+
+function localPrompt(local: LocalModel | undefined, promptIds: readonly number[], retold: Retold): LocalPrompt {
+  if (local) return local.sameVocabulary ? { kind: 'ids', ids: promptIds } : retold(local)
+  const what = 'this device has no small model of its own'
+  throw new FieldError('REQUEST_INVALID', fallbackField, what, 'start the agent with --slm <bundle folder>')
 }
 
 type CommonBody = z.infer<z.ZodObject<typeof common>>
@@ -99,13 +124,16 @@ function understood(
   request: CommonBody,
   maxTokens: number | null | undefined,
   promptIds: readonly number[],
-  { modelNames, nextSeed, authorization = '' }: RequestContext,
+  { modelNames, nextSeed, local, authorization = '' }: RequestContext,
+  retold: Retold,
 ): AnswerRequest {
   const { model, temperature, top_p, top_k, seed, stop } = request
   if (model != null && !modelNames.includes(model))
     throw new FieldError('MODEL_UNKNOWN', 'model', `there is no model "${model}" here`, `this agent runs "${modelNames[0]}"`)
+  const fallback = request.brim?.fallback === 'slm' ? localPrompt(local, promptIds, retold) : undefined
   return {
     promptIds,
+    ...(fallback ? { fallback } : {}),
     ...(maxTokens == null ? {} : { maxTokens }),
     sampling: { temperature: temperature ?? 1, topP: top_p ?? 1, topK: top_k ?? 0, seed: seed ?? nextSeed() },
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),

@@ -2,13 +2,14 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { type AnswerEvent, type AnswerOptions, streamAnswer } from './answer.ts'
+import type { RoundsOptions } from '../local/answer-rounds.ts'
+import { type AnswerEvent, streamAnswer } from './answer.ts'
 import { toApiError } from './api-error.ts'
 import { startEventStream } from './event-stream.ts'
 import type { AnswerRequest } from './request.ts'
 import type { Identity, Shape } from './shapes.ts'
 
-export interface ServeOptions extends AnswerOptions {
+export interface ServeOptions extends RoundsOptions {
   readonly model: string
   readonly logger: Logger
   /** Aborted when the agent stops. */
@@ -42,9 +43,10 @@ export async function serveAnswer(
     const end = request.stream
       ? await sendStream(events, shape, of, request, reply, signal)
       : await sendWhole(events, shape, of, reply)
-    const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown } = end.report
+    const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback } = end.report
     const figures = { finishReason: end.finishReason, ...end.usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
-    log.info(figures, 'answered')
+    if (fallback) log.warn({ ...figures, sources, fallback }, 'no bridge could be had: the small model of this device went on')
+    else log.info(figures, 'answered')
   } catch (err) {
     if (left.signal.aborted) log.info('the client left before the end of its answer')
     else if (reply.sent) log.warn({ err }, 'answer broken off')

@@ -7,15 +7,23 @@ import { type Wire, wires } from '../../core/protocol/frame.ts'
 import { startAgent } from '../agent.ts'
 import type { AgentSettings } from '../config.ts'
 import { type DrafterName, drafterNames } from '../hat/create-drafter.ts'
+import { type Prefill, prefills, type StrategyName, strategyNames } from '../hat/strategy.ts'
 
 interface RunOptions {
   bundle: string
   id: string
   bridge?: string[] | undefined
+  dataUrl?: string | undefined
+  strategy?: StrategyName | undefined
+  prefill?: Prefill | undefined
+  reuse?: boolean | undefined
+  slm?: string | undefined
   drafter?: DrafterName | undefined
+  draftAhead?: boolean | undefined
   padding?: boolean | undefined
   wire?: Wire | undefined
   patience?: number | undefined
+  telemetry?: number | undefined
   apiPort?: number | undefined
   stateDir?: string | undefined
   threads?: number | undefined
@@ -53,13 +61,35 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           nargs: 1,
           describe: 'MQTT address of a bridge; again for another that takes over [mqtt://127.0.0.1:1883]',
         })
+        .option('data-url', {
+          type: 'string',
+          describe: "the bridge's data plane as seen from here (a tunnel, a forwarded port) [as it is announced]",
+        })
+        .option('slm', {
+          type: 'string',
+          describe: 'folder of a small whole model: goes on where no bridge does, for those who ask with --fallback slm',
+        })
         .option('drafter', { choices: drafterNames, describe: 'what drafts; auto: whichever is fastest in a session [auto]' })
+        .option('draft-ahead', {
+          type: 'boolean',
+          describe: 'draft on while a verification is away; --no-draft-ahead saves power [yes]',
+        })
+        .option('prefill', {
+          choices: prefills,
+          describe: 'how prompts are sent: in chunks, or whole (all: every deep state comes back) [chunked]',
+        })
+        .option('reuse', { type: 'boolean', describe: 'begin with what the bridge holds of earlier prompts [yes]' })
+        .option('strategy', {
+          choices: strategyNames,
+          describe: 'the four above as HAT has them, or as one of those it is measured beside [hat]',
+        })
         .option('wire', {
           choices: wires,
           describe: 'hidden states on the wire; int8: half the bytes, may change answers [fp16]',
         })
-        .option('padding', { type: 'boolean', describe: 'all verifications of one length; --no-padding saves bytes [yes]' })
+        .option('padding', { type: 'boolean', describe: 'all verifications of one length [where the link is encrypted]' })
         .option('patience', { type: 'number', describe: 'seconds that an answer waits for a bridge to take it over [20]' })
+        .option('telemetry', { type: 'number', describe: 'seconds between reports of link and speed; 0: none [10]' })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })
@@ -71,9 +101,12 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
     handler: async ({ json, ...options }) => {
       const agent = await startAgent(settingsOf(options, io))
       try {
-        const { apiUrl, modelId } = agent
-        if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: options.id, modelId }))
-        else io.out(`agent ${options.id} ready\n  API    ${apiUrl}\n  model  ${modelId}`)
+        const { apiUrl, modelId, slm } = agent
+        if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: options.id, modelId, slm }))
+        else {
+          const lines = [`agent ${options.id} ready`, `  API    ${apiUrl}`, `  model  ${modelId}`]
+          io.out([...lines, ...(slm === undefined ? [] : [`  SLM    ${slm}`])].join('\n'))
+        }
         await untilAborted(io.signal)
       } finally {
         await agent.close()
@@ -84,13 +117,15 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
-  const { bundle, id, bridge: bridges, patience: patienceS, wire, padding, apiPort, threads, fleet, logLevel = 'warn' } = options
+  const { bundle, id, bridge: bridges, patience: patienceS, telemetry: telemetryS, logLevel = 'warn' } = options
+  const { dataUrl, slm, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
   const library = io.env.ORT_LIB || undefined
-  const said = Object.entries({ library, bridges, patienceS, wire, padding, apiPort, threads, fleet }).filter(
-    ([, value]) => value !== undefined,
-  )
-  const draft = options.drafter ? { draft: { drafter: options.drafter } } : {}
+  const link = { bridges, dataUrl, patienceS, telemetryS, wire, padding, fleet }
+  const all = { library, slm, strategy, prefill, reuse, apiPort, threads, ...link }
+  const said = Object.entries(all).filter(([, value]) => value !== undefined)
+  const { drafter, draftAhead } = options
+  const draft = { draft: { ...(drafter ? { drafter } : {}), ...(draftAhead === undefined ? {} : { ahead: draftAhead }) } }
   return { bundle, id, stateDir, logLevel, ...draft, ...Object.fromEntries(said) }
 }

@@ -11,6 +11,7 @@ interface AskOptions {
   temperature: number
   seed?: number | undefined
   system?: string | undefined
+  fallback?: 'none' | 'slm' | undefined
   json?: boolean | undefined
 }
 
@@ -25,6 +26,8 @@ const Report = z.looseObject({
   reusedTokens: z.number().default(0),
   failovers: z.number().default(0),
   wire: z.string().default('fp16'),
+  sources: z.array(z.looseObject({ from: z.number(), source: z.string(), model: z.string() })).default([]),
+  fallback: z.object({ code: z.string(), message: z.string() }).nullish(),
 })
 type Report = z.infer<typeof Report>
 
@@ -55,7 +58,11 @@ export function askCommand(io: Io): CommandModule<object, AskOptions> {
         .option('max-tokens', { type: 'number', describe: 'longest answer, in tokens [what the context holds]' })
         .option('temperature', { type: 'number', default: 0, describe: '0: always the likeliest token' })
         .option('seed', { type: 'number', describe: 'makes a sampled answer repeatable' })
-        .option('system', { type: 'string', describe: 'what the model is told before the question' }),
+        .option('system', { type: 'string', describe: 'what the model is told before the question' })
+        .option('fallback', {
+          choices: ['none', 'slm'] as const,
+          describe: "slm: where no bridge can be had the device's own small model goes on [none]",
+        }),
     handler: (options) => ask(options, io),
   }
 }
@@ -86,9 +93,19 @@ async function ask(options: AskOptions, io: Io): Promise<void> {
   }
 }
 
-async function post({ api, question, system, maxTokens, temperature, seed }: AskOptions, signal: AbortSignal): Promise<Response> {
+async function post(options: AskOptions, signal: AbortSignal): Promise<Response> {
+  const { api, question, system, maxTokens, temperature, seed, fallback } = options
   const messages = [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }]
-  const body = { messages, temperature, seed, max_tokens: maxTokens, stream: true, stream_options: { include_usage: true } }
+  const ours = fallback === undefined ? {} : { brim: { fallback } }
+  const body = {
+    messages,
+    temperature,
+    seed,
+    max_tokens: maxTokens,
+    stream: true,
+    stream_options: { include_usage: true },
+    ...ours,
+  }
   const url = `${api.replace(/\/$/, '')}/v1/chat/completions`
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal }).catch((cause: unknown) => {
@@ -136,5 +153,12 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
     ...(more.reusedTokens > 0 ? [`${more.reusedTokens} tokens of the prompt were there already`] : []),
     ...(more.failovers > 0 ? [`outlived its link ${more.failovers === 1 ? 'once' : `${more.failovers} times`}`] : []),
     ...(more.wire === 'fp16' ? [] : [`states as ${more.wire}: perhaps not the reference's tokens`]),
+    ...(more.fallback ? [fallbackOf(more.sources, more.fallback)] : []),
   ].join(' · ')
+}
+
+/** Which part of the answer is the small model's, and why. */
+function fallbackOf(sources: Report['sources'], { code, message }: NonNullable<Report['fallback']>): string {
+  const { from = 0, model } = sources.find(({ source }) => source === 'slm') ?? {}
+  return `${from === 0 ? 'all' : `what follows token ${from}`} is by the device's own ${model}: ${message} [${code}]`
 }

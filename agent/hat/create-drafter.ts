@@ -1,55 +1,75 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../core/draft/adapter-lookup-drafter.ts'
-import { type Drafter, noDrafter } from '../../core/draft/drafter.ts'
+import { type Drafter, noDrafter, type TreeDrafter } from '../../core/draft/drafter.ts'
 import { lookupDrafter } from '../../core/draft/lookup-drafter.ts'
-import { measuredDrafter } from '../../core/draft/measured-drafter.ts'
-import type { Part } from '../../core/engine/contract.ts'
+import { type MeasuredChoice, MeasuredDrafters } from '../../core/draft/measured-drafter.ts'
+import { medusaDrafter } from '../../core/draft/medusa-drafter.ts'
+import type { MedusaHeads, Part } from '../../core/engine/contract.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
 
-/** `auto`: whichever is fastest in a session, plain decoding among them. */
-export const drafterNames = ['auto', 'adapter+lookup', 'adapter', 'lookup', 'none'] as const
+/** `auto`: whichever is fastest in a session, plain decoding among them; `medusa`, HAT's baseline, is not. */
+export const drafterNames = ['auto', 'adapter+lookup', 'adapter', 'lookup', 'medusa', 'none'] as const
 export type DrafterName = (typeof drafterNames)[number]
 
 export interface DrafterParts {
   /** Absent: the bundle has none. */
   readonly adapter: Part | undefined
+  readonly medusa: MedusaHeads | undefined
+  readonly vocab: number
   readonly head: SharedHead
   /** η of HAT Eq. 5. */
   readonly threshold: number
+  /** Whether `auto` may draft on while a verification is away. */
+  readonly draftAhead: boolean
 }
 
-/** What makes a drafter for a session. @throws BrimError CONFIG_INVALID when the bundle lacks the adapter that is asked for */
-export function drafterMaker(name: DrafterName, { adapter, head, threshold }: DrafterParts): (sampling: Sampling) => Drafter {
-  const needed = (): Part => {
-    if (adapter) return adapter
-    throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs an adapter, and this bundle has none`, {
-      hint: '--drafter auto takes what there is; brim model build --adapter adds one',
+/** What makes a drafter for a session. @throws BrimError CONFIG_INVALID when the bundle lacks the part that is asked for */
+export function drafterMaker(
+  name: DrafterName,
+  { adapter, medusa, vocab, head, threshold, draftAhead }: DrafterParts,
+): (sampling: Sampling) => Drafter | TreeDrafter {
+  const needed = <Needed>(part: Needed | undefined, what: string): Needed => {
+    if (part) return part
+    throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs ${what}, and this bundle has none`, {
+      hint: '--drafter auto takes what there is; brim model build --drafters adds them',
     })
   }
   const withLookup = (part: Part, sampling: Sampling) => adapterLookupDrafter(adapterDrafter(part, head, sampling), threshold)
   switch (name) {
     case 'adapter': {
-      const part = needed()
+      const part = needed(adapter, 'an adapter')
       return (sampling) => adapterDrafter(part, head, sampling)
     }
     case 'adapter+lookup': {
-      const part = needed()
+      const part = needed(adapter, 'an adapter')
       return (sampling) => withLookup(part, sampling)
     }
     case 'lookup':
       return lookupDrafter
+    case 'medusa': {
+      const heads = needed(medusa, 'Medusa heads')
+      return () => medusaDrafter(heads, vocab)
+    }
     case 'none':
       return noDrafter
-    case 'auto':
-      return (sampling) =>
-        measuredDrafter({
-          ...(adapter ? { 'adapter+lookup': withLookup(adapter, sampling) } : {}),
-          lookup: lookupDrafter(),
-          none: noDrafter(),
-        })
+    case 'auto': {
+      const measured = (sampling: Sampling) => ({
+        ...(adapter ? withAndWithout(draftAhead, 'adapter+lookup', withLookup(adapter, sampling)) : {}),
+        lookup: { drafter: lookupDrafter(), ahead: false },
+        none: { drafter: noDrafter(), ahead: false },
+      })
+      const drafters = new MeasuredDrafters(measured)
+      return (sampling) => drafters.create(sampling)
+    }
     default:
       return name satisfies never
   }
+}
+
+/** One drafter as two choices: what it drafts ahead costs power, and is drafted from less than is known a moment later. */
+function withAndWithout(draftAhead: boolean, name: string, drafter: Drafter): Record<string, MeasuredChoice> {
+  const without = { [name]: { drafter, ahead: false } }
+  return draftAhead ? { [`${name} ahead`]: { drafter, ahead: true }, ...without } : without
 }

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Part } from '../../core/engine/contract.ts'
+import type { MedusaHeads, Part } from '../../core/engine/contract.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
 import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
@@ -14,6 +14,8 @@ export interface DeviceModel {
   readonly head: SharedHead
   /** Absent: the bundle has none, and nothing is drafted. */
   readonly adapter: Part | undefined
+  /** Absent: the bundle has none, or nobody asked for them. */
+  readonly medusa: MedusaHeads | undefined
   readonly tokenizer: TextTokenizer
   readonly chatTemplate: ChatTemplate | undefined
   close(): Promise<void>
@@ -23,20 +25,24 @@ export interface DeviceModelOptions {
   readonly bundle: string
   readonly threads: number
   readonly library?: string | undefined
+  /** Whether its Medusa heads are wanted: they are far larger than the adapter. */
+  readonly medusa: boolean
 }
 
 /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
-export async function openDeviceModel({ bundle, threads, library }: DeviceModelOptions): Promise<DeviceModel> {
+export async function openDeviceModel({ bundle, threads, library, medusa }: DeviceModelOptions): Promise<DeviceModel> {
   const manifest = await readManifest(bundle)
   const folder = join(bundle, tokenizerFolder)
   const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(folder), loadChatTemplate(folder)])
-  const adapter = manifest.parts.adapter ? (['adapter'] as const) : []
-  const model = await openBundle(bundle, { library, parts: ['input', 'output', ...adapter], threads })
+  const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)
+  const drafters = wanted.filter((name) => manifest.parts[name])
+  const model = await openBundle(bundle, { library, parts: ['input', 'output', ...drafters], threads, branching: true })
   return {
     manifest,
     input: model.part('input'),
     head: shareHead(model.head(), manifest.dims.vocab),
     adapter: manifest.parts.adapter && model.part('adapter'),
+    medusa: medusa && manifest.parts.medusa ? model.medusa() : undefined,
     tokenizer,
     chatTemplate,
     close: () => model.release(),

@@ -1,20 +1,23 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { DeviceStream } from '../../core/draft/device-stream.ts'
-import { draftTokens } from '../../core/draft/draft-tokens.ts'
-import type { Drafter } from '../../core/draft/drafter.ts'
+import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { answerBudget } from '../../core/engine/generate.ts'
 import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
 import type { Dims } from '../../core/model/manifest.ts'
-import { acceptDraft } from '../../core/policy/hat/accept.ts'
 import { nextChunk } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { RoundTrip } from '../../core/policy/hat/draft-ahead.ts'
 import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
-import type { Wire } from '../../core/protocol/frame.ts'
+import { acceptTree, type DraftTree } from '../../core/policy/hat/tree.ts'
+import { rowBytes, type Wire } from '../../core/protocol/frame.ts'
+import { type States, sliceStates } from '../../core/protocol/states.ts'
 import type { LinkSession, SessionWish } from '../link/link-session.ts'
+import { Drafting } from './drafting.ts'
 import { leastTokens, type PrefixMemory } from './prefix-memory.ts'
 import { isLinkFailure, type ReopenOptions, reopen } from './reopen.ts'
+import type { Prefill } from './strategy.ts'
 import { HatCounters, type HatSummary } from './summary.ts'
 import { Uplink } from './uplink.ts'
 
@@ -23,19 +26,23 @@ export interface HatOptions extends ReopenOptions {
   open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
   /** How states travel up. As int8 the answer may be another than the reference's. */
   readonly wire: Wire
-  /** Whether verifications are all of one length, so that it tells nothing of the draft's. */
-  readonly padding: boolean
-  readonly prefixes: PrefixMemory
+  /** Whether verifications are all of one length, so that it tells nothing of the draft's; undefined: on encrypted links. */
+  readonly padding: boolean | undefined
+  readonly prefill: Prefill
+  /** What the bridge may still hold of earlier answers; undefined: nothing is looked for or left behind. */
+  readonly prefixes: PrefixMemory | undefined
   readonly dims: Dims
   readonly input: Part
   readonly head: SharedHead
   /** Takes what this device's steps took. */
   readonly speed: DeviceSpeed
-  createDrafter(sampling: Sampling): Drafter
+  createDrafter(sampling: Sampling): Drafter | TreeDrafter
   /** η of HAT Eq. 5. */
   readonly threshold: number
   /** Most tokens drafted per round, beside the bridge's own limit. */
   readonly draftLimit: number
+  /** Whether to draft on while a verification is away. */
+  readonly draftAhead: boolean
 }
 
 export interface HatRequest {
@@ -73,16 +80,17 @@ export async function* answerByHat(
 ): AsyncGenerator<HatRound, void> {
   answerBudget(request.prompt, request.maxTokens, options.dims)
   const { prefixes, wire, padding } = options
-  const resume = prefixes.find(request.client, request.prompt)
+  const resume = prefixes?.find(request.client, request.prompt)
   const session = await openFirst(options, { resume, wire }, signal)
-  if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes.forget(resume.handle)
+  if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
   const again = () => reopen({ ...options, open: (until) => options.open(until, { wire }) }, signal)
-  const verifyRows = padding ? Math.min(options.draftLimit, session.draftLimit) + 1 : undefined
+  const pads = padding ?? session.bridge.startsWith('wss:')
+  const verifyRows = pads ? Math.min(options.draftLimit, session.draftLimit) + 1 : undefined
   const uplink = new Uplink(session, stream.shallow, again, verifyRows)
   const leave = () => uplink.close()
   signal.addEventListener('abort', leave, { once: true })
-  let drafter: Drafter | undefined
+  let drafter: Drafter | TreeDrafter | undefined
   let hat: HatSession | undefined
   try {
     drafter = options.createDrafter(request.sampling)
@@ -90,11 +98,12 @@ export async function* answerByHat(
     yield* hat.run()
   } finally {
     signal.removeEventListener('abort', leave)
-    if (resume && session.moved) prefixes.forget(resume.handle)
-    if (hat?.settled && !signal.aborted && stream.ids.length >= leastTokens) {
-      const ids = [...stream.ids]
-      void uplink.leave(ids.length).then((kept) => {
-        if (kept) prefixes.remember(request.client, ids, kept)
+    if (resume && session.moved) prefixes?.forget(resume.handle)
+    const verified = hat?.verified ?? 0
+    if (prefixes && !signal.aborted && verified >= leastTokens) {
+      const ids = stream.ids.slice(0, verified)
+      void uplink.leave(verified).then((kept) => {
+        if (kept) prefixes.remember(request.client, ids.slice(0, kept.length), kept)
       })
     } else {
       uplink.close()
@@ -115,13 +124,14 @@ async function openFirst(options: HatOptions, wish: SessionWish, signal: AbortSi
 }
 
 class HatSession {
-  /** Both sides hold the same positions, and nothing is under way. */
-  settled = false
+  /** Positions that both sides hold; undefined while anything is under way. */
+  verified: number | undefined
   readonly #options: HatOptions
   readonly #request: HatRequest
   readonly #uplink: Uplink
   readonly #stream: DeviceStream
-  readonly #drafter: Drafter
+  readonly #drafter: Drafter | TreeDrafter
+  readonly #drafting: Drafting
   readonly #signal: AbortSignal
   readonly #openedMs: number
   readonly #held: number
@@ -132,7 +142,7 @@ class HatSession {
     request: HatRequest,
     uplink: Uplink,
     stream: DeviceStream,
-    drafter: Drafter,
+    drafter: Drafter | TreeDrafter,
     held: number,
     signal: AbortSignal,
   ) {
@@ -144,6 +154,20 @@ class HatSession {
     this.#held = held
     this.#signal = signal
     this.#openedMs = options.clock.nowMs()
+    const { speed, clock, threshold, draftAhead: ahead, dims } = options
+    const { contextLimit } = dims
+    const checkCanceled = () => this.#checkCanceled()
+    this.#drafting = new Drafting({
+      drafter,
+      stream,
+      speed,
+      clock,
+      threshold,
+      eos: request.eos,
+      ahead,
+      contextLimit,
+      checkCanceled,
+    })
   }
 
   async *run(): AsyncGenerator<HatRound, void> {
@@ -151,26 +175,27 @@ class HatSession {
     const { clock } = this.#options
     let pending = await this.#prefill()
     this.#counters.first(acceptedMs, this.#openedMs, clock.nowMs())
-    this.settled = true
+    this.verified = prompt.length
     yield { tokens: [pending], drafted: 0, accepted: 0, summary: () => this.#summary() }
     while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
-      this.settled = false
+      this.verified = undefined
       const startedMs = clock.nowMs()
       const { failovers } = this.#uplink
       const position = prompt.length + this.#counters.tokens - 1
-      const draft = await this.#draft(pending, position)
-      await this.#uplink.send(position, position + 1 + draft.length, 1 + draft.length)
-      const choices = await this.#choose(position + 1)
-      const { accepted, tokens } = acceptDraft(draft, choices)
-      this.#keep(position + 1 + accepted)
+      const limit = this.#draftLimit(position)
+      const draft = await this.#drafting.draft(pending, limit)
+      const choices = await this.#verify(position, draft, limit)
+      const { path, tokens } = acceptTree(draft, (node) => choices[node + 1]!)
+      this.#uplink.keep([0, ...path.map((node) => node + 1)])
+      this.#drafting.settle(position, path, tokens.at(-1)!)
       const end = tokens.findIndex((token) => eos.includes(token))
       const added = end < 0 ? tokens : tokens.slice(0, end + 1)
-      this.#counters.round(added.length, draft.length, accepted, clock.nowMs())
+      this.#counters.round(added.length, draft.tokens.length, path.length, clock.nowMs())
       // What a failover takes is nobody's draft.
       if (this.#uplink.failovers === failovers) this.#drafter.ended?.(added.length, (clock.nowMs() - startedMs) / 1_000)
       pending = added.at(-1)!
-      this.settled = true
-      yield { tokens: added, drafted: draft.length, accepted, summary: () => this.#summary() }
+      this.verified = position + 1 + path.length
+      yield { tokens: added, drafted: draft.tokens.length, accepted: path.length, summary: () => this.#summary() }
     }
   }
 
@@ -180,10 +205,10 @@ class HatSession {
     const { upBytesPerS = null, downBytesPerS = null } = terms.rates
     const draftStepMs = draftStepS === undefined ? null : draftStepS * 1_000
     const measured = { upBytesPerS, downBytesPerS, prefillTokensPerS, draftStepMs }
-    const drafting = this.#drafter.report?.() ?? null
     return this.#counters.summary({
       wire: this.#options.wire,
-      drafting,
+      drafting: this.#drafter.report?.() ?? null,
+      ahead: this.#drafting.ahead,
       reusedTokens: this.#held,
       bytesUp,
       bytesDown,
@@ -193,7 +218,7 @@ class HatSession {
     })
   }
 
-  /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */
+  /** @returns the first token of the answer */
   async #prefill(): Promise<number> {
     const { prompt } = this.#request
     // What the bridge holds is computed here all the same: decoding needs it, and so would another bridge.
@@ -202,6 +227,15 @@ class HatSession {
       await this.#feedTimed(prompt.slice(from, Math.min(from + frameTokens, this.#held)))
       await this.#drafter.catchUp(this.#stream)
     }
+    if (this.#options.prefill === 'chunked') await this.#sendChunks()
+    else await this.#sendWhole(this.#options.prefill === 'whole-all')
+    const [first] = await this.#choose(prompt.length - 1, 1)
+    return first!
+  }
+
+  /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */
+  async #sendChunks(): Promise<void> {
+    const { prompt } = this.#request
     for (let from = this.#held, to: number; from < prompt.length; from = to) {
       const { chunkTokens, frameTokens } = this.#uplink.terms
       to = from + nextChunk(prompt.length - from, chunkTokens, frameTokens)
@@ -209,50 +243,68 @@ class HatSession {
       await this.#uplink.send(from, to, to === prompt.length ? 1 : 0)
       await this.#drafter.catchUp(this.#stream)
     }
-    const [first] = await this.#choose(prompt.length)
-    return first!
   }
 
-  /** Feeds the pending token and drafts on from it. @returns the drafted tokens, whose rows stand ready too */
-  async #draft(pending: number, position: number): Promise<number[]> {
-    const { threshold, draftLimit, dims, speed, clock } = this.#options
-    const { maxTokens, eos } = this.#request
-    await this.#feed([pending])
-    const remaining = maxTokens - this.#counters.tokens
-    const limit = draftRoom(Math.min(draftLimit, this.#uplink.terms.draftLimit), remaining, position, dims.contextLimit)
-    const startedMs = clock.nowMs()
-    const draft = await draftTokens(this.#drafter, this.#stream, (tokens) => this.#feed(tokens), { threshold, limit }, eos)
-    speed.drafted(draft.length, (clock.nowMs() - startedMs) / 1_000)
-    return draft
+  /** The baselines: nothing is sent before everything has been computed. @param all whether all deep states come back */
+  async #sendWhole(all: boolean): Promise<void> {
+    const { prompt } = this.#request
+    const { frameTokens } = this.#uplink.terms
+    await this.#feedTimed(prompt.slice(this.#held))
+    for (let from = this.#held; from < prompt.length; from += frameTokens) {
+      const to = Math.min(from + frameTokens, prompt.length)
+      await this.#uplink.send(from, to, all ? to - from : to === prompt.length ? 1 : 0)
+    }
+    await this.#drafter.catchUp(this.#stream)
   }
 
-  /** Waits for the deep rows under way and chooses after each; the first choice stands at `position`. */
-  async #choose(position: number): Promise<number[]> {
-    const deep = await this.#uplink.settle()
+  /** Most tokens that may be drafted behind the one at this position. */
+  #draftLimit(position: number): number {
+    const { draftLimit, dims } = this.#options
+    const remaining = this.#request.maxTokens - this.#counters.tokens
+    return draftRoom(Math.min(draftLimit, this.#uplink.terms.draftLimit), remaining, position, dims.contextLimit)
+  }
+
+  /** Sends the pending token's row and the draft's; drafts on while they are away. @returns the LLM's choice after each */
+  async #verify(position: number, { tokens, parents }: DraftTree, limit: number): Promise<number[]> {
+    const rows = 1 + tokens.length
+    const branches = parents.some((parent, node) => parent !== node - 1)
+    await this.#uplink.send(position, position + rows, rows, branches ? [-1, ...parents.map((parent) => parent + 1)] : [])
+    let isOver = false
+    const answered = this.#uplink.settle().finally(() => {
+      isOver = true
+    })
+    // Whatever fails here first, the other's failure is nobody's surprise.
+    answered.catch(() => {})
+    await this.#drafting.draftAhead(this.#roundTrip(rows), limit, () => isOver)
+    return this.#choose(position, rows, answered)
+  }
+
+  #roundTrip(rows: number): RoundTrip {
+    const { rates, wire } = this.#uplink.terms
+    const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS, cloudS } = rates
+    const bytesPerToken = rowBytes(wire, this.#options.dims.hidden)
+    // What the bridge has a frame for is known as one time, waiting and computing.
+    return { rows, bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS: cloudS }
+  }
+
+  /** Waits for the deep rows under way. @returns the LLM's choice after each of the last `count`, the first at row `from` */
+  async #choose(from: number, count: number, answered: Promise<States> = this.#uplink.settle()): Promise<number[]> {
+    const all = await answered
     this.#checkCanceled()
+    const deep = sliceStates(all, all.rows - count, all.rows)
     this.#stream.deep.append(deep)
     const { sampling } = this.#request
-    return this.#options.head.read(deep, (logits, row) => chooseToken(logits, sampling, position + row))
+    const { rows } = this.#stream
+    return this.#options.head.read(deep, (logits, at) => chooseToken(logits, sampling, rows.positionOf(from + at) + 1))
   }
 
   /** Of a prompt: how fast that goes is what the bridge sizes chunks by. */
   async #feedTimed(tokens: readonly number[]): Promise<void> {
     const { clock, speed } = this.#options
     const startedMs = clock.nowMs()
-    await this.#feed(tokens)
-    speed.prefilled(tokens.length, (clock.nowMs() - startedMs) / 1_000)
-  }
-
-  /** Input step: the shallow rows of these tokens, which follow those that are there. */
-  async #feed(tokens: readonly number[]): Promise<void> {
     this.#checkCanceled()
     await this.#stream.feed(tokens)
-  }
-
-  /** All but the first `length` positions are gone; the bridge drops its own with the next frame's base. */
-  #keep(length: number): void {
-    this.#stream.truncate(length)
-    this.#drafter.truncate(length)
+    speed.prefilled(tokens.length, (clock.nowMs() - startedMs) / 1_000)
   }
 
   #checkCanceled(): void {

@@ -15,6 +15,8 @@ export interface HatSummary {
   readonly wire: Wire
   /** Null where the drafter was given. */
   readonly drafting: DraftReport | null
+  /** Null where nothing was to be drafted while a verification was away. */
+  readonly ahead: AheadSummary | null
   /** Positions of the prompt that the bridge still held: only what came after them was sent. */
   readonly reusedTokens: number
   /** Bytes on the socket for this session, headers included. */
@@ -34,6 +36,16 @@ export interface HatSummary {
   readonly rates: SessionRates
 }
 
+/** What was drafted while verifications were away. */
+export interface AheadSummary {
+  /** Tokens drafted, used or not. */
+  readonly drafted: number
+  /** Rounds whose pending token and draft stood ready when the one before them ended. */
+  readonly rounds: number
+  /** Tokens of those drafts. */
+  readonly tokens: number
+}
+
 /** What HAT's decisions are made on, of this device and its link. */
 export interface SessionRates {
   readonly upBytesPerS: number | null
@@ -46,7 +58,7 @@ export interface SessionRates {
 /** What a session knows of its link when it is summed up. */
 export type LinkFigures = Pick<
   HatSummary,
-  'wire' | 'drafting' | 'reusedTokens' | 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'
+  'wire' | 'drafting' | 'ahead' | 'reusedTokens' | 'bytesUp' | 'bytesDown' | 'wideRows' | 'failovers' | 'rates'
 >
 
 /** Counts while the answer comes. */
@@ -86,3 +98,16 @@ export class HatCounters {
     return { tokens, rounds, acceptLength, drafted, accepted, ...link, prefillMs, ttftMs, tbtMs: [...tbtMs] }
   }
 }
+
+/** Of an answer for which no session gave a token. */
+export const noSession: HatSummary = new HatCounters().summary({
+  wire: 'fp16',
+  drafting: null,
+  ahead: null,
+  reusedTokens: 0,
+  bytesUp: 0,
+  bytesDown: 0,
+  wideRows: 0,
+  failovers: 0,
+  rates: { upBytesPerS: null, downBytesPerS: null, prefillTokensPerS: null, draftStepMs: null },
+})

@@ -11,6 +11,15 @@ const leastUnderWay = 2
 /** Times in a row that rows are sent again before an answer is given up. */
 const replaysAtMost = 5
 
+/** What was sent last. */
+interface Sent {
+  readonly to: number
+  readonly want: number
+  /** See FrameTree. */
+  readonly parents: readonly number[]
+  deep: States | undefined
+}
+
 /**
  * Brings shallow rows to the bridge and deep rows back. Every accepted row is kept, so what a bridge has lost is sent
  * again, the same bytes: where it reports a hole, and from the first row on at a new session when link or bridge died.
@@ -28,7 +37,9 @@ export class Uplink {
   #session: LinkSession
   #closed = false
   #underWay: { rows: number; reply: Promise<Reply> }[] = []
-  #last: { to: number; want: number; deep: States | undefined } = { to: 0, want: 0, deep: undefined }
+  #last: Sent = { to: 0, want: 0, parents: [], deep: undefined }
+  /** What is left of the tree that this session's last frame brought; undefined: it brought none. */
+  #kept: readonly number[] | undefined
   /** Length that the bridge holds, where rows after it are missing. */
   #gap: number | undefined
 
@@ -44,7 +55,7 @@ export class Uplink {
   }
 
   /** The terms of the present session. */
-  get terms(): Pick<LinkSession, 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates'> {
+  get terms(): Pick<LinkSession, 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates' | 'wire'> {
     return this.#session
   }
 
@@ -56,12 +67,16 @@ export class Uplink {
     return this.#before.down + this.#session.bytesDown
   }
 
-  /** Asks the bridge to hold on to the first `length` positions, which it has all. @returns their handle, if it does */
-  async leave(length: number): Promise<Omit<Resume, 'length'> | undefined> {
+  /**
+   * Asks the bridge to hold on to the first positions, `length` at most: fewer where a tree has been cut down here only.
+   * @returns the handle of so many, if it does
+   */
+  async leave(length: number): Promise<Resume | undefined> {
     this.#closed = true
     const { bridge } = this.#session
-    const handle = await this.#session.leave(length)
-    return handle === undefined ? undefined : { handle, bridge }
+    const held = Math.min(length, this.#line)
+    const handle = await this.#session.leave(held)
+    return handle === undefined ? undefined : { handle, length: held, bridge }
   }
 
   /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
@@ -70,12 +85,20 @@ export class Uplink {
     this.#session.close()
   }
 
-  /** Sends rows [from, to); the deep states of the last `want` are for `settle`. */
-  async send(from: number, to: number, want: number): Promise<void> {
+  /**
+   * Sends rows [from, to); the deep states of the last `want` are for `settle`.
+   * @param parents for a draft that branches, see FrameTree; what is left of it is told by `keep`
+   */
+  async send(from: number, to: number, want: number, parents: readonly number[] = []): Promise<void> {
     await this.#makeRoom(to - from)
-    this.#last = { to, want, deep: undefined }
+    this.#last = { to, want, parents, deep: undefined }
     // Behind a hole nothing can be computed: `settle` sends all from there on.
     if (this.#gap === undefined) this.#exchange(from, to, want)
+  }
+
+  /** Of the rows sent last, a draft that branches, these are left, counted from its first. The bridge learns it with the next. */
+  keep(rows: readonly number[]): void {
+    if (this.#last.parents.length > 0) this.#kept = rows
   }
 
   /**
@@ -98,13 +121,14 @@ export class Uplink {
 
   /** Sends again what the bridge does not hold, the same bytes, in frames no larger than a prompt's. */
   async #replay(from: number): Promise<void> {
-    const { to, want } = this.#last
+    const { to, want, parents } = this.#last
     const { chunkTokens } = this.#session
     this.#gap = undefined
     for (let at = from; at < to; ) {
-      // The frame that ends it brings all the rows that are wanted back.
+      // The frame that ends it brings all the rows that are wanted back; a tree has a frame of its own.
       const rest = to - at
-      const end = rest <= Math.max(chunkTokens, want) ? to : Math.min(at + chunkTokens, to - want)
+      const mayEnd = parents.length > 0 ? rest <= want : rest <= Math.max(chunkTokens, want)
+      const end = mayEnd ? to : Math.min(at + chunkTokens, to - want)
       await this.#makeRoom(end - at)
       if (this.#gap !== undefined) break
       this.#exchange(at, end, end === to ? want : 0)
@@ -127,6 +151,13 @@ export class Uplink {
     }
   }
 
+  /** Positions that the bridge holds in a line, of those that are left. */
+  get #line(): number {
+    if (!this.#kept) return Number.POSITIVE_INFINITY
+    const branches = this.#kept.findIndex((row, at) => row !== at)
+    return this.#last.to - this.#last.want + (branches < 0 ? this.#kept.length : branches)
+  }
+
   async #drain(): Promise<void> {
     while (this.#underWay.length > 0) await this.#takeAnswer()
   }
@@ -135,7 +166,10 @@ export class Uplink {
     const rows = this.#rows.slice(from, to)
     this.wideRows += rows.wide?.index.length ?? 0
     const verifies = want === rows.rows
-    const reply = this.#session.exchange(from, rows, want, verifies ? this.#verifyRows : undefined)
+    const parents = verifies ? this.#last.parents : []
+    const tree = parents.length > 0 || this.#kept ? { kept: this.#kept ?? [], parents } : undefined
+    const reply = this.#session.exchange(from, rows, want, { paddedRows: verifies ? this.#verifyRows : undefined, tree })
+    this.#kept = undefined
     // It is awaited later, perhaps after something else has failed.
     reply.catch(() => {})
     this.#underWay.push({ rows: to - from, reply })
@@ -168,6 +202,8 @@ export class Uplink {
     this.#before.up += this.#session.bytesUp
     this.#before.down += this.#session.bytesDown
     this.#session = session
+    // It will hold a line only.
+    this.#kept = undefined
     this.#gap = 0
     this.failovers += 1
   }

@@ -7,6 +7,7 @@ import { type ControlLinkOptions, createControlLink } from './control-link.ts'
 import { unreachableHint } from './data-connection.ts'
 import { createDataLink } from './data-link.ts'
 import type { LinkSession, SessionWish } from './link-session.ts'
+import { measuredOf, startTelemetry } from './telemetry.ts'
 
 /** How long somebody who asks waits for the broker, and then for a bridge's retained state. */
 const patienceMs = 3_000
@@ -34,8 +35,16 @@ export interface BridgeLink {
   close(): Promise<void>
 }
 
-export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> & { speed: DeviceSpeed }): BridgeLink {
-  const { modelId, clock, logger } = options
+export interface BridgeLinkOptions extends Omit<ControlLinkOptions, 'onBridges'> {
+  readonly speed: DeviceSpeed
+  /** The data plane as seen from here, where it is not where bridges announce it. */
+  readonly dataUrl?: string | undefined
+  /** Telemetry is published at least so often; 0: never. */
+  readonly telemetryS: number
+}
+
+export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
+  const { modelId, clock, logger, speed, telemetryS } = options
   let states: ReadonlyMap<string, BridgeState> = new Map()
   let choice: BridgeChoice | undefined
   /** Who waits for a bridge to be known. */
@@ -54,8 +63,9 @@ export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> 
   function consider(): void {
     // A connection that stands is worth more than news: its end will be noticed.
     if (data.connected) return
-    const next = chooseBridge(states, modelId, choice?.bridge)
-    if (!next) return
+    const announced = chooseBridge(states, modelId, choice?.bridge)
+    if (!announced) return
+    const next = { ...announced, data: options.dataUrl ?? announced.data }
     const previous = choice
     choice = next
     if (mismatch(next)) {
@@ -89,8 +99,14 @@ export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> 
         })
   }
 
+  let telemetry: { stop(): void } | undefined
   return {
-    start: () => control.start(),
+    start() {
+      control.start()
+      if (telemetryS === 0) return
+      const measure = () => measuredOf(data.rates, choice?.bridge, speed)
+      telemetry ??= startTelemetry({ everyMs: telemetryS * 1_000, clock, measure, report: control.report })
+    },
     status: () => ({
       broker: control.connected ? 'connected' : 'unreachable',
       bridge: choice && mismatch(choice) ? 'mismatch' : data.answers ? 'connected' : 'unreachable',
@@ -105,6 +121,7 @@ export function createBridgeLink(options: Omit<ControlLinkOptions, 'onBridges'> 
       return data.open(modelId, signal, wish)
     },
     async close() {
+      telemetry?.stop()
       await control.close()
       await data.close()
     },

@@ -3,7 +3,8 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
-import { BridgeState, DeviceState } from '../../core/protocol/messages.ts'
+import type { Measurements } from '../../core/policy/telemetry.ts'
+import { BridgeState, DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { allBridgeStates, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
 import { stayConnected } from './stay-connected.ts'
 
@@ -33,6 +34,8 @@ export interface ControlLink {
   readonly connected: boolean
   /** Somebody needs a bridge: tries at once; resolves when the attempt has succeeded or failed. */
   tryNow(): Promise<void>
+  /** Publishes telemetry once, for those who listen now. @returns false where it could not be said */
+  report(measured: Measurements): boolean
   /** Publishes `disconnected` and leaves; the will stays unsaid. */
   close(): Promise<void>
 }
@@ -127,6 +130,12 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       return client !== undefined
     },
     tryNow: () => persistent.tryNow(),
+    report(measured) {
+      if (!client || closing) return false
+      const telemetry: DeviceTelemetry = { v: 1, at: nowIso(), birth, ...measured }
+      client.publish(deviceTopic(fleet, device, 'telemetry'), JSON.stringify(telemetry), { qos: 0, retain: false })
+      return true
+    },
     async close() {
       closing = true
       const open = client

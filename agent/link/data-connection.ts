@@ -2,11 +2,14 @@ import { type RawData, WebSocket } from 'ws'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { Random } from '../../core/base/random.ts'
 import { hasMoved } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFrame, maxFrameBytes, peekFrame, type Wire } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
+import { isProbe } from '../../core/protocol/probe.ts'
+import { LinkProbe, probeBytes } from './link-probe.ts'
 import { type LinkSession, OpenSession, remoteError, type SessionWish } from './link-session.ts'
 import { SilenceWatch } from './silence-watch.ts'
 import { webSocketBytes } from './web-socket-bytes.ts'
@@ -31,6 +34,7 @@ export interface DataConnectionOptions {
   /** What this device computes, as measured; the bridge sizes its chunks by it. */
   readonly speed: DeviceSpeed
   readonly clock: Clock
+  readonly random: Random
   readonly logger: Logger
 }
 
@@ -70,9 +74,18 @@ export class DataConnection {
   #pingedMs: number | undefined
   readonly #silence: SilenceWatch
   #failure: Error | undefined
+  readonly #probe: LinkProbe
+  #sentMs: number
 
   private constructor(options: DataConnectionOptions) {
     this.#options = options
+    this.#sentMs = options.clock.nowMs()
+    this.#probe = new LinkProbe({
+      ...options,
+      rates: this.#rates,
+      state: () => ({ sessions: this.#sessions.size + this.#opening.size, sentMs: this.#sentMs }),
+      send: (frame) => this.#send(frame),
+    })
     this.#socket = new WebSocket(options.url, {
       perMessageDeflate: false,
       maxPayload: maxFrameBytes,
@@ -105,8 +118,9 @@ export class DataConnection {
     const abort = () => connection.#socket.terminate()
     signal.addEventListener('abort', abort, { once: true })
     try {
-      await connection.#introduce()
+      const welcome = await connection.#introduce()
       void connection.#keepAlive()
+      if ((welcome.probeBytes ?? 0) >= probeBytes) void connection.#probe.run(connection.#ended.signal)
       return connection
     } catch (error) {
       connection.#socket.terminate()
@@ -123,6 +137,7 @@ export class DataConnection {
     return new Promise((resolve, reject) => {
       if (this.#ended.signal.aborted) return reject(this.#ended.signal.reason)
       if (signal.aborted) return reject(signal.reason)
+      this.#probe.abandon()
       this.#tellRates()
       this.#requests += 1
       const request = this.#requests
@@ -164,7 +179,7 @@ export class DataConnection {
     )
   }
 
-  async #introduce(): Promise<void> {
+  async #introduce(): Promise<Welcome> {
     const { url, device, birth, clock } = this.#options
     const welcomed = new Promise<Welcome | BrimError>((resolve) => {
       this.#onWelcome = resolve
@@ -177,6 +192,7 @@ export class DataConnection {
     inTime.abort()
     this.#onWelcome = undefined
     if (answer instanceof BrimError) throw answer.code === 'LINK_LOST' ? unreachable(url, answer) : answer
+    return answer
   }
 
   async #keepAlive(): Promise<void> {
@@ -200,6 +216,10 @@ export class DataConnection {
   #giveUp(): void {
     this.#failure = new Error('the bridge has fallen silent')
     this.#socket.terminate()
+  }
+
+  get rates(): LinkRates {
+    return this.#rates
   }
 
   /** False while it stands but leaves those who ask for a session without an answer. */
@@ -233,7 +253,8 @@ export class DataConnection {
   #receive(data: RawData, isBinary: boolean): void {
     this.#hear()
     if (!(data instanceof Buffer)) throw new Error('binaryType is nodebuffer')
-    if (isBinary) this.#receiveFrame(data)
+    if (isBinary && isProbe(data)) this.#receiveProbe(data)
+    else if (isBinary) this.#receiveFrame(data)
     else this.#receiveMessage(data)
   }
 
@@ -248,6 +269,15 @@ export class DataConnection {
     } catch (error) {
       if (!(error instanceof BrimError)) throw error
       this.#drop(session, error)
+    }
+  }
+
+  #receiveProbe(bytes: Buffer): void {
+    try {
+      this.#probe.receive(bytes)
+    } catch (err) {
+      if (!(err instanceof BrimError)) throw err
+      this.#options.logger.warn({ err }, 'unreadable probe of the bridge ignored')
     }
   }
 
@@ -360,6 +390,7 @@ export class DataConnection {
     // A socket that is closing rejects everything by its `close` event.
     if (this.#socket.readyState !== WebSocket.OPEN) return 0
     this.#socket.send(data)
+    this.#sentMs = this.#options.clock.nowMs()
     return webSocketBytes(typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength, true)
   }
 }

@@ -3,6 +3,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { atMost } from './at-most.ts'
 import { DataConnection, unreachableHint } from './data-connection.ts'
 import type { LinkSession, SessionWish } from './link-session.ts'
@@ -27,6 +28,8 @@ export interface DataLink {
   readonly connected: boolean
   /** Connected, to a bridge that has not left anybody without an answer lately. */
   readonly answers: boolean
+  /** Of the connection that stands. */
+  readonly rates: LinkRates | undefined
   /** Where the bridge's data plane is; the connection to another one is closed. */
   use(url: string): void
   /** Cuts the wait for the next attempt to connect short. */
@@ -86,6 +89,9 @@ export function createDataLink(options: DataLinkOptions): DataLink {
     },
     get answers() {
       return connection?.answers === true
+    },
+    get rates() {
+      return connection?.rates
     },
     use(url) {
       if (url === target?.url) return

@@ -2,7 +2,15 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
 import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFault } from '../../core/protocol/fault.ts'
-import { decodeStates, encodeFrame, type Frame, headerBytes, rowBytes, type Wire } from '../../core/protocol/frame.ts'
+import {
+  decodeStates,
+  encodeFrame,
+  type Frame,
+  type FrameForm,
+  headerBytes,
+  rowBytes,
+  type Wire,
+} from '../../core/protocol/frame.ts'
 import { sessionBits } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
 
@@ -23,6 +31,9 @@ export interface SessionWish {
   /** How states travel up; fp16 where nothing is said. */
   readonly wire?: Wire | undefined
 }
+
+/** How rows are sent, beside the wire that the session was opened with. */
+export type RowsForm = Omit<FrameForm, 'wire'>
 
 /** A session at the bridge: the KV of the middle part, extended by rows. */
 export interface LinkSession {
@@ -47,10 +58,11 @@ export interface LinkSession {
   readonly rates: LinkRates
   /**
    * Rows for positions base, base + 1, …; the deep states of the last `want` come back. Frames may overlap in time;
-   * each has its own reply. With `paddedRows` frame and reply are as long as if they had so many.
+   * each has its own reply. With `paddedRows` frame and reply are as long as if they had so many; `tree` says how rows
+   * branch.
    * @throws BrimError LINK_LOST, CANCELED (closed), FRAME_INVALID, or the code of the bridge's fault
    */
-  exchange(base: number, rows: States, want: number, paddedRows?: number): Promise<Reply>
+  exchange(base: number, rows: States, want: number, form?: RowsForm): Promise<Reply>
   /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
   close(): void
   /**
@@ -137,14 +149,14 @@ export class OpenSession implements LinkSession {
     return this.#ended !== undefined
   }
 
-  exchange(base: number, rows: States, want: number, paddedRows?: number): Promise<Reply> {
+  exchange(base: number, rows: States, want: number, form: RowsForm = {}): Promise<Reply> {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
       this.#seq += 1
       const header = { type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want } as const
-      const frame = encodeFrame(header, rows, { wire: this.wire, paddedRows })
+      const frame = encodeFrame(header, rows, { wire: this.wire, ...form })
       const sentMs = this.#carrier.clock.nowMs()
-      const settled = this.#carrier.send(frame, headerBytes + Math.max(want, paddedRows ?? 0) * rowBytes('fp16', rows.width))
+      const settled = this.#carrier.send(frame, headerBytes + Math.max(want, form.paddedRows ?? 0) * rowBytes('fp16', rows.width))
       this.#waiting.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, settled, resolve, reject })
     })
   }

@@ -17,6 +17,9 @@ interface RunOptions {
   id?: string | undefined
   threads?: number | undefined
   prefixKeep?: number | undefined
+  tokenBudget?: number | undefined
+  promptTokens?: number | undefined
+  frameTokens?: number | undefined
   logLevel?: BridgeSettings['logLevel']
   json?: boolean | undefined
 }
@@ -60,6 +63,12 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           type: 'number',
           describe: "seconds that an answer's KV stands ready for the next prompt that begins alike; 0: not at all [300]",
         })
+        .option('token-budget', { type: 'number', describe: 'tokens of one step of all sessions together [512]' })
+        .option('prompt-tokens', { type: 'number', describe: 'of them those of prompts, while others decode [128]' })
+        .option('frame-tokens', {
+          type: 'number',
+          describe: "most tokens of a prompt that come in one frame, in as many steps as it takes [a step's]",
+        })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })
         .option('log-level', {
           choices: ['silent', 'error', 'warn', 'info', 'debug'] as const,
@@ -80,11 +89,13 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const { bundle, mqttPort, httpPort, host, fleet, id, threads, prefixKeep: prefixKeepS, logLevel = 'warn' } = options
+  const { tokenBudget, promptTokens, frameTokens } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/bridge')
   const library = io.env.ORT_LIB || undefined
   const { dataUrl } = options
-  const said = Object.entries({ library, dataUrl, mqttPort, httpPort, host, fleet, id, threads, prefixKeepS }).filter(
+  const packing = { tokenBudget, promptTokens, frameTokens }
+  const said = Object.entries({ library, dataUrl, mqttPort, httpPort, host, fleet, id, threads, prefixKeepS, ...packing }).filter(
     ([, value]) => value !== undefined,
   )
   return { bundle, stateDir, logLevel, ...Object.fromEntries(said) }

@@ -1,6 +1,6 @@
-import { nowIso } from '../../core/base/clock.ts'
+import { type Clock, nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { DeviceState } from '../../core/protocol/messages.ts'
+import { DeviceState, DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /** A migration. */
@@ -22,6 +22,14 @@ export interface DeviceRecord {
   readonly lastSeen: string
   readonly agent: string | null
   readonly modelId: string | null
+  /** Null where this bridge, since its start, has heard none. */
+  readonly telemetry: LastTelemetry | null
+}
+
+/** What a device has said last of what it measures. */
+export interface LastTelemetry extends Omit<DeviceTelemetry, 'v' | 'at'> {
+  /** Since it came, by this bridge's clock. */
+  readonly ageS: number
 }
 
 export interface Registry {
@@ -33,17 +41,28 @@ export interface Registry {
    * everybody's sessions.
    */
   heard(device: string, payload: Uint8Array): void
+  /** A device's telemetry as it came from the broker; the latest is kept, in memory. What is unreadable changes nothing. */
+  measured(device: string, payload: Uint8Array): void
   devices(): DeviceRecord[]
 }
 
 /** Who is in the fleet and how they fare. */
-export function createRegistry(store: Store, logger: Logger): Registry {
+export function createRegistry(store: Store, clock: Clock, logger: Logger): Registry {
   const upsert = store.prepare(`
     INSERT INTO devices (id, state, birth, last_seen, agent, model_id) VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, birth = excluded.birth, last_seen = excluded.last_seen,
       agent = coalesce(excluded.agent, agent), model_id = coalesce(excluded.model_id, model_id)
     WHERE excluded.birth >= devices.birth OR excluded.state <> 'lost'`)
-  const list = store.prepare<[], DeviceRecord>(
+  const latest = new Map<string, { telemetry: DeviceTelemetry; heardMs: number }>()
+  /** Whose unreadable telemetry has been told of: it comes every few seconds. */
+  const garbled = new Set<string>()
+  const telemetryOf = (device: string): LastTelemetry | null => {
+    const found = latest.get(device)
+    if (!found) return null
+    const { v: _, at: __, ...measured } = found.telemetry
+    return { ageS: Math.round((clock.nowMs() - found.heardMs) / 100) / 10, ...measured }
+  }
+  const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(
     'SELECT id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId FROM devices ORDER BY id',
   )
   return {
@@ -53,7 +72,7 @@ export function createRegistry(store: Store, logger: Logger): Registry {
     heard(device, payload) {
       // An empty payload only clears what the broker retained.
       if (payload.byteLength === 0) return
-      const said = readState(payload)
+      const said = read(DeviceState, payload)
       if (!said) return logger.warn({ device, bytes: payload.byteLength }, 'unreadable device state ignored')
       const { state, birth, agent = null, modelId = null } = said
       try {
@@ -64,13 +83,21 @@ export function createRegistry(store: Store, logger: Logger): Registry {
         logger.error({ err, device, birth, state }, 'device state not stored')
       }
     },
-    devices: () => list.all(),
+    measured(device, payload) {
+      const telemetry = read(DeviceTelemetry, payload)
+      if (telemetry) latest.set(device, { telemetry, heardMs: clock.nowMs() })
+      else if (!garbled.has(device)) {
+        garbled.add(device)
+        logger.warn({ device, bytes: payload.byteLength }, 'unreadable device telemetry ignored')
+      }
+    },
+    devices: () => list.all().map((record) => ({ ...record, telemetry: telemetryOf(record.id) })),
   }
 }
 
-function readState(payload: Uint8Array): DeviceState | undefined {
+function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T | undefined {
   try {
-    return DeviceState.parse(JSON.parse(Buffer.from(payload).toString()))
+    return schema.parse(JSON.parse(Buffer.from(payload).toString()))
   } catch {
     return undefined
   }

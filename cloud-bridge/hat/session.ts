@@ -50,6 +50,8 @@ export function createSession(parts: SessionParts): Session {
   let lastSeq: number | undefined
   /** Positions that are still what the session began with. */
   let untouched = sequence.length
+  /** First position and rows of the last frame, where it brought a tree of which nothing has been kept yet. */
+  let tree: { base: number; n: number } | undefined
   let pending = 0
   let tail: Promise<void> = Promise.resolve()
   let ending: Promise<void> | undefined
@@ -57,7 +59,7 @@ export function createSession(parts: SessionParts): Session {
   async function handle(frame: Frame, receivedMs: number): Promise<void> {
     if (ending) return
     try {
-      const view = { length: sequence.length, lastSeq, hasReply: (seq: number) => replies.has(seq) }
+      const view = { length: lengthFor(frame), lastSeq, hasReply: (seq: number) => replies.has(seq) }
       const admission = admitFrame(frame, view, limits)
       switch (admission.kind) {
         case 'apply':
@@ -77,20 +79,41 @@ export function createSession(parts: SessionParts): Session {
     }
   }
 
+  /** Positions that the KV holds in a line, once what the frame keeps of a tree has been gathered. */
+  function lengthFor({ tree: form, base, seq }: Frame): number {
+    if (!form || form.kept.length === 0 || (lastSeq !== undefined && seq <= lastSeq)) return sequence.line
+    const last = form.kept.at(-1)!
+    if (!tree || last >= tree.n || base !== tree.base + form.kept.length)
+      throw new BrimError('FRAME_INVALID', `frame ${seq} keeps the rows [${form.kept}] of a tree that was not there`)
+    return base
+  }
+
   async function apply(frame: Frame, receivedMs: number): Promise<void> {
     const { seq, base, n, want } = frame
+    const { kept = [], parents = [] } = frame.tree ?? {}
     const states = decodeStates(frame, width)
     const badRow = firstNonFiniteRow(states)
     if (badRow !== undefined) throw new BrimError('FRAME_INVALID', `row ${badRow} of frame ${seq} holds NaN or infinity`)
     if (!budget.grow(sequence, base + n))
       throw new BrimError('OUT_OF_MEMORY', `the bridge has no KV memory left for ${base + n} positions`)
     untouched = Math.min(untouched, base)
+    if (tree && kept.length > 0) {
+      const from = tree.base
+      sequence.gather(
+        from,
+        kept.map((row) => from + row),
+      )
+    }
     sequence.truncate(base)
     const deep =
       n === 0
         ? nothing(states)
-        : await loop.submit({ sequence, states, select: lastRows(n, want), prompt: want < n }, stop.signal)
+        : await loop.submit(
+            { sequence, states, parents: rowsOf(parents, base), select: lastRows(n, want), prompt: want < n },
+            stop.signal,
+          )
     if (ending) return
+    tree = parents.length > 0 ? { base, n } : undefined
     const wrongRow = firstNonFiniteRow(deep.states)
     if (wrongRow !== undefined) throw new BrimError('RUNTIME_FAILED', `the middle part returned NaN for frame ${seq}`)
     const { computeMs } = deep
@@ -152,7 +175,7 @@ export function createSession(parts: SessionParts): Session {
     end,
     async leave(length) {
       if (ending) return undefined
-      if (sequence.length < length) {
+      if (sequence.line < length) {
         await end()
         return undefined
       }
@@ -178,6 +201,11 @@ const nothing = ({ width }: States) => ({
   states: { rows: 0, width, half: new Uint16Array(0) },
   computeMs: 0,
 })
+
+/** A frame's parents as rows of the sequence; undefined for a line. */
+function rowsOf(parents: readonly number[], base: number): number[] | undefined {
+  return parents.length === 0 ? undefined : parents.map((parent) => base + parent)
+}
 
 function lastRows(n: number, want: number): StepItem['select'] {
   if (want === 0) return 'none'

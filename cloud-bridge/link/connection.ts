@@ -12,8 +12,10 @@ import {
   ToBridge,
   type ToDevice,
 } from '../../core/protocol/messages.ts'
+import { isProbe, maxProbeBytes } from '../../core/protocol/probe.ts'
 import type { DeviceRates } from '../hat/chunk-advice.ts'
 import type { Peer, Sessions } from '../hat/sessions.ts'
+import { createProbeAnswers } from './probe-answers.ts'
 
 export interface ConnectionOptions {
   readonly sessions: Sessions
@@ -49,6 +51,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   let { logger } = options
   let peer: Peer | undefined
   let rates: DeviceRates | undefined
+  let answerProbe: ((bytes: Uint8Array) => void) | undefined
   let heard = true
   let waitingBytes = 0
   const gone = new AbortController()
@@ -106,8 +109,9 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     }
     logger = logger.child({ device })
     logger.info('device connected')
+    answerProbe = createProbeAnswers({ clock, logger, send: peer.send })
     options.onHello(connection, device)
-    say({ type: 'welcome', v: 1, bridge: options.bridge, modelId })
+    say({ type: 'welcome', v: 1, bridge: options.bridge, modelId, probeBytes: maxProbeBytes })
   }
 
   async function closeSession(owner: Peer, { session, keep }: Close): Promise<void> {
@@ -133,7 +137,8 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   }
 
   async function onFrame(bytes: Uint8Array): Promise<void> {
-    if (!peer) return close(closeCodes.invalid, 'REQUEST_INVALID')
+    if (!peer || !answerProbe) return close(closeCodes.invalid, 'REQUEST_INVALID')
+    if (isProbe(bytes)) return answerProbe(bytes)
     const cost = bytes.byteLength + frameCostBytes
     waitingBytes += cost
     await sessions.receive(peer, bytes)

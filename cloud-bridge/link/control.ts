@@ -3,7 +3,7 @@ import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
-import { allDeviceStates, bridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
+import { allDeviceStates, allDeviceTelemetry, bridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
 
 const goodbyeTimeoutMs = 2_000
 
@@ -16,6 +16,7 @@ export interface ControlOptions {
   /** What the retained state says beside `state`, `birth` and `at`. */
   readonly describe: () => Pick<BridgeState, 'bridge' | 'modelId' | 'data' | 'sessions'>
   readonly onDeviceState: (device: string, payload: Uint8Array) => void
+  readonly onDeviceTelemetry: (device: string, payload: Uint8Array) => void
   /** How long the first connection may take; 10 s by default. */
   readonly connectTimeoutMs?: number
   readonly logger: Logger
@@ -64,9 +65,15 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     if (on === topic) return onOwnState(payload)
     const from = parseDeviceTopic(fleet, on)
     if (from?.leaf === 'state') options.onDeviceState(from.device, payload)
+    if (from?.leaf === 'telemetry') options.onDeviceTelemetry(from.device, payload)
   })
   client.on('connect', () => {
-    client.subscribe([allDeviceStates(fleet), topic], { qos: 1 }, (err) => {
+    const filters = {
+      [allDeviceStates(fleet)]: { qos: 1 },
+      [topic]: { qos: 1 },
+      [allDeviceTelemetry(fleet)]: { qos: 0 },
+    } as const
+    client.subscribe(filters, (err) => {
       if (err) logger.error({ err }, 'not subscribed to the states of the devices')
     })
     announce()

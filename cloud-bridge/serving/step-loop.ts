@@ -10,6 +10,8 @@ import { type PackLimits, packStep } from './pack.ts'
 export interface StepRequest {
   readonly sequence: Sequence
   readonly states: States
+  /** As in a StepItem. */
+  readonly parents?: StepItem['parents']
   readonly select: StepItem['select']
   /** Of a prompt: others' next tokens go before it. */
   readonly prompt: boolean
@@ -49,8 +51,15 @@ export interface StepLoop {
   close(): Promise<void>
 }
 
-/** A step has ended: its tokens, and how long it took. */
-export type OnStep = (tokens: number, computeMs: number) => void
+/** A step that has ended. */
+export interface EndedStep {
+  /** By the clock of the loop. */
+  readonly startedMs: number
+  /** Sequences that it served. */
+  readonly items: number
+  readonly tokens: number
+  readonly computeMs: number
+}
 
 interface Item {
   readonly request: StepRequest
@@ -78,14 +87,19 @@ interface Piece {
 
 /** The next rows of an item, and which of them come back. */
 function pieceOf(item: Item, tokens: number): Piece {
-  const { sequence, states, select } = item.request
+  const { sequence, states, parents, select } = item.request
   const from = states.rows - item.tokens
   const to = from + tokens
   if (tokens === states.rows) return { item, tokens, step: item.request }
   return {
     item,
     tokens,
-    step: { sequence, states: sliceStates(states, from, to), select: selectIn(select, from, to, states.rows) },
+    step: {
+      sequence,
+      states: sliceStates(states, from, to),
+      parents: parents?.slice(from, to),
+      select: selectIn(select, from, to, states.rows),
+    },
   }
 }
 
@@ -104,7 +118,12 @@ const decodingMs = 500
  * One part serving many sequences: packs whatever is ready into steps, one step at a time. Knows rows and sequences,
  * not whose they are or how they came.
  */
-export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onStep: OnStep = () => {}): StepLoop {
+export function createStepLoop(
+  part: Part,
+  limits: PackLimits,
+  clock: Clock,
+  onStep: (step: EndedStep) => void = () => {},
+): StepLoop {
   let waiting: Item[] = []
   let running: Promise<void> | undefined
   let closed = false
@@ -186,7 +205,7 @@ export function createStepLoop(part: Part, limits: PackLimits, clock: Clock, onS
     metrics.items += pieces.length
     const tokens = pieces.reduce((sum, piece) => sum + piece.tokens, 0)
     metrics.tokens += tokens
-    onStep(tokens, computeMs)
+    onStep({ startedMs, items: pieces.length, tokens, computeMs })
     metrics.batches[pieces.length] = (metrics.batches[pieces.length] ?? 0) + 1
   }
 

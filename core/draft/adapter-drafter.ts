@@ -1,37 +1,38 @@
 import type { Part, Sequence, StepItem } from '../engine/contract.ts'
 import { requireFinite } from '../engine/require-finite.ts'
-import { chooseToken, type Sampling, topProbability } from '../engine/sampler.ts'
+import { chooseToken, likeliestTokens, type Sampling, topProbability } from '../engine/sampler.ts'
 import type { SharedHead } from '../engine/shared-head.ts'
-import { concatStates, type States } from '../protocol/states.ts'
+import { concatStates, type States, sliceStates } from '../protocol/states.ts'
 import type { KnownStream } from './device-stream.ts'
 import type { Drafted, Drafter } from './drafter.ts'
 import type { StateRows } from './state-rows.ts'
 
+/** How many other tokens a drafted one comes with: what is drafted ahead branches so often. */
+const othersKept = 2
+
 /** HAT's draft model: output ∘ Λ ∘ input. Its choices use the LLM's own noise, so that they agree as often as can be. */
 export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampling): Drafter {
-  const rows = adapter.manifest.features ? new FeatureRows(adapter) : new PlainRows(adapter)
+  const states = adapter.manifest.features ? new FeatureRows(adapter) : new PlainRows(adapter)
   return {
-    async next(known) {
-      return head.read(
-        await rows.last(known),
-        (logits): Drafted => ({
-          token: chooseToken(logits, sampling, known.ids.length),
-          topProbability: topProbability(logits),
-        }),
-      )
+    async next(known, rows) {
+      return head.read(await states.of(known, rows), (logits, at): Drafted[] => {
+        const token = chooseToken(logits, sampling, known.rows.positionOf(rows[at]!) + 1)
+        const others = likeliestTokens(logits, othersKept + 1).filter((other) => other !== token)
+        return [{ token, topProbability: topProbability(logits), others: others.slice(0, othersKept) }]
+      })
     },
-    catchUp: (known) => rows.catchUp(known),
-    truncate: (length) => rows.truncate(length),
-    release: () => rows.release(),
+    catchUp: (known) => states.catchUp(known),
+    gather: (keep, rows) => states.gather(keep, rows),
+    release: () => states.release(),
   }
 }
 
-/** Rows of Λ for the positions of a stream. Its KV may lag behind: a fully accepted draft leaves its last row unseen. */
+/** Rows of Λ for the rows of a stream. Its KV may lag behind: a fully accepted draft leaves its last row unseen. */
 interface AdapterRows {
-  /** Λ's row of the stream's last position, of which it has not been asked before. */
-  last(known: KnownStream): Promise<States>
+  /** Λ's rows of these rows of the stream. */
+  of(known: KnownStream, rows: readonly number[]): Promise<States>
   catchUp(known: KnownStream): Promise<void>
-  truncate(length: number): void
+  gather(keep: number, rows: readonly number[]): void
   release(): void
 }
 
@@ -45,64 +46,75 @@ class PlainRows implements AdapterRows {
     this.#sequence = adapter.createSequence()
   }
 
-  last(known: KnownStream): Promise<States> {
-    return this.#step(known.shallow, 'last')
+  of(known: KnownStream, rows: readonly number[]): Promise<States> {
+    const sequence = this.#sequence
+    // What was drafted ahead and came too late to be fed is asked for again.
+    sequence.truncate(Math.min(sequence.length, ...rows))
+    return this.#step(
+      known,
+      rows.map((row) => row - sequence.length),
+    )
   }
 
   async catchUp(known: KnownStream): Promise<void> {
-    if (known.shallow.length > this.#sequence.length) await this.#step(known.shallow, 'none')
+    if (known.shallow.length > this.#sequence.length) await this.#step(known, 'none')
   }
 
-  truncate(length: number): void {
-    this.#sequence.truncate(Math.min(length, this.#sequence.length))
+  gather(keep: number, rows: readonly number[]): void {
+    const { length } = this.#sequence
+    const seen = rows.filter((row) => row < length)
+    this.#sequence.gather(Math.min(keep, length), seen)
   }
 
   release(): void {
     this.#sequence.release()
   }
 
-  #step(shallow: StateRows, select: 'last' | 'none'): Promise<States> {
+  #step({ shallow, rows }: KnownStream, select: StepItem['select']): Promise<States> {
     const sequence = this.#sequence
-    return stepOnce(this.#adapter, { sequence, states: shallow.slice(sequence.length, shallow.length), select })
+    const from = sequence.length
+    const states = shallow.slice(from, shallow.length)
+    return stepOnce(this.#adapter, { sequence, states, parents: rows.parentsFrom(from), select })
   }
 }
 
 /**
- * Λ with features (EAGLE, Li et al. 2024, arXiv:2401.15077): row i also reads the deep state of position i - 1, zero
- * where that never comes back (the prompt's but the last). Within a draft the deep state of a drafted token is not there
- * yet: the row after it reads Λ's own state of that token in its place, and is computed anew once the true one is there.
+ * Λ with features (EAGLE, Li et al. 2024, arXiv:2401.15077): the row of a position also reads the deep state of the one
+ * before it, zero where that never comes back (the prompt's but the last). Within a draft the deep state of a drafted token
+ * is not there yet: the row after it reads Λ's own state of that token in its place, and is computed anew once the true one
+ * is there.
  */
 class FeatureRows implements AdapterRows {
   readonly #adapter: Part
   readonly #sequence: Sequence
   /** Rows in the KV that have read true features; those behind them have read predicted ones. */
   #settled = 0
-  /** Λ's row of the last position in the KV. */
-  #predicted: States | undefined
+  /** Λ's rows of the last settled row and of those behind it. */
+  readonly #predicted = new Map<number, States>()
 
   constructor(adapter: Part) {
     this.#adapter = adapter
     this.#sequence = adapter.createSequence()
   }
 
-  async last(known: KnownStream): Promise<States> {
+  async of(known: KnownStream, rows: readonly number[]): Promise<States> {
     await this.#settle(known, 'last')
-    while (this.#sequence.length < known.shallow.length) {
-      const at = this.#sequence.length
-      this.#predicted = await this.#step(known.shallow.slice(at, at + 1), this.#predicted, 'last')
-    }
-    if (!this.#predicted) throw new Error('a row was asked for again')
-    return this.#predicted
+    while (this.#sequence.length < known.shallow.length) await this.#predict(known)
+    return concatStates(
+      rows.map((row) => this.#stateOf(row)),
+      known.shallow.width,
+    )
   }
 
   catchUp(known: KnownStream): Promise<void> {
     return this.#settle(known, 'none')
   }
 
-  truncate(length: number): void {
-    this.#settled = Math.min(length, this.#settled)
+  gather(keep: number): void {
+    // What has read predicted features is computed anew, whichever rows are left of it.
+    this.#settled = Math.min(keep, this.#settled)
     this.#sequence.truncate(this.#settled)
-    this.#predicted = undefined
+    this.#predicted.clear()
   }
 
   release(): void {
@@ -115,14 +127,32 @@ class FeatureRows implements AdapterRows {
     const to = Math.min(shallow.length, deep.length + 1)
     if (to <= from) return
     this.#sequence.truncate(from)
-    const states = await this.#step(shallow.slice(from, to), featuresOf(deep, from, to), select)
-    this.#predicted = select === 'last' ? states : undefined
+    this.#predicted.clear()
+    const item = { sequence: this.#sequence, states: shallow.slice(from, to), features: featuresOf(deep, from, to), select }
+    const states = await stepOnce(this.#adapter, item)
+    if (select === 'last') this.#predicted.set(to - 1, states)
     this.#settled = to
   }
 
-  #step(states: States, features: States | undefined, select: 'last' | 'none'): Promise<States> {
-    if (!features) throw new Error('a row without its feature')
-    return stepOnce(this.#adapter, { sequence: this.#sequence, states, features, select })
+  /** The rows at the end of the KV's whose predecessors' states are there: one of a line, all tips of a tree. */
+  async #predict({ shallow, rows }: KnownStream): Promise<void> {
+    const from = this.#sequence.length
+    let to = from + 1
+    while (to < shallow.length && rows.parentOf(to) < from) to += 1
+    const parents = rows.parentsFrom(from).slice(0, to - from)
+    const features = concatStates(
+      parents.map((parent) => this.#stateOf(parent)),
+      shallow.width,
+    )
+    const item = { sequence: this.#sequence, states: shallow.slice(from, to), features, parents, select: 'all' as const }
+    const states = await stepOnce(this.#adapter, item)
+    for (let row = from; row < to; row++) this.#predicted.set(row, sliceStates(states, row - from, row - from + 1))
+  }
+
+  #stateOf(row: number): States {
+    const states = this.#predicted.get(row)
+    if (!states) throw new Error(`the state of row ${row} is not there any more`)
+    return states
   }
 }
 

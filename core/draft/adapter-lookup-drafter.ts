@@ -17,18 +17,20 @@ const lengths: LookupLengths = { shortest: 2, longest: 4 }
 export function adapterLookupDrafter(adapter: Drafter, threshold: number): Drafter {
   const lookup = createLookup(lengths)
   return {
-    async next(known) {
-      const drafted = await adapter.next(known)
-      const isSure = drafted.some(({ topProbability }) => topProbability >= threshold)
-      return isSure ? drafted : (lookup.find(known) ?? drafted)
+    async next(known, rows) {
+      const all = await adapter.next(known, rows)
+      return all.map((drafted, at) => {
+        const isSure = drafted.some(({ topProbability }) => topProbability >= threshold)
+        return isSure ? drafted : (lookup.find(known, rows[at]!) ?? drafted)
+      })
     },
     async catchUp(known) {
       lookup.catchUp(known)
       await adapter.catchUp(known)
     },
-    truncate(length) {
-      lookup.truncate(length)
-      adapter.truncate(length)
+    gather(keep, rows) {
+      lookup.keep(keep)
+      adapter.gather(keep, rows)
     },
     release: () => adapter.release(),
   }

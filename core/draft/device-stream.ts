@@ -1,12 +1,15 @@
 import type { Part, Sequence } from '../engine/contract.ts'
 import { requireFinite } from '../engine/require-finite.ts'
+import { RowTree } from '../engine/row-tree.ts'
 import { StateRows } from './state-rows.ts'
 
-/** All that a device knows of one stream of tokens, and so all that a drafter may read. */
+/** All that a device knows of one stream of tokens, and so all that a drafter may read. Drafts may branch. */
 export interface KnownStream {
-  /** The token of every position, drafted ones included. */
+  /** The token of every row, drafted ones included. */
   readonly ids: readonly number[]
-  /** Of every position in `ids`. */
+  /** Which row follows which. */
+  readonly rows: RowTree
+  /** Of every row in `ids`. */
   readonly shallow: StateRows
   /** From the prompt's last position to the last verified one: the others never come back from the cloud. */
   readonly deep: StateRows
@@ -19,6 +22,7 @@ export class DeviceStream implements KnownStream {
   readonly #ids: number[] = []
   readonly #input: Part
   readonly #sequence: Sequence
+  #rows = RowTree.empty
 
   /** @param input the bundle's part of that name; `hidden` is the width of its states */
   constructor(input: Part, hidden: number, promptTokens: number) {
@@ -32,20 +36,37 @@ export class DeviceStream implements KnownStream {
     return this.#ids
   }
 
-  /** Input step: the shallow rows of these tokens, which follow those that are there. @throws BrimError RUNTIME_FAILED */
-  async feed(tokens: readonly number[]): Promise<void> {
-    const [states] = await this.#input.step([{ sequence: this.#sequence, ids: tokens, select: 'all' }])
+  get rows(): RowTree {
+    return this.#rows
+  }
+
+  /**
+   * Input step: the shallow rows of these tokens.
+   * @param parents the rows that they follow; absent: each follows the one before it
+   * @throws BrimError RUNTIME_FAILED
+   */
+  async feed(tokens: readonly number[], parents?: readonly number[]): Promise<void> {
+    const grown = this.#rows.extended(tokens.length, parents)
+    const [states] = await this.#input.step([{ sequence: this.#sequence, ids: tokens, parents, select: 'all' }])
     if (!states) throw new Error('a step of one item returned no states')
     this.shallow.append(requireFinite(states, 'input'))
     this.#ids.push(...tokens)
+    this.#rows = grown
   }
 
-  /** All but the first `length` positions have been rejected. */
-  truncate(length: number): void {
-    this.#ids.length = length
-    this.shallow.truncate(length)
-    this.deep.truncate(Math.min(length, this.deep.length))
-    this.#sequence.truncate(length)
+  /** The first `keep` rows and then exactly these are left, in this order: a line. */
+  gather(keep: number, rows: readonly number[]): void {
+    const picked = rows.map((row) => this.#ids[row]!)
+    this.#ids.length = keep
+    this.#ids.push(...picked)
+    this.shallow.gather(keep, rows)
+    const { length } = this.deep
+    this.deep.gather(
+      Math.min(keep, length),
+      rows.filter((row) => row < length),
+    )
+    this.#sequence.gather(keep, rows)
+    this.#rows = RowTree.lineOf(keep + rows.length)
   }
 
   release(): void {

@@ -1,6 +1,6 @@
 import { LookupIndex, type LookupLengths } from '../policy/hat/lookup.ts'
 import type { KnownStream } from './device-stream.ts'
-import type { Drafted, Drafter } from './drafter.ts'
+import { type Drafted, type Drafter, withoutMemory } from './drafter.ts'
 
 /** As in Saxena 2023: n-grams of 3 tokens down to 1, at most 10 tokens of what followed; then the draft looks again. */
 const lengths: LookupLengths = { shortest: 1, longest: 3 }
@@ -10,28 +10,37 @@ const longestRun = 10
 export function lookupDrafter(): Drafter {
   const lookup = createLookup(lengths)
   return {
-    next: async (known) => lookup.find(known) ?? [],
+    ...withoutMemory,
+    next: async (known, rows) => rows.map((row) => lookup.find(known, row) ?? []),
     catchUp: async (known) => lookup.catchUp(known),
-    truncate: lookup.truncate,
-    release() {},
+    gather: lookup.keep,
   }
 }
 
 /** An index that follows a stream. */
 export function createLookup(of: LookupLengths) {
   const index = new LookupIndex(of)
-  const catchUp = ({ ids }: KnownStream) => {
-    while (index.length < ids.length) index.push(ids[index.length]!)
+  const keep = (length: number) => index.truncate(Math.min(length, index.length))
+  const push = (ids: readonly number[]) => {
+    for (const id of ids) index.push(id)
+  }
+  const catchUp = ({ ids, rows }: KnownStream, line = rows.line) => {
+    keep(line)
+    push(ids.slice(index.length, line))
   }
   return {
-    catchUp,
-    /** What followed the longest n-gram that has occurred before. */
-    find(known: KnownStream): Drafted[] | undefined {
-      catchUp(known)
+    keep,
+    catchUp: (known: KnownStream) => catchUp(known),
+    /** What followed the longest n-gram at this row that has occurred before on the way to it. */
+    find(known: KnownStream, row: number): Drafted[] | undefined {
+      const way = known.rows.pathTo(row)
+      catchUp(known, way.line)
+      push(way.rows.map((at) => known.ids[at]!))
       const match = index.match()
       // There is no probability to stop by: such a draft ends at its limit.
-      return match && index.after(match, longestRun).map((token) => ({ token, topProbability: 1 }))
+      const found = match && index.after(match, longestRun).map((token) => ({ token, topProbability: 1, others: [] }))
+      keep(way.line)
+      return found
     },
-    truncate: (length: number) => index.truncate(Math.min(length, index.length)),
   }
 }

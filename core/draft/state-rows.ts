@@ -48,6 +48,13 @@ export class StateRows {
     this.#wide = this.#wide.filter(({ position }) => position < length)
   }
 
+  /** Keeps the positions before `keep` and then the rows of exactly these, in this order. @throws RangeError as `slice` */
+  gather(keep: number, positions: readonly number[]): void {
+    const picked = positions.map((position) => this.slice(position, position + 1))
+    this.truncate(keep)
+    for (const states of picked) this.append(states)
+  }
+
   /** Rows of the positions from (inclusive) to (exclusive); a copy. @throws RangeError outside of what there is */
   slice(from: number, to: number): States {
     const { width, first } = this

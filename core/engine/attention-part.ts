@@ -1,10 +1,11 @@
-import { featureInputs, graphInputs, kvNames } from '../model/graph-io.ts'
+import { featureInputs, graphInputs, kvNames, treeNames } from '../model/graph-io.ts'
 import type { Dims } from '../model/manifest.ts'
 import type { States } from '../protocol/states.ts'
 import type { Sequence, StepItem } from './contract.ts'
 import { OneAtATime } from './one-at-a-time.ts'
 import { type Packing, packItems } from './part-packing.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
+import { RowTree } from './row-tree.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 import { KvSequence } from './sequence.ts'
 import { KvMemory, KvPool } from './sequence-memory.ts'
@@ -45,9 +46,9 @@ export class AttentionPart {
     return this.source.runtime
   }
 
-  /** Compiles the graph for so many sequences now, rather than in the first step that needs it. */
-  async prepare(sequences: number): Promise<void> {
-    await this.#sessions.open(sequences)
+  /** Compiles the graph for so many sequences now, rather than in the first step that needs it. @param branching for trees */
+  async prepare(sequences: number, branching = false): Promise<void> {
+    await this.#sessions.open(sequences, branching)
   }
 
   createSequence(): KvSequence {
@@ -77,8 +78,10 @@ export class AttentionPart {
     sequences.forEach((sequence, slot) => {
       sequence.demandRoom(sequence.length + counts[slot]!)
     })
+    const grown = sequences.map((sequence, slot) => sequence.extended(counts[slot]!, items[slot]?.parents))
+    const branching = grown.some((rows) => rows.branches)
     const isAlone = this.source.neverOneRow && counts.length === 1 && counts[0] === 1
-    const { session, slots } = await this.#sessions.open(isAlone ? 2 : items.length)
+    const { session, slots } = await this.#sessions.open(isAlone ? 2 : items.length, branching)
     const returnsAll = this.source.name === 'input'
     const work = items.map(({ select }, slot) => ({
       rows: counts[slot]!,
@@ -93,6 +96,7 @@ export class AttentionPart {
     const inputs = this.#rowInputs(isAlone ? [...items, ...items] : items, packing.rows)
     const select = this.#padSelect(packing.select)
     this.#addPacking(inputs, packing, select, slots)
+    if (branching) this.#addBranches(inputs, grown, counts, slots)
     const result = outputs(select.length)
     const own = [...inputs.values(), ...result.tensors.values()]
     const results = new Map(result.tensors)
@@ -107,7 +111,7 @@ export class AttentionPart {
       // Unused slots worked on somebody's row.
       if (slots > items.length) this.#nobody.zero()
       sequences.forEach((sequence, slot) => {
-        sequence.finishStep(appended ? counts[slot]! : 0)
+        sequence.finishStep(appended ? grown[slot] : undefined)
       })
     }
     return result.finish(packing.returned.slice(0, items.length))
@@ -180,6 +184,18 @@ export class AttentionPart {
     inputs.set(graphInputs.spread, runtime.tensor('int64', [spread.length], spread))
     inputs.set(graphInputs.sizes, runtime.tensor('int64', [slots], sizes))
     inputs.set(graphInputs.tokens, runtime.tensor('int64', [1], BigInt64Array.of(BigInt(rows))))
+  }
+
+  /** Where each row stands and what it may read. A slot that nobody uses has one row, which reads itself. */
+  #addBranches(inputs: Map<string, Tensor>, grown: readonly RowTree[], counts: readonly number[], slots: number): void {
+    for (let slot = 0; slot < slots; slot++) {
+      const rows = grown[slot] ?? RowTree.lineOf(1)
+      const count = counts[slot] ?? 1
+      const from = rows.length - count
+      const names = treeNames(slot)
+      inputs.set(names.positions, this.runtime.tensor('int64', [1, count], rows.positionsFrom(from)))
+      inputs.set(names.bias, this.runtime.tensor('float32', [1, 1, count, rows.length], rows.biasFrom(from)))
+    }
   }
 }
 

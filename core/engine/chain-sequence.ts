@@ -14,6 +14,10 @@ export class ChainSequence implements Sequence {
     return this.middle.length
   }
 
+  get line(): number {
+    return this.middle.line
+  }
+
   get capacity(): number {
     return Math.min(this.input.capacity, this.middle.capacity)
   }

@@ -7,15 +7,21 @@ import type { States } from '../protocol/states.ts'
  */
 export interface Sequence {
   readonly length: number
+  /** So many positions from the start follow one another; behind them a tree may branch. */
+  readonly line: number
   /** Positions that the buffers hold now; grows by doubling up to the context limit. */
   readonly capacity: number
   /** Bytes of KV memory held now. */
   readonly bytes: number
   /** Drops everything after the first `length` positions. @throws RangeError when that is more than there is */
   truncate(length: number): void
-  /** Keeps the prefix before `rows[0]`'s block and then exactly these positions, in this order (the surviving branch of a tree). */
+  /**
+   * Keeps the first `keep` positions and then exactly these, in this order: the surviving branch of a tree, which is a line
+   * then.
+   * @throws RangeError when `keep` is more than `line`, or a row is none behind it
+   */
   gather(keep: number, rows: readonly number[]): void
-  /** Becomes a copy of the first `length` positions of `from`. */
+  /** Becomes a copy of the first `length` positions of `from`. @throws RangeError when that is more than its line */
   copyPrefix(from: Sequence, length: number): void
   /** Zeroes the buffers and gives them back; the sequence must not be used again. */
   release(): void
@@ -30,6 +36,11 @@ export type StepInput = { readonly ids: readonly number[] } | { readonly states:
 /** New rows for one sequence, appended at its `length`. */
 export type StepItem = StepInput & {
   readonly sequence: Sequence
+  /**
+   * For each new row the position (counted in rows of the sequence) of the row that it follows, -1: none. So rows may
+   * branch: each reads its own way alone. Absent: each follows the one before it.
+   */
+  readonly parents?: readonly number[] | undefined
   /** Which of the item's own new rows are returned (0 = its first). `input` always returns all. */
   readonly select: readonly number[] | 'all' | 'last' | 'none'
 }

@@ -21,6 +21,8 @@ export interface OpenModelOptions {
   readonly providers?: readonly string[]
   /** Slot counts whose graphs are compiled now, not in the first step that needs them. Default: 1. */
   readonly slots?: readonly SlotCount[]
+  /** Whether their graphs for trees are compiled now too. Default: false. */
+  readonly branching?: boolean
 }
 
 const mostThreads = 256
@@ -86,7 +88,7 @@ class BundleModel implements LoadedModel {
   async load(name: PartName, options: OpenModelOptions & Pick<PartSource, 'runtime' | 'folder'>): Promise<void> {
     const manifest = this.manifest.parts[name]
     if (!manifest) throw this.#missing(name)
-    const { runtime, folder, threads, providers = [], slots = [1] } = options
+    const { runtime, folder, threads, providers = [], slots = [1], branching = false } = options
     const weights = await this.#weights.load(manifest.weights)
     const { format, dims } = this.manifest
     const neverOneRow = format.name === 'int4' && format.accuracyLevel === 1
@@ -102,7 +104,10 @@ class BundleModel implements LoadedModel {
     const part = new AttentionPart(source, dims)
     this.#attention.set(name, part)
     if (name !== 'whole') this.#states.set(name, new StatesPart(part))
-    for (const count of slots) await part.prepare(count)
+    for (const count of slots) {
+      await part.prepare(count)
+      if (branching && name !== 'whole') await part.prepare(count, true)
+    }
   }
 
   part(name: PartName): StatesPart {

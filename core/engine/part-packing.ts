@@ -45,7 +45,7 @@ export function packItems(items: readonly PackedItem[], slots: number): Packing 
 }
 
 /** The smallest of `offered` that holds `needed` sequences. @throws RangeError when none does */
-export function slotsFor(needed: number, offered: readonly number[]): number {
+export function slotsFor<Slots extends number>(needed: number, offered: readonly Slots[]): Slots {
   const slots = [...offered].sort((a, b) => a - b).find((count) => count >= needed)
   if (slots === undefined) throw new RangeError(`${needed} sequences in one step; ${Math.max(...offered)} are possible`)
   return slots

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
-import type { PartManifest, PartName } from '../model/manifest.ts'
+import { graphKey, type PartManifest, type PartName, type SlotCount, slotCounts } from '../model/manifest.ts'
 import { slotsFor } from './part-packing.ts'
 import type { Runtime, Session, Tensor } from './runtime.ts'
 
@@ -21,29 +21,32 @@ export interface PartSource {
   readonly providers: readonly string[]
 }
 
-/** The graphs of one part, one per slot count, compiled when first needed, over one set of weights. */
+/** The graphs of one part, two per slot count (for lines and for trees), compiled when first needed, over one set of weights. */
 export class PartSessions {
   readonly #source: PartSource
-  readonly #offered: readonly number[]
-  readonly #sessions = new Map<number, Promise<Session>>()
+  readonly #offered: readonly SlotCount[]
+  /** By the graph's key in the manifest. */
+  readonly #sessions = new Map<string, Promise<Session>>()
 
   constructor(source: PartSource) {
     this.#source = source
-    this.#offered = Object.keys(source.manifest.graphs).map(Number)
+    this.#offered = slotCounts.filter((slots) => graphKey(slots, false) in source.manifest.graphs)
   }
 
   /**
    * The session for so many sequences, and how many slots it has.
+   * @param branching rows may follow other rows than the one before
    * @throws RangeError when no graph has as many; BrimError BUNDLE_CORRUPT, RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY
    */
-  async open(sequences: number): Promise<{ session: Session; slots: number }> {
+  async open(sequences: number, branching = false): Promise<{ session: Session; slots: number }> {
     const slots = slotsFor(sequences, this.#offered)
-    const opening = this.#sessions.get(slots) ?? this.#load(slots)
-    this.#sessions.set(slots, opening)
+    const key = graphKey(slots, branching)
+    const opening = this.#sessions.get(key) ?? this.#load(key)
+    this.#sessions.set(key, opening)
     try {
       return { session: await opening, slots }
     } catch (error) {
-      this.#sessions.delete(slots)
+      this.#sessions.delete(key)
       throw error
     }
   }
@@ -54,9 +57,12 @@ export class PartSessions {
     await Promise.all(sessions.map((session) => (session.status === 'fulfilled' ? session.value.release() : undefined)))
   }
 
-  async #load(slots: number): Promise<Session> {
-    const { runtime, folder, manifest, weights, threads, providers } = this.#source
-    const path = join(folder, manifest.graphs[slots] ?? '')
+  async #load(key: string): Promise<Session> {
+    const { runtime, folder, name, manifest, weights, threads, providers } = this.#source
+    const file = manifest.graphs[key]
+    if (file === undefined)
+      throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} has no graph "${key}"`, { hint: 'build the bundle again' })
+    const path = join(folder, file)
     const graph = await readFile(path).catch((cause: unknown) => {
       throw new BrimError('BUNDLE_CORRUPT', `${path} cannot be read`, { cause, hint: 'build the bundle again' })
     })

@@ -46,6 +46,20 @@ export function topProbability(logits: Float32Array): number {
   return 1 / sum
 }
 
+/** The `count` likeliest tokens, the likeliest first; of equal ones the lowest id. */
+export function likeliestTokens(logits: Float32Array, count: number): number[] {
+  const best: number[] = []
+  for (let token = 0; token < logits.length; token++) {
+    let at = best.length
+    while (at > 0 && (logits[best[at - 1]!] as number) < (logits[token] as number)) at--
+    if (at < count) {
+      best.splice(at, 0, token)
+      best.length = Math.min(best.length, count)
+    }
+  }
+  return best
+}
+
 /** Two ways of computing the same logits may differ by this much: choices that lie closer are near ties. */
 export const nearTie = 0.01
 

@@ -1,5 +1,6 @@
 import { BrimError } from '../base/errors.ts'
 import type { Sequence } from './contract.ts'
+import { RowTree } from './row-tree.ts'
 import type { KvMemory, KvPool } from './sequence-memory.ts'
 
 /** Positions that a sequence has room for when it takes its first row. */
@@ -10,7 +11,7 @@ export class KvSequence implements Sequence {
   readonly #pool: KvPool
   readonly #contextLimit: number
   #memory: KvMemory | undefined
-  #length = 0
+  #rows = RowTree.empty
   #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
 
   constructor(pool: KvPool, contextLimit: number) {
@@ -19,7 +20,11 @@ export class KvSequence implements Sequence {
   }
 
   get length(): number {
-    return this.#length
+    return this.#rows.length
+  }
+
+  get line(): number {
+    return this.#rows.line
   }
 
   get capacity(): number {
@@ -32,31 +37,30 @@ export class KvSequence implements Sequence {
 
   truncate(length: number): void {
     this.#demandIdle()
-    if (!(length >= 0 && length <= this.#length)) throw new RangeError(`cannot cut a sequence of ${this.#length} to ${length}`)
-    this.#length = length
+    this.#rows = this.#rows.truncated(length)
   }
 
   gather(keep: number, rows: readonly number[]): void {
     this.#demandIdle()
-    if (!(keep >= 0 && keep <= this.#length)) throw new RangeError(`cannot keep ${keep} of ${this.#length} positions`)
-    const stray = rows.find((row) => !(row >= keep && row < this.#length))
-    if (stray !== undefined) throw new RangeError(`position ${stray} is not in ${keep}..${this.#length}`)
+    if (!(keep >= 0 && keep <= this.line)) throw new RangeError(`cannot keep ${keep} of ${this.line} positions in a line`)
+    const stray = rows.find((row) => !(row >= keep && row < this.length))
+    if (stray !== undefined) throw new RangeError(`position ${stray} is not in ${keep}..${this.length}`)
     if (keep + rows.length > this.capacity) throw new RangeError(`${rows.length} rows after ${keep} exceed the capacity`)
     this.#memory?.gatherRows(keep, rows)
-    this.#length = keep + rows.length
+    this.#rows = RowTree.lineOf(keep + rows.length)
   }
 
   copyPrefix(from: Sequence, length: number): void {
     this.#demandIdle()
     if (!(from instanceof KvSequence) || from.#pool !== this.#pool) throw new Error('a sequence of another part')
     from.#demandIdle()
-    if (!(length >= 0 && length <= from.#length)) throw new RangeError(`cannot copy ${length} of ${from.#length} positions`)
+    if (!(length >= 0 && length <= from.line)) throw new RangeError(`cannot copy ${length} of ${from.line} positions in a line`)
     if (from !== this) {
-      this.#length = 0
+      this.#rows = RowTree.empty
       this.reserve(length)
       if (from.#memory) this.#memory?.copyRows(from.#memory, length)
     }
-    this.#length = length
+    this.#rows = RowTree.lineOf(length)
   }
 
   release(): void {
@@ -86,7 +90,7 @@ export class KvSequence implements Sequence {
     let capacity = Math.max(this.capacity, firstCapacity)
     while (capacity < length) capacity *= 2
     const larger = this.#pool.take(Math.min(capacity, this.#contextLimit))
-    if (this.#memory) larger.copyRows(this.#memory, this.#length)
+    if (this.#memory) larger.copyRows(this.#memory, this.length)
     this.#giveMemoryBack()
     this.#memory = larger
   }
@@ -98,11 +102,16 @@ export class KvSequence implements Sequence {
     return this.#memory
   }
 
-  /** @param appended rows that the step has added; 0 when it failed */
-  finishStep(appended: number): void {
+  /** The rows as they would be with those of a step. @throws RangeError when a row cannot follow what it shall */
+  extended(count: number, parents: readonly number[] | undefined): RowTree {
+    return this.#rows.extended(count, parents)
+  }
+
+  /** @param rows with those that the step has added; undefined when it failed */
+  finishStep(rows: RowTree | undefined): void {
     const wasReleased = this.#state === 'released in a step'
     this.#state = 'idle'
-    this.#length += appended
+    this.#rows = rows ?? this.#rows
     if (wasReleased) this.release()
   }
 

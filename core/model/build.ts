@@ -156,8 +156,10 @@ async function writeParts(
     if (part === 'middle') deep = result.states
     await draft.write(goldenFile(plan), printGolden(result.golden))
     // Without attention there is nothing to keep apart: any rows go through one graph.
-    for (const slots of attentionOf(plan.spec).blocks === 0 ? ([1] as const) : slotCounts)
-      await draft.write(graphFile(plan, slots), buildPartGraph(plan, slots))
+    const attends = attentionOf(plan.spec).blocks > 0
+    for (const slots of attends ? slotCounts : ([1] as const))
+      for (const branching of attends && part !== 'whole' ? [false, true] : [false])
+        await draft.write(graphFile(plan, slots, branching), buildPartGraph(plan, slots, branching))
   }
 }
 

@@ -4,7 +4,7 @@ import { version } from '../base/version.ts'
 import { attentionOf, int4BlockSize, type WeightFormat } from './architecture.ts'
 import type { FileRecord } from './bundle-draft.ts'
 import type { Checkpoint } from './checkpoint.ts'
-import { isDrafter, type Manifest, type PartManifest } from './manifest.ts'
+import { graphKey, isDrafter, type Manifest, type PartManifest, type SlotCount } from './manifest.ts'
 import { modelIdOf } from './model-id.ts'
 import { ownParameters, type PartPlan } from './weight-plan.ts'
 
@@ -43,8 +43,8 @@ export function describeBundle({ name, checkpoint, format, split, plans, files }
   }
 }
 
-export function graphFile(plan: PartPlan, slots: number): string {
-  return `${plan.spec.part}.${slots}.onnx`
+export function graphFile(plan: PartPlan, slots: SlotCount, branching: boolean): string {
+  return `${plan.spec.part}.${graphKey(slots, branching)}.onnx`
 }
 
 export function goldenFile(plan: PartPlan): string {
@@ -54,7 +54,7 @@ export function goldenFile(plan: PartPlan): string {
 function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifest {
   const { spec, weights } = plan
   const { kvHeads, headDim } = attentionOf(spec)
-  const graphs = files.map(({ path }) => [path, path.match(/^([a-z-]+)\.(\d+)\.onnx$/)] as const)
+  const graphs = files.map(({ path }) => [path, path.match(/^([a-z-]+)\.(\d+(?:-tree)?)\.onnx$/)] as const)
   return {
     layers: [...spec.layers],
     kvHeads,

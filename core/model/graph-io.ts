@@ -62,6 +62,12 @@ export const graphOutputs = {
   logits: 'logits',
 } as const
 
+/**
+ * Where rows may branch, per slot: the rows' positions, int64 [1, S], and what is added to the scores of their attention,
+ * float32 [1, 1, S, total].
+ */
+export const treeNames = (slot: number) => ({ positions: `positions.${slot}`, bias: `bias.${slot}` })
+
 /** float32 [1, kvHeads, capacity, headDim]; layers are numbered within the part, from 0. */
 export const kvNames = (slot: number, layer: number) => ({
   pastKey: `past_key.${slot}.${layer}`,

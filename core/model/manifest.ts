@@ -4,6 +4,9 @@ import { z } from 'zod'
 export const slotCounts = [1, 2, 4, 8, 16] as const
 export type SlotCount = (typeof slotCounts)[number]
 
+/** What a graph is called in a part's manifest. @param branching rows may follow other rows than the one before them */
+export const graphKey = (slots: SlotCount, branching: boolean): string => (branching ? `${slots}-tree` : `${slots}`)
+
 /** Parts that guess what the LLM will say; a bundle has any of them or none. */
 export const drafterNames = ['adapter', 'adapter-paper', 'medusa'] as const
 export type DrafterName = (typeof drafterNames)[number]
@@ -40,8 +43,11 @@ export const PartManifest = z.object({
   layers: z.tuple([count, count]),
   kvHeads: z.int().min(1),
   headDim: z.int().min(1),
-  /** Slot count → file of the graph. A part without attention (`output`, `medusa`) has only "1". */
-  graphs: z.record(z.string().regex(/^\d+$/), path),
+  /**
+   * By `graphKey` the file of the graph: a slot count, with "-tree" where rows may branch (not for `whole`). A part
+   * without attention (`output`, `medusa`) has only "1".
+   */
+  graphs: z.record(z.string().regex(/^\d+(-tree)?$/), path),
   weights: z.array(WeightEntry),
   /** Golden vectors: the file that holds fixed inputs and the rows that must come out. */
   golden: path,

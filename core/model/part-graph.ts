@@ -1,5 +1,12 @@
 import { type AttentionShape, attentionOf, int4BlockSize } from './architecture.ts'
-import { featureInputs, graphInputs as inputs, kvNames, graphOutputs as outputs, type StatesInputNames } from './graph-io.ts'
+import {
+  featureInputs,
+  graphInputs as inputs,
+  kvNames,
+  graphOutputs as outputs,
+  type StatesInputNames,
+  treeNames,
+} from './graph-io.ts'
 import type { SlotCount } from './manifest.ts'
 import { OnnxGraph } from './onnx-writer.ts'
 import {
@@ -19,10 +26,11 @@ interface Stream {
   readonly pending: string | undefined
 }
 
-/** Lengths of one slot's sequence. */
+/** Lengths of one slot's sequence, and in a graph for trees what the slot's rows may read. */
 interface Slot {
   readonly seqlen: string
   readonly total: string
+  readonly tree: ReturnType<typeof treeNames> | undefined
 }
 
 const microsoft = 'com.microsoft' as const
@@ -30,20 +38,23 @@ const microsoft = 'com.microsoft' as const
 /**
  * The graph of one part for packed steps over `slots` sequences: inputs and outputs as graph-io.ts says, weights as
  * external data at the places that the plan gives them.
+ * @param branching whether rows may follow other rows than the one before them
  */
-export function buildPartGraph(plan: PartPlan, slots: SlotCount): Uint8Array {
-  return new PartGraph(plan, slots).build()
+export function buildPartGraph(plan: PartPlan, slots: SlotCount, branching: boolean): Uint8Array {
+  return new PartGraph(plan, slots, branching).build()
 }
 
 class PartGraph {
   readonly #graph = new OnnxGraph()
   readonly #plan: PartPlan
   readonly #slotCount: SlotCount
+  readonly #branching: boolean
   readonly #epsilon: number
 
-  constructor(plan: PartPlan, slots: SlotCount) {
+  constructor(plan: PartPlan, slots: SlotCount, branching: boolean) {
     this.#plan = plan
     this.#slotCount = slots
+    this.#branching = branching
     this.#epsilon = plan.spec.adapter?.epsilon ?? plan.spec.model.epsilon
   }
 
@@ -103,7 +114,8 @@ class PartGraph {
     const count = this.#slotCount
     const seqlens = this.#graph.input(inputs.seqlens, 'int32', [count])
     const totals = this.#graph.input(inputs.totals, 'int32', [count])
-    if (count === 1) return [{ seqlen: seqlens, total: totals }]
+    const trees = Array.from({ length: count }, (_, slot) => (this.#branching ? this.#declareTree(slot) : undefined))
+    if (count === 1) return [{ seqlen: seqlens, total: totals, tree: trees[0] }]
     this.#graph.input(inputs.spread, 'int64', ['spread'])
     this.#graph.input(inputs.sizes, 'int64', [count])
     this.#graph.input(inputs.tokens, 'int64', [1])
@@ -114,7 +126,14 @@ class PartGraph {
       return pieces
     }
     const [seqlen, total] = [each(seqlens), each(totals)]
-    return seqlen.map((_, slot) => ({ seqlen: seqlen[slot]!, total: total[slot]! }))
+    return seqlen.map((_, slot) => ({ seqlen: seqlen[slot]!, total: total[slot]!, tree: trees[slot] }))
+  }
+
+  #declareTree(slot: number): ReturnType<typeof treeNames> {
+    const names = treeNames(slot)
+    this.#graph.input(names.positions, 'int64', [1, `rows.${slot}`])
+    this.#graph.input(names.bias, 'float32', [1, 1, `rows.${slot}`, `total.${slot}`])
+    return names
   }
 
   #block(stream: Stream, block: Block, layer: number, slots: readonly Slot[]): Stream {
@@ -156,7 +175,7 @@ class PartGraph {
     return pieces
   }
 
-  #groupQueryAttention(qkv: string, shape: AttentionShape, slot: number, layer: number, { seqlen, total }: Slot): string {
+  #groupQueryAttention(qkv: string, shape: AttentionShape, slot: number, layer: number, { seqlen, total, tree }: Slot): string {
     const { heads, kvHeads, headDim } = shape
     const names = kvNames(slot, layer)
     const past = [1, kvHeads, `capacity.${slot}`, headDim]
@@ -165,6 +184,7 @@ class PartGraph {
     this.#graph.output(names.presentKey, 'float32', past)
     this.#graph.output(names.presentValue, 'float32', past)
     const operands = [qkv, '', '', names.pastKey, names.pastValue, seqlen, total, rotaryNames.cos, rotaryNames.sin]
+    if (tree) operands.push(tree.positions, tree.bias)
     return this.#graph.node('GroupQueryAttention', operands, {
       domain: microsoft,
       attributes: {

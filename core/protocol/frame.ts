@@ -14,7 +14,8 @@ import { type States, withWideRow } from './states.ts'
  * `flags & WIDE` there follow u32 count, count × u32 row number and count × width fp32 values, for the rows that this
  * cannot hold: those beyond fp16's range, and as int8 the row of position 0, whose values are far from all others'. With
  * `flags & PADDED` any number of bytes follows that mean nothing: they hide how many rows a verification has from whoever
- * only sees lengths.
+ * only sees lengths. With `flags & TREE` the payload begins with u16 count, count × u16 (`kept`), u16 count and count × i16
+ * (`parents`): see FrameTree.
  *
  * Frames are idempotent: the bridge requires base ≤ its length, truncates to base and appends n rows; a base beyond
  * its length is answered by GAP (base = its length), a repeated seq by the cached reply. So rolling back needs no
@@ -32,6 +33,8 @@ export const frameTypes = {
   gap: 3,
   /** Bridge → device: the session has ended; payload is JSON {code, message}. */
   fault: 4,
+  /** Either way, session 0: bytes that mean nothing, to measure an idle link by (probe.ts). */
+  probe: 5,
 } as const
 export type FrameType = keyof typeof frameTypes
 const typeNames = new Map<number, FrameType>(Object.entries(frameTypes).map(([name, id]) => [id, name as FrameType]))
@@ -46,6 +49,7 @@ export const rowBytes = (wire: Wire, width: number): number => (wire === 'fp16' 
 
 const flagWide = 1
 const flagPadded = 2
+const flagTree = 4
 
 /** Largest frame that either side takes: a prefill chunk of 2,048 rows of width 8,192. */
 export const maxFrameBytes = headerBytes + 2_048 * 8_192 * 2 + 1024
@@ -62,10 +66,22 @@ export interface FrameHeader {
   readonly computeMs: number
 }
 
+/** For drafts that branch. */
+export interface FrameTree {
+  /**
+   * Of the tree in the session's last frame these rows, counted from its first, are left, ascending: a line, which `base`
+   * follows. Empty: nothing of a tree is gone on with.
+   */
+  readonly kept: readonly number[]
+  /** For each row of this frame the row of it that it follows, -1: the position before `base`. Empty: a line. */
+  readonly parents: readonly number[]
+}
+
 export interface Frame extends FrameHeader {
+  readonly tree?: FrameTree
   readonly dtype: number
   readonly flags: number
-  /** A view of the received bytes. */
+  /** A view of the received bytes, behind what is said of a tree. */
   readonly payload: Uint8Array
 }
 
@@ -76,11 +92,13 @@ export interface FrameForm {
   readonly wire?: Wire
   /** The frame is as long as if it had at least so many rows; absent: no longer than it needs. */
   readonly paddedRows?: number | undefined
+  readonly tree?: FrameTree | undefined
 }
 
 /** @param body states (rows, deep) or raw bytes (fault) */
 export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, form: FrameForm = {}): Uint8Array {
   const { wire = 'fp16', paddedRows } = form
+  const tree = form.tree && encodeTree(form.tree)
   const states = body && 'rows' in body ? body : undefined
   const raw = body && !('rows' in body) ? body : undefined
   const exact = states && wire === 'int8' && fields.base === 0 ? withWideRow(states, 0) : states
@@ -88,12 +106,13 @@ export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, for
   const stateBytes = states ? states.rows * rowBytes(wire, states.width) : 0
   const wideBytes = wide ? 4 + wide.index.length * 4 + wide.values.byteLength : 0
   const leastBytes = states && paddedRows !== undefined ? paddedRows * rowBytes(wire, states.width) : 0
-  const out = new Uint8Array(headerBytes + Math.max(stateBytes + wideBytes, leastBytes) + (raw?.byteLength ?? 0))
+  const start = headerBytes + (tree?.byteLength ?? 0)
+  const out = new Uint8Array(start + Math.max(stateBytes + wideBytes, leastBytes) + (raw?.byteLength ?? 0))
   const view = new DataView(out.buffer)
   view.setUint8(0, frameVersion)
   view.setUint8(1, frameTypes[fields.type])
   view.setUint8(2, states ? dtypes[wire] : dtypes.none)
-  view.setUint8(3, (wide ? flagWide : 0) | (states && paddedRows !== undefined ? flagPadded : 0))
+  view.setUint8(3, (wide ? flagWide : 0) | (states && paddedRows !== undefined ? flagPadded : 0) | (tree ? flagTree : 0))
   view.setUint32(4, fields.epoch, true)
   view.setBigUint64(8, fields.session, true)
   view.setUint32(16, fields.seq, true)
@@ -102,14 +121,15 @@ export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, for
   view.setUint32(28, fields.want ?? 0, true)
   view.setFloat32(32, fields.queueMs ?? 0, true)
   view.setFloat32(36, fields.computeMs ?? 0, true)
-  if (states && wire === 'fp16') out.set(bytesOf(states.half.subarray(0, states.rows * states.width)), headerBytes)
+  if (tree) out.set(tree, headerBytes)
+  if (states && wire === 'fp16') out.set(bytesOf(states.half.subarray(0, states.rows * states.width)), start)
   if (states && wire === 'int8') {
     const { scales, values } = toInt8(states)
-    out.set(bytesOf(scales), headerBytes)
-    out.set(bytesOf(values), headerBytes + scales.byteLength)
+    out.set(bytesOf(scales), start)
+    out.set(bytesOf(values), start + scales.byteLength)
   }
   if (wide) {
-    let at = headerBytes + stateBytes
+    let at = start + stateBytes
     view.setUint32(at, wide.index.length, true)
     at += 4
     for (const row of wide.index) {
@@ -118,7 +138,7 @@ export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, for
     }
     out.set(bytesOf(wide.values), at)
   }
-  if (raw) out.set(raw, headerBytes)
+  if (raw) out.set(raw, start)
   return out
 }
 
@@ -133,19 +153,24 @@ export function decodeFrame(bytes: Uint8Array): Frame {
     })
   const type = typeNames.get(view.getUint8(1))
   if (!type) throw invalid(`unknown frame type ${view.getUint8(1)}`)
+  const flags = view.getUint8(3)
+  const n = view.getUint32(24, true)
+  const body = bytes.subarray(headerBytes)
+  const { tree, rest } = (flags & flagTree) === 0 ? { tree: undefined, rest: body } : decodeTree(body, n)
   return {
     type,
     dtype: view.getUint8(2),
-    flags: view.getUint8(3),
+    flags,
+    ...(tree ? { tree } : {}),
     epoch: view.getUint32(4, true),
     session: view.getBigUint64(8, true),
     seq: view.getUint32(16, true),
     base: view.getUint32(20, true),
-    n: view.getUint32(24, true),
+    n,
     want: view.getUint32(28, true),
     queueMs: view.getFloat32(32, true),
     computeMs: view.getFloat32(36, true),
-    payload: bytes.subarray(headerBytes),
+    payload: rest,
   }
 }
 
@@ -158,7 +183,7 @@ export function decodeStates(frame: Frame, width: number): States {
   const { payload, dtype } = frame
   const wire = wires.find((name) => dtypes[name] === dtype)
   if (rows > 0 && !wire) throw invalid(`rows of unknown dtype ${dtype}`)
-  if ((frame.flags & ~(flagWide | flagPadded)) !== 0) throw invalid(`unknown flags ${frame.flags}`)
+  if ((frame.flags & ~(flagWide | flagPadded | flagTree)) !== 0) throw invalid(`unknown flags ${frame.flags}`)
   const stateBytes = rows * rowBytes(wire ?? 'fp16', width)
   if (payload.byteLength < stateBytes)
     throw invalid(`${rows} rows of width ${width} need ${stateBytes} bytes, the frame has ${payload.byteLength}`)
@@ -200,6 +225,32 @@ function decodeWide(rest: Uint8Array, rows: number, width: number, padded: boole
   const values = new Float32Array(count * width)
   bytesOf(values).set(rest.subarray(4 + count * 4, end))
   return { index, values }
+}
+
+function encodeTree({ kept, parents }: FrameTree): Uint8Array {
+  const out = new Uint8Array(4 + 2 * (kept.length + parents.length))
+  const view = new DataView(out.buffer)
+  const numbers = [kept.length, ...kept, parents.length, ...parents]
+  for (const [at, number] of numbers.entries()) view.setInt16(2 * at, number, true)
+  return out
+}
+
+/** @param n rows of the frame */
+function decodeTree(body: Uint8Array, n: number): { tree: FrameTree; rest: Uint8Array } {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength)
+  let at = 0
+  const read = (): number => {
+    if (at + 2 > body.byteLength) throw invalid('its tree is cut off')
+    at += 2
+    return view.getInt16(at - 2, true)
+  }
+  const list = () => Array.from({ length: Math.max(0, read()) }, read)
+  const kept = list()
+  const parents = list()
+  if (kept.some((row, i) => row <= (kept[i - 1] ?? -1))) throw invalid(`the rows [${kept}] of a tree are not ascending`)
+  if (parents.length > 0 && parents.length !== n) throw invalid(`a tree of ${parents.length} rows in a frame of ${n}`)
+  if (parents.some((parent, row) => parent < -1 || parent >= row)) throw invalid(`the parents [${parents}] are no tree`)
+  return { tree: { kept, parents }, rest: body.subarray(at) }
 }
 
 /** How many rows its length stands for, where that hides how many it has; its answer shall be as long. */

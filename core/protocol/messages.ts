@@ -25,6 +25,22 @@ export const DeviceState = z.object({
 })
 export type DeviceState = z.infer<typeof DeviceState>
 
+const measured = z.number().min(0).nullable()
+/**
+ * On device/<id>/telemetry, not retained: what a device measures of itself, an object per source, null where it has not
+ * been measured yet. Nothing here tells what is asked.
+ */
+export const DeviceTelemetry = z.object({
+  v,
+  at: z.iso.datetime(),
+  birth: z.int().min(1),
+  /** To the bridge of this control plane (HAT: β_up, β_down); null while there is no connection. */
+  link: z.object({ upBytesPerS: measured, downBytesPerS: measured, rttMs: measured, bridge: id }).nullable(),
+  /** Of the device's own parts; a draft step is HAT's γ. */
+  speed: z.object({ prefillTokensPerS: measured, draftStepMs: measured }),
+})
+export type DeviceTelemetry = z.infer<typeof DeviceTelemetry>
+
 /** Retained on bridge/<id>/state: where the data plane is and how loaded it is. */
 export const BridgeState = z.object({
   v,
@@ -62,7 +78,14 @@ export const ToBridge = z.discriminatedUnion('type', [
 export type ToBridge = z.infer<typeof ToBridge>
 
 export const ToDevice = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('welcome'), v, bridge: id, modelId: sha256 }),
+  z.object({
+    type: z.literal('welcome'),
+    v,
+    bridge: id,
+    modelId: sha256,
+    /** Largest probe that it answers; absent: an older bridge, to which a probe is a malformed frame. */
+    probeBytes: z.int().min(0).optional(),
+  }),
   z.object({
     type: z.literal('opened'),
     request: z.int().min(0),

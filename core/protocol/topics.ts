@@ -10,6 +10,7 @@ export const deviceTopic = (fleet: string, device: string, leaf: DeviceTopic) =>
   `${root(fleet)}/device/${checked(device, 'device')}/${leaf}`
 export const bridgeStateTopic = (fleet: string, bridge: string) => `${root(fleet)}/bridge/${checked(bridge, 'bridge')}/state`
 export const allDeviceStates = (fleet: string) => `${root(fleet)}/device/+/state`
+export const allDeviceTelemetry = (fleet: string) => `${root(fleet)}/device/+/telemetry`
 export const allBridgeStates = (fleet: string) => `${root(fleet)}/bridge/+/state`
 
 /** The device and leaf of a topic under this fleet, or undefined. */

@@ -23,8 +23,8 @@ export interface AnswerLimits {
 export class AnswerStream {
   /** The answer's tokens so far, an end-of-text token included. */
   readonly tokenIds: number[] = []
-  readonly #limits: AnswerLimits
-  readonly #detokenizer: Detokenizer | undefined
+  #limits: Pick<AnswerLimits, 'maxTokens' | 'eos'>
+  #detokenizer: Detokenizer | undefined
   readonly #stops: StopStrings
   #ended: AnswerEnd | undefined
 
@@ -50,6 +50,25 @@ export class AnswerStream {
     const { text, stopped } = this.#stops.push(this.#detokenizer?.push(token) ?? '')
     if (stopped) return this.#finish(text, 'stop')
     return this.tokenIds.length >= this.#limits.maxTokens ? this.#finish(text, 'length') : { text }
+  }
+
+  /**
+   * Another model goes on. No text is lost or said twice, stop strings hold across the seam, and a character that it does
+   * not complete is left out.
+   * @param limits `maxTokens` counts all of the answer's tokens
+   * @param own where its vocabulary is another: its tokenizer, and the answer so far in its tokens
+   */
+  handOver(
+    limits: Pick<AnswerLimits, 'maxTokens' | 'eos'>,
+    own?: { readonly tokenizer: TextTokenizer; readonly tokenIds: readonly number[] },
+  ): void {
+    this.#limits = limits
+    if (own) {
+      this.#detokenizer = own.tokenizer.detokenizer()
+      // Delivered already: what is cut off at the start of a text must not be cut off in its middle.
+      for (const id of own.tokenIds) this.#detokenizer.push(id)
+    }
+    this.#detokenizer?.seam()
   }
 
   #finish(text: string, end: AnswerEnd): AnswerStep {

@@ -4,6 +4,9 @@ export interface TokenTexts {
   readonly strip: { readonly content: string; readonly count: number }
 }
 
+/** What the decoder makes of bytes that cannot be UTF-8. */
+const replacement = '\ufffd'
+
 /**
  * Text as tokens arrive, each token at a cost of its own bytes. Only whole characters come out: the bytes of a
  * character that is not complete yet wait inside, and if the answer ends there they are never delivered.
@@ -15,6 +18,7 @@ export class Detokenizer {
   // A byte-order mark in the middle of a vocabulary is text like any other.
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   #toStrip: number
+  #atSeam = false
 
   constructor(texts: TokenTexts) {
     this.#texts = texts
@@ -22,12 +26,24 @@ export class Detokenizer {
   }
 
   push(id: number): string {
-    return this.#stripStart(this.#decoder.decode(this.#texts.bytesOf(id), { stream: true }))
+    return this.#stripStart(this.#mend(this.#decoder.decode(this.#texts.bytesOf(id), { stream: true })))
+  }
+
+  /** Another model goes on from here: a character that it does not complete is left out, for it owes nothing to it. */
+  seam(): void {
+    this.#atSeam = true
   }
 
   /** What incomplete bytes are left, as U+FFFD: for decoding a whole text at once. */
   flush(): string {
     return this.#stripStart(this.#decoder.decode())
+  }
+
+  /** A character broken at the seam is the first that comes out after it. */
+  #mend(text: string): string {
+    if (!this.#atSeam || text === '') return text
+    this.#atSeam = false
+    return text.startsWith(replacement) ? text.slice(replacement.length) : text
   }
 
   #stripStart(text: string): string {

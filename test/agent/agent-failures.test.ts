@@ -118,7 +118,7 @@ describe('a bridge that goes away in the middle of an answer', () => {
 
 describe('a device without memory for one more KV', () => {
   it('says so, frees what it had on both sides, and answers the next request', async () => {
-    const device = await openDeviceModel({ bundle: world.bundle, threads: 1 })
+    const device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
     const logger = silentLogger()
     const random = { next: () => 0 }
     const link = createDataLink({ device: 'full', birth: 1, speed: new DeviceSpeed(), clock: systemClock, random, logger })
@@ -139,6 +139,8 @@ describe('a device without memory for one more KV', () => {
       prefixes: new PrefixMemory(systemClock),
       wire: 'fp16' as const,
       padding: true,
+      prefill: 'chunked' as const,
+      draftAhead: true,
       speed: new DeviceSpeed(),
       createDrafter: noDrafter,
       threshold: 0.6,
@@ -205,11 +207,22 @@ describe('a configuration that cannot be meant', () => {
     [{ id: 'Not/A/Name' }, 'CONFIG_INVALID'],
     [{ id: 'a', bridge: 'http://127.0.0.1' }, 'CONFIG_INVALID'],
     [{ id: 'a', apiPort: 70_000 }, 'CONFIG_INVALID'],
+    [{ id: 'a', dataUrl: 'http://127.0.0.1' }, 'CONFIG_INVALID'],
+    [{ id: 'a', dataUrl: 'ws://127.0.0.1', bridges: ['mqtt://127.0.0.1:1', 'mqtt://127.0.0.1:2'] }, 'CONFIG_INVALID'],
     [{ id: 'a', draft: { threshold: 2 } }, 'CONFIG_INVALID'],
     [{ id: 'a', apiHost: '0.0.0.0' }, 'LISTEN_REFUSED'],
     [{ id: 'a', bundle: '/nowhere' }, 'BUNDLE_INVALID'],
+    [{ id: 'a', slm: '/nowhere' }, 'BUNDLE_INVALID'],
   ])('%j is refused with %s', async (settings, code) => {
     await expect(world.startAgent(settings)).rejects.toMatchObject({ code })
+  })
+
+  it('says what is wrong with a split bundle as the small model', async () => {
+    await expect(world.startAgent({ id: 'a', slm: world.bundle })).rejects.toMatchObject({
+      code: 'BUNDLE_INVALID',
+      message: expect.stringContaining('part whole of tiny-llama'),
+      hint: 'build the bundle without --split',
+    })
   })
 
   it('names the port that is taken, before the agent that has it is disturbed at the bridge', async () => {

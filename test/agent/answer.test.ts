@@ -24,6 +24,7 @@ function sessionOf(rounds: readonly (readonly number[])[]) {
           counters.summary({
             wire: 'fp16',
             drafting: null,
+            ahead: null,
             reusedTokens: 0,
             bytesUp: 1,
             bytesDown: 2,

@@ -5,8 +5,8 @@ import { agentCommand } from '../../agent/commands/agent.ts'
 import { askCommand } from '../../agent/commands/ask.ts'
 import { exitCodeOf, toErrorText } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { startRelay } from '../../lab/relay.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { portOf, startRelay, through } from '../../lab/relay.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
 
 let world: AgentWorld
@@ -37,6 +37,26 @@ describe('brim ask', () => {
     expect(err()).toMatch(
       /^TTFT [\d.]+ ms · TBT p50 [\d.]+ ms, p95 [\d.]+ ms · accept length [\d.]+ \([a-z+]+\) · up [\d.]+ kB, down [\d.]+ kB( · \d+ tokens of the prompt were there already)?\n$/,
     )
+  })
+
+  it('says on stderr which part of the answer the small model gave, and why', async () => {
+    const slm = await buildSlmBundle(world.dir)
+    const { apiUrl } = await world.startAgent({ id: 'independent', bridges: ['mqtt://127.0.0.1:1'], slm })
+    const asked = [...question, apiUrl, '--fallback', 'slm']
+    const { io, out, err } = captureIo()
+    await brim(asked, io)
+    const { io: again, out: json } = captureIo()
+    await brim([...asked, '--json'], again)
+    expect(out().length).toBeGreaterThan(1)
+    expect(err()).toMatch(/ · all is by the device's own tiny-slm: .*mqtt:\/\/127\.0\.0\.1:1.* \[BRIDGE_UNREACHABLE\]\n$/)
+    expect(JSON.parse(json())).toMatchObject({
+      text: out().slice(0, -1),
+      tokens: 9,
+      sources: [{ from: 0, tokens: 9, source: 'slm', model: 'tiny-slm' }],
+      fallback: { code: 'BRIDGE_UNREACHABLE' },
+    })
+    expect(await (await fetch(`${apiUrl}/health`)).json()).toMatchObject({ slm: 'tiny-slm' })
+    await expect(brim([...asked.slice(0, -1), 'none'], captureIo().io)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
   })
 
   it('prints one JSON document with --json', async () => {
@@ -111,6 +131,20 @@ describe('brim agent run', () => {
     await running
     expect(out().trim().split('\n')).toHaveLength(1)
     await expect(fetch(ready.apiUrl)).rejects.toThrow()
+  })
+
+  it('reaches the data plane where --data-url says, not where the bridge announces it', async () => {
+    await using tunnel = await startRelay(portOf(world.bridge.dataUrl))
+    const stop = new AbortController()
+    const { io, out } = captureIo({ signal: stop.signal })
+    const running = brim([...argv('behind-a-tunnel'), '--data-url', through(tunnel, world.bridge.dataUrl), '--json'], io)
+    await expect.poll(out, { timeout: 10_000 }).not.toBe('')
+    const { apiUrl } = JSON.parse(out()) as { apiUrl: string }
+    await brim(['ask', 'Who?', '--max-tokens', '3', '--api', apiUrl], captureIo().io)
+    expect(tunnel.connections).toHaveLength(1)
+    expect(tunnel.bytes().up).toBeGreaterThan(500)
+    stop.abort()
+    await running
   })
 
   it('refuses a device name that cannot stand in a topic', async () => {

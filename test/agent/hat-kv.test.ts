@@ -3,10 +3,12 @@ import type { HatOptions } from '../../agent/hat/session.ts'
 import { decodeHalves } from '../../core/base/half.ts'
 import { type Random, seededRandom } from '../../core/base/random.ts'
 import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
+import type { KnownStream } from '../../core/draft/device-stream.ts'
 import type { Drafter } from '../../core/draft/drafter.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { referenceAnswer } from '../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../core/engine/sampler.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type States, sliceStates } from '../../core/protocol/states.ts'
 import { alteredPart } from '../support/altered-part.ts'
 import { type HatWorld, startHatWorld } from '../support/hat-world.ts'
@@ -48,31 +50,38 @@ async function watchedAnswer(
   sampling: Sampling,
   pattern: Pattern,
   random: Random,
+  draftAhead = false,
 ) {
   const sightings: Sighting[] = []
-  /** The tokens behind the input part's positions. */
-  let ids: number[] = []
-  const input = alteredPart(world.model.part('input'), {
-    before([item]) {
-      if (item && 'ids' in item) ids = [...ids.slice(0, item.sequence.length), ...item.ids]
-    },
-  })
+  let stream: KnownStream | undefined
   const adapter = alteredPart(world.model.part('adapter'), {
     after([item], [rows]) {
-      if (item && rows && rows.rows > 0) sightings.push({ part: 'adapter', ids: ids.slice(0, item.sequence.length), rows })
+      if (!item || !rows || rows.rows === 0 || !stream || !Array.isArray(item.select)) return
+      // The adapter's rows are numbered as the stream's; in a tree each has a way of its own.
+      const first = item.sequence.length - ('states' in item ? item.states.rows : 0)
+      for (const [at, selected] of item.select.entries())
+        sightings.push({ part: 'adapter', ids: wayTo(stream, first + selected), rows: sliceStates(rows, at, at + 1) })
     },
   })
   const options: Partial<HatOptions> = {
-    input,
-    createDrafter: () => scriptedBeside(adapterDrafter(adapter, world.head, sampling), prompt.length, right, pattern, random),
+    draftAhead,
+    speed: new TimelessSpeed(),
+    createDrafter() {
+      const beside = adapterDrafter(adapter, world.head, sampling)
+      return scriptedBeside(beside, prompt.length, right, pattern, random, (known) => {
+        stream = known
+      })
+    },
     async open(signal) {
       const link = await world.options().open(signal)
       const exchange = link.exchange.bind(link)
-      link.exchange = async (base, rows, want) => {
-        const prefix = ids.slice(0, base + rows.rows)
+      link.exchange = async (base, rows, want, form) => {
+        const prefix = (stream?.ids ?? prompt).slice(0, base + rows.rows)
         sightings.push({ part: 'input', ids: prefix, rows })
-        const reply = await exchange(base, rows, want)
+        const reply = await exchange(base, rows, want, form)
         if (reply.kind === 'deep' && want > 0) sightings.push({ part: 'middle', ids: prefix, rows: reply.states })
+        // So that there is time to draft ahead.
+        if (draftAhead) await new Promise((later) => setTimeout(later, 2))
         return reply
       }
       return link
@@ -82,11 +91,31 @@ async function watchedAnswer(
   return { ...answer, sightings }
 }
 
-function scriptedBeside(adapter: Drafter, start: number, right: readonly number[], pattern: Pattern, random: Random): Drafter {
+/** Whatever the machine does, there is always time for a step more. */
+class TimelessSpeed extends DeviceSpeed {
+  override get aheadStepS(): number {
+    return 1e-6
+  }
+}
+
+function wayTo({ ids, rows }: KnownStream, row: number): number[] {
+  const way = rows.pathTo(row)
+  return [...ids.slice(0, way.line), ...way.rows.map((at) => ids[at]!)]
+}
+
+function scriptedBeside(
+  adapter: Drafter,
+  start: number,
+  right: readonly number[],
+  pattern: Pattern,
+  random: Random,
+  see: (known: KnownStream) => void,
+): Drafter {
   let draft: { at: number; left: number; rightShare: number } | undefined
+  const anyToken = (choice: number) => (choice + 1 + Math.floor(random.next() * (vocab - 1))) % vocab
   return {
-    async next(known) {
-      const { length: position } = known.ids
+    async next(known, rows) {
+      const position = known.rows.positionOf(rows[0]!) + 1
       // The rows of a running draft are consecutive; anything else is a new round.
       if (draft?.at !== position) {
         const { length, rightShare } = pattern(random)
@@ -94,17 +123,25 @@ function scriptedBeside(adapter: Drafter, start: number, right: readonly number[
       }
       if (draft.left === 0) {
         draft = undefined
-        return []
+        return rows.map(() => [])
       }
-      await adapter.next(known)
+      const { rightShare } = draft
       draft = { ...draft, at: draft.at + 1, left: draft.left - 1 }
-      const choice = right[position - start] ?? 0
-      const isRight = random.next() < draft.rightShare
-      const token = isRight ? choice : (choice + 1 + Math.floor(random.next() * (vocab - 1))) % vocab
-      return [{ token, topProbability: random.next() < 0.9 ? 1 : 0.3 }]
+      await adapter.next(known, rows)
+      return rows.map((row) => {
+        const choice = right[known.rows.positionOf(row) + 1 - start] ?? 0
+        const isRight = random.next() < rightShare
+        const token = isRight ? choice : anyToken(choice)
+        // What a wrong draft might have been too is mostly right.
+        const others = !isRight && rightShare > 0 && random.next() < 0.7 ? [anyToken(token), choice] : []
+        return [{ token, topProbability: random.next() < 0.9 ? 1 : 0.3, others: others.filter((other) => other !== token) }]
+      })
     },
-    catchUp: (known) => adapter.catchUp(known),
-    truncate: (length) => adapter.truncate(length),
+    async catchUp(known) {
+      see(known)
+      await adapter.catchUp(known)
+    },
+    gather: (keep, rows) => adapter.gather(keep, rows),
     release: () => adapter.release(),
   }
 }
@@ -167,16 +204,25 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
     }
   })
 
-  it('500 random patterns of accepting and rejecting', async () => {
+  it('500 random patterns of accepting, rejecting and drafting ahead', async () => {
     const random = seededRandom(4)
     const known = await references(random, 20)
     let worst = 0
     let rejected = 0
     let accepted = 0
+    let ready = 0
     for (let at = 0; at < 500; at++) {
       const { prompt, sampling, right } = known[at % known.length]!
-      const { tokens, rounds, sightings } = await watchedAnswer(prompt, right, sampling, patterns.random, random)
+      const { tokens, rounds, sightings, summary } = await watchedAnswer(
+        prompt,
+        right,
+        sampling,
+        patterns.random,
+        random,
+        at % 4 === 0,
+      )
       expect(tokens).toEqual(right)
+      ready += summary.ahead?.rounds ?? 0
       for (const round of rounds) {
         accepted += round.accepted
         rejected += round.drafted - round.accepted
@@ -185,6 +231,7 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
     }
     expect(worst).toBeLessThan(tolerance)
     expect(Math.min(accepted, rejected)).toBeGreaterThan(500)
+    expect(ready).toBeGreaterThan(50)
   }, 120_000)
 
   it('would be told from the KV of any other prefix', async () => {

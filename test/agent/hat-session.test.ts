@@ -7,7 +7,7 @@ import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
-import type { Drafter } from '../../core/draft/drafter.ts'
+import { type Drafter, withoutMemory } from '../../core/draft/drafter.ts'
 import { referenceAnswer } from '../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../core/engine/sampler.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
@@ -35,13 +35,12 @@ const reference = (maxTokens: number, sampling = greedy, eos: number[] = [], ids
 
 /** Drafts what it is told to, `run` tokens at a time; the draft ends where that is undefined. */
 const scripted = (next: (position: number) => number | undefined, { topProbability = 1, run = 1 } = {}): Drafter => ({
-  async next({ ids }) {
-    const tokens = Array.from({ length: run }, (_, at) => next(ids.length + at))
-    return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability }))
-  },
-  catchUp: async () => {},
-  truncate() {},
-  release() {},
+  ...withoutMemory,
+  next: async (known, rows) =>
+    rows.map((row) => {
+      const tokens = Array.from({ length: run }, (_, at) => next(known.rows.positionOf(row) + 1 + at))
+      return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability, others: [] }))
+    }),
 })
 /** Always right. */
 const oracle = (answer: readonly number[], ids = prompt, run = 1): Partial<HatOptions> => ({
@@ -76,26 +75,41 @@ describe('an answer by the split model', () => {
 
   it('is the reference whatever drafter is measured, chosen and left on the way, and says which', async () => {
     const expected = await reference(80)
-    const parts = { adapter: world.model.part('adapter'), head: world.head, threshold: 0.6 }
+    const parts = {
+      adapter: world.model.part('adapter'),
+      head: world.head,
+      threshold: 0.6,
+      medusa: undefined,
+      vocab,
+      draftAhead: true,
+    }
     const { tokens, summary } = await world.answer({ prompt, maxTokens: 80 }, { createDrafter: drafterMaker('auto', parts) })
     expect(tokens).toEqual(expected)
     const { chosen, drafters } = summary.drafting!
-    expect(drafters.map(({ name }) => name)).toEqual(['adapter+lookup', 'lookup', 'none'])
+    expect(drafters.map(({ name }) => name)).toEqual(['adapter+lookup ahead', 'adapter+lookup', 'lookup', 'none'])
     expect(drafters.map(({ name }) => name)).toContain(chosen)
     expect(drafters.reduce((sum, { rounds }) => sum + rounds, 0)).toBe(summary.rounds)
     for (const { tokensPerS } of drafters) expect(tokensPerS).toBeGreaterThan(0)
   })
 
   it.each(['adapter+lookup', 'lookup', 'none'] as const)('is the reference when "%s" drafts', async (name) => {
-    const parts = { adapter: world.model.part('adapter'), head: world.head, threshold: 0.6 }
+    const parts = {
+      adapter: world.model.part('adapter'),
+      head: world.head,
+      threshold: 0.6,
+      medusa: undefined,
+      vocab,
+      draftAhead: true,
+    }
     const { tokens, summary } = await world.answer({ prompt, maxTokens: 40 }, { createDrafter: drafterMaker(name, parts) })
     expect(tokens).toEqual(await reference(40))
     expect(summary.drafting).toBeNull()
   })
 
   it('cannot be drafted by an adapter that the bundle has not', () => {
-    const parts = { adapter: undefined, head: world.head, threshold: 0.6 }
+    const parts = { adapter: undefined, medusa: undefined, vocab, head: world.head, threshold: 0.6, draftAhead: true }
     expect(() => drafterMaker('adapter+lookup', parts)).toThrow(/needs an adapter/)
+    expect(() => drafterMaker('medusa', parts)).toThrow(/needs Medusa heads/)
     expect(drafterMaker('auto', parts)(greedy)).toBeDefined()
   })
 
@@ -115,7 +129,8 @@ describe('an answer by the split model', () => {
         steps += 1
       }
       const input = alteredPart(world.model.part('input'), { before })
-      const { tokens, rounds } = await world.answer({ prompt, maxTokens: 29 }, { ...oracle(expected, prompt, run), input })
+      const options = { ...oracle(expected, prompt, run), input, draftAhead: false }
+      const { tokens, rounds } = await world.answer({ prompt, maxTokens: 29 }, options)
       expect(tokens).toEqual(expected)
       expect(rounds.map((round) => round.tokens.length)).toEqual([1, 7, 7, 7, 7])
       return steps

@@ -20,7 +20,7 @@ let world: AgentWorld
 let device: DeviceModel
 beforeAll(async () => {
   world = await startAgentWorld()
-  device = await openDeviceModel({ bundle: world.bundle, threads: 1 })
+  device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
 })
 afterAll(async () => {
   await device.close()
@@ -57,6 +57,8 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     prefixes: new PrefixMemory(systemClock),
     wire: 'fp16' as const,
     padding: true,
+    prefill: 'chunked' as const,
+    draftAhead: true,
     threshold: 0.6,
     draftLimit: 8,
     clock: systemClock,

@@ -5,6 +5,7 @@ import yargs from 'yargs'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
+import type { LoggedStep } from '../../cloud-bridge/serving/step-log.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
@@ -93,6 +94,34 @@ describe('the bridge on a real bundle', () => {
     expect(after.batches.slice(2).reduce((sum, count) => sum + count)).toBeGreaterThan(5)
     expect(together).toEqual(alone)
     expect(await health(bridge)).toMatchObject({ sessions: 0, kvBytes: 0 })
+  })
+
+  it('computes a frame that is larger than a step in steps of the budget, and tells of each at /v1/steps', async () => {
+    await using bridge = await start({ tokenBudget: 16, chunkTokens: 16, frameTokens: 64 })
+    await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+    const rows = randomStates(60, width, 1)
+    const whole = await device.open(bridge.modelId)
+    const inOneFrame = await device.rows(whole, { base: 0, states: rows })
+    const { steps } = (await (await fetch(`${bridge.httpUrl}/v1/steps`)).json()) as { steps: LoggedStep[] }
+    expect(steps.map(({ index, items, tokens }) => ({ index, items, tokens }))).toEqual([
+      { index: 0, items: 1, tokens: 16 },
+      { index: 1, items: 1, tokens: 16 },
+      { index: 2, items: 1, tokens: 16 },
+      { index: 3, items: 1, tokens: 12 },
+    ])
+    expect(steps.map(({ predictedMs }) => predictedMs === null)).toEqual([true, false, false, false])
+    for (const { computeMs } of steps) expect(computeMs).toBeGreaterThan(0)
+    expect(steps.map(({ startMs }) => startMs)).toEqual(steps.map(({ startMs }) => startMs).sort((a, b) => a - b))
+    const pieces = await device.open(bridge.modelId)
+    const inFour: States[] = []
+    for (const [from, to] of [
+      [0, 16],
+      [16, 32],
+      [32, 48],
+      [48, 60],
+    ] as const)
+      inFour.push(await device.rows(pieces, { base: from, states: sliceStates(rows, from, to) }))
+    expect(inOneFrame).toEqual(concatStates(inFour, width))
   })
 
   it('after a rollback computes what a fresh session does', async () => {
@@ -231,6 +260,9 @@ describe('the bridge does not start', () => {
     })
     await expect(start({ tokenBudget: 64 })).rejects.toMatchObject({
       message: expect.stringContaining('tokenBudget: chunkTokens'),
+    })
+    await expect(start({ frameTokens: 64 })).rejects.toMatchObject({
+      message: expect.stringContaining('frameTokens: chunkTokens'),
     })
     await expect(start({ mqtPort: 1 } as object)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   })

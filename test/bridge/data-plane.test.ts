@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { encodeFrame, maxFrameBytes } from '../../core/protocol/frame.ts'
 import { closeCodes } from '../../core/protocol/messages.ts'
+import { maxProbeBytes } from '../../core/protocol/probe.ts'
 import type { States } from '../../core/protocol/states.ts'
 import { startDataPlane, testModelId } from '../support/data-plane.ts'
 import { fakeClock } from '../support/fake-clock.ts'
@@ -23,7 +24,9 @@ describe('hello', () => {
   it('is answered by who the bridge is and what it runs', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    await expect.poll(() => device.messages).toEqual([{ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId }])
+    await expect
+      .poll(() => device.messages)
+      .toEqual([{ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId, probeBytes: maxProbeBytes }])
   })
 
   it('of a newer release is refused with PROTOCOL_VERSION', async () => {
@@ -115,6 +118,22 @@ describe('a session', () => {
     expect(device.frames[1]).toEqual(device.frames[0])
     expect(halves(first)).toEqual([1, 2, 3, 4])
     expect(part.steps.length).toBe(1)
+  })
+
+  it.each([
+    { what: 'of no tree', first: [], kept: [0, 1], base: 4 },
+    { what: 'that the tree has not', first: [-1, 0, 0], kept: [0, 3], base: 4 },
+    { what: 'that end elsewhere than the frame begins', first: [-1, 0, 0], kept: [0, 2], base: 5 },
+  ])('ends when a frame goes on with rows $what', async ({ first, kept, base }) => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = await device.open(testModelId)
+    await device.rows(session, { base: 0, states: rows(2) })
+    await device.rows(session, { base: 2, states: rows(3), tree: { kept: [], parents: first } })
+    device.send(session, { base, states: rows(1), tree: { kept, parents: [] } })
+    expect(await device.fault(session)).toMatchObject({ code: 'FRAME_INVALID', message: expect.stringContaining(`[${kept}]`) })
+    const other = await device.open(testModelId)
+    expect(halves(await device.rows(other, { base: 0, states: rows(2) }))).toEqual([1, 2, 3, 4])
   })
 
   it('ends when a frame comes whose reply is long forgotten', async () => {

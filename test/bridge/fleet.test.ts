@@ -2,11 +2,13 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createRegistry, devicesTable } from '../../cloud-bridge/fleet/registry.ts'
 import { type ControlOptions, connectControl } from '../../cloud-bridge/link/control.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
+import { type Clock, systemClock } from '../../core/base/clock.ts'
+import type { DeviceState, DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
-import { openDatabase } from '../../core/store/open-database.ts'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { mosquittoMissing, mqttClient, powerCut, startBroker, startMosquitto, watchTopic } from '../support/broker.ts'
+import { fakeClock } from '../support/fake-clock.ts'
 import { recordingLogger } from '../support/recording-logger.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -16,9 +18,9 @@ const said = (state: DeviceState['state'], birth: number, more: object = {}) =>
   Buffer.from(JSON.stringify({ v: 1, state, birth, at, ...more }))
 
 describe('the registry', () => {
-  const open = (path: string) => {
+  const open = (path: string, clock: Clock = systemClock) => {
     const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
-    const registry = createRegistry(store, silentLogger())
+    const registry = createRegistry(store, clock, silentLogger())
     return {
       registry,
       close: () => store.close(),
@@ -55,7 +57,7 @@ describe('the registry', () => {
     using dir = tempDir()
     const store = openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable])
     const { logger, lines } = recordingLogger('error')
-    const registry = createRegistry(store, logger)
+    const registry = createRegistry(store, systemClock, logger)
     // As far as SQLite is concerned, a full or read-only disk.
     store.pragma('query_only = ON')
     registry.heard('jetson-01', said('ready', 1))
@@ -95,6 +97,51 @@ describe('the registry', () => {
   })
 })
 
+describe('the telemetry of devices', () => {
+  const telemetry = (upBytesPerS: number | null): DeviceTelemetry => ({
+    v: 1,
+    at,
+    birth: 4,
+    link: { upBytesPerS, downBytesPerS: 2e6, rttMs: 1.5, bridge: 'bridge-1' },
+    speed: { prefillTokensPerS: 900, draftStepMs: null },
+  })
+  const payload = (value: unknown) => Buffer.from(JSON.stringify(value))
+
+  it('is listed with its age, the latest of each device', async () => {
+    using dir = tempDir()
+    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
+    const clock = fakeClock()
+    const registry = createRegistry(store.value, clock, silentLogger())
+    registry.heard('a', said('ready', 4))
+    registry.heard('b', said('ready', 1))
+    registry.measured('a', payload(telemetry(1e5)))
+    await clock.advance(10_000)
+    registry.measured('a', payload({ ...telemetry(null), battery: { level: 1 } }))
+    await clock.advance(2_500)
+    const { v: _, at: __, ...shown } = telemetry(null)
+    expect(registry.devices().map(({ id, telemetry }) => [id, telemetry])).toEqual([
+      ['a', { ageS: 2.5, ...shown }],
+      ['b', null],
+    ])
+  })
+
+  it('that cannot be read changes nothing, and is told of once', () => {
+    using dir = tempDir()
+    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
+    const { logger, lines } = recordingLogger('warn')
+    const registry = createRegistry(store.value, systemClock, logger)
+    registry.heard('a', said('ready', 4))
+    registry.measured('a', payload(telemetry(1e5)))
+    for (const bad of ['', '{', '[]', '{"v":1}', JSON.stringify({ ...telemetry(-5) }), JSON.stringify({ ...telemetry(1), v: 2 })])
+      registry.measured('a', Buffer.from(bad))
+    registry.measured('a', Buffer.from([0xff, 0xfe, 0x00]))
+    expect(lines).toMatchObject([{ msg: 'unreadable device telemetry ignored', device: 'a' }])
+    expect(registry.devices()).toMatchObject([{ telemetry: { link: { upBytesPerS: 1e5 } } }])
+  })
+})
+
+const disposable = (store: Store) => ({ value: store, [Symbol.dispose]: () => store.close() })
+
 const topic = bridgeStateTopic('default', 'bridge-1')
 
 /** Connects bridge-1 to a broker. */
@@ -105,6 +152,7 @@ const joinFleet = (url: string, options: { birth: number } & Partial<ControlOpti
     bridge: 'bridge-1',
     describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 2 }),
     onDeviceState: () => {},
+    onDeviceTelemetry: () => {},
     logger: silentLogger(),
     ...options,
   })
@@ -145,6 +193,24 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
       watcher.messages.map((message) => JSON.parse(message.text)).map(({ state, birth }) => `${state} ${birth}`)
     await expect.poll(states, { timeout: 10_000 }).toContain('lost 2')
     await expect.poll(() => states().at(-1)).toBe('ready 3')
+    await control.close()
+  })
+
+  it.skipIf(missing)('a device is heard of by its telemetry, under its name', async () => {
+    await using broker = await start()
+    const heard: [string, string][] = []
+    const control = await joinFleet(broker.url, {
+      birth: 1,
+      onDeviceTelemetry: (device, payload) => heard.push([device, Buffer.from(payload).toString()]),
+    })
+    const device = await mqttClient(broker.url, 'device-jetson-01')
+    await expect
+      .poll(async () => {
+        await device.publishAsync(deviceTopic('default', 'jetson-01', 'telemetry'), 'figures', { qos: 0 })
+        return heard[0]
+      })
+      .toEqual(['jetson-01', 'figures'])
+    await device.endAsync()
     await control.close()
   })
 

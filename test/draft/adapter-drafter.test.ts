@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { seededRandom } from '../../core/base/random.ts'
 import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
 import type { DeviceStream } from '../../core/draft/device-stream.ts'
-import type { Drafted } from '../../core/draft/drafter.ts'
+import type { Drafted, Drafter } from '../../core/draft/drafter.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
 import type { LoadedModel } from '../../core/engine/open-model.ts'
@@ -40,15 +40,22 @@ async function drafted(states: States, sampling = greedy, position = 0): Promise
   const [only] = await head.read(sliceStates(states, states.rows - 1, states.rows), (logits) => ({
     token: chooseToken(logits, sampling, position),
     topProbability: topProbability(logits),
+    others: [],
   }))
   return only!
+}
+
+/** What follows the stream's last row. */
+async function next(drafter: Drafter, known: DeviceStream): Promise<readonly Drafted[]> {
+  const [guesses] = await drafter.next(known, [known.rows.length - 1])
+  return guesses!
 }
 
 /** What a drafter says that sees the stream for the first time. */
 async function fromScratch(part: Part, known: DeviceStream): Promise<readonly Drafted[]> {
   const drafter = adapterDrafter(part, head, greedy)
   try {
-    return await drafter.next(known)
+    return await next(drafter, known)
   } finally {
     drafter.release()
   }
@@ -72,12 +79,12 @@ describe('an adapter with features', () => {
     // Rows 0..8 know nothing, rows 9 and 10 the deep states of 8 and 9.
     const features = rowsBefore(known.deep, 11)
     const expected = await freshRows(adapter, known.shallow.slice(0, 11), features)
-    expectSame(await drafter.next(known), [await drafted(expected)])
+    expectSame(await next(drafter, known), [await drafted(expected)])
 
     await stream.feed([40])
     const predicted = concatStates([features, sliceStates(expected, 10, 11)], known.shallow.width)
     const behind = await freshRows(adapter, known.shallow.slice(0, 12), predicted)
-    const second = await drafter.next(known)
+    const second = await next(drafter, known)
     expectSame(second, [await drafted(behind)])
 
     // Would be told from zeros there.
@@ -101,14 +108,14 @@ describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) 
         await stream.feed(randomIds(1 + Math.floor(random.next() * 3)))
         const length = Math.floor(random.next() * 5)
         for (let drafts = 0; drafts < length; drafts++) {
-          expectSame(await drafter.next(stream.known), await fromScratch(part, stream.known))
+          expectSame(await next(drafter, stream.known), await fromScratch(part, stream.known))
           await stream.feed(randomIds(1 + Math.floor(random.next() * 3)))
         }
         const { length: sent } = stream.known.ids
         const kept = start + 1 + Math.floor(random.next() * (sent - start))
         await stream.verify(kept)
         // Where all is accepted nothing needs to be dropped.
-        if (kept < sent) drafter.truncate(kept)
+        if (kept < sent) drafter.gather(kept, [])
       }
       drafter.release()
     }
@@ -124,7 +131,7 @@ describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) 
       const { shallow, deep } = stream.known
       const features = name === 'adapter' ? rowsBefore(deep, 6) : undefined
       const states = await freshRows(part, shallow.slice(0, 6), features)
-      expectSame(await drafter.next(stream.known), [await drafted(states, sampling, 6)])
+      expectSame(await next(drafter, stream.known), [await drafted(states, sampling, 6)])
       drafter.release()
     }
   })
@@ -134,7 +141,7 @@ describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) 
     const drafter = adapterDrafter(alteredPart(model.part(name), { returns }), head, greedy)
     using stream = await verifiedStream(model, randomIds(3))
     await stream.feed([3])
-    await expect(drafter.next(stream.known)).rejects.toMatchObject({
+    await expect(next(drafter, stream.known)).rejects.toMatchObject({
       code: 'RUNTIME_FAILED',
       message: expect.stringContaining(`"${name}"`),
     })
@@ -152,7 +159,7 @@ describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) 
     using stream = await verifiedStream(model, randomIds(30), (known) => drafter.catchUp(known))
     expect(rows).toBe(30)
     await stream.feed([3])
-    await drafter.next(stream.known)
+    await next(drafter, stream.known)
     expect(rows).toBe(31)
     expect(part.heldBytes()).toBeGreaterThan(0)
     drafter.release()

@@ -3,13 +3,21 @@ import { describe, expect, it } from 'vitest'
 import { adapterLookupDrafter } from '../../core/draft/adapter-lookup-drafter.ts'
 import type { KnownStream } from '../../core/draft/device-stream.ts'
 import { draftTokens } from '../../core/draft/draft-tokens.ts'
-import type { Drafter } from '../../core/draft/drafter.ts'
+import { type Drafter, withoutMemory } from '../../core/draft/drafter.ts'
 import { lookupDrafter } from '../../core/draft/lookup-drafter.ts'
 import { StateRows } from '../../core/draft/state-rows.ts'
+import { RowTree } from '../../core/engine/row-tree.ts'
 
 /** Lookup reads token ids alone. */
 function streamOf(ids: number[]): KnownStream & { readonly ids: number[] } {
-  return { ids, shallow: new StateRows(1), deep: new StateRows(1) }
+  return {
+    ids,
+    get rows() {
+      return RowTree.lineOf(ids.length)
+    },
+    shallow: new StateRows(1),
+    deep: new StateRows(1),
+  }
 }
 
 const limits = { threshold: 0.6, limit: 8 }
@@ -19,18 +27,16 @@ async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly n
   const feed = async (tokens: readonly number[]) => {
     known.ids.push(...tokens)
   }
-  const draft = await draftTokens(drafter, known, feed, limits, eos)
-  expect(known.ids).toEqual([...ids, ...draft])
-  drafter.truncate(ids.length)
-  return draft
+  const { tokens } = await draftTokens(drafter, known, feed, { ...limits, eos })
+  expect(known.ids).toEqual([...ids, ...tokens])
+  drafter.gather(ids.length, [])
+  return [...tokens]
 }
 
 /** Says always the same. */
 const saying = (token: number, topProbability: number): Drafter => ({
-  next: async () => [{ token, topProbability }],
-  catchUp: async () => {},
-  truncate() {},
-  release() {},
+  ...withoutMemory,
+  next: async (_, rows) => rows.map(() => [{ token, topProbability, others: [] }]),
 })
 
 describe('drafting by lookup', () => {
@@ -64,7 +70,7 @@ describe.each([
           ids.push(...tokens)
           expect(await draftOf(drafter, ids)).toEqual(await draftOf(create(), ids))
           ids.length -= Math.floor(tokens.length / 2)
-          drafter.truncate(ids.length)
+          drafter.gather(ids.length, [])
         }
       }),
     )

@@ -81,7 +81,7 @@ describe('what crosses the network in a private answer', () => {
     const answer = (await response.json()) as { choices: { message: { content: string } }[]; brim: { tokenIds: number[] } }
     const { tokenIds } = answer.brim
     expect(tokenIds).toHaveLength(40)
-    const device = await openDeviceModel({ bundle: world.bundle, threads: 1 })
+    const device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
     const messages = [
       { role: 'system', content: system },
       { role: 'user', content: question },

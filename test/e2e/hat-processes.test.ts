@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSse } from '../../core/base/sse.ts'
 import { type BrimProcess, startBrim } from '../../lab/processes.ts'
 import { portOf } from '../../lab/relay.ts'
-import { buildTextBundle } from '../support/agent-world.ts'
+import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
 let dir: TempDir
@@ -33,9 +33,9 @@ const startBridge = (ports: { mqtt?: number; http?: number } = {}) =>
     ...['bridge', 'run', '--state-dir', join(dir.path, 'bridge')],
     ...['--mqtt-port', String(ports.mqtt ?? 0), '--http-port', String(ports.http ?? 0)],
   )
-const startAgent = (port = 0) =>
+const startAgent = (port = 0, id = 'jetson-01', ...more: string[]) =>
   start(
-    ...['agent', 'run', '--id', 'jetson-01', '--state-dir', join(dir.path, 'agent')],
+    ...['agent', 'run', '--id', id, '--state-dir', join(dir.path, id), '--patience', '0.5', ...more],
     ...['--bridge', String(bridge.ready.mqttUrl), '--api-port', String(port)],
   )
 const bridgePorts = () => ({ mqtt: portOf(String(bridge.ready.mqttUrl)), http: portOf(String(bridge.ready.httpUrl)) })
@@ -50,15 +50,15 @@ const device = async () => {
   return devices.map(({ state, birth }) => ({ state, birth }))[0]
 }
 
-const ask = (fields: object = {}) =>
-  fetch(`${agent.ready.apiUrl}/v1/completions`, {
+const ask = (fields: object = {}, device = agent) =>
+  fetch(`${device.ready.apiUrl}/v1/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
   })
 /** An answer that is long enough to be still under way after its first pieces. */
-async function longAnswer() {
-  const response = await ask({ max_tokens: 500, stream: true })
+async function longAnswer(fields: object = {}, device = agent) {
+  const response = await ask({ max_tokens: 500, stream: true, ...fields }, device)
   const events = readSse(response.body!)
   await events.next()
   await events.next()
@@ -109,5 +109,22 @@ describe('real processes', () => {
     await expect.poll(async () => (await ask()).status, { timeout: 10_000 }).toBe(200)
     await expect.poll(device, { timeout: 10_000 }).toMatchObject({ state: 'ready' })
     expect(await held()).toEqual({ sessions: 0, kvBytes: 0 })
+  })
+
+  it('a bridge that is killed in the middle of an answer leaves it to the small model of the device', async () => {
+    const slm = await buildSlmBundle(dir.path)
+    const independent = await startAgent(0, 'jetson-02', '--slm', slm)
+    const events = await longAnswer({ brim: { fallback: 'slm' } }, independent)
+    process.kill(bridge.pid, 'SIGKILL')
+    const said: string[] = []
+    for await (const data of events) said.push(data)
+    expect(said.at(-1)).toBe('[DONE]')
+    expect((JSON.parse(said.at(-2)!) as { brim: unknown }).brim).toMatchObject({
+      sources: [
+        { source: 'hat', model: 'tiny-llama' },
+        { source: 'slm', model: 'tiny-slm' },
+      ],
+      fallback: { code: 'LINK_LOST' },
+    })
   })
 })

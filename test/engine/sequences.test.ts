@@ -249,6 +249,6 @@ function buffersOf(sequence: Sequence): Float32Array[] {
   if (sequence instanceof ChainSequence) return [...buffersOf(sequence.input), ...buffersOf(sequence.middle)]
   if (!(sequence instanceof KvSequence)) throw new Error('another kind of sequence')
   const { keys, values } = sequence.startStep()
-  sequence.finishStep(0)
+  sequence.finishStep(undefined)
   return [...keys, ...values].map(({ data }) => data as Float32Array)
 }

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openRuntime } from '../../core/engine/capi.ts'
 import type { Runtime } from '../../core/engine/runtime.ts'
 import { buildBundle } from '../../core/model/build.ts'
-import { featureInputs, graphInputs as inputs, kvNames, graphOutputs as outputs } from '../../core/model/graph-io.ts'
-import { drafterNames, type Manifest, type PartName, slotCounts } from '../../core/model/manifest.ts'
+import { featureInputs, graphInputs as inputs, kvNames, graphOutputs as outputs, treeNames } from '../../core/model/graph-io.ts'
+import { drafterNames, graphKey, type Manifest, type PartName, slotCounts } from '../../core/model/manifest.ts'
 import { tinyCheckpoint } from '../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
@@ -47,18 +47,23 @@ const parts: [part: PartName, layers: number, rows: string[], results: string[]]
 
 describe('a graph', () => {
   it.each(parts)(
-    'of the part %s takes and gives what graph-io says, for every slot count',
+    'of the part %s takes and gives what graph-io says, for every slot count, for lines and trees',
     async (part, layers, rows, results) => {
       const { dir: folder, manifest } = bundles[part === 'whole' ? 'whole' : 'split']
-      for (const slots of slotCounts) {
-        const graph = readFileSync(join(folder, manifest.parts[part]?.graphs[slots] ?? ''))
+      const kinds = slotCounts.flatMap((slots) => [
+        [slots, false] as const,
+        ...(part === 'whole' ? [] : [[slots, true] as const]),
+      ])
+      for (const [slots, branching] of kinds) {
+        const graph = readFileSync(join(folder, manifest.parts[part]?.graphs[graphKey(slots, branching)] ?? ''))
         // Without weights from us, the library reads them itself, from the file beside the graph.
         const session = await runtime.session(graph, { threads: 1, externalFolder: folder })
         const kv = Array.from({ length: slots * layers }, (_, i) => kvNames(Math.floor(i / layers), i % layers))
         const packing = [inputs.seqlens, inputs.totals, ...(slots > 1 ? [inputs.spread, inputs.sizes, inputs.tokens] : [])]
         const past = kv.flatMap(({ pastKey, pastValue }) => [pastKey, pastValue])
         const present = kv.flatMap(({ presentKey, presentValue }) => [presentKey, presentValue])
-        expect(session.inputNames.toSorted()).toEqual([...rows, ...packing, ...past].toSorted())
+        const trees = branching ? Array.from({ length: slots }, (_, slot) => Object.values(treeNames(slot))).flat() : []
+        expect(session.inputNames.toSorted()).toEqual([...rows, ...packing, ...past, ...trees].toSorted())
         expect(session.outputNames.toSorted()).toEqual([...results, ...present].toSorted())
         await session.release()
       }

@@ -55,6 +55,42 @@ describe('a frame', () => {
     )
   })
 
+  it('says how its rows branch, and what is left of the tree before it', () => {
+    const ascending = fc.uniqueArray(fc.integer({ min: 0, max: 30 }), { maxLength: 9 }).map((rows) => rows.sort((a, b) => a - b))
+    const shares = fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { minLength: 9, maxLength: 9 })
+    fc.assert(
+      fc.property(anyFields(), anyStates(), ascending, shares, fc.boolean(), (fields, states, kept, follows, branches) => {
+        const all = follows.slice(0, states.rows).map((share, row) => Math.floor(share * (row + 1)) - 1)
+        const tree = { kept, parents: branches ? all : [] }
+        const bytes = encodeFrame(fields, states, { tree, paddedRows: 5 })
+        const frame = decodeFrame(bytes)
+        expect(frame.tree).toEqual(tree)
+        expect(decodeStates(frame, states.width)).toEqual(states)
+      }),
+    )
+  })
+
+  it.each([
+    { what: 'rows that are left in another order', kept: [3, 1], parents: [] },
+    { what: 'a row that is left twice', kept: [1, 1], parents: [] },
+    { what: 'parents of other rows than there are', kept: [], parents: [-1] },
+    { what: 'a row that follows itself', kept: [], parents: [-1, 1] },
+    { what: 'a row that follows a later one', kept: [], parents: [1, -1] },
+    { what: 'a row that follows what it cannot name', kept: [], parents: [-2, 0] },
+  ])('is refused with $what', ({ kept, parents }) => {
+    const states = { rows: 2, width: 1, half: Uint16Array.of(1, 2) }
+    const bytes = encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }, states, { tree: { kept, parents } })
+    expect(() => decodeFrame(bytes)).toThrow(/malformed frame/)
+  })
+
+  it('is refused where its tree is cut off', () => {
+    const tree = { kept: [0, 2], parents: [-1, 0, 0] }
+    const states = { rows: 3, width: 1, half: Uint16Array.of(1, 2, 3) }
+    const bytes = encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }, states, { tree })
+    for (let length = headerBytes; length < headerBytes + 14; length++)
+      expect(() => decodeFrame(bytes.subarray(0, length))).toThrow(/cut off|of 3/)
+  })
+
   it('is read from the middle of a larger buffer, at an odd offset', () => {
     fc.assert(
       fc.property(anyFields(), anyStates(), fc.integer({ min: 1, max: 9 }), (fields, states, offset) => {

@@ -1,6 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { BridgeState, DeviceState, sessionBits, sessionHex, ToBridge, ToDevice } from '../../core/protocol/messages.ts'
+import {
+  BridgeState,
+  DeviceState,
+  DeviceTelemetry,
+  sessionBits,
+  sessionHex,
+  ToBridge,
+  ToDevice,
+} from '../../core/protocol/messages.ts'
 
 const modelId = 'ab'.repeat(32)
 const at = '2026-01-02T03:04:05.678Z'
@@ -9,6 +17,19 @@ describe('messages', () => {
   it.each([
     [DeviceState, { v: 1, state: 'ready', birth: 3, at, agent: '0.1.0', modelId }],
     [BridgeState, { v: 1, state: 'ready', birth: 1, at, data: 'ws://127.0.0.1:7070/v1/data', sessions: 0 }],
+    [
+      DeviceTelemetry,
+      {
+        v: 1,
+        at,
+        birth: 3,
+        link: { upBytesPerS: 1e5, downBytesPerS: null, rttMs: 0.4, bridge: 'bridge-1' },
+        speed: { prefillTokensPerS: 900, draftStepMs: null },
+      },
+    ],
+    [DeviceTelemetry, { v: 1, at, birth: 3, link: null, speed: { prefillTokensPerS: null, draftStepMs: null } }],
+    [ToDevice, { type: 'welcome', v: 1, bridge: 'bridge-1', modelId }],
+    [ToDevice, { type: 'welcome', v: 1, bridge: 'bridge-1', modelId, probeBytes: 32_768 }],
     [ToBridge, { type: 'hello', v: 1, device: 'jetson-01', birth: 1 }],
     [ToBridge, { type: 'open', request: 4, modelId }],
     [ToBridge, { type: 'open', request: 5, modelId, resume: { handle: 'cd'.repeat(16), length: 40 } }],
@@ -46,6 +67,7 @@ describe('messages', () => {
         expect(ToBridge.safeParse(value).success).toBe(false)
         expect(ToDevice.safeParse(value).success).toBe(false)
         expect(DeviceState.safeParse(value).success).toBe(false)
+        expect(DeviceTelemetry.safeParse(value).success).toBe(false)
       }),
     )
   })

@@ -1,7 +1,9 @@
+import { cp, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { buildBundle } from '../../core/model/build.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
@@ -23,13 +25,25 @@ export async function buildTextBundle(dir: string, options: { adapter?: boolean 
   return out
 }
 
+/** Another tiny Llama, whole, with the same tokenizer. */
+export async function buildSlmBundle(dir: string): Promise<string> {
+  const checkpoint = join(dir, 'slm-checkpoint')
+  await cp(fixtureDir('llama'), checkpoint, { recursive: true })
+  const config = JSON.parse(await readFile(join(checkpoint, 'config.json'), 'utf8')) as Record<string, unknown>
+  await writeRandomCheckpoint(checkpoint, { config: { ...config, num_hidden_layers: 1 }, dtype: 'F16', seed: 5 })
+  await rm(join(checkpoint, 'model.safetensors.index.json'))
+  const out = join(dir, 'slm-bundle')
+  await buildBundle({ checkpoint, out, format: 'fp32', name: 'tiny-slm' })
+  return out
+}
+
 /** A real bridge and a real agent in this process, on free loopback ports. */
 export interface AgentWorld extends AsyncDisposable {
   readonly dir: string
   readonly bundle: string
   readonly bridge: Bridge
   readonly agent: Agent
-  startAgent(settings: Partial<AgentSettings> & { id: string }): Promise<Agent>
+  startAgent(settings: Partial<AgentSettings> & { id: string }, clock?: Clock): Promise<Agent>
   bridgeHealth(): Promise<{ sessions: number; kvBytes: number; serving: { items: number } }>
 }
 
@@ -47,9 +61,9 @@ export async function startAgentWorld(options: { adapter?: boolean } = {}): Prom
     logLevel: 'silent',
   })
   const agents: Agent[] = []
-  const start = async (settings: Partial<AgentSettings> & { id: string }): Promise<Agent> => {
+  const start = async (settings: Partial<AgentSettings> & { id: string }, clock: Clock = systemClock): Promise<Agent> => {
     const defaults = { bundle, bridges: [bridge.mqttUrl], apiPort: 0, threads: 1, logLevel: 'silent' as const }
-    const agent = await startAgent({ stateDir: join(folder.path, settings.id), ...defaults, ...settings })
+    const agent = await startAgent({ stateDir: join(folder.path, settings.id), ...defaults, ...settings }, clock)
     agents.push(agent)
     return agent
   }

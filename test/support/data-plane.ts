@@ -2,7 +2,7 @@ import { createKvBudget } from '../../cloud-bridge/hat/kv-budget.ts'
 import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
 import { createDataPlane, dataPath } from '../../cloud-bridge/link/data-plane.ts'
 import { startHttpServer } from '../../cloud-bridge/link/http-server.ts'
-import { createStepLoop, type OnStep } from '../../cloud-bridge/serving/step-loop.ts'
+import { createStepLoop, type EndedStep } from '../../cloud-bridge/serving/step-loop.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
@@ -32,7 +32,7 @@ export async function startDataPlane(
   const { clock = systemClock, width = 2, contextLimit = 256 } = options
   const logger = silentLogger()
   const monitor = new StateMonitor()
-  const onStep: OnStep = (tokens, computeMs) => monitor.record(tokens, computeMs / 1_000)
+  const onStep = ({ tokens, computeMs }: EndedStep) => monitor.record(tokens, computeMs / 1_000)
   const loop = createStepLoop(part, { tokenBudget: 64, slots: 16, smallTokens: 8, promptTokens: 32, patience: 4 }, clock, onStep)
   const kv = { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, startPositions: 16 }
   const budget = createKvBudget(part.manifest, kv)

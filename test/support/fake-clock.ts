@@ -14,12 +14,17 @@ export function fakeClock(startMs = 0): FakeClock {
     sleep(ms, signal) {
       return new Promise((resolve, reject) => {
         if (signal?.aborted) return reject(signal.reason)
-        const sleeper = { atMs: now + ms, wake: resolve }
-        sleepers.push(sleeper)
-        signal?.addEventListener('abort', () => {
+        const abort = () => {
           sleepers = sleepers.filter((other) => other !== sleeper)
-          reject(signal.reason)
-        })
+          reject(signal?.reason)
+        }
+        const wake = () => {
+          signal?.removeEventListener('abort', abort)
+          resolve()
+        }
+        const sleeper = { atMs: now + ms, wake }
+        sleepers.push(sleeper)
+        signal?.addEventListener('abort', abort)
       })
     },
     async advance(ms) {
@@ -28,12 +33,13 @@ export function fakeClock(startMs = 0): FakeClock {
         const next = sleepers.filter((sleeper) => sleeper.atMs <= end).sort((a, b) => a.atMs - b.atMs)[0]
         if (!next) break
         sleepers = sleepers.filter((other) => other !== next)
-        now = next.atMs
+        now = Math.max(now, next.atMs)
         next.wake()
         // What woke up may do its work, and sleep again, before time goes on.
         await new Promise((turn) => setImmediate(turn))
       }
-      now = end
+      // What woke up may itself have let time go by.
+      now = Math.max(now, end)
     },
   }
 }

@@ -96,6 +96,8 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     speed,
     wire: 'fp16',
     padding: true,
+    prefill: 'chunked',
+    draftAhead: true,
     open: (signal, wish) => link.open(modelId, signal, wish),
     createDrafter: (sampling) => adapterDrafter(model.part('adapter'), head, sampling),
     threshold: 0.6,

@@ -57,6 +57,9 @@ function plainSequence(): PlainSequence {
     get length() {
       return length
     },
+    get line() {
+      return length
+    },
     capacity: 64,
     bytes: 64 * 16 * 2 * 4,
     append: (rows) => {

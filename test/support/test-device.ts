@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { decodeFault, type Fault } from '../../core/protocol/fault.ts'
-import { decodeFrame, decodeStates, encodeFrame, type Frame } from '../../core/protocol/frame.ts'
+import { decodeFrame, decodeStates, encodeFrame, type Frame, type FrameTree } from '../../core/protocol/frame.ts'
 import { sessionBits, ToDevice } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
 
@@ -20,6 +20,7 @@ export interface SendOptions {
   /** All by default. */
   readonly want?: number
   readonly seq?: number
+  readonly tree?: FrameTree
 }
 
 export interface TestDevice extends AsyncDisposable {
@@ -79,8 +80,8 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
   }
   const reply = (session: Pick<OpenSession, 'id'>, seq: number) =>
     until(() => frames.find((frame) => frame.session === session.id && frame.seq === seq))
-  function send(session: OpenSession, { base, states, want = states.rows, seq = ++seqs }: SendOptions): number {
-    socket.send(encodeFrame({ type: 'rows', session: session.id, epoch: session.epoch, seq, base, want }, states))
+  function send(session: OpenSession, { base, states, want = states.rows, seq = ++seqs, tree }: SendOptions): number {
+    socket.send(encodeFrame({ type: 'rows', session: session.id, epoch: session.epoch, seq, base, want }, states, { tree }))
     return seq
   }
   const say = (message: unknown) => socket.send(typeof message === 'string' ? message : JSON.stringify(message))

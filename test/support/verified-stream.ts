@@ -36,7 +36,7 @@ export async function verifiedStream(
     feed: (tokens) => known.feed(tokens),
     async verify(length) {
       await deepen('all')
-      known.truncate(length)
+      known.gather(length, [])
       sequence.truncate(length)
     },
     [Symbol.dispose]() {

@@ -7,6 +7,7 @@ const leastTokens = 8
 export class DeviceSpeed {
   #prefillTokensPerS: number | undefined
   #draftStepS: number | undefined
+  #aheadStepS: number | undefined
 
   /** Tokens of a prompt per second through the input part; undefined before the first chunk. */
   get prefillTokensPerS(): number | undefined {
@@ -18,11 +19,21 @@ export class DeviceSpeed {
     return this.#draftStepS
   }
 
+  /** γ_c: seconds per step of drafting ahead, all branches together; undefined before the first. */
+  get aheadStepS(): number | undefined {
+    return this.#aheadStepS
+  }
+
   prefilled(tokens: number, seconds: number): void {
     if (tokens >= leastTokens && seconds > 0) this.#prefillTokensPerS = smooth(this.#prefillTokensPerS, tokens / seconds)
   }
 
   drafted(steps: number, seconds: number): void {
     if (steps > 0 && seconds >= 0) this.#draftStepS = smooth(this.#draftStepS, seconds / steps)
+  }
+
+  /** One step. */
+  draftedAhead(seconds: number): void {
+    this.#aheadStepS = smooth(this.#aheadStepS, seconds)
   }
 }

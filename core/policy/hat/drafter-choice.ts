@@ -22,15 +22,21 @@ interface Arm {
   rounds: number
   /** Number of the measured round that was its last; 0: none yet. */
   measuredAt: number
+  /** Trials in a row that it lost: the more, the rarer the next. */
+  losses: number
   tokens: number | undefined
   seconds: number | undefined
 }
 
+/** A loser is tried after so many times `probeEvery` rounds at most. */
+const rarest = 16
+
 /**
  * Which drafter is worth most, by tokens per second as measured in this session: drafting costs steps on the device and
  * rows on the link, and may lose to plain decoding, which is one of the choices. No drafter is trusted for good: each is
- * tried again now and then. The first round after a change is not measured, for the drafter catches up in it with what it
- * has missed; so a trial takes two.
+ * tried again now and then, the rarer the more often it has lost. The first round after a change is not measured, for the
+ * drafter catches up in it with what it has missed; so a trial takes two. A session begins with what the one before it has
+ * measured: answers are short, and the device and its link are mostly what they were.
  */
 export class DrafterChoice {
   readonly #arms: Arm[]
@@ -42,11 +48,21 @@ export class DrafterChoice {
   /** Of the round before. */
   #last: Arm
 
-  /** @param names the first is used until the others have been measured. @throws RangeError without any */
-  constructor(names: readonly string[]) {
-    this.#arms = names.map((name) => ({ name, rounds: 0, measuredAt: 0, tokens: undefined, seconds: undefined }))
-    const [first] = this.#arms
+  /**
+   * @param names the first is used until the others have been measured
+   * @param before a session that has ended, with the same names
+   * @throws RangeError without any
+   */
+  constructor(names: readonly string[], before?: DrafterChoice) {
+    const unknown = { measuredAt: 0, losses: 0, tokens: undefined, seconds: undefined }
+    const past = before ? before.#arms : []
+    this.#arms = names.map((name, at) => ({ ...(past[at] ?? unknown), name, rounds: 0 }))
+    const first = this.#arms.find(({ name }) => name === before?.best) ?? this.#arms[0]
     if (!first) throw new RangeError('no drafter to choose from')
+    if (before) {
+      this.#measured = before.#measured
+      this.#sinceTrial = before.#sinceTrial
+    }
     this.#best = first
     this.#next = first
     this.#last = first
@@ -75,7 +91,10 @@ export class DrafterChoice {
     if (!settled) return
     this.#measure(arm, tokens, seconds)
     this.#sinceTrial = arm === this.#best ? this.#sinceTrial + 1 : 0
-    this.#best = this.#fastest()
+    const fastest = this.#fastest()
+    if (fastest !== this.#best) fastest.losses = 0
+    else if (arm !== fastest) arm.losses += 1
+    this.#best = fastest
     this.#next = this.#trial() ?? this.#best
   }
 
@@ -97,7 +116,9 @@ export class DrafterChoice {
     if (this.#measured < firstRounds) return undefined
     const untried = this.#arms.find((arm) => arm.measuredAt === 0)
     if (untried || this.#sinceTrial < probeEvery) return untried
-    return this.#arms.filter((arm) => arm !== this.#best).sort((a, b) => a.measuredAt - b.measuredAt)[0]
+    const wait = ({ losses }: Arm) => probeEvery * Math.min(rarest, 2 ** Math.max(0, losses - 1))
+    const due = this.#arms.filter((arm) => arm !== this.#best && this.#measured - arm.measuredAt >= wait(arm))
+    return due.sort((a, b) => a.measuredAt - b.measuredAt)[0]
   }
 }
 

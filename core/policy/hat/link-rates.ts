@@ -25,6 +25,8 @@ const leastS = 1e-4
 export class LinkRates {
   #up: number | undefined
   #down: number | undefined
+  #upAtS: number | undefined
+  #downAtS: number | undefined
   readonly #pings: number[] = []
   /** When the last frame known to have arrived did so, as the bridge's end of the link sees it. */
   #arrivedS = Number.NEGATIVE_INFINITY
@@ -38,6 +40,11 @@ export class LinkRates {
 
   get downBytesPerS(): number | undefined {
     return this.#down
+  }
+
+  /** When the older of the two was measured, by the device's clock; undefined while one of them is unknown. */
+  get measuredS(): number | undefined {
+    return this.#upAtS === undefined || this.#downAtS === undefined ? undefined : Math.min(this.#upAtS, this.#downAtS)
   }
 
   /** Propagation both ways in seconds; 0 before the first ping. */
@@ -56,8 +63,17 @@ export class LinkRates {
     if (this.#pings.length > pingsKept) this.#pings.shift()
   }
 
-  answered({ bytesUp, bytesDown, sentS, answeredS, cloudS }: Exchange): void {
-    this.#cloudS = smooth(this.#cloudS, cloudS)
+  answered(exchange: Exchange): void {
+    this.#cloudS = smooth(this.#cloudS, exchange.cloudS)
+    this.#measure(exchange)
+  }
+
+  /** A probe: answered at once, so it says nothing of what the bridge has a frame for. */
+  probed(exchange: Omit<Exchange, 'cloudS'>): void {
+    this.#measure({ ...exchange, cloudS: 0 })
+  }
+
+  #measure({ bytesUp, bytesDown, sentS, answeredS, cloudS }: Exchange): void {
     // The clock was set back: no time before that says anything of a time after it.
     if (answeredS < sentS || answeredS < this.#answeredS) {
       this.#arrivedS = answeredS
@@ -71,11 +87,15 @@ export class LinkRates {
     this.#answeredS = answeredS
     const beganS = Math.max(sentS + halfS, this.#arrivedS)
     const arrivedS = answeredS - halfS - downS - cloudS
-    if (bytesUp >= leastBytes && bytesUp > bytesDown) this.#up = smooth(this.#up, bytesUp / Math.max(arrivedS - beganS, leastS))
+    if (bytesUp >= leastBytes && bytesUp > bytesDown) {
+      this.#up = smooth(this.#up, bytesUp / Math.max(arrivedS - beganS, leastS))
+      this.#upAtS = answeredS
+    }
     this.#arrivedS = Math.max(this.#arrivedS, arrivedS)
     if (alone && this.#up !== undefined && bytesDown >= leastBytes) {
       const backS = answeredS - sentS - this.rttS - bytesUp / this.#up - cloudS
       this.#down = smooth(this.#down, bytesDown / Math.max(backS, leastS))
+      this.#downAtS = answeredS
     }
   }
 }

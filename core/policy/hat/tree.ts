@@ -8,6 +8,11 @@ export interface DraftTree {
 /** What a draft hangs from: the pending token. */
 export const root = -1
 
+/** A draft that does not branch. */
+export function chainOf(tokens: readonly number[]): DraftTree {
+  return { tokens, parents: tokens.map((_, at) => (at === 0 ? root : at - 1)) }
+}
+
 /** A node's number of tokens from the root to itself, itself included, >= 1. */
 export function depthOf({ parents }: DraftTree, node: number): number {
   let depth = 0
@@ -43,7 +48,7 @@ export function treeOf(
   return { tokens, parents }
 }
 
-/** What one verification of a tree yields. */
+/** What one verification yields. */
 export interface TreeAcceptance {
   /** The accepted nodes from the root downwards. */
   readonly path: readonly number[]
@@ -52,8 +57,11 @@ export interface TreeAcceptance {
 }
 
 /**
- * The path of the tree that the LLM would have taken itself, plus its next token: `acceptDraft` for a draft that
- * branches. Where the LLM's choice is none of a node's children the path ends with the correction.
+ * The path of the draft that the LLM would have taken itself, plus its next token: the correction where its choice is none
+ * of a node's children, the bonus where a path is right to its end. HAT 'Speculative decoding'. When draft and LLM choose
+ * by Gumbel-max with the same noise, "equal to the LLM's choice" is the whole accept rule, with sampling too: the answer is
+ * the one that the LLM would have drawn alone, so its distribution is the LLM's exactly (we depart from Leviathan's
+ * resampling, which draws anew and so depends on what was drafted).
  * @param choiceAfter the LLM's own choice after a node, or after `root`
  */
 export function acceptTree({ tokens, parents }: DraftTree, choiceAfter: (node: number) => number): TreeAcceptance {

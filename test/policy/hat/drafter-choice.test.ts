@@ -44,6 +44,30 @@ describe('the choice of a drafter', () => {
     expect(choice.best).toBe('adapter')
   })
 
+  it('tries a drafter the rarer the more often it has lost', () => {
+    const choice = new DrafterChoice(['adapter', 'none'])
+    const used = play(choice, { adapter: [3, 0.1], none: [1, 0.1] }, 600)
+    const trials = used.flatMap((name, at) => (name === 'none' && used[at - 1] !== 'none' ? [at] : []))
+    const waits = trials.slice(1).map((at, i) => at - trials[i]!)
+    expect(waits.toSorted((a, b) => a - b)).toEqual(waits)
+    expect(waits.at(-1)).toBeGreaterThan(10 * waits[0]!)
+    expect(waits.at(-1)).toBeLessThan(300)
+  })
+
+  it('begins a session with what the one before has measured', () => {
+    const of: Record<string, [number, number]> = { adapter: [1, 0.3], lookup: [2, 0.2], none: [1, 0.2] }
+    const names = Object.keys(of)
+    const first = new DrafterChoice(names)
+    play(first, of, 40)
+    expect(first.best).toBe('lookup')
+    const second = new DrafterChoice(names, first)
+    expect(play(second, of, 4).filter((name) => name === 'lookup').length).toBeGreaterThan(1)
+    expect(second.records().reduce((sum, { rounds }) => sum + rounds, 0)).toBe(4)
+    expect(first.records().reduce((sum, { rounds }) => sum + rounds, 0)).toBe(40)
+    play(second, { ...of, adapter: [6, 0.2] }, 300)
+    expect(second.best).toBe('adapter')
+  })
+
   it('forgives a round that took long for once', () => {
     const choice = new DrafterChoice(['adapter', 'none'])
     const of: Record<string, [number, number]> = { adapter: [3, 0.1], none: [1, 0.08] }

@@ -74,6 +74,18 @@ describe('the rates of a link', () => {
     expect(rates.upBytesPerS! / 2e5).toBeCloseTo(1, 1)
   })
 
+  it('are as old as the older of the two, and known from two probes alone', () => {
+    const rates = new LinkRates()
+    rates.pinged(0.02)
+    rates.probed({ bytesUp: 10_000, bytesDown: 40, sentS: 1, answeredS: 1.12 })
+    expect(rates).toMatchObject({ upBytesPerS: expect.closeTo(1e5), downBytesPerS: undefined, measuredS: undefined })
+    rates.probed({ bytesUp: 10_000, bytesDown: 10_000, sentS: 2, answeredS: 2.17 })
+    expect(rates).toMatchObject({ upBytesPerS: expect.closeTo(1e5), downBytesPerS: expect.closeTo(2e5), measuredS: 1.12 })
+    rates.answered({ bytesUp: 10_000, bytesDown: 40, sentS: 9, answeredS: 9.2, cloudS: 0.08 })
+    // A probe says nothing of what the bridge takes.
+    expect(rates).toMatchObject({ measuredS: 2.17, cloudS: 0.08 })
+  })
+
   it('take the shortest of the last round trips', () => {
     const rates = new LinkRates()
     for (const ms of [5, 30, 31, 32, 33, 34, 35, 36]) rates.pinged(ms / 1000)

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { acceptDraft } from '../../../core/policy/hat/accept.ts'
-import { acceptTree, type DraftTree, depthOf, root, treeOf } from '../../../core/policy/hat/tree.ts'
+import { acceptTree, chainOf, type DraftTree, depthOf, root, treeOf } from '../../../core/policy/hat/tree.ts'
 
 /** Three heads' three likeliest tokens each. */
 const ranked = [
@@ -57,14 +56,27 @@ describe('accepting a tree', () => {
     expect(acceptTree(tree, following(tree, answer))).toEqual({ path, tokens })
   })
 
-  it('accepts a tree that does not branch as the draft that it is', () => {
+  it.each([
+    { what: 'nothing was drafted', draft: [], choices: [7], accepted: 0, tokens: [7] },
+    { what: 'all of it is right: the bonus comes on top', draft: [1, 2], choices: [1, 2, 4], accepted: 2, tokens: [1, 2, 4] },
+    { what: 'the first is wrong', draft: [1, 2, 3], choices: [9, 2, 3, 4], accepted: 0, tokens: [9] },
+    { what: 'one in the middle is wrong', draft: [1, 2, 3], choices: [1, 9, 3, 4], accepted: 1, tokens: [1, 9] },
+    { what: 'the last is wrong', draft: [1, 2, 3], choices: [1, 2, 9, 4], accepted: 2, tokens: [1, 2, 9] },
+    { what: 'a right token follows a wrong one: it is lost', draft: [5, 2], choices: [1, 2, 3], accepted: 0, tokens: [1] },
+  ])('of a draft that does not branch, where $what', ({ draft, choices, accepted, tokens }) => {
+    const accepting = acceptTree(chainOf(draft), (node) => choices[node + 1]!)
+    expect({ accepted: accepting.path.length, tokens: accepting.tokens }).toEqual({ accepted, tokens })
+  })
+
+  it('yields of a draft that does not branch a prefix of what the LLM chose, one longer than what they share', () => {
     const token = fc.integer({ min: 0, max: 2 })
     fc.assert(
-      fc.property(fc.array(token, { maxLength: 8 }), fc.array(token, { minLength: 9, maxLength: 9 }), (draft, answer) => {
-        const chain = { tokens: draft, parents: draft.map((_, at) => at - 1) }
-        const { path, tokens } = acceptTree(chain, following(chain, answer))
-        const expected = acceptDraft(draft, answer.slice(0, draft.length + 1))
-        expect({ accepted: path.length, tokens }).toEqual(expected)
+      fc.property(fc.array(token, { maxLength: 8 }), fc.array(token, { minLength: 9, maxLength: 9 }), (draft, choices) => {
+        const { path, tokens } = acceptTree(chainOf(draft), (node) => choices[node + 1]!)
+        expect(path).toEqual(path.map((_, at) => at))
+        expect(tokens).toEqual(choices.slice(0, path.length + 1))
+        expect(tokens.slice(0, path.length)).toEqual(draft.slice(0, path.length))
+        if (path.length < draft.length) expect(draft[path.length]).not.toBe(choices[path.length])
       }),
     )
   })

@@ -1,0 +1,29 @@
+import type { DrafterName } from './create-drafter.ts'
+
+/**
+ * How a prompt reaches the bridge. `chunked`: in chunks of HAT Eq. 3, each sent while the next is computed. `whole`: all
+ * computed, then sent, then computed there. `whole-all`: so, and the deep states of all its positions come back.
+ */
+export const prefills = ['chunked', 'whole', 'whole-all'] as const
+export type Prefill = (typeof prefills)[number]
+
+export interface Strategy {
+  readonly prefill: Prefill
+  readonly drafter: DrafterName
+  /** Whether the next draft is prepared while a verification is away (HAT 'Parallel drafting'). */
+  readonly draftAhead: boolean
+  /** Whether a prompt begins with what the bridge still holds of an earlier one. */
+  readonly reuse: boolean
+}
+
+/** What HAT is measured beside (SPEC §1 'Baselines'), in the same code. U-Sarathi cuts prompts into chunks at the bridge. */
+const uShape: Strategy = { prefill: 'whole-all', drafter: 'none', draftAhead: false, reuse: false }
+export const strategies = {
+  hat: { prefill: 'chunked', drafter: 'auto', draftAhead: true, reuse: true },
+  'u-shape': uShape,
+  'u-shape-lean': { ...uShape, prefill: 'whole' },
+  'u-sarathi': uShape,
+  'u-medusa': { ...uShape, drafter: 'medusa' },
+} as const satisfies Record<string, Strategy>
+export const strategyNames = ['hat', 'u-shape', 'u-shape-lean', 'u-sarathi', 'u-medusa'] as const
+export type StrategyName = (typeof strategyNames)[number]

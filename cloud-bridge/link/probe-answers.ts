@@ -1,0 +1,46 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { encodeFault } from '../../core/protocol/fault.ts'
+import { peekFrame } from '../../core/protocol/frame.ts'
+import { decodeProbe, encodeProbe, type Probe } from '../../core/protocol/probe.ts'
+
+/** Probes of one connection that are answered in any minute: a device sends two in five, whoever sends more wants something else. */
+export const probesPerMinute = 8
+const minuteMs = 60_000
+
+export interface ProbeAnswersOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly send: (bytes: Uint8Array) => void
+}
+
+/** @returns what answers the probes of one connection, at once; those beyond the limit get no answer */
+export function createProbeAnswers({ clock, logger, send }: ProbeAnswersOptions): (bytes: Uint8Array) => void {
+  let answeredMs: number[] = []
+  let told = false
+
+  function isTooMany(): boolean {
+    const nowMs = clock.nowMs()
+    answeredMs = answeredMs.filter((atMs) => nowMs - atMs < minuteMs)
+    if (answeredMs.length < probesPerMinute) {
+      answeredMs.push(nowMs)
+      return false
+    }
+    if (!told) logger.warn({ probesPerMinute }, 'more probes than a device sends, the rest is ignored')
+    told = true
+    return true
+  }
+
+  return (bytes) => {
+    if (isTooMany()) return
+    let probe: Probe
+    try {
+      probe = decodeProbe(bytes)
+    } catch (error) {
+      if (!(error instanceof BrimError)) throw error
+      return send(encodeFault(peekFrame(bytes), { code: error.code, message: error.message }))
+    }
+    send(encodeProbe({ seq: probe.seq, want: 0, payload: probe.payload.subarray(0, probe.want) }))
+  }
+}

@@ -1,0 +1,14 @@
+import { type Drafter, withoutMemory } from '../../core/draft/drafter.ts'
+
+/** Says of every row the token after the row's own; `asked` tells of which rows, call by call. */
+export function countingDrafter(topProbability = 1) {
+  const asked: number[][] = []
+  const drafter: Drafter = {
+    ...withoutMemory,
+    async next({ ids }, rows) {
+      asked.push([...rows])
+      return rows.map((row) => [{ token: ids[row]! + 1, topProbability, others: [ids[row]! + 50] }])
+    },
+  }
+  return { asked, drafter }
+}
