@@ -81,7 +81,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         .option('reuse', { type: 'boolean', describe: 'begin with what the bridge holds of earlier prompts [yes]' })
         .option('strategy', {
           choices: strategyNames,
-          describe: 'the four above as HAT has them, or as one of those it is measured beside [hat]',
+          describe: 'the four above as HAT has them, or as one of those it is measured beside (u-sarathi: with chunks at the bridge, --token-budget) [hat]',
         })
         .option('wire', {
           choices: wires,

@@ -39,19 +39,21 @@ export class Drafting {
 
   /** Null where nothing is drafted ahead. */
   get ahead(): AheadSummary | null {
-    return this.#options.ahead ? { ...this.#counts } : null
+    const { ahead, drafter } = this.#options
+    return ahead && !('tree' in drafter) ? { ...this.#counts } : null
   }
 
   /**
    * Feeds the pending token and drafts on from it; what stands ready is gone on with.
    * @param limit most tokens that may follow one another
+   * @param most tokens of the draft
    * @returns the drafted tokens, whose rows follow the pending one's
    */
-  async draft(pending: number, limit: number): Promise<DraftTree> {
+  async draft(pending: number, limit: number, most = limit): Promise<DraftTree> {
     const { drafter, clock, speed } = this.#options
     const ready = this.#takeReady(limit)
     if (!ready) await this.#feed([pending])
-    if ('tree' in drafter) return this.#draftTree(drafter, limit)
+    if ('tree' in drafter) return this.#draftTree(drafter, limit, most)
     const startedMs = clock.nowMs()
     const before = ready?.tokens.length ?? 0
     this.#draft = await draftTokens(drafter, this.#options.stream, (tokens) => this.#feed(tokens), this.#rules(limit), ready)
@@ -69,14 +71,16 @@ export class Drafting {
     const stepS = speed.aheadStepS ?? speed.draftStepS
     if (stepS === undefined) return
     const most = draftAheadSteps(trip, stepS)
+    // What is never measured again would stand for ever: it comes back to what a step takes that is no step ahead.
+    if (most === 0 && speed.draftStepS !== undefined) speed.draftedAhead(speed.draftStepS)
     if (most === 0 || stream.rows.length + this.#draft.others.length > contextLimit) return
     this.#options.checkCanceled()
     this.#ahead = await DraftAhead.begin(stream, this.#draft, eos)
+    const rules = this.#rules(limit)
     for (let step = 0; step < most && !isOver(); step++) {
-      // A run of tokens from a lookup is at most as long as a draft.
-      if (stream.rows.length + this.#ahead.width * limit > contextLimit) return
+      if (stream.rows.length + this.#ahead.mostRows(rules) > contextLimit) return
       const startedMs = clock.nowMs()
-      const drafted = await this.#ahead.step(drafter, this.#rules(limit), isOver)
+      const drafted = await this.#ahead.step(drafter, rules, isOver)
       if (drafted === 0) return
       this.#counts.drafted += drafted
       speed.draftedAhead((clock.nowMs() - startedMs) / 1_000)
@@ -111,11 +115,15 @@ export class Drafting {
     return { tokens, others: [], ended: true }
   }
 
-  async #draftTree(drafter: TreeDrafter, limit: number): Promise<DraftTree> {
+  async #draftTree(drafter: TreeDrafter, limit: number, most: number): Promise<DraftTree> {
     const { stream, contextLimit } = this.#options
-    const tree = await drafter.tree(stream, limit)
     const root = stream.rows.length - 1
-    if (tree.tokens.length === 0 || root + 1 + tree.tokens.length > contextLimit) return chainOf([])
+    const room = Math.min(most, contextLimit - root - 1)
+    if (limit === 0 || room === 0) return chainOf([])
+    const whole = await drafter.tree(stream, limit)
+    // Parents stand before their children: what is left of a tree is one.
+    const tree = { tokens: whole.tokens.slice(0, room), parents: whole.parents.slice(0, room) }
+    if (tree.tokens.length === 0) return tree
     this.#options.checkCanceled()
     await stream.feed(
       tree.tokens,

@@ -17,7 +17,7 @@ const openFailures: ReadonlySet<ErrorCode> = new Set([...linkFailures, 'BRIDGE_U
 /** The first wait between two attempts, which doubles up to the second. */
 const waits = { firstMs: 50, longestMs: 2_000 }
 
-export const isLinkFailure = (error: unknown): boolean => error instanceof BrimError && linkFailures.has(error.code)
+export const isLinkFailure = (error: unknown): error is BrimError => error instanceof BrimError && linkFailures.has(error.code)
 
 /**
  * A session in place of one that was lost.

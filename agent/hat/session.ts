@@ -84,10 +84,11 @@ export async function* answerByHat(
   const session = await openFirst(options, { resume, wire }, signal)
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
-  const again = () => reopen({ ...options, open: (until) => options.open(until, { wire }) }, signal)
-  const pads = padding ?? session.bridge.startsWith('wss:')
-  const verifyRows = pads ? Math.min(options.draftLimit, session.draftLimit) + 1 : undefined
-  const uplink = new Uplink(session, stream.shallow, again, verifyRows)
+  const again = (avoid: string | undefined) =>
+    reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal)
+  const verifyRowsAt = ({ bridge, draftLimit }: LinkSession) =>
+    (padding ?? bridge.startsWith('wss:')) ? Math.min(options.draftLimit, draftLimit) + 1 : undefined
+  const uplink = new Uplink(session, stream.shallow, again, verifyRowsAt)
   const leave = () => uplink.close()
   signal.addEventListener('abort', leave, { once: true })
   let drafter: Drafter | TreeDrafter | undefined
@@ -164,7 +165,7 @@ class HatSession {
       clock,
       threshold,
       eos: request.eos,
-      ahead,
+      ahead: ahead && options.draftLimit > 0,
       contextLimit,
       checkCanceled,
     })
@@ -183,7 +184,7 @@ class HatSession {
       const { failovers } = this.#uplink
       const position = prompt.length + this.#counters.tokens - 1
       const limit = this.#draftLimit(position)
-      const draft = await this.#drafting.draft(pending, limit)
+      const draft = await this.#drafting.draft(pending, limit, this.#mostDrafted)
       const choices = await this.#verify(position, draft, limit)
       const { path, tokens } = acceptTree(draft, (node) => choices[node + 1]!)
       this.#uplink.keep([0, ...path.map((node) => node + 1)])
@@ -257,11 +258,15 @@ class HatSession {
     await this.#drafter.catchUp(this.#stream)
   }
 
-  /** Most tokens that may be drafted behind the one at this position. */
+  /** Most tokens that may follow one another behind the one at this position. */
   #draftLimit(position: number): number {
-    const { draftLimit, dims } = this.#options
     const remaining = this.#request.maxTokens - this.#counters.tokens
-    return draftRoom(Math.min(draftLimit, this.#uplink.terms.draftLimit), remaining, position, dims.contextLimit)
+    return draftRoom(this.#mostDrafted, remaining, position, this.#options.dims.contextLimit)
+  }
+
+  /** Tokens of a draft, however they follow one another. */
+  get #mostDrafted(): number {
+    return Math.min(this.#options.draftLimit, this.#uplink.terms.draftLimit)
   }
 
   /** Sends the pending token's row and the draft's; drafts on while they are away. @returns the LLM's choice after each */

@@ -30,8 +30,8 @@ export class Uplink {
   /** Sessions that were opened in place of lost ones. */
   failovers = 0
   readonly #rows: StateRows
-  readonly #reopen: () => Promise<LinkSession>
-  readonly #verifyRows: number | undefined
+  readonly #reopen: (avoid: string | undefined) => Promise<LinkSession>
+  readonly #verifyRowsAt: (session: LinkSession) => number | undefined
   /** Bytes of the sessions before this one. */
   readonly #before = { up: 0, down: 0 }
   #session: LinkSession
@@ -40,18 +40,25 @@ export class Uplink {
   #last: Sent = { to: 0, want: 0, parents: [], deep: undefined }
   /** What is left of the tree that this session's last frame brought; undefined: it brought none. */
   #kept: readonly number[] | undefined
+  /** Why the session before this one was left. */
+  #setback: BrimError | undefined
   /** Length that the bridge holds, where rows after it are missing. */
   #gap: number | undefined
 
   /**
-   * @param reopen a session in place of one that was lost; what it throws ends the answer
-   * @param verifyRows all verifications are as long as if they had so many rows; undefined: as long as they need to be
+   * @param reopen a session in place of one that was lost, better not at the bridge named; what it throws ends the answer
+   * @param verifyRowsAt all verifications at a session are as long as if they had so many rows; undefined: as they need
    */
-  constructor(session: LinkSession, rows: StateRows, reopen: () => Promise<LinkSession>, verifyRows: number | undefined) {
+  constructor(
+    session: LinkSession,
+    rows: StateRows,
+    reopen: (avoid: string | undefined) => Promise<LinkSession>,
+    verifyRowsAt: (session: LinkSession) => number | undefined,
+  ) {
     this.#session = session
     this.#rows = rows
     this.#reopen = reopen
-    this.#verifyRows = verifyRows
+    this.#verifyRowsAt = verifyRowsAt
   }
 
   /** The terms of the present session. */
@@ -108,15 +115,19 @@ export class Uplink {
    */
   async settle(): Promise<States> {
     await this.#drain()
-    for (let replays = 0; this.#gap !== undefined; replays++) {
-      if (replays === replaysAtMost)
-        throw new BrimError('LINK_LOST', `the rows of this session were lost ${replays + 1} times in a row`)
-      await this.#replay(this.#gap)
+    for (let replays = 0; ; replays++) {
+      const { deep, want } = this.#last
+      if (this.#gap === undefined && deep?.rows === want) return requireFinite(deep, 'middle')
+      if (replays === replaysAtMost) throw this.#givenUp(replays + 1)
+      // A bridge that returns other rows than were asked for cannot be gone on with.
+      if (this.#gap === undefined) await this.#failOver(wrongRows(deep?.rows ?? 0, want))
+      await this.#replay(this.#gap ?? 0)
     }
-    const { deep, want } = this.#last
-    if (deep?.rows !== want)
-      throw new BrimError('FRAME_INVALID', `the bridge returned ${deep?.rows ?? 0} of the ${want} rows asked for`)
-    return requireFinite(deep, 'middle')
+  }
+
+  #givenUp(times: number): BrimError {
+    const cause = this.#setback
+    return new BrimError('LINK_LOST', `the rows of this session were lost ${times} times in a row`, cause ? { cause } : {})
   }
 
   /** Sends again what the bridge does not hold, the same bytes, in frames no larger than a prompt's. */
@@ -168,7 +179,8 @@ export class Uplink {
     const verifies = want === rows.rows
     const parents = verifies ? this.#last.parents : []
     const tree = parents.length > 0 || this.#kept ? { kept: this.#kept ?? [], parents } : undefined
-    const reply = this.#session.exchange(from, rows, want, { paddedRows: verifies ? this.#verifyRows : undefined, tree })
+    const paddedRows = verifies ? this.#verifyRowsAt(this.#session) : undefined
+    const reply = this.#session.exchange(from, rows, want, { paddedRows, tree })
     this.#kept = undefined
     // It is awaited later, perhaps after something else has failed.
     reply.catch(() => {})
@@ -180,8 +192,8 @@ export class Uplink {
     try {
       reply = await this.#underWay[0]?.reply
     } catch (error) {
-      if (this.#closed || !isLinkFailure(error)) throw error
-      return this.#failOver()
+      if (this.#closed || !(isLinkFailure(error) || isFull(error))) throw error
+      return this.#failOver(error)
     }
     this.#underWay.shift()
     if (reply?.kind === 'gap') {
@@ -192,11 +204,12 @@ export class Uplink {
     }
   }
 
-  /** Another session, which holds nothing yet. */
-  async #failOver(): Promise<void> {
+  /** Another session, which holds nothing yet; better not at a bridge that lives but could not go on. */
+  async #failOver(setback: BrimError): Promise<void> {
     this.#underWay = []
+    this.#setback = setback
     this.#session.close()
-    const session = await this.#reopen()
+    const session = await this.#reopen(setback.code === 'LINK_LOST' ? undefined : this.#session.bridge)
     // Whoever left meanwhile closed the old one only.
     if (this.#closed) session.close()
     this.#before.up += this.#session.bytesUp
@@ -208,3 +221,9 @@ export class Uplink {
     this.failovers += 1
   }
 }
+
+/** The bridge has no KV memory left for this answer; another one may have. */
+const isFull = (error: unknown): error is BrimError => error instanceof BrimError && error.code === 'OUT_OF_MEMORY'
+
+const wrongRows = (got: number, want: number) =>
+  new BrimError('FRAME_INVALID', `the bridge returned ${got} of the ${want} rows asked for`)

@@ -38,13 +38,15 @@ export function createBridgeLinks(named: readonly BridgeLink[], logger: Logger):
     leaving.push(...doubles.map((link) => link.close()))
   }
 
-  /** The best first: of those connected the one that holds a prefix, then the least busy, then the one that was named first. */
-  function byMerit(holder?: string): { link: BridgeLink; status: LinkStatus }[] {
+  /** The best first: of those connected the one that holds a prefix, then the least busy, then the one named first; one to be avoided last. */
+  function byMerit({ resume, avoid }: SessionWish = {}): { link: BridgeLink; status: LinkStatus }[] {
     dropDoubles()
+    const holder = resume?.bridge
     const rated = links.map((link) => ({ link, status: link.status() }))
     return rated.sort(
       (a, b) =>
         meritOf(b.status) - meritOf(a.status) ||
+        Number(avoids(a.status, avoid)) - Number(avoids(b.status, avoid)) ||
         Number(b.status.dataUrl === holder) - Number(a.status.dataUrl === holder) ||
         (a.status.sessions ?? 0) - (b.status.sessions ?? 0),
     )
@@ -57,7 +59,7 @@ export function createBridgeLinks(named: readonly BridgeLink[], logger: Logger):
     status: () => byMerit()[0]!.status,
     async open(signal, wish) {
       let first: unknown
-      for (const { link } of byMerit(wish?.resume?.bridge)) {
+      for (const { link } of byMerit(wish)) {
         try {
           return await link.open(signal, wish)
         } catch (error) {
@@ -78,3 +80,5 @@ function meritOf({ broker, bridge }: LinkStatus): number {
   if (bridge === 'mismatch') return 0
   return broker === 'connected' ? 2 : 1
 }
+
+const avoids = ({ dataUrl }: LinkStatus, avoid: string | undefined): boolean => avoid !== undefined && dataUrl === avoid

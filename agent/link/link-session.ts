@@ -30,6 +30,8 @@ export interface SessionWish {
   readonly resume?: Resume | undefined
   /** How states travel up; fp16 where nothing is said. */
   readonly wire?: Wire | undefined
+  /** Data plane of a bridge that comes last, for it has just failed such a session. */
+  readonly avoid?: string | undefined
 }
 
 /** How rows are sent, beside the wire that the session was opened with. */

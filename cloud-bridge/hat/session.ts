@@ -84,13 +84,14 @@ export function createSession(parts: SessionParts): Session {
     if (!form || form.kept.length === 0 || (lastSeq !== undefined && seq <= lastSeq)) return sequence.line
     const last = form.kept.at(-1)!
     if (!tree || last >= tree.n || base !== tree.base + form.kept.length)
-      throw new BrimError('FRAME_INVALID', `frame ${seq} keeps the rows [${form.kept}] of a tree that was not there`)
+      throw new BrimError('FRAME_INVALID', `frame ${seq} keeps ${form.kept.length} rows of a tree that was not there`)
     return base
   }
 
   async function apply(frame: Frame, receivedMs: number): Promise<void> {
     const { seq, base, n, want } = frame
     const { kept = [], parents = [] } = frame.tree ?? {}
+    if (base === 0 && parents.length > 0) throw new BrimError('FRAME_INVALID', `frame ${seq} branches from nothing`)
     const states = decodeStates(frame, width)
     const badRow = firstNonFiniteRow(states)
     if (badRow !== undefined) throw new BrimError('FRAME_INVALID', `row ${badRow} of frame ${seq} holds NaN or infinity`)

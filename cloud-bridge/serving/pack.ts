@@ -54,7 +54,8 @@ export function packStep(waiting: readonly Waiting[], limits: PackLimits, decodi
     if (taken.length === limits.slots) break
     const fitting = Math.min(tokens, room, ofPrompt ? promptRoom : room)
     // A decode goes whole or not at all; a sliver of a prompt is not worth its slot.
-    if (fitting < Math.min(tokens, limits.smallTokens)) continue
+    const whole = ofPrompt ? Math.min(limits.smallTokens, limits.promptTokens) : tokens
+    if (fitting < Math.min(tokens, whole, limits.tokenBudget)) continue
     taken.push({ index, tokens: fitting })
     room -= fitting
     if (ofPrompt) promptRoom -= fitting

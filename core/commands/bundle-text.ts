@@ -1,4 +1,4 @@
-import { isDrafter, type Manifest, type PartManifest, type PartName } from '../model/manifest.ts'
+import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, slotCounts } from '../model/manifest.ts'
 
 /** What `build` and `inspect` print of one part. */
 export interface PartSummary {
@@ -74,7 +74,7 @@ function summarizePart(
   const own = files.filter(({ path }) => path.startsWith(`${part}.`))
   const bytes = own.reduce((sum, file) => sum + file.bytes, 0)
   return {
-    ...{ part, layers, kvHeads, headDim, slots: Object.keys(graphs).map(Number), bytes },
+    ...{ part, layers, kvHeads, headDim, slots: slotCounts.filter((slots) => graphKey(slots, false) in graphs), bytes },
     ...(features === undefined ? {} : { features }),
     ...(heads === undefined ? {} : { heads }),
     ...(tree === undefined ? {} : { tree }),

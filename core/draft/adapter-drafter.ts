@@ -1,6 +1,6 @@
 import type { Part, Sequence, StepItem } from '../engine/contract.ts'
 import { requireFinite } from '../engine/require-finite.ts'
-import { chooseToken, likeliestTokens, type Sampling, topProbability } from '../engine/sampler.ts'
+import { chooseTokens, type Sampling, topProbability } from '../engine/sampler.ts'
 import type { SharedHead } from '../engine/shared-head.ts'
 import { concatStates, type States, sliceStates } from '../protocol/states.ts'
 import type { KnownStream } from './device-stream.ts'
@@ -16,9 +16,10 @@ export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampli
   return {
     async next(known, rows) {
       return head.read(await states.of(known, rows), (logits, at): Drafted[] => {
-        const token = chooseToken(logits, sampling, known.rows.positionOf(rows[at]!) + 1)
-        const others = likeliestTokens(logits, othersKept + 1).filter((other) => other !== token)
-        return [{ token, topProbability: topProbability(logits), others: others.slice(0, othersKept) }]
+        const position = known.rows.positionOf(rows[at]!) + 1
+        const probability = topProbability(logits)
+        const [token, ...others] = chooseTokens(logits, sampling, position, 1 + othersKept)
+        return [{ token: token!, topProbability: probability, others }]
       })
     },
     catchUp: (known) => states.catchUp(known),

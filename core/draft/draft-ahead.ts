@@ -56,9 +56,10 @@ export class DraftAhead {
     return new DraftAhead(stream, branches, last + 1)
   }
 
-  /** Rows that one more step would add at most, of drafters that guess one token at a time. */
-  get width(): number {
-    return this.#branches.filter(({ draft }) => !draft.ended).length
+  /** Rows that one more step may add: a run of tokens ends where its branch is as long as a draft may be. */
+  mostRows({ limit }: DraftRules): number {
+    const going = this.#branches.filter(({ draft }) => !draft.ended)
+    return going.reduce((rows, { draft, pending }) => rows + limit + pending - draft.tokens.length, 0)
   }
 
   /**

@@ -38,7 +38,8 @@ export class MeasuredDrafters {
       ended: (tokens, seconds) => choice.record(tokens, seconds),
       report: () => ({ chosen: choice.best, drafters: choice.records() }),
       release: () => {
-        this.#before = choice
+        // Of sessions side by side the one counts that has learned the most.
+        if (!this.#before || choice.measured > this.#before.measured) this.#before = choice
         for (const drafter of drafters) drafter.release()
       },
     }

@@ -80,6 +80,9 @@ export class AttentionPart {
     })
     const grown = sequences.map((sequence, slot) => sequence.extended(counts[slot]!, items[slot]?.parents))
     const branching = grown.some((rows) => rows.branches)
+    // The operator takes a run from nothing for a first prompt, whose rows are a line.
+    if (grown.some((rows, slot) => rows.branches && sequences[slot]!.length === 0))
+      throw new RangeError('rows branch, and there is none to branch from')
     const isAlone = this.source.neverOneRow && counts.length === 1 && counts[0] === 1
     const { session, slots } = await this.#sessions.open(isAlone ? 2 : items.length, branching)
     const returnsAll = this.source.name === 'input'

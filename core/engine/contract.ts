@@ -38,7 +38,7 @@ export type StepItem = StepInput & {
   readonly sequence: Sequence
   /**
    * For each new row the position (counted in rows of the sequence) of the row that it follows, -1: none. So rows may
-   * branch: each reads its own way alone. Absent: each follows the one before it.
+   * branch: each reads its own way alone. Absent: each follows the one before it. A sequence begins with a line.
    */
   readonly parents?: readonly number[] | undefined
   /** Which of the item's own new rows are returned (0 = its first). `input` always returns all. */

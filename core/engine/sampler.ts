@@ -38,6 +38,20 @@ export function chooseToken(logits: Float32Array, sampling: Sampling, position: 
   return bestPerturbed(logits, sampling, position, likeliest, lowestKept(logits, sampling, likeliest)).token
 }
 
+/**
+ * What `chooseToken` says, and what it would say if it could not say that, and so on: different tokens, `count` of them at
+ * most. The logits are the caller's to lose.
+ */
+export function chooseTokens(logits: Float32Array, sampling: Sampling, position: number, count: number): number[] {
+  const chosen: number[] = []
+  while (chosen.length < count && (chosen.length === 0 || logits.some(Number.isFinite))) {
+    const token = chooseToken(logits, sampling, position)
+    chosen.push(token)
+    logits[token] = Number.NEGATIVE_INFINITY
+  }
+  return chosen
+}
+
 /** Probability of the likeliest token at temperature 1: what the draft's stop rule reads (HAT Eq. 5). */
 export function topProbability(logits: Float32Array): number {
   const top = logits[argmax(logits)] as number

@@ -239,17 +239,20 @@ function encodeTree({ kept, parents }: FrameTree): Uint8Array {
 function decodeTree(body: Uint8Array, n: number): { tree: FrameTree; rest: Uint8Array } {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength)
   let at = 0
-  const read = (): number => {
-    if (at + 2 > body.byteLength) throw invalid('its tree is cut off')
-    at += 2
-    return view.getInt16(at - 2, true)
+  const list = (): number[] => {
+    const count = at + 2 <= body.byteLength ? view.getUint16(at, true) : 0
+    const end = at + 2 + 2 * count
+    if (end > body.byteLength) throw invalid('its tree is cut off')
+    const numbers = Array.from({ length: count }, (_, i) => view.getInt16(at + 2 + 2 * i, true))
+    at = end
+    return numbers
   }
-  const list = () => Array.from({ length: Math.max(0, read()) }, read)
   const kept = list()
   const parents = list()
-  if (kept.some((row, i) => row <= (kept[i - 1] ?? -1))) throw invalid(`the rows [${kept}] of a tree are not ascending`)
+  if (kept.some((row, i) => row <= (kept[i - 1] ?? -1))) throw invalid('the rows kept of a tree are not ascending')
   if (parents.length > 0 && parents.length !== n) throw invalid(`a tree of ${parents.length} rows in a frame of ${n}`)
-  if (parents.some((parent, row) => parent < -1 || parent >= row)) throw invalid(`the parents [${parents}] are no tree`)
+  if (parents.some((parent, row) => parent < -1 || parent >= row))
+    throw invalid('a row follows one that does not stand before it')
   return { tree: { kept, parents }, rest: body.subarray(at) }
 }
 

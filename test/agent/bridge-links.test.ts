@@ -51,6 +51,18 @@ describe('several bridges', () => {
     expect(asked).toEqual([1])
   })
 
+  it('are asked last where they have just failed such a session, but before those that are away', async () => {
+    const { asked, links } = linksOf([
+      { ...up, dataUrl: 'ws://a', sessions: 0 },
+      { ...up, dataUrl: 'ws://b', sessions: 9 },
+    ])
+    await links.open(never, { resume: { handle: 'h', length: 20, bridge: 'ws://a' }, avoid: 'ws://a' })
+    expect(asked).toEqual([1])
+    const alone = linksOf([down, { ...up, dataUrl: 'ws://a' }])
+    await alone.links.open(never, { avoid: 'ws://a' })
+    expect(alone.asked).toEqual([1])
+  })
+
   it('are asked one after another while they refuse, those that are away last', async () => {
     const { asked, links } = linksOf([down, { broker: 'connected', bridge: 'unreachable' }, up])
     await links.open(never)

@@ -30,6 +30,7 @@ describe('drafting ahead in a session', () => {
   async function session(stepMs: number) {
     const clock = fakeClock()
     const stream = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
+    const speed = new DeviceSpeed()
     const { asked, drafter } = countingDrafter()
     const slow: Drafter = {
       ...drafter,
@@ -39,9 +40,9 @@ describe('drafting ahead in a session', () => {
       },
     }
     const options = { threshold: 0.6, eos: [], ahead: true, contextLimit: model.manifest.dims.contextLimit }
-    const drafting = new Drafting({ ...options, drafter: slow, stream, speed: new DeviceSpeed(), clock, checkCanceled() {} })
+    const drafting = new Drafting({ ...options, drafter: slow, stream, speed, clock, checkCanceled() {} })
     await stream.feed([1, 2, 3])
-    return { asked, stream, drafting }
+    return { asked, stream, drafting, speed }
   }
 
   it('takes as many steps as fit into the predicted round trip, and no more', async () => {
@@ -58,6 +59,20 @@ describe('drafting ahead in a session', () => {
       expect(asked.length - before).toBe(steps)
       stream.release()
     }
+  })
+
+  it('comes back after a step that took long for once', async () => {
+    const { stream, drafting, speed } = await session(4)
+    speed.draftedAhead(0.004)
+    for (let step = 0; step < 6; step++) speed.draftedAhead(3)
+    expect(speed.aheadStepS! * 1e3).toBeGreaterThan(21)
+    for (let at = 0; drafting.ahead?.drafted === 0 && at < 40; at++) {
+      await drafting.draft(4 + at, 1)
+      await drafting.draftAhead(trip, 8, never)
+      drafting.settle(3 + at, [], 5 + at)
+    }
+    expect(drafting.ahead?.drafted).toBeGreaterThan(0)
+    stream.release()
   })
 
   it('begins the next draft with what stood ready, goes on with it, and counts it', async () => {

@@ -8,10 +8,10 @@ import type { Drafter } from '../../core/draft/drafter.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { referenceAnswer } from '../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../core/engine/sampler.ts'
-import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type States, sliceStates } from '../../core/protocol/states.ts'
 import { alteredPart } from '../support/altered-part.ts'
 import { type HatWorld, startHatWorld } from '../support/hat-world.ts'
+import { TimelessSpeed } from '../support/timeless-speed.ts'
 
 const vocab = 160
 const maxTokens = 14
@@ -89,13 +89,6 @@ async function watchedAnswer(
   }
   const answer = await world.answer({ prompt, maxTokens, sampling }, options)
   return { ...answer, sightings }
-}
-
-/** Whatever the machine does, there is always time for a step more. */
-class TimelessSpeed extends DeviceSpeed {
-  override get aheadStepS(): number {
-    return 1e-6
-  }
 }
 
 function wayTo({ ids, rows }: KnownStream, row: number): number[] {

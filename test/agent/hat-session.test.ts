@@ -340,6 +340,25 @@ describe('rows that the bridge has lost', () => {
 describe('what goes wrong', () => {
   const poison = (states: States): States => ({ ...states, half: states.half.map((value, at) => (at === 5 ? 0x7e00 : value)) })
 
+  it('goes on at another session where the bridge returns other rows than were asked for, at most a few times', async () => {
+    const missing = (times: number) => {
+      let left = times
+      return aroundExchanges((_, exchange) => async (base, rows, want, form) => {
+        const reply = await exchange(base, rows, want, form)
+        if (reply.kind !== 'deep' || want === 0 || base < 24 || left === 0) return reply
+        left -= 1
+        return { ...reply, states: { ...reply.states, rows: want - 1 } }
+      })
+    }
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 20 }, missing(2))
+    expect(tokens).toEqual(await reference(20))
+    expect(summary.failovers).toBe(2)
+    await expect(world.answer({ prompt, maxTokens: 20 }, missing(100))).rejects.toMatchObject({
+      code: 'LINK_LOST',
+      cause: { code: 'FRAME_INVALID' },
+    })
+  })
+
   it('names the part that returns NaN: input', async () => {
     const input = alteredPart(world.model.part('input'), { returns: poison })
     await expect(world.answer({ prompt }, { input })).rejects.toMatchObject({

@@ -72,6 +72,26 @@ describe('a device that knows several bridges', () => {
     await expect.poll(() => healthOf(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: 'full', sessions: 1 })
     expect((await ask(agent.apiUrl)).status).toBe(200)
   })
+
+  it('goes on at another where one has no KV memory left in the middle of an answer, with the same tokens', async () => {
+    await using full = await start('bridge-full', await roomForOne())
+    await using roomy = await start('bridge-roomy')
+    const prompt = Array.from({ length: 100 }, (_, at) => 5 + (at % 90))
+    const fields = { prompt, max_tokens: 60, brim: { token_ids: true } }
+    const answerBy = async (id: string, bridges: string[]) => {
+      const { apiUrl } = await world.startAgent({ id, bridges })
+      await expect.poll(() => healthOf(apiUrl)).toMatchObject({ bridge: 'connected' })
+      return (await (await ask(apiUrl, fields)).json()) as { choices: { text: string }[]; brim: { failovers: number } }
+    }
+    const wanted = await answerBy('roomy-alone', [roomy.mqttUrl])
+    const answer = await answerBy('first-full', [full.mqttUrl, roomy.mqttUrl])
+    expect(answer.choices[0]!.text).toBe(wanted.choices[0]!.text)
+    expect(answer.brim.failovers).toBe(1)
+    expect(wanted.brim.failovers).toBe(0)
+    const alone = await world.startAgent({ id: 'full-alone', bridges: [full.mqttUrl], patienceS: 0.2 })
+    await expect.poll(() => healthOf(alone.apiUrl)).toMatchObject({ bridge: 'connected' })
+    expect(await (await ask(alone.apiUrl, fields)).json()).toMatchObject({ error: { code: 'LINK_LOST' } })
+  })
 })
 
 it('a bridge whose KV memory is full lives, and tells who asks when to ask again', async () => {

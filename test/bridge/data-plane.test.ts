@@ -131,7 +131,7 @@ describe('a session', () => {
     await device.rows(session, { base: 0, states: rows(2) })
     await device.rows(session, { base: 2, states: rows(3), tree: { kept: [], parents: first } })
     device.send(session, { base, states: rows(1), tree: { kept, parents: [] } })
-    expect(await device.fault(session)).toMatchObject({ code: 'FRAME_INVALID', message: expect.stringContaining(`[${kept}]`) })
+    expect(await device.fault(session)).toMatchObject({ code: 'FRAME_INVALID', message: expect.stringContaining('of a tree') })
     const other = await device.open(testModelId)
     expect(halves(await device.rows(other, { base: 0, states: rows(2) }))).toEqual([1, 2, 3, 4])
   })

@@ -3,6 +3,9 @@ import { smooth } from './smooth.ts'
 /** A few tokens say more of what a step costs than of what a token does. */
 const leastTokens = 8
 
+/** A step counts as no longer than so many times what steps took before: one hiccup says nothing of the next. */
+const hiccup = 4
+
 /** What a device's own steps take: measured from real ones, smoothed. HAT 'State monitoring'. */
 export class DeviceSpeed {
   #prefillTokensPerS: number | undefined
@@ -34,6 +37,6 @@ export class DeviceSpeed {
 
   /** One step. */
   draftedAhead(seconds: number): void {
-    this.#aheadStepS = smooth(this.#aheadStepS, seconds)
+    this.#aheadStepS = smooth(this.#aheadStepS, Math.min(seconds, (this.#aheadStepS ?? seconds) * hiccup))
   }
 }

@@ -57,15 +57,22 @@ export class DrafterChoice {
     const unknown = { measuredAt: 0, losses: 0, tokens: undefined, seconds: undefined }
     const past = before ? before.#arms : []
     this.#arms = names.map((name, at) => ({ ...(past[at] ?? unknown), name, rounds: 0 }))
-    const first = this.#arms.find(({ name }) => name === before?.best) ?? this.#arms[0]
+    const [first] = this.#arms
     if (!first) throw new RangeError('no drafter to choose from')
+    const named = (wanted: string | undefined) => this.#arms.find(({ name }) => name === wanted) ?? first
     if (before) {
       this.#measured = before.#measured
       this.#sinceTrial = before.#sinceTrial
     }
-    this.#best = first
-    this.#next = first
-    this.#last = first
+    this.#best = named(before?.best)
+    // A trial that the session's end cut short goes on.
+    this.#next = named(before?.name)
+    this.#last = this.#next
+  }
+
+  /** Rounds that it has learned from, those of the sessions before included. */
+  get measured(): number {
+    return this.#measured
   }
 
   /** For the coming round. */

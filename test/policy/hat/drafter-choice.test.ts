@@ -68,6 +68,19 @@ describe('the choice of a drafter', () => {
     expect(second.best).toBe('adapter')
   })
 
+  it('learns of every drafter though sessions end in the middle of a trial', () => {
+    const of: Record<string, [number, number]> = { adapter: [2, 0.1], none: [1, 0.2] }
+    let before: DrafterChoice | undefined
+    const used: string[] = []
+    for (let session = 0; session < 100; session++) {
+      const choice: DrafterChoice = new DrafterChoice(Object.keys(of), before)
+      used.push(...play(choice, of, 2))
+      before = choice
+    }
+    expect(before?.records().map(({ tokensPerS }) => tokensPerS)).toEqual([expect.closeTo(20), expect.closeTo(5)])
+    expect(used.filter((name) => name === 'adapter').length).toBeGreaterThan(160)
+  })
+
   it('forgives a round that took long for once', () => {
     const choice = new DrafterChoice(['adapter', 'none'])
     const of: Record<string, [number, number]> = { adapter: [3, 0.1], none: [1, 0.08] }
