@@ -2,9 +2,9 @@ import { graphOutputs } from '../model/graph-io.ts'
 import type { Manifest } from '../model/manifest.ts'
 import { concatStates } from '../protocol/states.ts'
 import type { AttentionPart } from './attention-part.ts'
-import { ChainSequence } from './chain-sequence.ts'
 import type { Chain, Head, Sequence } from './contract.ts'
-import type { StatesPart } from './part.ts'
+import type { CuttingPart } from './part.ts'
+import { StackedSequence } from './stacked-sequence.ts'
 import type { Cut } from './states-tensors.ts'
 
 type ChainItem = Parameters<Chain['step']>[0][number]
@@ -39,12 +39,12 @@ export class WholeChain implements Chain {
 /** The whole model as input → middle → output, with the cuts where the wire would be. */
 export class SplitChain implements Chain {
   readonly manifest: Manifest
-  readonly #input: StatesPart
-  readonly #middle: StatesPart
+  readonly #input: CuttingPart
+  readonly #middle: CuttingPart
   readonly #head: Head
   readonly #cuts: Cut
 
-  constructor(manifest: Manifest, parts: { input: StatesPart; middle: StatesPart; head: Head }, cuts: Cut) {
+  constructor(manifest: Manifest, parts: { input: CuttingPart; middle: CuttingPart; head: Head }, cuts: Cut) {
     this.manifest = manifest
     this.#input = parts.input
     this.#middle = parts.middle
@@ -53,27 +53,21 @@ export class SplitChain implements Chain {
   }
 
   createSequence(): Sequence {
-    return new ChainSequence(this.#input.createSequence(), this.#middle.createSequence())
+    return new StackedSequence([this.#input.createSequence(), this.#middle.createSequence()])
   }
 
   async step(items: readonly ChainItem[]): Promise<Float32Array> {
-    const sequences = items.map(({ sequence }) => {
-      if (sequence instanceof ChainSequence) return sequence
-      throw new Error('a sequence of another chain')
-    })
-    const shallow = await this.#input.run(
-      items.map(({ ids }, at) => ({ sequence: sequences[at]!.input, ids, select: 'all' })),
-      this.#cuts,
-    )
-    const deep = await this.#middle
-      .run(
-        items.map(({ select }, at) => ({ sequence: sequences[at]!.middle, states: shallow[at]!, select })),
+    const sequences = items.map(({ sequence }) => sequence)
+    const deep = await StackedSequence.step(sequences, 'a chain', async (stacks) => {
+      const shallow = await this.#input.run(
+        items.map(({ ids }, at) => ({ sequence: stacks[at]!.parts[0]!, ids, select: 'all' })),
         this.#cuts,
       )
-      .catch((error: unknown) => {
-        for (const sequence of sequences) sequence.dropHalfStep()
-        throw error
-      })
+      return this.#middle.run(
+        items.map(({ select }, at) => ({ sequence: stacks[at]!.parts[1]!, states: shallow[at]!, select })),
+        this.#cuts,
+      )
+    })
     const rows = concatStates(deep, this.manifest.dims.hidden)
     return rows.rows === 0 ? new Float32Array(0) : this.#head.logits(rows)
   }

@@ -1,13 +1,17 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { readManifest } from '../model/bundle.ts'
-import { isDrafter, type Manifest, type PartName, type SlotCount } from '../model/manifest.ts'
+import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, type SlotCount } from '../model/manifest.ts'
+import { cutIntoStages } from '../model/stages.ts'
 import { AttentionPart } from './attention-part.ts'
 import { SplitChain, WholeChain } from './chain.ts'
 import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
 import { LogitsPart } from './logits-part.ts'
 import { MedusaPart } from './medusa-part.ts'
-import { StatesPart } from './part.ts'
+import { type CuttingPart, StatesPart } from './part.ts'
 import type { PartSource } from './part-sessions.ts'
+import { PipelinedPart } from './pipelined-part.ts'
 import type { Runtime } from './runtime.ts'
 import type { Cut } from './states-tensors.ts'
 import { WeightStore } from './weights.ts'
@@ -23,6 +27,8 @@ export interface OpenModelOptions {
   readonly slots?: readonly SlotCount[]
   /** Whether their graphs for trees are compiled now too. Default: false. */
   readonly branching?: boolean
+  /** Into how many stages `middle` is cut; each can work on a step of its own. Default: 1. */
+  readonly stages?: number
 }
 
 const mostThreads = 256
@@ -72,11 +78,32 @@ function chainParts({ split }: Manifest): readonly PartName[] {
   return split === null ? ['whole'] : ['input', 'middle', 'output']
 }
 
+/** @param parts at least one, one after another */
+function inOneLine(manifest: PartManifest, parts: readonly AttentionPart[]): CuttingPart {
+  const stages = parts.map((part) => new StatesPart(part))
+  return stages.length === 1 ? stages[0]! : new PipelinedPart(manifest, stages)
+}
+
+/** The graphs of a part as they lie in the bundle. */
+function graphsOf(folder: string, name: PartName, { graphs }: PartManifest): PartSource['graph'] {
+  return async (slots, branching) => {
+    const key = graphKey(slots, branching)
+    const file = graphs[key]
+    if (file === undefined)
+      throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} has no graph "${key}"`, { hint: 'build the bundle again' })
+    const path = join(folder, file)
+    return readFile(path).catch((cause: unknown) => {
+      throw new BrimError('BUNDLE_CORRUPT', `${path} cannot be read`, { cause, hint: 'build the bundle again' })
+    })
+  }
+}
+
 class BundleModel implements LoadedModel {
   readonly manifest: Manifest
   readonly #weights: WeightStore
-  readonly #attention = new Map<PartName, AttentionPart>()
-  readonly #states = new Map<PartName, StatesPart>()
+  readonly #attention: AttentionPart[] = []
+  readonly #states = new Map<PartName, CuttingPart>()
+  #whole: AttentionPart | undefined
   #head: LogitsPart | undefined
   #medusa: MedusaPart | undefined
 
@@ -88,29 +115,38 @@ class BundleModel implements LoadedModel {
   async load(name: PartName, options: OpenModelOptions & Pick<PartSource, 'runtime' | 'folder'>): Promise<void> {
     const manifest = this.manifest.parts[name]
     if (!manifest) throw this.#missing(name)
-    const { runtime, folder, threads, providers = [], slots = [1], branching = false } = options
-    const weights = await this.#weights.load(manifest.weights)
+    const { runtime, folder, threads, providers = [], slots = [1], branching = false, stages = 1 } = options
     const { format, dims } = this.manifest
     const neverOneRow = format.name === 'int4' && format.accuracyLevel === 1
-    const source = { runtime, folder, name, manifest, weights, neverOneRow, threads, providers }
+    const sourceOf = async ({ manifest, graph }: Pick<PartSource, 'manifest' | 'graph'>): Promise<PartSource> => {
+      const weights = await this.#weights.load(manifest.weights)
+      return { runtime, folder, name, manifest, graph, weights, neverOneRow, threads, providers }
+    }
+    const asBuilt = { manifest, graph: graphsOf(folder, name, manifest) }
     if (name === 'output') {
-      this.#head = new LogitsPart(source, dims, 1)
+      this.#head = new LogitsPart(await sourceOf(asBuilt), dims, 1)
       return this.#head.prepare()
     }
     if (name === 'medusa') {
-      this.#medusa = new MedusaPart(source, dims)
+      this.#medusa = new MedusaPart(await sourceOf(asBuilt), dims)
       return this.#medusa.prepare()
     }
-    const part = new AttentionPart(source, dims)
-    this.#attention.set(name, part)
-    if (name !== 'whole') this.#states.set(name, new StatesPart(part))
-    for (const count of slots) {
-      await part.prepare(count)
-      if (branching && name !== 'whole') await part.prepare(count, true)
+    const isCut = name === 'middle' && stages !== 1
+    const parts: AttentionPart[] = []
+    for (const stage of isCut ? await cutIntoStages(folder, this.manifest, manifest, stages) : [asBuilt]) {
+      const part = new AttentionPart(await sourceOf(stage), dims)
+      parts.push(part)
+      this.#attention.push(part)
+      for (const count of slots) {
+        await part.prepare(count)
+        if (branching && name !== 'whole') await part.prepare(count, true)
+      }
     }
+    if (name === 'whole') this.#whole = parts[0]
+    else this.#states.set(name, inOneLine(manifest, parts))
   }
 
-  part(name: PartName): StatesPart {
+  part(name: PartName): CuttingPart {
     const part = this.#states.get(name)
     if (!part) throw this.#missing(name)
     return part
@@ -127,13 +163,12 @@ class BundleModel implements LoadedModel {
   }
 
   chain({ cuts }: { readonly cuts: Cut }): Chain {
-    const whole = this.#attention.get('whole')
-    if (whole) return new WholeChain(this.manifest, whole)
+    if (this.#whole) return new WholeChain(this.manifest, this.#whole)
     return new SplitChain(this.manifest, { input: this.part('input'), middle: this.part('middle'), head: this.head() }, cuts)
   }
 
   async release(): Promise<void> {
-    await Promise.all([...this.#attention.values()].map((part) => part.release()))
+    await Promise.all(this.#attention.map((part) => part.release()))
     await this.#head?.release()
     await this.#medusa?.release()
     this.#weights.release()

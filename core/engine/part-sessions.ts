@@ -1,6 +1,3 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { BrimError } from '../base/errors.ts'
 import { graphKey, type PartManifest, type PartName, type SlotCount, slotCounts } from '../model/manifest.ts'
 import { slotsFor } from './part-packing.ts'
 import type { Runtime, Session, Tensor } from './runtime.ts'
@@ -11,6 +8,8 @@ export interface PartSource {
   readonly folder: string
   readonly name: PartName
   readonly manifest: PartManifest
+  /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT */
+  readonly graph: (slots: SlotCount, branching: boolean) => Uint8Array | Promise<Uint8Array>
   readonly weights: ReadonlyMap<string, Tensor>
   /**
    * MatMulNBits at accuracy level 1 has a kernel of its own for one row, which sums in another order than the one for
@@ -41,7 +40,7 @@ export class PartSessions {
   async open(sequences: number, branching = false): Promise<{ session: Session; slots: number }> {
     const slots = slotsFor(sequences, this.#offered)
     const key = graphKey(slots, branching)
-    const opening = this.#sessions.get(key) ?? this.#load(key)
+    const opening = this.#sessions.get(key) ?? this.#load(slots, branching)
     this.#sessions.set(key, opening)
     try {
       return { session: await opening, slots }
@@ -57,15 +56,8 @@ export class PartSessions {
     await Promise.all(sessions.map((session) => (session.status === 'fulfilled' ? session.value.release() : undefined)))
   }
 
-  async #load(key: string): Promise<Session> {
-    const { runtime, folder, name, manifest, weights, threads, providers } = this.#source
-    const file = manifest.graphs[key]
-    if (file === undefined)
-      throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} has no graph "${key}"`, { hint: 'build the bundle again' })
-    const path = join(folder, file)
-    const graph = await readFile(path).catch((cause: unknown) => {
-      throw new BrimError('BUNDLE_CORRUPT', `${path} cannot be read`, { cause, hint: 'build the bundle again' })
-    })
-    return runtime.session(graph, { threads, providers, weights, externalFolder: folder })
+  async #load(slots: SlotCount, branching: boolean): Promise<Session> {
+    const { runtime, folder, graph, weights, threads, providers } = this.#source
+    return runtime.session(await graph(slots, branching), { threads, providers, weights, externalFolder: folder })
   }
 }

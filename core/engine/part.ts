@@ -4,8 +4,13 @@ import type { AttentionPart } from './attention-part.ts'
 import type { Part, Sequence, StepItem } from './contract.ts'
 import { type Cut, StatesReceiver } from './states-tensors.ts'
 
+/** A part that returns states, with a choice of what they carry. */
+export interface CuttingPart extends Part {
+  run(items: readonly StepItem[], cut: Cut): Promise<States[]>
+}
+
 /** `input`, `middle` or `adapter`: a part that returns states. */
-export class StatesPart implements Part {
+export class StatesPart implements CuttingPart {
   readonly #attention: AttentionPart
   readonly #receiver: StatesReceiver
 
@@ -30,7 +35,6 @@ export class StatesPart implements Part {
     return this.run(items, 'half')
   }
 
-  /** `step`, with a choice of what the returned states carry. */
   run(items: readonly StepItem[], cut: Cut): Promise<States[]> {
     return this.#attention.step(items, (rows) => this.#receiver.prepare(rows, cut))
   }

@@ -74,6 +74,8 @@ export interface PartSpec {
   readonly format: WeightFormat
   /** Decoder layers [from, to) of the whole model; empty for `output` and `medusa`. */
   readonly layers: readonly [number, number]
+  /** For stages of `middle` only: layers of it lie before this one. */
+  readonly continues?: boolean
   /** For the parts `adapter` and `adapter-paper` only. */
   readonly adapter?: Adapter
   /** For the part `medusa` only. */

@@ -65,7 +65,7 @@ class PartGraph {
     this.#graph.int64s('axis.0', [0])
     this.#graph.int64s('axis.1', [1])
     this.#graph.int64s('axis.last', [-1])
-    let stream: Stream = { value: this.#takeRows(), pending: undefined }
+    let stream = this.#begin()
     const slots = blocks.length > 0 ? this.#declareSlots() : []
     blocks.forEach((block, layer) => {
       stream = this.#block(stream, block, layer, slots)
@@ -82,6 +82,16 @@ class PartGraph {
   #declareWeights(): void {
     for (const { name, type, dims, file, offset, bytes } of this.#plan.weights)
       this.#graph.external(name, type === 'float16' ? 'float32' : type, dims, { location: file, offset, bytes })
+  }
+
+  /**
+   * A later stage begins as a layer within the uncut middle does, with something pending, though it be zeros: the fused
+   * normalisation rounds otherwise than the plain one, and stages are to give the very bits of the uncut middle.
+   */
+  #begin(): Stream {
+    const value = this.#takeRows()
+    if (!this.#plan.spec.continues) return { value, pending: undefined }
+    return { value, pending: this.#graph.node('ConstantOfShape', [this.#graph.node('Shape', [value])]) }
   }
 
   /** The rows that come in: embedded ids, or states from the wire. float32 [1, T, H] */

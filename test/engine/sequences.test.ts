@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ChainSequence } from '../../core/engine/chain-sequence.ts'
 import type { Chain, Sequence } from '../../core/engine/contract.ts'
 import { KvSequence } from '../../core/engine/sequence.ts'
+import { StackedSequence } from '../../core/engine/stacked-sequence.ts'
 import { largestDifference, someIds, type Workshop, workshop } from './models.ts'
 
 let bench: Workshop
@@ -246,7 +246,7 @@ function concat(arrays: readonly Float32Array[]): Float32Array {
 
 /** Keys and values, each [kvHeads, capacity, headDim]. */
 function buffersOf(sequence: Sequence): Float32Array[] {
-  if (sequence instanceof ChainSequence) return [...buffersOf(sequence.input), ...buffersOf(sequence.middle)]
+  if (sequence instanceof StackedSequence) return sequence.parts.flatMap(buffersOf)
   if (!(sequence instanceof KvSequence)) throw new Error('another kind of sequence')
   const { keys, values } = sequence.startStep()
   sequence.finishStep(undefined)

@@ -1,0 +1,53 @@
+import type { PartManifest, PartName } from '../model/manifest.ts'
+import type { States } from '../protocol/states.ts'
+import type { Sequence, StepItem } from './contract.ts'
+import type { CuttingPart } from './part.ts'
+import { StackedSequence } from './stacked-sequence.ts'
+import type { Cut } from './states-tensors.ts'
+
+/**
+ * The layers of one part as stages one after another. Steps of different sequences may overlap: while one is in the second
+ * stage, the next may be in the first. Between stages states pass in fp32, so results are the unsplit part's, bit for bit.
+ */
+export class PipelinedPart implements CuttingPart {
+  /** Of the unsplit part. */
+  readonly manifest: PartManifest
+  readonly #stages: readonly CuttingPart[]
+
+  /** @param stages at least one */
+  constructor(manifest: PartManifest, stages: readonly CuttingPart[]) {
+    this.manifest = manifest
+    this.#stages = stages
+  }
+
+  get name(): PartName {
+    return this.#stages[0]!.name
+  }
+
+  createSequence(): Sequence {
+    return new StackedSequence(this.#stages.map((stage) => stage.createSequence()))
+  }
+
+  step(items: readonly StepItem[]): Promise<States[]> {
+    return this.run(items, 'half')
+  }
+
+  run(items: readonly StepItem[], cut: Cut): Promise<States[]> {
+    const sequences = items.map(({ sequence }) => sequence)
+    return StackedSequence.step(sequences, this.name, async (stacks) => {
+      let arriving = items
+      let states: States[] = []
+      for (const [at, stage] of this.#stages.entries()) {
+        const isLast = at === this.#stages.length - 1
+        const own = arriving.map((item, i): StepItem => {
+          const sequence = stacks[i]!.parts[at]!
+          // Rows attend to all rows before them: only the last stage may leave some out.
+          return isLast ? { ...item, sequence } : { ...item, sequence, select: 'all' }
+        })
+        states = await stage.run(own, isLast ? cut : 'full')
+        arriving = items.map((item, i) => ({ ...item, states: states[i]! }))
+      }
+      return states
+    })
+  }
+}

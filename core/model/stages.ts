@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { BrimError } from '../base/errors.ts'
+import type { PartSpec } from './architecture.ts'
+import { readJson } from './checkpoint.ts'
+import { readArchitecture } from './families/index.ts'
+import { graphKey, type Manifest, type PartManifest, type SlotCount, tokenizerFolder } from './manifest.ts'
+import { buildPartGraph } from './part-graph.ts'
+import { type PartPlan, planParts } from './weight-plan.ts'
+
+/** Some layers of a bundle's middle as a part of their own. */
+export interface Stage {
+  readonly manifest: PartManifest
+  graph(slots: SlotCount, branching: boolean): Uint8Array
+}
+
+const configFile = 'config.json'
+
+/**
+ * The middle of a bundle as `count` stages of as equal numbers of layers as can be. Their graphs are not in the bundle: they
+ * are small, and the weights lie outside them, layer by layer, so they are written when they are needed.
+ * @throws BrimError CONFIG_INVALID where there are fewer layers than stages, BUNDLE_CORRUPT, BUNDLE_INVALID where this
+ * version of Brim writes other graphs than the bundle's
+ */
+export async function cutIntoStages(folder: string, manifest: Manifest, middle: PartManifest, count: number): Promise<Stage[]> {
+  const [first, end] = middle.layers
+  const layers = end - first
+  if (!(Number.isInteger(count) && count >= 1 && count <= layers))
+    throw new BrimError('CONFIG_INVALID', `a pipeline of ${count} stages is not possible: the middle has ${layers} layers`, {
+      hint: `every stage needs a layer of its own: 1 to ${layers} are possible`,
+    })
+  const whole = await readMiddle(folder, manifest, middle)
+  demandSameGraphs(manifest, middle, planOver(middle, whole))
+  const bounds = Array.from({ length: count + 1 }, (_, stage) => first + Math.ceil((stage * layers) / count))
+  return bounds.slice(1).map((to, stage) => {
+    const from = bounds[stage]!
+    const plan = planOver(middle, { ...whole, layers: [from, to], continues: stage > 0 })
+    return {
+      manifest: { ...middle, layers: [from, to], weights: [...plan.weights] },
+      graph: (slots, branching) => buildPartGraph(plan, slots, branching),
+    }
+  })
+}
+
+/** What the middle was built from: the manifest does not say all of it, the configuration beside the tokenizer does. */
+async function readMiddle(folder: string, { format }: Manifest, { layers }: PartManifest): Promise<PartSpec> {
+  const config = await readJson(join(folder, tokenizerFolder), configFile)
+  if (!config)
+    throw new BrimError('BUNDLE_CORRUPT', `${join(folder, tokenizerFolder, configFile)} is missing`, {
+      hint: 'copy the bundle again',
+    })
+  const { name, accuracyLevel } = format
+  return {
+    part: 'middle',
+    model: readArchitecture(config),
+    format: { name, accuracyLevel: accuracyLevel === 1 ? 1 : 4 },
+    layers,
+  }
+}
+
+/** The plan of these layers, their weights being where the bundle has them. */
+function planOver(middle: PartManifest, spec: PartSpec): PartPlan {
+  const plan = planParts([spec])[0]!
+  const own = new Set(plan.weights.map(({ name }) => name))
+  return { ...plan, weights: middle.weights.filter(({ name }) => own.has(name)) }
+}
+
+/** The stages compute what the whole middle does only if we would write its graphs byte for byte as they are. */
+function demandSameGraphs({ card, files }: Manifest, middle: PartManifest, whole: PartPlan): void {
+  const isSame = (branching: boolean) => {
+    const graph = files.find(({ path }) => path === middle.graphs[graphKey(1, branching)])
+    return (
+      graph?.sha256 ===
+      createHash('sha256')
+        .update(buildPartGraph(whole, 1, branching))
+        .digest('hex')
+    )
+  }
+  if (isSame(false) && isSame(true)) return
+  throw new BrimError(
+    'BUNDLE_INVALID',
+    `the middle of ${card.name} cannot be cut into stages: ${card.createdBy} wrote other graphs`,
+    { hint: 'build the bundle again with this version, or run it without --pipeline' },
+  )
+}
