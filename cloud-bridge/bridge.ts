@@ -92,6 +92,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
           kvBytes: budget.usedBytes - sessions.keptBytes,
           keptKvBytes: sessions.keptBytes,
           uptimeS: Math.round((clock.nowMs() - startedMs) / 1_000),
+          pipeline: config.pipeline,
           serving: loop.metrics,
         }),
         '/v1/devices': () => ({ devices: registry.devices() }),
@@ -133,7 +134,7 @@ function serveMiddle(
   { clock, logger, onCount }: { clock: Clock; logger: Logger; onCount: () => void },
 ) {
   const { hidden, contextLimit } = manifest.dims
-  const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit } = config
+  const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
   const { kvBudgetBytes, sessionsPerConnection, sessionIdleS, prefixKeepS } = config
   const monitor = new StateMonitor()
   const steps = new StepLog(mostSteps)
@@ -144,7 +145,7 @@ function serveMiddle(
   }
   const loop = createStepLoop(
     part,
-    { tokenBudget, promptTokens, slots, smallTokens: Math.max(leastPiece, draftLimit + 1), patience },
+    { tokenBudget, promptTokens, slots, smallTokens: Math.max(leastPiece, draftLimit + 1), patience, pipeline },
     clock,
     onStep,
   )
@@ -162,7 +163,7 @@ function serveMiddle(
   const chunks = {
     monitor,
     limits: { least: Math.min(leastChunk, mostChunk), most: mostChunk },
-    pipeline: 1,
+    pipeline,
     initialTokens: chunkTokens,
   }
   const sessions = createSessions({ part, width: hidden, loop, budget, chunks, limits, clock, logger: log, onCount })

@@ -21,6 +21,8 @@ export const BridgeConfig = z
     dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
     /** Threads within one operator. */
     threads: z.int().min(1).max(256).default(2),
+    /** P of HAT Eq. 3: stages that the middle's layers are cut into, each of which can work on a step of its own. */
+    pipeline: z.int().min(1).default(1),
     /** Path of a libonnxruntime to use instead of the one that comes with the packages. */
     library: z.string().optional(),
     /** Tokens of one step of all sessions together. */

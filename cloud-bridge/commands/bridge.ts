@@ -16,6 +16,7 @@ interface RunOptions {
   fleet?: string | undefined
   id?: string | undefined
   threads?: number | undefined
+  pipeline?: number | undefined
   prefixKeep?: number | undefined
   tokenBudget?: number | undefined
   promptTokens?: number | undefined
@@ -70,6 +71,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           describe: "most tokens of a prompt that come in one frame, in as many steps as it takes [a step's]",
         })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })
+        .option('pipeline', {
+          type: 'number',
+          describe: 'stages of the middle that work on different steps at once; no faster where they share their cores [1]',
+        })
         .option('log-level', {
           choices: ['silent', 'error', 'warn', 'info', 'debug'] as const,
           describe: 'log on stderr [warn]',
@@ -89,13 +94,13 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const { bundle, mqttPort, httpPort, host, fleet, id, threads, prefixKeep: prefixKeepS, logLevel = 'warn' } = options
-  const { tokenBudget, promptTokens, frameTokens } = options
+  const { pipeline, tokenBudget, promptTokens, frameTokens } = options
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const stateDir = options.stateDir ?? join(stateHome, 'brim/bridge')
   const library = io.env.ORT_LIB || undefined
   const { dataUrl } = options
-  const packing = { tokenBudget, promptTokens, frameTokens }
-  const said = Object.entries({ library, dataUrl, mqttPort, httpPort, host, fleet, id, threads, prefixKeepS, ...packing }).filter(
+  const serving = { pipeline, tokenBudget, promptTokens, frameTokens }
+  const said = Object.entries({ library, dataUrl, mqttPort, httpPort, host, fleet, id, threads, prefixKeepS, ...serving }).filter(
     ([, value]) => value !== undefined,
   )
   return { bundle, stateDir, logLevel, ...Object.fromEntries(said) }

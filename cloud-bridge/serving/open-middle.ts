@@ -5,6 +5,8 @@ import { type Manifest, slotCounts } from '../../core/model/manifest.ts'
 export interface MiddleOptions {
   readonly bundle: string
   readonly threads: number
+  /** Stages that the part's layers are cut into. */
+  readonly pipeline: number
   /** Path of a libonnxruntime; absent: the one that comes with the packages. */
   readonly library?: string | undefined
 }
@@ -18,7 +20,7 @@ export interface Middle {
 }
 
 /** The part of a bundle that the cloud runs, with all its packed graphs ready. @throws BrimError as openBundle */
-export async function openMiddle({ bundle, threads, library }: MiddleOptions): Promise<Middle> {
-  const model = await openBundle(bundle, { library, parts: ['middle'], threads, slots: slotCounts })
+export async function openMiddle({ bundle, threads, pipeline, library }: MiddleOptions): Promise<Middle> {
+  const model = await openBundle(bundle, { library, parts: ['middle'], threads, stages: pipeline, slots: slotCounts })
   return { part: model.part('middle'), manifest: model.manifest, slots: Math.max(...slotCounts), close: () => model.release() }
 }

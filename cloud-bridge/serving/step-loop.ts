@@ -51,6 +51,11 @@ export interface StepLoop {
   close(): Promise<void>
 }
 
+export interface StepLimits extends PackLimits {
+  /** Steps under way at once: as many as the part has stages. Default: 1. */
+  readonly pipeline?: number
+}
+
 /** A step that has ended. */
 export interface EndedStep {
   /** By the clock of the loop. */
@@ -58,6 +63,7 @@ export interface EndedStep {
   /** Sequences that it served. */
   readonly items: number
   readonly tokens: number
+  /** From its beginning to its end, through all stages. */
   readonly computeMs: number
 }
 
@@ -115,17 +121,21 @@ function selectIn(select: StepItem['select'], from: number, to: number, rows: nu
 const decodingMs = 500
 
 /**
- * One part serving many sequences: packs whatever is ready into steps, one step at a time. Knows rows and sequences,
- * not whose they are or how they came.
+ * One part serving many sequences: packs whatever is ready into steps, up to `pipeline` of them under way at once, never two
+ * with the same sequence. Knows rows and sequences, not whose they are or how they came.
  */
 export function createStepLoop(
   part: Part,
-  limits: PackLimits,
+  limits: StepLimits,
   clock: Clock,
   onStep: (step: EndedStep) => void = () => {},
 ): StepLoop {
+  const { pipeline = 1 } = limits
   let waiting: Item[] = []
-  let running: Promise<void> | undefined
+  const underWay = new Set<Promise<void>>()
+  /** Sequences of the steps under way. */
+  const busy = new Set<Sequence>()
+  let filling: Promise<void> | undefined
   let closed = false
   let decodedMs = Number.NEGATIVE_INFINITY
   const metrics: ServingMetrics = {
@@ -139,20 +149,40 @@ export function createStepLoop(
     computeMs: 0,
   }
 
-  async function run(): Promise<void> {
-    while (waiting.length > 0) {
+  /** Who waits and can be in the next step. */
+  const ready = () => waiting.filter(({ sequence }) => !busy.has(sequence))
+  const canBegin = () => underWay.size < pipeline && ready().length > 0
+
+  /** To be called whenever `canBegin` may have become true. */
+  function fill(): void {
+    if (canBegin()) filling ??= beginSteps()
+  }
+
+  async function beginSteps(): Promise<void> {
+    do {
       // Whoever was answered by the last step gets the chance to be in the next.
       await nextTurn()
+      const items = ready()
       const decoding = clock.nowMs() - decodedMs < decodingMs
-      const pieces = packStep(waiting, limits, decoding).map(({ index, tokens }) => pieceOf(waiting[index]!, tokens))
-      const chosen = new Set(pieces.map(({ item }) => item))
-      waiting = waiting.filter((item) => !chosen.has(item))
-      for (const item of waiting) item.passedOver += 1
-      if (pieces.some(({ item }) => !item.prompt)) decodedMs = clock.nowMs()
-      if (pieces.length > 0) await step(pieces)
-    }
-    // In the same turn as the last look at `waiting`: who submits after it starts the next run.
-    running = undefined
+      const pieces = packStep(items, limits, decoding).map(({ index, tokens }) => pieceOf(items[index]!, tokens))
+      if (pieces.length > 0) begin(pieces)
+    } while (canBegin())
+    // In the same turn as the last look: who comes after it begins anew.
+    filling = undefined
+  }
+
+  function begin(pieces: readonly Piece[]): void {
+    const chosen = new Set(pieces.map(({ item }) => item))
+    waiting = waiting.filter((item) => !chosen.has(item))
+    for (const item of ready()) item.passedOver += 1
+    for (const { sequence } of chosen) busy.add(sequence)
+    if (pieces.some(({ item }) => !item.prompt)) decodedMs = clock.nowMs()
+    const running = step(pieces).finally(() => {
+      underWay.delete(running)
+      for (const { sequence } of chosen) busy.delete(sequence)
+      fill()
+    })
+    underWay.add(running)
   }
 
   async function step(pieces: readonly Piece[]): Promise<void> {
@@ -243,7 +273,7 @@ export function createStepLoop(
         }
         signal.addEventListener('abort', leave)
         waiting.push(item)
-        running ??= run()
+        fill()
       })
     },
     async close() {
@@ -251,7 +281,8 @@ export function createStepLoop(
       const left = waiting
       waiting = []
       for (const item of left) item.reject(new BrimError('CANCELED', 'the bridge is shutting down'))
-      await running
+      await filling
+      await Promise.all(underWay)
     },
   }
 }

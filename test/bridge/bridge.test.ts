@@ -124,6 +124,26 @@ describe('the bridge on a real bundle', () => {
     expect(inOneFrame).toEqual(concatStates(inFour, width))
   })
 
+  it.each([2, 3])('gives as a pipeline of %i stages the very bits of the uncut middle', async (pipeline) => {
+    const seeds = [1, 2, 3, 4, 5, 6]
+    const talk = async (bridge: Bridge) => {
+      const said = await Promise.all(
+        seeds.map(async (seed) => {
+          await using device = await connectDevice(bridge.dataUrl, `device-${seed}`, width)
+          return await converse(device, bridge, seed)
+        }),
+      )
+      const { sessions, kvBytes, pipeline: stages } = await health(bridge)
+      expect({ sessions, kvBytes }).toEqual({ sessions: 0, kvBytes: 0 })
+      return { said, stages }
+    }
+    await using uncut = await start()
+    await using cut = await start({ pipeline })
+    const expected = await talk(uncut)
+    expect(expected.stages).toBe(1)
+    expect(await talk(cut)).toEqual({ ...expected, stages: pipeline })
+  })
+
   it('after a rollback computes what a fresh session does', async () => {
     await using bridge = await start()
     await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
@@ -267,6 +287,16 @@ describe('the bridge does not start', () => {
     await expect(start({ mqtPort: 1 } as object)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   })
 
+  it('with more stages than the middle has layers', async () => {
+    const { layers } = bundle.manifest.parts.middle!
+    const most = layers[1] - layers[0]
+    await expect(start({ pipeline: most + 1 })).rejects.toMatchObject({
+      code: 'CONFIG_INVALID',
+      message: `a pipeline of ${most + 1} stages is not possible: the middle has ${most} layers`,
+    })
+    await expect(start({ pipeline: 0 })).rejects.toMatchObject({ message: expect.stringContaining('pipeline') })
+  })
+
   it('without a bundle, and leaves no port behind', async () => {
     await using taken = await startBroker()
     const port = Number(new URL(taken.url).port)
@@ -302,6 +332,8 @@ describe('brim bridge run', () => {
       '0',
       '--http-port',
       '0',
+      '--pipeline',
+      '2',
       '--json',
     ]
     const running = yargs(argv)
@@ -313,7 +345,7 @@ describe('brim bridge run', () => {
     await expect.poll(out, { timeout: 20_000 }).toContain('\n')
     const ready = JSON.parse(out())
     expect(ready).toMatchObject({ event: 'ready', modelId: bundle.manifest.modelId })
-    expect((await fetch(`${ready.httpUrl}/health`)).status).toBe(200)
+    expect(await health(ready)).toMatchObject({ ok: true, pipeline: 2 })
     stop.abort()
     await running
     await expect(fetch(`${ready.httpUrl}/health`)).rejects.toThrow()

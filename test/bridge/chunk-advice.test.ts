@@ -8,10 +8,10 @@ import { connectDevice } from '../support/test-device.ts'
 const fast = { upBytesPerS: 1e9, prefillTokensPerS: 1e9 }
 const slow = { upBytesPerS: 1, prefillTokensPerS: 1e9 }
 
-function advice() {
+function advice(pipeline = 1) {
   const monitor = new StateMonitor()
   const limits = { least: 16, most: 512 }
-  return { monitor, chunks: new ChunkAdvice({ monitor, bytesPerToken: 256, limits, pipeline: 1, initialTokens: 128 }) }
+  return { monitor, chunks: new ChunkAdvice({ monitor, bytesPerToken: 256, limits, pipeline, initialTokens: 128 }) }
 }
 
 describe('chunk sizes of a session', () => {
@@ -27,6 +27,21 @@ describe('chunk sizes of a session', () => {
     monitor.record(64, 0.01)
     expect([chunks.revise(slow), chunks.tokens]).toEqual([true, 16])
     expect([chunks.revise(fast), chunks.tokens]).toEqual([true, 512])
+  })
+
+  it('are those of HAT Eq. 3 for as many stages as the cloud has', () => {
+    const sizes = [1, 2, 4].map((pipeline) => {
+      const { monitor, chunks } = advice(pipeline)
+      // 5 ms a step and 0.1 ms a token; the link takes 0.5 ms a token.
+      for (const tokens of [1, 512]) monitor.record(tokens, 0.005 + tokens * 1e-4)
+      chunks.revise({ upBytesPerS: 256 / 5e-4, prefillTokensPerS: 1e9 })
+      const { batchTokens } = monitor
+      // X·tokenS = (g(μ) + g(μ + X)) / P with g(x) = 5 ms + x·0.1 ms, solved for X.
+      const exact = (2 * (0.005 + batchTokens * 1e-4)) / (pipeline * 5e-4 - 1e-4)
+      return { tokens: chunks.tokens, exact }
+    })
+    for (const { tokens, exact } of sizes) expect(Math.abs(tokens - exact)).toBeLessThanOrEqual(1)
+    expect(new Set(sizes.map(({ tokens }) => tokens)).size).toBe(3)
   })
 
   it('stay while neither link nor cloud has moved by a fifth', () => {

@@ -1,7 +1,9 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { createStepLoop } from '../../cloud-bridge/serving/step-loop.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
+import { alteredPart } from '../support/altered-part.ts'
 import { fakeClock } from '../support/fake-clock.ts'
 import { scriptedPart } from '../support/scripted-part.ts'
 
@@ -156,5 +158,135 @@ describe('the step loop', () => {
     ).rejects.toMatchObject({
       code: 'CANCELED',
     })
+  })
+})
+
+describe('the step loop over a pipeline of two stages', () => {
+  const two = { ...limits, pipeline: 2 }
+  const request = (sequence: Sequence, n: number, prompt = false) =>
+    ({ sequence, states: rows(n), select: 'all', prompt }) as const
+
+  it('has two steps under way at once, and the third waits for one of them', async () => {
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, { ...two, slots: 1 }, systemClock)
+    const [a, b, c] = [1, 2, 3].map(() => part.createSequence())
+    const answers = [a!, b!, c!].map((sequence) => loop.submit(request(sequence, 2), never))
+    await expect.poll(() => part.steps.length).toBe(2)
+    // Nothing has ended yet.
+    expect(loop.metrics.steps).toBe(0)
+    await part.finishStep()
+    await answers[0]
+    await expect.poll(() => part.steps.length).toBe(3)
+    await part.finishStep()
+    await part.finishStep()
+    await Promise.all(answers)
+    expect(part.steps).toEqual([a, b, c].map((sequence) => [{ sequence, rows: 2 }]))
+    expect(loop.metrics).toMatchObject({ steps: 3, items: 3, tokens: 6 })
+  })
+
+  it('fills the second stage with who comes while the first step is under way', async () => {
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, two, systemClock)
+    const first = loop.submit(request(part.createSequence(), 1), never)
+    await expect.poll(() => part.steps.length).toBe(1)
+    const second = loop.submit(request(part.createSequence(), 1), never)
+    await expect.poll(() => part.steps.length).toBe(2)
+    await part.finishStep()
+    await part.finishStep()
+    await Promise.all([first, second])
+  })
+
+  it('never has one sequence in both, whether its rows are two items or a prompt in pieces', async () => {
+    const part = scriptedPart({ manual: true })
+    const underWay: Sequence[] = []
+    let most = 0
+    const watched = alteredPart(part, {
+      before: (items) => {
+        underWay.push(...items.map(({ sequence }) => sequence))
+        expect(new Set(underWay).size).toBe(underWay.length)
+        most = Math.max(most, underWay.length)
+      },
+      after: (items) => {
+        for (const { sequence } of items) underWay.splice(underWay.indexOf(sequence), 1)
+      },
+    })
+    const loop = createStepLoop(watched, { ...two, tokenBudget: 10, smallTokens: 2, slots: 1 }, systemClock)
+    const sequences = [1, 2, 3].map(() => part.createSequence())
+    const answers = Promise.all(
+      sequences.flatMap((sequence, i) =>
+        [request(sequence, 25, true), request(sequence, 1 + i), request(sequence, 30, true)].map((asked) =>
+          loop.submit(asked, new AbortController().signal),
+        ),
+      ),
+    )
+    let done = false
+    void answers.finally(() => {
+      done = true
+    })
+    while (!done) {
+      // Each step begins a turn after the one before it.
+      for (let turn = 0; turn < 4; turn++) await nextTurn()
+      await part.finishStep()
+    }
+    expect((await answers).map(({ states }) => states.rows)).toEqual([25, 1, 30, 25, 2, 30, 25, 3, 30])
+    expect(sequences.map(({ length }) => length)).toEqual([56, 57, 58])
+    expect(most).toBe(2)
+    expect(loop.metrics.failedItems).toBe(0)
+  })
+
+  it('fails the one item that is to blame while another step is under way', async () => {
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, { ...two, slots: 2 }, systemClock)
+    const [a, bad, c, d] = [1, 2, 3, 4].map(() => part.createSequence())
+    part.failFor(bad!)
+    const answers = Promise.allSettled([a!, bad!, c!, d!].map((sequence) => loop.submit(request(sequence, 2), never)))
+    let done = false
+    void answers.then(() => {
+      done = true
+    })
+    await expect.poll(() => part.steps.length).toBe(2)
+    while (!done) await part.finishStep()
+    expect((await answers).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
+    expect([a, bad, c, d].map((sequence) => sequence!.length)).toEqual([2, 0, 2, 2])
+    expect(loop.metrics).toMatchObject({ splits: 1, failedItems: 1 })
+  })
+
+  it('measures a step from its beginning to its end, the other one under way or not', async () => {
+    const clock = fakeClock()
+    const part = scriptedPart({ manual: true })
+    const delays: number[] = []
+    const loop = createStepLoop(part, { ...two, slots: 1 }, clock, ({ computeMs }) => delays.push(computeMs))
+    const first = loop.submit(request(part.createSequence(), 1), never)
+    await expect.poll(() => part.steps.length).toBe(1)
+    await clock.advance(10)
+    const second = loop.submit(request(part.createSequence(), 1), never)
+    await expect.poll(() => part.steps.length).toBe(2)
+    await clock.advance(20)
+    await part.finishStep()
+    expect(await first).toMatchObject({ queueMs: 0, computeMs: 30 })
+    await clock.advance(10)
+    await part.finishStep()
+    expect(await second).toMatchObject({ queueMs: 0, computeMs: 30 })
+    expect(delays).toEqual([30, 30])
+  })
+
+  it('closes after both steps, and drops what is left of a prompt', async () => {
+    const part = scriptedPart({ manual: true })
+    const loop = createStepLoop(part, { ...two, tokenBudget: 10, smallTokens: 2, slots: 1 }, systemClock)
+    const prompt = loop.submit(request(part.createSequence(), 25, true), never)
+    const decode = loop.submit(request(part.createSequence(), 1), never)
+    await expect.poll(() => part.steps.length).toBe(2)
+    let closed = false
+    const closing = loop.close().then(() => {
+      closed = true
+    })
+    const dropped = expect(prompt).rejects.toMatchObject({ code: 'CANCELED' })
+    await part.finishStep()
+    expect(closed).toBe(false)
+    await part.finishStep()
+    await closing
+    await dropped
+    await expect(decode).resolves.toBeDefined()
+    expect(part.steps.length).toBe(2)
   })
 })
