@@ -19,7 +19,7 @@ export interface Middle {
   close(): Promise<void>
 }
 
-/** The part of a bundle that the cloud runs, with all its packed graphs ready. @throws BrimError as openBundle */
+/** The part of a bundle that the cloud runs, with all its packed graphs for lines ready. @throws BrimError as openBundle */
 export async function openMiddle({ bundle, threads, pipeline, library }: MiddleOptions): Promise<Middle> {
   const model = await openBundle(bundle, { library, parts: ['middle'], threads, stages: pipeline, slots: slotCounts })
   return { part: model.part('middle'), manifest: model.manifest, slots: Math.max(...slotCounts), close: () => model.release() }
