@@ -8,16 +8,27 @@ export interface Knot {
   readonly delayS: number
 }
 
+/** A bucket's knot, and how many steps stand behind it, up to a limit. */
+interface Bucket extends Knot {
+  readonly steps: number
+}
+
+/** So many steps say as much as more would: older ones have been smoothed away. */
+const mostSteps = 20
+/** A step counts as no longer than so many times what its bucket's took before: a machine has hiccups. */
+const hiccup = 2
+
 /** Delays are remembered by the power of this ratio that a step's tokens fall under: 4 buckets from one double to the next. */
 const bucketRatio = 2 ** 0.25
 
 /**
  * g of HAT Eq. 2: the predicted delay of a cloud step by its tokens. The paper smooths one number; a delay depends on
  * the tokens, so this keeps one exponential average per bucket of tokens and reads between them in straight lines. More
- * tokens never take less time: where noise says so, neighbours are averaged (isotonic regression).
+ * tokens never take less time: where noise says so, neighbours are averaged, each by the steps behind it (isotonic
+ * regression).
  */
 export class DelayCurve {
-  readonly #buckets = new Map<number, Knot>()
+  readonly #buckets = new Map<number, Bucket>()
   #knots: readonly Knot[] | undefined
 
   /** A step of so many tokens took so long. @throws RangeError when either is no such number */
@@ -28,7 +39,8 @@ export class DelayCurve {
     const before = this.#buckets.get(bucket)
     this.#buckets.set(bucket, {
       tokens: smooth(before?.tokens, tokens),
-      delayS: smooth(before?.delayS, delayS),
+      delayS: smooth(before?.delayS, before && before.delayS > 0 ? Math.min(delayS, hiccup * before.delayS) : delayS),
+      steps: Math.min(mostSteps, 1 + (before?.steps ?? 0)),
     })
     this.#knots = undefined
   }
@@ -63,14 +75,22 @@ function lastSlope(knots: readonly Knot[]): number {
   return before ? (last.delayS - before.delayS) / (last.tokens - before.tokens) : last.delayS / last.tokens
 }
 
-/** The nearest never-falling delays in the least-squares sense: pools neighbours that violate the order. */
-function isotonic(knots: readonly Knot[]): Knot[] {
-  const pools: { sum: number; members: Knot[] }[] = []
-  const mean = ({ sum, members }: { sum: number; members: Knot[] }) => sum / members.length
-  for (const knot of knots) {
-    let pool = { sum: knot.delayS, members: [knot] }
+interface Pool {
+  /** Of all steps behind its members. */
+  readonly sumS: number
+  readonly steps: number
+  readonly members: readonly Bucket[]
+}
+
+/** The nearest never-falling delays in the least-squares sense, step by step: pools neighbours that violate the order. */
+function isotonic(buckets: readonly Bucket[]): Knot[] {
+  const pools: Pool[] = []
+  const mean = ({ sumS, steps }: Pool) => sumS / steps
+  for (const bucket of buckets) {
+    let pool: Pool = { sumS: bucket.delayS * bucket.steps, steps: bucket.steps, members: [bucket] }
     for (let before = pools.at(-1); before && mean(before) > mean(pool); before = pools.at(-1)) {
-      pool = { sum: before.sum + pool.sum, members: [...before.members, ...pool.members] }
+      const { sumS, steps, members } = before
+      pool = { sumS: sumS + pool.sumS, steps: steps + pool.steps, members: [...members, ...pool.members] }
       pools.pop()
     }
     pools.push(pool)

@@ -57,6 +57,22 @@ describe('the delay of a cloud step by its tokens', () => {
     )
   })
 
+  it('is not led astray by a hiccup, neither where many steps were nor where one was', () => {
+    const usual = Array.from({ length: 40 }, (_, at) => ({ tokens: at % 2 === 0 ? 8 : 16, delayS: at % 2 === 0 ? 1 : 2 }))
+    const curve = curveOf([...usual, { tokens: 8, delayS: 100 }, { tokens: 11, delayS: 100 }, { tokens: 16, delayS: 2 }])
+    expect(curve.delayS(8)).toBeCloseTo(1.2)
+    // One step of 100 s among more than twenty: what pooling makes of it stays below what it alone would be.
+    expect(curve.delayS(16)).toBeLessThan(8)
+    const often = curveOf([...usual, ...Array.from({ length: 30 }, () => ({ tokens: 8, delayS: 100 }))])
+    expect(often.delayS(8)).toBeGreaterThan(20)
+  })
+
+  it('rises again from a step that a coarse clock took for none', () => {
+    expect(
+      curveOf([{ tokens: 8, delayS: 0 }, ...Array.from({ length: 40 }, () => ({ tokens: 8, delayS: 1 }))]).delayS(8),
+    ).toBeGreaterThan(0.9)
+  })
+
   it('stays between what was measured', () => {
     fc.assert(
       fc.property(fc.array(anyStep, { minLength: 1, maxLength: 60 }), (steps) => {
