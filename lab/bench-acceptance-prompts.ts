@@ -10,6 +10,8 @@ export interface BenchPrompt {
   /** 'prompts' where the file names no tasks. */
   readonly task: string
   readonly ids: readonly number[]
+  /** An answer that came with it. */
+  readonly answerIds?: readonly number[]
 }
 
 const Message = z.looseObject({ role: z.string().min(1), content: z.string() })
@@ -20,6 +22,7 @@ const Line = z.object({
   task: Label.optional(),
   prompt: z.string().min(1).optional(),
   messages: z.array(Message).min(1).optional(),
+  answer: z.string().optional(),
 })
 type Line = z.infer<typeof Line>
 
@@ -49,7 +52,9 @@ export async function readPrompts(file: string, text: PromptText): Promise<Bench
       if (!parsed) return undefined
       const ids = encode(parsed, text)
       text.check(ids)
-      return { id: String(parsed.id ?? `line ${at + 1}`), task: parsed.task ?? 'prompts', ids }
+      const { answer } = parsed
+      const answerIds = answer === undefined ? {} : { answerIds: text.tokenizer.encode(answer, { addSpecialTokens: false }) }
+      return { id: String(parsed.id ?? `line ${at + 1}`), task: parsed.task ?? 'prompts', ids, ...answerIds }
     })
     if (prompt) prompts.push(prompt)
   }

@@ -3,6 +3,7 @@ import type { Io } from '../core/base/io.ts'
 import { benchAcceptanceCommand } from './bench-acceptance.ts'
 import { benchEngineCommand } from './bench-engine.ts'
 import { benchFailoverCommand } from './bench-failover.ts'
+import { benchHatCommand } from './bench-hat.ts'
 
 /** `brim bench …` */
 export function benchCommand(io: Io): CommandModule {
@@ -14,9 +15,11 @@ export function benchCommand(io: Io): CommandModule {
         .usage('Usage: brim bench <name> [options]')
         .example('brim bench engine --quick', 'the engine in under a minute')
         .example('brim bench acceptance --quick', 'the drafters, on a few prompts')
+        .example('brim bench hat --quick', 'HAT against its baselines, on shaped links')
         .command(benchEngineCommand(io))
         .command(benchAcceptanceCommand(io))
         .command(benchFailoverCommand(io))
+        .command(benchHatCommand(io))
         .demandCommand(1, 'say what to measure: brim bench --help lists the benchmarks'),
     handler: () => {},
   }

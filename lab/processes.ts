@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { BrimError } from '../core/base/errors.ts'
 import { projectRoot } from '../core/base/version.ts'
+import { pinnedTo } from './cores.ts'
 
 const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 
@@ -20,6 +21,8 @@ export interface StartOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly readyWithinMs?: number
   readonly signal?: AbortSignal
+  /** The only core that it may run on, where lab/cores.ts says that this can be had. */
+  readonly core?: number | undefined
 }
 
 /**
@@ -29,7 +32,8 @@ export interface StartOptions {
 export async function startBrim(args: readonly string[], options: StartOptions): Promise<BrimProcess> {
   // Our end of its stdin closes when we die, however we die; it then stops by itself.
   const env = { ...options.env, BRIM_STOP_WITH_STDIN: '1' }
-  const child = spawn(process.execPath, [cli, ...args, '--json'], { stdio: ['pipe', 'pipe', 'pipe'], env })
+  const command = [...(options.core === undefined ? [] : pinnedTo(options.core)), process.execPath, cli, ...args, '--json']
+  const child = spawn(command[0]!, command.slice(1), { stdio: ['pipe', 'pipe', 'pipe'], env })
   const complaints: string[] = []
   createInterface({ input: child.stderr }).on('line', (line) => {
     complaints.push(line)
@@ -37,7 +41,7 @@ export async function startBrim(args: readonly string[], options: StartOptions):
   })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
   try {
-    const ready = await firstReadyLine(child, ended, complaints, options)
+    const ready = await firstReadyLine(child, ended, complaints, args, options)
     return { ready, pid: child.pid ?? 0, stop: () => stop(child, ended) }
   } catch (error) {
     await stop(child, ended)
@@ -45,8 +49,14 @@ export async function startBrim(args: readonly string[], options: StartOptions):
   }
 }
 
-function firstReadyLine(child: ChildProcess, ended: Promise<void>, complaints: string[], options: StartOptions) {
-  const what = `brim ${child.spawnargs.slice(2, 4).join(' ')}`
+function firstReadyLine(
+  child: ChildProcess,
+  ended: Promise<void>,
+  complaints: string[],
+  args: readonly string[],
+  options: StartOptions,
+) {
+  const what = `brim ${args.slice(0, 2).join(' ')}`
   return new Promise<Record<string, unknown>>((resolve, reject) => {
     const readyWithinMs = options.readyWithinMs ?? 60_000
     const timer = setTimeout(
