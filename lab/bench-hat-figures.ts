@@ -1,6 +1,6 @@
 import { median, quantile } from '../core/base/statistics.ts'
 import type { BenchDocument } from './bench-frame.ts'
-import type { BatchTimes } from './bench-hat-reference.ts'
+import type { BatchTimes } from './bench-hat-batch.ts'
 import { decodeSteps, type HatRun, type Measured, type Sample } from './bench-hat-runs.ts'
 import type { StrategyName } from './bench-hat-strategies.ts'
 import type { WorkloadName } from './bench-hat-workload.ts'
@@ -110,7 +110,7 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): BenchDocu
     decodeSpeedup: inverse(over('alone', 'short', ['hat', 'u-shape'], tbt)),
     cloudDelayCvOverUShape: over('loaded', 'short', ['hat', 'u-shape'], variation),
     gError: predictionError(select(runs, { measured: 'loaded', strategy: 'hat' })),
-    batch16OverSerial: median(batch.separateMs) / median(batch.packedMs),
+    batch16OverSerial: median(batch.inTurnMs) / median(batch.togetherMs),
     ...ttftShares(select(runs, { measured: 'longest', strategy: 'u-shape' })),
     answersDifferent: runs.flatMap((run) => run.samples).filter(({ identical }) => identical === false).length,
   }

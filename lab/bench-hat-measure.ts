@@ -1,6 +1,7 @@
 import type { Io } from '../core/base/io.ts'
 import { seededRandom } from '../core/base/random.ts'
 import type { BenchPrompt } from './bench-acceptance-prompts.ts'
+import { type BatchTimes, timeBatch } from './bench-hat-batch.ts'
 import { askAgent } from './bench-hat-client.ts'
 import { type LinkConditions, linkShape } from './bench-hat-links.ts'
 import { runLoad, type Taken } from './bench-hat-load.ts'
@@ -45,7 +46,7 @@ export const busiest = 0.6
 /** Then all strategies are asked again at this share of the rate. */
 const slower = 0.75
 const attempts = 3
-/** Answers of those whose prefill is measured. */
+/** Of answers that are asked for their TTFT. */
 const fewTokens = 32
 
 /** Every strategy under the same arrivals on the same links, seed by seed, in turns. */
@@ -115,13 +116,13 @@ async function warmUp(world: HatWorld, { dialogues, eos, io }: Bed): Promise<voi
 /** One device, one request at a time: decoding as in the paper's Table IV, TTFT against its limit, second turns. */
 export async function measureAlone(bed: Bed, results: Results): Promise<void> {
   const { plan, workloads, dialogues, eos } = bed
-  const { strategies: names, short, long, secondTurns, firstTurnTokens, longest } = plan.alone
+  const { strategies: names, short, long, secondTurns, firstTurnTokens, longest, longTokens } = plan.alone
   if (names.length === 0) return
   const prompts = (count: number, length: number) =>
     Array.from({ length: count }, (_, i) => promptOfLength(dialogues, 11 * i + 3, length, eos))
   await using turns = await startTurns(bed, names, bed.links, plan.seeds[0] ?? 1)
   await turns.ask('alone', 'short', workloads.short.slice(0, short), plan.maxTokens)
-  await turns.ask('alone', 'long', workloads.long.slice(0, long), fewTokens)
+  await turns.ask('alone', 'long', workloads.long.slice(0, long), longTokens)
   await turns.ask('longest', 'long', prompts(longest, lengthLimits.most), fewTokens)
   await turns.askTwice(prompts(secondTurns, firstTurnTokens), fewTokens)
   turns.finish(results)
@@ -138,6 +139,14 @@ export async function measureRtts(bed: Bed, results: Results): Promise<void> {
     await turns.ask('rtt', 'long', workloads.long.slice(0, 4), fewTokens)
     turns.finish(results)
   }
+}
+
+/** A bridge of HAT's, without devices. */
+export async function measureBatch({ bundle, plan, cores, io }: Bed, modelId: string, width: number): Promise<BatchTimes> {
+  const seed = plan.seeds[0] ?? 1
+  await using world = await startWorld({ bundle, strategy: 'hat', workload: 'short', shapes: [], seed, cores, io })
+  // Awaited here: the world ends with this function.
+  return await timeBatch(world, modelId, width, io.signal)
 }
 
 /** ± 5 ms, less where the round trip is short. */

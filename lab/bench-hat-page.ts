@@ -29,7 +29,7 @@ ${tables.join('\n\n')}
 
 ${conditions.cpu}, ${conditions.memoryGiB} GiB, ${conditions.platform}; Node ${conditions.node};
 load average ${load} (the benchmark's own processes included). ${conditions.model} (${conditions.format}, model id
-${String(conditions.modelId).slice(0, 12)}), temperature 0, at most ${plan.maxTokens} tokens an answer; those that are asked for their TTFT alone 32.
+${String(conditions.modelId).slice(0, 12)}), temperature 0, at most ${plan.maxTokens} tokens an answer.
 
 - Bridge and agents are processes, each with one thread per operator. ${
     cores
@@ -50,6 +50,7 @@ ${String(conditions.modelId).slice(0, 12)}), temperature 0, at most ${plan.maxTo
   over requests, its TBT that of all answers together, both the median over seeds; p50 and p95 are of requests.
 - The limit of a TTFT: the input pass of the first chunk, the upload of all states by the link's trace, g of the last chunk, one
   round trip, one row through the head.
+- Sixteen sessions at once and one by one (\`batch16OverSerial\`): the same tokens asked of the bridge itself, without links and devices.
 - Every answer but those with int8 states was held against the reference (the whole model in one process with the wire's
   rounding at the cuts).
 

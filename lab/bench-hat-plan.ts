@@ -30,6 +30,8 @@ export interface AlonePlan {
   readonly strategies: readonly StrategyName[]
   readonly short: number
   readonly long: number
+  /** Most tokens of their answers. */
+  readonly longTokens: number
   readonly secondTurns: number
   /** Tokens of the turn before. */
   readonly firstTurnTokens: number
@@ -57,7 +59,7 @@ export const fullPlan: Plan = {
   },
   ablation: ablated.filter((strategy) => !(compared as readonly StrategyName[]).includes(strategy)),
   otherRates: [4 / 6, 9 / 6],
-  alone: { strategies: aloneStrategies, short: 8, long: 6, secondTurns: 3, firstTurnTokens: 1_037, longest: 2 },
+  alone: { strategies: aloneStrategies, short: 8, long: 6, longTokens: 128, secondTurns: 3, firstTurnTokens: 1_037, longest: 2 },
   otherRtts: { rttsMs: [5, 60], strategies: ['hat', 'u-shape'] },
 }
 
@@ -72,6 +74,14 @@ export const quickPlan: Plan = {
   },
   ablation: [],
   otherRates: [],
-  alone: { ...fullPlan.alone, strategies: ['hat', 'hat-int8', 'u-shape'], short: 3, long: 3, secondTurns: 1, longest: 1 },
+  alone: {
+    ...fullPlan.alone,
+    strategies: ['hat', 'hat-int8', 'u-shape'],
+    short: 3,
+    long: 3,
+    longTokens: 32,
+    secondTurns: 1,
+    longest: 1,
+  },
   otherRtts: { rttsMs: [], strategies: [] },
 }

@@ -2,7 +2,7 @@ import { median } from '../core/base/statistics.ts'
 import type { BenchDocument } from './bench-frame.ts'
 import { acceptLengthOf, figuresOf, quantilesOf, type RunFigures, select, tbtOf } from './bench-hat-figures.ts'
 import { paperAblation, paperAlone, paperShares, paperStepMs, paperTbtOfHatOver, paperTtftMs } from './bench-hat-paper.ts'
-import type { HatRun, Measured, Utilisation } from './bench-hat-runs.ts'
+import type { HatRun, Utilisation } from './bench-hat-runs.ts'
 import { ablation, compared, strategyNames } from './bench-hat-strategies.ts'
 import { type WorkloadName, workloadNames } from './bench-hat-workload.ts'
 
@@ -21,7 +21,8 @@ export function tablesOf(document: BenchDocument): Table[] {
     ...workloadNames.map((workload) => loadedTable(runs, workload)),
     ...workloadNames.map((workload) => stepTable(runs, workload)),
     useTable(runs),
-    aloneTable(runs),
+    ...workloadNames.map((workload) => aloneTable(runs, workload)),
+    secondTurnTable(runs),
     limitTable(runs),
     shareTable(document),
     ...workloadNames.map((workload) => ablationTable(runs, workload)),
@@ -107,28 +108,38 @@ function useTable(runs: readonly HatRun[]): Table {
   }
 }
 
-function aloneTable(runs: readonly HatRun[]): Table {
-  const samplesOf = (measured: Measured, strategy: HatRun['strategy'], workload: WorkloadName) =>
-    select(runs, { measured, strategy, workload }).flatMap(({ samples }) => samples)
-  const base = tbtOf(samplesOf('alone', 'u-shape', 'short'))
+function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
+  const samplesOf = (strategy: HatRun['strategy']) =>
+    select(runs, { measured: 'alone', strategy, workload }).flatMap(({ samples }) => samples)
+  const base = tbtOf(samplesOf('u-shape'))
   return {
-    title: 'One device alone: decoding (short prompts), TTFT in ms (long prompts, second turns)',
-    head: ['strategy', 'TBT ms', 'speed-up', 'paper', 'accept length', 'paper', 'TTFT', 'p50', 'second turn'],
+    title: `One device alone, ${workload} prompts, ms`,
+    head: ['strategy', 'TTFT', 'p50', 'TBT', 'speed-up', 'paper', 'accept length', 'paper', 'n'],
     rows: strategyNames.flatMap((strategy) => {
-      const [short, long] = [samplesOf('alone', strategy, 'short'), samplesOf('alone', strategy, 'long')]
-      if (short.length + long.length === 0) return []
-      const paper = strategy === 'hat' || strategy === 'u-medusa' ? paperAlone.short[strategy] : undefined
-      const tbtMs = tbtOf(short)
-      const own = (measured: Measured) => select(runs, { measured, strategy, workload: 'long' })
+      const samples = samplesOf(strategy)
+      if (samples.length === 0) return []
+      const own = select(runs, { measured: 'alone', strategy, workload })
+      const paper = strategy === 'hat' || strategy === 'u-medusa' ? paperAlone[workload][strategy] : undefined
+      const tbtMs = tbtOf(samples)
       return [
         [
-          ...[strategy, ms(tbtMs), ratio(over(base, tbtMs)), ratio(paper?.[1])],
-          ...[ratio(acceptLengthOf(short)), ratio(paper?.[0])],
-          ...[ms(medianOf(own('alone'), 'ttftMs')), ms(quantilesOf(own('alone'), 0.5).ttftMs)],
-          ms(medianOf(own('second-turn'), 'ttftMs')),
+          ...[strategy, ms(medianOf(own, 'ttftMs')), ms(quantilesOf(own, 0.5).ttftMs)],
+          ...[ms(tbtMs), ratio(over(base, tbtMs)), ratio(paper?.[1])],
+          ...[ratio(acceptLengthOf(samples)), ratio(paper?.[0]), String(samples.length)],
         ],
       ]
     }),
+  }
+}
+
+function secondTurnTable(runs: readonly HatRun[]): Table {
+  const own = runs.filter(({ measured }) => measured === 'second-turn')
+  return {
+    title: 'Second turns, one device alone: TTFT in ms',
+    head: ['strategy', 'TTFT', 'prompt tokens', 'of them reused'],
+    rows: own.flatMap(({ strategy, samples }) =>
+      samples.map(({ ttftMs, promptTokens, reusedTokens }) => [strategy, ms(ttftMs), String(promptTokens), String(reusedTokens)]),
+    ),
   }
 }
 

@@ -29,6 +29,8 @@ export interface Device {
 export interface HatWorld extends AsyncDisposable {
   readonly strategy: StrategyName
   readonly devices: readonly Device[]
+  /** Of the bridge itself, past all links. */
+  readonly dataUrl: string
   readonly bridgePid: number
   readonly agentPids: readonly number[]
   /** The last steps of the bridge, oldest first. */
@@ -85,6 +87,7 @@ export async function startWorld(options: WorldOptions): Promise<HatWorld> {
     return {
       strategy,
       devices,
+      dataUrl: String(bridge.ready.dataUrl),
       bridgePid: bridge.pid,
       agentPids: processes.filter((process) => process !== bridge).map(({ pid }) => pid),
       async steps() {

@@ -12,7 +12,16 @@ import { loadTokenizer } from '../core/text/tokenizer.ts'
 import { type BenchPrompt, readPrompts } from './bench-acceptance-prompts.ts'
 import { type Bench, type BenchContext, type BenchResult, type CommonOptions, commandOf } from './bench-frame.ts'
 import { summarise } from './bench-hat-figures.ts'
-import { type Bed, busiest, jitterOf, measureAlone, measureLoaded, measureRtts, type Results } from './bench-hat-measure.ts'
+import {
+  type Bed,
+  busiest,
+  jitterOf,
+  measureAlone,
+  measureBatch,
+  measureLoaded,
+  measureRtts,
+  type Results,
+} from './bench-hat-measure.ts'
 import { fullPlan, type Plan, quickPlan } from './bench-hat-plan.ts'
 import { openHatReference } from './bench-hat-reference.ts'
 import { hatTables, reportHat } from './bench-hat-report.ts'
@@ -164,8 +173,8 @@ export async function benchHat(
     await measureAlone(bed, results)
     await measureLoaded(bed, results)
     await measureRtts(bed, results)
-    progress('many sequences in one step')
-    const batch = await reference.batch()
+    progress('many sessions in one step')
+    const batch = await measureBatch(bed, modelId, dims.hidden)
     const exact = results.taken.filter(({ strategy }) => isExact(strategy)).flatMap(({ taken }) => taken)
     await reference.check(exact, progress)
     const conditions = {

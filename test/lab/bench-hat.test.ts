@@ -17,7 +17,7 @@ const tiny = {
     short: { strategies, requests: 2, perS: 20 },
     long: { strategies: [], requests: 0, perS: 20 },
   },
-  alone: { strategies, short: 1, long: 0, secondTurns: 1, firstTurnTokens: 320, longest: 0 },
+  alone: { strategies, short: 1, long: 0, longTokens: 8, secondTurns: 1, firstTurnTokens: 320, longest: 0 },
 }
 
 let result: BenchResult
