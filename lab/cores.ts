@@ -12,12 +12,16 @@ export interface Cores {
 /** Before a command: the core that it is held to. */
 export const pinnedTo = (core: number): string[] => ['taskset', '-c', String(core)]
 
-/** Holds this process to the last but one of its cores; undefined where there is no taskset, or only one core. */
+/** Keeps one core free for the bridge and holds this process to another; undefined where that cannot be had. */
 export function separateCores(): Cores | undefined {
   const allowed = ownCores()
   if (!allowed || allowed.length < 2) return undefined
   const [bridge, others] = allowed as [number, number]
-  hold([others])
+  try {
+    hold([others])
+  } catch {
+    return undefined // not allowed here
+  }
   return { bridge, others, release: () => hold(allowed) }
 }
 

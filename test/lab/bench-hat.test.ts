@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import yargs from 'yargs'
 import type { BenchDocument, BenchResult } from '../../lab/bench-frame.ts'
-import { benchHat } from '../../lab/bench-hat.ts'
+import { benchHat, benchHatCommand } from '../../lab/bench-hat.ts'
 import { quickPlan } from '../../lab/bench-hat-plan.ts'
 import { hatTables, reportHat } from '../../lab/bench-hat-report.ts'
 import { decodeSteps, type HatRun } from '../../lab/bench-hat-runs.ts'
@@ -30,6 +31,25 @@ beforeAll(async () => {
 }, 90_000)
 let progress = ''
 afterAll(() => expect(progress).toContain('loaded: hat, short prompts'))
+
+describe('brim bench hat with options that cannot be meant', () => {
+  it.each([
+    ['--strategies', 'hat,magic', 'USAGE', '"magic"'],
+    ['--rtt', '-1', 'USAGE', '--rtt'],
+    ['--rate', '0', 'USAGE', '--rate'],
+    ['--seeds', '1.5', 'USAGE', '--seeds'],
+    ['--net-trace', '/nowhere', 'REQUEST_INVALID', '/nowhere'],
+    ['--prompts', '/nowhere', 'REQUEST_INVALID', '/nowhere'],
+  ])('refuses %s %s before anything is started', async (option, value, code, named) => {
+    const { io, err } = captureIo()
+    const command = yargs(['hat', `${option}=${value}`])
+      .command(benchHatCommand(io))
+      .exitProcess(false)
+      .fail(false)
+    await expect(Promise.resolve(command.parseAsync())).rejects.toMatchObject({ code, message: expect.stringContaining(named) })
+    expect(err()).toBe('')
+  })
+})
 
 describe('brim bench hat, in a tiny form', () => {
   it('has every request of every run, each answer the same as the reference', () => {
