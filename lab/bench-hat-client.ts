@@ -67,7 +67,7 @@ export async function askAgent(apiUrl: string, { prompt, maxTokens, user }: Aske
     if (data === '[DONE]') break
     const chunk = JSON.parse(data) as { choices?: { text?: string }[]; brim?: Report; error?: { message: string } }
     if (chunk.error) throw new BrimError('LINK_LOST', `${user}: ${chunk.error.message}`)
-    if ((chunk.choices?.[0]?.text ?? '') !== '') piecesMs.push(performance.now() - startedMs)
+    if ((chunk.choices?.[0]?.text ?? '') !== '') piecesMs.push(Math.round(100 * (performance.now() - startedMs)) / 100)
     report = chunk.brim ?? report
   }
   if (!report) throw new BrimError('LINK_LOST', `${user}: the answer ended without figures`)

@@ -13,7 +13,7 @@ export function hatFigure(document: BenchDocument): string {
   return renderFigure({
     title: 'HAT and its baselines on shaped links',
     subtitle: `${conditions.model}; round trip ${conditions.rttMs} ms, rates scaled to ${conditions.stateBytes} bytes a state; medians over seeds`,
-    columns: 4,
+    columns: 5,
     panels: workloadNames.flatMap((workload) => [
       byRate(runs, workload, 'ttftMs', 'TTFT, ms'),
       byRate(runs, workload, 'tbtMs', 'TBT, ms'),

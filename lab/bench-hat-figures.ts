@@ -48,6 +48,12 @@ export function deviation(values: readonly number[]): number | null {
   return middle === null ? null : Math.sqrt(sum(values.map((value) => (value - middle) ** 2)) / values.length)
 }
 
+/** Between delivered tokens, ms: 0 between tokens that came in one piece. */
+export function gapsOf({ tokens, piecesMs }: Sample): number[] {
+  const between = piecesMs.slice(1).map((atMs, i) => atMs - piecesMs[i]!)
+  return [...between, ...Array.from({ length: Math.max(0, tokens - piecesMs.length) }, () => 0)]
+}
+
 /** The q-quantile of requests' TTFT and TBT over runs. */
 export function quantilesOf(runs: readonly HatRun[], q: number): { ttftMs: number | null; tbtMs: number | null } {
   const samples = runs.flatMap((run) => run.samples)

@@ -47,7 +47,8 @@ ${String(conditions.modelId).slice(0, 12)}), temperature 0, at most ${plan.maxTo
   short ${promptLengths.short.mean} ± ${promptLengths.short.deviation} tokens (SpecBench), long ${promptLengths.long.mean} ± ${promptLengths.long.deviation} (CNN/DM), none longer than ${conditions.mostPromptTokens}.
   Requests arrive by a Poisson process at ${plan.devices} devices in shuffled turns.
 - TTFT is from the request to the first text, at the client. TBT is the time per token after the first. A row's TTFT is the mean
-  over requests, its TBT that of all answers together, both the median over seeds; p50 and p95 are of requests.
+  over requests, its TBT that of all answers together, both the median over seeds; p50 and p95 are of requests, those of
+  gaps of the times between delivered tokens (0 where they come together).
 - The limit of a TTFT: the input pass of the first chunk, the upload of all states by the link's trace, g of the last chunk, one
   round trip, one row through the head.
 - Sixteen sessions at once and one by one (\`batch16OverSerial\`): the same tokens asked of the bridge itself, without links and devices.

@@ -1,6 +1,6 @@
-import { median } from '../core/base/statistics.ts'
+import { median, quantile } from '../core/base/statistics.ts'
 import type { BenchDocument } from './bench-frame.ts'
-import { acceptLengthOf, figuresOf, quantilesOf, type RunFigures, select, tbtOf } from './bench-hat-figures.ts'
+import { acceptLengthOf, figuresOf, gapsOf, quantilesOf, type RunFigures, select, tbtOf } from './bench-hat-figures.ts'
 import { paperAblation, paperAlone, paperShares, paperStepMs, paperTbtOfHatOver, paperTtftMs } from './bench-hat-paper.ts'
 import type { HatRun, Utilisation } from './bench-hat-runs.ts'
 import { ablation, compared, strategyNames } from './bench-hat-strategies.ts'
@@ -51,7 +51,7 @@ function loadedTable(runs: readonly HatRun[], workload: WorkloadName): Table {
     head: [
       'strategy',
       ...['TTFT', 'p50', 'p95', 'over U-shape', 'paper'],
-      ...['TBT', 'p50', 'p95', 'of HAT over it', 'paper'],
+      ...['TBT', 'p50', 'p95', 'gaps p95', 'of HAT over it', 'paper'],
       'accept length',
       'n',
     ],
@@ -60,16 +60,18 @@ function loadedTable(runs: readonly HatRun[], workload: WorkloadName): Table {
       if (own.length === 0) return []
       const [half, most] = [quantilesOf(own, 0.5), quantilesOf(own, 0.95)]
       const [ttftMs, tbtMs] = [medianOf(own, 'ttftMs'), medianOf(own, 'tbtMs')]
+      const samples = own.flatMap((run) => run.samples)
       const paper = paperTtftMs[workload]
       return [
         [
           strategy,
           ...[ms(ttftMs), ms(half.ttftMs), ms(most.ttftMs), ratio(over(ttftMs, shapeTtft))],
           ratio(paper[strategy] / paper['u-shape']),
-          ...[ms(tbtMs), ms(half.tbtMs), ms(most.tbtMs), ratio(over(hatTbt, tbtMs))],
+          ...[ms(tbtMs), ms(half.tbtMs), ms(most.tbtMs), ms(quantile(samples.flatMap(gapsOf), 0.95))],
+          ratio(over(hatTbt, tbtMs)),
           strategy === 'hat' ? '–' : ratio(paperTbtOfHatOver[workload][strategy]),
-          ratio(acceptLengthOf(own.flatMap(({ samples }) => samples))),
-          String(own.reduce((sum, { samples }) => sum + samples.length, 0)),
+          ratio(acceptLengthOf(samples)),
+          String(samples.length),
         ],
       ]
     }),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { figuresOf, predictionError, summarise } from '../../lab/bench-hat-figures.ts'
+import { figuresOf, gapsOf, predictionError, summarise } from '../../lab/bench-hat-figures.ts'
 import { decodeSteps, encodeSteps, type HatRun, type Sample } from '../../lab/bench-hat-runs.ts'
 
 const sample = (figures: Partial<Sample>): Sample => ({
@@ -69,6 +69,13 @@ describe('the figures of a run', () => {
     const nothing = { ttftMs: null, tbtMs: null, acceptLength: null, stepMs: null, stepDeviationMs: null }
     expect(figuresOf({ samples: [], steps: '' })).toEqual(nothing)
     expect(figuresOf({ samples: [sample({ tokens: 1, tbtMs: null, rounds: 0 })], steps: '' }).tbtMs).toBeNull()
+  })
+})
+
+describe('gaps between tokens', () => {
+  it('are those between pieces, and none within a piece', () => {
+    expect(gapsOf(sample({ tokens: 5, piecesMs: [100, 130, 135] })).sort((a, b) => a - b)).toEqual([0, 0, 5, 30])
+    expect(gapsOf(sample({ tokens: 1, piecesMs: [100] }))).toEqual([])
   })
 })
 
