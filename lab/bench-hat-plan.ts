@@ -58,7 +58,7 @@ export const fullPlan: Plan = {
     long: { strategies: compared, requests: 24, perS: perS.long },
   },
   ablation: ablated.filter((strategy) => !(compared as readonly StrategyName[]).includes(strategy)),
-  otherRates: [4 / 6, 9 / 6],
+  otherRates: [9 / 6],
   alone: { strategies: aloneStrategies, short: 8, long: 6, longTokens: 128, secondTurns: 3, firstTurnTokens: 1_037, longest: 2 },
   otherRtts: { rttsMs: [5, 60], strategies: ['hat', 'u-shape'] },
 }

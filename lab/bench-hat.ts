@@ -40,6 +40,7 @@ export interface HatOptions {
   'net-trace': string | undefined
 }
 
+const defaults = { rtt: 20, rate: 1 }
 const heldOut = 'test/fixtures/heldout-prompts.jsonl'
 
 /** `brim bench hat` */
@@ -82,13 +83,18 @@ export const hatBench: Bench<HatOptions> = {
         requiresArg: true,
         describe: `only these, separated by commas: ${strategyNames.join(', ')} [all]`,
       })
-      .option('rtt', { type: 'number', requiresArg: true, default: 20, describe: 'round trip in ms, without the bytes' })
+      .option('rtt', {
+        type: 'number',
+        requiresArg: true,
+        default: defaults.rtt,
+        describe: 'round trip in ms, without the bytes',
+      })
       .option('seeds', { type: 'number', requiresArg: true, describe: 'how many [3; with --quick 1]' })
       .option('rate', {
         type: 'number',
         requiresArg: true,
-        default: 1,
-        describe: "requests per second, as a multiple of the paper's",
+        default: defaults.rate,
+        describe: `requests per second, as a multiple of ${fullPlan.loaded.short.perS} (short prompts) and ${fullPlan.loaded.long.perS} (long)`,
       })
       .option('net-trace', {
         type: 'string',
@@ -104,7 +110,11 @@ export const hatBench: Bench<HatOptions> = {
     demand('rate', rate, rate > 0)
     if (seeds !== undefined) demand('seeds', seeds, Number.isInteger(seeds) && seeds >= 1)
     const plan = planOf(context.quick ? quickPlan : fullPlan, { names: names as StrategyName[] | undefined, seeds, rate })
-    return benchHat({ plan, prompts, rttMs: rtt, netTrace }, context)
+    const result = await benchHat({ plan, prompts, rttMs: rtt, netTrace }, context)
+    const said = Object.entries({ prompts, strategies: wanted, rtt, seeds, rate, 'net-trace': netTrace })
+    const given = said.filter(([name, value]) => value !== undefined && value !== defaults[name as keyof typeof defaults])
+    const flags = [...(context.quick ? ['--quick'] : []), ...given.map(([name, value]) => `--${name} ${value}`)]
+    return { ...result, conditions: { command: ['brim bench hat', ...flags].join(' '), ...result.conditions } }
   },
   print: hatTables,
   report: reportHat,
