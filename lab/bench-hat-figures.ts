@@ -80,17 +80,19 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): BenchDocu
     workload: WorkloadName,
     strategies: readonly [StrategyName, StrategyName],
     figure: (run: HatRun) => number | null,
+    otherFigure = figure,
   ) => {
     const [own, other] = strategies.map((strategy) => select(runs, { measured, workload, strategy }))
     const ratios = own!.flatMap((run) => {
       const beside = other!.find(({ seed }) => seed === run.seed)
-      const [a, b] = [figure(run), beside ? figure(beside) : null]
+      const [a, b] = [figure(run), beside ? otherFigure(beside) : null]
       return a === null || b === null || b === 0 ? [] : [a / b]
     })
     return ratios.length === 0 ? null : median(ratios)
   }
   const ttft = (run: HatRun) => figuresOf(run).ttftMs
   const tbt = (run: HatRun) => figuresOf(run).tbtMs
+  const limit = ({ samples }: HatRun) => mean(samples.flatMap(({ prefill }) => (prefill ? [prefill.limitMs] : [])))
   const tbtTimesAccept = (run: HatRun) => times(tbt(run), figuresOf(run).acceptLength)
   const variation = (run: HatRun) => {
     const { stepMs, stepDeviationMs } = figuresOf(run)
@@ -102,6 +104,7 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): BenchDocu
   return {
     ttftOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], ttft),
     ttftOverUShapeLongLoaded: over('loaded', 'long', ['hat', 'u-shape'], ttft),
+    limitOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], limit, ttft),
     ttftOverLimit: overLimit(select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' })),
     ttftInt8OverUShapeLong: over('alone', 'long', ['hat-int8', 'u-shape'], ttft),
     ttftSecondTurnOverUShape: over('second-turn', 'long', ['hat', 'u-shape'], ttft),

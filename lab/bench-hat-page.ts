@@ -50,7 +50,7 @@ ${String(conditions.modelId).slice(0, 12)}), temperature 0, at most ${plan.maxTo
   over requests, its TBT that of all answers together, both the median over seeds; p50 and p95 are of requests, those of
   gaps of the times between delivered tokens (0 where they come together).
 - The limit of a TTFT: the input pass of the first chunk, the upload of all states by the link's trace, g of the last chunk, one
-  round trip, one row through the head.
+  round trip, one row through the head. \`limitOverUShapeLong\` is what no TTFT over U-shape's can be below on these links.
 - Sixteen sessions at once and one by one (\`batch16OverSerial\`): the same tokens asked of the bridge itself, without links and devices.
 - Every answer but those with int8 states was held against the reference (the whole model in one process with the wire's
   rounding at the cuts).

@@ -110,6 +110,18 @@ describe('the summary', () => {
     expect(summarise(runs, batch).answersDifferent).toBe(1)
   })
 
+  it('sets TTFT and its limit against U-shape, prompt for prompt the same', () => {
+    const alone = { measured: 'alone', workload: 'long' } as const
+    const hat = [
+      sample({ ttftMs: 110, prefill: { deviceMs: 0, cloudMs: 0, networkMs: 0, limitMs: 100 } }),
+      sample({ ttftMs: 330, prefill: { deviceMs: 0, cloudMs: 0, networkMs: 0, limitMs: 300 } }),
+    ]
+    const uShape = [sample({ ttftMs: 200 }), sample({ ttftMs: 600 })]
+    const runs = [run({ ...alone, samples: hat }), run({ ...alone, strategy: 'u-shape', samples: uShape })]
+    const { ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit } = summarise(runs, batch)
+    expect([ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit!.toFixed(6)]).toEqual([0.55, 0.5, '1.100000'])
+  })
+
   it('takes the shares of TTFT from the longest prompts under U-shape', () => {
     const prefill = { deviceMs: 10, cloudMs: 30, networkMs: 160, limitMs: 100 }
     const runs = [run({ measured: 'longest', strategy: 'u-shape', samples: [sample({ ttftMs: 200, prefill })] })]
