@@ -81,7 +81,8 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         .option('reuse', { type: 'boolean', describe: 'begin with what the bridge holds of earlier prompts [yes]' })
         .option('strategy', {
           choices: strategyNames,
-          describe: 'the four above as HAT has them, or as one of those it is measured beside (u-sarathi: with chunks at the bridge, --token-budget) [hat]',
+          describe:
+            'the four above as HAT has them, or as a baseline does (u-sarathi: with brim bridge run --token-budget 128) [hat]',
         })
         .option('wire', {
           choices: wires,
