@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
 import { Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import yargs from 'yargs'
 import { agentCommand } from './agent/commands/agent.ts'
 import { askCommand } from './agent/commands/ask.ts'
 import { bridgeCommand } from './cloud-bridge/commands/bridge.ts'
+import { deviceCommand } from './cloud-bridge/commands/device.ts'
 import { BrimError, type ExitCode, exitCodeOf, exitCodes, toErrorJson, toErrorText } from './core/base/errors.ts'
 import type { Io } from './core/base/io.ts'
 import { version } from './core/base/version.ts'
@@ -28,6 +30,7 @@ function buildCli(argv: readonly string[], io: Io) {
     .command(modelCommand(io))
     .command(agentCommand(io))
     .command(bridgeCommand(io))
+    .command(deviceCommand(io))
     .command(doctorCommand(io))
     .command(benchCommand(io))
     .command(demoCommand(io))
@@ -108,6 +111,7 @@ async function main(): Promise<void> {
     out: (text) => process.stdout.write(text.endsWith('\n') ? text : `${text}\n`),
     write: (text) => process.stdout.write(text),
     err: (text) => process.stderr.write(text.endsWith('\n') ? text : `${text}\n`),
+    stdin: () => text(process.stdin),
     outIsTty: process.stdout.isTTY === true,
     errIsTty: process.stderr.isTTY === true,
     env: process.env,

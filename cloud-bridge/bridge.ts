@@ -11,6 +11,8 @@ import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './conf
 import { createRegistry, devicesTable } from './fleet/registry.ts'
 import { createKvBudget } from './hat/kv-budget.ts'
 import { createSessions } from './hat/sessions.ts'
+import { createIdentities } from './identity/identities.ts'
+import { openIdentityStore } from './identity/store.ts'
 import { type ControlLink, connectControl } from './link/control.ts'
 import { createDataPlane, dataPath } from './link/data-plane.ts'
 import { startHttpServer } from './link/http-server.ts'
@@ -79,6 +81,18 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       clock,
       logger: logger.child({ component: 'link' }),
     })
+    const identityStore = openIdentityStore(config.stateDir)
+    closers.push(() => identityStore.close())
+    const identities = createIdentities({
+      store: identityStore,
+      bridge: id,
+      fleet,
+      mqttPort: Number(new URL(broker.url).port),
+      onEnd: () => {},
+      clock,
+      logger: logger.child({ component: 'identity' }),
+    })
+    closers.push(identities.close)
     const startedMs = clock.nowMs()
     const http = await startHttpServer({
       host,
@@ -98,6 +112,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
         '/v1/devices': () => ({ devices: registry.devices() }),
         '/v1/steps': () => ({ steps: steps.list() }),
       },
+      posts: identities.posts,
       upgrades: { [dataPath]: plane.upgrade },
       logger: logger.child({ component: 'http' }),
     })

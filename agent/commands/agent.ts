@@ -1,5 +1,3 @@
-import { homedir } from 'node:os'
-import { join } from 'node:path'
 import type { CommandModule } from 'yargs'
 import { untilAborted } from '../../core/base/clock.ts'
 import type { Io } from '../../core/base/io.ts'
@@ -8,6 +6,8 @@ import { startAgent } from '../agent.ts'
 import type { AgentSettings } from '../config.ts'
 import { type DrafterName, drafterNames } from '../hat/create-drafter.ts'
 import { type Prefill, prefills, type StrategyName, strategyNames } from '../hat/strategy.ts'
+import { enrollCommand, resetIdentityCommand } from './enroll.ts'
+import { agentStateDir } from './state-dir.ts'
 
 interface RunOptions {
   bundle: string
@@ -37,7 +37,12 @@ export function agentCommand(io: Io): CommandModule {
   return {
     command: 'agent <verb>',
     describe: "a device's side: answers on this device, with the middle of the model at the bridge",
-    builder: (yargs) => yargs.command(runCommand(io)).demandCommand(1, 'say what the agent shall do: brim agent --help'),
+    builder: (yargs) =>
+      yargs
+        .command(runCommand(io))
+        .command(enrollCommand(io))
+        .command(resetIdentityCommand(io))
+        .demandCommand(1, 'say what the agent shall do: brim agent --help'),
     handler: () => {},
   }
 }
@@ -120,8 +125,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
   const { bundle, id, bridge: bridges, patience: patienceS, telemetry: telemetryS, logLevel = 'warn' } = options
   const { dataUrl, slm, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
-  const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
-  const stateDir = options.stateDir ?? join(stateHome, 'brim/agents', id)
+  const stateDir = agentStateDir(options.stateDir, id, io)
   const library = io.env.ORT_LIB || undefined
   const link = { bridges, dataUrl, patienceS, telemetryS, wire, padding, fleet }
   const all = { library, slm, strategy, prefill, reuse, apiPort, threads, ...link }

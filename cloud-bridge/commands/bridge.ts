@@ -1,10 +1,11 @@
-import { homedir } from 'node:os'
-import { join } from 'node:path'
 import type { CommandModule } from 'yargs'
 import { untilAborted } from '../../core/base/clock.ts'
 import type { Io } from '../../core/base/io.ts'
 import { type Bridge, startBridge } from '../bridge.ts'
 import type { BridgeSettings } from '../config.ts'
+import { auditCommand } from './audit.ts'
+import { bridgeStateDir } from './state-dir.ts'
+import { tokenCommand } from './token.ts'
 
 interface RunOptions {
   bundle: string
@@ -34,7 +35,10 @@ export function bridgeCommand(io: Io): CommandModule {
       yargs
         .usage('Usage: brim bridge <verb> [options]')
         .example('brim bridge run --bundle qwen', 'serve the middle of a model to the devices of this machine')
+        .example('brim bridge token create --approve > token', 'what a device enrols with')
         .command(runCommand(io))
+        .command(tokenCommand(io))
+        .command(auditCommand(io))
         .demandCommand(1, 'say what the bridge shall do: brim bridge --help'),
     handler: () => {},
   }
@@ -95,8 +99,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const { bundle, mqttPort, httpPort, host, fleet, id, threads, prefixKeep: prefixKeepS, logLevel = 'warn' } = options
   const { pipeline, tokenBudget, promptTokens, frameTokens } = options
-  const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
-  const stateDir = options.stateDir ?? join(stateHome, 'brim/bridge')
+  const stateDir = bridgeStateDir(options.stateDir, io)
   const library = io.env.ORT_LIB || undefined
   const { dataUrl } = options
   const serving = { pipeline, tokenBudget, promptTokens, frameTokens }

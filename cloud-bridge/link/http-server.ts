@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { BrimError, toErrorJson } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { listen } from './listen.ts'
@@ -11,6 +12,8 @@ export interface HttpOptions {
   readonly port: number
   /** Path → what a GET of it answers, as JSON. */
   readonly routes: Readonly<Record<string, () => unknown>>
+  /** Path → what answers a POST, given its JSON body and the address that it came from; what it throws is the answer too. */
+  readonly posts?: Readonly<Record<string, (body: unknown, from: string) => unknown>>
   /** Path → who takes over the socket. */
   readonly upgrades: Readonly<Record<string, (request: IncomingMessage, socket: Duplex, head: Buffer) => void>>
   readonly logger: Logger
@@ -21,29 +24,35 @@ export interface HttpServer {
   close(): Promise<void>
 }
 
+/** Bodies are small JSON. */
+const maxBodyBytes = 16 * 1024
 /** How long a request that is under way may take to end at shutdown. */
 const closeTimeoutMs = 1_000
 
 /**
- * The bridge's HTTP: JSON over GET, and WebSocket upgrades. A browser page has no business here: what it sends has an
+ * The bridge's HTTP: JSON over GET and POST, and WebSocket upgrades. A browser page has no business here: what it sends has an
  * Origin, or (DNS rebinding) a foreign Host, and is refused.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
-export async function startHttpServer({ host, port, routes, upgrades, logger }: HttpOptions): Promise<HttpServer> {
-  const answerBy = (route: () => unknown, response: ServerResponse) => {
+export async function startHttpServer({ host, port, routes, posts = {}, upgrades, logger }: HttpOptions): Promise<HttpServer> {
+  const answerBy = async (route: () => unknown, response: ServerResponse) => {
     try {
-      answer(response, 200, route())
+      answer(response, 200, await route())
     } catch (err) {
+      if (err instanceof BrimError) return answer(response, statusOf(err), toErrorJson(err))
       logger.error({ err }, 'HTTP request failed')
       answer(response, 500, { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } })
     }
   }
   const server = createServer((request, response) => {
-    const route = routes[pathOf(request)]
+    const [route, post] = [routes[pathOf(request)], posts[pathOf(request)]]
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
+    else if (post && request.method !== 'POST')
+      answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
+    else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? ''), response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
-    else answerBy(route, response)
+    else void answerBy(route, response)
   })
   server.on('upgrade', (request, socket, head) => {
     const upgrade = upgrades[pathOf(request)]
@@ -63,6 +72,27 @@ export async function startHttpServer({ host, port, routes, upgrades, logger }: 
       clearTimeout(impatience)
     },
   }
+}
+
+/** @throws BrimError REQUEST_INVALID */
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.byteLength
+    if (bytes > maxBodyBytes) throw new BrimError('REQUEST_INVALID', `the body is longer than ${maxBodyBytes} bytes`)
+    chunks.push(chunk)
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString())
+  } catch {
+    throw new BrimError('REQUEST_INVALID', 'the body is no JSON')
+  }
+}
+
+function statusOf({ code }: BrimError): number {
+  if (code === 'REQUEST_INVALID') return 400
+  return code === 'NOT_AUTHORIZED' ? 401 : 403
 }
 
 const pathOf = (request: IncomingMessage) => (request.url ?? '/').split('?', 1)[0] ?? '/'

@@ -48,6 +48,12 @@ export const errorCodes = {
   OUT_OF_MEMORY: 1,
   CONTEXT_OVERFLOW: 1,
   CANCELED: 1,
+  // identity
+  ENROLL_REFUSED: 1,
+  IDENTITY_INVALID: 1,
+  IDENTITY_UNKNOWN: 1,
+  NOT_AUTHORIZED: 1,
+  DEVICE_CLONED: 1,
   // wire and processes
   FRAME_INVALID: 1,
   SESSION_UNKNOWN: 1,

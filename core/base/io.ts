@@ -6,6 +6,8 @@ export interface Io {
   write(text: string): void
   /** One line on stderr. */
   err(text: string): void
+  /** All of stdin. */
+  stdin(): Promise<string>
   readonly outIsTty: boolean
   readonly errIsTty: boolean
   readonly env: Readonly<Record<string, string | undefined>>

@@ -1,7 +1,7 @@
 import type { Io } from '../../core/base/io.ts'
 
 /** An Io that remembers what a command prints. */
-export function captureIo(options: { signal?: AbortSignal; env?: Record<string, string> } = {}): {
+export function captureIo(options: { signal?: AbortSignal; env?: Record<string, string>; stdin?: string } = {}): {
   io: Io
   out: () => string
   err: () => string
@@ -13,6 +13,7 @@ export function captureIo(options: { signal?: AbortSignal; env?: Record<string, 
     out: (text) => out.push(line(text)),
     write: (text) => out.push(text),
     err: (text) => err.push(line(text)),
+    stdin: async () => options.stdin ?? '',
     outIsTty: false,
     errIsTty: false,
     env: options.env ?? {},

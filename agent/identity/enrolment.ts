@@ -1,0 +1,107 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { BrimError } from '../../core/base/errors.ts'
+import {
+  EnrolReply,
+  enrolPath,
+  NonceReply,
+  noncePath,
+  readInvitation,
+  SessionReply,
+  sessionPath,
+  signedBytes,
+} from '../../core/protocol/identity.ts'
+import { hardwareOf } from './hardware.ts'
+import { type DeviceKey, keyFileOf, makeKey, readKey, writePrivate } from './key-file.ts'
+import { postJson } from './post-json.ts'
+
+const Enrolment = z.strictObject({
+  /** The bridge's HTTP address. */
+  url: z.url({ protocol: /^https?$/ }),
+  /** Its control plane. */
+  mqttUrl: z.url({ protocol: /^mqtts?$/ }),
+  bridge: z.string(),
+  fleet: z.string(),
+  device: z.string(),
+})
+/** Where this device is enrolled, and as what. */
+export type Enrolment = z.infer<typeof Enrolment>
+
+const enrolmentsFileOf = (stateDir: string) => join(stateDir, 'identity', 'enrolments.json')
+
+/** @throws BrimError IDENTITY_INVALID */
+export function readEnrolments(stateDir: string): Enrolment[] {
+  const path = enrolmentsFileOf(stateDir)
+  if (!existsSync(path)) return []
+  try {
+    return z.array(Enrolment).parse(JSON.parse(readFileSync(path, 'utf8')))
+  } catch (cause) {
+    throw new BrimError('IDENTITY_INVALID', `${path} cannot be read`, {
+      cause,
+      hint: 'brim agent reset-identity; then enrol again',
+    })
+  }
+}
+
+export interface EnrolWish {
+  readonly stateDir: string
+  readonly device: string
+  /** As "brim bridge token create" has printed it. */
+  readonly token: string
+  /** A new key even where there is one; its other enrolments are void then. */
+  readonly replace: boolean
+}
+
+/**
+ * Makes this device's key where there is none, and shows it to a bridge with an enrolment token.
+ * @throws BrimError ENROLL_REFUSED, DEVICE_CLONED, IDENTITY_*, BRIDGE_UNREACHABLE, TARGET_UNWRITABLE
+ */
+export async function enrol(wish: EnrolWish, signal?: AbortSignal): Promise<Enrolment & Pick<EnrolReply, 'status' | 'group'>> {
+  const { stateDir, device, replace } = wish
+  const { url, secret } = readInvitation(wish.token)
+  const keyFile = keyFileOf(stateDir)
+  if (replace) resetIdentity(stateDir)
+  else if (!existsSync(keyFile)) makeKey(keyFile)
+  const key = readKey(keyFile)
+  const others = readEnrolments(stateDir)
+  const { nonce, bridge, fleet } = await postJson(new URL(noncePath, url), {}, NonceReply, signal)
+  const hardware = hardwareOf()
+  const signature = key.sign(signedBytes({ purpose: 'enroll', nonce, bridge, fleet, device, hardware }))
+  const { publicKey } = key
+  const request = { v: 1, device, nonce, signature, hardware, token: secret, publicKey }
+  const { status, group, mqttPort } = await postJson(new URL(enrolPath, url), request, EnrolReply, signal)
+  const mqttUrl = `mqtt://${new URL(url).hostname}:${mqttPort}`
+  const enrolment: Enrolment = { url, mqttUrl, bridge, fleet, device }
+  const kept = others.filter((other) => other.mqttUrl !== mqttUrl)
+  writePrivate(enrolmentsFileOf(stateDir), `${JSON.stringify([...kept, enrolment], null, 2)}\n`)
+  return { ...enrolment, status, group }
+}
+
+/** A new key, enrolled nowhere: what a copied image needs. @throws BrimError TARGET_UNWRITABLE */
+export function resetIdentity(stateDir: string): DeviceKey {
+  writePrivate(enrolmentsFileOf(stateDir), '[]\n')
+  return makeKey(keyFileOf(stateDir))
+}
+
+/**
+ * Signs for one more session of this device at the bridge that it enrolled at.
+ * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
+ */
+export async function openSession(
+  { url, device, ...expected }: Enrolment,
+  key: DeviceKey,
+  signal: AbortSignal,
+): Promise<SessionReply> {
+  const { nonce, bridge, fleet } = await postJson(new URL(noncePath, url), {}, NonceReply, signal)
+  // Another bridge could pass our signature on to the real one.
+  if (bridge !== expected.bridge || fleet !== expected.fleet)
+    throw new BrimError(
+      'IDENTITY_INVALID',
+      `at ${url} answers bridge "${bridge}" of fleet "${fleet}"; this device enrolled at "${expected.bridge}" of "${expected.fleet}"`,
+      { hint: 'is the address still right? if the bridge was renamed, enrol again' },
+    )
+  const hardware = hardwareOf()
+  const signature = key.sign(signedBytes({ purpose: 'session', nonce, bridge, fleet, device, hardware }))
+  return postJson(new URL(sessionPath, url), { v: 1, device, nonce, signature, hardware }, SessionReply, signal)
+}

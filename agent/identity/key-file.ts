@@ -1,0 +1,63 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { BrimError } from '../../core/base/errors.ts'
+
+/** A device's Ed25519 key; its private half never leaves the file. */
+export interface DeviceKey {
+  /** 32 bytes, base64url. */
+  readonly publicKey: string
+  /** @returns 64 bytes, base64url */
+  sign(bytes: Uint8Array): string
+}
+
+export const keyFileOf = (stateDir: string) => join(stateDir, 'identity', 'device-key.pem')
+
+/** @throws BrimError IDENTITY_INVALID where it is missing, no Ed25519 key, or open to others */
+export function readKey(path: string): DeviceKey {
+  const reset = 'brim agent reset-identity makes a new key; then enrol again'
+  let pem: string
+  try {
+    const mode = statSync(path).mode & 0o777
+    if ((mode & 0o077) !== 0)
+      throw new BrimError('IDENTITY_INVALID', `others may read the key ${path} (mode 0${mode.toString(8)})`, {
+        hint: `chmod 600 ${path}; if somebody may have read it: brim agent reset-identity`,
+      })
+    pem = readFileSync(path, 'utf8')
+  } catch (cause) {
+    if (cause instanceof BrimError) throw cause
+    throw new BrimError('IDENTITY_INVALID', `the key ${path} cannot be read`, { cause, hint: reset })
+  }
+  try {
+    const key = createPrivateKey(pem)
+    if (key.asymmetricKeyType !== 'ed25519') throw new Error(`it is of type ${key.asymmetricKeyType}`)
+    return deviceKey(key)
+  } catch (cause) {
+    throw new BrimError('IDENTITY_INVALID', `the file ${path} holds no Ed25519 key`, { cause, hint: reset })
+  }
+}
+
+/** A new key, in the place of any that is there. @throws BrimError TARGET_UNWRITABLE */
+export function makeKey(path: string): DeviceKey {
+  const { privateKey } = generateKeyPairSync('ed25519')
+  writePrivate(path, privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
+  return deviceKey(privateKey)
+}
+
+/** Whole or not at all, and for this user alone. @throws BrimError TARGET_UNWRITABLE */
+export function writePrivate(path: string, text: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    const unfinished = `${path}.${process.pid}`
+    writeFileSync(unfinished, text, { mode: 0o600, flush: true })
+    renameSync(unfinished, path)
+  } catch (cause) {
+    throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be written`, { cause, hint: 'is the folder yours?' })
+  }
+}
+
+function deviceKey(key: KeyObject): DeviceKey {
+  const { x } = createPublicKey(key).export({ format: 'jwk' })
+  if (x === undefined) throw new Error('an Ed25519 key without a public half')
+  return { publicKey: x, sign: (bytes) => sign(null, bytes, key).toString('base64url') }
+}

@@ -1,0 +1,112 @@
+import type { CommandModule } from 'yargs'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Io } from '../../core/base/io.ts'
+import { invitationText } from '../../core/protocol/identity.ts'
+import { idPattern } from '../../core/protocol/topics.ts'
+import { columns, operatorOf, stateDirOption, withIdentities } from './with-identities.ts'
+
+interface TokenOptions {
+  stateDir?: string | undefined
+  json?: boolean | undefined
+}
+
+/** `brim bridge token …` */
+export function tokenCommand(io: Io): CommandModule {
+  return {
+    command: 'token <verb>',
+    describe: 'what devices enrol with: create, list, revoke',
+    builder: (yargs) =>
+      yargs
+        .command(createCommand(io))
+        .command(listCommand(io))
+        .command(revokeCommand(io))
+        .demandCommand(1, 'say what to do with tokens: brim bridge token --help'),
+    handler: () => {},
+  }
+}
+
+interface CreateOptions extends TokenOptions {
+  url: string
+  group: string
+  uses: number
+  expires: string
+  approve: boolean
+}
+
+function createCommand(io: Io): CommandModule<object, CreateOptions> {
+  return {
+    command: 'create',
+    describe: 'print a new token: a secret, kept nowhere',
+    builder: (yargs) =>
+      yargs
+        .usage('Usage: brim bridge token create [options]')
+        .example('brim bridge token create > token', 'for one device, within a day; an operator approves it')
+        .example('brim bridge token create --approve --uses 20 --expires 7d --group lab > token', 'for twenty devices')
+        .option('url', {
+          type: 'string',
+          default: 'http://127.0.0.1:7070',
+          describe: "this bridge's HTTP address as devices see it",
+        })
+        .option('group', { type: 'string', default: 'default', describe: 'group that its devices belong to' })
+        .option('uses', { type: 'number', default: 1, describe: 'devices that may enrol with it' })
+        .option('expires', { type: 'string', default: '24h', describe: 'how long it is good for: 30m, 24h, 7d' })
+        .option('approve', { type: 'boolean', default: false, describe: 'its devices need no approval of their own' })
+        .option('state-dir', stateDirOption),
+    handler: ({ stateDir, json, url, group, uses, expires, approve }) => {
+      if (!/^https?:\/\/[^/]/.test(url) || !URL.canParse(url)) throw usage(`--url ${url} is no address like http://bridge:7070`)
+      if (!idPattern.test(group)) throw usage(`--group ${group}: small letters, digits, - and _`)
+      if (!Number.isInteger(uses) || uses < 1) throw usage('--uses is a whole number of 1 or more')
+      const wish = { group, uses, approve, expiresS: secondsOf(expires) }
+      const { token, secret } = withIdentities(stateDir, io, (store) => store.createToken(operatorOf(io), wish))
+      const text = invitationText({ url, id: token.id, secret })
+      if (json) return io.out(JSON.stringify({ ...token, url, token: text }))
+      io.out(text)
+      io.err(`token ${token.id} for ${uses === 1 ? 'one device' : `${uses} devices`} of group ${group}, until ${token.expiresAt}`)
+      io.err('  on the device: brim agent enroll --id <name> --token-file <file with that line>')
+    },
+  }
+}
+
+function listCommand(io: Io): CommandModule<object, TokenOptions> {
+  return {
+    command: 'list',
+    describe: 'the tokens that were made, without their secrets',
+    builder: (yargs) =>
+      yargs.example('brim bridge token list', 'which are still good, and for what').option('state-dir', stateDirOption),
+    handler: ({ stateDir, json }) => {
+      const tokens = withIdentities(stateDir, io, (store) => store.tokens())
+      if (json) return io.out(JSON.stringify({ tokens }))
+      const rows = tokens.map(({ id, group, usesLeft, approve, expiresAt, revokedAt }) => {
+        const state = revokedAt === null ? `until ${expiresAt}` : `revoked ${revokedAt}`
+        return [id, group, String(usesLeft), approve ? 'yes' : 'no', state]
+      })
+      io.out(columns([['TOKEN', 'GROUP', 'USES LEFT', 'APPROVES', 'STATE'], ...rows]))
+    },
+  }
+}
+
+function revokeCommand(io: Io): CommandModule<object, TokenOptions & { token: string }> {
+  return {
+    command: 'revoke <token>',
+    describe: 'nobody enrols with it any more; who has, stays',
+    builder: (yargs) =>
+      yargs
+        .example('brim bridge token revoke 3f9a11c0', 'as "brim bridge token list" names it')
+        .positional('token', { type: 'string', demandOption: true, describe: 'its name in the list' })
+        .option('state-dir', stateDirOption),
+    handler: ({ stateDir, json, token }) => {
+      if (!withIdentities(stateDir, io, (store) => store.revokeToken(operatorOf(io), token)))
+        throw new BrimError('IDENTITY_UNKNOWN', 'there is no such token', { hint: '"brim bridge token list" names them' })
+      io.out(json ? JSON.stringify({ id: token, revoked: true }) : `token ${token} revoked`)
+    },
+  }
+}
+
+const usage = (message: string) => new BrimError('USAGE', message, { hint: 'brim bridge token create --help shows examples' })
+
+/** @throws BrimError USAGE */
+function secondsOf(text: string): number {
+  const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
+  if (count === undefined || Number(count) < 1) throw usage(`--expires ${text}: a number with m, h or d, as 30m, 24h or 7d`)
+  return Number(count) * (unit === 'm' ? 60 : unit === 'h' ? 3_600 : 86_400)
+}

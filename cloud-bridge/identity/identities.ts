@@ -1,0 +1,155 @@
+import { createPublicKey, verify } from 'node:crypto'
+import type { z } from 'zod'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import {
+  EnrolReply,
+  EnrolRequest,
+  enrolPath,
+  type NonceReply,
+  noncePath,
+  type SessionReply,
+  SessionRequest,
+  sessionPath,
+  signedBytes,
+} from '../../core/protocol/identity.ts'
+import { FailureLimit } from './failure-limit.ts'
+import { Nonces, nonceLifetimeMs } from './nonces.ts'
+import type { Refused } from './rules.ts'
+import { SessionTokens } from './session-tokens.ts'
+import type { IdentityStore } from './store.ts'
+
+/** How long a session lasts that its device does not renew. */
+export const sessionMs = 15 * 60_000
+/** How often sessions that are over, and revocations by another process, are looked for. */
+const watchEveryMs = 1_000
+
+export interface IdentitiesOptions {
+  readonly store: IdentityStore
+  readonly bridge: string
+  readonly fleet: string
+  /** Of the control plane. */
+  readonly mqttPort: number
+  /** A device holds no session any more, by expiry or revocation: its connections are to be cut. */
+  readonly onEnd: (device: string) => void
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** What answers a POST, given its JSON body and the address that it came from. */
+export type PostRoute = (body: unknown, from: string) => unknown
+
+export interface Identities {
+  /** Path → what answers. */
+  readonly posts: Readonly<Record<string, PostRoute>>
+  /** The MQTT client id (`device-…`, `bridge-…`) that a bearer token stands for now, or undefined. */
+  subjectOf(token: string): string | undefined
+  /** For this bridge's own place on its control plane. */
+  readonly ownToken: string
+  close(): void
+}
+
+/**
+ * Who devices are: nonces, enrolment, sessions. A session belongs to the device and is prolonged by each further token that
+ * it signs for; what it has connected lives as long as the session does.
+ */
+export function createIdentities({ store, bridge, fleet, clock, logger, ...options }: IdentitiesOptions): Identities {
+  const nonces = new Nonces(clock)
+  const tokens = new SessionTokens(clock)
+  const limit = new FailureLimit(clock)
+  /** Device → until when, in monotonic ms. */
+  const sessions = new Map<string, number>()
+  const stopping = new AbortController()
+
+  function proven(
+    purpose: 'enroll' | 'session',
+    { nonce, device, hardware, signature }: SessionRequest,
+    publicKey: string,
+  ): boolean {
+    if (!nonces.take(nonce)) return false
+    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: publicKey }, format: 'jwk' })
+    const signed = signedBytes({ purpose, nonce, bridge, fleet, device, hardware })
+    return verify(null, signed, key, Buffer.from(signature, 'base64url'))
+  }
+
+  function enrol(body: unknown): EnrolReply {
+    const request = read(EnrolRequest, body)
+    if (!proven('enroll', request, request.publicKey)) throw unproven(request.device)
+    const result = store.enrol(request)
+    if (result.kind === 'refused') throw refusal(result)
+    const { group, status } = result.device
+    logger.info({ device: request.device, group, status }, 'device enrolled')
+    return EnrolReply.parse({ v: 1, group, status, mqttPort: options.mqttPort })
+  }
+
+  function openSession(body: unknown): SessionReply {
+    const request = read(SessionRequest, body)
+    const { device, hardware } = request
+    const known = store.device(device)
+    // A wrong key and an unknown name look alike: names are nobody's business.
+    if (!known || !proven('session', request, known.publicKey)) throw unproven(device)
+    const result = store.openSession(device, hardware)
+    if (result.kind === 'refused') throw refusal(result)
+    sessions.set(device, clock.nowMs() + sessionMs)
+    return { v: 1, token: tokens.mint(`device-${device}`, sessionMs), validForS: sessionMs / 1_000 }
+  }
+
+  const limited =
+    (route: (body: unknown) => unknown): PostRoute =>
+    (body, from) => {
+      if (limit.exceeded(from))
+        throw new BrimError('NOT_AUTHORIZED', 'too many failed attempts from this address', { hint: 'try again in a minute' })
+      try {
+        return route(body)
+      } catch (error) {
+        limit.failed(from)
+        throw error
+      }
+    }
+
+  const stillHeld = (device: string, untilMs: number) => clock.nowMs() < untilMs && store.device(device)?.status === 'approved'
+
+  async function watch(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      for (const [device, untilMs] of sessions) {
+        if (stillHeld(device, untilMs)) continue
+        sessions.delete(device)
+        logger.info({ device, revoked: store.device(device)?.status === 'revoked' }, 'session of the device is over')
+        options.onEnd(device)
+      }
+      await clock.sleep(watchEveryMs, stopping.signal).catch(() => {})
+    }
+  }
+  void watch()
+
+  return {
+    posts: {
+      [noncePath]: (): NonceReply => ({ v: 1, nonce: nonces.issue(), bridge, fleet, validForS: nonceLifetimeMs / 1_000 }),
+      [enrolPath]: limited(enrol),
+      [sessionPath]: limited(openSession),
+    },
+    subjectOf(token) {
+      const subject = tokens.read(token)
+      const device = subject?.startsWith('device-') ? subject.slice('device-'.length) : undefined
+      // A token outlives a revocation by minutes; what it is good for does not.
+      return device === undefined || store.device(device)?.status === 'approved' ? subject : undefined
+    },
+    ownToken: tokens.mint(`bridge-${bridge}`, Number.MAX_SAFE_INTEGER),
+    close: () => stopping.abort(),
+  }
+}
+
+function read<T>(schema: z.ZodType<T>, body: unknown): T {
+  const request = schema.safeParse(body)
+  if (request.success) return request.data
+  const [issue] = request.error.issues
+  throw new BrimError('REQUEST_INVALID', `${issue?.path.join('.') || 'the body'}: ${issue?.message}`)
+}
+
+const refusal = ({ code, message, hint }: Refused) => new BrimError(code, message, { hint })
+
+const unproven = (device: string) =>
+  new BrimError('NOT_AUTHORIZED', `device "${device}" has not proven that it is enrolled at this bridge`, {
+    hint: "brim agent enroll; was the bridge's database lost, or the key replaced?",
+  })

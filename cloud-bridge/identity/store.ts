@@ -1,0 +1,181 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { nowIso } from '../../core/base/clock.ts'
+import type { EnrolRequest } from '../../core/protocol/identity.ts'
+import { openDatabase } from '../../core/store/open-database.ts'
+import { type DeviceIdentity, judgeEnrolment, judgeSession, type Refused, type TokenRecord } from './rules.ts'
+
+const migrations = [
+  `CREATE TABLE enrol_tokens (
+    id TEXT PRIMARY KEY,
+    secret_hash BLOB NOT NULL UNIQUE,
+    device_group TEXT NOT NULL,
+    uses_left INTEGER NOT NULL CHECK (uses_left >= 0),
+    approve INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    revoked_at TEXT
+  ) STRICT;
+  CREATE TABLE identities (
+    device TEXT PRIMARY KEY,
+    device_group TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'revoked')),
+    public_key TEXT NOT NULL UNIQUE,
+    token_id TEXT NOT NULL,
+    enrolled_at TEXT NOT NULL,
+    hardware TEXT,
+    clone TEXT
+  ) STRICT;
+  CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    detail TEXT NOT NULL
+  ) STRICT;`,
+]
+
+export interface AuditRecord {
+  readonly at: string
+  readonly actor: string
+  readonly action: string
+  readonly subject: string
+  readonly detail: string
+}
+
+export interface NewToken {
+  readonly group: string
+  readonly uses: number
+  readonly expiresS: number
+  readonly approve: boolean
+}
+
+/**
+ * Tokens, devices and the audit log in a database of their own, which the commands of an operator on the bridge's machine
+ * open beside the bridge that runs. Every change and its line in the audit log are one transaction.
+ */
+export interface IdentityStore {
+  /** @returns the secret, which is kept nowhere */
+  createToken(actor: string, wish: NewToken): { token: TokenRecord; secret: string }
+  tokens(): TokenRecord[]
+  /** @returns whether there was such a token */
+  revokeToken(actor: string, id: string): boolean
+  /** The signature has been checked. */
+  enrol(
+    request: Pick<EnrolRequest, 'device' | 'publicKey' | 'token' | 'hardware'>,
+  ): { kind: 'enrolled'; device: DeviceIdentity } | Refused
+  /** The signature has been checked. */
+  openSession(device: string, hardware: string | undefined): { kind: 'granted' } | Refused
+  device(id: string): DeviceIdentity | undefined
+  devices(): DeviceIdentity[]
+  /** What is known of its machine is forgotten: the next that connects is it. @returns whether there is such a device */
+  approve(actor: string, device: string): boolean
+  /** @returns whether there is such a device */
+  revoke(actor: string, device: string): boolean
+  /** The latest first. */
+  audit(limit: number): AuditRecord[]
+  close(): void
+}
+
+/** @throws BrimError STORE_FAILED */
+export function openIdentityStore(stateDir: string): IdentityStore {
+  const store = openDatabase(join(stateDir, 'identity.sqlite'), migrations)
+  const tokenColumns = `id, device_group AS "group", uses_left AS usesLeft, approve, created_at AS createdAt,
+    expires_at AS expiresAt, revoked_at AS revokedAt`
+  const deviceColumns = `device, device_group AS "group", status, public_key AS publicKey, token_id AS tokenId,
+    enrolled_at AS enrolledAt, hardware, clone`
+  type TokenRow = Omit<TokenRecord, 'approve'> & { approve: number }
+  const tokenOf = (row: TokenRow): TokenRecord => ({ ...row, approve: row.approve === 1 })
+
+  const insertToken = store.prepare(`INSERT INTO enrol_tokens
+    (id, secret_hash, device_group, uses_left, approve, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+  const tokenById = store.prepare<[string], TokenRow>(`SELECT ${tokenColumns} FROM enrol_tokens WHERE id = ?`)
+  const tokenBySecret = store.prepare<[Buffer], TokenRow>(`SELECT ${tokenColumns} FROM enrol_tokens WHERE secret_hash = ?`)
+  const allTokens = store.prepare<[], TokenRow>(`SELECT ${tokenColumns} FROM enrol_tokens ORDER BY created_at, id`)
+  const voidToken = store.prepare('UPDATE enrol_tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
+  const useToken = store.prepare('UPDATE enrol_tokens SET uses_left = uses_left - 1 WHERE id = ?')
+  const byName = store.prepare<[string], DeviceIdentity>(`SELECT ${deviceColumns} FROM identities WHERE device = ?`)
+  const byKey = store.prepare<[string], DeviceIdentity>(`SELECT ${deviceColumns} FROM identities WHERE public_key = ?`)
+  const allDevices = store.prepare<[], DeviceIdentity>(`SELECT ${deviceColumns} FROM identities ORDER BY device`)
+  const putDevice = store.prepare(`INSERT OR REPLACE INTO identities
+    (device, device_group, status, public_key, token_id, enrolled_at) VALUES (?, ?, ?, ?, ?, ?)`)
+  const approveDevice = store.prepare("UPDATE identities SET status = 'approved', hardware = NULL, clone = NULL WHERE device = ?")
+  const revokeDevice = store.prepare("UPDATE identities SET status = 'revoked' WHERE device = ?")
+  const bindHardware = store.prepare('UPDATE identities SET hardware = ? WHERE device = ?')
+  const nameClone = store.prepare('UPDATE identities SET clone = ? WHERE device = ?')
+  const note = store.prepare('INSERT INTO audit (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)')
+  const latest = store.prepare<[number], AuditRecord>(
+    'SELECT at, actor, action, subject, detail FROM audit ORDER BY id DESC LIMIT ?',
+  )
+  const log = (actor: string, action: string, subject: string, detail: unknown = {}) =>
+    note.run(nowIso(), actor, action, subject, JSON.stringify(detail))
+
+  const createToken = store.transaction((actor: string, { group, uses, expiresS, approve }: NewToken) => {
+    const secret = randomBytes(32)
+    const id = randomBytes(4).toString('hex')
+    const [now, until] = [new Date(), new Date(Date.now() + expiresS * 1_000)]
+    insertToken.run(id, hashOf(secret), group, uses, approve ? 1 : 0, now.toISOString(), until.toISOString())
+    log(actor, 'token.create', id, { group, uses, expiresAt: until.toISOString(), approve })
+    return { token: tokenOf(tokenById.get(id)!), secret: secret.toString('base64url') }
+  })
+  const revokeToken = store.transaction((actor: string, id: string) => {
+    const found = voidToken.run(nowIso(), id).changes > 0
+    if (found) log(actor, 'token.revoke', id)
+    return found
+  })
+  const enrol = store.transaction(({ device, publicKey, hardware, token: secret }: Parameters<IdentityStore['enrol']>[0]) => {
+    const row = tokenBySecret.get(hashOf(Buffer.from(secret, 'base64url')))
+    const token = row && tokenOf(row)
+    const [named, keyed] = [byName.get(device), byKey.get(publicKey)]
+    const verdict = judgeEnrolment({ device, publicKey, hardware, token, named, keyed }, Date.now())
+    if (verdict.kind === 'refused') {
+      log(`device:${device}`, 'device.enroll.refused', device, { token: token?.id ?? null, why: verdict.message })
+      return verdict
+    }
+    if (verdict.kind === 'enrol') {
+      const { id, group, approve } = token!
+      useToken.run(id)
+      putDevice.run(device, group, approve ? 'approved' : 'pending', publicKey, id, nowIso())
+      log(`device:${device}`, 'device.enroll', device, { token: id, group, approve, publicKey })
+    }
+    return { kind: 'enrolled' as const, device: byName.get(device)! }
+  })
+  const openSession = store.transaction((device: string, hardware: string | undefined) => {
+    const known = byName.get(device)
+    const verdict = judgeSession(device, known, hardware)
+    if (verdict.kind === 'refused') {
+      // Said once for each machine: it asks again and again.
+      if (verdict.code === 'DEVICE_CLONED' && hardware !== undefined && known?.clone !== hardware) {
+        nameClone.run(hardware, device)
+        log(`device:${device}`, 'device.cloned', device, { first: known?.hardware, other: hardware })
+      }
+      return verdict
+    }
+    if (verdict.bind) bindHardware.run(hardware, device)
+    return { kind: 'granted' as const }
+  })
+  const change = (statement: { run(device: string): { changes: number } }, action: string) =>
+    store.transaction((actor: string, device: string) => {
+      const found = statement.run(device).changes > 0
+      if (found) log(actor, action, device)
+      return found
+    })
+  const [approve, revoke] = [change(approveDevice, 'device.approve'), change(revokeDevice, 'device.revoke')]
+  return {
+    createToken: (actor, wish) => createToken.immediate(actor, wish),
+    tokens: () => allTokens.all().map(tokenOf),
+    revokeToken: (actor, id) => revokeToken.immediate(actor, id),
+    enrol: (request) => enrol.immediate(request),
+    openSession: (device, hardware) => openSession.immediate(device, hardware),
+    device: (id) => byName.get(id),
+    devices: () => allDevices.all(),
+    approve: (actor, device) => approve.immediate(actor, device),
+    revoke: (actor, device) => revoke.immediate(actor, device),
+    audit: (limit) => latest.all(limit),
+    close: () => store.close(),
+  }
+}
+
+/** Secrets are 256 random bits: there is nothing to guess, so a plain hash hides them. */
+const hashOf = (secret: Buffer): Buffer => createHash('sha256').update(secret).digest()

@@ -1,0 +1,6 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import type { Io } from './io.ts'
+
+/** Where the state of this user's programs lies (XDG Base Directory Specification). */
+export const stateHome = ({ env }: Io): string => env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local/state')
