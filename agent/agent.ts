@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
-import { type Clock, systemClock } from '../core/base/clock.ts'
+import { type Clock, clockIsSet, nowIso, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import { createLogger } from '../core/base/logger.ts'
 import { seededRandom } from '../core/base/random.ts'
@@ -14,6 +14,7 @@ import { drafterMaker } from './hat/create-drafter.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
 import { answerByHat, type HatOptions } from './hat/session.ts'
+import { openIdentities } from './identity/identities.ts'
 import { createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
 import { openLocalModel } from './local/local-model.ts'
@@ -57,9 +58,14 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const slm = local?.name
 
     const speed = new DeviceSpeed()
+    if (!clockIsSet())
+      logger.warn({ at: nowIso() }, 'the clock of this device is not set: its log has wrong times, all else works')
+    const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
+    closers.push(identities.close)
     const linkTo = (url: string) =>
       createBridgeLink({
         url,
+        credentials: identities.at(url),
         dataUrl: config.dataUrl,
         fleet,
         device: id,
@@ -72,7 +78,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         random: seededRandom(randomInt(seedBound)),
         logger: logger.child({ component: 'link', broker: url }),
       })
-    const link = createBridgeLinks(config.bridges.map(linkTo), logger.child({ component: 'link' }))
+    const link = createBridgeLinks((config.bridges ?? identities.bridges).map(linkTo), logger.child({ component: 'link' }))
     closers.push(link.close)
 
     const hat: HatOptions = {
@@ -107,7 +113,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       chatTemplate: model.chatTemplate,
       modelNames: [card.name, anyModel],
       nextSeed: () => randomInt(seedBound),
-      health: () => ({ device: id, version, modelId, slm: slm ?? null, ...link.status() }),
+      health: () => ({ device: id, version, modelId, slm: slm ?? null, clockIsSet: clockIsSet(), ...link.status() }),
       run: (request, signal) => answerByHat(hat, request, signal),
       local,
       clock,

@@ -12,12 +12,15 @@ const id = z.string().regex(idPattern, 'small letters, digits, - and _')
 const Settings = z.strictObject({
   id,
   fleet: id.default('default'),
-  /** Control planes of the fleet's bridges: where one dies, another takes its answers over. */
+  /**
+   * Control planes of the fleet's bridges: where one dies, another takes its answers over. Absent: those that the device
+   * has enrolled at, else the one of this machine.
+   */
   bridges: z
     .array(bridgeUrl)
     .min(1)
     .refine((urls) => new Set(urls).size === urls.length, 'the same bridge twice')
-    .default(['mqtt://127.0.0.1:1883']),
+    .optional(),
   /** The bridge's data plane as seen from here, in place of the announced one: a tunnel, a forwarded port. */
   dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
   /** Folder of the bundle whose input, output and adapter run here. */
@@ -64,10 +67,13 @@ const Settings = z.strictObject({
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
 })
 
-const checked = Settings.refine(({ dataUrl, bridges }) => dataUrl === undefined || bridges.length === 1, {
-  message: 'it can stand for one bridge only',
-  path: ['dataUrl'],
-})
+const checked = Settings.refine(
+  ({ dataUrl, bridges }) => dataUrl === undefined || bridges === undefined || bridges.length === 1,
+  {
+    message: 'it can stand for one bridge only',
+    path: ['dataUrl'],
+  },
+)
 
 /** What is not said of the strategy's parts is as the strategy has it. */
 export const AgentConfig = checked.transform(({ strategy, prefill, reuse, draft, ...config }) => {

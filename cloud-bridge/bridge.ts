@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import { createLogger, type Logger } from '../core/base/logger.ts'
+import { isLoopback } from '../core/base/loopback.ts'
 import { version } from '../core/base/version.ts'
 import { StateMonitor } from '../core/policy/hat/state-monitor.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
@@ -11,12 +12,13 @@ import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './conf
 import { createRegistry, devicesTable } from './fleet/registry.ts'
 import { createKvBudget } from './hat/kv-budget.ts'
 import { createSessions } from './hat/sessions.ts'
+import { requiresProof } from './identity/exposure.ts'
 import { createIdentities } from './identity/identities.ts'
 import { openIdentityStore } from './identity/store.ts'
 import { type ControlLink, connectControl } from './link/control.ts'
 import { createDataPlane, dataPath } from './link/data-plane.ts'
 import { startHttpServer } from './link/http-server.ts'
-import { urlHost } from './link/listen.ts'
+import { ownHost, urlHost } from './link/listen.ts'
 import { type Middle, openMiddle } from './serving/open-middle.ts'
 import { StepLog } from './serving/step-log.ts'
 import { createStepLoop, type EndedStep } from './serving/step-loop.ts'
@@ -26,6 +28,8 @@ export interface Bridge {
   readonly httpUrl: string
   readonly dataUrl: string
   readonly modelId: string
+  /** Whether those who connect have to prove who they are. */
+  readonly auth: boolean
   /** Says goodbye on the broker, ends every session, frees and closes everything. */
   close(): Promise<void>
 }
@@ -60,7 +64,26 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     closers.push(() => store.close())
     const birth = nextBirth(store)
     const registry = createRegistry(store, clock, logger.child({ component: 'registry' }))
-    const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, logger })
+    const identityStore = openIdentityStore(config.stateDir)
+    closers.push(() => identityStore.close())
+    const auth = requiresProof({ ...config, enrolled: identityStore.devices().length > 0 })
+    if (!isLoopback(host))
+      logger.warn({ host }, 'everything travels in plain text: tokens and hidden states can be read on the way')
+    const identities = createIdentities({
+      store: identityStore,
+      bridge: id,
+      fleet,
+      mqttPort: () => Number(new URL(broker.url).port),
+      onEnd(device) {
+        broker.cut(`device-${device}`)
+        plane.cut(device)
+      },
+      clock,
+      logger: logger.child({ component: 'identity' }),
+    })
+    closers.push(identities.close)
+    const gate = auth ? identities : undefined
+    const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, gate, logger })
     closers.push(broker.close)
 
     const middle = await openMiddle(config)
@@ -76,23 +99,12 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       bridge: id,
       modelId,
       draftLimit: config.draftLimit,
+      gate,
       heartbeatMs,
       helloTimeoutMs,
       clock,
       logger: logger.child({ component: 'link' }),
     })
-    const identityStore = openIdentityStore(config.stateDir)
-    closers.push(() => identityStore.close())
-    const identities = createIdentities({
-      store: identityStore,
-      bridge: id,
-      fleet,
-      mqttPort: Number(new URL(broker.url).port),
-      onEnd: () => {},
-      clock,
-      logger: logger.child({ component: 'identity' }),
-    })
-    closers.push(identities.close)
     const startedMs = clock.nowMs()
     const http = await startHttpServer({
       host,
@@ -112,6 +124,8 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
         '/v1/devices': () => ({ devices: registry.devices() }),
         '/v1/steps': () => ({ steps: steps.list() }),
       },
+      open: ['/health'],
+      gate,
       posts: identities.posts,
       upgrades: { [dataPath]: plane.upgrade },
       logger: logger.child({ component: 'http' }),
@@ -124,7 +138,8 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const authority = `${urlHost(host)}:${http.port}`
     const dataUrl = config.dataUrl ?? `ws://${authority}${dataPath}`
     control = await connectControl({
-      url: broker.url,
+      url: `mqtt://${urlHost(ownHost(host))}:${new URL(broker.url).port}`,
+      password: auth ? identities.ownToken : undefined,
       fleet,
       bridge: id,
       birth,
@@ -134,8 +149,8 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       logger: logger.child({ component: 'control' }),
     })
     closers.push(control.close)
-    logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl }, 'bridge ready')
-    return { mqttUrl: broker.url, httpUrl: `http://${authority}`, dataUrl, modelId, close: closers.closeAll }
+    logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl, auth }, 'bridge ready')
+    return { mqttUrl: broker.url, httpUrl: `http://${authority}`, dataUrl, modelId, auth, close: closers.closeAll }
   } catch (error) {
     await closers.closeAll()
     throw error

@@ -14,6 +14,10 @@ export const BridgeConfig = z
     /** Folder of the bridge's database; made where missing. */
     stateDir: z.string().min(1),
     host: z.string().default('127.0.0.1'),
+    /** Whether devices must prove who they are; absent: beyond loopback, or where one has enrolled. */
+    auth: z.boolean().optional(),
+    /** Whether all may travel in plain text beyond loopback. */
+    plaintext: z.boolean().default(false),
     /** 0: a free one. */
     mqttPort: port.default(1883),
     httpPort: port.default(7070),

@@ -55,7 +55,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
       yargs
         .usage('Usage: brim agent run --bundle <dir> --id <name> [options]')
         .example('brim agent run --bundle qwen --id jetson-01', 'with a bridge on this machine; API on port 7071')
-        .example('brim agent run --bundle qwen --id jetson-01 --bridge mqtt://bridge:1883', 'with a bridge elsewhere')
+        .example('brim agent enroll --id jetson-01 --token-file token', 'become known to a bridge elsewhere')
         .example('brim agent run --bundle qwen --id jetson-01 --bridge mqtt://a:1883 --bridge mqtt://b:1883', 'two bridges')
         .example('brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, told in one JSON line')
         .option('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle; the same as at the bridge' })
@@ -64,7 +64,8 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           type: 'string',
           array: true,
           nargs: 1,
-          describe: 'MQTT address of a bridge; again for another that takes over [mqtt://127.0.0.1:1883]',
+          describe:
+            'MQTT address of a bridge; again for another that takes over [where this device has enrolled, else mqtt://127.0.0.1:1883]',
         })
         .option('data-url', {
           type: 'string',

@@ -92,6 +92,7 @@ export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
       found.delete(tell)
     }
     if (choice) return
+    if (control.refusal) throw control.refusal
     throw control.connected
       ? new BrimError('BRIDGE_UNREACHABLE', `no bridge has announced itself at ${options.url}`, { hint: unreachableHint })
       : new BrimError('BRIDGE_UNREACHABLE', `the broker ${options.url} cannot be reached, so no bridge is known`, {
@@ -118,7 +119,10 @@ export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
       // The bridge may have moved, and only the broker can say where.
       else if (!data.connected && !control.connected) void control.tryNow()
       if (choice && mismatch(choice)) throw mismatched(choice, modelId)
-      return data.open(modelId, signal, wish)
+      return data.open(modelId, signal, wish).catch((error: unknown) => {
+        // It is there, but does not let us in.
+        throw (data.connected ? undefined : control.refusal) ?? error
+      })
     },
     async close() {
       telemetry?.stop()

@@ -1,11 +1,12 @@
 import { connect, type MqttClient } from 'mqtt'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
 import type { Measurements } from '../../core/policy/telemetry.ts'
 import { BridgeState, DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { allBridgeStates, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
+import type { Credentials } from '../identity/credentials.ts'
 import { stayConnected } from './stay-connected.ts'
 
 const connectTimeoutMs = 10_000
@@ -24,6 +25,8 @@ export interface ControlLinkOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
+  /** For a bridge that this device has enrolled at. */
+  readonly credentials?: Credentials | undefined
   /** The bridges that have announced themselves, whenever one has changed. */
   readonly onBridges: (states: ReadonlyMap<string, BridgeState>) => void
 }
@@ -32,6 +35,8 @@ export interface ControlLinkOptions {
 export interface ControlLink {
   start(): void
   readonly connected: boolean
+  /** Why the bridge does not let this device in, where that is what it said last. */
+  readonly refusal: BrimError | undefined
   /** Somebody needs a bridge: tries at once; resolves when the attempt has succeeded or failed. */
   tryNow(): Promise<void>
   /** Publishes telemetry once, for those who listen now. @returns false where it could not be said */
@@ -47,6 +52,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
   const bridges = new Map<string, BridgeState>()
   let client: MqttClient | undefined
   let closing = false
+  let refusal: BrimError | undefined
   const say = (state: DeviceState['state']): string =>
     JSON.stringify({ v: 1, state, birth, at: nowIso(), agent, modelId } satisfies DeviceState)
   const publish = (on: MqttClient) =>
@@ -79,10 +85,11 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
   }
 
   /** Handlers are attached in the turn of `connect`, before the broker can have answered. */
-  function attempt(signal: AbortSignal): Promise<{ gone: Promise<unknown> }> {
+  function attempt(signal: AbortSignal, password: string | undefined): Promise<{ gone: Promise<unknown> }> {
     const made = connect(url, {
       clientId: `device-${device}`,
       protocolVersion: 4,
+      ...(password === undefined ? {} : { username: `device-${device}`, password }),
       clean: true,
       reconnectPeriod: 0,
       connectTimeout: connectTimeoutMs,
@@ -123,11 +130,27 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     })
   }
 
-  const persistent = stayConnected({ ...options, what: 'control plane', connect: attempt })
+  async function connectOnce(signal: AbortSignal): Promise<{ gone: Promise<unknown> }> {
+    try {
+      const password = await options.credentials?.token(signal)
+      signal.throwIfAborted()
+      const connection = await attempt(signal, password)
+      refusal = undefined
+      return connection
+    } catch (error) {
+      refusal = error instanceof BrimError && refusals.includes(error.code) ? error : undefined
+      throw error
+    }
+  }
+
+  const persistent = stayConnected({ ...options, what: 'control plane', connect: connectOnce })
   return {
     start: () => persistent.start(),
     get connected() {
       return client !== undefined
+    },
+    get refusal() {
+      return refusal
     },
     tryNow: () => persistent.tryNow(),
     report(measured) {
@@ -173,7 +196,17 @@ async function goodbye(client: MqttClient, topic: string, state: string, clock: 
   return said.signal.aborted
 }
 
+/** What trying again does not mend. */
+const refusals: readonly ErrorCode[] = ['NOT_AUTHORIZED', 'DEVICE_CLONED', 'IDENTITY_INVALID']
+/** CONNACK return codes: bad user name or password, not authorised. */
+const connackRefusals = [4, 5]
+
 function unreachable(url: string, cause: unknown): BrimError {
+  if (cause instanceof Error && 'code' in cause && connackRefusals.some((code) => code === cause.code))
+    return new BrimError('NOT_AUTHORIZED', `the broker ${url} does not let this device in`, {
+      cause,
+      hint: 'brim agent enroll makes it known there; --bridge must name the address that it enrolled at',
+    })
   return new BrimError('BROKER_UNREACHABLE', `the broker ${url} cannot be reached`, {
     ...(cause === undefined ? {} : { cause }),
     hint: 'does it run, and is the address right?',

@@ -31,6 +31,8 @@ export interface DataConnectionOptions {
   readonly url: string
   readonly device: string
   readonly birth: number
+  /** Bearer token, for a bridge that asks for one. */
+  readonly token?: string | undefined
   /** What this device computes, as measured; the bridge sizes its chunks by it. */
   readonly speed: DeviceSpeed
   readonly clock: Clock
@@ -90,6 +92,7 @@ export class DataConnection {
       perMessageDeflate: false,
       maxPayload: maxFrameBytes,
       handshakeTimeout: handshakeMs,
+      ...(options.token === undefined ? {} : { headers: { authorization: `Bearer ${options.token}` } }),
     })
     this.#socket.binaryType = 'nodebuffer'
     this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
@@ -117,6 +120,7 @@ export class DataConnection {
     const connection = new DataConnection(options)
     const abort = () => connection.#socket.terminate()
     signal.addEventListener('abort', abort, { once: true })
+    if (signal.aborted) abort()
     try {
       const welcome = await connection.#introduce()
       void connection.#keepAlive()
@@ -419,11 +423,16 @@ function lost(code: number, reason: string, cause: Error | undefined): BrimError
 
 export const unreachableHint = 'is the bridge running, and can this device reach it?'
 
-const unreachable = (url: string, cause: BrimError) =>
-  new BrimError('BRIDGE_UNREACHABLE', `the bridge's data plane ${url} cannot be reached`, {
+function unreachable(url: string, cause: BrimError): BrimError {
+  if (cause.cause instanceof Error && cause.cause.message.endsWith(' 401'))
+    return new BrimError('NOT_AUTHORIZED', `the bridge's data plane ${url} does not let this device in`, {
+      hint: 'brim agent enroll makes it known there',
+    })
+  return new BrimError('BRIDGE_UNREACHABLE', `the bridge's data plane ${url} cannot be reached`, {
     cause: cause.cause ?? cause,
     hint: unreachableHint,
   })
+}
 
 const timedOut = (url: string) =>
   new BrimError('BRIDGE_UNREACHABLE', `the bridge's data plane ${url} did not answer within ${handshakeMs} ms`, {

@@ -4,6 +4,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
+import type { Credentials } from '../identity/credentials.ts'
 import { atMost } from './at-most.ts'
 import { DataConnection, unreachableHint } from './data-connection.ts'
 import type { LinkSession, SessionWish } from './link-session.ts'
@@ -19,6 +20,8 @@ export interface DataLinkOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
+  /** For a bridge that this device has enrolled at. */
+  readonly credentials?: Credentials | undefined
   /** The connection broke; it is being made anew. */
   readonly onLost?: () => void
 }
@@ -51,7 +54,8 @@ export function createDataLink(options: DataLinkOptions): DataLink {
       ...options,
       what: 'data plane',
       async connect(signal) {
-        const made = await DataConnection.connect({ ...options, url }, signal)
+        const token = await options.credentials?.token(signal)
+        const made = await DataConnection.connect({ ...options, url, token }, signal)
         if (signal.aborted) made.close()
         else keep(made, url)
         return made

@@ -30,7 +30,7 @@ export interface HandOver {
 }
 
 /** Without a bridge in time: at the start of an answer, or after it broke off and waited. */
-const bridgeGone: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED'])
+const bridgeGone: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED', 'NOT_AUTHORIZED'])
 
 export const isBridgeGone = (error: unknown): error is BrimError => error instanceof BrimError && bridgeGone.has(error.code)
 

@@ -2,6 +2,8 @@ import { type DeviceTopic, idPattern } from '../../core/protocol/topics.ts'
 
 /** What a device says about itself; jobs, acks and commands are said to it. */
 const deviceMayPublish: readonly DeviceTopic[] = ['state', 'telemetry', 'events', 'replies', 'log']
+/** What is said to it, and its own state, which a late will may have buried. */
+const deviceMaySubscribe: readonly DeviceTopic[] = ['jobs', 'acks', 'commands', 'state']
 const bridgeMayPublish: readonly DeviceTopic[] = ['jobs', 'acks', 'commands']
 
 export type ClientRole = { kind: 'device' | 'bridge'; id: string } | { kind: 'watcher' }
@@ -27,6 +29,28 @@ export function mayPublish(clientId: string, topic: string): boolean {
       return side === 'bridge' ? id === role.id && leaf === 'state' : bridgeMayPublish.some((name) => name === leaf)
     case 'watcher':
       return false
+    default:
+      return role satisfies never
+  }
+}
+
+/**
+ * Whether this client may subscribe there: a device to what is said to it and to the bridges of a fleet, a bridge to all of
+ * a fleet. Who only watches may see everything; there are such only where nobody has to prove who they are.
+ */
+export function maySubscribe(clientId: string, filter: string): boolean {
+  const role = roleOf(clientId)
+  const match = /^brim\/v1\/([^/]+)\/(device|bridge)\/([^/]+)\/([^/]+)$/.exec(filter)
+  const [, fleet, side, id, leaf] = match ?? []
+  switch (role.kind) {
+    case 'device':
+      if (fleet === undefined || !idPattern.test(fleet)) return false
+      if (side === 'bridge') return leaf === 'state' && id !== '#'
+      return id === role.id && deviceMaySubscribe.some((name) => name === leaf)
+    case 'bridge':
+      return fleet !== undefined && idPattern.test(fleet)
+    case 'watcher':
+      return true
     default:
       return role satisfies never
   }

@@ -3,8 +3,9 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { Aedes, type AuthenticateError, type Client } from 'aedes'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { allows } from '../identity/access.ts'
+import type { Gate } from '../identity/gate.ts'
 import { listen, urlHost } from '../link/listen.ts'
-import { mayPublish } from './acl.ts'
 import { PacketGauge } from './packet-gauge.ts'
 
 /** A subscriber that stops reading stalls all others until aedes gives it up. */
@@ -17,12 +18,16 @@ export interface BrokerOptions {
   /** 0: a free one. */
   readonly port: number
   readonly maxPacketBytes: number
+  /** Asks for a bearer token as password. */
+  readonly gate?: Gate | undefined
   readonly logger: Logger
 }
 
 export interface EmbeddedBroker {
   /** mqtt://host:port */
   readonly url: string
+  /** Ends the connection of this client; its will is published. */
+  cut(clientId: string): void
   close(): Promise<void>
 }
 
@@ -31,30 +36,42 @@ export interface EmbeddedBroker {
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
-  const { maxPacketBytes, logger } = options
+  const { maxPacketBytes, gate, logger } = options
   const refusals = new WeakMap<Client, string>()
   const broker = await Aedes.createBroker({
     drainTimeout: drainTimeoutMs,
     preConnect: (client, packet, done) => {
       const will = packet.will?.topic
-      if (will !== undefined && !mayPublish(packet.clientId, will)) refusals.set(client, `a will on ${will}`)
+      if (will !== undefined && !allows(packet.clientId, { to: 'publish', topic: will }))
+        refusals.set(client, `a will on ${will}`)
       done(null, true)
     },
-    authenticate: (client, _username, _password, done) => {
-      const refusal = refusals.get(client)
+    authenticate: (client, _username, password, done) => {
+      const proven = gate === undefined || gate.subjectOf(password?.toString() ?? '') === client.id
+      const refusal = proven ? refusals.get(client) : 'no valid token for this client id'
       if (refusal === undefined) return done(null, true)
       const error: AuthenticateError = Object.assign(new Error(refusal), { returnCode: notAuthorized })
       done(error, false)
     },
     authorizePublish: (client, packet, done) => {
-      const allowed = client !== null && mayPublish(client.id, packet.topic)
+      const allowed = client !== null && allows(client.id, { to: 'publish', topic: packet.topic })
       done(allowed ? null : new Error(`${client?.id} may not publish on ${packet.topic}`))
+    },
+    authorizeSubscribe: (client, subscription, done) => {
+      const allowed = allows(client.id, { to: 'subscribe', filter: subscription.topic })
+      if (!allowed) logger.warn({ client: client.id, filter: subscription.topic }, 'MQTT subscription refused')
+      done(null, allowed ? subscription : null)
     },
   })
   const refused = (client: Client, err: Error) => logger.warn({ err, client: client.id }, 'MQTT client disconnected by an error')
   broker.on('clientError', refused)
   broker.on('connectionError', refused)
 
+  const clients = new Map<string, Client>()
+  broker.on('client', (client) => clients.set(client.id, client))
+  broker.on('clientDisconnect', (client) => {
+    if (clients.get(client.id) === client) clients.delete(client.id)
+  })
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
@@ -62,12 +79,16 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     refuseLargePackets(socket, maxPacketBytes)
     broker.handle(socket)
   })
-  const where = { host: options.host, port: options.port, what: 'MQTT broker', flag: '--mqtt-port' }
+  const where = { host: options.host, port: options.port, what: 'MQTT broker', flag: '--mqtt-port', guarded: gate !== undefined }
   const port = await listen(server, where).catch((error: unknown) => {
     broker.close()
     throw error
   })
-  return { url: `mqtt://${urlHost(options.host)}:${port}`, close: () => close(broker, server, sockets) }
+  return {
+    url: `mqtt://${urlHost(options.host)}:${port}`,
+    cut: (clientId) => clients.get(clientId)?.close(),
+    close: () => close(broker, server, sockets),
+  }
 }
 
 /** aedes reads with `read()` and has no limit of its own: whatever it is about to take is looked at first. */

@@ -14,6 +14,8 @@ interface RunOptions {
   httpPort?: number | undefined
   dataUrl?: string | undefined
   host?: string | undefined
+  auth?: boolean | undefined
+  plaintext?: boolean | undefined
   fleet?: string | undefined
   id?: string | undefined
   threads?: number | undefined
@@ -61,7 +63,15 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           type: 'string',
           describe: 'where devices are told to find the data plane: a proxy before this bridge [as bound]',
         })
-        .option('host', { type: 'string', describe: 'address to listen on, loopback only [127.0.0.1]' })
+        .option('host', { type: 'string', describe: 'address to listen on [127.0.0.1]' })
+        .option('auth', {
+          type: 'boolean',
+          describe: 'let enrolled devices in alone [beyond loopback, and once a device has enrolled]',
+        })
+        .option('plaintext', {
+          type: 'boolean',
+          describe: 'beyond loopback too: tokens and hidden states can be read on the way',
+        })
         .option('fleet', { type: 'string', describe: 'name of the fleet [default]' })
         .option('id', { type: 'string', describe: 'name of this bridge [bridge-1]' })
         .option('prefix-keep', {
@@ -101,16 +111,30 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const { pipeline, tokenBudget, promptTokens, frameTokens } = options
   const stateDir = bridgeStateDir(options.stateDir, io)
   const library = io.env.ORT_LIB || undefined
-  const { dataUrl } = options
+  const { dataUrl, auth, plaintext } = options
   const serving = { pipeline, tokenBudget, promptTokens, frameTokens }
-  const said = Object.entries({ library, dataUrl, mqttPort, httpPort, host, fleet, id, threads, prefixKeepS, ...serving }).filter(
-    ([, value]) => value !== undefined,
-  )
+  const said = Object.entries({
+    library,
+    dataUrl,
+    auth,
+    plaintext,
+    mqttPort,
+    httpPort,
+    host,
+    fleet,
+    id,
+    threads,
+    prefixKeepS,
+    ...serving,
+  }).filter(([, value]) => value !== undefined)
   return { bundle, stateDir, logLevel, ...Object.fromEntries(said) }
 }
 
 function tellReady(bridge: Bridge, json: boolean, io: Io): void {
-  const { mqttUrl, httpUrl, dataUrl, modelId } = bridge
-  if (json) io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId }))
-  else io.out(`bridge ready\n  MQTT   ${mqttUrl}\n  HTTP   ${httpUrl}\n  data   ${dataUrl}\n  model  ${modelId}`)
+  const { mqttUrl, httpUrl, dataUrl, modelId, auth } = bridge
+  if (json) io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId, auth }))
+  else
+    io.out(
+      `bridge ready\n  MQTT   ${mqttUrl}\n  HTTP   ${httpUrl}\n  data   ${dataUrl}\n  model  ${modelId}\n  lets in ${auth ? 'enrolled devices' : 'everybody on this machine'}`,
+    )
 }

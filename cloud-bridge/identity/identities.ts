@@ -15,6 +15,7 @@ import {
   signedBytes,
 } from '../../core/protocol/identity.ts'
 import { FailureLimit } from './failure-limit.ts'
+import type { Gate } from './gate.ts'
 import { Nonces, nonceLifetimeMs } from './nonces.ts'
 import type { Refused } from './rules.ts'
 import { SessionTokens } from './session-tokens.ts'
@@ -30,7 +31,7 @@ export interface IdentitiesOptions {
   readonly bridge: string
   readonly fleet: string
   /** Of the control plane. */
-  readonly mqttPort: number
+  readonly mqttPort: () => number
   /** A device holds no session any more, by expiry or revocation: its connections are to be cut. */
   readonly onEnd: (device: string) => void
   readonly clock: Clock
@@ -40,11 +41,9 @@ export interface IdentitiesOptions {
 /** What answers a POST, given its JSON body and the address that it came from. */
 export type PostRoute = (body: unknown, from: string) => unknown
 
-export interface Identities {
+export interface Identities extends Gate {
   /** Path → what answers. */
   readonly posts: Readonly<Record<string, PostRoute>>
-  /** The MQTT client id (`device-…`, `bridge-…`) that a bearer token stands for now, or undefined. */
-  subjectOf(token: string): string | undefined
   /** For this bridge's own place on its control plane. */
   readonly ownToken: string
   close(): void
@@ -80,7 +79,7 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     if (result.kind === 'refused') throw refusal(result)
     const { group, status } = result.device
     logger.info({ device: request.device, group, status }, 'device enrolled')
-    return EnrolReply.parse({ v: 1, group, status, mqttPort: options.mqttPort })
+    return EnrolReply.parse({ v: 1, group, status, mqttPort: options.mqttPort() })
   }
 
   function openSession(body: unknown): SessionReply {

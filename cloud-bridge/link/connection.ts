@@ -27,6 +27,8 @@ export interface ConnectionOptions {
   readonly helloTimeoutMs: number
   readonly clock: Clock
   readonly logger: Logger
+  /** Whether who connects may be this device. */
+  readonly mayBe: (device: string) => boolean
   /** A device has said hello. */
   readonly onHello: (connection: Connection, device: string) => void
 }
@@ -85,6 +87,8 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
         message: 'this bridge speaks version 1: update it, or the agent',
       })
       close(closeCodes.version, 'PROTOCOL_VERSION')
+    } else if (message?.type === 'hello' && !peer && !options.mayBe(message.device)) {
+      close(closeCodes.unauthorized, 'NOT_AUTHORIZED')
     } else if (message?.type === 'hello' && !peer) {
       onHello(message.device)
     } else if (message?.type === 'open' && peer) {

@@ -9,6 +9,8 @@ const goodbyeTimeoutMs = 2_000
 
 export interface ControlOptions {
   readonly url: string
+  /** Bearer token for the broker. */
+  readonly password?: string | undefined
   readonly fleet: string
   readonly bridge: string
   /** Persisted counter: it tells our state from that of an earlier start, whose will may come late. */
@@ -44,6 +46,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   const client = connect(url, {
     clientId: `bridge-${bridge}`,
     protocolVersion: 4,
+    ...(options.password === undefined ? {} : { username: `bridge-${bridge}`, password: options.password }),
     clean: true,
     resubscribe: false,
     will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), qos: 1, retain: true },

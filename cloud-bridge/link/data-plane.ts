@@ -3,12 +3,16 @@ import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
 import { maxFrameBytes } from '../../core/protocol/frame.ts'
 import { closeCodes } from '../../core/protocol/messages.ts'
+import { allows } from '../identity/access.ts'
+import { bearerOf, type Gate } from '../identity/gate.ts'
 import { type Connection, type ConnectionOptions, serveConnection } from './connection.ts'
 
 export const dataPath = '/v1/data'
 
 export interface DataPlane {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  /** Ends what this device has connected. */
+  cut(device: string): void
   /** Ends every connection; resolves when their sessions are gone. */
   close(): Promise<void>
 }
@@ -17,7 +21,9 @@ export interface DataPlane {
 const closeTimeoutMs = 1_000
 
 /** WebSocket connections, one per device: who connects again replaces the connection that it had. */
-export function createDataPlane(options: Omit<ConnectionOptions, 'onHello'>): DataPlane {
+export function createDataPlane(
+  options: Omit<ConnectionOptions, 'onHello' | 'mayBe'> & { readonly gate?: Gate | undefined },
+): DataPlane {
   const server = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -29,9 +35,15 @@ export function createDataPlane(options: Omit<ConnectionOptions, 'onHello'>): Da
 
   return {
     upgrade(request, socket, head) {
+      const { gate } = options
+      const token = bearerOf(request.headers.authorization) ?? ''
+      if (gate && gate.subjectOf(token) === undefined)
+        return void socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n')
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const connection = serveConnection(webSocket, {
           ...options,
+          // Asked again: the device may have been revoked since the upgrade.
+          mayBe: (device) => gate === undefined || allows(gate.subjectOf(token) ?? '', { to: 'connect', device }),
           onHello(own, device) {
             byDevice.get(device)?.close(closeCodes.replaced, 'LINK_LOST')
             byDevice.set(device, own)
@@ -43,6 +55,9 @@ export function createDataPlane(options: Omit<ConnectionOptions, 'onHello'>): Da
           for (const [device, current] of byDevice) if (current === connection) byDevice.delete(device)
         })
       })
+    },
+    cut(device) {
+      byDevice.get(device)?.close(closeCodes.unauthorized, 'NOT_AUTHORIZED')
     },
     async close() {
       // First: a device whose connection has just been closed may be back before the last one is.

@@ -4,6 +4,8 @@ import type { Duplex } from 'node:stream'
 import { BrimError, toErrorJson } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
+import { allows } from '../identity/access.ts'
+import { bearerOf, type Gate } from '../identity/gate.ts'
 import { listen } from './listen.ts'
 
 export interface HttpOptions {
@@ -12,6 +14,10 @@ export interface HttpOptions {
   readonly port: number
   /** Path → what a GET of it answers, as JSON. */
   readonly routes: Readonly<Record<string, () => unknown>>
+  /** Of these paths those that anybody may GET. */
+  readonly open?: readonly string[]
+  /** Asks for a bearer token at the others. */
+  readonly gate?: Gate | undefined
   /** Path → what answers a POST, given its JSON body and the address that it came from; what it throws is the answer too. */
   readonly posts?: Readonly<Record<string, (body: unknown, from: string) => unknown>>
   /** Path → who takes over the socket. */
@@ -34,7 +40,13 @@ const closeTimeoutMs = 1_000
  * Origin, or (DNS rebinding) a foreign Host, and is refused.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
-export async function startHttpServer({ host, port, routes, posts = {}, upgrades, logger }: HttpOptions): Promise<HttpServer> {
+export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
+  const { host, port, routes, posts = {}, upgrades, gate, open = [], logger } = options
+  const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
+  const mayRead = (request: IncomingMessage) =>
+    gate === undefined ||
+    open.includes(pathOf(request)) ||
+    allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to: 'read' })
   const answerBy = async (route: () => unknown, response: ServerResponse) => {
     try {
       answer(response, 200, await route())
@@ -52,6 +64,7 @@ export async function startHttpServer({ host, port, routes, posts = {}, upgrades
     else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? ''), response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
+    else if (!mayRead(request)) answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })
     else void answerBy(route, response)
   })
   server.on('upgrade', (request, socket, head) => {
@@ -61,7 +74,7 @@ export async function startHttpServer({ host, port, routes, posts = {}, upgrades
     else if (!upgrade) socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n')
     else upgrade(request, socket, head)
   })
-  const bound = await listen(server, { host, port, what: 'HTTP server', flag: '--http-port' })
+  const bound = await listen(server, { host, port, what: 'HTTP server', flag: '--http-port', guarded: gate !== undefined })
   return {
     port: bound,
     async close() {
@@ -97,9 +110,12 @@ function statusOf({ code }: BrimError): number {
 
 const pathOf = (request: IncomingMessage) => (request.url ?? '/').split('?', 1)[0] ?? '/'
 
-function isForeign(request: IncomingMessage): boolean {
+const comesFromPage = (request: IncomingMessage): boolean => request.headers.origin !== undefined
+
+/** Whether this machine is what the request was sent to. */
+function isMeant(request: IncomingMessage): boolean {
   const host = (request.headers.host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
-  return request.headers.origin !== undefined || !isLoopback(host)
+  return isLoopback(host)
 }
 
 function answer(response: ServerResponse, status: number, body: unknown): void {

@@ -9,16 +9,18 @@ export interface ListenOptions {
   /** What listens, and the flag that moves it elsewhere: for the messages. */
   readonly what: string
   readonly flag: string
+  /** Whoever connects has to prove who they are. */
+  readonly guarded?: boolean
 }
 
 /**
- * Until devices and people have identities, nothing of ours can be reached from another machine.
+ * What asks nobody who they are cannot be reached from another machine.
  * @returns the port
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
-export async function listen(server: Server, { host, port, what, flag }: ListenOptions): Promise<number> {
-  if (!isLoopback(host))
-    throw new BrimError('LISTEN_REFUSED', `the ${what} does not listen on ${host}: whoever connects is not authenticated yet`, {
+export async function listen(server: Server, { host, port, what, flag, guarded = false }: ListenOptions): Promise<number> {
+  if (!guarded && !isLoopback(host))
+    throw new BrimError('LISTEN_REFUSED', `the ${what} does not listen on ${host}: whoever connects is not authenticated`, {
       hint: 'use --host 127.0.0.1; from another machine, go through an SSH tunnel',
     })
   await new Promise<void>((resolve, reject) => {
@@ -39,6 +41,9 @@ export async function listen(server: Server, { host, port, what, flag }: ListenO
   })
   return (server.address() as AddressInfo).port
 }
+
+/** Where this process reaches what listens on all addresses. */
+export const ownHost = (host: string) => (host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host)
 
 /** IPv6 addresses stand in brackets in a URL. */
 export const urlHost = (host: string) => (host.includes(':') ? `[${host}]` : host)

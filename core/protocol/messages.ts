@@ -131,6 +131,8 @@ export const closeCodes = {
   /** The bridge stops: open a session elsewhere, or here again later. */
   goingAway: 1001,
   invalid: 4400,
+  /** No valid session of that device, or not any more. */
+  unauthorized: 4401,
   /** No hello in time. */
   silent: 4408,
   /** The device has connected again. */

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import yargs from 'yargs'
 import { agentCommand } from '../../agent/commands/agent.ts'
+import { createCredentials } from '../../agent/identity/credentials.ts'
 import { openSession, readEnrolments, resetIdentity } from '../../agent/identity/enrolment.ts'
 import { hardwareOf } from '../../agent/identity/hardware.ts'
 import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
@@ -11,6 +12,7 @@ import { deviceCommand } from '../../cloud-bridge/commands/device.ts'
 import { createIdentities, type Identities, sessionMs } from '../../cloud-bridge/identity/identities.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { type HttpServer, startHttpServer } from '../../cloud-bridge/link/http-server.ts'
+import type { Clock } from '../../core/base/clock.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
 import { silentLogger } from '../support/silent-logger.ts'
@@ -32,7 +34,7 @@ beforeEach(async () => {
   store = openIdentityStore(dir.path)
   const logger = silentLogger()
   const onEnd = (device: string) => ended.push(device)
-  identities = createIdentities({ store, bridge: 'bridge-1', fleet: 'default', mqttPort: 1883, onEnd, clock, logger })
+  identities = createIdentities({ store, bridge: 'bridge-1', fleet: 'default', mqttPort: () => 1883, onEnd, clock, logger })
   http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, posts: identities.posts, upgrades: {}, logger })
 })
 afterEach(async () => {
@@ -224,6 +226,32 @@ describe('sessions', () => {
     await enroll('a', (await createToken('--approve')).token)
     vi.useFakeTimers({ toFake: ['Date'], now: 0 })
     expect(identities.subjectOf((await sessionOf('a')).token)).toBe('device-a')
+  })
+
+  it('go on for as long as the agent lives', async () => {
+    await enroll('a', (await createToken('--approve')).token)
+    const slept: number[] = []
+    const counted: Clock = {
+      nowMs: clock.nowMs,
+      sleep(ms, signal) {
+        slept.push(ms)
+        return clock.sleep(ms, signal)
+      },
+    }
+    const [enrolment] = readEnrolments(stateDirOf('a'))
+    const key = readKey(keyFileOf(stateDirOf('a')))
+    const credentials = createCredentials({ enrolment: enrolment!, key, clock: counted, logger: silentLogger() })
+    await credentials.token(never)
+    for (let renewals = 0; renewals < 6; renewals++) {
+      await vi.waitFor(() => expect(slept).toHaveLength(renewals + 1))
+      await clock.advance(slept[renewals]!)
+    }
+    await vi.waitFor(() => expect(slept).toHaveLength(7))
+    expect(clock.nowMs()).toBe(6 * (2 / 3) * sessionMs)
+    expect(ended).toEqual([])
+    credentials.close()
+    await clock.advance(sessionMs + 1_000)
+    expect(ended).toEqual(['a'])
   })
 
   it('are not asked for at a bridge of another name', async () => {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { buildBundle } from '../../core/model/build.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
@@ -47,7 +48,9 @@ export interface AgentWorld extends AsyncDisposable {
   bridgeHealth(): Promise<{ sessions: number; kvBytes: number; serving: { items: number } }>
 }
 
-export async function startAgentWorld(options: { adapter?: boolean } = {}): Promise<AgentWorld> {
+export async function startAgentWorld(
+  options: { adapter?: boolean; bridge?: Partial<BridgeSettings> } = {},
+): Promise<AgentWorld> {
   const folder = tempDir()
   const bundle = await buildTextBundle(folder.path, options)
   const stateDir = join(folder.path, 'bridge')
@@ -59,6 +62,7 @@ export async function startAgentWorld(options: { adapter?: boolean } = {}): Prom
     threads: 1,
     chunkTokens: 16,
     logLevel: 'silent',
+    ...options.bridge,
   })
   const agents: Agent[] = []
   const start = async (settings: Partial<AgentSettings> & { id: string }, clock: Clock = systemClock): Promise<Agent> => {

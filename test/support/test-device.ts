@@ -44,8 +44,9 @@ export interface TestDevice extends AsyncDisposable {
 }
 
 /** A device on the wire, as the protocol describes it: no model, no cleverness. */
-export async function connectDevice(dataUrl: string, device: string, width: number): Promise<TestDevice> {
-  const socket = new WebSocket(dataUrl, { perMessageDeflate: false })
+export async function connectDevice(dataUrl: string, device: string, width: number, token?: string): Promise<TestDevice> {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  const socket = new WebSocket(dataUrl, { perMessageDeflate: false, headers })
   const messages: ToDevice[] = []
   const frames: Frame[] = []
   let changed: (() => void)[] = []

@@ -1,0 +1,9 @@
+/** Who is asked for a proof of who they are; where there is no gate, everybody is who they say. */
+export interface Gate {
+  /** The MQTT client id that a bearer token stands for now, or undefined. */
+  subjectOf(token: string): string | undefined
+}
+
+/** The token of an `Authorization: Bearer …` header. */
+export const bearerOf = (authorization: string | undefined): string | undefined =>
+  /^Bearer ([\w.-]+)$/.exec(authorization ?? '')?.[1]

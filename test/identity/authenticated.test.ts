@@ -1,0 +1,177 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { WebSocket } from 'ws'
+import { enrol, openSession } from '../../agent/identity/enrolment.ts'
+import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
+import { requiresProof } from '../../cloud-bridge/identity/exposure.ts'
+import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { invitationText } from '../../core/protocol/identity.ts'
+import { deviceTopic } from '../../core/protocol/topics.ts'
+import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { closed, mqttClient } from '../support/broker.ts'
+import { connectDevice } from '../support/test-device.ts'
+
+let world: AgentWorld
+/** What an operator's commands open, beside the bridge that runs. */
+let store: IdentityStore
+let width: number
+beforeAll(async () => {
+  world = await startAgentWorld({ bridge: { auth: true } })
+  store = openIdentityStore(join(world.dir, 'bridge'))
+  width = (await readManifest(world.bundle)).dims.hidden
+})
+afterAll(async () => {
+  store.close()
+  await world[Symbol.asyncDispose]()
+})
+
+const never = new AbortController().signal
+const state = (device: string) => deviceTopic('default', device, 'state')
+
+async function enrolled(device: string) {
+  const { token, secret } = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
+  const invitation = invitationText({ url: world.bridge.httpUrl, id: token.id, secret })
+  const stateDir = join(world.dir, device)
+  const enrolment = await enrol({ stateDir, device, token: invitation, replace: false })
+  return { token: async () => (await openSession(enrolment, readKey(keyFileOf(stateDir)), never)).token }
+}
+
+const ask = (apiUrl: string) =>
+  fetch(`${apiUrl}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0 }),
+  })
+const linkOf = async (apiUrl: string) => {
+  const { broker, bridge } = (await (await fetch(`${apiUrl}/health`)).json()) as { broker: string; bridge: string }
+  return { broker, bridge }
+}
+
+describe('an agent at a bridge that asks who it is', () => {
+  it('is told to enrol where it has not', async () => {
+    const refused = await ask(world.agent.apiUrl)
+    expect(refused.status).toBe(503)
+    expect(await refused.json()).toMatchObject({
+      error: { code: 'NOT_AUTHORIZED', message: expect.stringContaining('let this device in') },
+    })
+  })
+
+  it('answers once it has enrolled, and finds the bridge by its enrolment', async () => {
+    await enrolled('orin')
+    const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
+    expect((await ask(apiUrl)).status).toBe(200)
+    expect(await linkOf(apiUrl)).toEqual({ broker: 'connected', bridge: 'connected' })
+  })
+
+  it('answers though its clock stands in 1970, and says so', async () => {
+    await enrolled('no-rtc')
+    vi.useFakeTimers({ toFake: ['Date'], now: 0 })
+    const { apiUrl } = await world.startAgent({ id: 'no-rtc', bridges: undefined })
+    const answered = await ask(apiUrl)
+    const health = await (await fetch(`${apiUrl}/health`)).json()
+    vi.useRealTimers()
+    expect(answered.status).toBe(200)
+    expect(health).toMatchObject({ clockIsSet: false })
+  })
+
+  it('is cut off within 5 s of its revocation, and says why', async () => {
+    await enrolled('stolen')
+    const { apiUrl } = await world.startAgent({ id: 'stolen', bridges: undefined })
+    expect((await ask(apiUrl)).status).toBe(200)
+    store.revoke('operator:test', 'stolen')
+    await expect.poll(() => linkOf(apiUrl), { timeout: 5_000 }).toEqual({ broker: 'unreachable', bridge: 'unreachable' })
+    const code = async () => ((await (await ask(apiUrl)).json()) as { error?: { code: string } }).error?.code
+    await expect.poll(code, { timeout: 10_000 }).toBe('NOT_AUTHORIZED')
+    store.approve('operator:test', 'stolen')
+    await expect.poll(async () => (await ask(apiUrl)).status, { timeout: 15_000 }).toBe(200)
+  })
+
+  it('does not start under the name of another device', async () => {
+    await enrolled('first')
+    const start = world.startAgent({ id: 'second', stateDir: join(world.dir, 'first'), bridges: undefined })
+    await expect(start).rejects.toMatchObject({ code: 'IDENTITY_INVALID', message: expect.stringContaining('"first"') })
+  })
+})
+
+describe('the control plane', () => {
+  const refused = /not authorized/i
+
+  it('lets nobody in without a token of that very client', async () => {
+    const { mqttUrl } = world.bridge
+    const password = await (await enrolled('a')).token()
+    await expect(mqttClient(mqttUrl, 'device-a')).rejects.toThrow(refused)
+    await expect(mqttClient(mqttUrl, 'device-a', { username: 'device-a', password: 'guess' })).rejects.toThrow(refused)
+    await expect(mqttClient(mqttUrl, 'device-b', { username: 'device-b', password })).rejects.toThrow(refused)
+    await expect(mqttClient(mqttUrl, 'bridge-bridge-1', { username: 'bridge-bridge-1', password })).rejects.toThrow(refused)
+    await expect(mqttClient(mqttUrl, 'watcher', { username: 'watcher', password })).rejects.toThrow(refused)
+    const client = await mqttClient(mqttUrl, 'device-a', { username: 'device-a', password })
+    await client.endAsync()
+  })
+
+  it("keeps a device from others' topics: publishing, subscribing, by will", async () => {
+    const { mqttUrl } = world.bridge
+    const password = await (await enrolled('nosy')).token()
+    const login = { username: 'device-nosy', password }
+    const will = { topic: state('victim'), payload: Buffer.from('lost'), qos: 1, retain: true } as const
+    await expect(mqttClient(mqttUrl, 'device-nosy', { ...login, will })).rejects.toThrow(refused)
+    const client = await mqttClient(mqttUrl, 'device-nosy', login)
+    const own = ['jobs', 'commands', 'acks', 'state'].map((leaf) => `brim/v1/default/device/nosy/${leaf}`)
+    const granted = await client.subscribeAsync([...own, 'brim/v1/default/bridge/+/state'], { qos: 1 })
+    expect(granted.map((grant) => grant.qos)).toEqual([1, 1, 1, 1, 1])
+    for (const filter of ['#', 'brim/#', '$SYS/#', 'brim/v1/default/device/+/state', state('victim'), 'brim/v1/default/bridge/#'])
+      await expect(client.subscribeAsync(filter)).rejects.toThrow()
+    const cut = closed(client)
+    client.publish(state('victim'), 'forged')
+    await cut
+  })
+})
+
+describe('the data plane', () => {
+  it('lets nobody in without a token, and nobody be another', async () => {
+    const { dataUrl } = world.bridge
+    const token = await (await enrolled('b')).token()
+    await expect(connectDevice(dataUrl, 'b', width)).rejects.toThrow(/401/)
+    await expect(connectDevice(dataUrl, 'b', width, 'guess')).rejects.toThrow(/401/)
+    await using imposter = await connectDevice(dataUrl, 'c', width, token)
+    expect(await imposter.closed).toEqual({ code: 4401, reason: 'NOT_AUTHORIZED' })
+    await using device = await connectDevice(dataUrl, 'b', width, token)
+    await device.open(world.bridge.modelId)
+    const socket: WebSocket = device.socket
+    expect(socket.readyState).toBe(socket.OPEN)
+    store.revoke('operator:test', 'b')
+    expect(await device.closed).toEqual({ code: 4401, reason: 'NOT_AUTHORIZED' })
+    await expect(connectDevice(dataUrl, 'b', width, token)).rejects.toThrow(/401/)
+  })
+})
+
+describe('HTTP', () => {
+  it('tells anybody that the bridge is well, and nobody who its devices are', async () => {
+    const { httpUrl } = world.bridge
+    const authorization = `Bearer ${await (await enrolled('d')).token()}`
+    expect((await fetch(`${httpUrl}/health`)).status).toBe(200)
+    for (const headers of [{}, { authorization: 'Bearer guess' }, { authorization }])
+      expect((await fetch(`${httpUrl}/v1/devices`, { headers })).status).toBe(401)
+  })
+})
+
+describe('where a bridge may listen', () => {
+  const base = { host: '10.0.0.1', plaintext: true, enrolled: false }
+
+  it('asks for a proof beyond loopback, and once a device has enrolled', () => {
+    expect(requiresProof({ ...base, host: '127.0.0.1' })).toBe(false)
+    expect(requiresProof({ ...base, host: '127.0.0.1', enrolled: true })).toBe(true)
+    expect(requiresProof({ ...base, host: '127.0.0.1', enrolled: true, auth: false })).toBe(false)
+    expect(requiresProof({ ...base, host: '::1', auth: true })).toBe(true)
+    expect(requiresProof(base)).toBe(true)
+    expect(requiresProof({ ...base, host: '0.0.0.0', dataUrl: 'ws://10.0.0.1:7070/v1/data' })).toBe(true)
+  })
+
+  it.each([
+    [{ ...base, auth: false }, 'LISTEN_REFUSED', /without authentication/],
+    [{ ...base, plaintext: false }, 'LISTEN_REFUSED', /plain text/],
+    [{ ...base, host: '0.0.0.0' }, 'CONFIG_INVALID', /no address that devices can connect to/],
+  ])('refuses %j', (exposure, code, message) => {
+    expect(() => requiresProof(exposure)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
+  })
+})
