@@ -1,16 +1,60 @@
 import type { DeviceTelemetry } from '../protocol/messages.ts'
-import { hasMoved } from './hat/chunk-size.ts'
 
 /** What a device measures of itself: an object per source. */
-export type Measurements = Pick<DeviceTelemetry, 'link' | 'speed'>
+export type Measurements = Omit<DeviceTelemetry, 'v' | 'at' | 'birth'>
 
-type Value = number | string | null | { readonly [name: string]: Value }
+type Value = number | string | boolean | null | undefined | readonly Value[] | { readonly [name: string]: Value }
 
-/** Whether anything in it has moved by more than a fifth, came or went. */
-function hasChanged(then: Value, now: Value): boolean {
-  if (typeof then === 'number' && typeof now === 'number') return hasMoved(then, now)
-  if (!isObject(then) || !isObject(now)) return then !== now
-  return Object.keys({ ...then, ...now }).some((name) => hasChanged(then[name] ?? null, now[name] ?? null))
+/** A figure has moved when it differs by more than both: its part of what it was, and its amount. */
+interface DeadBand {
+  readonly part: number
+  readonly amount: number
+}
+
+const rate: DeadBand = { part: 0.2, amount: 0 }
+/** Figures that never rest: they come with the next regular report. */
+const never: DeadBand = { part: 0, amount: Number.POSITIVE_INFINITY }
+
+/**
+ * By the unit that ends a figure's name, or that of the record it stands in (whose names are not ours); the longest that
+ * fits counts. Units without a line: `rate`.
+ */
+const bands: Readonly<Record<string, DeadBand>> = {
+  C: { part: 0, amount: 5 },
+  W: { part: 0.25, amount: 2 },
+  Percent: { part: 0, amount: 25 },
+  levelPercent: { part: 0, amount: 2 },
+  dutyPercent: never,
+  rpm: never,
+  MHz: never,
+  jPerToken: { part: 0.25, amount: 0 },
+  Bytes: { part: 0.1, amount: 2 ** 28 },
+  uptimeS: never,
+  rxBytesPerS: never,
+  txBytesPerS: never,
+  decodeTokensPerS: rate,
+  count: never,
+  underWay: never,
+}
+/** Words that follow from others. */
+const mute = new Set(['at'])
+
+function bandOf(name: string): DeadBand | undefined {
+  const units = Object.keys(bands).filter((unit) => name.endsWith(unit))
+  const [longest] = units.sort((a, b) => b.length - a.length)
+  return longest === undefined ? undefined : bands[longest]
+}
+
+/** Whether anything in it has moved beyond its dead band, came or went. @param band of everything in it; undefined: by name */
+function hasChanged(then: Value, now: Value, band: DeadBand | undefined): boolean {
+  if (typeof then === 'number' && typeof now === 'number') {
+    const { part, amount } = band ?? rate
+    return Math.abs(now - then) > Math.max(part * Math.abs(then), amount)
+  }
+  if (!isObject(then) || !isObject(now)) return (then ?? null) !== (now ?? null)
+  return Object.keys({ ...then, ...now }).some(
+    (name) => !mute.has(name) && hasChanged(then[name], now[name], band ?? bandOf(name)),
+  )
 }
 
 const isObject = (value: Value): value is { readonly [name: string]: Value } => typeof value === 'object' && value !== null
@@ -25,5 +69,5 @@ export function shallReport(
   nowMs: number,
   everyMs: number,
 ): boolean {
-  return told === undefined || nowMs - told.atMs >= everyMs || hasChanged(told.measured, measured)
+  return told === undefined || nowMs - told.atMs >= everyMs || hasChanged(told.measured, measured, undefined)
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { conditionSections } from './device-condition.ts'
 import { wires } from './frame.ts'
 import { idPattern } from './topics.ts'
 
@@ -38,6 +39,7 @@ export const DeviceTelemetry = z.object({
   link: z.object({ upBytesPerS: measured, downBytesPerS: measured, rttMs: measured, bridge: id }).nullable(),
   /** Of the device's own parts; a draft step is HAT's γ. */
   speed: z.object({ prefillTokensPerS: measured, draftStepMs: measured }),
+  ...conditionSections,
 })
 export type DeviceTelemetry = z.infer<typeof DeviceTelemetry>
 

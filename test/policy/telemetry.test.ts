@@ -14,6 +14,19 @@ const measured: Measurements = {
   speed: { prefillTokensPerS: 50, draftStepMs: null },
 }
 const { link, speed } = measured
+const nothing = {
+  kind: 'jetson',
+  model: null,
+  module: null,
+  soc: null,
+  l4t: null,
+  jetpack: null,
+  os: null,
+  kernel: null,
+  cores: 6,
+  agent: '1',
+  modelId: null,
+}
 
 describe('telemetry', () => {
   it('is reported where nothing has been, and again when its time has come', () => {
@@ -36,5 +49,60 @@ describe('telemetry', () => {
     ['drafting has been measured', { link, speed: { ...speed, draftStepMs: 2 } }, true],
   ])('before its time, if %s', (_, now, expected) => {
     expect(shallReport({ atMs: 0, measured }, now, 1_000, 10_000)).toBe(expected)
+  })
+})
+
+describe('what moves within its dead band', () => {
+  const condition = {
+    ...measured,
+    device: { ...nothing, uptimeS: 100, powerMode: '15W' },
+    load: { cpuPercent: 10, gpuPercent: 0, emcPercent: null, cpuMHz: 1000, gpuMHz: 300, emcMHz: null },
+    memory: { totalBytes: 8e9, freeBytes: 4e9, swapTotalBytes: 0, swapFreeBytes: 0, gpuUsedBytes: null },
+    temperatures: { hottestC: 50, zonesC: { cpu: 50, 'pmic-w': 40 } },
+    throttling: { isThrottled: false, causes: [] },
+    power: { railsW: { VDD_IN: 10, VDD_SOC: 1 }, totalW: 10, scope: 'module', jPerToken: 2 },
+    battery: { levelPercent: 80, state: 'charging', powerW: 10, tempC: 30, isPlugged: true },
+    fan: { dutyPercent: 50, rpm: 2000 },
+    disk: { totalBytes: 1e11, freeBytes: 5e10 },
+    network: { eth0: { kind: 'ethernet', isUp: true, linkMbitPerS: 1000, rxBytesPerS: 10, txBytesPerS: 10 } },
+    errors: [{ code: 'LINK_LOST', at: '2026-01-02T03:04:05.678Z', count: 1 }],
+    answers: { underWay: 0, decodeTokensPerS: { tiny: 40 } },
+  } satisfies Measurements
+  const { load, memory, temperatures, power, battery, fan, network, errors } = condition
+
+  it.each<[string, Partial<Measurements>, boolean]>([
+    ['a tenth of a degree', { temperatures: { hottestC: 50.1, zonesC: { cpu: 50.1, 'pmic-w': 40 } } }, false],
+    ['six degrees', { temperatures: { ...temperatures, hottestC: 56 } }, true],
+    ['six degrees of one zone, whatever its name', { temperatures: { hottestC: 50, zonesC: { cpu: 50, 'pmic-w': 46 } } }, true],
+    ['a zone that is new', { temperatures: { ...temperatures, zonesC: { ...temperatures.zonesC, gpu: 30 } } }, true],
+    ['the GPU at a fifth', { load: { ...load, gpuPercent: 20 } }, false],
+    ['the GPU at work', { load: { ...load, gpuPercent: 90 } }, true],
+    ['the GPU unreadable', { load: { ...load, gpuPercent: null } }, true],
+    ['other clocks', { load: { ...load, cpuMHz: 2200, gpuMHz: 900 } }, false],
+    ['some of the memory', { memory: { ...memory, freeBytes: 3.9e9 } }, false],
+    ['a model in memory', { memory: { ...memory, freeBytes: 2e9 } }, true],
+    [
+      'a rail by a watt and a half, though it ends like a temperature',
+      { power: { ...power, railsW: { VDD_IN: 11.5, VDD_SOC: 2.5 } } },
+      false,
+    ],
+    ['half of the power more', { power: { ...power, totalW: 15 } }, true],
+    ['the power mode', { device: { ...condition.device, powerMode: '7W' } }, true],
+    ['time', { device: { ...condition.device, uptimeS: 5_000 } }, false],
+    ['a clock held down', { throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } }, true],
+    ['a percent of the battery', { battery: { ...battery, levelPercent: 79 } }, false],
+    ['three', { battery: { ...battery, levelPercent: 77 } }, true],
+    ['a charger that was pulled', { battery: { ...battery, isPlugged: false } }, true],
+    ['a battery that is gone', { battery: null }, true],
+    ['the fan', { fan: { ...fan, dutyPercent: 100, rpm: 5000 } }, false],
+    ['what goes through an interface', { network: { eth0: { ...network.eth0, rxBytesPerS: 1e8, txBytesPerS: 0 } } }, false],
+    ['an interface that is down', { network: { eth0: { ...network.eth0, isUp: false } } }, true],
+    ['the same failure again', { errors: [{ ...errors[0]!, at: '2026-01-02T03:05:05.678Z', count: 9 }] }, false],
+    ['another failure', { errors: [{ code: 'OUT_OF_MEMORY', at: '2026-01-02T03:05:05.678Z', count: 1 }, ...errors] }, true],
+    ['answers under way', { answers: { ...condition.answers, underWay: 3 } }, false],
+    ['a model half as fast', { answers: { underWay: 0, decodeTokensPerS: { tiny: 20 } } }, true],
+    ['a section that an older agent does not send', { fan: undefined }, true],
+  ])('%s', (_, change, expected) => {
+    expect(shallReport({ atMs: 0, measured: condition }, { ...condition, ...change }, 1_000, 10_000)).toBe(expected)
   })
 })

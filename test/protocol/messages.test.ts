@@ -56,6 +56,14 @@ describe('messages', () => {
     expect(schema.parse({ ...message, addedLater: { deep: [1] } })).toEqual(message)
   })
 
+  it('of telemetry lose a section that they cannot read, and nothing else', () => {
+    const rest = { v: 1, at, birth: 3, link: null, speed: { prefillTokensPerS: null, draftStepMs: null }, fan: null } as const
+    const disk = { totalBytes: 2, freeBytes: 1 }
+    const read = DeviceTelemetry.parse({ ...rest, disk, battery: { level: 1 }, load: { cpuPercent: 140 } })
+    expect(read).toEqual({ ...rest, disk })
+    expect(JSON.stringify(read)).not.toMatch(/battery|load/)
+  })
+
   it('refuse a version that this release does not know', () => {
     expect(DeviceState.safeParse({ v: 2, state: 'ready', birth: 1, at }).success).toBe(false)
     expect(ToBridge.safeParse({ type: 'hello', v: 2, device: 'jetson-01', birth: 1 }).success).toBe(false)
