@@ -1,0 +1,62 @@
+import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
+import type { AnswerMeter } from './answer-meter.ts'
+import type { RecentErrors } from './recent-errors.ts'
+import type { Sample } from './sample.ts'
+import { createSampler, type SamplerOptions } from './sampler.ts'
+import { TokenEnergy } from './token-energy.ts'
+
+export interface MonitorOptions extends SamplerOptions {
+  readonly everyMs: number
+  readonly answers: AnswerMeter
+  readonly errors: RecentErrors
+  /** Of Brim. */
+  readonly agent: string
+  readonly modelId: string
+}
+
+/** Looks at the device regularly, once for all who report it. */
+export interface DeviceMonitor {
+  start(): void
+  /** The last sample, with what the agent knows by now; undefined before the first. */
+  latest(): DeviceCondition | undefined
+  close(): Promise<void>
+}
+
+export function createMonitor(options: MonitorOptions): DeviceMonitor {
+  const { clock, everyMs, answers, errors, agent, modelId } = options
+  const sampler = createSampler(options)
+  const energy = new TokenEnergy()
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let last: Sample | undefined
+  let running: Promise<void> | undefined
+
+  async function run(): Promise<void> {
+    while (!signal.aborted) {
+      const sample = await sampler.sample(signal)
+      if (signal.aborted) return
+      last = sample
+      const { totalW: watts } = sample.power
+      if (watts !== null) energy.sampled({ watts, isBusy: answers.underWay > 0, ...answers.totals })
+      await clock.sleep(everyMs, signal).catch(() => {})
+    }
+  }
+
+  return {
+    start() {
+      running ??= run()
+    },
+    latest: () =>
+      last && {
+        ...last,
+        device: { ...last.device, agent, modelId },
+        power: { ...last.power, jPerToken: energy.jPerToken },
+        errors: errors.list,
+        answers: { underWay: answers.underWay, decodeTokensPerS: answers.decodeTokensPerS },
+      },
+    async close() {
+      stopping.abort()
+      await running
+    },
+  }
+}
