@@ -10,6 +10,10 @@ import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startApi } from './api/server.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
+import { AnswerMeter } from './device/answer-meter.ts'
+import { type Host, openHost } from './device/host.ts'
+import { createMonitor } from './device/monitor.ts'
+import { RecentErrors } from './device/recent-errors.ts'
 import { drafterMaker } from './hat/create-drafter.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
@@ -39,10 +43,11 @@ const seedBound = 2 ** 32
  * no reason not to start.
  * @throws BrimError CONFIG_INVALID, BUNDLE_*, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, LISTEN_*, STORE_FAILED, RUNTIME_*, OUT_OF_MEMORY
  */
-export async function startAgent(settings: AgentSettings, clock: Clock = systemClock): Promise<Agent> {
+export async function startAgent(settings: AgentSettings, clock: Clock = systemClock, host: Host = openHost()): Promise<Agent> {
   const config = readAgentConfig(settings)
   const { id, fleet, draft } = config
-  const logger = createLogger(config.logLevel, { device: id })
+  const errors = new RecentErrors()
+  const logger = createLogger(config.logLevel, { device: id }, (error) => errors.add(error))
   const closers = createClosers()
   try {
     const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)
@@ -62,6 +67,19 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       logger.warn({ at: nowIso() }, 'the clock of this device is not set: its log has wrong times, all else works')
     const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
     closers.push(identities.close)
+    const answers = new AnswerMeter(clock)
+    const monitor = createMonitor({
+      host,
+      stateDir: config.stateDir,
+      everyMs: config.telemetryS * 1_000,
+      answers,
+      errors,
+      agent: version,
+      modelId,
+      clock,
+      logger: logger.child({ component: 'device' }),
+    })
+    closers.push(monitor.close)
     const linkTo = (url: string) =>
       createBridgeLink({
         url,
@@ -73,6 +91,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         agent: version,
         modelId,
         speed,
+        condition: monitor.latest,
         telemetryS: config.telemetryS,
         clock,
         random: seededRandom(randomInt(seedBound)),
@@ -116,12 +135,14 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       health: () => ({ device: id, version, modelId, slm: slm ?? null, clockIsSet: clockIsSet(), ...link.status() }),
       run: (request, signal) => answerByHat(hat, request, signal),
       local,
+      answers,
       clock,
       logger: logger.child({ component: 'api' }),
     })
     closers.push(api.close)
     // Not before the port is ours: a second agent started by mistake must not take the first one's place at the bridge.
     link.start()
+    if (config.telemetryS > 0) monitor.start()
     logger.info({ birth, modelId, apiUrl: api.url, slm, drafter: draft.drafter, adapter: adapter !== undefined }, 'agent ready')
     return { apiUrl: api.url, modelId, slm, close: closers.closeAll }
   } catch (error) {

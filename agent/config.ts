@@ -48,7 +48,7 @@ const Settings = z.strictObject({
   reuse: z.boolean().optional(),
   /** Verifications of one length, whatever was drafted. Absent: where the link is encrypted, for else frames can be read. */
   padding: z.boolean().optional(),
-  /** What the device measures of itself is published at least so often; 0: never. */
+  /** What the device measures of itself, and how it fares, is looked at and published at least so often; 0: never. */
   telemetryS: z
     .number()
     .refine((seconds) => seconds === 0 || seconds >= 1, 'at least 1, or 0 for none')

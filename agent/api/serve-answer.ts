@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { AnswerMeter, AnswerSpeed } from '../device/answer-meter.ts'
 import type { RoundsOptions } from '../local/answer-rounds.ts'
 import { type AnswerEvent, streamAnswer } from './answer.ts'
 import { toApiError } from './api-error.ts'
@@ -11,6 +12,8 @@ import type { Identity, Shape } from './shapes.ts'
 
 export interface ServeOptions extends RoundsOptions {
   readonly model: string
+  /** Is told of every answer's beginning and end. */
+  readonly answers: AnswerMeter
   readonly logger: Logger
   /** Aborted when the agent stops. */
   readonly stopping: AbortSignal
@@ -39,11 +42,14 @@ export async function serveAnswer(
   reply.raw.once('close', onClose)
   const signal = AbortSignal.any([left.signal, options.stopping])
   const events = streamAnswer(options, request, acceptedMs, signal)
+  const ended = options.answers.begin()
+  let speed: AnswerSpeed | undefined
   try {
     const end = request.stream
       ? await sendStream(events, shape, of, request, reply, signal)
       : await sendWhole(events, shape, of, reply)
     const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback } = end.report
+    speed = speedOf(end)
     const figures = { finishReason: end.finishReason, ...end.usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
     if (fallback) log.warn({ ...figures, sources, fallback }, 'no bridge could be had: the small model of this device went on')
     else log.info(figures, 'answered')
@@ -54,7 +60,14 @@ export async function serveAnswer(
   } finally {
     reply.raw.off('close', onClose)
     await events.return(undefined)
+    ended(speed)
   }
+}
+
+/** Where two models took part, the time per token is neither's. */
+function speedOf({ report: { sources, tpotMs }, usage }: End): AnswerSpeed {
+  const model = sources[0]?.model ?? ''
+  return { model, tpotMs: sources.length === 1 ? tpotMs : null, tokens: usage.completion_tokens }
 }
 
 async function sendWhole(events: AsyncGenerator<AnswerEvent>, shape: Shape, of: Identity, reply: FastifyReply): Promise<End> {

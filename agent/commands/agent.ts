@@ -96,7 +96,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         })
         .option('padding', { type: 'boolean', describe: 'all verifications of one length [where the link is encrypted]' })
         .option('patience', { type: 'number', describe: 'seconds that an answer waits for a bridge to take it over [20]' })
-        .option('telemetry', { type: 'number', describe: 'seconds between reports of link and speed; 0: none [10]' })
+        .option('telemetry', {
+          type: 'number',
+          describe: "seconds between reports of link, speed and the device's condition; 0: none [10]",
+        })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })

@@ -1,5 +1,6 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
 import { atMost } from './at-most.ts'
 import { type BridgeChoice, chooseBridge } from './choose-bridge.ts'
@@ -37,6 +38,8 @@ export interface BridgeLink {
 
 export interface BridgeLinkOptions extends Omit<ControlLinkOptions, 'onBridges'> {
   readonly speed: DeviceSpeed
+  /** How the device fares; undefined before it has been looked at. */
+  readonly condition: () => DeviceCondition | undefined
   /** The data plane as seen from here, where it is not where bridges announce it. */
   readonly dataUrl?: string | undefined
   /** Telemetry is published at least so often; 0: never. */
@@ -44,7 +47,7 @@ export interface BridgeLinkOptions extends Omit<ControlLinkOptions, 'onBridges'>
 }
 
 export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
-  const { modelId, clock, logger, speed, telemetryS } = options
+  const { modelId, clock, logger, speed, condition, telemetryS } = options
   let states: ReadonlyMap<string, BridgeState> = new Map()
   let choice: BridgeChoice | undefined
   /** Who waits for a bridge to be known. */
@@ -105,7 +108,7 @@ export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
     start() {
       control.start()
       if (telemetryS === 0) return
-      const measure = () => measuredOf(data.rates, choice?.bridge, speed)
+      const measure = () => measuredOf(data.rates, choice?.bridge, speed, condition())
       telemetry ??= startTelemetry({ everyMs: telemetryS * 1_000, clock, measure, report: control.report })
     },
     status: () => ({

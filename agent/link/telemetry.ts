@@ -2,6 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { type Measurements, shallReport } from '../../core/policy/telemetry.ts'
+import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 
 /** What is measured is looked at so often, and so at most reported. */
 const lookEveryMs = 1_000
@@ -38,8 +39,13 @@ export function startTelemetry({ everyMs, clock, measure, report }: TelemetryOpt
   return { stop: () => stopping.abort() }
 }
 
-/** @param rates of the connection that stands, where one does */
-export function measuredOf(rates: LinkRates | undefined, bridge: string | undefined, speed: DeviceSpeed): Measurements {
+/** @param rates of the connection that stands, where one does @param condition of the device, once it has been looked at */
+export function measuredOf(
+  rates: LinkRates | undefined,
+  bridge: string | undefined,
+  speed: DeviceSpeed,
+  condition: DeviceCondition | undefined,
+): Measurements {
   const { prefillTokensPerS, draftStepS } = speed
   const link = rates && bridge !== undefined ? { ...ratesOf(rates), bridge } : null
   return {
@@ -48,6 +54,7 @@ export function measuredOf(rates: LinkRates | undefined, bridge: string | undefi
       prefillTokensPerS: rounded(prefillTokensPerS),
       draftStepMs: rounded(draftStepS === undefined ? undefined : draftStepS * 1_000),
     },
+    ...condition,
   }
 }
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startApi } from '../../agent/api/server.ts'
+import { AnswerMeter } from '../../agent/device/answer-meter.ts'
 import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat } from '../../agent/hat/session.ts'
@@ -155,6 +156,7 @@ describe('a device without memory for one more KV', () => {
       nextSeed: () => 1,
       health: () => ({}),
       run: (request, signal) => answerByHat({ ...hat, open: (until) => link.open(modelId, until) }, request, signal),
+      answers: new AnswerMeter(systemClock),
       clock: systemClock,
       logger,
     })

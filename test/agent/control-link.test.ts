@@ -43,7 +43,7 @@ function controlTo(
 }
 
 function bridgeLinkTo(url: string): BridgeLink {
-  const link = createBridgeLink({ ...optionsFor(url, 1), speed: new DeviceSpeed(), telemetryS: 10 })
+  const link = createBridgeLink({ ...optionsFor(url, 1), speed: new DeviceSpeed(), condition: () => undefined, telemetryS: 10 })
   links.push(link)
   link.start()
   return link

@@ -1,6 +1,7 @@
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startApi } from '../../agent/api/server.ts'
+import { AnswerMeter } from '../../agent/device/answer-meter.ts'
 import { type DeviceModel, openDeviceModel } from '../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat } from '../../agent/hat/session.ts'
@@ -78,6 +79,7 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
       }
       return answerByHat({ ...hat, createDrafter, open }, request, signal)
     },
+    answers: new AnswerMeter(systemClock),
     clock: systemClock,
     logger,
   })

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readAgentConfig } from '../../agent/config.ts'
+import { version } from '../../core/base/version.ts'
 import { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { watchTopic } from '../support/broker.ts'
+import { fixtureHost } from '../support/device-fixture.ts'
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
 
 let world: AgentWorld
@@ -37,9 +39,12 @@ describe('the telemetry of an agent', () => {
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'idle')
     const agent = await world.startAgent({ id: 'idle' }, clock)
-    await expect
-      .poll(watched.afterASecond, { timeout: 20_000 })
-      .toMatchObject({ v: 1, birth: 1, link: { bridge: 'bridge-1', downBytesPerS: expect.any(Number) } })
+    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject({
+      v: 1,
+      birth: 1,
+      memory: { totalBytes: expect.any(Number) },
+      link: { bridge: 'bridge-1', downBytesPerS: expect.any(Number) },
+    })
     const last = watched.all().at(-1)!
     expect(last.link?.upBytesPerS).toBeGreaterThan(0)
     // Nobody has asked anything.
@@ -91,6 +96,45 @@ describe('the telemetry of an agent', () => {
     await agent.close()
     await expect.poll(() => listed('silent')).toMatchObject({ state: 'disconnected', telemetry: null })
     expect(watched.all()).toEqual([])
+  })
+
+  it('tells how the device fares, at once when that has changed, and the bridge shows it', async () => {
+    using device = fixtureHost('orin-nano-jp6')
+    const clock = fakeClock()
+    await using watched = await watchTelemetry(clock, 'orin')
+    const agent = await world.startAgent({ id: 'orin' }, clock, device.host)
+    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject({
+      device: { kind: 'jetson', module: 'Orin Nano', jetpack: '6.2.1', agent: version, modelId: agent.modelId },
+      load: { gpuPercent: 0, emcPercent: null },
+      temperatures: { hottestC: 48.5 },
+      power: { totalW: 4.854, scope: 'module', jPerToken: null },
+      battery: null,
+      answers: { underWay: 0, decodeTokensPerS: {} },
+      errors: [],
+    })
+    const hot = { '/sys/devices/virtual/thermal/cooling_device1/cur_state': '2\n' }
+    device.set(hot)
+    const isThrottled = { throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } }
+    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject(isThrottled)
+    await expect.poll(() => listed('orin')).toMatchObject({ telemetry: { ...isThrottled, device: { module: 'Orin Nano' } } })
+    await agent.close()
+  })
+
+  it('tells how fast a model has answered', async () => {
+    using device = fixtureHost('orin-nano-jp6')
+    const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('worker'))
+    const agent = await world.startAgent({ id: 'worker', telemetryS: 1 }, undefined, device.host)
+    const answer = await fetch(`${agent.apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'brim', prompt: 'Where is the mill, and who is the miller of it?', max_tokens: 16 }),
+    })
+    expect(answer.status).toBe(200)
+    await answer.text()
+    const last = () => DeviceTelemetry.parse(JSON.parse(watcher.messages.at(-1)?.text ?? '{}')).answers
+    await expect.poll(last, { timeout: 10_000 }).toEqual({ underWay: 0, decodeTokensPerS: { 'tiny-llama': expect.any(Number) } })
+    await agent.close()
+    await watcher[Symbol.asyncDispose]()
   })
 
   it('is not wanted more often than once a second', () => {

@@ -2,6 +2,7 @@ import { cp, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
+import type { Host } from '../../agent/device/host.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
@@ -44,7 +45,7 @@ export interface AgentWorld extends AsyncDisposable {
   readonly bundle: string
   readonly bridge: Bridge
   readonly agent: Agent
-  startAgent(settings: Partial<AgentSettings> & { id: string }, clock?: Clock): Promise<Agent>
+  startAgent(settings: Partial<AgentSettings> & { id: string }, clock?: Clock, host?: Host): Promise<Agent>
   bridgeHealth(): Promise<{ sessions: number; kvBytes: number; serving: { items: number } }>
 }
 
@@ -65,9 +66,13 @@ export async function startAgentWorld(
     ...options.bridge,
   })
   const agents: Agent[] = []
-  const start = async (settings: Partial<AgentSettings> & { id: string }, clock: Clock = systemClock): Promise<Agent> => {
+  const start = async (
+    settings: Partial<AgentSettings> & { id: string },
+    clock: Clock = systemClock,
+    host?: Host,
+  ): Promise<Agent> => {
     const defaults = { bundle, bridges: [bridge.mqttUrl], apiPort: 0, threads: 1, logLevel: 'silent' as const }
-    const agent = await startAgent({ stateDir: join(folder.path, settings.id), ...defaults, ...settings }, clock)
+    const agent = await startAgent({ stateDir: join(folder.path, settings.id), ...defaults, ...settings }, clock, host)
     agents.push(agent)
     return agent
   }

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { type Api, startApi } from '../../agent/api/server.ts'
+import { AnswerMeter } from '../../agent/device/answer-meter.ts'
 import { answerByHat } from '../../agent/hat/session.ts'
 import { createDataLink } from '../../agent/link/data-link.ts'
 import { type LocalModel, openLocalModel } from '../../agent/local/local-model.ts'
@@ -96,6 +97,7 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
         health: () => ({}),
         run: (request, signal) => answerByHat(options, request, signal),
         ...(local && counted ? { local: { ...local, chain: counted.chain } } : {}),
+        answers: new AnswerMeter(systemClock),
         clock: systemClock,
         logger,
       })
