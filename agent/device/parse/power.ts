@@ -9,8 +9,7 @@ export function powerOf(railsMw: Readonly<Record<string, number>>): Partial<Samp
   if (rails.length === 0) return {}
   const railsW = Object.fromEntries(rails.map(([label, mw]) => [label, mw / 1_000]))
   const input = moduleRails.find((label) => label in railsW)
-  const sumMw = rails.reduce((sum, [, mw]) => sum + mw, 0)
-  return input === undefined
-    ? { railsW, totalW: sumMw / 1_000, scope: 'rails' }
-    : { railsW, totalW: railsW[input]!, scope: 'module' }
+  const totalMw = input === undefined ? rails.reduce((sum, [, mw]) => sum + mw, 0) : railsMw[input]!
+  // A sensor's offset shows as a current that flows back.
+  return { railsW, totalW: Math.max(0, totalMw) / 1_000, scope: input === undefined ? 'rails' : 'module' }
 }

@@ -4,7 +4,7 @@ import type { Source } from '../sample.ts'
 const devfreq = '/sys/class/devfreq'
 /** Xavier, TX2, Orin, its successor; "gpu" on a Nano, 17000000.gpu on Orin with JetPack 7, gpu-gpc-0 on Thor. */
 const gpuName = /gv11b|gp10b|ga10b|gb10b|\bgpu\b/
-/** Each that is readable counts: most need root. Hz·activity in kHz. */
+/** kHz of the memory's clock that were used; where they are depends on the release, and most are for root alone. */
 const activities = [
   '/sys/kernel/debug/cactmon/mc_all',
   '/sys/kernel/actmon_avg_activity/mc_all',
