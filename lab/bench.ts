@@ -4,6 +4,7 @@ import { benchAcceptanceCommand } from './bench-acceptance.ts'
 import { benchEngineCommand } from './bench-engine.ts'
 import { benchFailoverCommand } from './bench-failover.ts'
 import { benchHatCommand } from './bench-hat.ts'
+import { benchQueueCommand } from './bench-queue.ts'
 
 /** `brim bench …` */
 export function benchCommand(io: Io): CommandModule {
@@ -20,6 +21,7 @@ export function benchCommand(io: Io): CommandModule {
         .command(benchAcceptanceCommand(io))
         .command(benchFailoverCommand(io))
         .command(benchHatCommand(io))
+        .command(benchQueueCommand(io))
         .demandCommand(1, 'say what to measure: brim bench --help lists the benchmarks'),
     handler: () => {},
   }

@@ -23,7 +23,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/model': { values: ['core/base', 'core/protocol', 'core/policy', 'core/text', 'core/engine'] },
   'core/engine': { values: ['core/base', 'core/protocol', 'core/policy', 'core/text', 'core/model'] },
   'core/draft': { values: ['core/base', 'core/protocol', 'core/policy', 'core/engine'] },
-  'core/store': { values: ['core/base', 'core/protocol'] },
+  'core/store': { values: ['core/base', 'core/protocol', 'core/policy'] },
   'core/commands': { values: ['core'] },
   agent: { values: ['core'] },
   'cloud-bridge': { values: ['core'] },

@@ -1,0 +1,129 @@
+import { z } from 'zod'
+import { idPattern } from './topics.ts'
+
+/** What a job may ask for. What is submitted at the bridge is visible to it: only the agent's own API is private. */
+export const jobKinds = ['slm.generate', 'hat.generate', 'hat.verify', 'profile', 'bundle.install', 'pice.expand'] as const
+export type JobKind = (typeof jobKinds)[number]
+
+/** Largest input of a job and largest event of a device, as JSON: either fits an MQTT packet of the bridge's broker. */
+export const maxInputBytes = 128 * 1024
+export const maxEventBytes = 192 * 1024
+
+const id = z.string().regex(idPattern, 'small letters, digits, - and _')
+const jobId = z.string().regex(/^[0-9a-f]{8}-[0-9]{1,15}$/)
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+const text = z.string().max(maxInputBytes)
+
+const Message = z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: text })
+
+const Prompt = {
+  /** A conversation, or `prompt` as it stands: one of the two. */
+  messages: z.array(Message).min(1).max(256).optional(),
+  prompt: text.min(1).optional(),
+}
+const oneOf = { error: 'either messages or prompt' }
+const hasOne = ({ messages, prompt }: { messages?: unknown; prompt?: unknown }) =>
+  (messages === undefined) !== (prompt === undefined)
+
+/** `slm.generate`, `hat.generate`. */
+export const GenerateInput = z
+  .strictObject({
+    ...Prompt,
+    maxTokens: z.int().min(1).optional(),
+    temperature: z.number().min(0).max(2).default(0),
+    topP: z.number().gt(0).max(1).default(1),
+    topK: z.int().min(0).default(0),
+    seed: z.int().optional(),
+    stop: z.array(z.string().min(1).max(256)).max(8).default([]),
+  })
+  .refine(hasOne, oneOf)
+export type GenerateInput = z.infer<typeof GenerateInput>
+
+/** `hat.verify`: how much of a continuation the LLM would have written itself. */
+export const VerifyInput = z.strictObject({ ...Prompt, continuation: text.min(1) }).refine(hasOne, oneOf)
+export type VerifyInput = z.infer<typeof VerifyInput>
+
+const inputs = {
+  'slm.generate': GenerateInput,
+  'hat.generate': GenerateInput,
+  'hat.verify': VerifyInput,
+  profile: z.strictObject({}),
+  'bundle.install': z.strictObject({ modelId: sha256, url: z.url({ protocol: /^https?$/ }) }),
+  'pice.expand': z.strictObject({ question: text.min(1), sketch: z.array(text.min(1)).min(1).max(256), from: z.int().min(0) }),
+} as const satisfies Record<JobKind, z.ZodType>
+
+/** Those that are about one device, which must be named: no other can stand in for it. */
+export const deviceBound: ReadonlySet<JobKind> = new Set(['profile', 'bundle.install'])
+
+const seconds = (fallback: number) =>
+  z
+    .number()
+    .positive()
+    .max(7 * 86_400)
+    .default(fallback)
+
+/** Body of `POST /v1/jobs`. */
+export const JobSubmission = z
+  .strictObject({
+    kind: z.enum(jobKinds),
+    input: z.unknown(),
+    /** Only this device may do it. Absent: any that can. */
+    device: id.optional(),
+    /** The highest first; within one, first come, first served. */
+    priority: z.int().min(0).max(9).default(5),
+    /** The same key again is the same job, whatever else it says. */
+    key: z.string().min(1).max(128).optional(),
+    /** Done by then, or TIMED_OUT. */
+    deadlineS: seconds(3_600),
+    attempts: z.int().min(1).max(100).default(10),
+    timeouts: z.strictObject({ acceptS: seconds(10), startS: seconds(600), stepS: seconds(60), runS: seconds(900) }).prefault({}),
+    /** What happens when its device vanishes. */
+    disconnect: z
+      .strictObject({
+        lostAfterS: seconds(30),
+        replace: z.boolean().default(true),
+        keep: z.enum(['any', 'replacement']).default('any'),
+      })
+      .prefault({}),
+  })
+  .superRefine(({ kind, input, device }, context) => {
+    const parsed = inputs[kind].safeParse(input)
+    for (const issue of parsed.error?.issues ?? [])
+      context.addIssue({ code: 'custom', path: ['input', ...issue.path], message: issue.message })
+    if (deviceBound.has(kind) && device === undefined)
+      context.addIssue({ code: 'custom', path: ['device'], message: `${kind} needs a device` })
+  })
+  .transform((submission) => ({ ...submission, input: inputs[submission.kind].parse(submission.input) }))
+export type JobSubmission = z.infer<typeof JobSubmission>
+
+const v = z.literal(1)
+const attempt = { v, bridge: id, job: jobId, attempt: z.int().min(1) }
+
+/** On device/<id>/jobs. A repeat of either is harmless. */
+export const ToJobDevice = z.discriminatedUnion('type', [
+  /** An older or younger device may know the kind otherwise: it reads the input itself. */
+  z.object({ ...attempt, type: z.literal('run'), kind: z.string().max(64), input: z.unknown() }),
+  z.object({ ...attempt, type: z.literal('cancel') }),
+])
+export type ToJobDevice = z.infer<typeof ToJobDevice>
+
+const reported = { ...attempt, n: z.int().min(1), at: z.iso.datetime() }
+const error = z.object({ code: z.string().max(64), message: z.string().max(2_000) })
+
+/**
+ * On device/<id>/events: `n` counts those of one attempt from 1 on. Said again until the bridge has acknowledged it.
+ */
+export const JobEvent = z.discriminatedUnion('type', [
+  z.object({ ...reported, type: z.enum(['accepted', 'running', 'canceled']) }),
+  /** A piece of the answer, and where it begins (UTF-16 units). */
+  z.object({ ...reported, type: z.literal('text'), text, from: z.int().min(0) }),
+  /** The whole result: pieces that came before are repeated in it. */
+  z.object({ ...reported, type: z.literal('succeeded'), result: z.record(z.string(), z.unknown()) }),
+  /** `failure`: core/policy/jobs/retry.ts; what an older bridge does not know counts as failed. */
+  z.object({ ...reported, type: z.literal('failed'), failure: z.string().max(32), error }),
+])
+export type JobEvent = z.infer<typeof JobEvent>
+
+/** On device/<id>/acks: the bridge has stored all events of the attempt up to `n`, or will never want them. */
+export const JobAck = z.object({ ...attempt, n: z.int().min(0) })
+export type JobAck = z.infer<typeof JobAck>

@@ -1,0 +1,214 @@
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { JobSubmission } from '../../core/protocol/jobs.ts'
+import { JobStore, type Said } from '../../core/store/job-store.ts'
+import { jobTables, newJob } from '../../core/store/job-tables.ts'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+
+const dirs: (TempDir | { [Symbol.dispose](): void })[] = []
+afterEach(() => {
+  for (const dir of dirs.splice(0).reverse()) dir[Symbol.dispose]()
+})
+
+function open(path = join(newDir(), 'jobs.sqlite')): { jobs: JobStore; store: Store; path: string } {
+  const store = openDatabase(path, [jobTables])
+  dirs.push({ [Symbol.dispose]: () => store.close() })
+  return { jobs: new JobStore(store, { next: () => 0.5 }), store, path }
+}
+
+function newDir(): string {
+  const dir = tempDir()
+  dirs.push(dir)
+  return dir.path
+}
+
+const submission = (fields: object = {}) =>
+  newJob(JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' }, ...fields }))
+const taker = (device: string, room = 1, kinds: readonly string[] = ['slm.generate']) => ({ device, kinds, room })
+const said = (job: string, n: number, fields: Partial<Said> = {}): Said => ({
+  job,
+  device: 'a',
+  attempt: 1,
+  n,
+  report: { type: 'progress' },
+  data: {},
+  ...fields,
+})
+const ids = (list: readonly { id?: string; job?: string }[]) => list.map(({ id, job }) => id ?? job)
+
+describe('the job store', () => {
+  it('gives the highest priority first, then the oldest, each job once', () => {
+    const { jobs } = open()
+    const [low, high, later] = jobs.submit(
+      [submission({ priority: 1 }), submission({ priority: 9 }), submission({ priority: 9 })],
+      0,
+    )
+    expect(ids(jobs.claim([taker('a', 2)], 1))).toEqual([high?.id, later?.id])
+    expect(ids(jobs.claim([taker('b', 5)], 1))).toEqual([low?.id])
+    expect(jobs.claim([taker('c', 5)], 1)).toEqual([])
+    expect(jobs.loads()).toEqual(
+      new Map([
+        ['a', 2],
+        ['b', 1],
+      ]),
+    )
+  })
+
+  it('gives a job only to a device that knows the kind, and a bound one to its device alone', () => {
+    const { jobs } = open()
+    const [bound] = jobs.submit([submission({ device: 'b' })], 0)
+    jobs.submit([submission({ kind: 'hat.generate' })], 0)
+    expect(jobs.claim([taker('a', 5)], 1)).toEqual([])
+    expect(jobs.claim([taker('b', 5)], 1)).toMatchObject([{ job: bound?.id, device: 'b', attempt: 1 }])
+  })
+
+  it('fills devices evenly', () => {
+    const { jobs } = open()
+    jobs.submit(
+      Array.from({ length: 6 }, () => submission()),
+      0,
+    )
+    const given = jobs.claim([taker('a', 4), taker('b', 4), taker('c', 4)], 1).map(({ device }) => device)
+    expect(given.sort()).toEqual(['a', 'a', 'b', 'b', 'c', 'c'])
+  })
+
+  it('takes the same key for the same job, across reopenings', () => {
+    const first = open()
+    const [job] = first.jobs.submit([submission({ key: 'order-7' })], 0)
+    expect(job?.isNew).toBe(true)
+    const again = open(first.path)
+    expect(again.jobs.submit([submission({ key: 'order-7' }), submission({ key: 'order-7' })], 9)).toEqual([
+      { id: job?.id, isNew: false },
+      { id: job?.id, isNew: false },
+    ])
+    expect(again.jobs.list({ limit: 10 })).toHaveLength(1)
+  })
+
+  it('returns the jobs of a large batch in their order, keys among them', () => {
+    const { jobs } = open()
+    const batch = Array.from({ length: 37 }, (_, i) => submission({ priority: i % 10, ...(i === 17 ? { key: 'k' } : {}) }))
+    const submitted = jobs.submit(batch, 0)
+    expect(submitted.map(({ id }) => jobs.find(id)?.priority)).toEqual(batch.map(({ priority }) => priority))
+    expect(jobs.find(submitted[17]!.id)?.key).toBe('k')
+    expect(new Set(ids(submitted)).size).toBe(37)
+  })
+
+  it('stores the pieces of an answer in order, each once, and asks for what is missing', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission()], 0)
+    const id = job!.id
+    jobs.claim([taker('a')], 1)
+    const piece = (n: number, text: string) => said(id, n, { data: { text } })
+    jobs.report([said(id, 1, { report: { type: 'accepted' } }), said(id, 2, { report: { type: 'running' } })], 2)
+    const early = piece(5, 'c')
+    const { gaps } = jobs.report([piece(3, 'a'), piece(3, 'a'), early], 3)
+    expect([...gaps]).toEqual([early])
+    jobs.report([piece(3, 'a'), piece(4, 'b'), piece(5, 'c')], 4)
+    expect(jobs.events(id, 0, 100).map(({ type, data }) => [type, (data as { text?: string }).text])).toEqual([
+      ['sent', undefined],
+      ['accepted', undefined],
+      ['running', undefined],
+      ['text', 'a'],
+      ['text', 'b'],
+      ['text', 'c'],
+    ])
+    expect(jobs.events(id, 4, 100).map(({ seq }) => seq)).toEqual([5, 6])
+  })
+
+  it('keeps the first result, though the pieces before it are missing, and no later one', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission()], 0)
+    jobs.claim([taker('a')], 1)
+    const done = (text: string, n: number) => said(job!.id, n, { report: { type: 'succeeded' }, data: { text } })
+    expect(jobs.report([done('yes', 7), done('no', 8)], 2).gaps.size).toBe(0)
+    expect(jobs.find(job!.id)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'yes' }, device: null, devices: ['a'] })
+    expect(jobs.events(job!.id, 0, 10).map(({ type }) => type)).toEqual(['sent', 'succeeded'])
+  })
+
+  it('sends a job to another device once the first was away for too long', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission()], 0)
+    jobs.claim([taker('a')], 0)
+    expect(jobs.presence('a', false, 100)).toEqual([])
+    expect(jobs.nextDueMs()).toBe(30_100)
+    jobs.tick(30_100)
+    expect(jobs.claim([taker('b')], 30_100)).toEqual([])
+    jobs.tick(jobs.nextDueMs()!)
+    expect(jobs.claim([taker('b')], 30_300)).toMatchObject([{ job: job?.id, device: 'b', attempt: 2 }])
+  })
+
+  it('waits for the same device where nobody may replace it', () => {
+    const { jobs } = open()
+    jobs.submit([submission({ disconnect: { replace: false, lostAfterS: 1 } })], 0)
+    jobs.claim([taker('a')], 0)
+    jobs.presence('a', false, 0)
+    jobs.tick(1_000)
+    jobs.tick(jobs.nextDueMs()!)
+    expect(jobs.claim([taker('b')], 2_000)).toEqual([])
+    expect(jobs.claim([taker('a')], 2_000)).toMatchObject([{ device: 'a', attempt: 2 }])
+  })
+
+  it('cancels once, and says so to the device that has it', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission()], 0)
+    jobs.claim([taker('a')], 1)
+    const recall = { kind: 'recall', job: job!.id, device: 'a', attempt: 1 }
+    expect(jobs.cancel(job!.id, 2)).toEqual({ canceled: true, orders: [recall] })
+    expect(jobs.cancel(job!.id, 3)).toEqual({ canceled: false, orders: [] })
+    expect(jobs.cancel('00000000-1', 3)).toBeUndefined()
+  })
+
+  it('does the same work again as a job of its own, and only once the first has ended', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission({ key: 'k', deadlineS: 60 })], 0)
+    expect(jobs.retry(job!.id, 1)).toBeUndefined()
+    jobs.cancel(job!.id, 2)
+    const again = jobs.retry(job!.id, 3)
+    expect(jobs.find(again!.id)).toMatchObject({ state: 'QUEUED', retryOf: job!.id, key: null, input: { prompt: 'Is it far?' } })
+    expect(jobs.find(job!.id)?.state).toBe('CANCELED')
+  })
+
+  it('lists dead letters with what went wrong', () => {
+    const { jobs } = open()
+    const [dead] = jobs.submit([submission(), submission()], 0)
+    jobs.claim([taker('a')], 1)
+    const error = { code: 'REQUEST_INVALID', message: 'not supported by this device' }
+    jobs.report([said(dead!.id, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
+    expect(jobs.list({ dead: true, limit: 10 })).toMatchObject([{ id: dead!.id, state: 'REJECTED', error }])
+    expect(jobs.events(dead!.id, 0, 10).at(-1)).toMatchObject({ type: 'rejected', device: 'a', attempt: 1, data: { error } })
+  })
+
+  it('claims, expires and finds what devices hold by index, however many jobs have finished', () => {
+    const { store } = open()
+    const plan = (sql: string) =>
+      store
+        .prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+        .all()
+        .map(({ detail }) => detail)
+        .join('; ')
+    const waiting = "SELECT * FROM jobs WHERE state = 'QUEUED' AND not_before_ms IS NULL AND"
+    expect(plan(`${waiting} target IS NULL AND kind = 'x' ORDER BY priority DESC, n LIMIT 1`)).toMatch(
+      /^SEARCH jobs USING INDEX jobs_open \(kind=\?\)$/,
+    )
+    expect(plan(`${waiting} target IS NOT NULL AND target = 'x' ORDER BY priority DESC, n LIMIT 1`)).toMatch(
+      /^SEARCH jobs USING INDEX jobs_bound \(target=\?\)$/,
+    )
+    expect(plan('SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= 5 ORDER BY due_ms LIMIT 1')).toContain('jobs_due')
+    expect(plan("SELECT * FROM jobs WHERE holder = 'a'")).toContain('jobs_held')
+    expect(plan('SELECT holder, count(*) FROM jobs WHERE holder IS NOT NULL GROUP BY holder')).toContain('jobs_held')
+  })
+})
+
+describe('a submission', () => {
+  it.each([
+    ['an unknown kind', { kind: 'make.coffee', input: {} }],
+    ['neither messages nor prompt', { kind: 'slm.generate', input: {} }],
+    ['both', { kind: 'slm.generate', input: { prompt: 'a', messages: [{ role: 'user', content: 'b' }] } }],
+    ['an unknown field of the input', { kind: 'slm.generate', input: { prompt: 'a', prompts: 'b' } }],
+    ['an unknown field', { kind: 'slm.generate', input: { prompt: 'a' }, piority: 3 }],
+    ['a kind that needs a device without one', { kind: 'profile', input: {} }],
+  ])('is refused with %s', (_what, body) => {
+    expect(JobSubmission.safeParse(body).success).toBe(false)
+  })
+})
