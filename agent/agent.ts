@@ -8,6 +8,7 @@ import { version } from '../core/base/version.ts'
 import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { openDatabase } from '../core/store/open-database.ts'
+import type { RequestContext } from './api/request.ts'
 import { startApi } from './api/server.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { AnswerMeter } from './device/answer-meter.ts'
@@ -19,8 +20,12 @@ import { openDeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
 import { answerByHat, type HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
+import { hatGenerate, slmGenerate } from './jobs/generate.ts'
+import { JobLedger, ledgerTable } from './jobs/ledger.ts'
+import { createJobRunner, type JobWork } from './jobs/runner.ts'
 import { createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
+import type { RoundsOptions } from './local/answer-rounds.ts'
 import { openLocalModel } from './local/local-model.ts'
 
 export interface Agent {
@@ -62,6 +67,17 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     if (local) closers.push(local.close)
     const slm = local?.name
 
+    const jobDatabase = openDatabase(join(config.stateDir, 'jobs.sqlite'), [ledgerTable])
+    closers.push(() => jobDatabase.close())
+    /** What it does is known once all its parts are; none begins before `start`. */
+    const works: Record<string, JobWork> = {}
+    const runner = createJobRunner({
+      ledger: new JobLedger(jobDatabase),
+      works,
+      clock,
+      logger: logger.child({ component: 'jobs' }),
+    })
+
     const speed = new DeviceSpeed()
     if (!clockIsSet())
       logger.warn({ at: nowIso() }, 'the clock of this device is not set: its log has wrong times, all else works')
@@ -93,6 +109,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         speed,
         condition: monitor.latest,
         telemetryS: config.telemetryS,
+        jobs: runner.port(url),
         clock,
         random: seededRandom(randomInt(seedBound)),
         logger: logger.child({ component: 'link', broker: url }),
@@ -124,23 +141,35 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       patienceMs: config.patienceS * 1_000,
       clock,
     }
-    const api = await startApi({
-      host: config.apiHost,
-      port: config.apiPort,
+    const rounds: RoundsOptions = {
       manifest,
       tokenizer: model.tokenizer,
-      chatTemplate: model.chatTemplate,
-      modelNames: [card.name, anyModel],
-      nextSeed: () => randomInt(seedBound),
-      health: () => ({ device: id, version, modelId, slm: slm ?? null, clockIsSet: clockIsSet(), ...link.status() }),
-      run: (request, signal) => answerByHat(hat, request, signal),
-      local,
-      answers,
       clock,
+      local,
+      run: (request, signal) => answerByHat(hat, request, signal),
+    }
+    const context: RequestContext = {
+      modelNames: [card.name, anyModel],
+      tokenizer: model.tokenizer,
+      chatTemplate: model.chatTemplate,
+      nextSeed: () => randomInt(seedBound),
+      local,
+    }
+    works['hat.generate'] = hatGenerate(rounds, context)
+    if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed)
+    const api = await startApi({
+      ...rounds,
+      ...context,
+      host: config.apiHost,
+      port: config.apiPort,
+      health: () => ({ device: id, version, modelId, slm: slm ?? null, clockIsSet: clockIsSet(), ...link.status() }),
+      answers,
       logger: logger.child({ component: 'api' }),
     })
     closers.push(api.close)
+    closers.push(runner.close)
     // Not before the port is ours: a second agent started by mistake must not take the first one's place at the bridge.
+    runner.start()
     link.start()
     if (config.telemetryS > 0) monitor.start()
     logger.info({ birth, modelId, apiUrl: api.url, slm, drafter: draft.drafter, adapter: adapter !== undefined }, 'agent ready')

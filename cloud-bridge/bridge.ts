@@ -1,11 +1,15 @@
+import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import { createLogger, type Logger } from '../core/base/logger.ts'
 import { isLoopback } from '../core/base/loopback.ts'
+import { seededRandom } from '../core/base/random.ts'
 import { version } from '../core/base/version.ts'
 import { StateMonitor } from '../core/policy/hat/state-monitor.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
+import { JobStore } from '../core/store/job-store.ts'
+import { jobTables } from '../core/store/job-tables.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startEmbeddedBroker } from './broker/embedded-broker.ts'
 import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './config.ts'
@@ -19,6 +23,8 @@ import { type ControlLink, connectControl } from './link/control.ts'
 import { createDataPlane, dataPath } from './link/data-plane.ts'
 import { startHttpServer } from './link/http-server.ts'
 import { ownHost, urlHost } from './link/listen.ts'
+import { createJobsHttp, jobsPath } from './queue/http.ts'
+import { createJobQueue } from './queue/job-queue.ts'
 import { type Middle, openMiddle } from './serving/open-middle.ts'
 import { StepLog } from './serving/step-log.ts'
 import { createStepLoop, type EndedStep } from './serving/step-loop.ts'
@@ -105,6 +111,20 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       clock,
       logger: logger.child({ component: 'link' }),
     })
+    // Of its own: the queue's commits wait for nobody else's, and a fleet's results are of another size than its registry.
+    const jobDatabase = openDatabase(join(config.stateDir, 'jobs.sqlite'), [jobTables])
+    closers.push(() => jobDatabase.close())
+    const jobs = new JobStore(jobDatabase, seededRandom(randomInt(2 ** 32)))
+    const queue = createJobQueue({
+      jobs,
+      bridge: id,
+      clock,
+      wallMs: Date.now,
+      publish: (device, leaf, message) => control?.tell(device, leaf, message),
+      logger: logger.child({ component: 'jobs' }),
+    })
+    closers.push(queue.close)
+    const jobsHttp = createJobsHttp(queue, jobs)
     const startedMs = clock.nowMs()
     const http = await startHttpServer({
       host,
@@ -120,6 +140,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
           uptimeS: Math.round((clock.nowMs() - startedMs) / 1_000),
           pipeline: config.pipeline,
           serving: loop.metrics,
+          jobs: { dispatchMs: queue.dispatchMs },
         }),
         '/v1/devices': () => ({ devices: registry.devices() }),
         '/v1/steps': () => ({ steps: steps.list() }),
@@ -127,14 +148,17 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       open: ['/health'],
       gate,
       posts: identities.posts,
+      handlers: { [jobsPath]: jobsHttp.handle },
       upgrades: { [dataPath]: plane.upgrade },
       logger: logger.child({ component: 'http' }),
     })
     closers.push(http.close)
+    closers.push(jobsHttp.close)
     closers.push(plane.close)
     closers.push(() => sessions.shutdown({ code: 'LINK_LOST', message: `bridge ${id} is shutting down` }))
     // Not before all ports are ours: a second bridge started by mistake must not declare the first one's devices lost.
     registry.startOver()
+    queue.start()
     const authority = `${urlHost(host)}:${http.port}`
     const dataUrl = config.dataUrl ?? `ws://${authority}${dataPath}`
     control = await connectControl({
@@ -144,7 +168,11 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       bridge: id,
       birth,
       describe: () => ({ bridge: version, modelId, data: dataUrl, sessions: sessions.count }),
-      onDeviceState: registry.heard,
+      onDeviceState(device, payload) {
+        const said = registry.heard(device, payload)
+        if (said) queue.deviceIs(device, said)
+      },
+      onJobEvent: queue.heard,
       onDeviceTelemetry: registry.measured,
       logger: logger.child({ component: 'control' }),
     })

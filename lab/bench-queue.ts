@@ -5,7 +5,9 @@ import type { CommandModule } from 'yargs'
 import type { Io } from '../core/base/io.ts'
 import { projectRoot } from '../core/base/version.ts'
 import { type Bench, type BenchDocument, commandOf } from './bench-frame.ts'
+import { benchDispatch } from './bench-queue-dispatch.ts'
 import { benchEnqueue, benchFinished, summariseStore } from './bench-queue-store.ts'
+import { ensureDemoBundle } from './demo-bundle.ts'
 import { renderFigure } from './plot.ts'
 
 /** `brim bench queue` */
@@ -15,21 +17,36 @@ export function benchQueueCommand(io: Io): CommandModule {
 
 export const queueBench: Bench = {
   name: 'queue',
-  describe: 'the durable job queue: enqueue beside bare SQLite, and what 100,000 finished jobs cost',
+  describe: 'the durable job queue: enqueue beside bare SQLite, dispatch to 200 devices, and what 100,000 finished jobs cost',
   reach: {
     enqueueOverRaw: { atLeast: 0.8 },
     enqueueBatchedOverRaw: { atLeast: 0.8 },
     slowdownAt100k: { atMost: 1.1 },
+    dispatchP50Ms: { atMost: 5 },
+    dispatchP99Ms: { atMost: 20 },
   },
   build: (yargs) => yargs,
-  async run({ quick, progress }) {
+  async run({ quick, progress, io }) {
     const dir = benchDir()
     try {
       const rounds = benchEnqueue(dir, quick ? 5 : 15, quick ? 1_000 : 4_000, progress)
       const finished = 100_000
       const lives = benchFinished(dir, { rounds: quick ? 5 : 15, jobs: quick ? 1_000 : 4_000, finished }, progress)
-      const conditions = { synchronous: 'FULL', journal: 'WAL', batch: 50, finished }
-      return { conditions, summary: summariseStore(rounds, lives), runs: [...rounds, ...lives] }
+      const jobs = quick ? 1_000 : 4_000
+      const bundle = await ensureDemoBundle()
+      const dispatch = await benchDispatch({ bundle, dir, devices: 200, jobs, perS: 100 }, io, progress)
+      const { p50Ms: dispatchP50Ms, p99Ms: dispatchP99Ms } = dispatch
+      const conditions = {
+        synchronous: 'FULL',
+        journal: 'WAL',
+        batch: 50,
+        finished,
+        devices: dispatch.devices,
+        jobs,
+        perS: dispatch.perS,
+      }
+      const summary = { ...summariseStore(rounds, lives), dispatchP50Ms, dispatchP99Ms }
+      return { conditions, summary, runs: [...rounds, ...lives, dispatch] }
     } finally {
       rmSync(dir, { recursive: true, force: true })
     }
@@ -87,5 +104,8 @@ ${Number(conditions.loadAverageBefore).toFixed(1)} before and ${Number(condition
 - *raw*: the bytes of our rows, prepared beforehand, in a table without an index, in the same run and in turn with ours.
 - *life*: submitted, given away, accepted, begun, done, 50 jobs a commit: ${Math.round(summary.livesPerS ?? 0)} jobs/s.
   *slowdownAt100k* compares a database that holds ${conditions.finished} finished jobs with one that holds few.
+- *dispatch*: from sending a job to the commit of its acceptance, measured by a bridge process; ${conditions.devices} devices are MQTT
+  connections of the benchmark's own process that store each job before they accept it; ${conditions.jobs} jobs, one request each,
+  ${conditions.perS} a second.
 `
 }

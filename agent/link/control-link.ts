@@ -7,6 +7,7 @@ import type { Measurements } from '../../core/policy/telemetry.ts'
 import { BridgeState, DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { allBridgeStates, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
 import type { Credentials } from '../identity/credentials.ts'
+import type { JobPort } from '../jobs/runner.ts'
 import { stayConnected } from './stay-connected.ts'
 
 const connectTimeoutMs = 10_000
@@ -29,6 +30,8 @@ export interface ControlLinkOptions {
   readonly credentials?: Credentials | undefined
   /** The bridges that have announced themselves, whenever one has changed. */
   readonly onBridges: (states: ReadonlyMap<string, BridgeState>) => void
+  /** Absent: this device takes no jobs. */
+  readonly jobs?: JobPort | undefined
 }
 
 /** The device on the control plane: its retained state with a will, and the states of the bridges. */
@@ -47,14 +50,23 @@ export interface ControlLink {
 
 /** Comes back by itself, for good; that there is no broker yet is no error. */
 export function createControlLink(options: ControlLinkOptions): ControlLink {
-  const { url, fleet, device, birth, agent, modelId, clock, logger } = options
+  const { url, fleet, device, birth, agent, modelId, clock, logger, jobs } = options
   const topic = deviceTopic(fleet, device, 'state')
+  const [jobTopic, ackTopic, eventTopic] = (['jobs', 'acks', 'events'] as const).map((leaf) => deviceTopic(fleet, device, leaf))
   const bridges = new Map<string, BridgeState>()
   let client: MqttClient | undefined
   let closing = false
   let refusal: BrimError | undefined
   const say = (state: DeviceState['state']): string =>
-    JSON.stringify({ v: 1, state, birth, at: nowIso(), agent, modelId } satisfies DeviceState)
+    JSON.stringify({
+      v: 1,
+      state,
+      birth,
+      at: nowIso(),
+      agent,
+      modelId,
+      ...(jobs ? { jobs: [...jobs.kinds] } : {}),
+    } satisfies DeviceState)
   const publish = (on: MqttClient) =>
     on.publish(topic, say('ready'), { qos: 1, retain: true }, (err) => {
       if (err) logger.warn({ err }, 'device state not published')
@@ -64,6 +76,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     const bridge = parseBridgeStateTopic(fleet, on)
     if (bridge !== undefined) heardBridge(bridge, payload)
     else if (on === topic && !closing) heardSelf(from, payload)
+    else if (on === ackTopic) jobs?.onAck(payload)
   }
 
   function heardSelf(from: MqttClient, payload: Uint8Array): void {
@@ -100,9 +113,23 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       failure = error
     })
     made.on('message', (on, payload) => heard(made, on, payload))
+    // Before its acknowledgement: what was acknowledged must not be lost with this process.
+    made.handleMessage = ({ topic: on, payload }, acknowledge) => {
+      if (on !== jobTopic || !jobs || closing) return acknowledge()
+      try {
+        jobs.onJob(Buffer.from(payload))
+        acknowledge()
+      } catch (err) {
+        logger.error({ err }, 'job not stored: it will be sent again')
+        made.end(true)
+      }
+    }
     const gone = new Promise<unknown>((resolve) => {
       made.once('close', () => {
-        if (client === made) client = undefined
+        if (client === made) {
+          client = undefined
+          jobs?.onLink(undefined)
+        }
         made.end(true)
         resolve(failure)
       })
@@ -116,10 +143,12 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
         client = made
         // What is retained comes again.
         bridges.clear()
-        made.subscribe([topic, allBridgeStates(fleet)], { qos: 1 }, (err) => {
+        const toldOfJobs = jobs ? [jobTopic!, ackTopic!] : []
+        made.subscribe([topic, allBridgeStates(fleet), ...toldOfJobs], { qos: 1 }, (err) => {
           if (err) logger.warn({ err }, 'not subscribed to the states of the bridges')
         })
         publish(made)
+        jobs?.onLink((event) => made.publish(eventTopic!, event, { qos: 1 }))
         logger.info({ url }, 'control plane connected')
         resolve({ gone })
       })

@@ -38,9 +38,9 @@ export interface Registry {
   /**
    * A device's state as it came from the broker. A late will, or what is unreadable, changes nothing; a device that is
    * alive may count its births anew: it was installed again. Never throws: a disk that is full is no reason to end
-   * everybody's sessions.
+   * everybody's sessions. @returns what it said, where that holds
    */
-  heard(device: string, payload: Uint8Array): void
+  heard(device: string, payload: Uint8Array): DeviceState | undefined
   /** A device's telemetry as it came from the broker; the latest is kept, in memory. What is unreadable changes nothing. */
   measured(device: string, payload: Uint8Array): void
   devices(): DeviceRecord[]
@@ -71,17 +71,24 @@ export function createRegistry(store: Store, clock: Clock, logger: Logger): Regi
     },
     heard(device, payload) {
       // An empty payload only clears what the broker retained.
-      if (payload.byteLength === 0) return
+      if (payload.byteLength === 0) return undefined
       const said = read(DeviceState, payload)
-      if (!said) return logger.warn({ device, bytes: payload.byteLength }, 'unreadable device state ignored')
+      if (!said) {
+        logger.warn({ device, bytes: payload.byteLength }, 'unreadable device state ignored')
+        return undefined
+      }
       const { state, birth, agent = null, modelId = null } = said
       try {
         const { changes } = upsert.run({ id: device, state, birth, lastSeen: nowIso(), agent, modelId })
-        if (changes === 0) logger.info({ device, birth, state }, 'will of an earlier birth ignored')
-        else logger.info({ device, birth, state }, 'device state')
+        if (changes === 0) {
+          logger.info({ device, birth, state }, 'will of an earlier birth ignored')
+          return undefined
+        }
+        logger.info({ device, birth, state }, 'device state')
       } catch (err) {
         logger.error({ err, device, birth, state }, 'device state not stored')
       }
+      return said
     },
     measured(device, payload) {
       const telemetry = read(DeviceTelemetry, payload)

@@ -3,7 +3,14 @@ import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
-import { allDeviceStates, allDeviceTelemetry, bridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
+import {
+  allDeviceEvents,
+  allDeviceStates,
+  allDeviceTelemetry,
+  bridgeStateTopic,
+  deviceTopic,
+  parseDeviceTopic,
+} from '../../core/protocol/topics.ts'
 
 const goodbyeTimeoutMs = 2_000
 
@@ -19,6 +26,7 @@ export interface ControlOptions {
   readonly describe: () => Pick<BridgeState, 'bridge' | 'modelId' | 'data' | 'sessions'>
   readonly onDeviceState: (device: string, payload: Uint8Array) => void
   readonly onDeviceTelemetry: (device: string, payload: Uint8Array) => void
+  readonly onJobEvent: (device: string, payload: Uint8Array) => void
   /** How long the first connection may take; 10 s by default. */
   readonly connectTimeoutMs?: number
   readonly logger: Logger
@@ -27,6 +35,8 @@ export interface ControlOptions {
 export interface ControlLink {
   /** Publishes the retained state again: something that `describe` tells has changed. */
   announce(): void
+  /** Says something to a device; what cannot be said now is not kept. */
+  tell(device: string, leaf: 'jobs' | 'acks', message: string): void
   /** Publishes `disconnected` and leaves; the will stays unsaid. */
   close(): Promise<void>
 }
@@ -69,12 +79,14 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     const from = parseDeviceTopic(fleet, on)
     if (from?.leaf === 'state') options.onDeviceState(from.device, payload)
     if (from?.leaf === 'telemetry') options.onDeviceTelemetry(from.device, payload)
+    if (from?.leaf === 'events') options.onJobEvent(from.device, payload)
   })
   client.on('connect', () => {
     const filters = {
       [allDeviceStates(fleet)]: { qos: 1 },
       [topic]: { qos: 1 },
       [allDeviceTelemetry(fleet)]: { qos: 0 },
+      [allDeviceEvents(fleet)]: { qos: 1 },
     } as const
     client.subscribe(filters, (err) => {
       if (err) logger.error({ err }, 'not subscribed to the states of the devices')
@@ -88,6 +100,12 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   await connected(client, url, options.connectTimeoutMs ?? 10_000)
   return {
     announce,
+    tell(device, leaf, message) {
+      if (!client.connected || current === 'disconnected') return
+      client.publish(deviceTopic(fleet, device, leaf), message, { qos: 1 }, (err) => {
+        if (err) logger.warn({ err, device, leaf }, 'not said to the device')
+      })
+    },
     async close() {
       current = 'disconnected'
       const wasHeard = client.connected && (await goodbye(client, topic, say(current)))

@@ -20,6 +20,8 @@ export interface HttpOptions {
   readonly gate?: Gate | undefined
   /** Path → what answers a POST, given its JSON body and the address that it came from; what it throws is the answer too. */
   readonly posts?: Readonly<Record<string, (body: unknown, from: string) => unknown>>
+  /** Path → who answers requests of any method there and below. */
+  readonly handlers?: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>
   /** Path → who takes over the socket. */
   readonly upgrades: Readonly<Record<string, (request: IncomingMessage, socket: Duplex, head: Buffer) => void>>
   readonly logger: Logger
@@ -41,7 +43,7 @@ const closeTimeoutMs = 1_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const { host, port, routes, posts = {}, upgrades, gate, open = [], logger } = options
+  const { host, port, routes, posts = {}, handlers = {}, upgrades, gate, open = [], logger } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
   const mayRead = (request: IncomingMessage) =>
     gate === undefined ||
@@ -57,11 +59,16 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     }
   }
   const server = createServer((request, response) => {
-    const [route, post] = [routes[pathOf(request)], posts[pathOf(request)]]
+    const path = pathOf(request)
+    const [route, post] = [routes[path], posts[path]]
+    const [, handle] = Object.entries(handlers).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
     else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? ''), response)
+    else if (handle && !mayRead(request))
+      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })
+    else if (handle) handle(request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
     else if (!mayRead(request)) answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })

@@ -68,6 +68,8 @@ export const errorCodes = {
   REQUEST_INVALID: 2,
   MODEL_UNKNOWN: 1,
   STORE_FAILED: 1,
+  // jobs
+  JOB_UNKNOWN: 1,
   CONFIG_INVALID: 2,
 } as const satisfies Record<string, 1 | 2 | 3>
 

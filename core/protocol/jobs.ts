@@ -114,7 +114,8 @@ const error = z.object({ code: z.string().max(64), message: z.string().max(2_000
  * On device/<id>/events: `n` counts those of one attempt from 1 on. Said again until the bridge has acknowledged it.
  */
 export const JobEvent = z.discriminatedUnion('type', [
-  z.object({ ...reported, type: z.enum(['accepted', 'running', 'canceled']) }),
+  z.object({ ...reported, type: z.enum(['accepted', 'running']) }),
+  z.object({ ...reported, type: z.literal('canceled') }),
   /** A piece of the answer, and where it begins (UTF-16 units). */
   z.object({ ...reported, type: z.literal('text'), text, from: z.int().min(0) }),
   /** The whole result: pieces that came before are repeated in it. */

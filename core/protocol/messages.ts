@@ -23,6 +23,8 @@ export const DeviceState = z.object({
   at: z.iso.datetime(),
   agent: z.string().optional(),
   modelId: sha256.optional(),
+  /** Kinds of jobs that it can do (core/protocol/jobs.ts). */
+  jobs: z.array(z.string().max(64)).max(64).optional(),
 })
 export type DeviceState = z.infer<typeof DeviceState>
 

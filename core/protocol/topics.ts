@@ -11,6 +11,7 @@ export const deviceTopic = (fleet: string, device: string, leaf: DeviceTopic) =>
 export const bridgeStateTopic = (fleet: string, bridge: string) => `${root(fleet)}/bridge/${checked(bridge, 'bridge')}/state`
 export const allDeviceStates = (fleet: string) => `${root(fleet)}/device/+/state`
 export const allDeviceTelemetry = (fleet: string) => `${root(fleet)}/device/+/telemetry`
+export const allDeviceEvents = (fleet: string) => `${root(fleet)}/device/+/events`
 export const allBridgeStates = (fleet: string) => `${root(fleet)}/bridge/+/state`
 
 /** The device and leaf of a topic under this fleet, or undefined. */

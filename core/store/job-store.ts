@@ -173,7 +173,7 @@ export class JobStore {
 
   /** Gives waiting jobs to devices: the highest priority first, then the oldest; one's own before anybody's. */
   claim(takers: readonly Taker[], nowMs: number): Dispatch[] {
-    const { openJobs, boundJobs } = this.#statements
+    const { openJobs, boundJobs, nextBound } = this.#statements
     return this.#store
       .transaction(() => {
         const dispatched: Dispatch[] = []
@@ -192,8 +192,10 @@ export class JobStore {
             input: JSON.parse(input) as unknown,
           })
         }
-        for (const taker of free) {
-          if (taker.room > 0) for (const row of boundJobs.all(taker.device, taker.room)) give(row, taker)
+        // From one device that is waited for to the next: most have no jobs of their own.
+        for (let target = nextBound.get('')?.target; target != null; target = nextBound.get(target)?.target) {
+          const taker = free.find(({ device }) => device === target)
+          if (taker && taker.room > 0) for (const row of boundJobs.all(target, taker.room)) give(row, taker)
         }
         const room = free.reduce((sum, taker) => sum + Math.max(0, taker.room), 0)
         const kinds = new Set(free.filter((taker) => taker.room > 0).flatMap((taker) => taker.kinds))
@@ -435,6 +437,9 @@ function prepare(store: Store) {
     boundJobs: store.prepare<[string, number], JobRow>(
       `SELECT * FROM jobs WHERE state = 'QUEUED' AND not_before_ms IS NULL AND target IS NOT NULL AND target = ?
        ORDER BY priority DESC, n LIMIT ?`,
+    ),
+    nextBound: store.prepare<[string], { target: string | null }>(
+      `SELECT min(target) AS target FROM jobs WHERE target IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL AND target > ?`,
     ),
     heldBy: store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ?'),
     due: store.prepare<[number, number], JobRow>(

@@ -153,6 +153,7 @@ const joinFleet = (url: string, options: { birth: number } & Partial<ControlOpti
     describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 2 }),
     onDeviceState: () => {},
     onDeviceTelemetry: () => {},
+    onJobEvent: () => {},
     logger: silentLogger(),
     ...options,
   })

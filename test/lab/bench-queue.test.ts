@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import { benchDispatch } from '../../lab/bench-queue-dispatch.ts'
 import { benchEnqueue, benchFinished, summariseStore } from '../../lab/bench-queue-store.ts'
+import { buildTextBundle } from '../support/agent-world.ts'
+import { captureIo } from '../support/captured-io.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const quiet = () => {}
@@ -19,5 +22,14 @@ describe('the figures of the queue', () => {
     const rounds = benchEnqueue(dir.path, 2, 100, quiet)
     const lives = benchFinished(dir.path, { rounds: 2, jobs: 100, finished: 1_000 }, quiet)
     for (const value of Object.values(summariseStore(rounds, lives))) expect(value).toBeGreaterThan(0)
+  })
+
+  it('tell how long jobs take to their devices and back, by a bridge process', { timeout: 60_000 }, async () => {
+    using dir = tempDir()
+    const { io } = captureIo({ env: { PATH: '' } })
+    const limits = { bundle: await buildTextBundle(dir.path), dir: dir.path, devices: 5, jobs: 40, perS: 200 }
+    const { p50Ms, p99Ms } = await benchDispatch(limits, io, quiet)
+    expect(p50Ms).toBeGreaterThan(0)
+    expect(p99Ms).toBeGreaterThanOrEqual(p50Ms)
   })
 })

@@ -194,6 +194,11 @@ describe('the job store', () => {
     expect(plan(`${waiting} target IS NOT NULL AND target = 'x' ORDER BY priority DESC, n LIMIT 1`)).toMatch(
       /^SEARCH jobs USING INDEX jobs_bound \(target=\?\)$/,
     )
+    expect(
+      plan(
+        `SELECT min(target) FROM jobs WHERE target IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL AND target > 'x'`,
+      ),
+    ).toContain('SEARCH jobs USING INDEX jobs_bound (target>?)')
     expect(plan('SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= 5 ORDER BY due_ms LIMIT 1')).toContain('jobs_due')
     expect(plan("SELECT * FROM jobs WHERE holder = 'a'")).toContain('jobs_held')
     expect(plan('SELECT holder, count(*) FROM jobs WHERE holder IS NOT NULL GROUP BY holder')).toContain('jobs_held')

@@ -1,0 +1,61 @@
+import { BrimError } from '../../core/base/errors.ts'
+import { generate } from '../../core/engine/generate.ts'
+import { GenerateInput } from '../../core/protocol/jobs.ts'
+import { streamAnswer } from '../api/answer.ts'
+import { type AnswerRequest, type RequestContext, readChatRequest, readCompletionRequest } from '../api/request.ts'
+import type { RoundsOptions } from '../local/answer-rounds.ts'
+import type { LocalModel } from '../local/local-model.ts'
+import type { JobWork } from './runner.ts'
+
+/** `hat.generate`: an answer of the split model. Its text came through the cloud and goes back there. */
+export function hatGenerate(options: RoundsOptions, context: RequestContext): JobWork {
+  return async (input, say, signal) => {
+    const request = requestOf(input, context)
+    let text = ''
+    for await (const event of streamAnswer(options, request, options.clock.nowMs(), signal)) {
+      if (event.kind === 'end') {
+        const { finishReason, usage, report } = event
+        return resultOf(text, finishReason, usage.prompt_tokens, usage.completion_tokens, { ...report })
+      }
+      text += event.text
+      say(event.text)
+    }
+    throw new Error('an answer without an end')
+  }
+}
+
+/** `slm.generate`: an answer of the device's own small model. */
+export function slmGenerate({ clock }: RoundsOptions, local: LocalModel, nextSeed: () => number): JobWork {
+  const { name, chain, tokenizer, chatTemplate } = local
+  return async (input, say, signal) => {
+    const request = requestOf(input, { modelNames: [name], tokenizer, chatTemplate, nextSeed })
+    let text = ''
+    for await (const event of generate(chain, tokenizer, { ...request, signal, clock })) {
+      if (event.kind === 'end') {
+        const { finishReason, promptTokens, tokenIds, ttftMs, tokensPerS } = event.summary
+        if (finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was stopped')
+        return resultOf(text, finishReason, promptTokens, tokenIds.length, { model: name, ttftMs, tokensPerS })
+      }
+      text += event.text
+      say(event.text)
+    }
+    throw new Error('an answer without an end')
+  }
+}
+
+const resultOf = (text: string, finishReason: string, promptTokens: number, tokens: number, report: object) => ({
+  text,
+  finishReason,
+  promptTokens,
+  tokens,
+  report,
+})
+
+/** As if an application on the device had asked for it. @throws BrimError REQUEST_INVALID, CHAT_TEMPLATE_INVALID */
+function requestOf(input: unknown, context: RequestContext): AnswerRequest {
+  const parsed = GenerateInput.safeParse(input)
+  if (!parsed.success) throw new BrimError('REQUEST_INVALID', `the job's input: ${parsed.error.issues[0]?.message ?? 'invalid'}`)
+  const { messages, prompt, maxTokens, temperature, topP, topK, seed, stop } = parsed.data
+  const body = { messages, prompt, max_tokens: maxTokens, temperature, top_p: topP, top_k: topK, seed, stop, user: 'brim-jobs' }
+  return messages ? readChatRequest(body, context) : readCompletionRequest(body, context)
+}

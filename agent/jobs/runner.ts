@@ -1,0 +1,250 @@
+import { type Clock, nowIso } from '../../core/base/clock.ts'
+import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { AttemptFailure } from '../../core/policy/jobs/retry.ts'
+import { JobAck, type JobEvent, maxEventBytes, ToJobDevice } from '../../core/protocol/jobs.ts'
+import type { Entry, JobLedger, LastEvent } from './ledger.ts'
+
+/** Does one kind of job. @param say a piece of the answer @returns the whole result */
+export type JobWork = (input: unknown, say: (text: string) => void, signal: AbortSignal) => Promise<Record<string, unknown>>
+
+/** What the control link to one broker does for jobs. */
+export interface JobPort {
+  /** Told in the device's state. */
+  readonly kinds: readonly string[]
+  /** On disk when it returns. @throws where it is not: then it must not be acknowledged */
+  onJob(payload: Uint8Array): void
+  onAck(payload: Uint8Array): void
+  /** The connection, or that there is none. */
+  onLink(publish: ((event: string) => void) | undefined): void
+}
+
+export interface JobRunner {
+  /** @param link names the broker: answers go where the job came from */
+  port(link: string): JobPort
+  start(): void
+  /** Stops the work under way; what waits is done after the next start. */
+  close(): Promise<void>
+}
+
+export interface RunnerOptions {
+  readonly ledger: JobLedger
+  readonly works: Readonly<Record<string, JobWork>>
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** What the bridge has not acknowledged by then is said again. */
+const repeatMs = 2_000
+/** Pieces of an answer are gathered for so long: each costs the bridge a commit. */
+const pieceMs = 100
+/** After what an earlier start of this agent may have said of the attempt. */
+const afterAll = 2 ** 31
+
+/** The events of an attempt that is at hand, until they are acknowledged. */
+interface Course {
+  readonly entry: Entry
+  events: JobEvent[]
+  n: number
+}
+
+/** The device's jobs, one at a time, oldest first. */
+export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions): JobRunner {
+  const links = new Map<string, (event: string) => void>()
+  const courses = new Map<string, Course>()
+  const stopping = new AbortController()
+  let working: { readonly entry: Entry; readonly stop: AbortController } | undefined
+  let wake = () => {}
+  let running: Promise<unknown> | undefined
+
+  const keyOf = ({ bridge, job }: { bridge: string; job: string }) => `${bridge} ${job}`
+  const publish = (link: string, event: JobEvent) => links.get(link)?.(JSON.stringify(event))
+
+  function courseOf(entry: Entry): Course {
+    const known = courses.get(keyOf(entry))
+    if (known?.entry.attempt === entry.attempt) return known
+    const course: Course = { entry, events: [], n: 0 }
+    courses.set(keyOf(entry), course)
+    say(course, { type: 'accepted' })
+    return course
+  }
+
+  type Piece = { type: 'accepted' | 'running' } | { type: 'text'; text: string; from: number }
+  function say(course: Course, piece: Piece): void {
+    course.n += 1
+    const event: JobEvent = { ...addressOf(course.entry), n: course.n, at: nowIso(), ...piece }
+    course.events.push(event)
+    publish(course.entry.link, event)
+  }
+
+  /** Everything that is not acknowledged, in order. */
+  function repeat(link: string): void {
+    for (const { entry, events } of courses.values()) if (entry.link === link) for (const event of events) publish(link, event)
+    for (const { link: to, lastEvent } of ledger.open()) if (to === link && lastEvent) publish(link, lastEvent)
+  }
+
+  function end(entry: Entry, how: Outcome, n: number): void {
+    const event: LastEvent = { ...addressOf(entry), n, at: nowIso(), ...how }
+    ledger.finish(event)
+    courses.delete(keyOf(entry))
+    publish(entry.link, event)
+  }
+
+  function taken(link: string, payload: Uint8Array): void {
+    const message = read(ToJobDevice, payload)
+    if (!message) logger.warn({ bytes: payload.byteLength }, 'unreadable job ignored')
+    else if (message.type === 'cancel') recall(message)
+    else take(link, message)
+  }
+
+  function take(link: string, message: Extract<ToJobDevice, { type: 'run' }>): void {
+    const before = ledger.find(message.bridge, message.job)
+    const how = ledger.take(link, message)
+    const entry = ledger.find(message.bridge, message.job)
+    if (!entry) throw new Error('a job that was stored is not there')
+    if (how === 'done') {
+      if (entry.lastEvent) publish(link, entry.lastEvent)
+      return
+    }
+    // The bridge has given the attempt at work up: nobody waits for it.
+    if (how === 'new' && before?.state === 'running' && working && keyOf(working.entry) === keyOf(entry)) working.stop.abort()
+    if (how === 'known') for (const event of courses.get(keyOf(entry))?.events ?? []) publish(link, event)
+    else courseOf(entry)
+    wake()
+  }
+
+  function recall({ bridge, job, attempt }: ToJobDevice): void {
+    const entry = ledger.find(bridge, job)
+    if (!entry || entry.attempt !== attempt || entry.state === 'done') return
+    if (working && keyOf(working.entry) === keyOf(entry)) working.stop.abort()
+    else end(entry, { type: 'canceled' }, courseOf(entry).n + 1)
+  }
+
+  async function work(entry: Entry): Promise<void> {
+    const stop = new AbortController()
+    working = { entry, stop }
+    const course = courseOf(entry)
+    const startedMs = clock.nowMs()
+    let text = ''
+    let said = 0
+    let saidMs = startedMs
+    const speak = (piece: string) => {
+      text += piece
+      if (text.length === said || clock.nowMs() - saidMs < pieceMs) return
+      say(course, { type: 'text', text: text.slice(said), from: said })
+      said = text.length
+      saidMs = clock.nowMs()
+    }
+    let how: Outcome
+    try {
+      say(course, { type: 'running' })
+      const does = works[entry.kind]
+      if (!does) throw new BrimError('REQUEST_INVALID', `${entry.kind} is not supported by this device`)
+      how = { type: 'succeeded', result: await does(entry.input, speak, AbortSignal.any([stop.signal, stopping.signal])) }
+      const bytes = Buffer.byteLength(JSON.stringify(how.result))
+      if (bytes > maxEventBytes)
+        throw new BrimError('REQUEST_INVALID', `a result of ${bytes} bytes; the limit is ${maxEventBytes}`)
+    } catch (err) {
+      if (!(err instanceof BrimError)) logger.error({ err, job: entry.job, kind: entry.kind }, 'job failed')
+      how = stopping.signal.aborted ? interrupted : stop.signal.aborted ? { type: 'canceled' } : failedBy(err)
+    }
+    working = undefined
+    // A newer attempt has taken this one's place in the meantime.
+    if (ledger.find(entry.bridge, entry.job)?.attempt !== entry.attempt) return
+    end(entry, how, course.n + 1)
+    const { job, kind, attempt } = entry
+    logger.info({ job, kind, attempt, outcome: how.type, tookMs: clock.nowMs() - startedMs }, 'job ended')
+  }
+
+  async function workOn(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const more = new Promise<void>((resolve) => {
+        wake = resolve
+      })
+      const entry = ledger.begin()
+      if (entry) await work(entry)
+      else await more
+    }
+  }
+
+  async function repeatOn(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await clock.sleep(repeatMs, stopping.signal).catch(() => {})
+      if (!stopping.signal.aborted) for (const link of links.keys()) repeat(link)
+    }
+  }
+
+  return {
+    port: (link) => ({
+      get kinds() {
+        return Object.keys(works)
+      },
+      onJob: (payload) => taken(link, payload),
+      onAck(payload) {
+        const ack = read(JobAck, payload)
+        if (!ack) return
+        const course = courses.get(keyOf(ack))
+        if (course?.entry.attempt === ack.attempt) course.events = course.events.filter(({ n }) => n > ack.n)
+        ledger.acknowledged(ack.bridge, ack.job, ack.attempt, ack.n)
+      },
+      onLink(publishThere) {
+        if (!publishThere) return void links.delete(link)
+        links.set(link, publishThere)
+        repeat(link)
+      },
+    }),
+    start() {
+      for (const entry of ledger.open()) {
+        // It was at work when the agent ended: what came of it nobody knows, so it came to nothing.
+        if (entry.state === 'running') end(entry, interrupted, afterAll)
+        else if (entry.state === 'waiting') courseOf(entry)
+      }
+      running = Promise.all([workOn(), repeatOn()])
+    },
+    async close() {
+      stopping.abort(new BrimError('CANCELED', 'the agent is shutting down'))
+      wake()
+      await running
+    },
+  }
+}
+
+type Outcome =
+  | { readonly type: 'succeeded'; readonly result: Record<string, unknown> }
+  | { readonly type: 'canceled' }
+  | { readonly type: 'failed'; readonly failure: AttemptFailure; readonly error: { code: string; message: string } }
+
+const interrupted: Outcome = {
+  type: 'failed',
+  failure: 'interrupted',
+  error: { code: 'CANCELED', message: 'the agent ended while it was at work' },
+}
+
+/** What asking again cannot change, and what time may. */
+const kindOfFailure: Partial<Record<ErrorCode, AttemptFailure>> = {
+  REQUEST_INVALID: 'refused',
+  CONTEXT_OVERFLOW: 'refused',
+  CHAT_TEMPLATE_INVALID: 'refused',
+  MODEL_UNKNOWN: 'refused',
+  BRIDGE_UNREACHABLE: 'unavailable',
+  LINK_LOST: 'unavailable',
+  SESSION_REFUSED: 'unavailable',
+  SESSION_UNKNOWN: 'unavailable',
+}
+
+function failedBy(error: unknown): Outcome {
+  if (!(error instanceof BrimError))
+    return { type: 'failed', failure: 'failed', error: { code: 'INTERNAL', message: 'the device failed; its log says why' } }
+  const { code, message } = error
+  return { type: 'failed', failure: kindOfFailure[code] ?? 'failed', error: { code, message: message.slice(0, 2_000) } }
+}
+
+const addressOf = ({ bridge, job, attempt }: Entry) => ({ v: 1 as const, bridge, job, attempt })
+
+function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T | undefined {
+  try {
+    return schema.parse(JSON.parse(Buffer.from(payload).toString()))
+  } catch {
+    return undefined
+  }
+}

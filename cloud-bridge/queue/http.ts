@@ -1,0 +1,190 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { z } from 'zod'
+import { BrimError, toErrorJson } from '../../core/base/errors.ts'
+import { isTerminal, jobStates } from '../../core/policy/jobs/job.ts'
+import { JobSubmission, jobKinds, maxInputBytes } from '../../core/protocol/jobs.ts'
+import type { JobStore } from '../../core/store/job-store.ts'
+import type { JobQueue } from './job-queue.ts'
+
+export const jobsPath = '/v1/jobs'
+/** Of a batch. */
+const maxBodyBytes = 8 * 2 ** 20
+const maxBatch = 1_000
+/** Of one answer; a watcher reads on. */
+const eventsAtOnce = 500
+/** So that whoever watches, and whatever lies between, knows that we are there. */
+const heartbeatMs = 15_000
+
+const Query = z.object({
+  state: z.enum(jobStates).optional(),
+  kind: z.enum(jobKinds).optional(),
+  dead: z.literal('true').optional(),
+  limit: z.coerce.number().int().min(1).max(1_000).default(50),
+})
+
+export interface JobsHttp {
+  handle(request: IncomingMessage, response: ServerResponse): void
+  /** Ends the streams of those who watch. */
+  close(): void
+}
+
+/** `/v1/jobs…`: submit, list, show, watch, cancel, retry. What is submitted here is visible to the bridge. */
+export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
+  const streams = new Set<ServerResponse>()
+
+  async function submit(request: IncomingMessage): Promise<unknown> {
+    const body = await readJson(request)
+    const key = request.headers['idempotency-key']
+    const isBatch = typeof body === 'object' && body !== null && 'jobs' in body
+    const raw: unknown[] = isBatch && Array.isArray(body.jobs) ? body.jobs : [body]
+    if (raw.length === 0 || raw.length > maxBatch) throw invalid(`"jobs": 1 to ${maxBatch} at once, not ${raw.length}`)
+    if (isBatch && key !== undefined) throw invalid('a batch has a key in each job, not one in its header')
+    const submissions = raw.map((one, at) =>
+      understood(one, typeof key === 'string' ? key : undefined, isBatch ? `jobs.${at}` : ''),
+    )
+    const submitted = queue.submit(submissions).map(({ id, isNew }) => ({ id, isNew, visibleToBridge: true }))
+    return isBatch ? { jobs: submitted } : submitted[0]
+  }
+
+  function list(url: URL): unknown {
+    const query = Query.safeParse(Object.fromEntries(url.searchParams))
+    if (!query.success) throw invalid(told(query.error))
+    const { state, kind, dead, limit } = query.data
+    return { jobs: jobs.list({ state, kind, dead: dead !== undefined, limit }) }
+  }
+
+  function show(id: string): unknown {
+    return { ...existing(id), visibleToBridge: true }
+  }
+
+  const existing = (id: string) => {
+    const job = jobs.find(id)
+    if (job) return job
+    throw new BrimError('JOB_UNKNOWN', `there is no job "${id}"`, { hint: 'brim job list shows the latest' })
+  }
+
+  /** The events after `Last-Event-ID` (or ?after=), then those to come, until the job has ended. */
+  function stream(id: string, after: number, response: ServerResponse): void {
+    existing(id)
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
+    streams.add(response)
+    let seq = after
+    const push = () => {
+      // A reader that is slow is not waited for in memory: it gets the rest once it has read.
+      while (!response.writableNeedDrain) {
+        const events = jobs.events(id, seq, eventsAtOnce)
+        for (const event of events) {
+          seq = event.seq
+          response.write(`id: ${event.seq}\ndata: ${JSON.stringify(event)}\n\n`)
+        }
+        if (events.length === eventsAtOnce) continue
+        const job = existing(id)
+        if (!isTerminal(job.state)) return
+        response.end(`data: ${JSON.stringify({ type: 'end', job })}\n\n`)
+        return
+      }
+    }
+    const stop = queue.watch(id, push)
+    const beat = setInterval(() => response.write(': still here\n\n'), heartbeatMs)
+    response.on('drain', push)
+    response.once('close', () => {
+      stop()
+      clearInterval(beat)
+      streams.delete(response)
+    })
+    push()
+  }
+
+  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://localhost')
+    const [id, verb, ...rest] = url.pathname.slice(jobsPath.length).split('/').slice(1)
+    const what = `${request.method} ${verb ?? (id === undefined ? 'all' : 'one')}`
+    if (rest.length > 0) throw noSuchPath
+    if (what === 'POST all') return answer(response, 202, await submit(request))
+    if (what === 'GET all') return answer(response, 200, list(url))
+    if (id === undefined) throw noSuchPath
+    switch (what) {
+      case 'GET one':
+        return answer(response, 200, show(id))
+      case 'GET events': {
+        const after = Number(request.headers['last-event-id'] ?? url.searchParams.get('after') ?? 0)
+        if (!Number.isInteger(after) || after < 0) throw invalid('"after" is the sequence number of an event')
+        if (request.headers.accept?.includes('text/event-stream')) return stream(id, after, response)
+        existing(id)
+        return answer(response, 200, { events: jobs.events(id, after, eventsAtOnce) })
+      }
+      case 'POST cancel': {
+        const canceled = queue.cancel(existing(id).id) === true
+        return answer(response, 200, { canceled, state: existing(id).state })
+      }
+      case 'POST retry': {
+        const again = queue.retry(existing(id).id)
+        if (again) return answer(response, 202, { id: again.id, retryOf: id })
+        throw new BrimError('REQUEST_INVALID', `job ${id} has not ended: it is ${existing(id).state}`, {
+          hint: 'cancel it first, or wait',
+        })
+      }
+      default:
+        throw noSuchPath
+    }
+  }
+
+  return {
+    handle(request, response) {
+      route(request, response).catch((error: unknown) => {
+        if (response.headersSent) response.destroy()
+        else answer(response, statusOf(error), toErrorJson(error))
+      })
+    },
+    close() {
+      for (const response of streams) response.end()
+    },
+  }
+}
+
+function understood(body: unknown, key: string | undefined, at: string): JobSubmission {
+  const whole = key !== undefined && typeof body === 'object' ? { key, ...body } : body
+  const submission = JobSubmission.safeParse(whole)
+  if (!submission.success) throw invalid(told(submission.error, at))
+  const bytes = Buffer.byteLength(JSON.stringify(submission.data.input))
+  if (bytes > maxInputBytes) throw invalid(`"input" has ${bytes} bytes; the limit is ${maxInputBytes}`)
+  return submission.data
+}
+
+function told(error: z.ZodError, at = ''): string {
+  return error.issues
+    .map(({ path, message }) => `"${[at, ...path].filter((part) => part !== '').join('.')}": ${message}`)
+    .join('; ')
+}
+
+const invalid = (message: string) => new BrimError('REQUEST_INVALID', message, { hint: 'brim job submit --help has examples' })
+const noSuchPath = new BrimError('REQUEST_INVALID', 'no such path, or not with this method')
+
+function statusOf(error: unknown): number {
+  if (error === noSuchPath) return 404
+  if (!(error instanceof BrimError)) return 500
+  return error.code === 'JOB_UNKNOWN' ? 404 : error.code === 'REQUEST_INVALID' ? 400 : 500
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  // What makes a browser ask before it sends anything across sites.
+  if (!request.headers['content-type']?.startsWith('application/json'))
+    throw invalid('send JSON (content-type: application/json)')
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of request as AsyncIterable<Uint8Array>) {
+    bytes += chunk.byteLength
+    if (bytes > maxBodyBytes) throw invalid(`a body of more than ${maxBodyBytes} bytes`)
+    chunks.push(chunk)
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString()) as unknown
+  } catch {
+    throw invalid('the body is no JSON')
+  }
+}
+
+function answer(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' })
+  response.end(`${JSON.stringify(body)}\n`)
+}

@@ -1,0 +1,243 @@
+import type { Clock } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { quantile } from '../../core/base/statistics.ts'
+import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/retry.ts'
+import { type JobAck, JobEvent, type JobSubmission, type ToJobDevice } from '../../core/protocol/jobs.ts'
+import type { DeviceState } from '../../core/protocol/messages.ts'
+import type { Dispatch, JobOrder, JobStore, Said, Submitted } from '../../core/store/job-store.ts'
+import { newJob } from '../../core/store/job-tables.ts'
+
+/** Jobs that one device may have: one at work, the next at hand. */
+const perDevice = 4
+/** Deadlines are looked at so often. */
+const tickMs = 100
+/** Dispatches that the figures are of. */
+const mostMeasured = 10_000
+
+export interface JobQueueOptions {
+  readonly jobs: JobStore
+  readonly bridge: string
+  readonly clock: Clock
+  /** UTC ms: deadlines outlive this process. */
+  readonly wallMs: () => number
+  /** To a device, at least once while the broker is there; whatever is lost is said again. */
+  readonly publish: (device: string, leaf: 'jobs' | 'acks', message: string) => void
+  readonly logger: Logger
+}
+
+/** The shell around the store: who is there, what is said, who watches. */
+export interface JobQueue {
+  /** Nobody counts as present until heard of; begins to look at deadlines. */
+  start(): void
+  submit(submissions: readonly JobSubmission[]): Submitted[]
+  /** @returns undefined where there is no such job; false where it had ended */
+  cancel(id: string): boolean | undefined
+  retry(id: string): Submitted | undefined
+  /** A device's retained state. */
+  deviceIs(device: string, state: DeviceState): void
+  /** An event as it came from the broker. */
+  heard(device: string, payload: Uint8Array): void
+  /** Calls back when the job has changed; once more than needed is possible. @returns ends it */
+  watch(id: string, changed: () => void): () => void
+  /** Of the latest dispatches: from sending a job to the commit of its acceptance; null where there were none. */
+  readonly dispatchMs: { readonly p50: number | null; readonly p99: number | null; readonly count: number }
+  close(): Promise<void>
+}
+
+export function createJobQueue({ jobs, bridge, clock, wallMs, publish, logger }: JobQueueOptions): JobQueue {
+  /** Present devices and what they can do. */
+  const present = new Map<string, readonly string[]>()
+  const watchers = new Map<string, Set<() => void>>()
+  const stopping = new AbortController()
+  /** When each attempt that is not yet accepted was sent. */
+  const sentMs = new Map<string, number>()
+  let roundTripsMs: number[] = []
+  let heardNow: { said: Said; event: JobEvent }[] = []
+  let isPumpDue = false
+  let ticking: Promise<void> | undefined
+
+  const changed = (id: string) => {
+    for (const tell of [...(watchers.get(id) ?? [])]) tell()
+  }
+  const send = ({ device, job, attempt, kind, input }: Dispatch) =>
+    publish(device, 'jobs', JSON.stringify({ v: 1, type: 'run', bridge, job, attempt, kind, input } satisfies ToJobDevice))
+
+  function carryOut(orders: readonly JobOrder[]): void {
+    for (const { kind, job, device, attempt } of orders) {
+      if (kind === 'recall') {
+        publish(device, 'jobs', JSON.stringify({ v: 1, type: 'cancel', bridge, job, attempt } satisfies ToJobDevice))
+        continue
+      }
+      const dispatch = jobs.dispatchOf(job)
+      if (dispatch?.attempt === attempt) send(dispatch)
+    }
+  }
+
+  /** Gives away what waits, once for all that has happened in this turn. */
+  function pump(): void {
+    if (isPumpDue || stopping.signal.aborted) return
+    isPumpDue = true
+    setImmediate(() => {
+      isPumpDue = false
+      if (stopping.signal.aborted || present.size === 0) return
+      guarded('jobs not dispatched', () => {
+        const loads = jobs.loads()
+        const takers = [...present].map(([device, kinds]) => ({ device, kinds, room: perDevice - (loads.get(device) ?? 0) }))
+        for (const dispatch of jobs.claim(takers, wallMs())) {
+          sentMs.set(`${dispatch.job} ${dispatch.attempt}`, clock.nowMs())
+          send(dispatch)
+          changed(dispatch.job)
+        }
+      })
+    })
+  }
+
+  /** A disk that is full is no reason to end: whatever was not stored was not acknowledged either, and comes again. */
+  function guarded(what: string, work: () => void): void {
+    try {
+      work()
+    } catch (err) {
+      logger.error({ err }, what)
+    }
+  }
+
+  function takeEvents(): void {
+    const taken = heardNow
+    heardNow = []
+    if (stopping.signal.aborted) return
+    guarded('job events not stored', () => {
+      const {
+        orders,
+        gaps,
+        changed: ids,
+      } = jobs.report(
+        taken.map(({ said }) => said),
+        wallMs(),
+      )
+      const acks = new Map<string, { device: string; ack: JobAck }>()
+      for (const { said, event } of taken) {
+        if (gaps.has(said)) continue
+        const { device, job, attempt, n } = said
+        measured(`${job} ${attempt}`)
+        const last = acks.get(`${device} ${job} ${attempt}`)?.ack.n ?? 0
+        acks.set(`${device} ${job} ${attempt}`, { device, ack: { v: 1, bridge, job, attempt, n: Math.max(n, last) } })
+        if (event.type === 'failed') logger.info({ device, job, attempt, code: event.error.code }, 'attempt failed')
+      }
+      for (const { device, ack } of acks.values()) publish(device, 'acks', JSON.stringify(ack))
+      carryOut(orders)
+      for (const id of ids) changed(id)
+      pump()
+    })
+  }
+
+  /** The first that is stored of an attempt. */
+  function measured(attempt: string): void {
+    const atMs = sentMs.get(attempt)
+    if (atMs === undefined) return
+    sentMs.delete(attempt)
+    roundTripsMs.push(clock.nowMs() - atMs)
+    if (roundTripsMs.length >= 2 * mostMeasured) roundTripsMs = roundTripsMs.slice(-mostMeasured)
+  }
+
+  async function tick(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      guarded('deadlines not looked at', () => {
+        const nowMs = wallMs()
+        if ((jobs.nextDueMs() ?? Number.POSITIVE_INFINITY) > nowMs) return
+        const { orders, changed: ids } = jobs.tick(nowMs)
+        // What never was accepted is no longer waited for.
+        if (sentMs.size > mostMeasured) sentMs.clear()
+        carryOut(orders)
+        for (const id of ids) changed(id)
+        pump()
+      })
+      await clock.sleep(tickMs, stopping.signal).catch(() => {})
+    }
+  }
+
+  return {
+    start() {
+      for (const device of jobs.loads().keys()) jobs.presence(device, false, wallMs())
+      ticking = tick()
+    },
+    submit(submissions) {
+      const submitted = jobs.submit(submissions.map(newJob), wallMs())
+      pump()
+      return submitted
+    },
+    cancel(id) {
+      const done = jobs.cancel(id, wallMs())
+      if (!done) return undefined
+      carryOut(done.orders)
+      changed(id)
+      pump()
+      return done.canceled
+    },
+    retry(id) {
+      const again = jobs.retry(id, wallMs())
+      pump()
+      return again
+    },
+    deviceIs(device, { state, jobs: kinds = [] }) {
+      const isPresent = state === 'ready'
+      if (isPresent) present.set(device, kinds)
+      else present.delete(device)
+      guarded('presence not stored', () => carryOut(jobs.presence(device, isPresent, wallMs())))
+      pump()
+    },
+    heard(device, payload) {
+      const event = read(payload)
+      if (!event) return logger.warn({ device, bytes: payload.byteLength }, 'unreadable job event ignored')
+      if (event.bridge !== bridge) return
+      if (heardNow.length === 0) setImmediate(takeEvents)
+      heardNow.push({ said: saidOf(device, event), event })
+    },
+    watch(id, tell) {
+      const all = watchers.get(id) ?? new Set()
+      watchers.set(id, all.add(tell))
+      return () => {
+        all.delete(tell)
+        if (all.size === 0) watchers.delete(id)
+      }
+    },
+    get dispatchMs() {
+      const latest = roundTripsMs.slice(-mostMeasured)
+      const at = (q: number) => (latest.length === 0 ? null : quantile(latest, q))
+      return { p50: at(0.5), p99: at(0.99), count: latest.length }
+    },
+    async close() {
+      stopping.abort()
+      await ticking
+    },
+  }
+}
+
+function saidOf(device: string, event: JobEvent): Said {
+  const { job, attempt, n } = event
+  const of = { job, device, attempt, n }
+  switch (event.type) {
+    case 'text':
+      return { ...of, report: { type: 'progress' }, data: { text: event.text, from: event.from } }
+    case 'succeeded':
+      return { ...of, report: { type: 'succeeded' }, data: event.result }
+    case 'failed':
+      return { ...of, report: { type: 'failed', failure: failureOf(event.failure), error: event.error }, data: {} }
+    case 'accepted':
+    case 'running':
+    case 'canceled':
+      return { ...of, report: { type: event.type }, data: {} }
+    default:
+      return event satisfies never
+  }
+}
+
+/** A newer device may know more kinds of failure. */
+const failureOf = (name: string): AttemptFailure => attemptFailures.find((known) => known === name) ?? 'failed'
+
+function read(payload: Uint8Array): JobEvent | undefined {
+  try {
+    return JobEvent.parse(JSON.parse(Buffer.from(payload).toString()))
+  } catch {
+    return undefined
+  }
+}
