@@ -8,6 +8,7 @@ import { agentCommand } from './agent/commands/agent.ts'
 import { askCommand } from './agent/commands/ask.ts'
 import { bridgeCommand } from './cloud-bridge/commands/bridge.ts'
 import { deviceCommand } from './cloud-bridge/commands/device.ts'
+import { jobCommand } from './cloud-bridge/commands/job.ts'
 import { BrimError, type ExitCode, exitCodeOf, exitCodes, toErrorJson, toErrorText } from './core/base/errors.ts'
 import type { Io } from './core/base/io.ts'
 import { version } from './core/base/version.ts'
@@ -31,6 +32,7 @@ function buildCli(argv: readonly string[], io: Io) {
     .command(agentCommand(io))
     .command(bridgeCommand(io))
     .command(deviceCommand(io))
+    .command(jobCommand(io))
     .command(doctorCommand(io))
     .command(benchCommand(io))
     .command(demoCommand(io))

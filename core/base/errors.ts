@@ -70,6 +70,7 @@ export const errorCodes = {
   STORE_FAILED: 1,
   // jobs
   JOB_UNKNOWN: 1,
+  JOB_FAILED: 1,
   CONFIG_INVALID: 2,
 } as const satisfies Record<string, 1 | 2 | 3>
 

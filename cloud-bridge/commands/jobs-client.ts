@@ -1,0 +1,62 @@
+import { z } from 'zod'
+import { BrimError, errorCodes } from '../../core/base/errors.ts'
+import { readSse } from '../../core/base/sse.ts'
+import { jobsPath } from '../queue/http.ts'
+
+const ErrorBody = z.object({ error: z.object({ code: z.string(), message: z.string(), hint: z.string().nullish() }) })
+
+/** `/v1/jobs` of a bridge. @throws BrimError BRIDGE_UNREACHABLE, and what the bridge answers */
+export class JobsClient {
+  readonly #url: string
+  readonly #signal: AbortSignal
+
+  constructor(bridgeUrl: string, signal: AbortSignal) {
+    if (!URL.canParse(bridgeUrl) || !/^https?:/.test(bridgeUrl))
+      throw new BrimError('USAGE', `--bridge-url ${bridgeUrl} is no URL`, { hint: 'for example http://127.0.0.1:7070' })
+    this.#url = bridgeUrl.replace(/\/$/, '') + jobsPath
+    this.#signal = signal
+  }
+
+  async get(path: string): Promise<unknown> {
+    return (await this.#ask(path, {})).json()
+  }
+
+  async post(path: string, body: unknown): Promise<unknown> {
+    const headers = { 'content-type': 'application/json' }
+    return (await this.#ask(path, { method: 'POST', headers, body: JSON.stringify(body) })).json()
+  }
+
+  /** What has happened to a job, then what happens, until it ends. @throws BrimError also LINK_LOST */
+  async *watch(id: string): AsyncGenerator<unknown> {
+    const headers = { accept: 'text/event-stream' }
+    const response = await this.#ask(`/${encodeURIComponent(id)}/events`, { headers })
+    try {
+      if (response.body) for await (const data of readSse(response.body)) yield JSON.parse(data) as unknown
+    } catch (cause) {
+      this.#signal.throwIfAborted()
+      throw lost(id, cause)
+    }
+  }
+
+  async #ask(path: string, init: RequestInit): Promise<Response> {
+    const response = await fetch(this.#url + path, { ...init, signal: this.#signal }).catch((cause: unknown) => {
+      this.#signal.throwIfAborted()
+      throw new BrimError('BRIDGE_UNREACHABLE', `no bridge answers at ${this.#url}`, {
+        cause: cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause,
+        hint: 'start one with "brim bridge run", or name its HTTP address with --bridge-url',
+      })
+    })
+    if (response.ok) return response
+    const body = ErrorBody.safeParse(await response.json().catch(() => undefined))
+    if (!body.success)
+      throw new BrimError('BRIDGE_UNREACHABLE', `${this.#url} answers ${response.status}, but not as a bridge does`, {
+        hint: 'is that really the HTTP address of a bridge?',
+      })
+    const { code, message, hint } = body.data.error
+    const known = Object.keys(errorCodes).find((name): name is keyof typeof errorCodes => name === code)
+    throw new BrimError(known ?? 'REQUEST_INVALID', message, hint == null ? {} : { hint })
+  }
+}
+
+export const lost = (id: string, cause?: unknown) =>
+  new BrimError('LINK_LOST', 'the connection to the bridge broke; the job goes on', { cause, hint: `brim job watch ${id}` })

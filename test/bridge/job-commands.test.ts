@@ -1,0 +1,86 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { run } from '../../brim.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
+import { captureIo } from '../support/captured-io.ts'
+
+let world: AgentWorld
+beforeAll(async () => {
+  world = await startAgentWorld()
+  await world.startAgent({ id: 'jetson-02', slm: await buildSlmBundle(world.dir) })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+async function brim(...words: string[]) {
+  const { io, out, err } = captureIo()
+  const code = await run(['job', ...words, '--bridge-url', world.bridge.httpUrl], io)
+  return { code, out: out(), err: err() }
+}
+const lines = (text: string) =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+describe('brim job', () => {
+  it('submits and watches: the text on stdout, the history on stderr', async () => {
+    const said = await brim('submit', 'slm.generate', '--input', '{"prompt": "Can you", "maxTokens": 8}', '--watch')
+    expect(said).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02[\s\S]*succeeded/) })
+    const [job] = (lines((await brim('list', '--limit', '1', '--json')).out)[0] as { jobs: { id: string }[] }).jobs
+    const shown = lines((await brim('show', job!.id, '--json')).out)[0] as {
+      result: { text: string }
+      events: { type: string }[]
+    }
+    expect(said.out.trim()).toBe(shown.result.text.trim())
+    expect(shown.events.at(-1)).toMatchObject({ type: 'succeeded' })
+    expect((await brim('show', job!.id)).out).toContain('SUCCEEDED')
+    expect((await brim('watch', job!.id)).out.trim()).toBe(shown.result.text.trim())
+    expect((await brim('cancel', job!.id)).out).toContain('had ended: it is SUCCEEDED')
+    const again = (await brim('retry', job!.id)).out.trim()
+    expect(again).toMatch(/^[0-9a-f]{8}-\d+$/)
+    expect((await brim('watch', again)).code).toBe(0)
+  })
+
+  it('takes a prompt as what the user says, and input from a file; the same key is the same job', async () => {
+    const file = join(world.dir, 'input.json')
+    writeFileSync(file, '{"prompt": "Is it", "maxTokens": 4}')
+    const submit = () => brim('submit', 'slm.generate', '--input', `@${file}`, '--key', 'order-7')
+    const first = (await submit()).out
+    expect(await submit()).toMatchObject({ out: first, err: expect.stringContaining('already') })
+    const chat = await brim('submit', 'hat.generate', '--prompt', 'Hello', '--max-tokens', '4', '--watch', '--json')
+    expect(lines(chat.out).at(-1)).toMatchObject({ type: 'end', job: { state: 'SUCCEEDED', result: { tokens: 4 } } })
+  })
+
+  it('ends with JOB_FAILED, and why, where the job came to nothing; --dead lists it', async () => {
+    const failed = await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-01', '--watch')
+    expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('slm.generate is not supported by this device') })
+    expect(failed.err).toContain('[JOB_FAILED]')
+    expect((await brim('list', '--dead')).out).toMatch(/slm\.generate +REJECTED/)
+  })
+
+  it('cancels what waits', async () => {
+    const id = (await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-09')).out.trim()
+    expect((await brim('cancel', id)).out).toBe(`job ${id} is canceled\n`)
+    expect((await brim('list', '--state', 'CANCELED')).out).toContain(id)
+  })
+
+  it.each([
+    [['show', '00000000-1'], 1, 'JOB_UNKNOWN'],
+    [['submit', 'slm.generate'], 2, 'either messages or prompt'],
+    [['submit', 'slm.generate', '--input', '{'], 2, '--input is no JSON'],
+    [['submit', 'slm.generate', '--input', '@nowhere.json'], 2, 'nowhere.json cannot be read'],
+    [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input says it all'],
+    [['submit', 'make.coffee'], 2, 'make.coffee'],
+  ])('%j is refused, and says why', async (words, code, why) => {
+    const said = await brim(...words)
+    expect(said.code).toBe(code)
+    expect(said.err).toContain(why)
+  })
+
+  it('says that no bridge answers', async () => {
+    const { io, err } = captureIo()
+    expect(await run(['job', 'list', '--bridge-url', 'http://127.0.0.1:1'], io)).toBe(1)
+    expect(err()).toContain('[BRIDGE_UNREACHABLE]')
+  })
+})
