@@ -19,6 +19,7 @@ import { createSessions } from './hat/sessions.ts'
 import { requiresProof } from './identity/exposure.ts'
 import { createIdentities } from './identity/identities.ts'
 import { openIdentityStore } from './identity/store.ts'
+import { openCertificate } from './link/certificate.ts'
 import { type ControlLink, connectControl } from './link/control.ts'
 import { createDataPlane, dataPath } from './link/data-plane.ts'
 import { startHttpServer } from './link/http-server.ts'
@@ -73,13 +74,16 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const identityStore = openIdentityStore(config.stateDir)
     closers.push(() => identityStore.close())
     const auth = requiresProof({ ...config, enrolled: identityStore.devices().length > 0 })
-    if (!isLoopback(host))
+    const certificate = config.tls && openCertificate(config.tls, clock, logger.child({ component: 'tls' }))
+    if (certificate) closers.push(certificate.close)
+    if (!isLoopback(host) && !certificate)
       logger.warn({ host }, 'everything travels in plain text: tokens and hidden states can be read on the way')
     const identities = createIdentities({
       store: identityStore,
       bridge: id,
       fleet,
       mqttPort: () => Number(new URL(broker.url).port),
+      mqttTls: certificate !== undefined,
       onEnd(device) {
         broker.cut(`device-${device}`)
         plane.cut(device)
@@ -89,7 +93,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     })
     closers.push(identities.close)
     const gate = auth ? identities : undefined
-    const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, gate, logger })
+    const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, certificate, gate, logger })
     closers.push(broker.close)
 
     const middle = await openMiddle(config)
@@ -146,6 +150,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
         '/v1/steps': () => ({ steps: steps.list() }),
       },
       open: ['/health'],
+      certificate,
       gate,
       posts: identities.posts,
       handlers: { [jobsPath]: jobsHttp.handle },
@@ -160,9 +165,10 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     registry.startOver()
     queue.start()
     const authority = `${urlHost(host)}:${http.port}`
-    const dataUrl = config.dataUrl ?? `ws://${authority}${dataPath}`
+    const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
     control = await connectControl({
-      url: `mqtt://${urlHost(ownHost(host))}:${new URL(broker.url).port}`,
+      url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(ownHost(host))}:${new URL(broker.url).port}`,
+      own: true,
       password: auth ? identities.ownToken : undefined,
       fleet,
       bridge: id,
@@ -178,7 +184,14 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     })
     closers.push(control.close)
     logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl, auth }, 'bridge ready')
-    return { mqttUrl: broker.url, httpUrl: `http://${authority}`, dataUrl, modelId, auth, close: closers.closeAll }
+    return {
+      mqttUrl: broker.url,
+      httpUrl: `${certificate ? 'https' : 'http'}://${authority}`,
+      dataUrl,
+      modelId,
+      auth,
+      close: closers.closeAll,
+    }
   } catch (error) {
     await closers.closeAll()
     throw error

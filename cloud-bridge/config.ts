@@ -16,6 +16,8 @@ export const BridgeConfig = z
     host: z.string().default('127.0.0.1'),
     /** Whether devices must prove who they are; absent: beyond loopback, or where one has enrolled. */
     auth: z.boolean().optional(),
+    /** PEM files for MQTT, WebSocket and HTTP alike; read again when they change. */
+    tls: z.strictObject({ cert: z.string().min(1), key: z.string().min(1) }).optional(),
     /** Whether all may travel in plain text beyond loopback. */
     plaintext: z.boolean().default(false),
     /** 0: a free one. */

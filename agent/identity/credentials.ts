@@ -1,7 +1,9 @@
+import type { TLSSocket } from 'node:tls'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { type Enrolment, openSession } from './enrolment.ts'
 import type { DeviceKey } from './key-file.ts'
+import { connectPinned } from './pinned-socket.ts'
 
 /** Of a session's life, when it is renewed. */
 const renewAt = 2 / 3
@@ -16,6 +18,11 @@ export interface Credentials {
    * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
    */
   token(signal: AbortSignal): Promise<string>
+  /**
+   * A connection to this bridge for a URL of TLS, where its key is pinned; undefined where the usual way will do.
+   * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE
+   */
+  dial(url: string, signal: AbortSignal): Promise<TLSSocket | undefined>
   close(): void
 }
 
@@ -58,6 +65,12 @@ export function createCredentials({ enrolment, key, clock, logger }: Credentials
       void renew(session.validForS, AbortSignal.any([renewing.signal, closing.signal]))
       return session.token
     },
+    async dial(url, signal) {
+      const { pin } = enrolment
+      return pin !== undefined && isEncrypted(url) ? connectPinned(url, pin, signal) : undefined
+    },
     close: () => closing.abort(),
   }
 }
+
+const isEncrypted = (url: string): boolean => /^(?:mqtts|wss):/.test(url)

@@ -21,6 +21,8 @@ const Enrolment = z.strictObject({
   url: z.url({ protocol: /^https?$/ }),
   /** Its control plane. */
   mqttUrl: z.url({ protocol: /^mqtts?$/ }),
+  /** SHA-256 of the public key that it shows by TLS; absent: a certificate that this system trusts. */
+  pin: z.string().optional(),
   bridge: z.string(),
   fleet: z.string(),
   device: z.string(),
@@ -59,20 +61,21 @@ export interface EnrolWish {
  */
 export async function enrol(wish: EnrolWish, signal?: AbortSignal): Promise<Enrolment & Pick<EnrolReply, 'status' | 'group'>> {
   const { stateDir, device, replace } = wish
-  const { url, secret } = readInvitation(wish.token)
+  const { url, secret, pin } = readInvitation(wish.token)
+  const at = { url, pin }
   const keyFile = keyFileOf(stateDir)
   if (replace) resetIdentity(stateDir)
   else if (!existsSync(keyFile)) makeKey(keyFile)
   const key = readKey(keyFile)
   const others = readEnrolments(stateDir)
-  const { nonce, bridge, fleet } = await postJson(new URL(noncePath, url), {}, NonceReply, signal)
+  const { nonce, bridge, fleet } = await postJson(at, noncePath, {}, NonceReply, signal)
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'enroll', nonce, bridge, fleet, device, hardware }))
   const { publicKey } = key
   const request = { v: 1, device, nonce, signature, hardware, token: secret, publicKey }
-  const { status, group, mqttPort } = await postJson(new URL(enrolPath, url), request, EnrolReply, signal)
-  const mqttUrl = `mqtt://${new URL(url).hostname}:${mqttPort}`
-  const enrolment: Enrolment = { url, mqttUrl, bridge, fleet, device }
+  const { status, group, mqttPort, mqttTls } = await postJson(at, enrolPath, request, EnrolReply, signal)
+  const mqttUrl = `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`
+  const enrolment: Enrolment = { url, mqttUrl, pin, bridge, fleet, device }
   const kept = others.filter((other) => other.mqttUrl !== mqttUrl)
   writePrivate(enrolmentsFileOf(stateDir), `${JSON.stringify([...kept, enrolment], null, 2)}\n`)
   return { ...enrolment, status, group }
@@ -89,11 +92,12 @@ export function resetIdentity(stateDir: string): DeviceKey {
  * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
  */
 export async function openSession(
-  { url, device, ...expected }: Enrolment,
+  { url, pin, device, ...expected }: Enrolment,
   key: DeviceKey,
   signal: AbortSignal,
 ): Promise<SessionReply> {
-  const { nonce, bridge, fleet } = await postJson(new URL(noncePath, url), {}, NonceReply, signal)
+  const at = { url, pin }
+  const { nonce, bridge, fleet } = await postJson(at, noncePath, {}, NonceReply, signal)
   // Another bridge could pass our signature on to the real one.
   if (bridge !== expected.bridge || fleet !== expected.fleet)
     throw new BrimError(
@@ -103,5 +107,5 @@ export async function openSession(
     )
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'session', nonce, bridge, fleet, device, hardware }))
-  return postJson(new URL(sessionPath, url), { v: 1, device, nonce, signature, hardware }, SessionReply, signal)
+  return postJson(at, sessionPath, { v: 1, device, nonce, signature, hardware }, SessionReply, signal)
 }

@@ -1,4 +1,5 @@
-import { connect, type MqttClient } from 'mqtt'
+import type { TLSSocket } from 'node:tls'
+import { connect, type IClientOptions, MqttClient } from 'mqtt'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -98,8 +99,12 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
   }
 
   /** Handlers are attached in the turn of `connect`, before the broker can have answered. */
-  function attempt(signal: AbortSignal, password: string | undefined): Promise<{ gone: Promise<unknown> }> {
-    const made = connect(url, {
+  function attempt(
+    signal: AbortSignal,
+    password: string | undefined,
+    socket: TLSSocket | undefined,
+  ): Promise<{ gone: Promise<unknown> }> {
+    const settings: IClientOptions = {
       clientId: `device-${device}`,
       protocolVersion: 4,
       ...(password === undefined ? {} : { username: `device-${device}`, password }),
@@ -107,7 +112,8 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       reconnectPeriod: 0,
       connectTimeout: connectTimeoutMs,
       will: { topic, payload: Buffer.from(say('lost')), qos: 1, retain: true },
-    })
+    }
+    const made = socket ? new MqttClient(() => socket, settings) : connect(url, settings)
     let failure: Error | undefined
     made.on('error', (error) => {
       failure = error
@@ -162,8 +168,9 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
   async function connectOnce(signal: AbortSignal): Promise<{ gone: Promise<unknown> }> {
     try {
       const password = await options.credentials?.token(signal)
+      const socket = await options.credentials?.dial(url, signal)
       signal.throwIfAborted()
-      const connection = await attempt(signal, password)
+      const connection = await attempt(signal, password, socket)
       refusal = undefined
       return connection
     } catch (error) {

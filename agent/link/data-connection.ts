@@ -1,3 +1,4 @@
+import type { TLSSocket } from 'node:tls'
 import { type RawData, WebSocket } from 'ws'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -33,6 +34,8 @@ export interface DataConnectionOptions {
   readonly birth: number
   /** Bearer token, for a bridge that asks for one. */
   readonly token?: string | undefined
+  /** Connected already; absent: connects by itself. */
+  readonly socket?: TLSSocket | undefined
   /** What this device computes, as measured; the bridge sizes its chunks by it. */
   readonly speed: DeviceSpeed
   readonly clock: Clock
@@ -80,6 +83,7 @@ export class DataConnection {
   #sentMs: number
 
   private constructor(options: DataConnectionOptions) {
+    const { socket } = options
     this.#options = options
     this.#sentMs = options.clock.nowMs()
     this.#probe = new LinkProbe({
@@ -92,6 +96,7 @@ export class DataConnection {
       perMessageDeflate: false,
       maxPayload: maxFrameBytes,
       handshakeTimeout: handshakeMs,
+      ...(socket ? { createConnection: () => socket } : {}),
       ...(options.token === undefined ? {} : { headers: { authorization: `Bearer ${options.token}` } }),
     })
     this.#socket.binaryType = 'nodebuffer'

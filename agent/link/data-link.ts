@@ -55,7 +55,8 @@ export function createDataLink(options: DataLinkOptions): DataLink {
       what: 'data plane',
       async connect(signal) {
         const token = await options.credentials?.token(signal)
-        const made = await DataConnection.connect({ ...options, url, token }, signal)
+        const socket = await options.credentials?.dial(url, signal)
+        const made = await DataConnection.connect({ ...options, url, token, socket }, signal)
         if (signal.aborted) made.close()
         else keep(made, url)
         return made

@@ -1,10 +1,12 @@
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
+import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
 import { Aedes, type AuthenticateError, type Client } from 'aedes'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { allows } from '../identity/access.ts'
 import type { Gate } from '../identity/gate.ts'
+import type { Certificate } from '../link/certificate.ts'
 import { listen, urlHost } from '../link/listen.ts'
 import { PacketGauge } from './packet-gauge.ts'
 
@@ -18,13 +20,15 @@ export interface BrokerOptions {
   /** 0: a free one. */
   readonly port: number
   readonly maxPacketBytes: number
+  /** Speaks TLS. */
+  readonly certificate?: Certificate | undefined
   /** Asks for a bearer token as password. */
   readonly gate?: Gate | undefined
   readonly logger: Logger
 }
 
 export interface EmbeddedBroker {
-  /** mqtt://host:port */
+  /** mqtt://host:port, or mqtts: */
   readonly url: string
   /** Ends the connection of this client; its will is published. */
   cut(clientId: string): void
@@ -36,7 +40,7 @@ export interface EmbeddedBroker {
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
-  const { maxPacketBytes, gate, logger } = options
+  const { maxPacketBytes, certificate, gate, logger } = options
   const refusals = new WeakMap<Client, string>()
   const broker = await Aedes.createBroker({
     drainTimeout: drainTimeoutMs,
@@ -73,11 +77,16 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     if (clients.get(client.id) === client) clients.delete(client.id)
   })
   const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
+  const serve = (socket: Socket) => {
     refuseLargePackets(socket, maxPacketBytes)
     broker.handle(socket)
+  }
+  const server = certificate ? createTlsServer(certificate.current, serve) : createServer(serve)
+  if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
+  // Those in a TLS handshake too.
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
   })
   const where = { host: options.host, port: options.port, what: 'MQTT broker', flag: '--mqtt-port', guarded: gate !== undefined }
   const port = await listen(server, where).catch((error: unknown) => {
@@ -85,7 +94,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     throw error
   })
   return {
-    url: `mqtt://${urlHost(options.host)}:${port}`,
+    url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(options.host)}:${port}`,
     cut: (clientId) => clients.get(clientId)?.close(),
     close: () => close(broker, server, sockets),
   }

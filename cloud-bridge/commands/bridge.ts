@@ -1,5 +1,6 @@
 import type { CommandModule } from 'yargs'
 import { untilAborted } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { type Bridge, startBridge } from '../bridge.ts'
 import type { BridgeSettings } from '../config.ts'
@@ -16,6 +17,8 @@ interface RunOptions {
   host?: string | undefined
   auth?: boolean | undefined
   plaintext?: boolean | undefined
+  'tls-cert'?: string | undefined
+  'tls-key'?: string | undefined
   fleet?: string | undefined
   id?: string | undefined
   threads?: number | undefined
@@ -55,6 +58,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         .usage('Usage: brim bridge run --bundle <dir> [options]')
         .example('brim bridge run --bundle qwen', 'MQTT on port 1883, HTTP and WebSocket on 7070, of this machine')
         .example('brim bridge run --bundle qwen --mqtt-port 0 --http-port 0 --json', 'free ports, told in one JSON line')
+        .example(
+          'brim bridge run --bundle qwen --host 10.0.0.5 --tls-cert cert.pem --tls-key key.pem',
+          'for enrolled devices elsewhere',
+        )
         .option('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle' })
         .option('state-dir', { type: 'string', describe: "folder of the bridge's database" })
         .option('mqtt-port', { type: 'number', describe: 'port of the MQTT broker; 0: a free one [1883]' })
@@ -68,6 +75,11 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           type: 'boolean',
           describe: 'let enrolled devices in alone [beyond loopback, and once a device has enrolled]',
         })
+        .option('tls-cert', {
+          type: 'string',
+          describe: 'PEM file: speak TLS everywhere, with this certificate; read again when renewed',
+        })
+        .option('tls-key', { type: 'string', describe: 'PEM file of its key, not readable by everybody' })
         .option('plaintext', {
           type: 'boolean',
           describe: 'beyond loopback too: tokens and hidden states can be read on the way',
@@ -111,12 +123,16 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const { pipeline, tokenBudget, promptTokens, frameTokens } = options
   const stateDir = bridgeStateDir(options.stateDir, io)
   const library = io.env.ORT_LIB || undefined
-  const { dataUrl, auth, plaintext } = options
+  const { dataUrl, auth, plaintext, 'tls-cert': cert, 'tls-key': key } = options
+  if ((cert === undefined) !== (key === undefined))
+    throw new BrimError('USAGE', 'a certificate and its key go together', { hint: 'give both --tls-cert and --tls-key' })
+  const tls = cert === undefined ? undefined : { cert, key }
   const serving = { pipeline, tokenBudget, promptTokens, frameTokens }
   const said = Object.entries({
     library,
     dataUrl,
     auth,
+    tls,
     plaintext,
     mqttPort,
     httpPort,

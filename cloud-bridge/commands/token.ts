@@ -1,6 +1,9 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import type { CommandModule } from 'yargs'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { pinOf } from '../../core/base/tls-pin.ts'
 import { invitationText } from '../../core/protocol/identity.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
 import { columns, operatorOf, stateDirOption, withIdentities } from './with-identities.ts'
@@ -27,6 +30,7 @@ export function tokenCommand(io: Io): CommandModule {
 
 interface CreateOptions extends TokenOptions {
   url: string
+  'tls-cert'?: string | undefined
   group: string
   uses: number
   expires: string
@@ -47,18 +51,24 @@ function createCommand(io: Io): CommandModule<object, CreateOptions> {
           default: 'http://127.0.0.1:7070',
           describe: "this bridge's HTTP address as devices see it",
         })
+        .option('tls-cert', {
+          type: 'string',
+          describe:
+            "the bridge's certificate, where devices' systems do not trust it: its key alone is trusted, and may not change",
+        })
         .option('group', { type: 'string', default: 'default', describe: 'group that its devices belong to' })
         .option('uses', { type: 'number', default: 1, describe: 'devices that may enrol with it' })
         .option('expires', { type: 'string', default: '24h', describe: 'how long it is good for: 30m, 24h, 7d' })
         .option('approve', { type: 'boolean', default: false, describe: 'its devices need no approval of their own' })
         .option('state-dir', stateDirOption),
-    handler: ({ stateDir, json, url, group, uses, expires, approve }) => {
+    handler: ({ stateDir, json, url, 'tls-cert': cert, group, uses, expires, approve }) => {
       if (!/^https?:\/\/[^/]/.test(url) || !URL.canParse(url)) throw usage(`--url ${url} is no address like http://bridge:7070`)
       if (!idPattern.test(group)) throw usage(`--group ${group}: small letters, digits, - and _`)
       if (!Number.isInteger(uses) || uses < 1) throw usage('--uses is a whole number of 1 or more')
+      const pin = cert === undefined ? {} : { pin: pinOfFile(cert) }
       const wish = { group, uses, approve, expiresS: secondsOf(expires) }
       const { token, secret } = withIdentities(stateDir, io, (store) => store.createToken(operatorOf(io), wish))
-      const text = invitationText({ url, id: token.id, secret })
+      const text = invitationText({ url, id: token.id, secret, ...pin })
       if (json) return io.out(JSON.stringify({ ...token, url, token: text }))
       io.out(text)
       io.err(`token ${token.id} for ${uses === 1 ? 'one device' : `${uses} devices`} of group ${group}, until ${token.expiresAt}`)
@@ -103,6 +113,15 @@ function revokeCommand(io: Io): CommandModule<object, TokenOptions & { token: st
 }
 
 const usage = (message: string) => new BrimError('USAGE', message, { hint: 'brim bridge token create --help shows examples' })
+
+/** @throws BrimError USAGE */
+function pinOfFile(path: string): string {
+  try {
+    return pinOf(new X509Certificate(readFileSync(path)).publicKey)
+  } catch (cause) {
+    throw new BrimError('USAGE', `${path} is no certificate that can be read`, { cause, hint: 'a PEM file' })
+  }
+}
 
 /** @throws BrimError USAGE */
 function secondsOf(text: string): number {

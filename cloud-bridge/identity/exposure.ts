@@ -7,6 +7,8 @@ export interface Exposure {
   readonly auth?: boolean | undefined
   /** Whether plain text beyond this machine was asked for. */
   readonly plaintext: boolean
+  /** Whether all listeners speak TLS. */
+  readonly tls?: unknown
   readonly dataUrl?: string | undefined
   /** Whether a device was ever enrolled here. */
   readonly enrolled: boolean
@@ -17,15 +19,15 @@ export interface Exposure {
  * a device has enrolled.
  * @throws BrimError LISTEN_REFUSED, CONFIG_INVALID where that host cannot be listened on like this
  */
-export function requiresProof({ host, auth, plaintext, dataUrl, enrolled }: Exposure): boolean {
+export function requiresProof({ host, auth, plaintext, tls, dataUrl, enrolled }: Exposure): boolean {
   if (isLoopback(host)) return auth ?? enrolled
   if (auth === false)
     throw new BrimError('LISTEN_REFUSED', `the bridge does not listen on ${host} without authentication`, {
       hint: 'leave --no-auth away; devices enrol with "brim agent enroll"',
     })
-  if (!plaintext)
+  if (tls === undefined && !plaintext)
     throw new BrimError('LISTEN_REFUSED', `on ${host} everything would travel in plain text`, {
-      hint: 'stay on loopback behind a TLS proxy or a tunnel, or say --plaintext where the network is your own',
+      hint: 'give --tls-cert and --tls-key; or say --plaintext where the network is your own',
     })
   if ((host === '0.0.0.0' || host === '::') && dataUrl === undefined)
     throw new BrimError('CONFIG_INVALID', `${host} is no address that devices can connect to`, {

@@ -32,6 +32,7 @@ export interface IdentitiesOptions {
   readonly fleet: string
   /** Of the control plane. */
   readonly mqttPort: () => number
+  readonly mqttTls: boolean
   /** A device holds no session any more, by expiry or revocation: its connections are to be cut. */
   readonly onEnd: (device: string) => void
   readonly clock: Clock
@@ -79,7 +80,7 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     if (result.kind === 'refused') throw refusal(result)
     const { group, status } = result.device
     logger.info({ device: request.device, group, status }, 'device enrolled')
-    return EnrolReply.parse({ v: 1, group, status, mqttPort: options.mqttPort() })
+    return EnrolReply.parse({ v: 1, group, status, mqttPort: options.mqttPort(), mqttTls: options.mqttTls })
   }
 
   function openSession(body: unknown): SessionReply {

@@ -16,6 +16,8 @@ const goodbyeTimeoutMs = 2_000
 
 export interface ControlOptions {
   readonly url: string
+  /** The broker is this process's own. */
+  readonly own?: boolean
   /** Bearer token for the broker. */
   readonly password?: string | undefined
   readonly fleet: string
@@ -56,6 +58,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   const client = connect(url, {
     clientId: `bridge-${bridge}`,
     protocolVersion: 4,
+    // The address is one that this process has bound: whose certificate it shows need not be asked.
+    ...(options.own === true ? { rejectUnauthorized: false } : {}),
     ...(options.password === undefined ? {} : { username: `bridge-${bridge}`, password: options.password }),
     clean: true,
     resubscribe: false,

@@ -1,11 +1,13 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { BrimError, toErrorJson } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { allows } from '../identity/access.ts'
 import { bearerOf, type Gate } from '../identity/gate.ts'
+import type { Certificate } from './certificate.ts'
 import { listen } from './listen.ts'
 
 export interface HttpOptions {
@@ -16,6 +18,8 @@ export interface HttpOptions {
   readonly routes: Readonly<Record<string, () => unknown>>
   /** Of these paths those that anybody may GET. */
   readonly open?: readonly string[]
+  /** Speaks TLS. */
+  readonly certificate?: Certificate | undefined
   /** Asks for a bearer token at the others. */
   readonly gate?: Gate | undefined
   /** Path → what answers a POST, given its JSON body and the address that it came from; what it throws is the answer too. */
@@ -43,7 +47,7 @@ const closeTimeoutMs = 1_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const { host, port, routes, posts = {}, handlers = {}, upgrades, gate, open = [], logger } = options
+  const { host, port, routes, posts = {}, handlers = {}, upgrades, certificate, gate, open = [], logger } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
   const mayRead = (request: IncomingMessage) =>
     gate === undefined ||
@@ -58,7 +62,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
       answer(response, 500, { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } })
     }
   }
-  const server = createServer((request, response) => {
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
     const path = pathOf(request)
     const [route, post] = [routes[path], posts[path]]
     const [, handle] = Object.entries(handlers).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
@@ -73,8 +77,10 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
     else if (!mayRead(request)) answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })
     else void answerBy(route, response)
-  })
-  server.on('upgrade', (request, socket, head) => {
+  }
+  const server = certificate ? createTlsServer(certificate.current, serve) : createServer(serve)
+  if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const upgrade = upgrades[pathOf(request)]
     socket.on('error', () => socket.destroy())
     if (isForeign(request)) socket.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n')

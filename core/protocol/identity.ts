@@ -39,6 +39,8 @@ export const EnrolReply = z.object({
   status: z.enum(['pending', 'approved']),
   /** The control plane's port, on the host that the device has just talked to. */
   mqttPort: z.int().min(1).max(65_535),
+  /** Whether the control plane speaks TLS. */
+  mqttTls: z.boolean().default(false),
 })
 export type EnrolReply = z.infer<typeof EnrolReply>
 
@@ -71,6 +73,8 @@ const Invitation = z.object({
   /** Names the token in lists and in the audit log; no secret. */
   id: z.string().regex(/^[0-9a-f]{8}$/),
   secret: binary(32),
+  /** SHA-256 of the public key that the bridge will show by TLS; absent: a certificate that the device's system trusts. */
+  pin: binary(32).optional(),
 })
 export type Invitation = z.infer<typeof Invitation>
 

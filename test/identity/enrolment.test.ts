@@ -13,6 +13,7 @@ import { createIdentities, type Identities, sessionMs } from '../../cloud-bridge
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { type HttpServer, startHttpServer } from '../../cloud-bridge/link/http-server.ts'
 import type { Clock } from '../../core/base/clock.ts'
+import { NonceReply, noncePath, type Signed, sessionPath, signedBytes } from '../../core/protocol/identity.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
 import { silentLogger } from '../support/silent-logger.ts'
@@ -34,7 +35,16 @@ beforeEach(async () => {
   store = openIdentityStore(dir.path)
   const logger = silentLogger()
   const onEnd = (device: string) => ended.push(device)
-  identities = createIdentities({ store, bridge: 'bridge-1', fleet: 'default', mqttPort: () => 1883, onEnd, clock, logger })
+  identities = createIdentities({
+    store,
+    bridge: 'bridge-1',
+    fleet: 'default',
+    mqttPort: () => 1883,
+    mqttTls: false,
+    onEnd,
+    clock,
+    logger,
+  })
   http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, posts: identities.posts, upgrades: {}, logger })
 })
 afterEach(async () => {
@@ -263,18 +273,23 @@ describe('sessions', () => {
 
   it('need a nonce that is fresh and used once', async () => {
     await enroll('a', (await createToken('--approve')).token)
-    const answers: unknown[] = []
-    const real = globalThis.fetch
-    const sent: string[] = []
-    vi.stubGlobal('fetch', (url: URL, init: RequestInit) => {
-      if (url.pathname.endsWith('/session')) sent.push(String(init.body))
-      return real(url, init)
+    const post = (path: string, body: unknown) =>
+      fetch(`http://127.0.0.1:${http.port}${path}`, { method: 'POST', body: JSON.stringify(body) })
+    const key = readKey(keyFileOf(stateDirOf('a')))
+    const ask = async () => NonceReply.parse(await (await post(noncePath, {})).json())
+    const request = (purpose: Signed['purpose'], { nonce, bridge, fleet }: NonceReply) => ({
+      v: 1,
+      device: 'a',
+      nonce,
+      signature: key.sign(signedBytes({ purpose, nonce, bridge, fleet, device: 'a' })),
     })
-    await sessionOf('a')
-    vi.unstubAllGlobals()
-    const replayed = await real(`http://127.0.0.1:${http.port}/v1/identity/session`, { method: 'POST', body: sent[0]! })
-    answers.push(replayed.status, await replayed.json())
-    expect(answers).toMatchObject([401, { error: { code: 'NOT_AUTHORIZED' } }])
+    const signed = request('session', await ask())
+    expect((await post(sessionPath, signed)).status).toBe(200)
+    expect((await post(sessionPath, signed)).status).toBe(401)
+    const late = request('session', await ask())
+    await clock.advance(60_000)
+    expect((await post(sessionPath, late)).status).toBe(401)
+    expect((await post(sessionPath, request('enroll', await ask()))).status).toBe(401)
   })
 
   it('are no longer listened for where an address has failed too often', async () => {
