@@ -1,6 +1,7 @@
 import type { CommandModule } from 'yargs'
 import type { Io } from '../core/base/io.ts'
 import { benchAcceptanceCommand } from './bench-acceptance.ts'
+import { benchChaosCommand } from './bench-chaos.ts'
 import { benchEngineCommand } from './bench-engine.ts'
 import { benchFailoverCommand } from './bench-failover.ts'
 import { benchHatCommand } from './bench-hat.ts'
@@ -22,6 +23,7 @@ export function benchCommand(io: Io): CommandModule {
         .command(benchFailoverCommand(io))
         .command(benchHatCommand(io))
         .command(benchQueueCommand(io))
+        .command(benchChaosCommand(io))
         .demandCommand(1, 'say what to measure: brim bench --help lists the benchmarks'),
     handler: () => {},
   }
