@@ -22,6 +22,7 @@ import { answerByHat, type HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { JobLedger, ledgerTable } from './jobs/ledger.ts'
+import { profileDevice } from './jobs/profile.ts'
 import { createJobRunner, type JobWork } from './jobs/runner.ts'
 import { createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
@@ -156,6 +157,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       local,
     }
     works['hat.generate'] = hatGenerate(rounds, context)
+    works.profile = profileDevice(rounds, local, speed)
     if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed)
     const api = await startApi({
       ...rounds,

@@ -49,6 +49,23 @@ describe('jobs between a bridge and its devices', () => {
     expect((await show(id)).result).toMatchObject({ text: choices[0]?.text })
   })
 
+  it('profile measures the models of the device that is named', async () => {
+    const id = await submit({ kind: 'profile', input: {}, device: 'jetson-02' })
+    await ended(id)
+    const { state, result } = await show(id)
+    expect({ state, result }).toMatchObject({
+      state: 'SUCCEEDED',
+      result: { llm: { model: 'tiny-llama' }, slm: { model: 'tiny-slm' }, c: expect.any(Number) },
+    })
+    const { llm, slm, c } = result as Record<'llm' | 'slm', Record<string, number>> & { c: number }
+    for (const { ttftMs, tpotMs, prefillTokensPerS, decodeTokensPerS } of [llm, slm]) {
+      expect(ttftMs).toBeGreaterThan(0)
+      expect(prefillTokensPerS).toBeCloseTo(64_000 / ttftMs!)
+      expect(decodeTokensPerS).toBeCloseTo(1_000 / tpotMs!)
+    }
+    expect(c).toBeCloseTo((slm.ttftMs! + 31 * slm.tpotMs!) / (llm.ttftMs! + 31 * llm.tpotMs!))
+  })
+
   it('one of a kind that the named device cannot do is REJECTED, and says why', async () => {
     const id = await submit({ kind: 'slm.generate', input: question, device: 'jetson-01' })
     await ended(id)
