@@ -271,10 +271,17 @@ describe('prefill', () => {
   it('goes in chunks of the size that the bridge advises, at most two unanswered, and only the last row comes back', async () => {
     const frames: { base: number; rows: number; want: number; unanswered: number }[] = []
     let unanswered = 0
+    let secondSent = () => {}
+    const second = new Promise<void>((resolve) => {
+      secondSent = resolve
+    })
     const recorded = aroundExchanges((_, exchange) => async (base, rows, want) => {
       unanswered += 1
       frames.push({ base, rows: rows.rows, want, unanswered })
+      if (frames.length === 2) secondSent()
       const reply = await exchange(base, rows, want)
+      // However quick the bridge is: the second frame does not wait for the first one's reply.
+      await second
       unanswered -= 1
       return reply
     })
