@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { CommandModule } from 'yargs'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { isLoopback } from '../../core/base/loopback.ts'
 import { pinOf } from '../../core/base/tls-pin.ts'
 import { invitationText } from '../../core/protocol/identity.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
@@ -72,6 +73,8 @@ function createCommand(io: Io): CommandModule<object, CreateOptions> {
       if (json) return io.out(JSON.stringify({ ...token, url, token: text }))
       io.out(text)
       io.err(`token ${token.id} for ${uses === 1 ? 'one device' : `${uses} devices`} of group ${group}, until ${token.expiresAt}`)
+      if (url.startsWith('http:') && !isLoopback(new URL(url).hostname))
+        io.err('  warning: it will travel in plain text, and whoever reads it there may enrol in its place')
       io.err('  on the device: brim agent enroll --id <name> --token-file <file with that line>')
     },
   }

@@ -90,7 +90,7 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     // A wrong key and an unknown name look alike: names are nobody's business.
     if (!known || !proven('session', request, known.publicKey)) throw unproven(device)
     const result = store.openSession(device, hardware)
-    if (result.kind === 'refused') throw refusal(result)
+    if (result.kind === 'refused') throw new ProvenButRefused(result.code, result.message, result)
     sessions.set(device, clock.nowMs() + sessionMs)
     return { v: 1, token: tokens.mint(`device-${device}`, sessionMs), validForS: sessionMs / 1_000 }
   }
@@ -103,19 +103,19 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
       try {
         return route(body)
       } catch (error) {
-        limit.failed(from)
+        // A device that has proven its key may ask again and again: others behind its address must not pay for that.
+        if (!(error instanceof ProvenButRefused)) limit.failed(from)
         throw error
       }
     }
 
-  const stillHeld = (device: string, untilMs: number) => clock.nowMs() < untilMs && store.device(device)?.status === 'approved'
-
   async function watch(): Promise<void> {
     while (!stopping.signal.aborted) {
+      const denied = store.denied()
       for (const [device, untilMs] of sessions) {
-        if (stillHeld(device, untilMs)) continue
+        if (clock.nowMs() < untilMs && !denied.has(device)) continue
         sessions.delete(device)
-        logger.info({ device, revoked: store.device(device)?.status === 'revoked' }, 'session of the device is over')
+        logger.info({ device, revoked: denied.has(device) }, 'session of the device is over')
         options.onEnd(device)
       }
       await clock.sleep(watchEveryMs, stopping.signal).catch(() => {})
@@ -146,6 +146,9 @@ function read<T>(schema: z.ZodType<T>, body: unknown): T {
   const [issue] = request.error.issues
   throw new BrimError('REQUEST_INVALID', `${issue?.path.join('.') || 'the body'}: ${issue?.message}`)
 }
+
+/** It waits for approval, was revoked, or runs on two machines. */
+class ProvenButRefused extends BrimError {}
 
 const refusal = ({ code, message, hint }: Refused) => new BrimError(code, message, { hint })
 

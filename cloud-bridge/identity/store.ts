@@ -69,6 +69,8 @@ export interface IdentityStore {
   openSession(device: string, hardware: string | undefined): { kind: 'granted' } | Refused
   device(id: string): DeviceIdentity | undefined
   devices(): DeviceIdentity[]
+  /** Those that may not connect: pending and revoked. */
+  denied(): ReadonlySet<string>
   /** What is known of its machine is forgotten: the next that connects is it. @returns whether there is such a device */
   approve(actor: string, device: string): boolean
   /** @returns whether there is such a device */
@@ -98,6 +100,7 @@ export function openIdentityStore(stateDir: string): IdentityStore {
   const byName = store.prepare<[string], DeviceIdentity>(`SELECT ${deviceColumns} FROM identities WHERE device = ?`)
   const byKey = store.prepare<[string], DeviceIdentity>(`SELECT ${deviceColumns} FROM identities WHERE public_key = ?`)
   const allDevices = store.prepare<[], DeviceIdentity>(`SELECT ${deviceColumns} FROM identities ORDER BY device`)
+  const notApproved = store.prepare<[], { device: string }>("SELECT device FROM identities WHERE status <> 'approved'")
   const putDevice = store.prepare(`INSERT OR REPLACE INTO identities
     (device, device_group, status, public_key, token_id, enrolled_at) VALUES (?, ?, ?, ?, ?, ?)`)
   const approveDevice = store.prepare("UPDATE identities SET status = 'approved', hardware = NULL, clone = NULL WHERE device = ?")
@@ -170,6 +173,7 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     openSession: (device, hardware) => openSession.immediate(device, hardware),
     device: (id) => byName.get(id),
     devices: () => allDevices.all(),
+    denied: () => new Set(notApproved.all().map(({ device }) => device)),
     approve: (actor, device) => approve.immediate(actor, device),
     revoke: (actor, device) => revoke.immediate(actor, device),
     audit: (limit) => latest.all(limit),

@@ -292,6 +292,13 @@ describe('sessions', () => {
     expect((await post(sessionPath, request('enroll', await ask()))).status).toBe(401)
   })
 
+  it('may be asked for in vain without end by a device that waits for approval, at no cost to its neighbours', async () => {
+    await enroll('a', (await createToken()).token)
+    for (let i = 0; i < 31; i++) await expect(sessionOf('a')).rejects.toMatchObject({ message: expect.stringContaining('waits') })
+    await enroll('b', (await createToken('--approve')).token)
+    await sessionOf('b')
+  })
+
   it('are no longer listened for where an address has failed too often', async () => {
     const post = () => fetch(`http://127.0.0.1:${http.port}/v1/identity/session`, { method: 'POST', body: '{}' })
     expect((await post()).status).toBe(400)
