@@ -51,7 +51,8 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
       done(null, true)
     },
     authenticate: (client, _username, password, done) => {
-      const proven = gate === undefined || gate.subjectOf(password?.toString() ?? '') === client.id
+      const proven =
+        gate === undefined || (allows(client.id, { to: 'join' }) && gate.subjectOf(password?.toString() ?? '') === client.id)
       const refusal = proven ? refusals.get(client) : 'no valid token for this client id'
       if (refusal === undefined) return done(null, true)
       const error: AuthenticateError = Object.assign(new Error(refusal), { returnCode: notAuthorized })

@@ -5,6 +5,7 @@ import type { Io } from '../../core/base/io.ts'
 import { type Bridge, startBridge } from '../bridge.ts'
 import type { BridgeSettings } from '../config.ts'
 import { auditCommand } from './audit.ts'
+import { keyCommand } from './key.ts'
 import { bridgeStateDir } from './state-dir.ts'
 import { tokenCommand } from './token.ts'
 
@@ -43,6 +44,7 @@ export function bridgeCommand(io: Io): CommandModule {
         .example('brim bridge token create --approve > token', 'what a device enrols with')
         .command(runCommand(io))
         .command(tokenCommand(io))
+        .command(keyCommand(io))
         .command(auditCommand(io))
         .demandCommand(1, 'say what the bridge shall do: brim bridge --help'),
     handler: () => {},

@@ -8,6 +8,8 @@ export type Access =
   | { readonly to: 'connect'; readonly device: string }
   /** What the bridge tells of its devices and its work. */
   | { readonly to: 'read' }
+  /** The control plane, where a proof is asked for. */
+  | { readonly to: 'join' }
 
 /**
  * What a client may do, wherever it asks: at the broker, on the WebSocket, by HTTP.
@@ -23,7 +25,9 @@ export function allows(clientId: string, access: Access): boolean {
     case 'connect':
       return role.kind === 'device' && role.id === access.device
     case 'read':
-      return role.kind === 'bridge'
+      return role.kind === 'bridge' || clientId.startsWith('reader-')
+    case 'join':
+      return role.kind !== 'watcher'
     default:
       return access satisfies never
   }

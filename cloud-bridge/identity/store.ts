@@ -34,6 +34,13 @@ const migrations = [
     subject TEXT NOT NULL,
     detail TEXT NOT NULL
   ) STRICT;`,
+  `CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    secret_hash BLOB NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    revoked_at TEXT
+  ) STRICT`,
 ]
 
 export interface AuditRecord {
@@ -43,6 +50,16 @@ export interface AuditRecord {
   readonly subject: string
   readonly detail: string
 }
+
+/** What a person or a program reads with. */
+export interface KeyRecord {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+  readonly revokedAt: string | null
+}
+
+const keyPrefix = 'brim-key-1.'
 
 export interface NewToken {
   readonly group: string
@@ -75,6 +92,13 @@ export interface IdentityStore {
   approve(actor: string, device: string): boolean
   /** @returns whether there is such a device */
   revoke(actor: string, device: string): boolean
+  /** @returns the key, which is kept nowhere */
+  createKey(actor: string, name: string): { id: string; key: string }
+  keys(): KeyRecord[]
+  /** @returns whether there was such a key */
+  revokeKey(actor: string, id: string): boolean
+  /** Whose key that is, where it is a good one. */
+  keyHolder(key: string): string | undefined
   /** The latest first. */
   audit(limit: number): AuditRecord[]
   close(): void
@@ -107,6 +131,12 @@ export function openIdentityStore(stateDir: string): IdentityStore {
   const revokeDevice = store.prepare("UPDATE identities SET status = 'revoked' WHERE device = ?")
   const bindHardware = store.prepare('UPDATE identities SET hardware = ? WHERE device = ?')
   const nameClone = store.prepare('UPDATE identities SET clone = ? WHERE device = ?')
+  const insertKey = store.prepare('INSERT INTO keys (id, secret_hash, name, created_at) VALUES (?, ?, ?, ?)')
+  const voidKey = store.prepare('UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
+  const goodKey = store.prepare<[Buffer], { name: string }>('SELECT name FROM keys WHERE secret_hash = ? AND revoked_at IS NULL')
+  const allKeys = store.prepare<[], KeyRecord>(
+    'SELECT id, name, created_at AS createdAt, revoked_at AS revokedAt FROM keys ORDER BY created_at, id',
+  )
   const note = store.prepare('INSERT INTO audit (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)')
   const latest = store.prepare<[number], AuditRecord>(
     'SELECT at, actor, action, subject, detail FROM audit ORDER BY id DESC LIMIT ?',
@@ -125,6 +155,17 @@ export function openIdentityStore(stateDir: string): IdentityStore {
   const revokeToken = store.transaction((actor: string, id: string) => {
     const found = voidToken.run(nowIso(), id).changes > 0
     if (found) log(actor, 'token.revoke', id)
+    return found
+  })
+  const createKey = store.transaction((actor: string, name: string) => {
+    const [id, secret] = [randomBytes(4).toString('hex'), randomBytes(32)]
+    insertKey.run(id, hashOf(secret), name, nowIso())
+    log(actor, 'key.create', id, { name })
+    return { id, key: keyPrefix + secret.toString('base64url') }
+  })
+  const revokeKey = store.transaction((actor: string, id: string) => {
+    const found = voidKey.run(nowIso(), id).changes > 0
+    if (found) log(actor, 'key.revoke', id)
     return found
   })
   const enrol = store.transaction(({ device, publicKey, hardware, token: secret }: Parameters<IdentityStore['enrol']>[0]) => {
@@ -176,6 +217,11 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     denied: () => new Set(notApproved.all().map(({ device }) => device)),
     approve: (actor, device) => approve.immediate(actor, device),
     revoke: (actor, device) => revoke.immediate(actor, device),
+    createKey: (actor, name) => createKey.immediate(actor, name),
+    keys: () => allKeys.all(),
+    revokeKey: (actor, id) => revokeKey.immediate(actor, id),
+    keyHolder: (key) =>
+      key.startsWith(keyPrefix) ? goodKey.get(hashOf(Buffer.from(key.slice(keyPrefix.length), 'base64url')))?.name : undefined,
     audit: (limit) => latest.all(limit),
     close: () => store.close(),
   }

@@ -1,8 +1,10 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { WebSocket } from 'ws'
+import yargs from 'yargs'
 import { enrol, openSession } from '../../agent/identity/enrolment.ts'
 import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
+import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import { requiresProof } from '../../cloud-bridge/identity/exposure.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { readManifest } from '../../core/model/bundle.ts'
@@ -10,6 +12,7 @@ import { invitationText } from '../../core/protocol/identity.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { closed, mqttClient } from '../support/broker.ts'
+import { captureIo } from '../support/captured-io.ts'
 import { connectDevice } from '../support/test-device.ts'
 
 let world: AgentWorld
@@ -152,6 +155,35 @@ describe('HTTP', () => {
     expect((await fetch(`${httpUrl}/health`)).status).toBe(200)
     for (const headers of [{}, { authorization: 'Bearer guess' }, { authorization }])
       expect((await fetch(`${httpUrl}/v1/devices`, { headers })).status).toBe(401)
+  })
+})
+
+describe('a key for reading', () => {
+  it('reads until it is revoked, and does nothing else; both stand in the audit log', async () => {
+    const { httpUrl, mqttUrl, dataUrl } = world.bridge
+    const brim = async (...argv: string[]) => {
+      const { io, out } = captureIo()
+      await yargs(['bridge', 'key', ...argv, '--json', '--state-dir', join(world.dir, 'bridge')])
+        .command(bridgeCommand(io))
+        .option('json', { type: 'boolean' })
+        .strict()
+        .exitProcess(false)
+        .fail(false)
+        .parseAsync()
+      return JSON.parse(out()) as { id: string; key: string }
+    }
+    const { id, key } = await brim('create', '--name', 'monitoring')
+    const read = () => fetch(`${httpUrl}/v1/devices`, { headers: { authorization: `Bearer ${key}` } })
+    expect((await read()).status).toBe(200)
+    const login = { username: 'reader-monitoring', password: key }
+    await expect(mqttClient(mqttUrl, 'reader-monitoring', login)).rejects.toThrow(/not authorized/i)
+    await using device = await connectDevice(dataUrl, 'monitoring', width, key)
+    expect(await device.closed).toMatchObject({ code: 4401 })
+    expect(await brim('list')).toMatchObject({ keys: [{ id, name: 'monitoring', revokedAt: null }] })
+    await brim('revoke', id)
+    expect((await read()).status).toBe(401)
+    expect(store.audit(2)).toMatchObject([{ action: 'key.revoke' }, { action: 'key.create' }])
+    await expect(brim('revoke', 'ffffffff')).rejects.toMatchObject({ code: 'IDENTITY_UNKNOWN' })
   })
 })
 
