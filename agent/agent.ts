@@ -24,6 +24,7 @@ import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { JobLedger, ledgerTable } from './jobs/ledger.ts'
 import { profileDevice } from './jobs/profile.ts'
 import { createJobRunner, type JobWork } from './jobs/runner.ts'
+import { hatVerify } from './jobs/verify.ts'
 import { createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
 import type { RoundsOptions } from './local/answer-rounds.ts'
@@ -157,6 +158,9 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       local,
     }
     works['hat.generate'] = hatGenerate(rounds, context)
+    works['hat.verify'] = hatVerify(rounds, context, (createDrafter, request, signal) =>
+      answerByHat({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, request, signal),
+    )
     works.profile = profileDevice(rounds, local, speed)
     if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed)
     const api = await startApi({

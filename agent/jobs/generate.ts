@@ -52,7 +52,7 @@ const resultOf = (text: string, finishReason: string, promptTokens: number, toke
 })
 
 /** As if an application on the device had asked for it. @throws BrimError REQUEST_INVALID, CHAT_TEMPLATE_INVALID */
-function requestOf(input: unknown, context: RequestContext): AnswerRequest {
+export function requestOf(input: unknown, context: RequestContext): AnswerRequest {
   const parsed = GenerateInput.safeParse(input)
   if (!parsed.success) throw new BrimError('REQUEST_INVALID', `the job's input: ${parsed.error.issues[0]?.message ?? 'invalid'}`)
   const { messages, prompt, maxTokens, temperature, topP, topK, seed, stop } = parsed.data
