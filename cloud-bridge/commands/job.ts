@@ -9,6 +9,7 @@ import { JobsClient, lost } from './jobs-client.ts'
 
 interface Common {
   bridgeUrl: string
+  keyFile?: string | undefined
   json?: boolean | undefined
 }
 
@@ -63,6 +64,11 @@ export function jobCommand(io: Io): CommandModule {
           default: 'http://127.0.0.1:7070',
           describe: "the bridge's HTTP",
         })
+        .option('key-file', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'a key of "brim bridge key create --role submitter", where the bridge asks for one',
+        })
         .command(submitCommand(io))
         .command(listCommand(io))
         .command(oneCommand(io, 'show', 'one job, with its input, result and history', show))
@@ -94,8 +100,8 @@ function submitCommand(io: Io): CommandModule<object, SubmitOptions> {
         .option('deadline', { type: 'number', requiresArg: true, describe: 'seconds until it has failed [3600]' })
         .option('watch', { type: 'boolean', default: false, describe: 'follow it to its end' }),
     handler: async (options) => {
-      const { kind, device, priority, key, deadline: deadlineS, bridgeUrl, json } = options
-      const client = new JobsClient(bridgeUrl, io.signal)
+      const { kind, device, priority, key, deadline: deadlineS, bridgeUrl, keyFile, json } = options
+      const client = new JobsClient(bridgeUrl, keyFile, io.signal)
       const body = { kind, input: await inputOf(options), device, priority, key, deadlineS }
       const submitted = z.looseObject({ id: z.string(), isNew: z.boolean() }).parse(await client.post('', body))
       if (options.watch) return watch(client, submitted.id, json === true, io)
@@ -143,12 +149,12 @@ function listCommand(io: Io): CommandModule<object, ListOptions> {
         .option('kind', { choices: jobKinds, describe: 'only those of this kind' })
         .option('dead', { type: 'boolean', default: false, describe: 'only FAILED, REJECTED and TIMED_OUT' })
         .option('limit', { type: 'number', requiresArg: true, default: 20, describe: 'most jobs' }),
-    handler: async ({ bridgeUrl, json, state, kind, dead, limit }) => {
+    handler: async ({ bridgeUrl, keyFile, json, state, kind, dead, limit }) => {
       const query = new URLSearchParams({ limit: String(limit) })
       if (state !== undefined) query.set('state', state)
       if (kind !== undefined) query.set('kind', kind)
       if (dead) query.set('dead', 'true')
-      const body = await new JobsClient(bridgeUrl, io.signal).get(`?${query}`)
+      const body = await new JobsClient(bridgeUrl, keyFile, io.signal).get(`?${query}`)
       if (json) return io.out(JSON.stringify(body))
       const { jobs } = z.object({ jobs: z.array(Job) }).parse(body)
       if (jobs.length === 0) return io.err('no such jobs')
@@ -181,7 +187,7 @@ function oneCommand(io: Io, name: string, describe: string, verb: Verb): Command
         .usage(`Usage: brim job ${name} <id> [options]`)
         .example(`brim job ${name} 3f9a1c07-42`, describe)
         .positional('id', { type: 'string', demandOption: true, describe: 'as "brim job submit" has printed it' }),
-    handler: ({ bridgeUrl, id, json }) => verb(new JobsClient(bridgeUrl, io.signal), id, json === true, io),
+    handler: ({ bridgeUrl, keyFile, id, json }) => verb(new JobsClient(bridgeUrl, keyFile, io.signal), id, json === true, io),
   }
 }
 

@@ -1,3 +1,4 @@
+import { readFile, stat } from 'node:fs/promises'
 import { z } from 'zod'
 import { BrimError, errorCodes } from '../../core/base/errors.ts'
 import { readSse } from '../../core/base/sse.ts'
@@ -9,12 +10,15 @@ const ErrorBody = z.object({ error: z.object({ code: z.string(), message: z.stri
 export class JobsClient {
   readonly #url: string
   readonly #signal: AbortSignal
+  readonly #keyFile: string | undefined
 
-  constructor(bridgeUrl: string, signal: AbortSignal) {
+  /** @param keyFile holds a key of a submitter, where the bridge asks for one */
+  constructor(bridgeUrl: string, keyFile: string | undefined, signal: AbortSignal) {
     if (!URL.canParse(bridgeUrl) || !/^https?:/.test(bridgeUrl))
       throw new BrimError('USAGE', `--bridge-url ${bridgeUrl} is no URL`, { hint: 'for example http://127.0.0.1:7070' })
     this.#url = bridgeUrl.replace(/\/$/, '') + jobsPath
     this.#signal = signal
+    this.#keyFile = keyFile
   }
 
   async get(path: string): Promise<unknown> {
@@ -38,8 +42,10 @@ export class JobsClient {
     }
   }
 
-  async #ask(path: string, init: RequestInit): Promise<Response> {
-    const response = await fetch(this.#url + path, { ...init, signal: this.#signal }).catch((cause: unknown) => {
+  async #ask(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Response> {
+    const authorization = this.#keyFile === undefined ? {} : { authorization: `Bearer ${await readKey(this.#keyFile)}` }
+    const headers = { ...init.headers, ...authorization }
+    const response = await fetch(this.#url + path, { ...init, headers, signal: this.#signal }).catch((cause: unknown) => {
       this.#signal.throwIfAborted()
       throw new BrimError('BRIDGE_UNREACHABLE', `no bridge answers at ${this.#url}`, {
         cause: cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause,
@@ -60,3 +66,15 @@ export class JobsClient {
 
 export const lost = (id: string, cause?: unknown) =>
   new BrimError('LINK_LOST', 'the connection to the bridge broke; the job goes on', { cause, hint: `brim job watch ${id}` })
+
+/** @throws BrimError USAGE where it cannot be read, or others may read it */
+async function readKey(file: string): Promise<string> {
+  try {
+    const { mode } = await stat(file)
+    if ((mode & 0o077) !== 0) throw new BrimError('USAGE', `others may read --key-file ${file}`, { hint: `chmod 600 ${file}` })
+    return (await readFile(file, 'utf8')).trim()
+  } catch (cause) {
+    if (cause instanceof BrimError) throw cause
+    throw new BrimError('USAGE', `--key-file ${file} cannot be read`, { cause })
+  }
+}

@@ -2,6 +2,7 @@ import type { CommandModule } from 'yargs'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
+import { type KeyRole, keyRoles } from '../identity/access.ts'
 import { columns, operatorOf, stateDirOption, withIdentities } from './with-identities.ts'
 
 interface KeyOptions {
@@ -13,7 +14,7 @@ interface KeyOptions {
 export function keyCommand(io: Io): CommandModule {
   return {
     command: 'key <verb>',
-    describe: 'what people and programs read /v1/devices and /v1/steps with: create, list, revoke',
+    describe: 'what people and programs read /v1/devices and /v1/steps and submit jobs with: create, list, revoke',
     builder: (yargs) =>
       yargs
         .command(createCommand(io))
@@ -24,23 +25,25 @@ export function keyCommand(io: Io): CommandModule {
   }
 }
 
-function createCommand(io: Io): CommandModule<object, KeyOptions & { name: string }> {
+function createCommand(io: Io): CommandModule<object, KeyOptions & { name: string; role: KeyRole }> {
   return {
     command: 'create',
-    describe: 'print a new key: a secret, kept nowhere; it changes nothing and is no device',
+    describe: 'print a new key: a secret, kept nowhere; it is no device',
     builder: (yargs) =>
       yargs
         .usage('Usage: brim bridge key create --name <name> [options]')
         .example('brim bridge key create --name monitoring > key', 'sent as "Authorization: Bearer <key>"')
+        .example('brim bridge key create --name ci --role submitter > key', 'for brim job --key-file key')
         .option('name', { type: 'string', demandOption: true, describe: 'who it is for' })
+        .option('role', { choices: keyRoles, default: 'reader' as const, describe: 'submitter: jobs too, and what they say' })
         .option('state-dir', stateDirOption),
-    handler: ({ stateDir, json, name }) => {
+    handler: ({ stateDir, json, name, role }) => {
       if (!idPattern.test(name))
         throw new BrimError('USAGE', `--name ${name}: small letters, digits, - and _`, { hint: 'as in --name monitoring' })
-      const { id, key } = withIdentities(stateDir, io, (store) => store.createKey(operatorOf(io), name))
-      if (json) return io.out(JSON.stringify({ id, name, key }))
+      const { id, key } = withIdentities(stateDir, io, (store) => store.createKey(operatorOf(io), name, role))
+      if (json) return io.out(JSON.stringify({ id, name, role, key }))
       io.out(key)
-      io.err(`key ${id} for ${name}`)
+      io.err(`key ${id} for ${name}, ${role}`)
     },
   }
 }
@@ -53,8 +56,8 @@ function listCommand(io: Io): CommandModule<object, KeyOptions> {
     handler: ({ stateDir, json }) => {
       const keys = withIdentities(stateDir, io, (store) => store.keys())
       if (json) return io.out(JSON.stringify({ keys }))
-      const rows = keys.map(({ id, name, createdAt, revokedAt }) => [id, name, createdAt, revokedAt ?? '-'])
-      io.out(columns([['KEY', 'NAME', 'CREATED', 'REVOKED'], ...rows]))
+      const rows = keys.map(({ id, name, role, createdAt, revokedAt }) => [id, name, role, createdAt, revokedAt ?? '-'])
+      io.out(columns([['KEY', 'NAME', 'ROLE', 'CREATED', 'REVOKED'], ...rows]))
     },
   }
 }

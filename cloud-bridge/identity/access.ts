@@ -8,6 +8,8 @@ export type Access =
   | { readonly to: 'connect'; readonly device: string }
   /** What the bridge tells of its devices and its work. */
   | { readonly to: 'read' }
+  /** Jobs: what they ask and what came of them, and new ones. */
+  | { readonly to: 'submit' }
   /** The control plane, where a proof is asked for. */
   | { readonly to: 'join' }
 
@@ -25,10 +27,18 @@ export function allows(clientId: string, access: Access): boolean {
     case 'connect':
       return role.kind === 'device' && role.id === access.device
     case 'read':
-      return role.kind === 'bridge' || clientId.startsWith('reader-')
+      return role.kind === 'bridge' || holds(clientId, 'reader') || holds(clientId, 'submitter')
+    case 'submit':
+      return role.kind === 'bridge' || holds(clientId, 'submitter')
     case 'join':
       return role.kind !== 'watcher'
     default:
       return access satisfies never
   }
 }
+
+/** What a key is good for. */
+export const keyRoles = ['reader', 'submitter'] as const
+export type KeyRole = (typeof keyRoles)[number]
+
+const holds = (clientId: string, role: KeyRole): boolean => clientId.startsWith(`${role}-`)

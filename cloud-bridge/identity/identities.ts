@@ -130,8 +130,8 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
       [sessionPath]: limited(openSession),
     },
     subjectOf(token) {
-      const reader = store.keyHolder(token)
-      if (reader !== undefined) return `reader-${reader}`
+      const holder = store.keyHolder(token)
+      if (holder !== undefined) return holder
       const subject = tokens.read(token)
       const device = subject?.startsWith('device-') ? subject.slice('device-'.length) : undefined
       // A token outlives a revocation by minutes; what it is good for does not.

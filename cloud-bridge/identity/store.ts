@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { nowIso } from '../../core/base/clock.ts'
 import type { EnrolRequest } from '../../core/protocol/identity.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
+import type { KeyRole } from './access.ts'
 import { type DeviceIdentity, judgeEnrolment, judgeSession, type Refused, type TokenRecord } from './rules.ts'
 
 const migrations = [
@@ -38,6 +39,7 @@ const migrations = [
     id TEXT PRIMARY KEY,
     secret_hash BLOB NOT NULL UNIQUE,
     name TEXT NOT NULL,
+    role TEXT NOT NULL,
     created_at TEXT NOT NULL,
     revoked_at TEXT
   ) STRICT`,
@@ -55,6 +57,7 @@ export interface AuditRecord {
 export interface KeyRecord {
   readonly id: string
   readonly name: string
+  readonly role: KeyRole
   readonly createdAt: string
   readonly revokedAt: string | null
 }
@@ -93,11 +96,11 @@ export interface IdentityStore {
   /** @returns whether there is such a device */
   revoke(actor: string, device: string): boolean
   /** @returns the key, which is kept nowhere */
-  createKey(actor: string, name: string): { id: string; key: string }
+  createKey(actor: string, name: string, role: KeyRole): { id: string; key: string }
   keys(): KeyRecord[]
   /** @returns whether there was such a key */
   revokeKey(actor: string, id: string): boolean
-  /** Whose key that is, where it is a good one. */
+  /** Whose key that is, where it is a good one: '<role>-<name>'. */
   keyHolder(key: string): string | undefined
   /** The latest first. */
   audit(limit: number): AuditRecord[]
@@ -131,11 +134,13 @@ export function openIdentityStore(stateDir: string): IdentityStore {
   const revokeDevice = store.prepare("UPDATE identities SET status = 'revoked' WHERE device = ?")
   const bindHardware = store.prepare('UPDATE identities SET hardware = ? WHERE device = ?')
   const nameClone = store.prepare('UPDATE identities SET clone = ? WHERE device = ?')
-  const insertKey = store.prepare('INSERT INTO keys (id, secret_hash, name, created_at) VALUES (?, ?, ?, ?)')
+  const insertKey = store.prepare('INSERT INTO keys (id, secret_hash, name, role, created_at) VALUES (?, ?, ?, ?, ?)')
   const voidKey = store.prepare('UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
-  const goodKey = store.prepare<[Buffer], { name: string }>('SELECT name FROM keys WHERE secret_hash = ? AND revoked_at IS NULL')
+  const goodKey = store.prepare<[Buffer], { holder: string }>(
+    "SELECT role || '-' || name AS holder FROM keys WHERE secret_hash = ? AND revoked_at IS NULL",
+  )
   const allKeys = store.prepare<[], KeyRecord>(
-    'SELECT id, name, created_at AS createdAt, revoked_at AS revokedAt FROM keys ORDER BY created_at, id',
+    'SELECT id, name, role, created_at AS createdAt, revoked_at AS revokedAt FROM keys ORDER BY created_at, id',
   )
   const note = store.prepare('INSERT INTO audit (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)')
   const latest = store.prepare<[number], AuditRecord>(
@@ -157,10 +162,10 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     if (found) log(actor, 'token.revoke', id)
     return found
   })
-  const createKey = store.transaction((actor: string, name: string) => {
+  const createKey = store.transaction((actor: string, name: string, role: KeyRole) => {
     const [id, secret] = [randomBytes(4).toString('hex'), randomBytes(32)]
-    insertKey.run(id, hashOf(secret), name, nowIso())
-    log(actor, 'key.create', id, { name })
+    insertKey.run(id, hashOf(secret), name, role, nowIso())
+    log(actor, 'key.create', id, { name, role })
     return { id, key: keyPrefix + secret.toString('base64url') }
   })
   const revokeKey = store.transaction((actor: string, id: string) => {
@@ -217,11 +222,11 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     denied: () => new Set(notApproved.all().map(({ device }) => device)),
     approve: (actor, device) => approve.immediate(actor, device),
     revoke: (actor, device) => revoke.immediate(actor, device),
-    createKey: (actor, name) => createKey.immediate(actor, name),
+    createKey: (actor, name, role) => createKey.immediate(actor, name, role),
     keys: () => allKeys.all(),
     revokeKey: (actor, id) => revokeKey.immediate(actor, id),
     keyHolder: (key) =>
-      key.startsWith(keyPrefix) ? goodKey.get(hashOf(Buffer.from(key.slice(keyPrefix.length), 'base64url')))?.name : undefined,
+      key.startsWith(keyPrefix) ? goodKey.get(hashOf(Buffer.from(key.slice(keyPrefix.length), 'base64url')))?.holder : undefined,
     audit: (limit) => latest.all(limit),
     close: () => store.close(),
   }

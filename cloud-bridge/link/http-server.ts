@@ -49,10 +49,9 @@ const closeTimeoutMs = 1_000
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
   const { host, port, routes, posts = {}, handlers = {}, upgrades, certificate, gate, open = [], logger } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
-  const mayRead = (request: IncomingMessage) =>
-    gate === undefined ||
-    open.includes(pathOf(request)) ||
-    allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to: 'read' })
+  const may = (request: IncomingMessage, to: 'read' | 'submit') =>
+    gate === undefined || allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to })
+  const mayRead = (request: IncomingMessage) => open.includes(pathOf(request)) || may(request, 'read')
   const answerBy = async (route: () => unknown, response: ServerResponse) => {
     try {
       answer(response, 200, await route())
@@ -70,8 +69,8 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
     else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? ''), response)
-    else if (handle && !mayRead(request))
-      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })
+    else if (handle && !may(request, 'submit'))
+      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not without a key that may submit' } })
     else if (handle) handle(request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })

@@ -158,8 +158,8 @@ describe('HTTP', () => {
   })
 })
 
-describe('a key for reading', () => {
-  it('reads until it is revoked, and does nothing else; both stand in the audit log', async () => {
+describe('a key', () => {
+  it('reads until it is revoked, and does nothing else; one for submitting does jobs too; all stands in the audit log', async () => {
     const { httpUrl, mqttUrl, dataUrl } = world.bridge
     const brim = async (...argv: string[]) => {
       const { io, out } = captureIo()
@@ -173,16 +173,29 @@ describe('a key for reading', () => {
       return JSON.parse(out()) as { id: string; key: string }
     }
     const { id, key } = await brim('create', '--name', 'monitoring')
+    const submitter = await brim('create', '--name', 'ci', '--role', 'submitter')
     const read = () => fetch(`${httpUrl}/v1/devices`, { headers: { authorization: `Bearer ${key}` } })
     expect((await read()).status).toBe(200)
+    const jobs = (bearer: string) => fetch(`${httpUrl}/v1/jobs`, { headers: { authorization: `Bearer ${bearer}` } })
+    const submit = (bearer?: string) =>
+      fetch(`${httpUrl}/v1/jobs`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...(bearer ? { authorization: `Bearer ${bearer}` } : {}) },
+        body: JSON.stringify({ kind: 'slm.generate', input: { messages: [{ role: 'user', content: 'hello' }] } }),
+      })
+    expect([(await jobs(key)).status, (await submit(key)).status, (await submit()).status]).toEqual([401, 401, 401])
+    expect([(await jobs(submitter.key)).status, (await submit(submitter.key)).ok]).toEqual([200, true])
     const login = { username: 'reader-monitoring', password: key }
     await expect(mqttClient(mqttUrl, 'reader-monitoring', login)).rejects.toThrow(/not authorized/i)
     await using device = await connectDevice(dataUrl, 'monitoring', width, key)
     expect(await device.closed).toMatchObject({ code: 4401 })
-    expect(await brim('list')).toMatchObject({ keys: [{ id, name: 'monitoring', revokedAt: null }] })
+    const listed = {
+      keys: expect.arrayContaining([expect.objectContaining({ id, name: 'monitoring', role: 'reader', revokedAt: null })]),
+    }
+    expect(await brim('list')).toMatchObject(listed)
     await brim('revoke', id)
     expect((await read()).status).toBe(401)
-    expect(store.audit(2)).toMatchObject([{ action: 'key.revoke' }, { action: 'key.create' }])
+    expect(store.audit(3)).toMatchObject([{ action: 'key.revoke' }, { action: 'key.create' }, { action: 'key.create' }])
     await expect(brim('revoke', 'ffffffff')).rejects.toMatchObject({ code: 'IDENTITY_UNKNOWN' })
   })
 })
