@@ -25,6 +25,11 @@ const show = async (id: string) => (await (await fetch(url(`/${id}`))).json()) a
 async function eventsOf(id: string): Promise<JobHappening[]> {
   return ((await (await fetch(url(`/${id}/events`))).json()) as { events: JobHappening[] }).events
 }
+async function stateOf(device: string): Promise<string | undefined> {
+  const response = await fetch(`${world.bridge.httpUrl}/v1/devices`)
+  const { devices } = (await response.json()) as { devices: { id: string; state: string }[] }
+  return devices.find(({ id }) => id === device)?.state
+}
 const ended = (id: string) =>
   expect.poll(async () => (await show(id)).state, { timeout: 20_000 }).toMatch(/SUCCEEDED|FAILED|REJECTED|TIMED_OUT|CANCELED/)
 
@@ -118,6 +123,7 @@ describe('jobs between a bridge and its devices', () => {
 
   it('one for a device that is away waits for it; one that has ended can be done again', async () => {
     await able.close()
+    await expect.poll(() => stateOf('jetson-02')).toBe('disconnected')
     const id = await submit({ kind: 'slm.generate', input: question })
     expect((await show(id)).state).toBe('QUEUED')
     expect((await post(`/${id}/retry`)).status).toBe(400)
