@@ -3,6 +3,7 @@ import { connect, type IClientOptions, MqttClient } from 'mqtt'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { sendAtOnce } from '../../core/base/no-delay.ts'
 import type { Random } from '../../core/base/random.ts'
 import type { Measurements } from '../../core/policy/telemetry.ts'
 import { BridgeState, DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
@@ -146,6 +147,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       const decided = () => signal.removeEventListener('abort', abort)
       made.once('connect', () => {
         decided()
+        sendAtOnce(made.stream)
         client = made
         // What is retained comes again.
         bridges.clear()

@@ -86,6 +86,8 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
   // Those in a TLS handshake too.
   server.on('connection', (socket: Socket) => {
+    // Messages are small, and who sends one waits for its answer.
+    socket.setNoDelay(true)
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })

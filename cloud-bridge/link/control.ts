@@ -2,6 +2,7 @@ import { connect, type MqttClient } from 'mqtt'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { sendAtOnce } from '../../core/base/no-delay.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import {
   allDeviceEvents,
@@ -86,6 +87,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     if (from?.leaf === 'events') options.onJobEvent(from.device, payload)
   })
   client.on('connect', () => {
+    sendAtOnce(client.stream)
     const filters = {
       [allDeviceStates(fleet)]: { qos: 1 },
       [topic]: { qos: 1 },
