@@ -82,6 +82,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       store: identityStore,
       bridge: id,
       fleet,
+      asked: auth,
       mqttPort: () => Number(new URL(broker.url).port),
       mqttTls: certificate !== undefined,
       onEnd(device) {

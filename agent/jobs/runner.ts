@@ -36,6 +36,8 @@ export interface RunnerOptions {
 
 /** What the bridge has not acknowledged by then is said again. */
 const repeatMs = 2_000
+/** Work that is silent says so often that it goes on. */
+const beatMs = 15_000
 /** Pieces of an answer are gathered for so long: each costs the bridge a commit. */
 const pieceMs = 100
 /** After what an earlier start of this agent may have said of the attempt. */
@@ -135,6 +137,8 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
       said = text.length
       saidMs = clock.nowMs()
     }
+    // Long work says nothing of its own for minutes; that it goes on, it says.
+    const beat = setInterval(() => say(course, { type: 'running' }), beatMs)
     let how: Outcome
     try {
       say(course, { type: 'running' })
@@ -148,12 +152,34 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
       if (!(err instanceof BrimError)) logger.error({ err, job: entry.job, kind: entry.kind }, 'job failed')
       how = stopping.signal.aborted ? interrupted : stop.signal.aborted ? { type: 'canceled' } : failedBy(err)
     }
+    clearInterval(beat)
     working = undefined
     // A newer attempt has taken this one's place in the meantime.
     if (ledger.find(entry.bridge, entry.job)?.attempt !== entry.attempt) return
-    end(entry, how, course.n + 1)
+    await stored(() => end(entry, how, course.n + 1))
     const { job, kind, attempt } = entry
     logger.info({ job, kind, attempt, outcome: how.type, tookMs: clock.nowMs() - startedMs }, 'job ended')
+  }
+
+  /** A disk that is full is no reason to end, nor to forget what was done: until it is stored, it is tried again. */
+  async function stored<T>(write: () => T): Promise<T | undefined> {
+    for (;;) {
+      try {
+        return write()
+      } catch (err) {
+        logger.error({ err }, 'jobs cannot be stored')
+        if (stopping.signal.aborted) return undefined
+      }
+      await clock.sleep(repeatMs, stopping.signal).catch(() => {})
+    }
+  }
+
+  function guarded(what: () => void): void {
+    try {
+      what()
+    } catch (err) {
+      logger.error({ err }, 'jobs cannot be read or stored')
+    }
   }
 
   async function workOn(): Promise<void> {
@@ -161,7 +187,7 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
       const more = new Promise<void>((resolve) => {
         wake = resolve
       })
-      const entry = ledger.begin()
+      const entry = await stored(() => ledger.begin())
       if (entry) await work(entry)
       else await more
     }
@@ -170,7 +196,7 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
   async function repeatOn(): Promise<void> {
     while (!stopping.signal.aborted) {
       await clock.sleep(repeatMs, stopping.signal).catch(() => {})
-      if (!stopping.signal.aborted) for (const link of links.keys()) repeat(link)
+      if (!stopping.signal.aborted) for (const link of links.keys()) guarded(() => repeat(link))
     }
   }
 
@@ -185,18 +211,18 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
         if (!ack) return
         const course = courses.get(keyOf(ack))
         if (course?.entry.attempt === ack.attempt) course.events = course.events.filter(({ n }) => n > ack.n)
-        ledger.acknowledged(ack.bridge, ack.job, ack.attempt, ack.n)
+        guarded(() => ledger.acknowledged(ack.bridge, ack.job, ack.attempt, ack.n))
       },
       onLink(publishThere) {
         if (!publishThere) return void links.delete(link)
         links.set(link, publishThere)
-        repeat(link)
+        guarded(() => repeat(link))
       },
     }),
     start() {
       for (const entry of ledger.open()) {
         // It was at work when the agent ended: what came of it nobody knows, so it came to nothing.
-        if (entry.state === 'running') end(entry, interrupted, afterAll)
+        if (entry.state === 'running') guarded(() => end(entry, interrupted, afterAll))
         else if (entry.state === 'waiting') courseOf(entry)
       }
       running = Promise.all([workOn(), repeatOn()])

@@ -45,6 +45,8 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   const broker = await Aedes.createBroker({
     drainTimeout: drainTimeoutMs,
     preConnect: (client, packet, done) => {
+      // Nothing is queued for who is away: what matters is said again, and memory is for those who are here.
+      packet.clean = true
       const will = packet.will?.topic
       if (will !== undefined && !allows(packet.clientId, { to: 'publish', topic: will }))
         refusals.set(client, `a will on ${will}`)
@@ -59,7 +61,8 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
       done(error, false)
     },
     authorizePublish: (client, packet, done) => {
-      const allowed = client !== null && allows(client.id, { to: 'publish', topic: packet.topic })
+      const retains = packet.retain && !packet.topic.endsWith('/state')
+      const allowed = client !== null && !retains && allows(client.id, { to: 'publish', topic: packet.topic })
       done(allowed ? null : new Error(`${client?.id} may not publish on ${packet.topic}`))
     },
     authorizeSubscribe: (client, subscription, done) => {

@@ -1,4 +1,4 @@
-import { createPublicKey, verify } from 'node:crypto'
+import { createPublicKey, randomBytes, verify } from 'node:crypto'
 import type { z } from 'zod'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -30,6 +30,8 @@ export interface IdentitiesOptions {
   readonly store: IdentityStore
   readonly bridge: string
   readonly fleet: string
+  /** Whether who connects is asked for a proof already. */
+  readonly asked: boolean
   /** Of the control plane. */
   readonly mqttPort: () => number
   readonly mqttTls: boolean
@@ -58,8 +60,8 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
   const nonces = new Nonces(clock)
   const tokens = new SessionTokens(clock)
   const limit = new FailureLimit(clock)
-  /** Device → until when, in monotonic ms. */
-  const sessions = new Map<string, number>()
+  /** Device → its session: under which key, until when in monotonic ms. A token of another one is worth nothing. */
+  const sessions = new Map<string, { readonly id: string; readonly publicKey: string; untilMs: number }>()
   const stopping = new AbortController()
 
   function proven(
@@ -80,6 +82,8 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     if (result.kind === 'refused') throw refusal(result)
     const { group, status } = result.device
     logger.info({ device: request.device, group, status }, 'device enrolled')
+    if (!options.asked)
+      logger.warn('everybody on this machine is let in until this bridge starts again: then enrolled devices alone')
     return EnrolReply.parse({ v: 1, group, status, mqttPort: options.mqttPort(), mqttTls: options.mqttTls })
   }
 
@@ -91,32 +95,54 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     if (!known || !proven('session', request, known.publicKey)) throw unproven(device)
     const result = store.openSession(device, hardware)
     if (result.kind === 'refused') throw new ProvenButRefused(result.code, result.message, result)
-    sessions.set(device, clock.nowMs() + sessionMs)
-    return { v: 1, token: tokens.mint(`device-${device}`, sessionMs), validForS: sessionMs / 1_000 }
+    const { publicKey } = known
+    // Another key is another device, whatever its name: what the one before it has connected is over.
+    if (sessions.get(device)?.publicKey !== publicKey) end(device)
+    const session = sessions.get(device) ?? { id: randomBytes(8).toString('hex'), publicKey, untilMs: 0 }
+    session.untilMs = clock.nowMs() + sessionMs
+    sessions.set(device, session)
+    return { v: 1, token: tokens.mint(`device-${device}`, session.id, sessionMs), validForS: sessionMs / 1_000 }
   }
 
+  function end(device: string): void {
+    if (sessions.delete(device)) options.onEnd(device)
+  }
+
+  const tooMany = () =>
+    new BrimError('NOT_AUTHORIZED', 'too many failed attempts from this address', { hint: 'try again in a minute' })
+
+  /** @param proofsPass whoever proves who they are is let through, however many others behind their address have failed */
   const limited =
-    (route: (body: unknown) => unknown): PostRoute =>
+    (route: (body: unknown) => unknown, proofsPass: boolean): PostRoute =>
     (body, from) => {
-      if (limit.exceeded(from))
-        throw new BrimError('NOT_AUTHORIZED', 'too many failed attempts from this address', { hint: 'try again in a minute' })
+      const exceeded = limit.exceeded(from)
+      if (exceeded && !proofsPass) throw tooMany()
       try {
         return route(body)
       } catch (error) {
         // A device that has proven its key may ask again and again: others behind its address must not pay for that.
-        if (!(error instanceof ProvenButRefused)) limit.failed(from)
-        throw error
+        if (error instanceof ProvenButRefused) throw error
+        limit.failed(from)
+        throw exceeded ? tooMany() : error
       }
     }
 
+  function lookAfter(): void {
+    const denied = store.denied()
+    for (const [device, { untilMs, publicKey }] of sessions) {
+      const isItself = !denied.has(device) && store.device(device)?.publicKey === publicKey
+      if (clock.nowMs() < untilMs && isItself) continue
+      logger.info({ device, revoked: !isItself }, 'session of the device is over')
+      end(device)
+    }
+  }
+
   async function watch(): Promise<void> {
     while (!stopping.signal.aborted) {
-      const denied = store.denied()
-      for (const [device, untilMs] of sessions) {
-        if (clock.nowMs() < untilMs && !denied.has(device)) continue
-        sessions.delete(device)
-        logger.info({ device, revoked: denied.has(device) }, 'session of the device is over')
-        options.onEnd(device)
+      try {
+        lookAfter()
+      } catch (err) {
+        logger.error({ err }, 'revocations cannot be read')
       }
       await clock.sleep(watchEveryMs, stopping.signal).catch(() => {})
     }
@@ -126,18 +152,22 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
   return {
     posts: {
       [noncePath]: (): NonceReply => ({ v: 1, nonce: nonces.issue(), bridge, fleet, validForS: nonceLifetimeMs / 1_000 }),
-      [enrolPath]: limited(enrol),
-      [sessionPath]: limited(openSession),
+      [enrolPath]: limited(enrol, false),
+      [sessionPath]: limited(openSession, true),
     },
     subjectOf(token) {
       const holder = store.keyHolder(token)
       if (holder !== undefined) return holder
-      const subject = tokens.read(token)
-      const device = subject?.startsWith('device-') ? subject.slice('device-'.length) : undefined
+      const read = tokens.read(token)
+      if (!read?.subject.startsWith('device-')) return read?.subject
+      const device = read.subject.slice('device-'.length)
+      const session = sessions.get(device)
       // A token outlives a revocation by minutes; what it is good for does not.
-      return device === undefined || store.device(device)?.status === 'approved' ? subject : undefined
+      if (session?.id !== read.session || clock.nowMs() >= session.untilMs) return undefined
+      const known = store.device(device)
+      return known?.status === 'approved' && known.publicKey === session.publicKey ? read.subject : undefined
     },
-    ownToken: tokens.mint(`bridge-${bridge}`, Number.MAX_SAFE_INTEGER),
+    ownToken: tokens.mint(`bridge-${bridge}`, '', Number.MAX_SAFE_INTEGER),
     close: () => stopping.abort(),
   }
 }

@@ -14,19 +14,20 @@ export class SessionTokens {
     this.#key = key
   }
 
-  mint(subject: string, lifetimeMs: number): string {
-    const body = Buffer.from(JSON.stringify([subject, this.#clock.nowMs() + lifetimeMs])).toString('base64url')
+  /** @param session that it is of: it is worth nothing once that is over; '' for none */
+  mint(subject: string, session: string, lifetimeMs: number): string {
+    const body = Buffer.from(JSON.stringify([subject, session, this.#clock.nowMs() + lifetimeMs])).toString('base64url')
     return `${body}.${this.#seal(body).toString('base64url')}`
   }
 
-  /** @returns the subject, or undefined where the token is not ours or is over */
-  read(token: string): string | undefined {
+  /** @returns who and which session, or undefined where the token is not ours or is over */
+  read(token: string): { readonly subject: string; readonly session: string } | undefined {
     const [body, seal, ...rest] = token.split('.')
     if (body === undefined || seal === undefined || rest.length > 0) return undefined
     const [given, own] = [Buffer.from(seal, 'base64url'), this.#seal(body)]
     if (given.length !== own.length || !timingSafeEqual(given, own)) return undefined
-    const [subject, untilMs] = JSON.parse(Buffer.from(body, 'base64url').toString()) as [string, number]
-    return this.#clock.nowMs() < untilMs ? subject : undefined
+    const [subject, session, untilMs] = JSON.parse(Buffer.from(body, 'base64url').toString()) as [string, string, number]
+    return this.#clock.nowMs() < untilMs ? { subject, session } : undefined
   }
 
   #seal(body: string): Buffer {

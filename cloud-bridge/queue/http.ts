@@ -71,7 +71,7 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
     let seq = after
     const push = () => {
       // A reader that is slow is not waited for in memory: it gets the rest once it has read.
-      while (!response.writableNeedDrain) {
+      while (!response.writableEnded && !response.writableNeedDrain) {
         const events = jobs.events(id, seq, eventsAtOnce)
         for (const event of events) {
           seq = event.seq
@@ -80,16 +80,24 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
         if (events.length === eventsAtOnce) continue
         const job = existing(id)
         if (!isTerminal(job.state)) return
+        // Nothing is written behind the end, however long its reader takes for it.
+        finish()
         response.end(`data: ${JSON.stringify({ type: 'end', job })}\n\n`)
         return
       }
     }
     const stop = queue.watch(id, push)
-    const beat = setInterval(() => response.write(': still here\n\n'), heartbeatMs)
-    response.on('drain', push)
-    response.once('close', () => {
+    const beat = setInterval(() => {
+      if (!response.writableEnded) response.write(': still here\n\n')
+    }, heartbeatMs)
+    function finish(): void {
       stop()
       clearInterval(beat)
+    }
+    response.on('drain', push)
+    response.on('error', () => response.destroy())
+    response.once('close', () => {
+      finish()
       streams.delete(response)
     })
     push()

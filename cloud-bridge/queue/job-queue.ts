@@ -236,7 +236,10 @@ const failureOf = (name: string): AttemptFailure => attemptFailures.find((known)
 
 function read(payload: Uint8Array): JobEvent | undefined {
   try {
-    return JobEvent.parse(JSON.parse(Buffer.from(payload).toString()))
+    const event = JobEvent.parse(JSON.parse(Buffer.from(payload).toString()))
+    // What is nested too deeply to be written again would take the events of others with it.
+    JSON.stringify(event)
+    return event
   } catch {
     return undefined
   }

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
 import { BrimError } from '../base/errors.ts'
@@ -10,14 +10,16 @@ export type Migrations = readonly string[]
 
 /**
  * Opens (or makes) a database so that a commit is on disk when it returns: WAL, synchronous FULL (a reopened WAL
- * database would otherwise have NORMAL), foreign keys on, 5 s of patience with another process's lock.
+ * database would otherwise have NORMAL), foreign keys on, 5 s of patience with another process's lock; for its owner alone.
  * @throws BrimError STORE_FAILED
  */
 export function openDatabase(path: string, migrations: Migrations): Store {
   let store: Store | undefined
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     store = new Database(path, { timeout: 5_000 })
+    // Before there is a log beside it, which takes its mode: prompts and answers are nobody else's.
+    chmodSync(path, 0o600)
     store.pragma('journal_mode = WAL')
     store.pragma('synchronous = FULL')
     store.pragma('foreign_keys = ON')

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../agent/agent.ts'
 import { readSse } from '../../core/base/sse.ts'
@@ -52,6 +54,24 @@ describe('jobs between a bridge and its devices', () => {
     const response = await fetch(`${world.agent.apiUrl}/v1/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
     const { choices } = (await response.json()) as { choices: { text: string }[] }
     expect((await show(id)).result).toMatchObject({ text: choices[0]?.text })
+  })
+
+  it('a watcher that reads nothing costs its own connection alone', async () => {
+    const live = await submit({ kind: 'slm.generate', input: question, device: 'nobody' })
+    const done = await submit({ kind: 'slm.generate', input: question, device: 'nobody' })
+    await post(`/${done}/cancel`)
+    const { hostname, port } = new URL(world.bridge.httpUrl)
+    const socket = connect(Number(port), hostname)
+    const get = (id: string) =>
+      `GET /v1/jobs/${id}/events HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAccept: text/event-stream\r\n\r\n`
+    // The second answer has ended, and stands behind the first, which has not.
+    socket.write(get(live) + get(done))
+    await once(socket, 'data')
+    for (let again = 0; again < 3; again++) await post(`/${done}/cancel`)
+    expect((await show(live)).state).toBe('QUEUED')
+    socket.destroy()
+    await post(`/${live}/cancel`)
+    expect((await show(live)).state).toBe('CANCELED')
   })
 
   it('profile measures the models of the device that is named', async () => {

@@ -32,10 +32,10 @@ afterAll(async () => {
 const never = new AbortController().signal
 const state = (device: string) => deviceTopic('default', device, 'state')
 
-async function enrolled(device: string) {
+async function enrolled(device: string, folder = device) {
   const { token, secret } = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
   const invitation = invitationText({ url: world.bridge.httpUrl, id: token.id, secret })
-  const stateDir = join(world.dir, device)
+  const stateDir = join(world.dir, folder)
   const enrolment = await enrol({ stateDir, device, token: invitation, replace: false })
   return { token: async () => (await openSession(enrolment, readKey(keyFileOf(stateDir)), never)).token }
 }
@@ -88,6 +88,21 @@ describe('an agent at a bridge that asks who it is', () => {
     await expect.poll(code, { timeout: 10_000 }).toBe('NOT_AUTHORIZED')
     store.approve('operator:test', 'stolen')
     await expect.poll(async () => (await ask(apiUrl)).status, { timeout: 15_000 }).toBe(200)
+  })
+
+  it('cannot use what a stolen one of its name holds: a new key is another device', async () => {
+    const { mqttUrl, dataUrl } = world.bridge
+    const stolen = await (await enrolled('twin')).token()
+    const login = { username: 'device-twin', password: stolen }
+    const client = await mqttClient(mqttUrl, 'device-twin', login)
+    const gone = closed(client)
+    store.revoke('operator:test', 'twin')
+    const replacement = await (await enrolled('twin', 'twin-2')).token()
+    await gone
+    await expect(mqttClient(mqttUrl, 'device-twin', login)).rejects.toThrow(/not authorized/i)
+    await expect(connectDevice(dataUrl, 'twin', width, stolen)).rejects.toThrow('401')
+    await using own = await connectDevice(dataUrl, 'twin', width, replacement)
+    await expect.poll(() => own.messages.map(({ type }) => type)).toEqual(['welcome'])
   })
 
   it('does not start under the name of another device', async () => {

@@ -37,6 +37,7 @@ beforeEach(async () => {
   const onEnd = (device: string) => ended.push(device)
   identities = createIdentities({
     store,
+    asked: true,
     bridge: 'bridge-1',
     fleet: 'default',
     mqttPort: () => 1883,

@@ -111,9 +111,9 @@ describe('session tokens', () => {
   it('name their subject until they are over', async () => {
     const clock = fakeClock()
     const tokens = new SessionTokens(clock)
-    const text = tokens.mint('device-a', 1_000)
+    const text = tokens.mint('device-a', 's1', 1_000)
     await clock.advance(999)
-    expect(tokens.read(text)).toBe('device-a')
+    expect(tokens.read(text)).toEqual({ subject: 'device-a', session: 's1' })
     await clock.advance(1)
     expect(tokens.read(text)).toBeUndefined()
   })
@@ -121,7 +121,7 @@ describe('session tokens', () => {
   it('are void where a character is changed, and in another process', () => {
     const clock = fakeClock()
     const tokens = new SessionTokens(clock)
-    const text = tokens.mint('device-a', 1_000)
+    const text = tokens.mint('device-a', 's1', 1_000)
     expect(new SessionTokens(clock).read(text)).toBeUndefined()
     fc.assert(
       // The last character of base64url may carry bits that nobody reads.
