@@ -7,6 +7,7 @@ import { seededRandom } from '../core/base/random.ts'
 import { version } from '../core/base/version.ts'
 import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
+import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import type { RequestContext } from './api/request.ts'
 import { startApi } from './api/server.ts'
@@ -57,6 +58,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
   const logger = createLogger(config.logLevel, { device: id }, (error) => errors.add(error))
   const closers = createClosers()
   try {
+    closers.push(lockFolder(config.stateDir))
     const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)
     closers.push(() => store.close())
     const birth = nextBirth(store)

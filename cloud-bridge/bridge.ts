@@ -10,6 +10,7 @@ import { StateMonitor } from '../core/policy/hat/state-monitor.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { JobStore } from '../core/store/job-store.ts'
 import { jobTables } from '../core/store/job-tables.ts'
+import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startEmbeddedBroker } from './broker/embedded-broker.ts'
 import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './config.ts'
@@ -67,6 +68,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
   const logger = createLogger(config.logLevel, { bridge: id })
   const closers = createClosers()
   try {
+    closers.push(lockFolder(config.stateDir))
     const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
     closers.push(() => store.close())
     const birth = nextBirth(store)

@@ -68,6 +68,7 @@ export const errorCodes = {
   REQUEST_INVALID: 2,
   MODEL_UNKNOWN: 1,
   STORE_FAILED: 1,
+  STATE_IN_USE: 1,
   // jobs
   JOB_UNKNOWN: 1,
   JOB_FAILED: 1,

@@ -28,9 +28,9 @@ async function start(...args: string[]): Promise<BrimProcess> {
   started.push(brim)
   return brim
 }
-const startBridge = (ports: { mqtt?: number; http?: number } = {}) =>
+const startBridge = (ports: { mqtt?: number; http?: number } = {}, folder = 'bridge') =>
   start(
-    ...['bridge', 'run', '--state-dir', join(dir.path, 'bridge')],
+    ...['bridge', 'run', '--state-dir', join(dir.path, folder)],
     ...['--mqtt-port', String(ports.mqtt ?? 0), '--http-port', String(ports.http ?? 0)],
   )
 const startAgent = (port = 0, id = 'jetson-01', ...more: string[]) =>
@@ -75,14 +75,18 @@ describe('real processes', () => {
     expect((await ask()).status).toBe(200)
     const before = await device()
     expect(before).toMatchObject({ state: 'ready' })
-    await expect(startBridge(bridgePorts())).rejects.toThrow(/ended before it was ready/)
+    await expect(startBridge(bridgePorts(), 'another')).rejects.toThrow(/ended before it was ready/)
+    await expect(startBridge()).rejects.toMatchObject({ cause: { message: expect.stringContaining('STATE_IN_USE') } })
     expect(await device()).toEqual(before)
   })
 
   it('a second agent on the same port says so, and the first one goes on with its answer', async () => {
     const before = await device()
     const events = await longAnswer()
-    await expect(startAgent(portOf(String(agent.ready.apiUrl)))).rejects.toThrow(/ended before it was ready/)
+    const port = String(portOf(String(agent.ready.apiUrl)))
+    const where = ['--state-dir', join(dir.path, 'another-agent'), '--bridge', String(bridge.ready.mqttUrl), '--api-port', port]
+    await expect(start('agent', 'run', '--id', 'jetson-01', ...where)).rejects.toThrow(/ended before it was ready/)
+    await expect(startAgent()).rejects.toMatchObject({ cause: { message: expect.stringContaining('STATE_IN_USE') } })
     expect(await lastOf(events)).toBe('[DONE]')
     expect(await device()).toEqual(before)
   })
