@@ -67,7 +67,7 @@ export function jobCommand(io: Io): CommandModule {
         .option('key-file', {
           type: 'string',
           requiresArg: true,
-          describe: 'a key of "brim bridge key create --role submitter", where the bridge asks for one',
+          describe: 'a key of "brim bridge key create --role operator", where the bridge asks for one',
         })
         .command(submitCommand(io))
         .command(listCommand(io))

@@ -12,7 +12,7 @@ export class JobsClient {
   readonly #signal: AbortSignal
   readonly #keyFile: string | undefined
 
-  /** @param keyFile holds a key of a submitter, where the bridge asks for one */
+  /** @param keyFile holds the key of an operator, where the bridge asks for one */
   constructor(bridgeUrl: string, keyFile: string | undefined, signal: AbortSignal) {
     if (!URL.canParse(bridgeUrl) || !/^https?:/.test(bridgeUrl))
       throw new BrimError('USAGE', `--bridge-url ${bridgeUrl} is no URL`, { hint: 'for example http://127.0.0.1:7070' })

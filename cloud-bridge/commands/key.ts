@@ -14,7 +14,7 @@ interface KeyOptions {
 export function keyCommand(io: Io): CommandModule {
   return {
     command: 'key <verb>',
-    describe: 'what people and programs read /v1/devices and /v1/steps and submit jobs with: create, list, revoke',
+    describe: 'what people and programs show to be let in by HTTP: create, list, revoke',
     builder: (yargs) =>
       yargs
         .command(createCommand(io))
@@ -33,9 +33,13 @@ function createCommand(io: Io): CommandModule<object, KeyOptions & { name: strin
       yargs
         .usage('Usage: brim bridge key create --name <name> [options]')
         .example('brim bridge key create --name monitoring > key', 'sent as "Authorization: Bearer <key>"')
-        .example('brim bridge key create --name ci --role submitter > key', 'for brim job --key-file key')
+        .example('brim bridge key create --name ci --role operator > key', 'for brim job --key-file key')
         .option('name', { type: 'string', demandOption: true, describe: 'who it is for' })
-        .option('role', { choices: keyRoles, default: 'reader' as const, describe: 'submitter: jobs too, and what they say' })
+        .option('role', {
+          choices: keyRoles,
+          default: 'viewer' as const,
+          describe: 'operator: jobs too, and what they say; admin: who may do what too',
+        })
         .option('state-dir', stateDirOption),
     handler: ({ stateDir, json, name, role }) => {
       if (!idPattern.test(name))

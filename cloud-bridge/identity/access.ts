@@ -8,8 +8,10 @@ export type Access =
   | { readonly to: 'connect'; readonly device: string }
   /** What the bridge tells of its devices and its work. */
   | { readonly to: 'read' }
-  /** Jobs: what they ask and what came of them, and new ones. */
-  | { readonly to: 'submit' }
+  /** Jobs (what they ask, what came of them, new ones) and all else that devices are told to do. */
+  | { readonly to: 'operate' }
+  /** Who may do what: tokens, keys, devices let in or kept out, the audit log. */
+  | { readonly to: 'administer' }
   /** The control plane, where a proof is asked for. */
   | { readonly to: 'join' }
 
@@ -27,9 +29,11 @@ export function allows(clientId: string, access: Access): boolean {
     case 'connect':
       return role.kind === 'device' && role.id === access.device
     case 'read':
-      return role.kind === 'bridge' || holds(clientId, 'reader') || holds(clientId, 'submitter')
-    case 'submit':
-      return role.kind === 'bridge' || holds(clientId, 'submitter')
+      return role.kind === 'bridge' || holds(clientId, 'viewer')
+    case 'operate':
+      return role.kind === 'bridge' || holds(clientId, 'operator')
+    case 'administer':
+      return holds(clientId, 'admin')
     case 'join':
       return role.kind !== 'watcher'
     default:
@@ -37,8 +41,12 @@ export function allows(clientId: string, access: Access): boolean {
   }
 }
 
-/** What a key is good for. */
-export const keyRoles = ['reader', 'submitter'] as const
+/** What a key is good for: each may do what those before it may. */
+export const keyRoles = ['viewer', 'operator', 'admin'] as const
 export type KeyRole = (typeof keyRoles)[number]
 
-const holds = (clientId: string, role: KeyRole): boolean => clientId.startsWith(`${role}-`)
+/** Whether that is the holder of a key (`viewer-…`) with this role, or more. */
+function holds(clientId: string, least: KeyRole): boolean {
+  const rank = keyRoles.findIndex((role) => clientId.startsWith(`${role}-`))
+  return rank >= keyRoles.indexOf(least)
+}

@@ -1,6 +1,6 @@
 /** Who is asked for a proof of who they are; where there is no gate, everybody is who they say. */
 export interface Gate {
-  /** The MQTT client id (`device-…`, `bridge-…`), or `reader-…`, that a bearer token stands for now, or undefined. */
+  /** The MQTT client id (`device-…`, `bridge-…`), or `viewer-…`, that a bearer token stands for now, or undefined. */
   subjectOf(token: string): string | undefined
 }
 

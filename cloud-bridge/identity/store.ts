@@ -43,6 +43,7 @@ const migrations = [
     created_at TEXT NOT NULL,
     revoked_at TEXT
   ) STRICT`,
+  "UPDATE keys SET role = CASE role WHEN 'submitter' THEN 'operator' ELSE 'viewer' END",
 ]
 
 export interface AuditRecord {

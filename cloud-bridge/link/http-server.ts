@@ -49,7 +49,7 @@ const closeTimeoutMs = 1_000
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
   const { host, port, routes, posts = {}, handlers = {}, upgrades, certificate, gate, open = [], logger } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
-  const may = (request: IncomingMessage, to: 'read' | 'submit') =>
+  const may = (request: IncomingMessage, to: 'read' | 'operate') =>
     gate === undefined || allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to })
   const mayRead = (request: IncomingMessage) => open.includes(pathOf(request)) || may(request, 'read')
   const answerBy = async (route: () => unknown, response: ServerResponse) => {
@@ -69,8 +69,8 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
     else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? ''), response)
-    else if (handle && !may(request, 'submit'))
-      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not without a key that may submit' } })
+    else if (handle && !may(request, 'operate'))
+      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not without the key of an operator' } })
     else if (handle) handle(request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })

@@ -188,7 +188,7 @@ describe('a key', () => {
       return JSON.parse(out()) as { id: string; key: string }
     }
     const { id, key } = await brim('create', '--name', 'monitoring')
-    const submitter = await brim('create', '--name', 'ci', '--role', 'submitter')
+    const operator = await brim('create', '--name', 'ci', '--role', 'operator')
     const read = () => fetch(`${httpUrl}/v1/devices`, { headers: { authorization: `Bearer ${key}` } })
     expect((await read()).status).toBe(200)
     const jobs = (bearer: string) => fetch(`${httpUrl}/v1/jobs`, { headers: { authorization: `Bearer ${bearer}` } })
@@ -199,13 +199,13 @@ describe('a key', () => {
         body: JSON.stringify({ kind: 'slm.generate', input: { messages: [{ role: 'user', content: 'hello' }] } }),
       })
     expect([(await jobs(key)).status, (await submit(key)).status, (await submit()).status]).toEqual([401, 401, 401])
-    expect([(await jobs(submitter.key)).status, (await submit(submitter.key)).ok]).toEqual([200, true])
-    const login = { username: 'reader-monitoring', password: key }
-    await expect(mqttClient(mqttUrl, 'reader-monitoring', login)).rejects.toThrow(/not authorized/i)
+    expect([(await jobs(operator.key)).status, (await submit(operator.key)).ok]).toEqual([200, true])
+    const login = { username: 'viewer-monitoring', password: key }
+    await expect(mqttClient(mqttUrl, 'viewer-monitoring', login)).rejects.toThrow(/not authorized/i)
     await using device = await connectDevice(dataUrl, 'monitoring', width, key)
     expect(await device.closed).toMatchObject({ code: 4401 })
     const listed = {
-      keys: expect.arrayContaining([expect.objectContaining({ id, name: 'monitoring', role: 'reader', revokedAt: null })]),
+      keys: expect.arrayContaining([expect.objectContaining({ id, name: 'monitoring', role: 'viewer', revokedAt: null })]),
     }
     expect(await brim('list')).toMatchObject(listed)
     await brim('revoke', id)
