@@ -96,7 +96,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     })
     closers.push(identities.close)
     const gate = auth ? identities : undefined
-    const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, certificate, gate, logger })
+    const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, fleet, certificate, gate, logger })
     closers.push(broker.close)
 
     const middle = await openMiddle(config)

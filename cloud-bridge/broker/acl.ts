@@ -16,12 +16,15 @@ export function roleOf(clientId: string): ClientRole {
   return { kind: kind === 'device' ? 'device' : 'bridge', id }
 }
 
-/** Whether this client may publish (or leave a will) there: a device under its own id, a bridge to devices and on its own state. */
-export function mayPublish(clientId: string, topic: string): boolean {
+/**
+ * Whether this client may publish (or leave a will) there: under this fleet alone, a device under its own id, a bridge to
+ * devices and on its own state.
+ */
+export function mayPublish(clientId: string, topic: string, fleet: string): boolean {
   const role = roleOf(clientId)
   const match = /^brim\/v1\/([^/]+)\/(device|bridge)\/([^/]+)\/([^/]+)$/.exec(topic)
-  const [, fleet, side, id, leaf] = match ?? []
-  if (fleet === undefined || id === undefined || !idPattern.test(fleet) || !idPattern.test(id)) return false
+  const [, named, side, id, leaf] = match ?? []
+  if (named !== fleet || id === undefined || !idPattern.test(id)) return false
   switch (role.kind) {
     case 'device':
       return side === 'device' && id === role.id && deviceMayPublish.some((name) => name === leaf)
@@ -35,20 +38,20 @@ export function mayPublish(clientId: string, topic: string): boolean {
 }
 
 /**
- * Whether this client may subscribe there: a device to what is said to it and to the bridges of a fleet, a bridge to all of
- * a fleet. Who only watches may see everything; there are such only where nobody has to prove who they are.
+ * Whether this client may subscribe there: a device to what is said to it and to the bridges of this fleet, a bridge to all
+ * of it. Who only watches may see everything; there are such only where nobody has to prove who they are.
  */
-export function maySubscribe(clientId: string, filter: string): boolean {
+export function maySubscribe(clientId: string, filter: string, fleet: string): boolean {
   const role = roleOf(clientId)
   const match = /^brim\/v1\/([^/]+)\/(device|bridge)\/([^/]+)\/([^/]+)$/.exec(filter)
-  const [, fleet, side, id, leaf] = match ?? []
+  const [, named, side, id, leaf] = match ?? []
   switch (role.kind) {
     case 'device':
-      if (fleet === undefined || !idPattern.test(fleet)) return false
+      if (named !== fleet) return false
       if (side === 'bridge') return leaf === 'state' && id !== '#'
       return id === role.id && deviceMaySubscribe.some((name) => name === leaf)
     case 'bridge':
-      return fleet !== undefined && idPattern.test(fleet)
+      return named === fleet
     case 'watcher':
       return true
     default:

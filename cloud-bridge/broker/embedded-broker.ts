@@ -20,6 +20,8 @@ export interface BrokerOptions {
   /** 0: a free one. */
   readonly port: number
   readonly maxPacketBytes: number
+  /** Whose topics these are: no other's can be used. */
+  readonly fleet: string
   /** Speaks TLS. */
   readonly certificate?: Certificate | undefined
   /** Asks for a bearer token as password. */
@@ -40,7 +42,7 @@ export interface EmbeddedBroker {
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
-  const { maxPacketBytes, certificate, gate, logger } = options
+  const { maxPacketBytes, fleet, certificate, gate, logger } = options
   const refusals = new WeakMap<Client, string>()
   const broker = await Aedes.createBroker({
     drainTimeout: drainTimeoutMs,
@@ -48,7 +50,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
       // Nothing is queued for who is away: what matters is said again, and memory is for those who are here.
       packet.clean = true
       const will = packet.will?.topic
-      if (will !== undefined && !allows(packet.clientId, { to: 'publish', topic: will }))
+      if (will !== undefined && !allows(packet.clientId, { to: 'publish', topic: will, fleet }))
         refusals.set(client, `a will on ${will}`)
       done(null, true)
     },
@@ -62,11 +64,11 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     },
     authorizePublish: (client, packet, done) => {
       const retains = packet.retain && !packet.topic.endsWith('/state')
-      const allowed = client !== null && !retains && allows(client.id, { to: 'publish', topic: packet.topic })
+      const allowed = client !== null && !retains && allows(client.id, { to: 'publish', topic: packet.topic, fleet })
       done(allowed ? null : new Error(`${client?.id} may not publish on ${packet.topic}`))
     },
     authorizeSubscribe: (client, subscription, done) => {
-      const allowed = allows(client.id, { to: 'subscribe', filter: subscription.topic })
+      const allowed = allows(client.id, { to: 'subscribe', filter: subscription.topic, fleet })
       if (!allowed) logger.warn({ client: client.id, filter: subscription.topic }, 'MQTT subscription refused')
       done(null, allowed ? subscription : null)
     },

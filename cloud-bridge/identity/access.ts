@@ -1,9 +1,9 @@
 import { mayPublish, maySubscribe, roleOf } from '../broker/acl.ts'
 
 export type Access =
-  /** Wills too. */
-  | { readonly to: 'publish'; readonly topic: string }
-  | { readonly to: 'subscribe'; readonly filter: string }
+  /** Wills too; `fleet`: the one that the broker is of. */
+  | { readonly to: 'publish'; readonly topic: string; readonly fleet: string }
+  | { readonly to: 'subscribe'; readonly filter: string; readonly fleet: string }
   /** The data plane, as this device. */
   | { readonly to: 'connect'; readonly device: string }
   /** What the bridge tells of its devices and its work. */
@@ -23,9 +23,9 @@ export function allows(clientId: string, access: Access): boolean {
   const role = roleOf(clientId)
   switch (access.to) {
     case 'publish':
-      return mayPublish(clientId, access.topic)
+      return mayPublish(clientId, access.topic, access.fleet)
     case 'subscribe':
-      return maySubscribe(clientId, access.filter)
+      return maySubscribe(clientId, access.filter, access.fleet)
     case 'connect':
       return role.kind === 'device' && role.id === access.device
     case 'read':

@@ -20,6 +20,9 @@ describe('who may publish where', () => {
     ['device-a', 'brim/v1/default/device/a/acks', false],
     ['device-a', 'brim/v1/default/bridge/a/state', false],
     ['device-a', 'other/topic', false],
+    ['device-a', 'brim/v1/other/device/a/state', false],
+    ['bridge-b', 'brim/v1/other/bridge/b/state', false],
+    ['bridge-b', 'brim/v1/other/device/a/commands', false],
     ['device-a', '$SYS/broker', false],
     ['bridge-b', 'brim/v1/default/bridge/b/state', true],
     ['bridge-b', 'brim/v1/default/bridge/c/state', false],
@@ -28,13 +31,15 @@ describe('who may publish where', () => {
     ['mosquitto_sub', stateOf('a'), false],
     ['device-A/../b', stateOf('b'), false],
   ])('%s on %s: %s', (clientId, topic, allowed) => {
-    expect(mayPublish(clientId, topic)).toBe(allowed)
+    expect(mayPublish(clientId, topic, 'default')).toBe(allowed)
   })
 
   it('no device name gives the rights of another', () => {
     const id = fc.stringMatching(/^[a-z0-9]([a-z0-9_-]{0,8}[a-z0-9])?$/)
-    fc.assert(fc.property(id, id, (own, other) => mayPublish(`device-${own}`, stateOf(other)) === (own === other)))
-    fc.assert(fc.property(fc.string(), (clientId) => clientId.startsWith('device-') || !mayPublish(clientId, stateOf('a'))))
+    fc.assert(fc.property(id, id, (own, other) => mayPublish(`device-${own}`, stateOf(other), 'default') === (own === other)))
+    fc.assert(
+      fc.property(fc.string(), (clientId) => clientId.startsWith('device-') || !mayPublish(clientId, stateOf('a'), 'default')),
+    )
     expect(roleOf('device-')).toEqual({ kind: 'watcher' })
   })
 })
@@ -71,6 +76,21 @@ describe('the embedded broker', () => {
     await other.endAsync()
   })
 
+  it('serves the topics of its own fleet alone', async () => {
+    await using broker = await startBroker()
+    const own = 'brim/v1/default/bridge/+/state'
+    for (const client of ['device-a', 'bridge-b']) {
+      const foreign = await mqttClient(broker.url, client)
+      await foreign.subscribeAsync(own)
+      await expect(foreign.subscribeAsync('brim/v1/other/bridge/+/state')).rejects.toThrow()
+      const cut = closed(foreign)
+      foreign.publish(`brim/v1/other/${client.replace('-', '/')}/state`, 'smuggled')
+      await cut
+    }
+    const will = { topic: 'brim/v1/other/device/a/state', payload: Buffer.from('lost'), qos: 1, retain: true } as const
+    await expect(mqttClient(broker.url, 'device-a', { will })).rejects.toThrow(/not authorized/i)
+  })
+
   it("refuses a connection whose will stands on another's topic", async () => {
     await using broker = await startBroker()
     const will = { topic: stateOf('b'), payload: Buffer.from('lost'), qos: 1, retain: true } as const
@@ -104,13 +124,19 @@ describe('the embedded broker', () => {
   it('says which port is in use, and what to try', async () => {
     await using broker = await startBroker()
     const port = Number(new URL(broker.url).port)
-    const again = startEmbeddedBroker({ host: '127.0.0.1', port, maxPacketBytes: 1_000, logger: silentLogger() })
+    const again = startEmbeddedBroker({
+      host: '127.0.0.1',
+      port,
+      maxPacketBytes: 1_000,
+      fleet: 'default',
+      logger: silentLogger(),
+    })
     await expect(again).rejects.toMatchObject({ code: 'LISTEN_FAILED', hint: expect.stringContaining('--mqtt-port') })
     await expect(again).rejects.toThrow(`127.0.0.1:${port}: the port is in use`)
   })
 
   it.each(['0.0.0.0', '::', '192.168.1.5', '127.0.0.1.example.org'])('refuses to listen on %s', async (host) => {
-    const start = startEmbeddedBroker({ host, port: 0, maxPacketBytes: 1_000, logger: silentLogger() })
+    const start = startEmbeddedBroker({ host, port: 0, maxPacketBytes: 1_000, fleet: 'default', logger: silentLogger() })
     await expect(start).rejects.toMatchObject({ code: 'LISTEN_REFUSED' })
   })
 

@@ -30,8 +30,8 @@ it('no device publishes or hears what is of another, whatever it asks for', () =
     fc.property(id, id, leaf, filter, (own, other, name, asked) => {
       fc.pre(own !== other)
       const topic = `brim/v1/default/device/${other}/${name}`
-      expect(allows(`device-${own}`, { to: 'publish', topic })).toBe(false)
-      if (covers(asked, topic)) expect(allows(`device-${own}`, { to: 'subscribe', filter: asked })).toBe(false)
+      expect(allows(`device-${own}`, { to: 'publish', topic, fleet: 'default' })).toBe(false)
+      if (covers(asked, topic)) expect(allows(`device-${own}`, { to: 'subscribe', filter: asked, fleet: 'default' })).toBe(false)
       expect(allows(`device-${own}`, { to: 'connect', device: other })).toBe(false)
     }),
     { numRuns: 1_000 },
@@ -42,17 +42,34 @@ it('each direction of each topic is for one side: what a device says no bridge s
   fc.assert(
     fc.property(id, leaf, (own, name) => {
       const topic = `brim/v1/default/device/${own}/${name}`
-      const [device, bridge] = [`device-${own}`, 'bridge-b'].map((client) => allows(client, { to: 'publish', topic }))
+      const [device, bridge] = [`device-${own}`, 'bridge-b'].map((client) =>
+        allows(client, { to: 'publish', topic, fleet: 'default' }),
+      )
       expect(device).not.toBe(bridge)
-      expect(allows(`device-${own}`, { to: 'subscribe', filter: topic })).toBe(bridge === true || name === 'state')
-      expect(allows('bridge-b', { to: 'subscribe', filter: topic })).toBe(true)
+      expect(allows(`device-${own}`, { to: 'subscribe', filter: topic, fleet: 'default' })).toBe(
+        bridge === true || name === 'state',
+      )
+      expect(allows('bridge-b', { to: 'subscribe', filter: topic, fleet: 'default' })).toBe(true)
     }),
   )
 })
 
+it('nothing of another fleet is published or heard, whoever asks for it', () => {
+  fc.assert(
+    fc.property(fc.constantFrom('device', 'bridge'), id, id, id, leaf, (kind, own, fleet, named, name) => {
+      fc.pre(fleet !== named)
+      for (const topic of [`brim/v1/${named}/device/${own}/${name}`, `brim/v1/${named}/bridge/${own}/state`]) {
+        expect(allows(`${kind}-${own}`, { to: 'publish', topic, fleet })).toBe(false)
+        expect(allows(`${kind}-${own}`, { to: 'subscribe', filter: topic, fleet })).toBe(false)
+      }
+    }),
+  )
+  expect(allows('bridge-b', { to: 'subscribe', filter: 'brim/v1/+/device/+/state', fleet: 'default' })).toBe(false)
+})
+
 it('a device hears the states of all bridges, and is one device', () => {
-  expect(allows('device-a', { to: 'subscribe', filter: 'brim/v1/default/bridge/+/state' })).toBe(true)
-  expect(allows('device-a', { to: 'subscribe', filter: 'brim/v1/+/bridge/+/state' })).toBe(false)
+  expect(allows('device-a', { to: 'subscribe', filter: 'brim/v1/default/bridge/+/state', fleet: 'default' })).toBe(true)
+  expect(allows('device-a', { to: 'subscribe', filter: 'brim/v1/+/bridge/+/state', fleet: 'default' })).toBe(false)
   expect(allows('device-a', { to: 'connect', device: 'a' })).toBe(true)
   expect(allows('bridge-a', { to: 'connect', device: 'a' })).toBe(false)
   expect(allows('device-a', { to: 'read' })).toBe(false)
@@ -76,7 +93,7 @@ describe('the role of a key', () => {
         const subject = `${role}-${name}`
         const topic = `brim/v1/default/device/${name}/${which}`
         expect(allows(subject, { to: 'join' })).toBe(false)
-        expect(allows(subject, { to: 'publish', topic })).toBe(false)
+        expect(allows(subject, { to: 'publish', topic, fleet: 'default' })).toBe(false)
         expect(allows(subject, { to: 'connect', device: name })).toBe(false)
       }),
     )

@@ -53,7 +53,7 @@ describe('a certificate', () => {
     const { logger, lines } = recordingLogger('info')
     const certificate = openCertificate(files, clock, logger)
     const base = { host: '127.0.0.1', port: 0, certificate, logger: silentLogger() }
-    const broker = await startEmbeddedBroker({ ...base, maxPacketBytes: 1_000 })
+    const broker = await startEmbeddedBroker({ ...base, maxPacketBytes: 1_000, fleet: 'default' })
     const http = await startHttpServer({ ...base, routes: {}, upgrades: {} })
     const both = () => Promise.all([shown(Number(new URL(broker.url).port)), shown(http.port)])
     try {

@@ -15,7 +15,13 @@ export interface TestBroker extends AsyncDisposable {
 
 /** The embedded broker on a free loopback port. */
 export async function startBroker(): Promise<TestBroker> {
-  const broker = await startEmbeddedBroker({ host: '127.0.0.1', port: 0, maxPacketBytes: 64 * 1024, logger: silentLogger() })
+  const broker = await startEmbeddedBroker({
+    host: '127.0.0.1',
+    port: 0,
+    maxPacketBytes: 64 * 1024,
+    fleet: 'default',
+    logger: silentLogger(),
+  })
   return { url: broker.url, [Symbol.asyncDispose]: () => broker.close() }
 }
 
