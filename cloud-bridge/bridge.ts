@@ -36,7 +36,7 @@ export interface Bridge {
   readonly httpUrl: string
   readonly dataUrl: string
   readonly modelId: string
-  /** Whether those who connect have to prove who they are. */
+  /** Whether those who connect now have to prove who they are. */
   readonly auth: boolean
   /** Says goodbye on the broker, ends every session, frees and closes everything. */
   close(): Promise<void>
@@ -75,7 +75,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const registry = createRegistry(store, clock, logger.child({ component: 'registry' }))
     const identityStore = openIdentityStore(config.stateDir)
     closers.push(() => identityStore.close())
-    const auth = requiresProof({ ...config, enrolled: identityStore.devices().length > 0 })
+    const asks = requiresProof({ ...config, enrolled: identityStore.devices().length > 0 })
     const certificate = config.tls && openCertificate(config.tls, clock, logger.child({ component: 'tls' }))
     if (certificate) closers.push(certificate.close)
     if (!isLoopback(host) && !certificate)
@@ -84,7 +84,8 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       store: identityStore,
       bridge: id,
       fleet,
-      asked: auth,
+      asks,
+      asksOnceEnrolled: config.auth !== false,
       mqttPort: () => Number(new URL(broker.url).port),
       mqttTls: certificate !== undefined,
       onEnd(device) {
@@ -95,7 +96,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       logger: logger.child({ component: 'identity' }),
     })
     closers.push(identities.close)
-    const gate = auth ? identities : undefined
+    const gate = identities
     const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, fleet, certificate, gate, logger })
     closers.push(broker.close)
 
@@ -172,7 +173,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     control = await connectControl({
       url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(ownHost(host))}:${new URL(broker.url).port}`,
       own: true,
-      password: auth ? identities.ownToken : undefined,
+      password: identities.ownToken,
       fleet,
       bridge: id,
       birth,
@@ -186,13 +187,15 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       logger: logger.child({ component: 'control' }),
     })
     closers.push(control.close)
-    logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl, auth }, 'bridge ready')
+    logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl, auth: identities.asks }, 'bridge ready')
     return {
       mqttUrl: broker.url,
       httpUrl: `${certificate ? 'https' : 'http'}://${authority}`,
       dataUrl,
       modelId,
-      auth,
+      get auth() {
+        return identities.asks
+      },
       close: closers.closeAll,
     }
   } catch (error) {

@@ -56,7 +56,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     },
     authenticate: (client, _username, password, done) => {
       const proven =
-        gate === undefined || (allows(client.id, { to: 'join' }) && gate.subjectOf(password?.toString() ?? '') === client.id)
+        !gate?.asks || (allows(client.id, { to: 'join' }) && gate.subjectOf(password?.toString() ?? '') === client.id)
       const refusal = proven ? refusals.get(client) : 'no valid token for this client id'
       if (refusal === undefined) return done(null, true)
       const error: AuthenticateError = Object.assign(new Error(refusal), { returnCode: notAuthorized })
@@ -96,7 +96,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  const where = { host: options.host, port: options.port, what: 'MQTT broker', flag: '--mqtt-port', guarded: gate !== undefined }
+  const where = { host: options.host, port: options.port, what: 'MQTT broker', flag: '--mqtt-port', guarded: gate?.asks === true }
   const port = await listen(server, where).catch((error: unknown) => {
     broker.close()
     throw error

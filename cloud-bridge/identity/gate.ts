@@ -1,5 +1,7 @@
 /** Who is asked for a proof of who they are; where there is no gate, everybody is who they say. */
 export interface Gate {
+  /** Whether anybody is asked now: a gate that stands open does so until the first device has enrolled. */
+  readonly asks: boolean
   /** The MQTT client id (`device-…`, `bridge-…`), or `viewer-…`, that a bearer token stands for now, or undefined. */
   subjectOf(token: string): string | undefined
 }

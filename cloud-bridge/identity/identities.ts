@@ -30,8 +30,9 @@ export interface IdentitiesOptions {
   readonly store: IdentityStore
   readonly bridge: string
   readonly fleet: string
-  /** Whether who connects is asked for a proof already. */
-  readonly asked: boolean
+  /** Whether who connects is asked for a proof from the start, and else once a device has enrolled. */
+  readonly asks: boolean
+  readonly asksOnceEnrolled: boolean
   /** Of the control plane. */
   readonly mqttPort: () => number
   readonly mqttTls: boolean
@@ -63,6 +64,7 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
   /** Device → its session: under which key, until when in monotonic ms. A token of another one is worth nothing. */
   const sessions = new Map<string, { readonly id: string; readonly publicKey: string; untilMs: number }>()
   const stopping = new AbortController()
+  let { asks } = options
 
   function proven(
     purpose: 'enroll' | 'session',
@@ -82,8 +84,10 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     if (result.kind === 'refused') throw refusal(result)
     const { group, status } = result.device
     logger.info({ device: request.device, group, status }, 'device enrolled')
-    if (!options.asked)
-      logger.warn('everybody on this machine is let in until this bridge starts again: then enrolled devices alone')
+    if (!asks && options.asksOnceEnrolled) {
+      asks = true
+      logger.info('a device has enrolled: whoever connects from now on has to prove who they are')
+    }
     return EnrolReply.parse({ v: 1, group, status, mqttPort: options.mqttPort(), mqttTls: options.mqttTls })
   }
 
@@ -150,6 +154,9 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
   void watch()
 
   return {
+    get asks() {
+      return asks
+    },
     posts: {
       [noncePath]: (): NonceReply => ({ v: 1, nonce: nonces.issue(), bridge, fleet, validForS: nonceLifetimeMs / 1_000 }),
       [enrolPath]: limited(enrol, false),

@@ -37,13 +37,13 @@ export function createDataPlane(
     upgrade(request, socket, head) {
       const { gate } = options
       const token = bearerOf(request.headers.authorization) ?? ''
-      if (gate && gate.subjectOf(token) === undefined)
+      if (gate?.asks && gate.subjectOf(token) === undefined)
         return void socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n')
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const connection = serveConnection(webSocket, {
           ...options,
           // Asked again: the device may have been revoked since the upgrade.
-          mayBe: (device) => gate === undefined || allows(gate.subjectOf(token) ?? '', { to: 'connect', device }),
+          mayBe: (device) => !gate?.asks || allows(gate.subjectOf(token) ?? '', { to: 'connect', device }),
           onHello(own, device) {
             byDevice.get(device)?.close(closeCodes.replaced, 'LINK_LOST')
             byDevice.set(device, own)

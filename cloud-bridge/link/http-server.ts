@@ -50,7 +50,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   const { host, port, routes, posts = {}, handlers = {}, upgrades, certificate, gate, open = [], logger } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
   const may = (request: IncomingMessage, to: 'read' | 'operate') =>
-    gate === undefined || allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to })
+    !gate?.asks || allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to })
   const mayRead = (request: IncomingMessage) => open.includes(pathOf(request)) || may(request, 'read')
   const answerBy = async (route: () => unknown, response: ServerResponse) => {
     try {
@@ -86,7 +86,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     else if (!upgrade) socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n')
     else upgrade(request, socket, head)
   })
-  const bound = await listen(server, { host, port, what: 'HTTP server', flag: '--http-port', guarded: gate !== undefined })
+  const bound = await listen(server, { host, port, what: 'HTTP server', flag: '--http-port', guarded: gate?.asks === true })
   return {
     port: bound,
     async close() {

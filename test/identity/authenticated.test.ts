@@ -4,6 +4,7 @@ import type { WebSocket } from 'ws'
 import yargs from 'yargs'
 import { enrol, openSession } from '../../agent/identity/enrolment.ts'
 import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
+import { startBridge } from '../../cloud-bridge/bridge.ts'
 import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import { requiresProof } from '../../cloud-bridge/identity/exposure.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
@@ -212,6 +213,40 @@ describe('a key', () => {
     expect((await read()).status).toBe(401)
     expect(store.audit(3)).toMatchObject([{ action: 'key.revoke' }, { action: 'key.create' }, { action: 'key.create' }])
     await expect(brim('revoke', 'ffffffff')).rejects.toMatchObject({ code: 'IDENTITY_UNKNOWN' })
+  })
+})
+
+describe('a bridge that lets in everybody on its machine', () => {
+  it.each([
+    { auth: undefined, after: 'asks new connections for a proof' },
+    { auth: false, after: 'goes on where that was asked for' },
+  ])('$after from the first enrolment on', async ({ auth }) => {
+    const stateDir = join(world.dir, `open-${auth}`)
+    const settings = { bundle: world.bundle, stateDir, mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
+    const bridge = await startBridge({ ...settings, ...(auth === undefined ? {} : { auth }) })
+    const own = openIdentityStore(stateDir)
+    try {
+      const early = await mqttClient(bridge.mqttUrl, 'device-early')
+      const statuses = async () => (await fetch(`${bridge.httpUrl}/v1/devices`)).status
+      expect([bridge.auth, await statuses()]).toEqual([false, 200])
+      const wish = { group: 'default', uses: 1, expiresS: 60, approve: true }
+      const { token, secret } = own.createToken('operator:test', wish)
+      const invitation = invitationText({ url: bridge.httpUrl, id: token.id, secret })
+      const deviceDir = join(stateDir, 'device')
+      const enrolment = await enrol({ stateDir: deviceDir, device: 'first', token: invitation, replace: false })
+      const asks = auth === undefined
+      expect([bridge.auth, await statuses()]).toEqual([asks, asks ? 401 : 200])
+      const late = mqttClient(bridge.mqttUrl, 'device-late')
+      if (asks) await expect(late).rejects.toThrow(/not authorized/i)
+      else await (await late).endAsync()
+      const password = (await openSession(enrolment, readKey(keyFileOf(deviceDir)), never)).token
+      await (await mqttClient(bridge.mqttUrl, 'device-first', { username: 'device-first', password })).endAsync()
+      expect(early.connected).toBe(true)
+      await early.endAsync()
+    } finally {
+      own.close()
+      await bridge.close()
+    }
   })
 })
 

@@ -37,7 +37,8 @@ beforeEach(async () => {
   const onEnd = (device: string) => ended.push(device)
   identities = createIdentities({
     store,
-    asked: true,
+    asks: true,
+    asksOnceEnrolled: true,
     bridge: 'bridge-1',
     fleet: 'default',
     mqttPort: () => 1883,
