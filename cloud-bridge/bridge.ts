@@ -91,6 +91,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       onEnd(device) {
         broker.cut(`device-${device}`)
         plane.cut(device)
+        sessions.purge(device)
       },
       clock,
       logger: logger.child({ component: 'identity' }),

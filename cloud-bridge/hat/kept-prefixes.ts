@@ -67,6 +67,15 @@ export class KeptPrefixes<Owner> {
       if (kept.kind === 'taken' && kept.owner === owner) this.#entries.delete(handle)
   }
 
+  /** This device's handles lead nowhere any more. */
+  purge(device: string): void {
+    for (const [handle, entry] of this.#entries) {
+      if (entry.device !== device) continue
+      if (entry.kept.kind === 'ready') this.#giveBack({ handle, sequence: entry.kept.sequence })
+      else this.#entries.delete(handle)
+    }
+  }
+
   /** Gives back the one that has stood ready for longest; false where none does. */
   evict(): boolean {
     // Insertion order is the order of age.

@@ -65,6 +65,8 @@ export interface Sessions {
   close(peer: Peer, session: bigint, keep?: number): Promise<string | undefined>
   /** The connection is gone, and with it its sessions. */
   closePeer(peer: Peer): Promise<void>
+  /** Nothing stands ready for this device any more. */
+  purge(device: string): void
   /** Tells every device why, ends every session. */
   shutdown(fault: Fault): Promise<void>
 }
@@ -275,6 +277,11 @@ export function createSessions(options: SessionsOptions): Sessions {
       kept.forget(entry.session)
       const sequence = await last(entry.session.leave(keep))
       if (!sequence) return undefined
+      if (gone.has(peer)) {
+        // It can no longer be told the handle; and where it was cut off, none may lead anywhere.
+        release(sequence)
+        return undefined
+      }
       const handle = kept.keep(peer.device, sequence)
       // Too late to be of use: shutting down has given back what stood ready before.
       if (stop.signal.aborted) kept.clear()
@@ -285,6 +292,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       gone.add(peer)
       await Promise.all([...entries.values()].filter((entry) => entry.peer === peer).map(end))
     },
+    purge: (device) => kept.purge(device),
     async shutdown(fault) {
       stop.abort()
       await sweeping

@@ -36,7 +36,7 @@ export interface IdentitiesOptions {
   /** Of the control plane. */
   readonly mqttPort: () => number
   readonly mqttTls: boolean
-  /** A device holds no session any more, by expiry or revocation: its connections are to be cut. */
+  /** A device holds no session any more, by expiry, revocation or another key: what it has here is to end. */
   readonly onEnd: (device: string) => void
   readonly clock: Clock
   readonly logger: Logger

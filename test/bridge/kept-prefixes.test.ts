@@ -77,6 +77,19 @@ describe('what a session leaves behind', () => {
     expect([without.kvBytes(), plane.kvBytes()]).toEqual([0, 0])
   })
 
+  it('is purged for one device: ready or taken, its handles lead nowhere, those of others do', async () => {
+    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    await using other = await connectDevice(plane.dataUrl, 'jetson-02', 2)
+    const ready = (await leave(device, await device.open(testModelId), 18))!
+    const foreign = (await leave(other, await other.open(testModelId), 18))!
+    const taken = (await leave(device, await device.open(testModelId), 18))!
+    expect((await device.open(testModelId, { handle: taken, length: 12 })).held).toBe(12)
+    plane.sessions.purge('jetson-01')
+    for (const handle of [ready, taken]) expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
+    expect((await other.open(testModelId, { handle: foreign, length: 12 })).held).toBe(12)
+  })
+
   it('makes room for a session before one is refused', async () => {
     const perSession = 64 * 2 * 16 * 4
     await using plane = await startDataPlane(scriptedPart(), { keepMs, budgetBytes: 1.5 * perSession })

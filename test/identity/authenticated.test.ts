@@ -14,6 +14,7 @@ import { deviceTopic } from '../../core/protocol/topics.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { closed, mqttClient } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { randomStates } from '../support/random-states.ts'
 import { connectDevice } from '../support/test-device.ts'
 
 let world: AgentWorld
@@ -155,11 +156,22 @@ describe('the data plane', () => {
     await using imposter = await connectDevice(dataUrl, 'c', width, token)
     expect(await imposter.closed).toEqual({ code: 4401, reason: 'NOT_AUTHORIZED' })
     await using device = await connectDevice(dataUrl, 'b', width, token)
-    await device.open(world.bridge.modelId)
+    await using neighbour = await connectDevice(dataUrl, 'e', width, await (await enrolled('e')).token())
+    for (const one of [device, neighbour]) {
+      const session = await one.open(world.bridge.modelId)
+      await one.rows(session, { base: 0, states: randomStates(8, width, 1) })
+      one.say({ type: 'close', session: session.hex, keep: 8 })
+      await expect.poll(() => one.messages.some(({ type }) => type === 'kept')).toBe(true)
+    }
+    const keptKvBytes = async () =>
+      ((await (await fetch(`${world.bridge.httpUrl}/health`)).json()) as { keptKvBytes: number }).keptKvBytes
+    const both = await keptKvBytes()
+    expect(both).toBeGreaterThan(0)
     const socket: WebSocket = device.socket
     expect(socket.readyState).toBe(socket.OPEN)
     store.revoke('operator:test', 'b')
     expect(await device.closed).toEqual({ code: 4401, reason: 'NOT_AUTHORIZED' })
+    expect(await keptKvBytes()).toBe(both / 2)
     await expect(connectDevice(dataUrl, 'b', width, token)).rejects.toThrow(/401/)
   })
 })
