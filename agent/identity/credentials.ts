@@ -1,9 +1,9 @@
 import type { TLSSocket } from 'node:tls'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { connectPinned } from '../../core/base/pinned-socket.ts'
 import { type Enrolment, openSession } from './enrolment.ts'
 import type { DeviceKey } from './key-file.ts'
-import { connectPinned } from './pinned-socket.ts'
 
 /** Of a session's life, when it is renewed. */
 const renewAt = 2 / 3

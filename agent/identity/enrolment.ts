@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { writePrivate } from '../../core/base/private-file.ts'
 import {
   EnrolReply,
   enrolPath,
@@ -13,7 +14,7 @@ import {
   signedBytes,
 } from '../../core/protocol/identity.ts'
 import { hardwareOf } from './hardware.ts'
-import { type DeviceKey, keyFileOf, makeKey, readKey, writePrivate } from './key-file.ts'
+import { type DeviceKey, keyFileOf, makeKey, readKey } from './key-file.ts'
 import { postJson } from './post-json.ts'
 
 const Enrolment = z.strictObject({

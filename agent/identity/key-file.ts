@@ -1,7 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
+import { modeOpenToOthers, writePrivate } from '../../core/base/private-file.ts'
 
 /** A device's Ed25519 key; its private half never leaves the file. */
 export interface DeviceKey {
@@ -18,9 +19,9 @@ export function readKey(path: string): DeviceKey {
   const reset = 'brim agent reset-identity makes a new key; then enrol again'
   let pem: string
   try {
-    const mode = statSync(path).mode & 0o777
-    if ((mode & 0o077) !== 0)
-      throw new BrimError('IDENTITY_INVALID', `others may read the key ${path} (mode 0${mode.toString(8)})`, {
+    const mode = modeOpenToOthers(path)
+    if (mode !== undefined)
+      throw new BrimError('IDENTITY_INVALID', `others may read the key ${path} (mode ${mode})`, {
         hint: `chmod 600 ${path}; if somebody may have read it: brim agent reset-identity`,
       })
     pem = readFileSync(path, 'utf8')
@@ -42,18 +43,6 @@ export function makeKey(path: string): DeviceKey {
   const { privateKey } = generateKeyPairSync('ed25519')
   writePrivate(path, privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
   return deviceKey(privateKey)
-}
-
-/** Whole or not at all, and for this user alone. @throws BrimError TARGET_UNWRITABLE */
-export function writePrivate(path: string, text: string): void {
-  try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    const unfinished = `${path}.${process.pid}`
-    writeFileSync(unfinished, text, { mode: 0o600, flush: true })
-    renameSync(unfinished, path)
-  } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be written`, { cause, hint: 'is the folder yours?' })
-  }
 }
 
 function deviceKey(key: KeyObject): DeviceKey {

@@ -1,6 +1,6 @@
 import { connect, type TLSSocket } from 'node:tls'
-import { BrimError } from '../../core/base/errors.ts'
-import { pinOf } from '../../core/base/tls-pin.ts'
+import { BrimError } from './errors.ts'
+import { pinOf } from './tls-pin.ts'
 
 const timeoutMs = 10_000
 const defaultPorts: Record<string, number> = { 'https:': 443, 'wss:': 443, 'mqtts:': 8883 }
@@ -42,8 +42,8 @@ export function connectPinned(url: string, pin: string, signal?: AbortSignal): P
       socket.on('error', () => {})
       socket.destroy()
       reject(
-        new BrimError('IDENTITY_INVALID', `${host} shows another key than the bridge that this device was invited by`, {
-          hint: 'is that the right address? if the bridge has a new key, enrol with a new token',
+        new BrimError('IDENTITY_INVALID', `${host} shows another key than the one that is pinned`, {
+          hint: 'is that the right address? if the bridge has a new key, enrol or log in anew',
         }),
       )
     })
