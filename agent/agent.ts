@@ -30,6 +30,8 @@ import { createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
 import type { RoundsOptions } from './local/answer-rounds.ts'
 import { openLocalModel } from './local/local-model.ts'
+import { createRemote, remoteTables } from './remote/commands.ts'
+import { LogOutbox } from './remote/log-outbox.ts'
 
 export interface Agent {
   /** http://127.0.0.1:port */
@@ -41,7 +43,7 @@ export interface Agent {
   close(): Promise<void>
 }
 
-const migrations = [birthsTable]
+const migrations = [birthsTable, remoteTables]
 /** What any client may call the model of this device. */
 const anyModel = 'brim'
 const seedBound = 2 ** 32
@@ -55,13 +57,15 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
   const config = readAgentConfig(settings)
   const { id, fleet, draft } = config
   const errors = new RecentErrors()
-  const logger = createLogger(config.logLevel, { device: id }, (error) => errors.add(error))
+  let birth = 1
+  const outbox = new LogOutbox(clock, () => birth)
+  const logger = createLogger(config.logLevel, { device: id }, (error) => errors.add(error), outbox)
   const closers = createClosers()
   try {
     closers.push(lockFolder(config.stateDir))
     const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)
     closers.push(() => store.close())
-    const birth = nextBirth(store)
+    birth = nextBirth(store)
     const model = await openDeviceModel({ ...config, medusa: draft.drafter === 'medusa' })
     closers.push(model.close)
     const { manifest, adapter, medusa, input, head } = model
@@ -82,6 +86,12 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       logger: logger.child({ component: 'jobs' }),
     })
 
+    const remote = createRemote({
+      store,
+      log: outbox,
+      wallMs: () => (clockIsSet() ? Date.now() : undefined),
+      logger: logger.child({ component: 'remote' }),
+    })
     const speed = new DeviceSpeed()
     if (!clockIsSet())
       logger.warn({ at: nowIso() }, 'the clock of this device is not set: its log has wrong times, all else works')
@@ -114,6 +124,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         condition: monitor.latest,
         telemetryS: config.telemetryS,
         jobs: runner.port(url),
+        remote: remote.port(url),
         clock,
         random: seededRandom(randomInt(seedBound)),
         logger: logger.child({ component: 'link', broker: url }),
@@ -170,7 +181,15 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       ...context,
       host: config.apiHost,
       port: config.apiPort,
-      health: () => ({ device: id, version, modelId, slm: slm ?? null, clockIsSet: clockIsSet(), ...link.status() }),
+      health: () => ({
+        device: id,
+        version,
+        modelId,
+        slm: slm ?? null,
+        clockIsSet: clockIsSet(),
+        draining: remote.isDraining,
+        ...link.status(),
+      }),
       answers,
       logger: logger.child({ component: 'api' }),
     })

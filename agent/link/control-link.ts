@@ -10,6 +10,7 @@ import { BridgeState, DeviceState, type DeviceTelemetry } from '../../core/proto
 import { allBridgeStates, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import type { JobPort } from '../jobs/runner.ts'
+import type { RemotePort } from '../remote/commands.ts'
 import { stayConnected } from './stay-connected.ts'
 
 const connectTimeoutMs = 10_000
@@ -34,6 +35,8 @@ export interface ControlLinkOptions {
   readonly onBridges: (states: ReadonlyMap<string, BridgeState>) => void
   /** Absent: this device takes no jobs. */
   readonly jobs?: JobPort | undefined
+  /** Absent: this device takes no commands. */
+  readonly remote?: RemotePort | undefined
 }
 
 /** The device on the control plane: its retained state with a will, and the states of the bridges. */
@@ -52,9 +55,12 @@ export interface ControlLink {
 
 /** Comes back by itself, for good; that there is no broker yet is no error. */
 export function createControlLink(options: ControlLinkOptions): ControlLink {
-  const { url, fleet, device, birth, agent, modelId, clock, logger, jobs } = options
+  const { url, fleet, device, birth, agent, modelId, clock, logger, jobs, remote } = options
   const topic = deviceTopic(fleet, device, 'state')
   const [jobTopic, ackTopic, eventTopic] = (['jobs', 'acks', 'events'] as const).map((leaf) => deviceTopic(fleet, device, leaf))
+  const [commandTopic, replyTopic, logTopic] = (['commands', 'replies', 'log'] as const).map((leaf) =>
+    deviceTopic(fleet, device, leaf),
+  )
   const bridges = new Map<string, BridgeState>()
   let client: MqttClient | undefined
   let closing = false
@@ -70,7 +76,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       ...(jobs ? { jobs: [...jobs.kinds] } : {}),
     } satisfies DeviceState)
   const publish = (on: MqttClient) =>
-    on.publish(topic, say('ready'), { qos: 1, retain: true }, (err) => {
+    on.publish(topic, say(remote?.state ?? 'ready'), { qos: 1, retain: true }, (err) => {
       if (err) logger.warn({ err }, 'device state not published')
     })
 
@@ -79,6 +85,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     if (bridge !== undefined) heardBridge(bridge, payload)
     else if (on === topic && !closing) heardSelf(from, payload)
     else if (on === ackTopic) jobs?.onAck(payload)
+    else if (on === commandTopic && !closing) remote?.onCommand(payload)
   }
 
   function heardSelf(from: MqttClient, payload: Uint8Array): void {
@@ -136,6 +143,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
         if (client === made) {
           client = undefined
           jobs?.onLink(undefined)
+          remote?.onLink(undefined)
         }
         made.end(true)
         resolve(failure)
@@ -152,11 +160,17 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
         // What is retained comes again.
         bridges.clear()
         const toldOfJobs = jobs ? [jobTopic!, ackTopic!] : []
-        made.subscribe([topic, allBridgeStates(fleet), ...toldOfJobs], { qos: 1 }, (err) => {
+        const toldOfCommands = remote ? [commandTopic!] : []
+        made.subscribe([topic, allBridgeStates(fleet), ...toldOfJobs, ...toldOfCommands], { qos: 1 }, (err) => {
           if (err) logger.warn({ err }, 'not subscribed to the states of the bridges')
         })
         publish(made)
         jobs?.onLink((event) => made.publish(eventTopic!, event, { qos: 1 }))
+        remote?.onLink({
+          reply: (message) => made.publish(replyTopic!, message, { qos: 1 }),
+          log: (message) => made.publish(logTopic!, message, { qos: 0 }),
+          announce: () => publish(made),
+        })
         logger.info({ url }, 'control plane connected')
         resolve({ gone })
       })

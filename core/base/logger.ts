@@ -1,6 +1,14 @@
-import { destination, type Logger, pino } from 'pino'
+import { destination, type Logger, multistream, pino } from 'pino'
 
 export type { Logger }
+
+/** Another reader of the log, beside stderr. */
+export interface LogTap {
+  /** pino's number of the level from which on it wants lines, whatever stderr gets; may change. */
+  readonly least: number
+  /** One line, as it would be on stderr: JSON, secrets redacted. */
+  write(line: string): void
+}
 
 /**
  * JSON lines on stderr; prompts, completions and credentials never enter a log line.
@@ -10,21 +18,31 @@ export function createLogger(
   level: string,
   context: Record<string, unknown> = {},
   onError: (error: unknown) => void = () => {},
+  tap?: LogTap,
 ): Logger {
+  const stderr = destination({ fd: 2, sync: true })
+  const least = pino.levels.values[level] ?? Number.POSITIVE_INFINITY
   return pino(
     {
-      level,
+      level: tap ? 'debug' : level,
       base: context,
       timestamp: pino.stdTimeFunctions.isoTime,
       hooks: {
-        logMethod(args, method) {
+        logMethod(args, method, number) {
+          // Before a line is made that nobody wants.
+          if (number < Math.min(least, tap?.least ?? number)) return
           const [data] = args as unknown[]
-          if (typeof data === 'object' && data !== null && 'err' in data) onError(data.err)
+          if (number >= least && typeof data === 'object' && data !== null && 'err' in data) onError(data.err)
           method.apply(this, args)
         },
       },
       redact: ['*.token', '*.password', '*.authorization', 'token', 'password'],
     },
-    destination({ fd: 2, sync: true }),
+    tap
+      ? multistream([
+          { level: level as 'info', stream: stderr },
+          { level: 'debug', stream: tap },
+        ])
+      : stderr,
   )
 }

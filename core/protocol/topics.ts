@@ -12,6 +12,8 @@ export const bridgeStateTopic = (fleet: string, bridge: string) => `${root(fleet
 export const allDeviceStates = (fleet: string) => `${root(fleet)}/device/+/state`
 export const allDeviceTelemetry = (fleet: string) => `${root(fleet)}/device/+/telemetry`
 export const allDeviceEvents = (fleet: string) => `${root(fleet)}/device/+/events`
+export const allDeviceReplies = (fleet: string) => `${root(fleet)}/device/+/replies`
+export const allDeviceLogs = (fleet: string) => `${root(fleet)}/device/+/log`
 export const allBridgeStates = (fleet: string) => `${root(fleet)}/bridge/+/state`
 
 /** The device and leaf of a topic under this fleet, or undefined. */
