@@ -14,10 +14,17 @@ import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startEmbeddedBroker } from './broker/embedded-broker.ts'
 import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './config.ts'
+import { commandsTable, createCommands } from './fleet/commands.ts'
+import { DeviceLogs } from './fleet/device-logs.ts'
+import { FleetFeed } from './fleet/feed.ts'
+import { createFleet } from './fleet/fleet.ts'
+import { createFleetHttp, devicesPath, fleetPath } from './fleet/http.ts'
+import { createLabels, labelsTable } from './fleet/labels.ts'
 import { createRegistry, devicesTable } from './fleet/registry.ts'
 import { createKvBudget } from './hat/kv-budget.ts'
 import { createSessions } from './hat/sessions.ts'
 import { requiresProof } from './identity/exposure.ts'
+import { bearerOf } from './identity/gate.ts'
 import { createIdentities } from './identity/identities.ts'
 import { openIdentityStore } from './identity/store.ts'
 import { openCertificate } from './link/certificate.ts'
@@ -42,7 +49,7 @@ export interface Bridge {
   close(): Promise<void>
 }
 
-const migrations = [birthsTable, devicesTable]
+const migrations = [birthsTable, devicesTable, labelsTable, commandsTable]
 /** The control plane carries small JSON; whoever sends more is mistaken. */
 const maxPacketBytes = 256 * 1024
 const heartbeatMs = 15_000
@@ -72,7 +79,10 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
     closers.push(() => store.close())
     const birth = nextBirth(store)
-    const registry = createRegistry(store, clock, logger.child({ component: 'registry' }))
+    const feed = new FleetFeed()
+    const registry = createRegistry(store, clock, logger.child({ component: 'registry' }), (device, what) =>
+      feed.tell(device, what),
+    )
     const identityStore = openIdentityStore(config.stateDir)
     closers.push(() => identityStore.close())
     const asks = requiresProof({ ...config, enrolled: identityStore.devices().length > 0 })
@@ -134,7 +144,45 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     })
     closers.push(queue.close)
     const jobsHttp = createJobsHttp(queue, jobs)
+    const commands = createCommands({
+      store,
+      bridge: id,
+      clock,
+      wallMs: Date.now,
+      publish: (device, message) => control?.tell(device, 'commands', message),
+      onChange: (device) => feed.tell(device, 'commands'),
+      logger: logger.child({ component: 'commands' }),
+    })
+    closers.push(commands.close)
+    const logs = new DeviceLogs()
+    const labels = createLabels(store)
     const startedMs = clock.nowMs()
+    const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
+    const fleetHttp = createFleetHttp({
+      fleet: createFleet({
+        registry,
+        labels,
+        identities: identityStore,
+        jobs: { loads: () => jobs.loads(), heldBy: (device) => jobs.heldBy(device) },
+        wallMs: Date.now,
+      }),
+      labels,
+      commands,
+      logs,
+      feed,
+      describe: () => ({
+        bridge: id,
+        version,
+        modelId,
+        uptimeS: uptimeS(),
+        sessions: sessions.count,
+        kvBytes: budget.usedBytes - sessions.keptBytes,
+        kvBudgetBytes: config.kvBudgetBytes,
+        jobs: jobs.counts(),
+      }),
+      actorOf: ({ headers }) => gate?.subjectOf(bearerOf(headers.authorization) ?? '') ?? 'anybody on this machine',
+      audit: identityStore.note,
+    })
     const http = await startHttpServer({
       host,
       port: config.httpPort,
@@ -146,29 +194,31 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
           sessions: sessions.count,
           kvBytes: budget.usedBytes - sessions.keptBytes,
           keptKvBytes: sessions.keptBytes,
-          uptimeS: Math.round((clock.nowMs() - startedMs) / 1_000),
+          uptimeS: uptimeS(),
           pipeline: config.pipeline,
           serving: loop.metrics,
           jobs: { dispatchMs: queue.dispatchMs },
         }),
-        '/v1/devices': () => ({ devices: registry.devices() }),
         '/v1/steps': () => ({ steps: steps.list() }),
       },
       open: ['/health'],
       certificate,
       gate,
       posts: identities.posts,
-      handlers: { [jobsPath]: jobsHttp.handle },
+      handlers: { [jobsPath]: jobsHttp.handle, [devicesPath]: fleetHttp.handle, [fleetPath]: fleetHttp.handle },
+      readable: [devicesPath, fleetPath],
       upgrades: { [dataPath]: plane.upgrade },
       logger: logger.child({ component: 'http' }),
     })
     closers.push(http.close)
     closers.push(jobsHttp.close)
+    closers.push(fleetHttp.close)
     closers.push(plane.close)
     closers.push(() => sessions.shutdown({ code: 'LINK_LOST', message: `bridge ${id} is shutting down` }))
     // Not before all ports are ours: a second bridge started by mistake must not declare the first one's devices lost.
     registry.startOver()
     queue.start()
+    commands.start()
     const authority = `${urlHost(host)}:${http.port}`
     const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
     control = await connectControl({
@@ -181,7 +231,13 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       describe: () => ({ bridge: version, modelId, data: dataUrl, sessions: sessions.count }),
       onDeviceState(device, payload) {
         const said = registry.heard(device, payload)
-        if (said) queue.deviceIs(device, said)
+        if (!said) return
+        queue.deviceIs(device, said)
+        commands.presence(device, said.state === 'ready' || said.state === 'draining')
+      },
+      onDeviceReply: commands.heard,
+      onDeviceLog(device, payload) {
+        if (logs.heard(device, payload)) feed.tell(device, 'log')
       },
       onJobEvent: queue.heard,
       onDeviceTelemetry: registry.measured,

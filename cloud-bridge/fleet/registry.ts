@@ -27,7 +27,7 @@ export interface DeviceRecord {
 }
 
 /** What a device has said last of what it measures. */
-export interface LastTelemetry extends Omit<DeviceTelemetry, 'v' | 'at'> {
+export interface LastTelemetry extends Omit<DeviceTelemetry, 'v'> {
   /** Since it came, by this bridge's clock. */
   readonly ageS: number
 }
@@ -43,11 +43,18 @@ export interface Registry {
   heard(device: string, payload: Uint8Array): DeviceState | undefined
   /** A device's telemetry as it came from the broker; the latest is kept, in memory. What is unreadable changes nothing. */
   measured(device: string, payload: Uint8Array): void
+  device(id: string): DeviceRecord | undefined
   devices(): DeviceRecord[]
 }
 
 /** Who is in the fleet and how they fare. */
-export function createRegistry(store: Store, clock: Clock, logger: Logger): Registry {
+export function createRegistry(
+  store: Store,
+  clock: Clock,
+  logger: Logger,
+  /** Something new is known of a device. */
+  onChange: (device: string, what: 'state' | 'telemetry') => void = () => {},
+): Registry {
   const upsert = store.prepare(`
     INSERT INTO devices (id, state, birth, last_seen, agent, model_id) VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, birth = excluded.birth, last_seen = excluded.last_seen,
@@ -59,12 +66,12 @@ export function createRegistry(store: Store, clock: Clock, logger: Logger): Regi
   const telemetryOf = (device: string): LastTelemetry | null => {
     const found = latest.get(device)
     if (!found) return null
-    const { v: _, at: __, ...measured } = found.telemetry
+    const { v: _, ...measured } = found.telemetry
     return { ageS: Math.round((clock.nowMs() - found.heardMs) / 100) / 10, ...measured }
   }
-  const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(
-    'SELECT id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId FROM devices ORDER BY id',
-  )
+  const columns = 'id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId'
+  const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices ORDER BY id`)
+  const byId = store.prepare<[string], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices WHERE id = ?`)
   return {
     startOver() {
       store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
@@ -88,15 +95,22 @@ export function createRegistry(store: Store, clock: Clock, logger: Logger): Regi
       } catch (err) {
         logger.error({ err, device, birth, state }, 'device state not stored')
       }
+      onChange(device, 'state')
       return said
     },
     measured(device, payload) {
       const telemetry = read(DeviceTelemetry, payload)
-      if (telemetry) latest.set(device, { telemetry, heardMs: clock.nowMs() })
-      else if (!garbled.has(device)) {
+      if (telemetry) {
+        latest.set(device, { telemetry, heardMs: clock.nowMs() })
+        onChange(device, 'telemetry')
+      } else if (!garbled.has(device)) {
         garbled.add(device)
         logger.warn({ device, bytes: payload.byteLength }, 'unreadable device telemetry ignored')
       }
+    },
+    device(id) {
+      const record = byId.get(id)
+      return record && { ...record, telemetry: telemetryOf(id) }
     },
     devices: () => list.all().map((record) => ({ ...record, telemetry: telemetryOf(record.id) })),
   }

@@ -103,6 +103,8 @@ export interface IdentityStore {
   revokeKey(actor: string, id: string): boolean
   /** Whose key that is, where it is a good one: '<role>-<name>'. */
   keyHolder(key: string): string | undefined
+  /** A line in the audit log, of what was changed elsewhere. */
+  note(actor: string, action: string, subject: string, detail: unknown): void
   /** The latest first. */
   audit(limit: number): AuditRecord[]
   close(): void
@@ -228,6 +230,7 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     revokeKey: (actor, id) => revokeKey.immediate(actor, id),
     keyHolder: (key) =>
       key.startsWith(keyPrefix) ? goodKey.get(hashOf(Buffer.from(key.slice(keyPrefix.length), 'base64url')))?.holder : undefined,
+    note: log,
     audit: (limit) => latest.all(limit),
     close: () => store.close(),
   }

@@ -6,6 +6,8 @@ import { sendAtOnce } from '../../core/base/no-delay.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import {
   allDeviceEvents,
+  allDeviceLogs,
+  allDeviceReplies,
   allDeviceStates,
   allDeviceTelemetry,
   bridgeStateTopic,
@@ -30,6 +32,8 @@ export interface ControlOptions {
   readonly onDeviceState: (device: string, payload: Uint8Array) => void
   readonly onDeviceTelemetry: (device: string, payload: Uint8Array) => void
   readonly onJobEvent: (device: string, payload: Uint8Array) => void
+  readonly onDeviceReply: (device: string, payload: Uint8Array) => void
+  readonly onDeviceLog: (device: string, payload: Uint8Array) => void
   /** How long the first connection may take; 10 s by default. */
   readonly connectTimeoutMs?: number
   readonly logger: Logger
@@ -39,7 +43,7 @@ export interface ControlLink {
   /** Publishes the retained state again: something that `describe` tells has changed. */
   announce(): void
   /** Says something to a device; what cannot be said now is not kept. */
-  tell(device: string, leaf: 'jobs' | 'acks', message: string): void
+  tell(device: string, leaf: 'jobs' | 'acks' | 'commands', message: string): void
   /** Publishes `disconnected` and leaves; the will stays unsaid. */
   close(): Promise<void>
 }
@@ -85,6 +89,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     if (from?.leaf === 'state') options.onDeviceState(from.device, payload)
     if (from?.leaf === 'telemetry') options.onDeviceTelemetry(from.device, payload)
     if (from?.leaf === 'events') options.onJobEvent(from.device, payload)
+    if (from?.leaf === 'replies') options.onDeviceReply(from.device, payload)
+    if (from?.leaf === 'log') options.onDeviceLog(from.device, payload)
   })
   client.on('connect', () => {
     sendAtOnce(client.stream)
@@ -93,6 +99,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
       [topic]: { qos: 1 },
       [allDeviceTelemetry(fleet)]: { qos: 0 },
       [allDeviceEvents(fleet)]: { qos: 1 },
+      [allDeviceReplies(fleet)]: { qos: 1 },
+      [allDeviceLogs(fleet)]: { qos: 0 },
     } as const
     client.subscribe(filters, (err) => {
       if (err) logger.error({ err }, 'not subscribed to the states of the devices')

@@ -26,6 +26,8 @@ export interface HttpOptions {
   readonly posts?: Readonly<Record<string, (body: unknown, from: string) => unknown>>
   /** Path → who answers requests of any method there and below. */
   readonly handlers?: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>
+  /** Of these paths those that may be read by whoever may read: a GET of them changes nothing. */
+  readonly readable?: readonly string[]
   /** Path → who takes over the socket. */
   readonly upgrades: Readonly<Record<string, (request: IncomingMessage, socket: Duplex, head: Buffer) => void>>
   readonly logger: Logger
@@ -47,7 +49,7 @@ const closeTimeoutMs = 1_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const { host, port, routes, posts = {}, handlers = {}, upgrades, certificate, gate, open = [], logger } = options
+  const { host, port, routes, posts = {}, handlers = {}, upgrades, certificate, gate, open = [], readable = [], logger } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
   const may = (request: IncomingMessage, to: 'read' | 'operate') =>
     !gate?.asks || allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to })
@@ -64,12 +66,15 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const path = pathOf(request)
     const [route, post] = [routes[path], posts[path]]
-    const [, handle] = Object.entries(handlers).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
+    const [handled = '', handle] = Object.entries(handlers).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
+    const isRead = request.method === 'GET' && readable.includes(handled)
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
     else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? ''), response)
-    else if (handle && !may(request, 'operate'))
+    else if (handle && isRead && !may(request, 'read'))
+      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not without a key that may read' } })
+    else if (handle && !isRead && !may(request, 'operate'))
       answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not without the key of an operator' } })
     else if (handle) handle(request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })

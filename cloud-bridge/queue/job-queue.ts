@@ -45,8 +45,8 @@ export interface JobQueue {
 }
 
 export function createJobQueue({ jobs, bridge, clock, wallMs, publish, logger }: JobQueueOptions): JobQueue {
-  /** Present devices and what they can do. */
-  const present = new Map<string, readonly string[]>()
+  /** Devices that take jobs, and what they can do: those that drain finish what they have. */
+  const takers = new Map<string, readonly string[]>()
   const watchers = new Map<string, Set<() => void>>()
   const stopping = new AbortController()
   /** When each attempt that is not yet accepted was sent. */
@@ -79,11 +79,11 @@ export function createJobQueue({ jobs, bridge, clock, wallMs, publish, logger }:
     isPumpDue = true
     setImmediate(() => {
       isPumpDue = false
-      if (stopping.signal.aborted || present.size === 0) return
+      if (stopping.signal.aborted || takers.size === 0) return
       guarded('jobs not dispatched', () => {
         const loads = jobs.loads()
-        const takers = [...present].map(([device, kinds]) => ({ device, kinds, room: perDevice - (loads.get(device) ?? 0) }))
-        for (const dispatch of jobs.claim(takers, wallMs())) {
+        const free = [...takers].map(([device, kinds]) => ({ device, kinds, room: perDevice - (loads.get(device) ?? 0) }))
+        for (const dispatch of jobs.claim(free, wallMs())) {
           sentMs.set(`${dispatch.job} ${dispatch.attempt}`, clock.nowMs())
           send(dispatch)
           changed(dispatch.job)
@@ -179,9 +179,9 @@ export function createJobQueue({ jobs, bridge, clock, wallMs, publish, logger }:
       return again
     },
     deviceIs(device, { state, jobs: kinds = [] }) {
-      const isPresent = state === 'ready'
-      if (isPresent) present.set(device, kinds)
-      else present.delete(device)
+      const isPresent = state === 'ready' || state === 'draining'
+      if (state === 'ready') takers.set(device, kinds)
+      else takers.delete(device)
       guarded('presence not stored', () => carryOut(jobs.presence(device, isPresent, wallMs())))
       pump()
     },

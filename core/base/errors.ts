@@ -72,6 +72,10 @@ export const errorCodes = {
   // jobs
   JOB_UNKNOWN: 1,
   JOB_FAILED: 1,
+  // fleet
+  DEVICE_UNKNOWN: 1,
+  COMMAND_REFUSED: 1,
+  COMMAND_EXPIRED: 1,
   CONFIG_INVALID: 2,
 } as const satisfies Record<string, 1 | 2 | 3>
 

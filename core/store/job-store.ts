@@ -290,6 +290,17 @@ export class JobStore {
     return new Map(this.#statements.loads.all().map(({ holder, count }) => [holder, count]))
   }
 
+  /** What a device has now, the oldest first. */
+  heldBy(device: string): JobRecord[] {
+    return this.#statements.heldBy.all(device).map((row) => this.#recordOf(row))
+  }
+
+  /** Waiting, given to devices, and come to nothing; finished ones cost nothing. */
+  counts(): { queued: number; underWay: number; dead: number } {
+    const { open, held, dead } = this.#statements.counts.get()!
+    return { queued: open - held, underWay: held, dead }
+  }
+
   /** To be sent once more: what may not have reached this device. */
   dispatchOf(id: string): Dispatch | undefined {
     const row = this.#row(id)
@@ -441,7 +452,13 @@ function prepare(store: Store) {
     nextBound: store.prepare<[string], { target: string | null }>(
       `SELECT min(target) AS target FROM jobs WHERE target IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL AND target > ?`,
     ),
-    heldBy: store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ?'),
+    heldBy: store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n'),
+    // Of partial indexes alone: what is not finished has a deadline.
+    counts: store.prepare<[], { open: number; held: number; dead: number }>(
+      `SELECT (SELECT count(*) FROM jobs WHERE due_ms IS NOT NULL) AS open,
+        (SELECT count(*) FROM jobs WHERE holder IS NOT NULL) AS held,
+        (SELECT count(*) FROM jobs WHERE finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT')) AS dead`,
+    ),
     due: store.prepare<[number, number], JobRow>(
       'SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= ? ORDER BY due_ms LIMIT ?',
     ),

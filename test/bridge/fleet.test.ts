@@ -118,7 +118,7 @@ describe('the telemetry of devices', () => {
     await clock.advance(10_000)
     registry.measured('a', payload({ ...telemetry(null), battery: { level: 1 } }))
     await clock.advance(2_500)
-    const { v: _, at: __, ...shown } = telemetry(null)
+    const { v: _, ...shown } = telemetry(null)
     expect(registry.devices().map(({ id, telemetry }) => [id, telemetry])).toEqual([
       ['a', { ageS: 2.5, ...shown }],
       ['b', null],
@@ -154,6 +154,8 @@ const joinFleet = (url: string, options: { birth: number } & Partial<ControlOpti
     onDeviceState: () => {},
     onDeviceTelemetry: () => {},
     onJobEvent: () => {},
+    onDeviceReply: () => {},
+    onDeviceLog: () => {},
     logger: silentLogger(),
     ...options,
   })

@@ -1,0 +1,60 @@
+import { z } from 'zod'
+import type { Store } from '../../core/store/open-database.ts'
+
+/** A migration: what operators call devices; no device knows its own. */
+export const labelsTable = `CREATE TABLE labels (
+  device TEXT NOT NULL,
+  key TEXT NOT NULL,
+  value TEXT NOT NULL,
+  PRIMARY KEY (device, key)
+) STRICT, WITHOUT ROWID`
+
+export type LabelSet = Readonly<Record<string, string>>
+
+const key = z.string().regex(/^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/, 'a label is named by small letters, digits and . _ / -')
+const value = z.string().regex(/^[A-Za-z0-9](?:[A-Za-z0-9._/:-]{0,61}[A-Za-z0-9])?$/, 'a value has letters, digits and . _ / : -')
+const mostPerDevice = 32
+
+/** Body of `POST /v1/devices/<id>/labels`. */
+export const LabelChange = z.strictObject({
+  set: z.record(key, value).default({}),
+  unset: z.array(key).max(mostPerDevice).default([]),
+})
+export type LabelChange = z.infer<typeof LabelChange>
+
+export interface Labels {
+  of(device: string): LabelSet
+  all(): ReadonlyMap<string, LabelSet>
+  /** @returns the labels then; undefined: there would be too many, nothing was changed */
+  change(device: string, change: LabelChange): LabelSet | undefined
+}
+
+/** The labels of devices, on disk. */
+export function createLabels(store: Store): Labels {
+  const ofDevice = store.prepare<[string], { key: string; value: string }>(
+    'SELECT key, value FROM labels WHERE device = ? ORDER BY key',
+  )
+  const every = store.prepare<[], { device: string; key: string; value: string }>(
+    'SELECT device, key, value FROM labels ORDER BY device, key',
+  )
+  const put = store.prepare('INSERT OR REPLACE INTO labels (device, key, value) VALUES (?, ?, ?)')
+  const drop = store.prepare('DELETE FROM labels WHERE device = ? AND key = ?')
+  const of = (device: string): LabelSet => Object.fromEntries(ofDevice.all(device).map(({ key, value }) => [key, value]))
+  const change = store.transaction((device: string, { set, unset }: LabelChange) => {
+    const now = new Set([...Object.keys(of(device)), ...Object.keys(set)])
+    for (const key of unset) now.delete(key)
+    if (now.size > mostPerDevice) return undefined
+    for (const [key, value] of Object.entries(set)) put.run(device, key, value)
+    for (const key of unset) drop.run(device, key)
+    return of(device)
+  })
+  return {
+    of,
+    all() {
+      const found = new Map<string, Record<string, string>>()
+      for (const { device, key, value } of every.all()) found.set(device, { ...found.get(device), [key]: value })
+      return found
+    },
+    change: (device, wish) => change.immediate(device, wish),
+  }
+}
