@@ -8,6 +8,7 @@ import { agentCommand } from './agent/commands/agent.ts'
 import { askCommand } from './agent/commands/ask.ts'
 import { bridgeCommand } from './cloud-bridge/commands/bridge.ts'
 import { deviceCommand } from './cloud-bridge/commands/device.ts'
+import { fleetCommand } from './cloud-bridge/commands/fleet.ts'
 import { jobCommand } from './cloud-bridge/commands/job.ts'
 import { BrimError, type ExitCode, exitCodeOf, exitCodes, toErrorJson, toErrorText } from './core/base/errors.ts'
 import type { Io } from './core/base/io.ts'
@@ -32,6 +33,7 @@ function buildCli(argv: readonly string[], io: Io) {
     .command(agentCommand(io))
     .command(bridgeCommand(io))
     .command(deviceCommand(io))
+    .command(fleetCommand(io))
     .command(jobCommand(io))
     .command(doctorCommand(io))
     .command(benchCommand(io))
@@ -64,7 +66,7 @@ function buildCli(argv: readonly string[], io: Io) {
 }
 
 /** yargs makes an array of an option that is given twice: only these mean it. */
-const repeatable = ['stop', 'bridge']
+const repeatable = ['stop', 'bridge', 'label', 'changes']
 
 /** @throws BrimError USAGE */
 function refuseRepeated(values: Record<string, unknown>): boolean {
@@ -116,6 +118,9 @@ async function main(): Promise<void> {
     stdin: () => text(process.stdin),
     outIsTty: process.stdout.isTTY === true,
     errIsTty: process.stderr.isTTY === true,
+    get outRows() {
+      return process.stdout.rows
+    },
     env: process.env,
     signal: stop.signal,
   })

@@ -2,6 +2,14 @@ import type { CommandModule } from 'yargs'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import type { IdentityStore } from '../identity/store.ts'
+import { drainCommand, undrainCommand } from './device-drain.ts'
+import { labelCommand } from './device-label.ts'
+import { logsCommand } from './device-logs.ts'
+import { showCommand } from './device-show.ts'
+import { watchCommand } from './device-watch.ts'
+import { age, printable } from './figures.ts'
+import { type AtBridge, atBridge, fleetClient, labelOption, labelsText, matcherOf } from './fleet-options.ts'
+import { readDevices } from './order.ts'
 import { columns, operatorOf, stateDirOption, withIdentities } from './with-identities.ts'
 
 interface DeviceOptions {
@@ -13,13 +21,22 @@ interface DeviceOptions {
 export function deviceCommand(io: Io): CommandModule {
   return {
     command: 'device <verb>',
-    describe: "the devices enrolled at this machine's bridge: list, approve, revoke",
+    describe: "a bridge's devices: who they are, how they fare, what they shall do",
     builder: (yargs) =>
       yargs
-        .example('brim device list', 'who is enrolled, and who waits for approval')
+        .usage('Usage: brim device <verb> [options]')
+        .example('brim device list', 'who is there, who is enrolled, and who waits for approval')
+        .example('brim device show jetson-01', 'all that is known of one')
+        .example('brim device drain jetson-01 --wait', 'no new jobs; returns once it has finished those that it has')
         .example('brim device approve jetson-01', 'it may connect from now on')
         .example('brim device revoke jetson-01', 'cut off within seconds')
         .command(listCommand(io))
+        .command(showCommand(io))
+        .command(watchCommand(io))
+        .command(logsCommand(io))
+        .command(drainCommand(io))
+        .command(undrainCommand(io))
+        .command(labelCommand(io))
         .command(
           changeCommand(io, {
             verb: 'approve',
@@ -41,21 +58,46 @@ export function deviceCommand(io: Io): CommandModule {
   }
 }
 
-function listCommand(io: Io): CommandModule<object, DeviceOptions> {
+interface ListOptions extends AtBridge {
+  stateDir?: string | undefined
+  label?: string[] | undefined
+}
+
+function listCommand(io: Io): CommandModule<object, ListOptions> {
   return {
     command: 'list',
-    describe: 'who is enrolled, and on which machine',
-    builder: (yargs) => yargs.example('brim device list --json', 'as one JSON document').option('state-dir', stateDirOption),
-    handler: ({ stateDir, json }) => {
-      const devices = withIdentities(stateDir, io, (store) => store.devices())
-      if (json) return io.out(JSON.stringify({ devices }))
-      const rows = devices.map(({ device, group, status, enrolledAt, hardware, clone }) => {
-        const machine = clone === null ? (hardware ?? '-') : `${hardware}; also used by ${clone}: a cloned image`
-        return [device, group, status, enrolledAt, machine]
-      })
-      io.out(columns([['DEVICE', 'GROUP', 'STATUS', 'ENROLLED', 'MACHINE'], ...rows]))
-    },
+    describe: 'who is there and who is enrolled; with --state-dir who is enrolled, and on which machine',
+    builder: (yargs) =>
+      atBridge(yargs)
+        .usage('Usage: brim device list [options]')
+        .example('brim device list --label site=lab', 'a part of the fleet')
+        .example('brim device list --json', 'as one JSON document')
+        .option('label', labelOption)
+        .option('state-dir', { ...stateDirOption, describe: "a bridge's folder: its database is read, whether it runs or not" }),
+    handler: (options) => (options.stateDir === undefined ? listAtBridge(options, io) : listEnrolled(options, io)),
   }
+}
+
+async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
+  const devices = (await readDevices(fleetClient(options, io))).filter(matcherOf(options.label))
+  if (options.json) return io.out(JSON.stringify({ devices }))
+  if (devices.length === 0) return io.err('no such devices')
+  const rows = devices.map(({ id, state, seenS, identity, labels }) =>
+    [id, state ?? 'never', age(seenS), identity?.group ?? '-', identity?.status ?? '-', labelsText(labels)].map(printable),
+  )
+  io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'STATUS', 'LABELS'], ...rows]))
+}
+
+function listEnrolled({ stateDir, label, json }: ListOptions, io: Io): void {
+  if (label !== undefined)
+    throw new BrimError('USAGE', '--label asks a running bridge: it does not go with --state-dir', { hint: 'give one of them' })
+  const devices = withIdentities(stateDir, io, (store) => store.devices())
+  if (json) return void io.out(JSON.stringify({ devices }))
+  const rows = devices.map(({ device, group, status, enrolledAt, hardware, clone }) => {
+    const machine = clone === null ? (hardware ?? '-') : `${hardware}; also used by ${clone}: a cloned image`
+    return [device, group, status, enrolledAt, machine]
+  })
+  io.out(columns([['DEVICE', 'GROUP', 'STATUS', 'ENROLLED', 'MACHINE'], ...rows]))
 }
 
 interface Change {

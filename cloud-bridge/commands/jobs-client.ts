@@ -6,17 +6,17 @@ import { jobsPath } from '../queue/http.ts'
 
 const ErrorBody = z.object({ error: z.object({ code: z.string(), message: z.string(), hint: z.string().nullish() }) })
 
-/** `/v1/jobs` of a bridge. @throws BrimError BRIDGE_UNREACHABLE, and what the bridge answers */
+/** `/v1/jobs` of a bridge, or what else stands at `base`. @throws BrimError BRIDGE_UNREACHABLE, and what the bridge answers */
 export class JobsClient {
   readonly #url: string
   readonly #signal: AbortSignal
   readonly #keyFile: string | undefined
 
   /** @param keyFile holds the key of an operator, where the bridge asks for one */
-  constructor(bridgeUrl: string, keyFile: string | undefined, signal: AbortSignal) {
+  constructor(bridgeUrl: string, keyFile: string | undefined, signal: AbortSignal, base: string = jobsPath) {
     if (!URL.canParse(bridgeUrl) || !/^https?:/.test(bridgeUrl))
       throw new BrimError('USAGE', `--bridge-url ${bridgeUrl} is no URL`, { hint: 'for example http://127.0.0.1:7070' })
-    this.#url = bridgeUrl.replace(/\/$/, '') + jobsPath
+    this.#url = bridgeUrl.replace(/\/$/, '') + base
     this.#signal = signal
     this.#keyFile = keyFile
   }
@@ -32,13 +32,17 @@ export class JobsClient {
 
   /** What has happened to a job, then what happens, until it ends. @throws BrimError also LINK_LOST */
   async *watch(id: string): AsyncGenerator<unknown> {
-    const headers = { accept: 'text/event-stream' }
-    const response = await this.#ask(`/${encodeURIComponent(id)}/events`, { headers })
+    yield* this.stream(`/${encodeURIComponent(id)}/events`, (cause) => lost(id, cause))
+  }
+
+  /** Server-sent events, until the bridge ends them. @param broken what to throw where the connection breaks */
+  async *stream(path: string, broken: (cause: unknown) => BrimError): AsyncGenerator<unknown> {
+    const response = await this.#ask(path, { headers: { accept: 'text/event-stream' } })
     try {
       if (response.body) for await (const data of readSse(response.body)) yield JSON.parse(data) as unknown
     } catch (cause) {
       this.#signal.throwIfAborted()
-      throw lost(id, cause)
+      throw broken(cause)
     }
   }
 

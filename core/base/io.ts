@@ -10,6 +10,8 @@ export interface Io {
   stdin(): Promise<string>
   readonly outIsTty: boolean
   readonly errIsTty: boolean
+  /** Lines of the terminal, where stdout is one. */
+  readonly outRows?: number | undefined
   readonly env: Readonly<Record<string, string | undefined>>
   /** Aborted on the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
