@@ -16,25 +16,30 @@ export function roleOf(clientId: string): ClientRole {
   return { kind: kind === 'device' ? 'device' : 'bridge', id }
 }
 
+export interface TopicRules {
+  /** Topics; `+` is any one name. Wills too. */
+  readonly publish: readonly string[]
+  /** Filters, and all that are narrower. */
+  readonly subscribe: readonly string[]
+}
+
+/** What a device or a bridge of a fleet may: the rules of every broker, whoever enforces them. */
+export function rulesOf({ kind, id }: { kind: 'device' | 'bridge'; id: string }, fleet: string): TopicRules {
+  const said = (leaves: readonly string[], device: string) => leaves.map((leaf) => `brim/v1/${fleet}/device/${device}/${leaf}`)
+  const bridges = (bridge: string) => `brim/v1/${fleet}/bridge/${bridge}/state`
+  return kind === 'device'
+    ? { publish: said(deviceMayPublish, id), subscribe: [...said(deviceMaySubscribe, id), bridges('+')] }
+    : { publish: [...said(bridgeMayPublish, '+'), bridges(id)], subscribe: [...said(['+'], '+'), bridges('+')] }
+}
+
 /**
  * Whether this client may publish (or leave a will) there: under this fleet alone, a device under its own id, a bridge to
  * devices and on its own state.
  */
 export function mayPublish(clientId: string, topic: string, fleet: string): boolean {
   const role = roleOf(clientId)
-  const match = /^brim\/v1\/([^/]+)\/(device|bridge)\/([^/]+)\/([^/]+)$/.exec(topic)
-  const [, named, side, id, leaf] = match ?? []
-  if (named !== fleet || id === undefined || !idPattern.test(id)) return false
-  switch (role.kind) {
-    case 'device':
-      return side === 'device' && id === role.id && deviceMayPublish.some((name) => name === leaf)
-    case 'bridge':
-      return side === 'bridge' ? id === role.id && leaf === 'state' : bridgeMayPublish.some((name) => name === leaf)
-    case 'watcher':
-      return false
-    default:
-      return role satisfies never
-  }
+  if (role.kind === 'watcher' || /[+#]/.test(topic)) return false
+  return rulesOf(role, fleet).publish.some((rule) => covers(rule, topic))
 }
 
 /**
@@ -43,18 +48,15 @@ export function mayPublish(clientId: string, topic: string, fleet: string): bool
  */
 export function maySubscribe(clientId: string, filter: string, fleet: string): boolean {
   const role = roleOf(clientId)
-  const match = /^brim\/v1\/([^/]+)\/(device|bridge)\/([^/]+)\/([^/]+)$/.exec(filter)
-  const [, named, side, id, leaf] = match ?? []
-  switch (role.kind) {
-    case 'device':
-      if (named !== fleet) return false
-      if (side === 'bridge') return leaf === 'state' && id !== '#'
-      return id === role.id && deviceMaySubscribe.some((name) => name === leaf)
-    case 'bridge':
-      return named === fleet
-    case 'watcher':
-      return true
-    default:
-      return role satisfies never
+  return role.kind === 'watcher' || rulesOf(role, fleet).subscribe.some((rule) => covers(rule, filter))
+}
+
+/** Whether all that this topic or filter stands for is under the rule. */
+function covers(rule: string, filter: string): boolean {
+  const [allowed, asked] = [rule.split('/'), filter.split('/')]
+  const within = (level: string, at: number) => {
+    const name = asked[at] ?? ''
+    return level === name || (level === '+' && (name === '+' || idPattern.test(name)))
   }
+  return allowed.length === asked.length && allowed.every(within)
 }
