@@ -16,6 +16,8 @@ import {
 } from '../../core/protocol/topics.ts'
 
 const goodbyeTimeoutMs = 2_000
+/** CONNACK return codes: bad user name or password, not authorised. */
+const connackRefusals = [4, 5]
 
 export interface ControlOptions {
   readonly url: string
@@ -68,6 +70,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     ...(options.password === undefined ? {} : { username: `bridge-${bridge}`, password: options.password }),
     clean: true,
     resubscribe: false,
+    // A broker that comes back may not know us again at once.
+    reconnectOnConnackError: true,
     will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), qos: 1, retain: true },
   })
   const announce = () => {
@@ -140,16 +144,28 @@ function readState(payload: Uint8Array): BridgeState | undefined {
 
 function connected(client: MqttClient, url: string, timeoutMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
+    let last: (Error & { code?: unknown }) | undefined
     const timer = setTimeout(() => {
       client.end(true)
       reject(
-        new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not answer within ${timeoutMs} ms`, {
-          hint: 'does it run, and is the address right?',
-        }),
+        connackRefusals.some((code) => code === last?.code)
+          ? new BrimError('NOT_AUTHORIZED', `the broker ${url} does not let this bridge in`, {
+              cause: last,
+              hint: 'docs/brokers.md says what a broker needs that knows its clients',
+            })
+          : new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not answer within ${timeoutMs} ms`, {
+              ...(last === undefined ? {} : { cause: last }),
+              hint: 'does it run, and is the address right?',
+            }),
       )
     }, timeoutMs)
+    const failed = (error: Error) => {
+      last = error
+    }
+    client.on('error', failed)
     client.once('connect', () => {
       clearTimeout(timer)
+      client.off('error', failed)
       resolve()
     })
   })

@@ -6,7 +6,7 @@ import { mayPublish, roleOf } from '../../cloud-bridge/broker/acl.ts'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import { PacketGauge } from '../../cloud-bridge/broker/packet-gauge.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
-import { closed, mqttClient, powerCut, startBroker, watchTopic } from '../support/broker.ts'
+import { closed, mqttClient, startBroker, watchTopic } from '../support/broker.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
 const stateOf = (device: string) => `brim/v1/default/device/${device}/state`
@@ -45,24 +45,6 @@ describe('who may publish where', () => {
 })
 
 describe('the embedded broker', () => {
-  it('hands a retained state to whoever comes later', async () => {
-    await using broker = await startBroker()
-    const device = await mqttClient(broker.url, 'device-a')
-    await device.publishAsync(stateOf('a'), 'here', { qos: 1, retain: true })
-    await using watcher = await watchTopic(broker.url, stateOf('+'))
-    await expect.poll(() => watcher.messages).toEqual([{ topic: stateOf('a'), text: 'here', retain: true }])
-    await device.endAsync()
-  })
-
-  it('publishes the will of a device that loses power', async () => {
-    await using broker = await startBroker()
-    await using watcher = await watchTopic(broker.url, stateOf('+'))
-    const will = { topic: stateOf('a'), payload: Buffer.from('lost'), qos: 1, retain: true } as const
-    const device = await mqttClient(broker.url, 'device-a', { will })
-    powerCut(device)
-    await expect.poll(() => watcher.messages.map((message) => message.text)).toEqual(['lost'])
-  })
-
   it("disconnects a device that publishes under another's id, and passes nothing on", async () => {
     await using broker = await startBroker()
     await using watcher = await watchTopic(broker.url, '#')
@@ -106,19 +88,6 @@ describe('the embedded broker', () => {
     // PUBLISH that announces 200 MB, of which nothing more comes.
     socket.write(Buffer.from([0x30, 0x80, 0x84, 0xaf, 0x5f]))
     await refused
-    const device = await mqttClient(broker.url, 'device-a')
-    const cut = closed(device)
-    device.publish(stateOf('a'), Buffer.alloc(64 * 1024 + 1))
-    await cut
-  })
-
-  it('lets a packet of the largest size through', async () => {
-    await using broker = await startBroker()
-    await using watcher = await watchTopic(broker.url, stateOf('a'))
-    const device = await mqttClient(broker.url, 'device-a')
-    await device.publishAsync(stateOf('a'), Buffer.alloc(64 * 1024 - 100, 0x61), { qos: 1 })
-    await expect.poll(() => watcher.messages[0]?.text.length).toBe(64 * 1024 - 100)
-    await device.endAsync()
   })
 
   it('says which port is in use, and what to try', async () => {

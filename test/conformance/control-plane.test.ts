@@ -1,0 +1,215 @@
+import { describe, expect, it } from 'vitest'
+import { type ControlOptions, connectControl } from '../../cloud-bridge/link/control.ts'
+import type { DeviceState } from '../../core/protocol/messages.ts'
+import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import { portOf, startRelay, through } from '../../lab/relay.ts'
+import {
+  closed,
+  mosquittoMissing,
+  mqttClient,
+  packetLimitBytes,
+  powerCut,
+  startBroker,
+  startMosquitto,
+  watchTopic,
+} from '../support/broker.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+
+const at = '2026-01-02T03:04:05.678Z'
+const said = (state: DeviceState['state'], birth: number) => Buffer.from(JSON.stringify({ v: 1, state, birth, at }))
+const stateOf = (device: string) => deviceTopic('default', device, 'state')
+
+const topic = bridgeStateTopic('default', 'bridge-1')
+
+/** Connects bridge-1 to a broker. */
+const joinFleet = (url: string, options: { birth: number } & Partial<ControlOptions>) =>
+  connectControl({
+    url,
+    fleet: 'default',
+    bridge: 'bridge-1',
+    describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 2 }),
+    onDeviceState: () => {},
+    onDeviceTelemetry: () => {},
+    onJobEvent: () => {},
+    onDeviceReply: () => {},
+    onDeviceLog: () => {},
+    logger: silentLogger(),
+    ...options,
+  })
+
+const brokers = [
+  { name: 'the embedded broker', start: startBroker, missing: false },
+  { name: 'mosquitto', start: startMosquitto, missing: mosquittoMissing() },
+]
+
+describe.each(brokers)('on $name', ({ start, missing }) => {
+  it.skipIf(missing)('a retained state is handed to whoever comes later', async () => {
+    await using broker = await start()
+    const device = await mqttClient(broker.url, 'device-a')
+    await device.publishAsync(stateOf('a'), 'here', { qos: 1, retain: true })
+    await using watcher = await watchTopic(broker.url, stateOf('a'))
+    await expect.poll(() => watcher.messages).toEqual([{ topic: stateOf('a'), text: 'here', retain: true }])
+    await device.endAsync()
+  })
+
+  it.skipIf(missing)('a device that sends too much is cut off, and one that sends just enough is heard', async () => {
+    await using broker = await start()
+    await using watcher = await watchTopic(broker.url, stateOf('a'))
+    const device = await mqttClient(broker.url, 'device-a')
+    await device.publishAsync(stateOf('a'), Buffer.alloc(packetLimitBytes - 100, 0x61), { qos: 1 })
+    await expect.poll(() => watcher.messages[0]?.text.length).toBe(packetLimitBytes - 100)
+    const cut = closed(device)
+    device.publish(stateOf('a'), Buffer.alloc(packetLimitBytes + 1))
+    await cut
+    expect(watcher.messages).toHaveLength(1)
+  })
+
+  it.skipIf(missing)('nothing that was acknowledged is lost on the way to a device that is slow', async () => {
+    await using broker = await start()
+    const topic = deviceTopic('default', 'a', 'jobs')
+    const device = await mqttClient(broker.url, 'device-a')
+    const heard: string[] = []
+    const held: (() => void)[] = []
+    let slow = true
+    device.handleMessage = ({ payload }, acknowledge) => {
+      heard.push(payload.toString())
+      if (slow) held.push(acknowledge)
+      else acknowledge()
+    }
+    await device.subscribeAsync(topic, { qos: 1 })
+    const bridge = await mqttClient(broker.url, 'bridge-b')
+    // Three times what mosquitto keeps by default.
+    const jobs = Array.from({ length: 3_000 }, (_, i) => `job ${i}`)
+    await Promise.all(jobs.map((job) => bridge.publishAsync(topic, job, { qos: 1 })))
+    slow = false
+    for (const acknowledge of held) acknowledge()
+    await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(jobs.length)
+    expect(heard).toEqual(jobs)
+    await Promise.all([device.endAsync(), bridge.endAsync()])
+  })
+
+  it.skipIf(missing)('a bridge is there again, and hears devices again, when the broker was killed and came back', async () => {
+    await using broker = await start()
+    const heard: string[] = []
+    const control = await joinFleet(broker.url, { birth: 3, onDeviceState: (device) => heard.push(device) })
+    await broker.kill()
+    const ready = async () => {
+      await using watcher = await watchTopic(broker.url, topic)
+      await expect.poll(() => watcher.messages.length).toBeGreaterThan(0)
+      return JSON.parse(watcher.messages[0]!.text)
+    }
+    await expect.poll(ready, { timeout: 10_000 }).toMatchObject({ state: 'ready', birth: 3 })
+    const device = await mqttClient(broker.url, 'device-a')
+    await device.publishAsync(stateOf('a'), said('ready', 1), { qos: 1, retain: true })
+    await expect.poll(() => heard).toEqual(['a'])
+    await device.endAsync()
+    await control.close()
+  })
+
+  it.skipIf(missing)('a bridge shows itself as ready, and as disconnected when it leaves', async () => {
+    await using broker = await start()
+    await using watcher = await watchTopic(broker.url, topic)
+    const control = await joinFleet(broker.url, { birth: 3 })
+    await expect.poll(() => watcher.messages.length).toBe(1)
+    expect(JSON.parse(watcher.messages[0]?.text ?? '')).toMatchObject({
+      state: 'ready',
+      birth: 3,
+      data: 'ws://127.0.0.1:1/v1/data',
+      sessions: 2,
+    })
+    await control.close()
+    await expect.poll(() => watcher.messages.map((message) => JSON.parse(message.text).state)).toEqual(['ready', 'disconnected'])
+  })
+
+  it.skipIf(missing)('a bridge whose connection was taken over comes back, and buries the will of the intruder', async () => {
+    await using broker = await start()
+    await using watcher = await watchTopic(broker.url, topic)
+    const control = await joinFleet(broker.url, { birth: 3 })
+    const will = {
+      topic,
+      payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth: 2, at })),
+      qos: 1,
+      retain: true,
+    } as const
+    await mqttClient(broker.url, 'bridge-bridge-1', { will })
+    const states = () =>
+      watcher.messages.map((message) => JSON.parse(message.text)).map(({ state, birth }) => `${state} ${birth}`)
+    await expect.poll(states, { timeout: 10_000 }).toContain('lost 2')
+    await expect.poll(() => states().at(-1)).toBe('ready 3')
+    await control.close()
+  })
+
+  it.skipIf(missing)('a device is heard of by its telemetry, under its name', async () => {
+    await using broker = await start()
+    const heard: [string, string][] = []
+    const control = await joinFleet(broker.url, {
+      birth: 1,
+      onDeviceTelemetry: (device, payload) => heard.push([device, Buffer.from(payload).toString()]),
+    })
+    const device = await mqttClient(broker.url, 'device-jetson-01')
+    await expect
+      .poll(async () => {
+        await device.publishAsync(deviceTopic('default', 'jetson-01', 'telemetry'), 'figures', { qos: 0 })
+        return heard[0]
+      })
+      .toEqual(['jetson-01', 'figures'])
+    await device.endAsync()
+    await control.close()
+  })
+
+  it.skipIf(missing)('a device that loses power is heard of as lost, through its will', async () => {
+    await using broker = await start()
+    const heard: [string, unknown][] = []
+    const control = await joinFleet(broker.url, {
+      birth: 1,
+      onDeviceState: (device, payload) => heard.push([device, JSON.parse(Buffer.from(payload).toString()).state]),
+    })
+    const state = deviceTopic('default', 'jetson-01', 'state')
+    const device = await mqttClient(broker.url, 'device-jetson-01', {
+      will: { topic: state, payload: said('lost', 1), qos: 1, retain: true },
+    })
+    await device.publishAsync(state, said('ready', 1), { qos: 1, retain: true })
+    await expect.poll(() => heard).toEqual([['jetson-01', 'ready']])
+    powerCut(device)
+    await expect
+      .poll(() => heard)
+      .toEqual([
+        ['jetson-01', 'ready'],
+        ['jetson-01', 'lost'],
+      ])
+    await control.close()
+  })
+})
+
+it.skipIf(mosquittoMissing())('a late will of an earlier start is replaced at once', async () => {
+  // mosquitto lets anyone publish anywhere: a way to have exactly this arrive while the bridge is connected.
+  await using broker = await startMosquitto()
+  const control = await joinFleet(broker.url, { birth: 3 })
+  const late = await mqttClient(broker.url, 'late')
+  await late.publishAsync(topic, JSON.stringify({ v: 1, state: 'lost', birth: 2, at }), { qos: 1, retain: true })
+  await expect
+    .poll(async () => {
+      await using watcher = await watchTopic(broker.url, topic)
+      await expect.poll(() => watcher.messages.length).toBeGreaterThan(0)
+      return JSON.parse(watcher.messages[0]?.text ?? '')
+    })
+    .toMatchObject({ state: 'ready', birth: 3 })
+  await late.endAsync()
+  await control.close()
+})
+
+it('a broker that hangs does not keep a bridge that stops', async () => {
+  await using broker = await startBroker()
+  await using relay = await startRelay(portOf(broker.url))
+  const control = await joinFleet(through(relay, broker.url), { birth: 1 })
+  relay.stall()
+  await control.close()
+})
+
+it('a broker that is not there is named, with what to check', async () => {
+  const gone = await startBroker()
+  const { url } = gone
+  await gone[Symbol.asyncDispose]()
+  const control = joinFleet(url, { birth: 1, connectTimeoutMs: 200 })
+  await expect(control).rejects.toMatchObject({ code: 'BROKER_UNREACHABLE', message: expect.stringContaining(url) })
+})
