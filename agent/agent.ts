@@ -11,6 +11,7 @@ import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import type { RequestContext } from './api/request.ts'
 import { startApi } from './api/server.ts'
+import { BundleFolder } from './bundles/bundle-folder.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { AnswerMeter } from './device/answer-meter.ts'
 import { type Host, openHost } from './device/host.ts'
@@ -22,11 +23,12 @@ import { PrefixMemory } from './hat/prefix-memory.ts'
 import { answerByHat, type HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
+import { bundleInstall } from './jobs/install.ts'
 import { JobLedger, ledgerTable } from './jobs/ledger.ts'
 import { profileDevice } from './jobs/profile.ts'
 import { createJobRunner, type JobWork } from './jobs/runner.ts'
 import { hatVerify } from './jobs/verify.ts'
-import { createBridgeLink } from './link/bridge-link.ts'
+import { type BridgeLink, createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
 import type { RoundsOptions } from './local/answer-rounds.ts'
 import { openLocalModel } from './local/local-model.ts'
@@ -54,8 +56,14 @@ const seedBound = 2 ** 32
  * @throws BrimError CONFIG_INVALID, BUNDLE_*, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, LISTEN_*, STORE_FAILED, RUNTIME_*, OUT_OF_MEMORY
  */
 export async function startAgent(settings: AgentSettings, clock: Clock = systemClock, host: Host = openHost()): Promise<Agent> {
-  const config = readAgentConfig(settings)
-  const { id, fleet, draft } = config
+  const named = readAgentConfig(settings)
+  const { id, fleet, draft } = named
+  const bundles = new BundleFolder(named.stateDir)
+  const config = {
+    ...named,
+    bundle: await bundles.resolve(named.bundle),
+    slm: named.slm === undefined ? undefined : await bundles.resolve(named.slm),
+  }
   const errors = new RecentErrors()
   let birth = 1
   const outbox = new LogOutbox(clock, () => birth)
@@ -129,7 +137,8 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         random: seededRandom(randomInt(seedBound)),
         logger: logger.child({ component: 'link', broker: url }),
       })
-    const link = createBridgeLinks((config.bridges ?? identities.bridges).map(linkTo), logger.child({ component: 'link' }))
+    const byBroker = new Map<string, BridgeLink>((config.bridges ?? identities.bridges).map((url) => [url, linkTo(url)]))
+    const link = createBridgeLinks([...byBroker.values()], logger.child({ component: 'link' }))
     closers.push(link.close)
 
     const hat: HatOptions = {
@@ -176,6 +185,19 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     )
     works.profile = profileDevice(rounds, local, speed)
     if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed)
+    works['bundle.install'] = bundleInstall({
+      ...config,
+      folder: bundles,
+      bridgeOf(url) {
+        const dataUrl = byBroker.get(url)?.status().dataUrl
+        // The bridge's HTTP is where its data plane is: a WebSocket begins as a request there.
+        return dataUrl === undefined
+          ? undefined
+          : { origin: new URL(dataUrl.replace(/^ws/, 'http')).origin, credentials: identities.at(url) }
+      },
+      inUse: [config.bundle, ...(config.slm === undefined ? [] : [config.slm])],
+      clock,
+    })
     const api = await startApi({
       ...rounds,
       ...context,

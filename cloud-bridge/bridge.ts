@@ -7,12 +7,14 @@ import { isLoopback } from '../core/base/loopback.ts'
 import { seededRandom } from '../core/base/random.ts'
 import { version } from '../core/base/version.ts'
 import { StateMonitor } from '../core/policy/hat/state-monitor.ts'
+import { bundlesPath } from '../core/protocol/jobs.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { JobStore } from '../core/store/job-store.ts'
 import { jobTables } from '../core/store/job-tables.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { startEmbeddedBroker } from './broker/embedded-broker.ts'
+import { createBundlesHttp } from './bundles/http.ts'
 import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './config.ts'
 import { commandsTable, createCommands } from './fleet/commands.ts'
 import { DeviceLogs } from './fleet/device-logs.ts'
@@ -144,6 +146,8 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     })
     closers.push(queue.close)
     const jobsHttp = createJobsHttp(queue, jobs)
+    const bundlesLog = logger.child({ component: 'bundles' })
+    const bundlesHttp = createBundlesHttp({ bundle: config.bundle, folder: config.bundles, logger: bundlesLog })
     const commands = createCommands({
       store,
       bridge: id,
@@ -207,6 +211,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       posts: identities.posts,
       handlers: { [jobsPath]: jobsHttp.handle, [devicesPath]: fleetHttp.handle, [fleetPath]: fleetHttp.handle },
       readable: [devicesPath, fleetPath],
+      files: { [bundlesPath]: bundlesHttp.handle },
       upgrades: { [dataPath]: plane.upgrade },
       logger: logger.child({ component: 'http' }),
     })

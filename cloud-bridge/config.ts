@@ -11,6 +11,8 @@ export const BridgeConfig = z
     fleet: id.default('default'),
     /** Folder of the bundle whose middle part is served. */
     bundle: z.string().min(1),
+    /** Folder whose subfolders are bundles that devices may install, beside that one. */
+    bundles: z.string().min(1).optional(),
     /** Folder of the bridge's database; made where missing. */
     stateDir: z.string().min(1),
     host: z.string().default('127.0.0.1'),

@@ -73,4 +73,4 @@ export function createCredentials({ enrolment, key, clock, logger }: Credentials
   }
 }
 
-const isEncrypted = (url: string): boolean => /^(?:mqtts|wss):/.test(url)
+const isEncrypted = (url: string): boolean => /^(?:mqtts|wss|https):/.test(url)

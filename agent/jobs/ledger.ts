@@ -62,7 +62,8 @@ export class JobLedger {
         "UPDATE ledger SET link = ?, attempt = ?, state = 'waiting', last_event = NULL, acknowledged = 0 WHERE n = ?",
       ),
       finish: store.prepare(
-        "UPDATE ledger SET state = 'done', last_event = ?, acknowledged = 0, finished = finished + ? WHERE bridge = ? AND job = ?",
+        `UPDATE ledger SET state = 'done', last_event = ?, acknowledged = 0, finished = finished + ?
+         WHERE bridge = ? AND job = ? AND attempt = ? AND state <> 'done'`,
       ),
       resend: store.prepare('UPDATE ledger SET link = ?, attempt = ?, last_event = ?, acknowledged = 0 WHERE n = ?'),
       begin: store.prepare("UPDATE ledger SET state = 'running' WHERE n = ?"),
@@ -124,10 +125,13 @@ export class JobLedger {
       .immediate()
   }
 
-  /** The attempt is over; to be said until it is acknowledged. */
-  finish(event: LastEvent): void {
-    const { finish } = this.#statements
-    finish.run(JSON.stringify(event), event.type === 'succeeded' ? 1 : 0, event.bridge, event.job)
+  /**
+   * The attempt is over; to be said until it is acknowledged.
+   * @returns false where it was over before, or a newer one has its place: then nothing has changed
+   */
+  finish(event: LastEvent): boolean {
+    const { type, bridge, job, attempt } = event
+    return this.#statements.finish.run(JSON.stringify(event), type === 'succeeded' ? 1 : 0, bridge, job, attempt).changes > 0
   }
 
   /** The bridge has stored this attempt's last event. */

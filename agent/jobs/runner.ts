@@ -6,7 +6,19 @@ import { JobAck, type JobEvent, maxEventBytes, ToJobDevice } from '../../core/pr
 import type { Entry, JobLedger, LastEvent } from './ledger.ts'
 
 /** Does one kind of job. @param say a piece of the answer @returns the whole result */
-export type JobWork = (input: unknown, say: (text: string) => void, signal: AbortSignal) => Promise<Record<string, unknown>>
+export type JobWork = (
+  input: unknown,
+  say: (text: string) => void,
+  signal: AbortSignal,
+  job: JobContext,
+) => Promise<Record<string, unknown>>
+
+export interface JobContext {
+  /** The broker that the job came from. */
+  readonly link: string
+  /** How far work without a text has come. */
+  progress(doneBytes: number, totalBytes: number): void
+}
 
 /** What the control link to one broker does for jobs. */
 export interface JobPort {
@@ -40,6 +52,8 @@ const repeatMs = 2_000
 const beatMs = 15_000
 /** Pieces of an answer are gathered for so long: each costs the bridge a commit. */
 const pieceMs = 100
+/** How far it has come is said so often at most. */
+const progressMs = 2_000
 /** After what an earlier start of this agent may have said of the attempt. */
 const afterAll = 2 ** 31
 
@@ -71,7 +85,10 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
     return course
   }
 
-  type Piece = { type: 'accepted' | 'running' } | { type: 'text'; text: string; from: number }
+  type Piece =
+    | { type: 'accepted' | 'running' }
+    | { type: 'text'; text: string; from: number }
+    | { type: 'progress'; doneBytes: number; totalBytes: number }
   function say(course: Course, piece: Piece): void {
     course.n += 1
     const event: JobEvent = { ...addressOf(course.entry), n: course.n, at: nowIso(), ...piece }
@@ -87,7 +104,7 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
 
   function end(entry: Entry, how: Outcome, n: number): void {
     const event: LastEvent = { ...addressOf(entry), n, at: nowIso(), ...how }
-    ledger.finish(event)
+    if (!ledger.finish(event)) return
     courses.delete(keyOf(entry))
     publish(entry.link, event)
   }
@@ -137,14 +154,25 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
       said = text.length
       saidMs = clock.nowMs()
     }
+    let progressSaidMs = Number.NEGATIVE_INFINITY
+    const progress = (doneBytes: number, totalBytes: number) => {
+      if (clock.nowMs() - progressSaidMs < progressMs) return
+      say(course, { type: 'progress', doneBytes, totalBytes })
+      progressSaidMs = clock.nowMs()
+    }
     // Long work says nothing of its own for minutes; that it goes on, it says.
     const beat = setInterval(() => say(course, { type: 'running' }), beatMs)
     let how: Outcome
     try {
       say(course, { type: 'running' })
       const does = works[entry.kind]
-      if (!does) throw new BrimError('REQUEST_INVALID', `${entry.kind} is not supported by this device`)
-      how = { type: 'succeeded', result: await does(entry.input, speak, AbortSignal.any([stop.signal, stopping.signal])) }
+      if (!does)
+        throw new BrimError(
+          'REQUEST_INVALID',
+          `${entry.kind} is not supported by this device; it does ${Object.keys(works).join(', ')}`,
+        )
+      const ended = AbortSignal.any([stop.signal, stopping.signal])
+      how = { type: 'succeeded', result: await does(entry.input, speak, ended, { link: entry.link, progress }) }
       const bytes = Buffer.byteLength(JSON.stringify(how.result))
       if (bytes > maxEventBytes)
         throw new BrimError('REQUEST_INVALID', `a result of ${bytes} bytes; the limit is ${maxEventBytes}`)
@@ -154,8 +182,6 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
     }
     clearInterval(beat)
     working = undefined
-    // A newer attempt has taken this one's place in the meantime.
-    if (ledger.find(entry.bridge, entry.job)?.attempt !== entry.attempt) return
     await stored(() => end(entry, how, course.n + 1))
     const { job, kind, attempt } = entry
     logger.info({ job, kind, attempt, outcome: how.type, tookMs: clock.nowMs() - startedMs }, 'job ended')
@@ -252,6 +278,10 @@ const kindOfFailure: Partial<Record<ErrorCode, AttemptFailure>> = {
   CONTEXT_OVERFLOW: 'refused',
   CHAT_TEMPLATE_INVALID: 'refused',
   MODEL_UNKNOWN: 'refused',
+  BUNDLE_INVALID: 'refused',
+  BUNDLE_CORRUPT: 'refused',
+  DISK_FULL: 'refused',
+  BUNDLE_UNAVAILABLE: 'unavailable',
   BRIDGE_UNREACHABLE: 'unavailable',
   LINK_LOST: 'unavailable',
   SESSION_REFUSED: 'unavailable',

@@ -11,6 +11,7 @@ import { tokenCommand } from './token.ts'
 
 interface RunOptions {
   bundle: string
+  bundles?: string | undefined
   stateDir?: string | undefined
   mqttPort?: number | undefined
   httpPort?: number | undefined
@@ -65,6 +66,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           'for enrolled devices elsewhere',
         )
         .option('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle' })
+        .option('bundles', {
+          type: 'string',
+          describe: 'folder of more bundles: devices install these, and that one, by "brim job submit bundle.install"',
+        })
         .option('state-dir', { type: 'string', describe: "folder of the bridge's database" })
         .option('mqtt-port', { type: 'number', describe: 'port of the MQTT broker; 0: a free one [1883]' })
         .option('http-port', { type: 'number', describe: 'port of HTTP and the data plane; 0: a free one [7070]' })
@@ -121,7 +126,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): BridgeSettings {
-  const { bundle, mqttPort, httpPort, host, fleet, id, threads, prefixKeep: prefixKeepS, logLevel = 'warn' } = options
+  const { bundle, bundles, mqttPort, httpPort, host, fleet, id, threads, prefixKeep: prefixKeepS, logLevel = 'warn' } = options
   const { pipeline, tokenBudget, promptTokens, frameTokens } = options
   const stateDir = bridgeStateDir(options.stateDir, io)
   const library = io.env.ORT_LIB || undefined
@@ -131,6 +136,7 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const tls = cert === undefined ? undefined : { cert, key }
   const serving = { pipeline, tokenBudget, promptTokens, frameTokens }
   const said = Object.entries({
+    bundles,
     library,
     dataUrl,
     auth,

@@ -1,8 +1,12 @@
+import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Argv, CommandModule } from 'yargs'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { manifestFile } from '../../core/model/manifest.ts'
 import { jobStates } from '../../core/policy/jobs/job.ts'
 import { jobKinds } from '../../core/protocol/jobs.ts'
 import { JobsClient, lost } from './jobs-client.ts'
@@ -18,6 +22,8 @@ interface SubmitOptions extends Common {
   prompt?: string | undefined
   input?: string | undefined
   maxTokens?: number | undefined
+  model?: string | undefined
+  url?: string | undefined
   device?: string | undefined
   priority?: number | undefined
   key?: string | undefined
@@ -44,7 +50,12 @@ const Happening = z.union([
     at: z.string(),
     attempt: z.number(),
     device: z.string().nullish(),
-    data: z.looseObject({ text: z.string().optional(), error: Told }),
+    data: z.looseObject({
+      text: z.string().optional(),
+      error: Told,
+      doneBytes: z.number().optional(),
+      totalBytes: z.number().optional(),
+    }),
   }),
 ])
 
@@ -90,9 +101,20 @@ function submitCommand(io: Io): CommandModule<object, SubmitOptions> {
         .example('brim job submit slm.generate --prompt "What is a lamp?"', 'prints the id of the job')
         .example('brim job submit hat.generate --prompt "Hello" --device jetson-01 --watch', 'on one device; streams its answer')
         .example('brim job submit slm.generate --input @question.json --key order-7', 'submitted twice, it is one job')
+        .example('brim job submit bundle.install --model qwen --device jetson-01 --watch', "from the bridge's own HTTP")
         .positional('kind', { choices: jobKinds, demandOption: true, describe: 'what is to be done' })
         .option('prompt', { type: 'string', requiresArg: true, describe: 'of kinds that generate: the user says this' })
         .option('max-tokens', { type: 'number', requiresArg: true, describe: 'longest answer [what the context holds]' })
+        .option('model', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'of bundle.install: folder of the bundle here, every byte of which counts, or the id of its model',
+        })
+        .option('url', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'of bundle.install: where the device fetches that folder [the bridge: --bundle and --bundles]',
+        })
         .option('input', { type: 'string', requiresArg: true, describe: 'the whole input as JSON, or @file' })
         .option('device', { type: 'string', requiresArg: true, describe: 'only this one may do it [any that can]' })
         .option('priority', { type: 'number', requiresArg: true, describe: '0 to 9, the highest first [5]' })
@@ -111,8 +133,13 @@ function submitCommand(io: Io): CommandModule<object, SubmitOptions> {
   }
 }
 
-/** @throws BrimError USAGE */
-async function inputOf({ prompt, input, maxTokens }: SubmitOptions): Promise<unknown> {
+/** @throws BrimError USAGE, BUNDLE_INVALID */
+async function inputOf({ kind, prompt, input, maxTokens, model, url }: SubmitOptions): Promise<unknown> {
+  if ((model !== undefined || url !== undefined) && (kind !== 'bundle.install' || model === undefined || input !== undefined))
+    throw new BrimError('USAGE', '--model, with or without --url, is the input of bundle.install', {
+      hint: 'brim job submit bundle.install --model <bundle> --device <id>',
+    })
+  if (model !== undefined) return { ...(await versionOf(model)), url }
   if (input === undefined) return prompt === undefined ? {} : { messages: [{ role: 'user', content: prompt }], maxTokens }
   if (prompt !== undefined || maxTokens !== undefined)
     throw new BrimError('USAGE', '--input says it all: it goes with neither --prompt nor --max-tokens')
@@ -127,6 +154,14 @@ async function inputOf({ prompt, input, maxTokens }: SubmitOptions): Promise<unk
   } catch (cause) {
     throw new BrimError('USAGE', '--input is no JSON', { cause, hint })
   }
+}
+
+/** What tells a bundle from every other one, its drafters and tokenizer included; of an id alone that of the model. */
+async function versionOf(model: string): Promise<{ modelId: string; manifestSha256?: string }> {
+  if (/^[0-9a-f]{64}$/.test(model)) return { modelId: model }
+  const { modelId } = await readManifest(model)
+  const manifest = await readFile(join(model, manifestFile))
+  return { modelId, manifestSha256: createHash('sha256').update(manifest).digest('hex') }
 }
 
 interface ListOptions extends Common {
@@ -208,7 +243,9 @@ type Passed = Exclude<z.infer<typeof Happening>, { type: 'end' }>
 
 function historyLine({ at, type, attempt, device, data }: Passed): string {
   const error = data.error ? `: ${data.error.message} [${data.error.code}]` : ''
-  return `${at}  ${type.padEnd(10)}attempt ${attempt}${device == null ? '' : ` at ${device}`}${error}`
+  const mb = (bytes = 0) => (bytes / 1e6).toFixed(1)
+  const done = data.totalBytes === undefined ? '' : `: ${mb(data.doneBytes)} of ${mb(data.totalBytes)} MB`
+  return `${at}  ${type.padEnd(10)}attempt ${attempt}${device == null ? '' : ` at ${device}`}${done}${error}`
 }
 
 /** The text as it comes; where an attempt is lost, from the beginning of the next. */

@@ -8,6 +8,8 @@ export type Access =
   | { readonly to: 'connect'; readonly device: string }
   /** What the bridge tells of its devices and its work. */
   | { readonly to: 'read' }
+  /** Bundles: devices too. */
+  | { readonly to: 'fetch' }
   /** Jobs (what they ask, what came of them, new ones) and all else that devices are told to do. */
   | { readonly to: 'operate' }
   /** Who may do what: tokens, keys, devices let in or kept out, the audit log. */
@@ -30,6 +32,8 @@ export function allows(clientId: string, access: Access): boolean {
       return role.kind === 'device' && role.id === access.device
     case 'read':
       return role.kind === 'bridge' || holds(clientId, 'viewer')
+    case 'fetch':
+      return role.kind === 'device' || allows(clientId, { to: 'read' })
     case 'operate':
       return role.kind === 'bridge' || holds(clientId, 'operator')
     case 'administer':

@@ -28,6 +28,8 @@ export interface HttpOptions {
   readonly handlers?: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>
   /** Of these paths those that may be read by whoever may read: a GET of them changes nothing. */
   readonly readable?: readonly string[]
+  /** Path → who answers a GET there and below; devices may ask too. */
+  readonly files?: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>
   /** Path → who takes over the socket. */
   readonly upgrades: Readonly<Record<string, (request: IncomingMessage, socket: Duplex, head: Buffer) => void>>
   readonly logger: Logger
@@ -49,9 +51,22 @@ const closeTimeoutMs = 1_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const { host, port, routes, posts = {}, handlers = {}, upgrades, certificate, gate, open = [], readable = [], logger } = options
+  const {
+    host,
+    port,
+    routes,
+    posts = {},
+    handlers = {},
+    files = {},
+    upgrades,
+    certificate,
+    gate,
+    open = [],
+    readable = [],
+    logger,
+  } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
-  const may = (request: IncomingMessage, to: 'read' | 'operate') =>
+  const may = (request: IncomingMessage, to: 'read' | 'operate' | 'fetch') =>
     !gate?.asks || allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to })
   const mayRead = (request: IncomingMessage) => open.includes(pathOf(request)) || may(request, 'read')
   const answerBy = async (route: () => unknown, response: ServerResponse) => {
@@ -66,7 +81,9 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const path = pathOf(request)
     const [route, post] = [routes[path], posts[path]]
-    const [handled = '', handle] = Object.entries(handlers).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
+    const below = (all: NonNullable<HttpOptions['handlers']>) =>
+      Object.entries(all).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
+    const [[handled = '', handle], [, send]] = [below(handlers), below(files)]
     const isRead = request.method === 'GET' && readable.includes(handled)
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
     else if (post && request.method !== 'POST')
@@ -77,6 +94,10 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     else if (handle && !isRead && !may(request, 'operate'))
       answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not without the key of an operator' } })
     else if (handle) handle(request, response)
+    else if (send && request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
+    else if (send && !may(request, 'fetch'))
+      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })
+    else if (send) send(request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
     else if (!mayRead(request)) answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })

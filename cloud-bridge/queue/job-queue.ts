@@ -218,6 +218,10 @@ function saidOf(device: string, event: JobEvent): Said {
   switch (event.type) {
     case 'text':
       return { ...of, report: { type: 'progress' }, data: { text: event.text, from: event.from } }
+    case 'progress': {
+      const { doneBytes, totalBytes } = event
+      return { ...of, report: { type: 'progress' }, data: { doneBytes, totalBytes } }
+    }
     case 'succeeded':
       return { ...of, report: { type: 'succeeded' }, data: event.result }
     case 'failed':

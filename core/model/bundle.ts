@@ -50,7 +50,7 @@ export interface VerifyOptions {
  */
 export async function verifyHashes(
   folder: string,
-  { files }: Manifest,
+  { files }: Pick<Manifest, 'files'>,
   { signal, onProgress }: VerifyOptions = {},
 ): Promise<void> {
   const totalBytes = files.reduce((sum, { bytes }) => sum + bytes, 0)

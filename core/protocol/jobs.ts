@@ -43,24 +43,42 @@ export type GenerateInput = z.infer<typeof GenerateInput>
 export const VerifyInput = z.strictObject({ ...Prompt, continuation: text.min(1) }).refine(hasOne, oneOf)
 export type VerifyInput = z.infer<typeof VerifyInput>
 
+/**
+ * `bundle.install`: a model's parts for devices. `manifestSha256` tells versions of one model apart (its drafters, its
+ * tokenizer) and so stands for every byte; `url` is the folder of the bundle, absent: the bridge that the job is from.
+ */
+export const InstallInput = z.strictObject({
+  modelId: sha256,
+  manifestSha256: sha256.optional(),
+  url: z.url({ protocol: /^https?$/ }).optional(),
+})
+export type InstallInput = z.infer<typeof InstallInput>
+
+/** Where a bridge's HTTP has bundles. */
+export const bundlesPath = '/v1/bundles'
+export const bundlePath = (modelId: string) => `${bundlesPath}/${modelId}`
+
 const inputs = {
   'slm.generate': GenerateInput,
   'hat.generate': GenerateInput,
   'hat.verify': VerifyInput,
   profile: z.strictObject({}),
-  'bundle.install': z.strictObject({ modelId: sha256, url: z.url({ protocol: /^https?$/ }) }),
+  'bundle.install': InstallInput,
   'pice.expand': z.strictObject({ question: text.min(1), sketch: z.array(text.min(1)).min(1).max(256), from: z.int().min(0) }),
 } as const satisfies Record<JobKind, z.ZodType>
 
 /** Those that are about one device, which must be named: no other can stand in for it. */
 export const deviceBound: ReadonlySet<JobKind> = new Set(['profile', 'bundle.install'])
 
-const seconds = (fallback: number) =>
-  z
-    .number()
-    .positive()
-    .max(7 * 86_400)
-    .default(fallback)
+const duration = z
+  .number()
+  .positive()
+  .max(7 * 86_400)
+const seconds = (fallback: number) => duration.default(fallback)
+
+/** A bundle may be gigabytes, its link slow, its device away for a night. */
+const patient = { deadlineS: 7 * 86_400, runS: 86_400 }
+const usual = { deadlineS: 3_600, runS: 900 }
 
 /** Body of `POST /v1/jobs`. */
 export const JobSubmission = z
@@ -73,10 +91,13 @@ export const JobSubmission = z
     priority: z.int().min(0).max(9).default(5),
     /** The same key again is the same job, whatever else it says. */
     key: z.string().min(1).max(128).optional(),
-    /** Done by then, or TIMED_OUT. */
-    deadlineS: seconds(3_600),
+    /** Done by then, or TIMED_OUT. Absent: an hour, for `bundle.install` a week. */
+    deadlineS: duration.optional(),
     attempts: z.int().min(1).max(100).default(10),
-    timeouts: z.strictObject({ acceptS: seconds(10), startS: seconds(600), stepS: seconds(60), runS: seconds(900) }).prefault({}),
+    /** `runS` absent: 15 minutes, for `bundle.install` a day. */
+    timeouts: z
+      .strictObject({ acceptS: seconds(10), startS: seconds(600), stepS: seconds(60), runS: duration.optional() })
+      .prefault({}),
     /** What happens when its device vanishes. */
     disconnect: z
       .strictObject({
@@ -93,7 +114,16 @@ export const JobSubmission = z
     if (deviceBound.has(kind) && device === undefined)
       context.addIssue({ code: 'custom', path: ['device'], message: `${kind} needs a device` })
   })
-  .transform((submission) => ({ ...submission, input: inputs[submission.kind].parse(submission.input) }))
+  .transform((submission) => {
+    const { kind, timeouts } = submission
+    const { deadlineS, runS } = kind === 'bundle.install' ? patient : usual
+    return {
+      ...submission,
+      input: inputs[kind].parse(submission.input),
+      deadlineS: submission.deadlineS ?? deadlineS,
+      timeouts: { ...timeouts, runS: timeouts.runS ?? runS },
+    }
+  })
 export type JobSubmission = z.infer<typeof JobSubmission>
 
 const v = z.literal(1)
@@ -118,6 +148,8 @@ export const JobEvent = z.discriminatedUnion('type', [
   z.object({ ...reported, type: z.literal('canceled') }),
   /** A piece of the answer, and where it begins (UTF-16 units). */
   z.object({ ...reported, type: z.literal('text'), text, from: z.int().min(0) }),
+  /** How far work without a text has come. */
+  z.object({ ...reported, type: z.literal('progress'), doneBytes: z.int().min(0), totalBytes: z.int().min(0) }),
   /** The whole result: pieces that came before are repeated in it. */
   z.object({ ...reported, type: z.literal('succeeded'), result: z.record(z.string(), z.unknown()) }),
   /** `failure`: core/policy/jobs/retry.ts; what an older bridge does not know counts as failed. */

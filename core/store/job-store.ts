@@ -361,7 +361,7 @@ export class JobStore {
     const finishedMs = isTerminal(job.state) ? Math.round(nowMs) : null
     const result = keeps ? JSON.stringify(data) : null
     this.#statements.update.run(...columnsOf(job), target, heardN, result, finishedMs, row.n)
-    const type = happeningOf(before, job, input)
+    const type = happeningOf(before, job, input, data)
     if (type !== undefined) {
       const said = keeps ? {} : { ...data, ...(type === 'queued' || finishedMs !== null ? { error: job.error } : {}) }
       const by = input.kind === 'report' || input.kind === 'dispatch' ? input.device : (before.devices.at(-1) ?? null)
@@ -420,8 +420,8 @@ function pushValues(to: (string | number | null)[], job: NewJob, nowMs: number, 
 }
 
 /** What is worth a line in the job's history. */
-function happeningOf(before: Job, after: Job, input: JobInput): string | undefined {
-  if (input.kind === 'report' && input.report.type === 'progress') return 'text'
+function happeningOf(before: Job, after: Job, input: JobInput, data: object): string | undefined {
+  if (input.kind === 'report' && input.report.type === 'progress') return 'text' in data ? 'text' : 'progress'
   if (after.state !== before.state) return after.state.toLowerCase()
   if (input.kind === 'absent') return 'away'
   if (input.kind === 'present' && before.lostAtMs !== null) return 'back'

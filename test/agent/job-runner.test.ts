@@ -41,9 +41,9 @@ function device(work?: JobWork): Device {
   const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
   const clock = fakeClock()
   let count = 0
-  const echo: JobWork = async (input, say, signal) => {
+  const echo: JobWork = async (...given) => {
     count += 1
-    return (work ?? (async (given) => given as Record<string, unknown>))(input, say, signal)
+    return (work ?? (async (input) => input as Record<string, unknown>))(...given)
   }
   const runner = createJobRunner({ ledger: new JobLedger(store), works: { echo }, clock, logger: silentLogger() })
   const port = runner.port('mqtt://a')
@@ -172,7 +172,7 @@ describe('a job on a device', () => {
       .toMatchObject({
         type: 'failed',
         failure: 'refused',
-        error: { message: 'make.coffee is not supported by this device' },
+        error: { message: 'make.coffee is not supported by this device; it does echo' },
       })
   })
 
