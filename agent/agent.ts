@@ -25,7 +25,7 @@ import { openIdentities } from './identity/identities.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { bundleInstall } from './jobs/install.ts'
 import { JobLedger, ledgerTable } from './jobs/ledger.ts'
-import { profileDevice } from './jobs/profile.ts'
+import { KeptProfile, profileDevice, profileTable } from './jobs/profile.ts'
 import { createJobRunner, type JobWork } from './jobs/runner.ts'
 import { hatVerify } from './jobs/verify.ts'
 import { type BridgeLink, createBridgeLink } from './link/bridge-link.ts'
@@ -45,7 +45,7 @@ export interface Agent {
   close(): Promise<void>
 }
 
-const migrations = [birthsTable, remoteTables]
+const migrations = [birthsTable, remoteTables, profileTable]
 /** What any client may call the model of this device. */
 const anyModel = 'brim'
 const seedBound = 2 ** 32
@@ -183,7 +183,15 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     works['hat.verify'] = hatVerify(rounds, context, (createDrafter, request, signal) =>
       answerByHat({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, request, signal),
     )
-    works.profile = profileDevice(rounds, local, speed)
+    const kept = new KeptProfile(store)
+    works.profile = profileDevice({
+      rounds,
+      speed,
+      local,
+      installed: () => bundles.list(),
+      open: (folder) => openLocalModel({ ...config, bundle: folder }, manifest),
+      kept,
+    })
     if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed)
     works['bundle.install'] = bundleInstall({
       ...config,
@@ -208,6 +216,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         version,
         modelId,
         slm: slm ?? null,
+        profile: kept.last,
         clockIsSet: clockIsSet(),
         draining: remote.isDraining,
         ...link.status(),

@@ -8,6 +8,7 @@ import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../../core/tex
 /** A small model of the device's own, whole: it needs no bridge. */
 export interface LocalModel {
   readonly name: string
+  readonly modelId: string
   readonly chain: Chain
   readonly tokenizer: TextTokenizer
   readonly chatTemplate: ChatTemplate | undefined
@@ -36,6 +37,7 @@ export async function openLocalModel(
     const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(folder), loadChatTemplate(folder)])
     return {
       name: model.manifest.card.name,
+      modelId: model.manifest.modelId,
       chain: model.chain({ cuts: 'full' }),
       tokenizer,
       chatTemplate,

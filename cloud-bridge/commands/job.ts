@@ -256,7 +256,8 @@ const watch: Verb = async (client, id, json, io) => {
     if (json) io.out(JSON.stringify(raw))
     if ('job' in event) {
       const { state, error, result } = event.job as z.infer<typeof Details>
-      const text = result?.text ?? ''
+      // Kinds that say nothing on their way have their result told.
+      const text = result?.text ?? JSON.stringify(result)
       if (!json && state === 'SUCCEEDED') io.write(`${text.startsWith(shown) ? text.slice(shown.length) : `\n${text}`}\n`)
       if (state === 'SUCCEEDED') return
       throw new BrimError('JOB_FAILED', `job ${id} is ${state}${error ? `: ${error.message} [${error.code}]` : ''}`, {

@@ -59,6 +59,22 @@ describe('brim job', () => {
     expect((await brim('list', '--dead')).out).toMatch(/slm\.generate +REJECTED/)
   })
 
+  it('has a device install the bundle of a folder from the bridge, told by all its bytes', async () => {
+    const words = ['submit', 'bundle.install', '--model', world.bundle, '--device', 'jetson-02', '--watch', '--json']
+    const installed = await brim(...words)
+    const { modelId } = world.bridge
+    expect(lines(installed.out).at(-1)).toMatchObject({
+      job: {
+        state: 'SUCCEEDED',
+        input: { modelId, manifestSha256: expect.any(String) },
+        result: { modelId, wasInstalled: false },
+      },
+    })
+    const again = await brim('submit', 'bundle.install', '--model', modelId, '--device', 'jetson-02', '--watch')
+    expect(again).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02/) })
+    expect(JSON.parse(again.out)).toMatchObject({ modelId, wasInstalled: true })
+  })
+
   it('cancels what waits', async () => {
     const id = (await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-09')).out.trim()
     expect((await brim('cancel', id)).out).toBe(`job ${id} is canceled\n`)
@@ -71,6 +87,8 @@ describe('brim job', () => {
     [['submit', 'slm.generate', '--input', '{'], 2, '--input is no JSON'],
     [['submit', 'slm.generate', '--input', '@nowhere.json'], 2, 'nowhere.json cannot be read'],
     [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input says it all'],
+    [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model, with or without --url'],
+    [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is no bundle'],
     [['submit', 'make.coffee'], 2, 'make.coffee'],
   ])('%j is refused, and says why', async (words, code, why) => {
     const said = await brim(...words)
