@@ -7,8 +7,11 @@ import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { Dispatch, JobOrder, JobStore, Said, Submitted } from '../../core/store/job-store.ts'
 import { newJob } from '../../core/store/job-tables.ts'
 
-/** Jobs that one device may have: one at work, the next at hand. */
-const perDevice = 4
+/**
+ * Jobs that one device may have: one at work, the next at hand, so that it need not wait for a round trip. More would only
+ * wait behind the first; even that one is taken back where another device has nothing to do.
+ */
+const perDevice = 2
 /** Deadlines are looked at so often. */
 const tickMs = 100
 /** Dispatches that the figures are of. */
@@ -83,7 +86,12 @@ export function createJobQueue({ jobs, bridge, clock, wallMs, publish, logger }:
       guarded('jobs not dispatched', () => {
         const loads = jobs.loads()
         const free = [...takers].map(([device, kinds]) => ({ device, kinds, room: perDevice - (loads.get(device) ?? 0) }))
-        for (const dispatch of jobs.claim(free, wallMs())) {
+        const claimed = jobs.claim(free, wallMs())
+        const busy = new Set(claimed.map(({ device }) => device))
+        const idle = free.filter(({ device, room }) => room === perDevice && !busy.has(device))
+        const { dispatched, orders } = jobs.rebalance(idle, wallMs())
+        carryOut(orders)
+        for (const dispatch of [...claimed, ...dispatched]) {
           sentMs.set(`${dispatch.job} ${dispatch.attempt}`, clock.nowMs())
           send(dispatch)
           changed(dispatch.job)

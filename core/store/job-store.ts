@@ -212,6 +212,35 @@ export class JobStore {
   }
 
   /**
+   * Gives idle devices what others have at hand but have not begun, being at other work. What is one device's alone stays.
+   * @returns what is to be sent, and what those who had it are to be told
+   */
+  rebalance(idle: readonly Taker[], nowMs: number): { dispatched: Dispatch[]; orders: JobOrder[] } {
+    const waiting = this.#statements.behindWork.all(idle.length)
+    const dispatched: Dispatch[] = []
+    const orders: JobOrder[] = []
+    if (waiting.length === 0) return { dispatched, orders }
+    return this.#store
+      .transaction(() => {
+        const free = [...idle]
+        for (const row of waiting) {
+          const at = free.findIndex(({ kinds }) => kinds.includes(row.kind))
+          if (at < 0) continue
+          const [taker] = free.splice(at, 1)
+          const { effects } = this.#apply(row, { kind: 'takeBack' }, nowMs, {})
+          orders.push(...this.#ordersOf(this.#idOf(row.n), effects))
+          const back = this.#statements.byNumber.get(row.n)
+          if (!back || !taker) continue
+          this.#apply(back, { kind: 'dispatch', device: taker.device }, nowMs, {})
+          const given = this.dispatchOf(this.#idOf(row.n))
+          if (given) dispatched.push(given)
+        }
+        return { dispatched, orders }
+      })
+      .immediate()
+  }
+
+  /**
    * Takes what devices have said, all in one commit; repeats change nothing. A device may be told of each that it is
    * stored, except those in `gaps`: something before them has not come.
    */
@@ -458,6 +487,11 @@ function prepare(store: Store) {
       `SELECT (SELECT count(*) FROM jobs WHERE due_ms IS NOT NULL) AS open,
         (SELECT count(*) FROM jobs WHERE holder IS NOT NULL) AS held,
         (SELECT count(*) FROM jobs WHERE finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT')) AS dead`,
+    ),
+    behindWork: store.prepare<[number], JobRow>(
+      `SELECT * FROM jobs AS waiting WHERE holder IS NOT NULL AND state = 'ACCEPTED' AND target IS NULL
+       AND EXISTS (SELECT 1 FROM jobs WHERE holder = waiting.holder AND state = 'RUNNING')
+       ORDER BY priority DESC, n LIMIT ?`,
     ),
     due: store.prepare<[number, number], JobRow>(
       'SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= ? ORDER BY due_ms LIMIT ?',

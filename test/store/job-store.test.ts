@@ -73,6 +73,38 @@ describe('the job store', () => {
     expect(given.sort()).toEqual(['a', 'a', 'b', 'b', 'c', 'c'])
   })
 
+  it("gives an idle device what waits behind another's work, but neither what has begun nor what is one device's alone", () => {
+    const { jobs } = open()
+    const [first, second] = jobs.submit([submission(), submission(), submission({ device: 'b' })], 0)
+    jobs.claim([taker('a', 2)], 1)
+    const started = (id: string, type: 'accepted' | 'running', n: number, device = 'a') =>
+      said(id, n, { device, report: { type } })
+    jobs.report([started(first!.id, 'accepted', 1), started(second!.id, 'accepted', 1)], 2)
+    const idle = [taker('c', 2, ['hat.generate']), taker('d', 2)]
+    expect(jobs.rebalance(idle, 3)).toEqual({ dispatched: [], orders: [] })
+    jobs.report([started(first!.id, 'running', 2)], 3)
+    expect(jobs.rebalance(idle, 4)).toMatchObject({
+      dispatched: [{ job: second!.id, device: 'd', attempt: 2 }],
+      orders: [{ kind: 'recall', job: second!.id, device: 'a', attempt: 1 }],
+    })
+    expect(jobs.find(first!.id)).toMatchObject({ state: 'RUNNING', device: 'a' })
+    expect(jobs.events(second!.id, 0, 10).map(({ type, device }) => [type, device])).toEqual([
+      ['sent', 'a'],
+      ['accepted', 'a'],
+      ['queued', 'a'],
+      ['sent', 'd'],
+    ])
+    jobs.claim([taker('b', 2)], 5)
+    const bound = jobs.list({ limit: 1 })[0]!.id
+    const [more] = jobs.submit([submission()], 6)
+    jobs.claim([taker('b', 1)], 6)
+    jobs.report(
+      [started(bound, 'accepted', 1, 'b'), started(more!.id, 'accepted', 1, 'b'), started(more!.id, 'running', 2, 'b')],
+      7,
+    )
+    expect(jobs.rebalance([taker('e', 2)], 8).dispatched).toEqual([])
+  })
+
   it('takes the same key for the same job, across reopenings', () => {
     const first = open()
     const [job] = first.jobs.submit([submission({ key: 'order-7' })], 0)

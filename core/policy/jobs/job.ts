@@ -8,11 +8,11 @@ export type JobState = (typeof jobStates)[number]
 
 /** What the submitter has decided; durations in ms. */
 export interface JobTerms {
-  /** Most attempts, however they fail. */
+  /** Most attempts that may fail, however they do. */
   readonly attempts: number
   /** SENT: until the device says that it has the job. */
   readonly acceptMs: number
-  /** ACCEPTED: until the work begins. */
+  /** ACCEPTED: until the work begins; then it is taken back, which is no failure: its device was at other work. */
   readonly startMs: number
   /** RUNNING: from one sign of progress to the next. */
   readonly stepMs: number
@@ -67,6 +67,8 @@ export type JobInput =
   | { readonly kind: 'dispatch'; readonly device: string }
   | { readonly kind: 'report'; readonly device: string; readonly attempt: number; readonly report: JobReport }
   | { readonly kind: 'present' | 'absent'; readonly device: string }
+  /** Another device is idle. */
+  | { readonly kind: 'takeBack' }
   | { readonly kind: 'cancel' }
   | { readonly kind: 'tick' }
 
@@ -113,6 +115,8 @@ export function nextJob(job: Job, input: JobInput, nowMs: number, random: Random
       return holderOf(job) === input.device && job.lostAtMs === null
         ? step(due({ ...job, lostAtMs: nowMs }, nowMs))
         : unchanged(job)
+    case 'takeBack':
+      return job.state === 'ACCEPTED' ? takenBack(job, null, nowMs) : unchanged(job)
     case 'cancel':
       return isTerminal(job.state)
         ? unchanged(job)
@@ -190,14 +194,24 @@ function overdue(job: Job, nowMs: number, random: Random): JobStep {
     return failed(job, 'lost', { code: 'DEVICE_LOST', message: `${device} went away and did not come back` }, nowMs, random, true)
   if (job.state === 'SENT')
     return failed(job, 'undelivered', { code: 'DEVICE_LOST', message: `${device} did not take it` }, nowMs, random, true)
-  return failed(job, 'timeout', { code: 'TIMED_OUT', message: `no word from ${device} while ${job.state}` }, nowMs, random, true)
+  if (job.state === 'ACCEPTED') return takenBack(job, { code: 'TIMED_OUT', message: `${device} did not begin in time` }, nowMs)
+  return failed(job, 'timeout', { code: 'TIMED_OUT', message: `no word from ${device} while RUNNING` }, nowMs, random, true)
+}
+
+/** Nobody has begun it: it waits as if it had never been given away. */
+function takenBack(job: Job, error: JobError | null, nowMs: number): JobStep {
+  const device = holderOf(job)
+  const waiting = due({ ...job, state: 'QUEUED', notBeforeMs: null, runByMs: null, lostAtMs: null, error }, nowMs)
+  return device === null ? step(waiting) : step(waiting, { kind: 'recall', device, attempt: job.attempt })
 }
 
 /** @param recall whether the device may still be at it */
 function failed(job: Job, failure: AttemptFailure, error: JobError, nowMs: number, random: Random, recall: boolean): JobStep {
   const count = (job.failures[failure] ?? 0) + 1
-  const counted = { ...job, failures: { ...job.failures, [failure]: count }, error }
-  const delayMs = job.attempt < job.terms.attempts ? retryDelayMs(failure, count, random) : undefined
+  const failures: Job['failures'] = { ...job.failures, [failure]: count }
+  const counted = { ...job, failures, error }
+  const all = Object.values(failures).reduce((sum, some) => sum + some, 0)
+  const delayMs = all < job.terms.attempts ? retryDelayMs(failure, count, random) : undefined
   if (delayMs === undefined) {
     const state = failure === 'timeout' ? 'TIMED_OUT' : failure === 'refused' ? 'REJECTED' : 'FAILED'
     const { job: dead, effects } = ended(counted, state, error)

@@ -157,6 +157,51 @@ describe('a job', () => {
     expect(nextJob(job, tick, 900_001, random).job).toMatchObject({ state: 'QUEUED', failures: { timeout: 1 } })
   })
 
+  it('goes to an idle device where the first is at other work, which is no failure, and the first result still wins', () => {
+    const taken = play(
+      [
+        [0, dispatch('a')],
+        [1, report('a', 1, 'accepted')],
+        [2, { kind: 'takeBack' }],
+        [2, dispatch('b')],
+      ],
+      { attempts: 1 },
+    )
+    expect(taken.job).toMatchObject({ state: 'SENT', attempt: 2, devices: ['a', 'b'], failures: {} })
+    expect(taken.effects).toContainEqual({ kind: 'recall', device: 'a', attempt: 1 })
+    expect(nextJob(taken.job, report('a', 1, 'succeeded'), 3, random).job.state).toBe('SUCCEEDED')
+    expect(nextJob(taken.job, report('a', 1, 'canceled'), 3, random).job).toBe(taken.job)
+    expect(nextJob(taken.job, failure('b', 2, 'failed'), 3, random).job).toMatchObject({
+      state: 'FAILED',
+      failures: { failed: 1 },
+    })
+  })
+
+  it('is taken back only from whoever has it and has not begun', () => {
+    const sent = play([[0, dispatch('a')]]).job
+    const running = play([
+      [0, dispatch('a')],
+      [1, report('a', 1, 'running')],
+    ]).job
+    for (const job of [submitted(terms, 3_600_000), sent, running])
+      expect(nextJob(job, { kind: 'takeBack' }, 2, random)).toEqual({ job, effects: [] })
+  })
+
+  it('waits behind other work of its device for as long as startMs, then wherever there is room: never as a failure', () => {
+    const inputs: [number, JobInput][] = []
+    for (let round = 0; round < 5; round++) {
+      const at = round * 600_002
+      inputs.push([at, dispatch('a')], [at + 1, report('a', round + 1, 'accepted')], [at + 600_001, tick])
+    }
+    const { job, effects } = play(inputs, { attempts: 2 })
+    expect(job).toMatchObject({ state: 'QUEUED', attempt: 5, failures: {}, notBeforeMs: null, dueMs: 3_600_000 })
+    expect(effects.filter((effect) => (effect as { kind: string }).kind === 'recall')).toHaveLength(5)
+    expect(nextJob(job, tick, 3_600_000, random).job).toMatchObject({
+      state: 'TIMED_OUT',
+      error: { message: 'a did not begin in time' },
+    })
+  })
+
   it('recalls the device that has it when it is canceled', () => {
     const { job, effects } = play([
       [0, dispatch('a')],
@@ -186,7 +231,7 @@ describe('whatever happens, in whatever order', () => {
     },
     { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('present', 'absent'), device }) },
     { weight: 4, arbitrary: fc.record({ kind: fc.constant('tick') }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel') }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'takeBack') }) },
   ) as fc.Arbitrary<JobInput>
   const course = fc.array(fc.tuple(fc.integer({ min: 0, max: 70_000 }), input), { maxLength: 40 })
   const ofTerms = fc.record({
@@ -215,7 +260,8 @@ describe('whatever happens, in whatever order', () => {
           expect(job.dueMs === null).toBe(isTerminal(job.state))
           expect(job.dueMs ?? 0).toBeLessThanOrEqual(job.endsByMs)
           expect(job.attempt).toBe(job.devices.length)
-          expect(job.attempt).toBeLessThanOrEqual(own.attempts)
+          const failed = Object.values(job.failures).reduce((sum, count) => sum + count, 0)
+          expect(failed).toBeLessThanOrEqual(own.attempts)
           if (next.kind === 'report' && before.devices[next.attempt - 1] !== next.device) expect(job).toBe(before)
           if (next.kind === 'report' && next.attempt < before.attempt && job.state !== 'SUCCEEDED') expect(job).toBe(before)
           for (const effect of step.effects)
