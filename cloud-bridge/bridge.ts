@@ -1,10 +1,11 @@
-import { randomInt } from 'node:crypto'
+import { randomInt, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import { createLogger, type Logger } from '../core/base/logger.ts'
 import { isLoopback } from '../core/base/loopback.ts'
 import { seededRandom } from '../core/base/random.ts'
+import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
 import { StateMonitor } from '../core/policy/hat/state-monitor.ts'
 import { bundlesPath } from '../core/protocol/jobs.ts'
@@ -25,9 +26,11 @@ import { createLabels, labelsTable } from './fleet/labels.ts'
 import { createRegistry, devicesTable } from './fleet/registry.ts'
 import { createKvBudget } from './hat/kv-budget.ts'
 import { createSessions } from './hat/sessions.ts'
+import { adminPath, createAdminHttp, whoamiPath } from './identity/admin-http.ts'
+import { createCallers } from './identity/callers.ts'
 import { requiresProof } from './identity/exposure.ts'
-import { bearerOf } from './identity/gate.ts'
 import { createIdentities } from './identity/identities.ts'
+import { Quotas } from './identity/quotas.ts'
 import { openIdentityStore } from './identity/store.ts'
 import { openCertificate } from './link/certificate.ts'
 import { type ControlLink, connectControl } from './link/control.ts'
@@ -45,6 +48,8 @@ export interface Bridge {
   readonly httpUrl: string
   readonly dataUrl: string
   readonly modelId: string
+  /** Of the key of its certificate, where it speaks TLS: what invitations and logins may hold it to. */
+  readonly pin: string | undefined
   /** Whether those who connect now have to prove who they are. */
   readonly auth: boolean
   /** Says goodbye on the broker, ends every session, frees and closes everything. */
@@ -160,6 +165,14 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     closers.push(commands.close)
     const logs = new DeviceLogs()
     const labels = createLabels(store)
+    const quotas = new Quotas(identityStore, clock, () => Date.now())
+    const admin = createAdminHttp({
+      store: identityStore,
+      quotas,
+      bridge: id,
+      fleet,
+      logger: logger.child({ component: 'admin' }),
+    })
     const startedMs = clock.nowMs()
     const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
     const fleetHttp = createFleetHttp({
@@ -184,8 +197,6 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
         kvBudgetBytes: config.kvBudgetBytes,
         jobs: jobs.counts(),
       }),
-      actorOf: ({ headers }) => gate?.subjectOf(bearerOf(headers.authorization) ?? '') ?? 'anybody on this machine',
-      audit: identityStore.note,
     })
     const http = await startHttpServer({
       host,
@@ -207,11 +218,23 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       },
       open: ['/health'],
       certificate,
-      gate,
+      callers: createCallers(gate, identityStore, quotas),
       posts: identities.posts,
-      handlers: { [jobsPath]: jobsHttp.handle, [devicesPath]: fleetHttp.handle, [fleetPath]: fleetHttp.handle },
-      readable: [devicesPath, fleetPath],
-      files: { [bundlesPath]: bundlesHttp.handle },
+      handlers: {
+        [jobsPath]: jobsHttp.handle,
+        [devicesPath]: fleetHttp.handle,
+        [fleetPath]: fleetHttp.handle,
+        [bundlesPath]: bundlesHttp.handle,
+        [adminPath]: admin.handle,
+        [whoamiPath]: admin.whoami,
+      },
+      needs: {
+        [devicesPath]: fleetHttp.needs,
+        [fleetPath]: fleetHttp.needs,
+        [bundlesPath]: () => 'fetch',
+        [adminPath]: admin.needs,
+        [whoamiPath]: () => 'own-key',
+      },
       upgrades: { [dataPath]: plane.upgrade },
       logger: logger.child({ component: 'http' }),
     })
@@ -255,6 +278,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       httpUrl: `${certificate ? 'https' : 'http'}://${authority}`,
       dataUrl,
       modelId,
+      pin: certificate && pinOf(new X509Certificate(certificate.current.cert).publicKey),
       get auth() {
         return identities.asks
       },

@@ -4,11 +4,12 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { BrimError, toErrorJson } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
 import { bundlesPath } from '../../core/protocol/jobs.ts'
+import { answer, answerError, noSuchPath } from '../link/json.ts'
 
 interface ServedBundle {
   readonly folder: string
@@ -53,6 +54,7 @@ export function createBundlesHttp({ bundle, folder, logger }: BundlesHttpOptions
   }
 
   async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.method !== 'GET') throw noSuchPath
     const { pathname } = new URL(request.url ?? '/', 'http://localhost')
     const [modelId, ...path] = pathname.slice(bundlesPath.length).split('/').slice(1)
     if (modelId === undefined) {
@@ -61,8 +63,7 @@ export function createBundlesHttp({ bundle, folder, logger }: BundlesHttpOptions
     }
     const { folder: at, manifest } = await find(modelId)
     const file = path.join('/')
-    if (file !== manifestFile && !manifest.files.some((listed) => listed.path === file))
-      throw new BrimError('REQUEST_INVALID', 'the bundle has no such file')
+    if (file !== manifestFile && !manifest.files.some((listed) => listed.path === file)) throw noSuchPath
     await send(join(at, file), request, response)
   }
 
@@ -71,7 +72,7 @@ export function createBundlesHttp({ bundle, folder, logger }: BundlesHttpOptions
       route(request, response).catch((err: unknown) => {
         if (response.headersSent) return response.destroy()
         if (!(err instanceof BrimError)) logger.error({ err }, 'a bundle cannot be read')
-        answer(response, err instanceof BrimError ? 404 : 500, toErrorJson(err))
+        answerError(response, err)
       })
     },
   }
@@ -111,9 +112,4 @@ async function send(path: string, request: IncomingMessage, response: ServerResp
   response.writeHead(wanted === undefined ? 200 : 206, { ...head, 'content-length': size - start, ...range })
   // Who goes away in the middle comes back for the rest.
   await pipeline(createReadStream(path, { start }), response).catch(() => response.destroy())
-}
-
-function answer(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' })
-  response.end(`${JSON.stringify(body)}\n`)
 }

@@ -1,8 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { nowIso } from '../../core/base/clock.ts'
-import { BrimError, toErrorJson } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import { CommandWish, logLevels } from '../../core/protocol/commands.ts'
+import type { Call, Need } from '../identity/callers.ts'
+import { answer, answerError, bodyOf, noSuchPath, understood } from '../link/json.ts'
 import type { CommandRecord, Commands } from './commands.ts'
 import type { DeviceLogs } from './device-logs.ts'
 import { EventStreams } from './event-stream.ts'
@@ -13,7 +15,6 @@ import { LabelChange, type Labels } from './labels.ts'
 export const devicesPath = '/v1/devices'
 export const fleetPath = '/v1/fleet'
 
-const maxBodyBytes = 16 * 1024
 /** Of a device's commands and log, in its whole description. */
 const shownCommands = 10
 const shownLines = 10
@@ -34,20 +35,18 @@ export interface FleetHttpOptions {
   readonly feed: FleetFeed
   /** What `GET /v1/fleet` tells beside the devices. */
   readonly describe: () => object
-  /** Who asks: stands in the audit log. */
-  readonly actorOf: (request: IncomingMessage) => string
-  readonly audit: (actor: string, action: string, device: string, detail: unknown) => void
 }
 
 export interface FleetHttp {
-  handle(request: IncomingMessage, response: ServerResponse): void
+  handle(request: IncomingMessage, response: ServerResponse, call: Call): void
+  needs(request: IncomingMessage): Need
   /** Ends the streams of those who watch. */
   close(): void
 }
 
 /** `/v1/fleet…` and `/v1/devices…`: how the fleet fares, labels, commands, logs; as JSON and as streams of what changes. */
 export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
-  const { fleet, labels, commands, logs, feed, describe, actorOf, audit } = options
+  const { fleet, labels, commands, logs, feed, describe } = options
   const streams = new EventStreams()
 
   function existing(id: string): FleetDevice {
@@ -108,24 +107,23 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
     wake = streams.open(response, next, stop).wake
   }
 
-  async function label(id: string, request: IncomingMessage): Promise<unknown> {
+  async function label(id: string, request: IncomingMessage, call: Call): Promise<unknown> {
     existing(id)
-    const change = understood(LabelChange, await readJson(request))
+    const change = understood(LabelChange, await bodyOf(request))
+    call.describe('device.label', id, change)
     const now = labels.change(id, change)
     if (!now) throw invalid('a device has at most 32 labels')
-    audit(actorOf(request), 'device.label', id, change)
     feed.tell(id, 'labels')
     return { id, labels: now }
   }
 
-  async function give(id: string, request: IncomingMessage): Promise<CommandRecord> {
+  async function give(id: string, request: IncomingMessage, call: Call): Promise<CommandRecord> {
     existing(id)
-    const body = await readJson(request)
+    const body = await bodyOf(request)
     const wish = understood(CommandWish, body)
     const { expiresS } = understood(Expiry, body)
-    const actor = actorOf(request)
-    const record = commands.give(id, wish, actor, expiresS)
-    audit(actor, `device.${wish.type}`, id, { command: record.id, ...wish, expiresAt: record.expiresAt })
+    const record = commands.give(id, wish, call.actor.who, expiresS)
+    call.describe(`device.${wish.type}`, id, { command: record.id, ...wish, expiresAt: record.expiresAt })
     return record
   }
 
@@ -159,7 +157,7 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
   /** Who waits for commands to end. */
   const waiting = new Set<() => void>()
 
-  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function route(request: IncomingMessage, response: ServerResponse, call: Call): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://localhost')
     const [, , side, id, what, name, ...rest] = url.pathname.split('/')
     const { method } = request
@@ -181,9 +179,9 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
       case 'GET log':
         return log(id, url, request, response)
       case 'POST labels':
-        return ok(await label(id, request))
+        return ok(await label(id, request, call))
       case 'POST commands':
-        return answer(response, 202, await give(id, request))
+        return answer(response, 202, await give(id, request, call))
       case 'GET commands':
         existing(id)
         return ok({ commands: commands.of(id, 100) })
@@ -195,12 +193,13 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
   }
 
   return {
-    handle(request, response) {
-      route(request, response).catch((error: unknown) => {
+    handle(request, response, call) {
+      route(request, response, call).catch((error: unknown) => {
         if (response.headersSent) response.destroy()
-        else answer(response, statusOf(error), toErrorJson(error))
+        else answerError(response, error)
       })
     },
+    needs: ({ method }) => (method === 'GET' ? 'read' : 'operate'),
     close() {
       streams.endAll()
       for (const end of [...waiting]) end()
@@ -208,40 +207,4 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
   }
 }
 
-function understood<T>(schema: z.ZodType<T>, value: unknown): T {
-  const read = schema.safeParse(value)
-  if (read.success) return read.data
-  throw invalid(read.error.issues.map(({ path, message }) => `"${path.join('.')}": ${message}`).join('; '))
-}
-
 const invalid = (message: string) => new BrimError('REQUEST_INVALID', message, { hint: 'brim device --help has examples' })
-const noSuchPath = new BrimError('REQUEST_INVALID', 'no such path, or not with this method')
-
-function statusOf(error: unknown): number {
-  if (error === noSuchPath) return 404
-  if (!(error instanceof BrimError)) return 500
-  return error.code === 'DEVICE_UNKNOWN' ? 404 : error.code === 'REQUEST_INVALID' ? 400 : 500
-}
-
-async function readJson(request: IncomingMessage): Promise<unknown> {
-  // What makes a browser ask before it sends anything across sites.
-  if (!request.headers['content-type']?.startsWith('application/json'))
-    throw invalid('send JSON (content-type: application/json)')
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of request as AsyncIterable<Uint8Array>) {
-    bytes += chunk.byteLength
-    if (bytes > maxBodyBytes) throw invalid(`a body of more than ${maxBodyBytes} bytes`)
-    chunks.push(chunk)
-  }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString()) as unknown
-  } catch {
-    throw invalid('the body is no JSON')
-  }
-}
-
-function answer(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' })
-  response.end(`${JSON.stringify(body)}\n`)
-}

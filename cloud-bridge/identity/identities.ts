@@ -1,5 +1,4 @@
 import { createPublicKey, randomBytes, verify } from 'node:crypto'
-import type { z } from 'zod'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -14,6 +13,7 @@ import {
   sessionPath,
   signedBytes,
 } from '../../core/protocol/identity.ts'
+import { understood } from '../link/json.ts'
 import { FailureLimit } from './failure-limit.ts'
 import type { Gate } from './gate.ts'
 import { Nonces, nonceLifetimeMs } from './nonces.ts'
@@ -78,7 +78,7 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
   }
 
   function enrol(body: unknown): EnrolReply {
-    const request = read(EnrolRequest, body)
+    const request = understood(EnrolRequest, body)
     if (!proven('enroll', request, request.publicKey)) throw unproven(request.device)
     const result = store.enrol(request)
     if (result.kind === 'refused') throw refusal(result)
@@ -92,7 +92,7 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
   }
 
   function openSession(body: unknown): SessionReply {
-    const request = read(SessionRequest, body)
+    const request = understood(SessionRequest, body)
     const { device, hardware } = request
     const known = store.device(device)
     // A wrong key and an unknown name look alike: names are nobody's business.
@@ -163,8 +163,8 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
       [sessionPath]: limited(openSession, true),
     },
     subjectOf(token) {
-      const holder = store.keyHolder(token)
-      if (holder !== undefined) return holder
+      const key = store.keyOf(token)
+      if (key) return `${key.role}-${key.name}`
       const read = tokens.read(token)
       if (!read?.subject.startsWith('device-')) return read?.subject
       const device = read.subject.slice('device-'.length)
@@ -177,13 +177,6 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     ownToken: tokens.mint(`bridge-${bridge}`, '', Number.MAX_SAFE_INTEGER),
     close: () => stopping.abort(),
   }
-}
-
-function read<T>(schema: z.ZodType<T>, body: unknown): T {
-  const request = schema.safeParse(body)
-  if (request.success) return request.data
-  const [issue] = request.error.issues
-  throw new BrimError('REQUEST_INVALID', `${issue?.path.join('.') || 'the body'}: ${issue?.message}`)
 }
 
 /** It waits for approval, was revoked, or runs on two machines. */

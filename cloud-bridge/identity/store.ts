@@ -4,6 +4,7 @@ import { nowIso } from '../../core/base/clock.ts'
 import type { EnrolRequest } from '../../core/protocol/identity.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
 import type { KeyRole } from './access.ts'
+import { type DayCount, noQuota, type Quota } from './quota.ts'
 import { type DeviceIdentity, judgeEnrolment, judgeSession, type Refused, type TokenRecord } from './rules.ts'
 
 const migrations = [
@@ -44,18 +45,37 @@ const migrations = [
     revoked_at TEXT
   ) STRICT`,
   "UPDATE keys SET role = CASE role WHEN 'submitter' THEN 'operator' ELSE 'viewer' END",
+  `ALTER TABLE keys ADD COLUMN requests_per_minute INTEGER;
+  ALTER TABLE keys ADD COLUMN jobs_per_day INTEGER;
+  CREATE TABLE key_usage (
+    key_id TEXT PRIMARY KEY REFERENCES keys (id),
+    day TEXT NOT NULL,
+    jobs INTEGER NOT NULL
+  ) STRICT;
+  ALTER TABLE audit ADD COLUMN origin TEXT;
+  ALTER TABLE audit ADD COLUMN outcome TEXT NOT NULL DEFAULT 'ok';
+  UPDATE audit SET outcome = 'refused' WHERE action LIKE '%.refused'`,
 ]
+
+/** Who did something: on the bridge's own machine, or from the address that a request came from. */
+export type Actor = string | { readonly who: string; readonly from: string }
 
 export interface AuditRecord {
   readonly at: string
+  /** `operator:<user>` of the bridge's machine, `key:<name>/<id>`, `device:<id>`, or `anyone` where nobody is asked. */
   readonly actor: string
+  /** Address that the request came from; null: done on the bridge's machine, or not known. */
+  readonly from: string | null
+  /** `token.create`, `device.revoke`, `job.submit`, …; the method and path where it has no name. */
   readonly action: string
   readonly subject: string
+  readonly outcome: 'ok' | 'refused' | 'failed'
+  /** JSON. */
   readonly detail: string
 }
 
-/** What a person or a program reads with. */
-export interface KeyRecord {
+/** What a person or a program is let in with. */
+export interface KeyRecord extends Quota {
   readonly id: string
   readonly name: string
   readonly role: KeyRole
@@ -78,10 +98,10 @@ export interface NewToken {
  */
 export interface IdentityStore {
   /** @returns the secret, which is kept nowhere */
-  createToken(actor: string, wish: NewToken): { token: TokenRecord; secret: string }
+  createToken(actor: Actor, wish: NewToken): { token: TokenRecord; secret: string }
   tokens(): TokenRecord[]
   /** @returns whether there was such a token */
-  revokeToken(actor: string, id: string): boolean
+  revokeToken(actor: Actor, id: string): boolean
   /** The signature has been checked. */
   enrol(
     request: Pick<EnrolRequest, 'device' | 'publicKey' | 'token' | 'hardware'>,
@@ -93,18 +113,20 @@ export interface IdentityStore {
   /** Those that may not connect: pending and revoked. */
   denied(): ReadonlySet<string>
   /** What is known of its machine is forgotten: the next that connects is it. @returns whether there is such a device */
-  approve(actor: string, device: string): boolean
+  approve(actor: Actor, device: string): boolean
   /** @returns whether there is such a device */
-  revoke(actor: string, device: string): boolean
+  revoke(actor: Actor, device: string): boolean
   /** @returns the key, which is kept nowhere */
-  createKey(actor: string, name: string, role: KeyRole): { id: string; key: string }
+  createKey(actor: Actor, name: string, role: KeyRole, quota?: Quota): { id: string; key: string }
   keys(): KeyRecord[]
   /** @returns whether there was such a key */
-  revokeKey(actor: string, id: string): boolean
-  /** Whose key that is, where it is a good one: '<role>-<name>'. */
-  keyHolder(key: string): string | undefined
-  /** A line in the audit log, of what was changed elsewhere. */
-  note(actor: string, action: string, subject: string, detail: unknown): void
+  revokeKey(actor: Actor, id: string): boolean
+  /** That key, where it is a good one. */
+  keyOf(secret: string): KeyRecord | undefined
+  /** What the key has had taken in last. */
+  jobsOf(keyId: string): DayCount | undefined
+  countJobs(keyId: string, count: DayCount): void
+  record(actor: Actor, line: Pick<AuditRecord, 'action' | 'subject' | 'outcome'> & { readonly detail: unknown }): void
   /** The latest first. */
   audit(limit: number): AuditRecord[]
   close(): void
@@ -137,22 +159,30 @@ export function openIdentityStore(stateDir: string): IdentityStore {
   const revokeDevice = store.prepare("UPDATE identities SET status = 'revoked' WHERE device = ?")
   const bindHardware = store.prepare('UPDATE identities SET hardware = ? WHERE device = ?')
   const nameClone = store.prepare('UPDATE identities SET clone = ? WHERE device = ?')
-  const insertKey = store.prepare('INSERT INTO keys (id, secret_hash, name, role, created_at) VALUES (?, ?, ?, ?, ?)')
+  const insertKey = store.prepare(`INSERT INTO keys
+    (id, secret_hash, name, role, created_at, requests_per_minute, jobs_per_day) VALUES (?, ?, ?, ?, ?, ?, ?)`)
   const voidKey = store.prepare('UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
-  const goodKey = store.prepare<[Buffer], { holder: string }>(
-    "SELECT role || '-' || name AS holder FROM keys WHERE secret_hash = ? AND revoked_at IS NULL",
+  const keyColumns = `id, name, role, created_at AS createdAt, revoked_at AS revokedAt,
+    requests_per_minute AS requestsPerMinute, jobs_per_day AS jobsPerDay`
+  const goodKey = store.prepare<[Buffer], KeyRecord>(
+    `SELECT ${keyColumns} FROM keys WHERE secret_hash = ? AND revoked_at IS NULL`,
   )
-  const allKeys = store.prepare<[], KeyRecord>(
-    'SELECT id, name, role, created_at AS createdAt, revoked_at AS revokedAt FROM keys ORDER BY created_at, id',
-  )
-  const note = store.prepare('INSERT INTO audit (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)')
+  const allKeys = store.prepare<[], KeyRecord>(`SELECT ${keyColumns} FROM keys ORDER BY created_at, id`)
+  const usage = store.prepare<[string], DayCount>('SELECT day, jobs FROM key_usage WHERE key_id = ?')
+  const putUsage = store.prepare('INSERT OR REPLACE INTO key_usage (key_id, day, jobs) VALUES (?, ?, ?)')
+  const note = store.prepare(`INSERT INTO audit
+    (at, actor, origin, action, subject, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?)`)
   const latest = store.prepare<[number], AuditRecord>(
-    'SELECT at, actor, action, subject, detail FROM audit ORDER BY id DESC LIMIT ?',
+    'SELECT at, actor, origin AS "from", action, subject, outcome, detail FROM audit ORDER BY id DESC LIMIT ?',
   )
-  const log = (actor: string, action: string, subject: string, detail: unknown = {}) =>
-    note.run(nowIso(), actor, action, subject, JSON.stringify(detail))
+  const record: IdentityStore['record'] = (actor, { action, subject, outcome, detail }) => {
+    const { who, from } = typeof actor === 'string' ? { who: actor, from: null } : actor
+    note.run(nowIso(), who, from, action, subject, outcome, JSON.stringify(detail))
+  }
+  const log = (actor: Actor, action: string, subject: string, detail: unknown = {}) =>
+    record(actor, { action, subject, outcome: 'ok', detail })
 
-  const createToken = store.transaction((actor: string, { group, uses, expiresS, approve }: NewToken) => {
+  const createToken = store.transaction((actor: Actor, { group, uses, expiresS, approve }: NewToken) => {
     const secret = randomBytes(32)
     const id = randomBytes(4).toString('hex')
     const [now, until] = [new Date(), new Date(Date.now() + expiresS * 1_000)]
@@ -160,18 +190,19 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     log(actor, 'token.create', id, { group, uses, expiresAt: until.toISOString(), approve })
     return { token: tokenOf(tokenById.get(id)!), secret: secret.toString('base64url') }
   })
-  const revokeToken = store.transaction((actor: string, id: string) => {
+  const revokeToken = store.transaction((actor: Actor, id: string) => {
     const found = voidToken.run(nowIso(), id).changes > 0
     if (found) log(actor, 'token.revoke', id)
     return found
   })
-  const createKey = store.transaction((actor: string, name: string, role: KeyRole) => {
+  const createKey = store.transaction((actor: Actor, name: string, role: KeyRole, quota: Quota) => {
     const [id, secret] = [randomBytes(4).toString('hex'), randomBytes(32)]
-    insertKey.run(id, hashOf(secret), name, role, nowIso())
-    log(actor, 'key.create', id, { name, role })
+    const { requestsPerMinute, jobsPerDay } = quota
+    insertKey.run(id, hashOf(secret), name, role, nowIso(), requestsPerMinute, jobsPerDay)
+    log(actor, 'key.create', id, { name, role, requestsPerMinute, jobsPerDay })
     return { id, key: keyPrefix + secret.toString('base64url') }
   })
-  const revokeKey = store.transaction((actor: string, id: string) => {
+  const revokeKey = store.transaction((actor: Actor, id: string) => {
     const found = voidKey.run(nowIso(), id).changes > 0
     if (found) log(actor, 'key.revoke', id)
     return found
@@ -182,7 +213,8 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     const [named, keyed] = [byName.get(device), byKey.get(publicKey)]
     const verdict = judgeEnrolment({ device, publicKey, hardware, token, named, keyed }, Date.now())
     if (verdict.kind === 'refused') {
-      log(`device:${device}`, 'device.enroll.refused', device, { token: token?.id ?? null, why: verdict.message })
+      const detail = { token: token?.id ?? null, why: verdict.message }
+      record(`device:${device}`, { action: 'device.enroll.refused', subject: device, outcome: 'refused', detail })
       return verdict
     }
     if (verdict.kind === 'enrol') {
@@ -208,7 +240,7 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     return { kind: 'granted' as const }
   })
   const change = (statement: { run(device: string): { changes: number } }, action: string) =>
-    store.transaction((actor: string, device: string) => {
+    store.transaction((actor: Actor, device: string) => {
       const found = statement.run(device).changes > 0
       if (found) log(actor, action, device)
       return found
@@ -225,12 +257,14 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     denied: () => new Set(notApproved.all().map(({ device }) => device)),
     approve: (actor, device) => approve.immediate(actor, device),
     revoke: (actor, device) => revoke.immediate(actor, device),
-    createKey: (actor, name, role) => createKey.immediate(actor, name, role),
+    createKey: (actor, name, role, quota = noQuota) => createKey.immediate(actor, name, role, quota),
     keys: () => allKeys.all(),
     revokeKey: (actor, id) => revokeKey.immediate(actor, id),
-    keyHolder: (key) =>
-      key.startsWith(keyPrefix) ? goodKey.get(hashOf(Buffer.from(key.slice(keyPrefix.length), 'base64url')))?.holder : undefined,
-    note: log,
+    keyOf: (secret) =>
+      secret.startsWith(keyPrefix) ? goodKey.get(hashOf(Buffer.from(secret.slice(keyPrefix.length), 'base64url'))) : undefined,
+    jobsOf: (keyId) => usage.get(keyId),
+    countJobs: (keyId, { day, jobs }) => putUsage.run(keyId, day, jobs),
+    record,
     audit: (limit) => latest.all(limit),
     close: () => store.close(),
   }

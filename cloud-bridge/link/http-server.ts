@@ -2,13 +2,16 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
-import { BrimError, toErrorJson } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
-import { allows } from '../identity/access.ts'
-import { bearerOf, type Gate } from '../identity/gate.ts'
+import { type Call, type Callers, everybody, type Need } from '../identity/callers.ts'
 import type { Certificate } from './certificate.ts'
+import { answer, answerError, bodyOf } from './json.ts'
 import { listen } from './listen.ts'
+
+/** Answers requests of any method, at a path and below. */
+export type Handler = (request: IncomingMessage, response: ServerResponse, call: Call) => void
 
 export interface HttpOptions {
   readonly host: string
@@ -20,16 +23,14 @@ export interface HttpOptions {
   readonly open?: readonly string[]
   /** Speaks TLS. */
   readonly certificate?: Certificate | undefined
-  /** Asks for a bearer token at the others. */
-  readonly gate?: Gate | undefined
+  /** Who may do what at the others. */
+  readonly callers?: Callers | undefined
   /** Path → what answers a POST, given its JSON body and the address that it came from; what it throws is the answer too. */
   readonly posts?: Readonly<Record<string, (body: unknown, from: string) => unknown>>
-  /** Path → who answers requests of any method there and below. */
-  readonly handlers?: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>
-  /** Of these paths those that may be read by whoever may read: a GET of them changes nothing. */
-  readonly readable?: readonly string[]
-  /** Path → who answers a GET there and below; devices may ask too. */
-  readonly files?: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>>
+  /** Path → who answers requests of any method there and below. What is no GET stands in the audit log. */
+  readonly handlers?: Readonly<Record<string, Handler>>
+  /** Path of a handler → what a request to it needs, where that is not to operate. */
+  readonly needs?: Readonly<Record<string, (request: IncomingMessage) => Need>>
   /** Path → who takes over the socket. */
   readonly upgrades: Readonly<Record<string, (request: IncomingMessage, socket: Duplex, head: Buffer) => void>>
   readonly logger: Logger
@@ -40,8 +41,8 @@ export interface HttpServer {
   close(): Promise<void>
 }
 
-/** Bodies are small JSON. */
-const maxBodyBytes = 16 * 1024
+/** What is noted of a request whose sender has not waited for the answer (as nginx does). */
+const clientClosedRequest = 499
 /** How long a request that is under way may take to end at shutdown. */
 const closeTimeoutMs = 1_000
 
@@ -51,57 +52,51 @@ const closeTimeoutMs = 1_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const {
-    host,
-    port,
-    routes,
-    posts = {},
-    handlers = {},
-    files = {},
-    upgrades,
-    certificate,
-    gate,
-    open = [],
-    readable = [],
-    logger,
-  } = options
+  const { host, port, routes, posts = {}, handlers = {}, needs = {}, upgrades, certificate, open = [], logger } = options
+  const { callers = everybody } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
-  const may = (request: IncomingMessage, to: 'read' | 'operate' | 'fetch') =>
-    !gate?.asks || allows(gate.subjectOf(bearerOf(request.headers.authorization) ?? '') ?? '', { to })
-  const mayRead = (request: IncomingMessage) => open.includes(pathOf(request)) || may(request, 'read')
   const answerBy = async (route: () => unknown, response: ServerResponse) => {
     try {
       answer(response, 200, await route())
     } catch (err) {
-      if (err instanceof BrimError) return answer(response, statusOf(err), toErrorJson(err))
+      if (err instanceof BrimError) return answerError(response, err)
       logger.error({ err }, 'HTTP request failed')
       answer(response, 500, { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } })
     }
   }
-  const serve = (request: IncomingMessage, response: ServerResponse) => {
+  const handleBy = (at: string, handle: Handler, request: IncomingMessage, response: ServerResponse) => {
+    const call = callers.admit(request, needs[at]?.(request) ?? 'operate')
+    response.once('close', () => {
+      try {
+        call.ended(response.headersSent ? response.statusCode : clientClosedRequest)
+      } catch (err) {
+        logger.error({ err }, 'audit log cannot be written')
+      }
+    })
+    handle(request, response, call)
+  }
+  const dispatch = (request: IncomingMessage, response: ServerResponse) => {
     const path = pathOf(request)
     const [route, post] = [routes[path], posts[path]]
-    const below = (all: NonNullable<HttpOptions['handlers']>) =>
-      Object.entries(all).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
-    const [[handled = '', handle], [, send]] = [below(handlers), below(files)]
-    const isRead = request.method === 'GET' && readable.includes(handled)
+    const [at, handle] = Object.entries(handlers).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
     else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? ''), response)
-    else if (handle && isRead && !may(request, 'read'))
-      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not without a key that may read' } })
-    else if (handle && !isRead && !may(request, 'operate'))
-      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not without the key of an operator' } })
-    else if (handle) handle(request, response)
-    else if (send && request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
-    else if (send && !may(request, 'fetch'))
-      answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })
-    else if (send) send(request, response)
+    else if (at !== undefined && handle) handleBy(at, handle, request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
-    else if (!mayRead(request)) answer(response, 401, { error: { code: 'NOT_AUTHORIZED', message: 'not for everybody' } })
-    else void answerBy(route, response)
+    else {
+      if (!open.includes(path)) callers.admit(request, 'read')
+      void answerBy(route, response)
+    }
+  }
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
+    try {
+      dispatch(request, response)
+    } catch (error) {
+      void answerBy(() => Promise.reject(error), response)
+    }
   }
   const server = certificate ? createTlsServer(certificate.current, serve) : createServer(serve)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
@@ -112,7 +107,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     else if (!upgrade) socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n')
     else upgrade(request, socket, head)
   })
-  const bound = await listen(server, { host, port, what: 'HTTP server', flag: '--http-port', guarded: gate?.asks === true })
+  const bound = await listen(server, { host, port, what: 'HTTP server', flag: '--http-port', guarded: callers.asks })
   return {
     port: bound,
     async close() {
@@ -125,27 +120,6 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   }
 }
 
-/** @throws BrimError REQUEST_INVALID */
-async function bodyOf(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.byteLength
-    if (bytes > maxBodyBytes) throw new BrimError('REQUEST_INVALID', `the body is longer than ${maxBodyBytes} bytes`)
-    chunks.push(chunk)
-  }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString())
-  } catch {
-    throw new BrimError('REQUEST_INVALID', 'the body is no JSON')
-  }
-}
-
-function statusOf({ code }: BrimError): number {
-  if (code === 'REQUEST_INVALID') return 400
-  return code === 'NOT_AUTHORIZED' ? 401 : 403
-}
-
 const pathOf = (request: IncomingMessage) => (request.url ?? '/').split('?', 1)[0] ?? '/'
 
 const comesFromPage = (request: IncomingMessage): boolean => request.headers.origin !== undefined
@@ -154,9 +128,4 @@ const comesFromPage = (request: IncomingMessage): boolean => request.headers.ori
 function isMeant(request: IncomingMessage): boolean {
   const host = (request.headers.host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
   return isLoopback(host)
-}
-
-function answer(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' })
-  response.end(`${JSON.stringify(body)}\n`)
 }

@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
-import { BrimError, toErrorJson } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import { isTerminal, jobStates } from '../../core/policy/jobs/job.ts'
 import { JobSubmission, jobKinds, maxInputBytes } from '../../core/protocol/jobs.ts'
 import type { JobStore } from '../../core/store/job-store.ts'
+import type { Call } from '../identity/callers.ts'
+import { answer, answerError, bodyOf, noSuchPath } from '../link/json.ts'
 import type { JobQueue } from './job-queue.ts'
 
 export const jobsPath = '/v1/jobs'
@@ -23,7 +25,7 @@ const Query = z.object({
 })
 
 export interface JobsHttp {
-  handle(request: IncomingMessage, response: ServerResponse): void
+  handle(request: IncomingMessage, response: ServerResponse, call: Call): void
   /** Ends the streams of those who watch. */
   close(): void
 }
@@ -32,8 +34,9 @@ export interface JobsHttp {
 export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
   const streams = new Set<ServerResponse>()
 
-  async function submit(request: IncomingMessage): Promise<unknown> {
-    const body = await readJson(request)
+  async function submit(request: IncomingMessage, call: Call): Promise<unknown> {
+    call.describe('job.submit', jobsPath)
+    const body = await bodyOf(request, maxBodyBytes)
     const key = request.headers['idempotency-key']
     const isBatch = typeof body === 'object' && body !== null && 'jobs' in body
     const raw: unknown[] = isBatch && Array.isArray(body.jobs) ? body.jobs : [body]
@@ -42,7 +45,12 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
     const submissions = raw.map((one, at) =>
       understood(one, typeof key === 'string' ? key : undefined, isBatch ? `jobs.${at}` : ''),
     )
+    // Whoever repeats what may have got lost pays once.
+    call.requireJobs(submissions.filter((one) => one.key === undefined || !jobs.hasKey(one.key)).length)
     const submitted = queue.submit(submissions).map(({ id, isNew }) => ({ id, isNew, visibleToBridge: true }))
+    const taken = submitted.filter(({ isNew }) => isNew).length
+    call.countJobs(taken)
+    call.describe('job.submit', submitted[0]!.id, { jobs: submitted.length, new: taken })
     return isBatch ? { jobs: submitted } : submitted[0]
   }
 
@@ -104,12 +112,12 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
     push()
   }
 
-  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function route(request: IncomingMessage, response: ServerResponse, call: Call): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://localhost')
     const [id, verb, ...rest] = url.pathname.slice(jobsPath.length).split('/').slice(1)
     const what = `${request.method} ${verb ?? (id === undefined ? 'all' : 'one')}`
     if (rest.length > 0) throw noSuchPath
-    if (what === 'POST all') return answer(response, 202, await submit(request))
+    if (what === 'POST all') return answer(response, 202, await submit(request, call))
     if (what === 'GET all') return answer(response, 200, list(url))
     if (id === undefined) throw noSuchPath
     switch (what) {
@@ -123,13 +131,21 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
         return answer(response, 200, { events: jobs.events(id, after, eventsAtOnce) })
       }
       case 'POST cancel': {
+        call.describe('job.cancel', id)
         const canceled = queue.cancel(existing(id).id) === true
         return answer(response, 200, { canceled, state: existing(id).state })
       }
       case 'POST retry': {
-        const again = queue.retry(existing(id).id)
-        if (again) return answer(response, 202, { id: again.id, retryOf: id })
-        throw new BrimError('REQUEST_INVALID', `job ${id} has not ended: it is ${existing(id).state}`, {
+        call.describe('job.retry', id)
+        const { state } = existing(id)
+        if (isTerminal(state)) call.requireJobs(1)
+        const again = queue.retry(id)
+        if (again) {
+          call.countJobs(1)
+          call.describe('job.retry', id, { newJob: again.id })
+          return answer(response, 202, { id: again.id, retryOf: id })
+        }
+        throw new BrimError('REQUEST_INVALID', `job ${id} has not ended: it is ${state}`, {
           hint: 'cancel it first, or wait',
         })
       }
@@ -139,10 +155,10 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
   }
 
   return {
-    handle(request, response) {
-      route(request, response).catch((error: unknown) => {
+    handle(request, response, call) {
+      route(request, response, call).catch((error: unknown) => {
         if (response.headersSent) response.destroy()
-        else answer(response, statusOf(error), toErrorJson(error))
+        else answerError(response, error)
       })
     },
     close() {
@@ -167,33 +183,3 @@ function told(error: z.ZodError, at = ''): string {
 }
 
 const invalid = (message: string) => new BrimError('REQUEST_INVALID', message, { hint: 'brim job submit --help has examples' })
-const noSuchPath = new BrimError('REQUEST_INVALID', 'no such path, or not with this method')
-
-function statusOf(error: unknown): number {
-  if (error === noSuchPath) return 404
-  if (!(error instanceof BrimError)) return 500
-  return error.code === 'JOB_UNKNOWN' ? 404 : error.code === 'REQUEST_INVALID' ? 400 : 500
-}
-
-async function readJson(request: IncomingMessage): Promise<unknown> {
-  // What makes a browser ask before it sends anything across sites.
-  if (!request.headers['content-type']?.startsWith('application/json'))
-    throw invalid('send JSON (content-type: application/json)')
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of request as AsyncIterable<Uint8Array>) {
-    bytes += chunk.byteLength
-    if (bytes > maxBodyBytes) throw invalid(`a body of more than ${maxBodyBytes} bytes`)
-    chunks.push(chunk)
-  }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString()) as unknown
-  } catch {
-    throw invalid('the body is no JSON')
-  }
-}
-
-function answer(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' })
-  response.end(`${JSON.stringify(body)}\n`)
-}

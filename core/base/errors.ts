@@ -54,6 +54,8 @@ export const errorCodes = {
   IDENTITY_INVALID: 1,
   IDENTITY_UNKNOWN: 1,
   NOT_AUTHORIZED: 1,
+  FORBIDDEN: 1,
+  QUOTA_EXCEEDED: 1,
   DEVICE_CLONED: 1,
   // wire and processes
   FRAME_INVALID: 1,

@@ -338,6 +338,11 @@ export class JobStore {
     return { job: id, attempt, device, kind, input: JSON.parse(input) as unknown }
   }
 
+  /** Whether a job has been submitted under this idempotency key. */
+  hasKey(key: string): boolean {
+    return this.#statements.byKey.get(key) !== undefined
+  }
+
   find(id: string): JobDetails | undefined {
     const row = this.#row(id)
     if (!row) return undefined
