@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
 import { Socket } from 'node:net'
+import { addAbortSignal } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import yargs from 'yargs'
@@ -10,6 +11,7 @@ import { bridgeCommand } from './cloud-bridge/commands/bridge.ts'
 import { deviceCommand } from './cloud-bridge/commands/device.ts'
 import { fleetCommand } from './cloud-bridge/commands/fleet.ts'
 import { jobCommand } from './cloud-bridge/commands/job.ts'
+import { loginCommand, logoutCommand, whoamiCommand } from './cloud-bridge/commands/login.ts'
 import { BrimError, type ExitCode, exitCodeOf, exitCodes, toErrorJson, toErrorText } from './core/base/errors.ts'
 import type { Io } from './core/base/io.ts'
 import { version } from './core/base/version.ts'
@@ -35,6 +37,9 @@ function buildCli(argv: readonly string[], io: Io) {
     .command(deviceCommand(io))
     .command(fleetCommand(io))
     .command(jobCommand(io))
+    .command(loginCommand(io))
+    .command(logoutCommand(io))
+    .command(whoamiCommand(io))
     .command(doctorCommand(io))
     .command(benchCommand(io))
     .command(demoCommand(io))
@@ -115,7 +120,8 @@ async function main(): Promise<void> {
     out: (text) => process.stdout.write(text.endsWith('\n') ? text : `${text}\n`),
     write: (text) => process.stdout.write(text),
     err: (text) => process.stderr.write(text.endsWith('\n') ? text : `${text}\n`),
-    stdin: () => text(process.stdin),
+    // Interrupted, it is waited for no more.
+    stdin: () => text(addAbortSignal(stop.signal, process.stdin)),
     outIsTty: process.stdout.isTTY === true,
     errIsTty: process.stderr.isTTY === true,
     get outRows() {

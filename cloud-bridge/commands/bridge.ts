@@ -43,6 +43,7 @@ export function bridgeCommand(io: Io): CommandModule {
         .usage('Usage: brim bridge <verb> [options]')
         .example('brim bridge run --bundle qwen', 'serve the middle of a model to the devices of this machine')
         .example('brim bridge token create --approve > token', 'what a device enrols with')
+        .example('brim bridge key create --name sam --role admin | brim login --bridge-url …', 'a person who administers')
         .command(runCommand(io))
         .command(tokenCommand(io))
         .command(keyCommand(io))
@@ -155,10 +156,10 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
 }
 
 function tellReady(bridge: Bridge, json: boolean, io: Io): void {
-  const { mqttUrl, httpUrl, dataUrl, modelId, auth } = bridge
-  if (json) io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId, auth }))
+  const { mqttUrl, httpUrl, dataUrl, modelId, auth, pin } = bridge
+  if (json) io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId, auth, pin }))
   else
     io.out(
-      `bridge ready\n  MQTT   ${mqttUrl}\n  HTTP   ${httpUrl}\n  data   ${dataUrl}\n  model  ${modelId}\n  lets in ${auth ? 'enrolled devices' : 'everybody on this machine'}`,
+      `bridge ready\n  MQTT   ${mqttUrl}\n  HTTP   ${httpUrl}\n  data   ${dataUrl}\n  model  ${modelId}${pin === undefined ? '' : `\n  pin    ${pin}`}\n  lets in ${auth ? 'enrolled devices' : 'everybody on this machine'}`,
     )
 }

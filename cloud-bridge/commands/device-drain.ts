@@ -2,9 +2,10 @@ import type { Argv, CommandModule } from 'yargs'
 import { systemClock } from '../../core/base/clock.ts'
 import { BrimError, toErrorJson, toErrorText } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { type AtBridge, atBridge, fleetClient, labelOption, matcherOf } from './fleet-options.ts'
+import { bridgeClient, bridgeOptions } from './bridge-access.ts'
+import type { BridgeClient } from './bridge-client.ts'
+import { type AtBridge, labelOption, matcherOf } from './fleet-options.ts'
 import { DeviceLine } from './fleet-table.ts'
-import type { JobsClient } from './jobs-client.ts'
 import { acknowledged, devicePath, give, readDevices } from './order.ts'
 
 interface OrderOptions extends AtBridge {
@@ -47,7 +48,8 @@ export function undrainCommand(io: Io): CommandModule<object, OrderOptions> {
 }
 
 const orderOptions = (yargs: Argv, verb: Verb) =>
-  atBridge(yargs)
+  yargs
+    .options(bridgeOptions)
     .usage(`Usage: brim device ${verb} <device> | --label key=value [options]`)
     .positional('device', { type: 'string', describe: 'its name in the list' })
     .option('label', labelOption)
@@ -68,7 +70,7 @@ interface Outcome {
 
 async function order(verb: Verb, options: OrderOptions, io: Io): Promise<void> {
   const { timeout, wait, json } = options
-  const client = fleetClient(options, io)
+  const client = await bridgeClient(options, io)
   const devices = await chosen(client, options)
   const outcomes = await Promise.all(
     devices.map(async (device): Promise<Outcome> => {
@@ -103,7 +105,7 @@ async function order(verb: Verb, options: OrderOptions, io: Io): Promise<void> {
 }
 
 /** @throws BrimError USAGE */
-async function chosen(client: JobsClient, { device, label }: OrderOptions): Promise<string[]> {
+async function chosen(client: BridgeClient, { device, label }: OrderOptions): Promise<string[]> {
   if ((device === undefined) === (label === undefined))
     throw new BrimError('USAGE', 'name one device, or several with --label key=value', { hint: '"brim device list" names them' })
   if (device !== undefined) return [device]
@@ -113,7 +115,7 @@ async function chosen(client: JobsClient, { device, label }: OrderOptions): Prom
 }
 
 /** @param untilNone looks until there is none */
-async function jobsOf(client: JobsClient, device: string, untilNone: boolean, io: Io): Promise<number> {
+async function jobsOf(client: BridgeClient, device: string, untilNone: boolean, io: Io): Promise<number> {
   for (;;) {
     const { jobs } = DeviceLine.parse(await client.get(devicePath(device)))
     if (jobs === 0 || !untilNone) return jobs

@@ -2,7 +2,8 @@ import type { CommandModule } from 'yargs'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { type AtBridge, atBridge, fleetClient, labelsText } from './fleet-options.ts'
+import { bridgeClient, bridgeOptions } from './bridge-access.ts'
+import { type AtBridge, labelsText } from './fleet-options.ts'
 import { devicePath } from './order.ts'
 
 interface LabelOptions extends AtBridge {
@@ -16,7 +17,8 @@ export function labelCommand(io: Io): CommandModule<object, LabelOptions> {
     command: 'label <device> [changes..]',
     describe: 'give a device labels, at the bridge, or take them away; without changes: show them',
     builder: (yargs) =>
-      atBridge(yargs)
+      yargs
+        .options(bridgeOptions)
         .usage('Usage: brim device label <device> [key=value | key-]... [options]')
         .example('brim device label jetson-01 site=lab power=solar', 'two labels')
         .example('brim device label jetson-01 power-', 'one less')
@@ -24,7 +26,7 @@ export function labelCommand(io: Io): CommandModule<object, LabelOptions> {
         .positional('changes', { type: 'string', array: true, default: [], describe: 'key=value sets, key- takes away' }),
     handler: async (options) => {
       const { device, changes, json } = options
-      const client = fleetClient(options, io)
+      const client = await bridgeClient(options, io)
       const body =
         changes.length === 0
           ? await client.get(devicePath(device))

@@ -4,9 +4,10 @@ import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { type LogLevel, logLevels } from '../../core/protocol/commands.ts'
+import { bridgeClient, bridgeOptions } from './bridge-access.ts'
+import type { BridgeClient } from './bridge-client.ts'
 import { printable } from './figures.ts'
-import { type AtBridge, atBridge, fleetClient } from './fleet-options.ts'
-import type { JobsClient } from './jobs-client.ts'
+import type { AtBridge } from './fleet-options.ts'
 import { acknowledged, devicePath, give } from './order.ts'
 
 interface LogsOptions extends AtBridge {
@@ -38,7 +39,8 @@ export function logsCommand(io: Io): CommandModule<object, LogsOptions> {
     command: 'logs <device>',
     describe: "a device's log, as far as it has reached the bridge: warnings and errors, more while it is followed",
     builder: (yargs) =>
-      atBridge(yargs)
+      yargs
+        .options(bridgeOptions)
         .usage('Usage: brim device logs <device> [options]')
         .example('brim device logs jetson-01', 'the latest warnings and errors')
         .example('brim device logs jetson-01 --follow --level debug', 'everything, as it happens, until Ctrl-C')
@@ -57,7 +59,7 @@ export function logsCommand(io: Io): CommandModule<object, LogsOptions> {
 
 async function show(options: LogsOptions, io: Io): Promise<void> {
   const { device, level, lines } = options
-  const body = await fleetClient(options, io).get(devicePath(device, `/log?level=${level}&lines=${lines}`))
+  const body = await (await bridgeClient(options, io)).get(devicePath(device, `/log?level=${level}&lines=${lines}`))
   const { lines: past } = z.object({ lines: z.array(Line) }).parse(body)
   if (options.json) return io.out(JSON.stringify(body))
   if (past.length === 0) return io.err(`${device} has told this bridge of nothing at this level since the bridge started`)
@@ -66,18 +68,18 @@ async function show(options: LogsOptions, io: Io): Promise<void> {
 
 async function follow(options: LogsOptions, io: Io): Promise<void> {
   const { device, level, lines } = options
-  const client = fleetClient(options, io)
+  const client = await bridgeClient(options, io)
   const ended = new AbortController()
   const signal = AbortSignal.any([ended.signal, io.signal])
+  const broken = (cause?: unknown) =>
+    new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause, hint: 'follow again' })
   const asking = level === 'info' || level === 'debug' ? keepAsking(client, device, level, signal, io) : undefined
   try {
-    const broken = (cause: unknown) =>
-      new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause, hint: 'follow again' })
-    for await (const raw of client.stream(devicePath(device, `/log?level=${level}&lines=${lines}`), broken))
+    for await (const raw of client.events(devicePath(device, `/log?level=${level}&lines=${lines}`)))
       io.out(options.json ? JSON.stringify(raw) : textOf(Line.parse(raw)))
-    throw broken(undefined)
+    throw broken()
   } catch (error) {
-    if (!io.signal.aborted) throw error
+    if (!io.signal.aborted) throw error instanceof BrimError ? error : broken(error)
   } finally {
     ended.abort()
     await asking
@@ -85,7 +87,7 @@ async function follow(options: LogsOptions, io: Io): Promise<void> {
 }
 
 /** That it cannot be asked is said, and no reason not to show what comes by itself. */
-async function keepAsking(client: JobsClient, device: string, level: LogLevel, signal: AbortSignal, io: Io): Promise<void> {
+async function keepAsking(client: BridgeClient, device: string, level: LogLevel, signal: AbortSignal, io: Io): Promise<void> {
   while (!signal.aborted) {
     try {
       await acknowledged(client, await give(client, device, { type: 'logs', level, forS: streamS }, askWithinS))

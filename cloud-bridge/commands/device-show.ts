@@ -1,9 +1,10 @@
 import type { CommandModule } from 'yargs'
 import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
+import { bridgeClient, bridgeOptions } from './bridge-access.ts'
 import { textOf as logText } from './device-logs.ts'
 import { age, bytes, compact, printable } from './figures.ts'
-import { type AtBridge, atBridge, fleetClient, labelsText } from './fleet-options.ts'
+import { type AtBridge, labelsText } from './fleet-options.ts'
 import { DeviceLine } from './fleet-table.ts'
 import { devicePath, Given } from './order.ts'
 
@@ -44,13 +45,14 @@ export function showCommand(io: Io): CommandModule<object, AtBridge & { device: 
     command: 'show <device>',
     describe: 'all that the bridge knows of a device: state, identity, labels, condition, jobs, commands, errors',
     builder: (yargs) =>
-      atBridge(yargs)
+      yargs
+        .options(bridgeOptions)
         .usage('Usage: brim device show <device> [options]')
         .example('brim device show jetson-01', 'for people')
         .example('brim device show jetson-01 --json | jq .telemetry.power', 'for programs')
         .positional('device', { type: 'string', demandOption: true, describe: 'its name in the list' }),
     handler: async (options) => {
-      const raw = await fleetClient(options, io).get(devicePath(options.device))
+      const raw = await (await bridgeClient(options, io)).get(devicePath(options.device))
       io.out(options.json ? JSON.stringify(raw) : linesOf(Details.parse(raw)).map(printable).join('\n'))
     },
   }

@@ -3,8 +3,10 @@ import { z } from 'zod'
 import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { fleetPath } from '../fleet/http.ts'
+import { bridgeClient, bridgeOptions } from './bridge-access.ts'
 import { bytes, compact, percent, printable } from './figures.ts'
-import { type AtBridge, atBridge, fleetClient, labelOption, labelsText, matcherOf } from './fleet-options.ts'
+import { type AtBridge, labelOption, labelsText, matcherOf } from './fleet-options.ts'
 import { DeviceLine } from './fleet-table.ts'
 import { devicePath, Given } from './order.ts'
 
@@ -29,7 +31,8 @@ export function watchCommand(io: Io): CommandModule<object, WatchOptions> {
     command: 'watch [device]',
     describe: 'what devices say of themselves, and what is ordered, as it comes; of one or of all',
     builder: (yargs) =>
-      atBridge(yargs)
+      yargs
+        .options(bridgeOptions)
         .usage('Usage: brim device watch [device] [options]')
         .example('brim device watch', 'everybody, until Ctrl-C')
         .example('brim device watch jetson-01 --json', 'one, a JSON document per line')
@@ -41,23 +44,24 @@ export function watchCommand(io: Io): CommandModule<object, WatchOptions> {
 
 async function watch(options: WatchOptions, io: Io): Promise<void> {
   const matches = matcherOf(options.label)
-  const client = fleetClient(options, io)
-  const path = options.device === undefined ? '/fleet/events' : devicePath(options.device, '/events')
+  const client = await bridgeClient(options, io)
+  const path = options.device === undefined ? `${fleetPath}/events` : devicePath(options.device, '/events')
   const broken = (cause: unknown) => new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause })
   let wasThere = false
   let isTold = false
   while (!io.signal.aborted) {
     try {
-      for await (const raw of client.stream(path, broken)) {
+      for await (const raw of client.events(path)) {
         ;[wasThere, isTold] = [true, false]
         const change = Change.parse(raw)
         if (change.now && !matches(change.now)) continue
         io.out(options.json ? JSON.stringify(raw) : printable(textOf(change)))
       }
       throw broken(undefined)
-    } catch (error) {
+    } catch (cause) {
       if (io.signal.aborted) return
-      const mayReturn = error instanceof BrimError && (error.code === 'LINK_LOST' || error.code === 'BRIDGE_UNREACHABLE')
+      const error = cause instanceof BrimError ? cause : broken(cause)
+      const mayReturn = error.code === 'LINK_LOST' || error.code === 'BRIDGE_UNREACHABLE'
       if (!wasThere || !mayReturn) throw error
       if (!isTold) io.err(`${error.message}; trying again`)
       isTold = true

@@ -1,19 +1,21 @@
 import type { CommandModule } from 'yargs'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import type { IdentityStore } from '../identity/store.ts'
+import type { Administration } from '../identity/administration.ts'
+import type { DeviceIdentity } from '../identity/rules.ts'
+import { type AdministrationOptions, administer, administrationOptions } from './administration.ts'
+import { bridgeClient, bridgeOptions } from './bridge-access.ts'
+import { columns } from './columns.ts'
 import { drainCommand, undrainCommand } from './device-drain.ts'
 import { labelCommand } from './device-label.ts'
 import { logsCommand } from './device-logs.ts'
 import { showCommand } from './device-show.ts'
 import { watchCommand } from './device-watch.ts'
 import { age, printable } from './figures.ts'
-import { type AtBridge, atBridge, fleetClient, labelOption, labelsText, matcherOf } from './fleet-options.ts'
+import { labelOption, labelsText, matcherOf } from './fleet-options.ts'
 import { readDevices } from './order.ts'
-import { columns, operatorOf, stateDirOption, withIdentities } from './with-identities.ts'
 
-interface DeviceOptions {
-  stateDir?: string | undefined
+interface DeviceOptions extends AdministrationOptions {
   json?: boolean | undefined
 }
 
@@ -41,7 +43,7 @@ export function deviceCommand(io: Io): CommandModule {
           changeCommand(io, {
             verb: 'approve',
             describe: 'let a device in; what was known of its hardware is forgotten, the next that connects is it',
-            change: (store, actor, device) => store.approve(actor, device),
+            change: (admin, device) => admin.approve(device),
             done: (device) => `device ${device} approved`,
           }),
         )
@@ -49,7 +51,7 @@ export function deviceCommand(io: Io): CommandModule {
           changeCommand(io, {
             verb: 'revoke',
             describe: 'cut a device off within 5 s, and keep it out',
-            change: (store, actor, device) => store.revoke(actor, device),
+            change: (admin, device) => admin.revoke(device),
             done: (device) => `device ${device} revoked`,
           }),
         )
@@ -58,8 +60,7 @@ export function deviceCommand(io: Io): CommandModule {
   }
 }
 
-interface ListOptions extends AtBridge {
-  stateDir?: string | undefined
+interface ListOptions extends DeviceOptions {
   label?: string[] | undefined
 }
 
@@ -68,18 +69,19 @@ function listCommand(io: Io): CommandModule<object, ListOptions> {
     command: 'list',
     describe: 'who is there and who is enrolled; with --state-dir who is enrolled, and on which machine',
     builder: (yargs) =>
-      atBridge(yargs)
+      yargs
         .usage('Usage: brim device list [options]')
         .example('brim device list --label site=lab', 'a part of the fleet')
         .example('brim device list --json', 'as one JSON document')
+        .options(bridgeOptions)
         .option('label', labelOption)
-        .option('state-dir', { ...stateDirOption, describe: "a bridge's folder: its database is read, whether it runs or not" }),
+        .option('state-dir', { type: 'string', describe: "a bridge's folder: its database is read, whether it runs or not" }),
     handler: (options) => (options.stateDir === undefined ? listAtBridge(options, io) : listEnrolled(options, io)),
   }
 }
 
 async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
-  const devices = (await readDevices(fleetClient(options, io))).filter(matcherOf(options.label))
+  const devices = (await readDevices(await bridgeClient(options, io))).filter(matcherOf(options.label))
   if (options.json) return io.out(JSON.stringify({ devices }))
   if (devices.length === 0) return io.err('no such devices')
   const rows = devices.map(({ id, state, seenS, identity, labels }) =>
@@ -88,11 +90,11 @@ async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
   io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'STATUS', 'LABELS'], ...rows]))
 }
 
-function listEnrolled({ stateDir, label, json }: ListOptions, io: Io): void {
+async function listEnrolled({ label, json, ...options }: ListOptions, io: Io): Promise<void> {
   if (label !== undefined)
     throw new BrimError('USAGE', '--label asks a running bridge: it does not go with --state-dir', { hint: 'give one of them' })
-  const devices = withIdentities(stateDir, io, (store) => store.devices())
-  if (json) return void io.out(JSON.stringify({ devices }))
+  const devices = await administer(options, io, (admin) => admin.devices())
+  if (json) return io.out(JSON.stringify({ devices }))
   const rows = devices.map(({ device, group, status, enrolledAt, hardware, clone }) => {
     const machine = clone === null ? (hardware ?? '-') : `${hardware}; also used by ${clone}: a cloned image`
     return [device, group, status, enrolledAt, machine]
@@ -103,8 +105,7 @@ function listEnrolled({ stateDir, label, json }: ListOptions, io: Io): void {
 interface Change {
   readonly verb: string
   readonly describe: string
-  /** @returns whether there is such a device */
-  change(store: IdentityStore, actor: string, device: string): boolean
+  change(admin: Administration, device: string): Promise<DeviceIdentity>
   done(device: string): string
 }
 
@@ -118,13 +119,9 @@ function changeCommand(
     builder: (yargs) =>
       yargs
         .positional('device', { type: 'string', demandOption: true, describe: 'its name in the list' })
-        .option('state-dir', stateDirOption),
-    handler: ({ stateDir, json, device }) => {
-      const changed = withIdentities(stateDir, io, (store) => {
-        if (!change(store, operatorOf(io), device))
-          throw new BrimError('IDENTITY_UNKNOWN', `no device "${device}" is enrolled`, { hint: '"brim device list" names them' })
-        return store.device(device)
-      })
+        .options(administrationOptions),
+    handler: async ({ json, device, ...options }) => {
+      const changed = await administer(options, io, (admin) => change(admin, device))
       io.out(json ? JSON.stringify(changed) : done(device))
     },
   }

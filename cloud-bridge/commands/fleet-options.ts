@@ -1,32 +1,10 @@
-import type { Argv } from 'yargs'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Io } from '../../core/base/io.ts'
-import { JobsClient } from './jobs-client.ts'
+import type { BridgeOptions } from './bridge-access.ts'
 
 /** Of commands that ask a bridge by HTTP. */
-export interface AtBridge {
-  bridgeUrl: string
-  keyFile?: string | undefined
+export interface AtBridge extends BridgeOptions {
   json?: boolean | undefined
 }
-
-export const atBridge = <T>(yargs: Argv<T>): Argv<T & AtBridge> =>
-  yargs
-    .option('bridge-url', {
-      type: 'string',
-      requiresArg: true,
-      default: 'http://127.0.0.1:7070',
-      describe: "the bridge's HTTP",
-    })
-    .option('key-file', {
-      type: 'string',
-      requiresArg: true,
-      describe: 'a key of "brim bridge key create", where the bridge asks for one',
-    }) as unknown as Argv<T & AtBridge>
-
-/** A client for `/v1/devices` and `/v1/fleet` of the bridge. */
-export const fleetClient = ({ bridgeUrl, keyFile }: AtBridge, io: Io): JobsClient =>
-  new JobsClient(bridgeUrl, keyFile, io.signal, '/v1')
 
 export const labelOption = {
   type: 'string',

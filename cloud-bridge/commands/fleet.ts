@@ -3,7 +3,9 @@ import type { CommandModule } from 'yargs'
 import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { type AtBridge, atBridge, fleetClient, labelOption, matcherOf } from './fleet-options.ts'
+import { fleetPath } from '../fleet/http.ts'
+import { bridgeClient, bridgeOptions } from './bridge-access.ts'
+import { type AtBridge, labelOption, matcherOf } from './fleet-options.ts'
 import { FleetStatus, layOutFleet, type Mood } from './fleet-table.ts'
 
 interface StatusOptions extends AtBridge {
@@ -32,7 +34,8 @@ function statusCommand(io: Io): CommandModule<object, StatusOptions> {
     command: 'status',
     describe: 'the bridge, what is wrong, and a line per device, the troubled first',
     builder: (yargs) =>
-      atBridge(yargs)
+      yargs
+        .options(bridgeOptions)
         .usage('Usage: brim fleet status [options]')
         .example('brim fleet status', 'once')
         .example('brim fleet status --watch', 'until Ctrl-C')
@@ -56,7 +59,7 @@ function statusCommand(io: Io): CommandModule<object, StatusOptions> {
 
 async function read(options: StatusOptions, io: Io): Promise<{ status: FleetStatus; raw: object }> {
   const matches = matcherOf(options.label)
-  const raw = (await fleetClient(options, io).get('/fleet')) as { devices: { id: string }[] }
+  const raw = (await (await bridgeClient(options, io)).get(fleetPath)) as { devices: { id: string }[] }
   const status = FleetStatus.parse(raw)
   const devices = status.devices.filter(matches)
   const ids = new Set(devices.map(({ id }) => id))

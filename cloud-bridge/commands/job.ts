@@ -9,11 +9,11 @@ import { readManifest } from '../../core/model/bundle.ts'
 import { manifestFile } from '../../core/model/manifest.ts'
 import { jobStates } from '../../core/policy/jobs/job.ts'
 import { jobKinds } from '../../core/protocol/jobs.ts'
-import { JobsClient, lost } from './jobs-client.ts'
+import { jobsPath } from '../queue/http.ts'
+import { type BridgeOptions, bridgeClient, bridgeOptions } from './bridge-access.ts'
+import type { BridgeClient } from './bridge-client.ts'
 
-interface Common {
-  bridgeUrl: string
-  keyFile?: string | undefined
+interface Common extends BridgeOptions {
   json?: boolean | undefined
 }
 
@@ -69,17 +69,7 @@ export function jobCommand(io: Io): CommandModule {
         .usage('Usage: brim job <verb> [options]')
         .example('brim job submit slm.generate --prompt "What is a lamp?" --watch', 'any device with a small model')
         .example('brim job list --dead', 'what came to nothing')
-        .option('bridge-url', {
-          type: 'string',
-          requiresArg: true,
-          default: 'http://127.0.0.1:7070',
-          describe: "the bridge's HTTP",
-        })
-        .option('key-file', {
-          type: 'string',
-          requiresArg: true,
-          describe: 'a key of "brim bridge key create --role operator", where the bridge asks for one',
-        })
+        .options(bridgeOptions)
         .command(submitCommand(io))
         .command(listCommand(io))
         .command(oneCommand(io, 'show', 'one job, with its input, result and history', show))
@@ -122,10 +112,10 @@ function submitCommand(io: Io): CommandModule<object, SubmitOptions> {
         .option('deadline', { type: 'number', requiresArg: true, describe: 'seconds until it has failed [3600]' })
         .option('watch', { type: 'boolean', default: false, describe: 'follow it to its end' }),
     handler: async (options) => {
-      const { kind, device, priority, key, deadline: deadlineS, bridgeUrl, keyFile, json } = options
-      const client = new JobsClient(bridgeUrl, keyFile, io.signal)
+      const { kind, device, priority, key, deadline: deadlineS, json } = options
+      const client = await bridgeClient(options, io)
       const body = { kind, input: await inputOf(options), device, priority, key, deadlineS }
-      const submitted = z.looseObject({ id: z.string(), isNew: z.boolean() }).parse(await client.post('', body))
+      const submitted = z.looseObject({ id: z.string(), isNew: z.boolean() }).parse(await client.post(jobsPath, body))
       if (options.watch) return watch(client, submitted.id, json === true, io)
       io.out(json ? JSON.stringify(submitted) : submitted.id)
       if (!submitted.isNew && !json) io.err('there was a job under this key already: that one')
@@ -184,12 +174,12 @@ function listCommand(io: Io): CommandModule<object, ListOptions> {
         .option('kind', { choices: jobKinds, describe: 'only those of this kind' })
         .option('dead', { type: 'boolean', default: false, describe: 'only FAILED, REJECTED and TIMED_OUT' })
         .option('limit', { type: 'number', requiresArg: true, default: 20, describe: 'most jobs' }),
-    handler: async ({ bridgeUrl, keyFile, json, state, kind, dead, limit }) => {
+    handler: async ({ json, state, kind, dead, limit, ...options }) => {
       const query = new URLSearchParams({ limit: String(limit) })
       if (state !== undefined) query.set('state', state)
       if (kind !== undefined) query.set('kind', kind)
       if (dead) query.set('dead', 'true')
-      const body = await new JobsClient(bridgeUrl, keyFile, io.signal).get(`?${query}`)
+      const body = await (await bridgeClient(options, io)).get(`${jobsPath}?${query}`)
       if (json) return io.out(JSON.stringify(body))
       const { jobs } = z.object({ jobs: z.array(Job) }).parse(body)
       if (jobs.length === 0) return io.err('no such jobs')
@@ -211,7 +201,7 @@ const lineOf = ({ id, kind, state, attempt, device, submittedAt, error }: z.infe
     .join('  ')
     .trimEnd()
 
-type Verb = (client: JobsClient, id: string, json: boolean, io: Io) => Promise<void>
+type Verb = (client: BridgeClient, id: string, json: boolean, io: Io) => Promise<void>
 
 function oneCommand(io: Io, name: string, describe: string, verb: Verb): CommandModule<object, Common & { id: string }> {
   return {
@@ -222,12 +212,14 @@ function oneCommand(io: Io, name: string, describe: string, verb: Verb): Command
         .usage(`Usage: brim job ${name} <id> [options]`)
         .example(`brim job ${name} 3f9a1c07-42`, describe)
         .positional('id', { type: 'string', demandOption: true, describe: 'as "brim job submit" has printed it' }),
-    handler: ({ bridgeUrl, keyFile, id, json }) => verb(new JobsClient(bridgeUrl, keyFile, io.signal), id, json === true, io),
+    handler: async ({ id, json, ...options }) => verb(await bridgeClient(options, io), id, json === true, io),
   }
 }
 
+const pathOf = (id: string) => `${jobsPath}/${encodeURIComponent(id)}`
+
 const show: Verb = async (client, id, json, io) => {
-  const path = `/${encodeURIComponent(id)}`
+  const path = pathOf(id)
   const job = z.looseObject({}).parse(await client.get(path))
   const { events } = z.object({ events: z.array(Happening) }).parse(await client.get(`${path}/events`))
   if (json) return io.out(JSON.stringify({ ...job, events }))
@@ -251,7 +243,7 @@ function historyLine({ at, type, attempt, device, data }: Passed): string {
 /** The text as it comes; where an attempt is lost, from the beginning of the next. */
 const watch: Verb = async (client, id, json, io) => {
   let shown = ''
-  for await (const raw of client.watch(id)) {
+  for await (const raw of happenings(client, id, io.signal)) {
     const event = Happening.parse(raw)
     if (json) io.out(JSON.stringify(raw))
     if ('job' in event) {
@@ -278,14 +270,27 @@ const watch: Verb = async (client, id, json, io) => {
   throw lost(id)
 }
 
+/** What has happened to a job, then what happens, until it ends. @throws BrimError LINK_LOST, and as the client does */
+async function* happenings(client: BridgeClient, id: string, signal: AbortSignal): AsyncGenerator<unknown> {
+  try {
+    yield* client.events(`${pathOf(id)}/events`)
+  } catch (cause) {
+    signal.throwIfAborted()
+    throw cause instanceof BrimError ? cause : lost(id, cause)
+  }
+}
+
+const lost = (id: string, cause?: unknown) =>
+  new BrimError('LINK_LOST', 'the connection to the bridge broke; the job goes on', { cause, hint: `brim job watch ${id}` })
+
 const cancel: Verb = async (client, id, json, io) => {
-  const body = await client.post(`/${encodeURIComponent(id)}/cancel`, {})
+  const body = await client.post(`${pathOf(id)}/cancel`, {})
   const { canceled, state } = z.looseObject({ canceled: z.boolean(), state: z.string() }).parse(body)
   if (json) io.out(JSON.stringify(body))
   else io.out(canceled ? `job ${id} is canceled` : `job ${id} had ended: it is ${state}`)
 }
 
 const retry: Verb = async (client, id, json, io) => {
-  const body = await client.post(`/${encodeURIComponent(id)}/retry`, {})
+  const body = await client.post(`${pathOf(id)}/retry`, {})
   io.out(json ? JSON.stringify(body) : z.looseObject({ id: z.string() }).parse(body).id)
 }

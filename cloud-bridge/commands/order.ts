@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import type { CommandWish } from '../../core/protocol/commands.ts'
+import { devicesPath } from '../fleet/http.ts'
+import type { BridgeClient } from './bridge-client.ts'
 import { DeviceLine } from './fleet-table.ts'
-import type { JobsClient } from './jobs-client.ts'
 
 /** A command as the bridge tells of it. */
 export const Given = z.looseObject({
@@ -20,15 +21,15 @@ export type Given = z.infer<typeof Given>
 /** One question to the bridge lasts so long at most: proxies do not like longer ones. */
 const askS = 20
 
-export const devicePath = (device: string, rest = '') => `/devices/${encodeURIComponent(device)}${rest}`
+export const devicePath = (device: string, rest = '') => `${devicesPath}/${encodeURIComponent(device)}${rest}`
 
 /** @param expiresS the device does it by then, or never */
-export async function give(client: JobsClient, device: string, wish: CommandWish, expiresS: number): Promise<Given> {
+export async function give(client: BridgeClient, device: string, wish: CommandWish, expiresS: number): Promise<Given> {
   return Given.parse(await client.post(devicePath(device, '/commands'), { ...wish, expiresS }))
 }
 
 /** Waits until the device has answered, or the command has expired. @throws BrimError COMMAND_REFUSED, COMMAND_EXPIRED */
-export async function acknowledged(client: JobsClient, given: Given): Promise<Given> {
+export async function acknowledged(client: BridgeClient, given: Given): Promise<Given> {
   let now = given
   while (now.state === 'SENT')
     now = Given.parse(await client.get(devicePath(given.device, `/commands/${given.id}?waitS=${askS}`)))
@@ -44,6 +45,6 @@ export async function acknowledged(client: JobsClient, given: Given): Promise<Gi
   })
 }
 
-export async function readDevices(client: JobsClient): Promise<DeviceLine[]> {
-  return z.object({ devices: z.array(DeviceLine) }).parse(await client.get('/devices')).devices
+export async function readDevices(client: BridgeClient): Promise<DeviceLine[]> {
+  return z.object({ devices: z.array(DeviceLine) }).parse(await client.get(devicesPath)).devices
 }

@@ -7,10 +7,10 @@ import { isLoopback } from '../../core/base/loopback.ts'
 import { pinOf } from '../../core/base/tls-pin.ts'
 import { invitationText } from '../../core/protocol/identity.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
-import { columns, operatorOf, stateDirOption, withIdentities } from './with-identities.ts'
+import { type AdministrationOptions, administer, administrationOptions } from './administration.ts'
+import { columns } from './columns.ts'
 
-interface TokenOptions {
-  stateDir?: string | undefined
+interface TokenOptions extends AdministrationOptions {
   json?: boolean | undefined
 }
 
@@ -30,7 +30,7 @@ export function tokenCommand(io: Io): CommandModule {
 }
 
 interface CreateOptions extends TokenOptions {
-  url: string
+  url?: string | undefined
   'tls-cert'?: string | undefined
   group: string
   uses: number
@@ -49,27 +49,32 @@ function createCommand(io: Io): CommandModule<object, CreateOptions> {
         .example('brim bridge token create --approve --uses 20 --expires 7d --group lab > token', 'for twenty devices')
         .option('url', {
           type: 'string',
-          default: 'http://127.0.0.1:7070',
-          describe: "this bridge's HTTP address as devices see it",
+          describe: "the bridge's HTTP address as devices see it [that of --bridge-url or the login, else http://127.0.0.1:7070]",
         })
         .option('tls-cert', {
           type: 'string',
           describe:
-            "the bridge's certificate, where devices' systems do not trust it: its key alone is trusted, and may not change",
+            "the bridge's certificate, where devices' systems do not trust it: its key alone is trusted, and may not change [what the login has pinned]",
         })
         .option('group', { type: 'string', default: 'default', describe: 'group that its devices belong to' })
         .option('uses', { type: 'number', default: 1, describe: 'devices that may enrol with it' })
         .option('expires', { type: 'string', default: '24h', describe: 'how long it is good for: 30m, 24h, 7d' })
         .option('approve', { type: 'boolean', default: false, describe: 'its devices need no approval of their own' })
-        .option('state-dir', stateDirOption),
-    handler: ({ stateDir, json, url, 'tls-cert': cert, group, uses, expires, approve }) => {
-      if (!/^https?:\/\/[^/]/.test(url) || !URL.canParse(url)) throw usage(`--url ${url} is no address like http://bridge:7070`)
+        .options(administrationOptions),
+    handler: async ({ json, url: said, 'tls-cert': cert, group, uses, expires, approve, ...options }) => {
+      if (said !== undefined && (!/^https?:\/\/[^/]/.test(said) || !URL.canParse(said)))
+        throw usage(`--url ${said} is no address like http://bridge:7070`)
       if (!idPattern.test(group)) throw usage(`--group ${group}: small letters, digits, - and _`)
       if (!Number.isInteger(uses) || uses < 1) throw usage('--uses is a whole number of 1 or more')
-      const pin = cert === undefined ? {} : { pin: pinOfFile(cert) }
+      const shown = cert === undefined ? undefined : pinOfFile(cert)
       const wish = { group, uses, approve, expiresS: secondsOf(expires) }
-      const { token, secret } = withIdentities(stateDir, io, (store) => store.createToken(operatorOf(io), wish))
-      const text = invitationText({ url, id: token.id, secret, ...pin })
+      const { token, secret, at } = await administer(options, io, async (admin, at) => ({
+        ...(await admin.createToken(wish)),
+        at,
+      }))
+      const url = said ?? at?.url ?? 'http://127.0.0.1:7070'
+      const pin = shown ?? at?.pin
+      const text = invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) })
       if (json) return io.out(JSON.stringify({ ...token, url, token: text }))
       io.out(text)
       io.err(`token ${token.id} for ${uses === 1 ? 'one device' : `${uses} devices`} of group ${group}, until ${token.expiresAt}`)
@@ -85,9 +90,9 @@ function listCommand(io: Io): CommandModule<object, TokenOptions> {
     command: 'list',
     describe: 'the tokens that were made, without their secrets',
     builder: (yargs) =>
-      yargs.example('brim bridge token list', 'which are still good, and for what').option('state-dir', stateDirOption),
-    handler: ({ stateDir, json }) => {
-      const tokens = withIdentities(stateDir, io, (store) => store.tokens())
+      yargs.example('brim bridge token list', 'which are still good, and for what').options(administrationOptions),
+    handler: async ({ json, ...options }) => {
+      const tokens = await administer(options, io, (admin) => admin.tokens())
       if (json) return io.out(JSON.stringify({ tokens }))
       const rows = tokens.map(({ id, group, usesLeft, approve, expiresAt, revokedAt }) => {
         const state = revokedAt === null ? `until ${expiresAt}` : `revoked ${revokedAt}`
@@ -106,10 +111,9 @@ function revokeCommand(io: Io): CommandModule<object, TokenOptions & { token: st
       yargs
         .example('brim bridge token revoke 3f9a11c0', 'as "brim bridge token list" names it')
         .positional('token', { type: 'string', demandOption: true, describe: 'its name in the list' })
-        .option('state-dir', stateDirOption),
-    handler: ({ stateDir, json, token }) => {
-      if (!withIdentities(stateDir, io, (store) => store.revokeToken(operatorOf(io), token)))
-        throw new BrimError('IDENTITY_UNKNOWN', 'there is no such token', { hint: '"brim bridge token list" names them' })
+        .options(administrationOptions),
+    handler: async ({ json, token, ...options }) => {
+      await administer(options, io, (admin) => admin.revokeToken(token))
       io.out(json ? JSON.stringify({ id: token, revoked: true }) : `token ${token} revoked`)
     },
   }

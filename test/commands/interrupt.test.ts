@@ -48,3 +48,20 @@ it('a build after one that was killed leaves the bundle alone', async () => {
   expect(await once(child, 'exit')).toEqual([0, null])
   expect(readdirSync(folder)).toEqual(['bundle'])
 })
+
+it.each([
+  ['login', '--bridge-url', 'http://127.0.0.1:1'],
+  ['agent', 'enroll', '--id', 'a', '--token-file', '-'],
+])('brim %s … that waits for standard input exits with 130 on Ctrl-C', async (...words) => {
+  const child = spawn(process.execPath, [cli, ...words], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: { ...process.env, HOME: dir.path },
+  })
+  const ended = once(child, 'exit')
+  child.stdin.on('error', () => {})
+  // More than a pipe holds: once it is written, the command has begun to read.
+  await new Promise((written) => child.stdin.write(Buffer.alloc(2 ** 20, 0x61), written))
+  child.kill('SIGINT')
+  expect(await ended).toEqual([130, null])
+  child.stdin.destroy()
+})
