@@ -28,8 +28,12 @@ export async function bodyOf(request: IncomingMessage, maxBodyBytes = mostBytes)
 export function understood<T>(schema: z.ZodType<T>, body: unknown): T {
   const read = schema.safeParse(body)
   if (read.success) return read.data
-  const [issue] = read.error.issues
-  throw new BrimError('REQUEST_INVALID', `${issue?.path.join('.') || 'the body'}: ${issue?.message}`)
+  const wrong = read.error.issues.map((issue) => {
+    const [key] = issue.code === 'invalid_key' ? issue.issues : []
+    const where = issue.path.length === 0 ? 'the body' : `"${issue.path.join('.')}"`
+    return `${where}: ${key?.message ?? issue.message}`
+  })
+  throw new BrimError('REQUEST_INVALID', wrong.join('; '))
 }
 
 /** Answered with 404. */

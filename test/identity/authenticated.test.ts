@@ -213,6 +213,14 @@ describe('a key', () => {
       })
     expect([(await jobs(key)).status, (await submit(key)).status, (await submit()).status]).toEqual([403, 403, 401])
     expect([(await jobs(operator.key)).status, (await submit(operator.key)).ok]).toEqual([200, true])
+    const order = (bearer: string, what: string) =>
+      fetch(`${httpUrl}/v1/devices/nobody/${what}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
+        body: '{}',
+      })
+    for (const what of ['labels', 'commands'])
+      expect([(await order(key, what)).status, (await order(operator.key, what)).status]).toEqual([403, 404])
     const login = { username: 'viewer-monitoring', password: key }
     await expect(mqttClient(mqttUrl, 'viewer-monitoring', login)).rejects.toThrow(/not authorized/i)
     await using device = await connectDevice(dataUrl, 'monitoring', width, key)
