@@ -90,9 +90,11 @@ function listed<T>(title: string, all: readonly T[], text: (one: T) => string): 
   return ['', title, ...(all.length === 0 ? ['  none'] : all.map((one) => `  ${text(one)}`))]
 }
 
-const width = 20
-const rows = (values: Record<string, unknown>): string[] =>
-  Object.entries(values).map(([name, value]) => `  ${name.padEnd(width)} ${plain(name, value)}`)
+const leastWidth = 20
+function rows(values: Record<string, unknown>): string[] {
+  const width = Math.max(leastWidth, ...Object.keys(values).map((name) => name.length))
+  return Object.entries(values).map(([name, value]) => `  ${name.padEnd(width)} ${plain(name, value)}`)
+}
 
 /** In the order in which people ask. */
 const order = [

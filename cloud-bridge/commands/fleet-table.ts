@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { conditionSections } from '../../core/protocol/device-condition.ts'
+import { type ProblemKind, problemKinds } from '../fleet/problems.ts'
 import { age, compact, cutEnd, cutMiddle, percent, unknown } from './figures.ts'
 
 const amount = z.number().nullish()
@@ -55,7 +56,7 @@ interface Column {
 const columns: readonly Column[] = [
   { title: 'DEVICE', align: 'left', always: true, cut: cutMiddle, cell: ({ id }) => id },
   { title: 'STATE', align: 'left', most: 8, always: true, cell: ({ state }) => stateWord(state) },
-  { title: 'MODULE', align: 'left', most: 8, cell: moduleOf },
+  { title: 'MODULE', align: 'left', most: 9, cell: moduleOf },
   { title: 'SEEN', align: 'right', most: 4, always: true, cell: ({ seenS }) => age(seenS) },
   { title: 'W', align: 'right', most: 4, cell: ({ telemetry }) => compact(telemetry?.power?.totalW) },
   { title: 'BAT', align: 'right', most: 4, cell: batteryOf },
@@ -65,7 +66,7 @@ const columns: readonly Column[] = [
   { title: 'UP', align: 'right', most: 4, cell: ({ telemetry }) => compact(telemetry?.link?.upBytesPerS) },
   { title: 'DOWN', align: 'right', most: 4, cell: ({ telemetry }) => compact(telemetry?.link?.downBytesPerS) },
   { title: 'JOBS', align: 'right', most: 4, always: true, cell: ({ jobs }) => compact(jobs) },
-  { title: 'TOK/S', align: 'right', most: 5, cell: speedOf },
+  { title: 'TK/S', align: 'right', most: 4, cell: speedOf },
 ]
 
 /** Homie's word for who has said goodbye is too long for a column. */
@@ -137,8 +138,15 @@ function wrapParts(parts: readonly string[], width: number): string[] {
   return lines
 }
 
-const severe = ['lost', 'throttled', 'battery', 'disk', 'memory', 'errors']
+const severe: readonly string[] = problemKinds
 const rankOf = (kind: string) => (severe.includes(kind) ? severe.indexOf(kind) : severe.length)
+/** Of a newer bridge there may be more. */
+const wordsOf: Readonly<Record<string, string>> = {
+  battery: 'battery low',
+  disk: 'disk nearly full',
+  memory: 'memory nearly full',
+  errors: 'recent errors',
+} satisfies Partial<Record<ProblemKind, string>>
 const worst = ({ problems }: DeviceLine) => Math.min(severe.length + 1, ...problems.map(({ kind }) => rankOf(kind)))
 
 /** One line for each kind of trouble, and who is in it. */
@@ -147,13 +155,15 @@ function problemLines(devices: readonly DeviceLine[], width: number): TableLine[
   return kinds
     .sort((a, b) => rankOf(a) - rankOf(b))
     .map((kind) => {
-      const struck = devices.flatMap(({ id, problems }) =>
-        problems.filter((problem) => problem.kind === kind).map(({ detail }) => (detail === '' ? id : `${id} (${detail})`)),
-      )
-      return {
-        text: cutEnd(`! ${struck.length} ${kind}: ${struck.join(', ')}`, width),
-        mood: kind === 'lost' ? 'bad' : 'warning',
-      }
+      const struck = devices.flatMap(({ id, problems }) => {
+        const details = problems.filter((problem) => problem.kind === kind).map(({ detail }) => detail)
+        return details.length === 0 ? [] : [{ id, detail: details.filter((detail) => detail !== '').join(', ') }]
+      })
+      const head = `! ${struck.length} ${wordsOf[kind] ?? kind}: `
+      const full = head + struck.map(({ id, detail }) => (detail === '' ? id : `${id} (${detail})`)).join(', ')
+      // Who comes before why.
+      const text = full.length <= width ? full : head + struck.map(({ id }) => id).join(', ')
+      return { text: cutEnd(text, width), mood: kind === 'lost' ? 'bad' : 'warning' }
     })
 }
 

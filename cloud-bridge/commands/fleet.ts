@@ -50,7 +50,7 @@ function statusCommand(io: Io): CommandModule<object, StatusOptions> {
         .option('label', labelOption)
         .epilogue(
           'SEEN: since it was last heard of. W: what it takes. BAT: battery. °C: its hottest zone; "!": its clocks are held down.\n' +
-            'CPU, GPU: percent. UP, DOWN: the measured link, bytes/s. TOK/S: decoding, of its fastest model. –: unknown.\n' +
+            'CPU, GPU: percent. UP, DOWN: the measured link, bytes/s. TK/S: tokens/s, decoding, of its fastest model. –: unknown.\n' +
             'Columns that nobody knows anything of are left out.',
         ),
     handler: (options) => (options.watch ? watchStatus(options, io) : showStatus(options, io)),
@@ -86,13 +86,15 @@ async function watchStatus(options: StatusOptions, io: Io): Promise<void> {
       trouble = undefined
     } catch (error) {
       // One that was there may be back soon.
-      if (io.signal.aborted) return
+      if (io.signal.aborted) break
       if (told === undefined || !(error instanceof BrimError) || error.code !== 'BRIDGE_UNREACHABLE') throw error
       if (trouble !== error.message) io.err(`${error.message}; trying again`)
       trouble = error.message
     }
     await systemClock.sleep(options.interval * 1_000, io.signal).catch(() => {})
   }
+  // What is typed next shall not stand behind the last line.
+  if (redraws) io.write('\n')
 }
 
 /** What is worth another table: not that time has passed. */

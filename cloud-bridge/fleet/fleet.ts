@@ -18,7 +18,7 @@ export interface FleetDevice extends Omit<DeviceRecord, 'state' | 'birth' | 'las
   readonly jobs: number
   readonly problems: readonly Problem[]
   /** Null: it has not enrolled here. */
-  readonly identity: Omit<DeviceIdentity, 'device'> | null
+  readonly identity: Pick<DeviceIdentity, 'group' | 'status' | 'enrolledAt' | 'hardware' | 'clone'> | null
 }
 
 export interface FleetOptions {
@@ -49,7 +49,6 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
     const { state = null, birth = null, lastSeen = null, agent = null, modelId = null, telemetry = null } = record ?? {}
     const silentS = lastSeen === null ? null : Math.max(0, (wallMs() - Date.parse(lastSeen)) / 1_000)
     const seenS = silentS === null ? null : Math.round(Math.min(silentS, telemetry?.ageS ?? silentS))
-    const { device: _, ...enrolled } = identity ?? { device: id }
     return {
       id,
       state,
@@ -61,7 +60,7 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
       labels: named,
       jobs: load,
       problems: problemsOf(state, telemetry),
-      identity: identity ? (enrolled as Omit<DeviceIdentity, 'device'>) : null,
+      identity: identity ? enrolment(identity) : null,
       telemetry,
     }
   }
@@ -81,3 +80,11 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
     jobsOf: jobs.heldBy,
   }
 }
+
+const enrolment = ({ group, status, enrolledAt, hardware, clone }: DeviceIdentity) => ({
+  group,
+  status,
+  enrolledAt,
+  hardware,
+  clone,
+})

@@ -3,8 +3,9 @@ import type { LastTelemetry } from './registry.ts'
 
 /** The worst first. */
 export const problemKinds = ['lost', 'throttled', 'battery', 'disk', 'memory', 'errors'] as const
+export type ProblemKind = (typeof problemKinds)[number]
 export interface Problem {
-  readonly kind: (typeof problemKinds)[number]
+  readonly kind: ProblemKind
   /** 'cooling cpufreq-cpu0', '12 %', 'LINK_LOST'; '' where the kind says it all. */
   readonly detail: string
 }

@@ -324,7 +324,7 @@ export class JobStore {
     return this.#statements.heldBy.all(device).map((row) => this.#recordOf(row))
   }
 
-  /** Waiting, given to devices, and come to nothing; finished ones cost nothing. */
+  /** Waiting, given to devices, and come to nothing (of these at most 10,000 are counted). */
   counts(): { queued: number; underWay: number; dead: number } {
     const { open, held, dead } = this.#statements.counts.get()!
     return { queued: open - held, underWay: held, dead }
@@ -445,6 +445,8 @@ export class JobStore {
   }
 }
 
+const mostCounted = 10_000
+
 /** The values of `placeholders`, for one row. */
 function pushValues(to: (string | number | null)[], job: NewJob, nowMs: number, retryOf: string | null): void {
   const { kind, target, priority, key, input, terms, deadlineMs } = job
@@ -491,7 +493,8 @@ function prepare(store: Store) {
     counts: store.prepare<[], { open: number; held: number; dead: number }>(
       `SELECT (SELECT count(*) FROM jobs WHERE due_ms IS NOT NULL) AS open,
         (SELECT count(*) FROM jobs WHERE holder IS NOT NULL) AS held,
-        (SELECT count(*) FROM jobs WHERE finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT')) AS dead`,
+        (SELECT count(*) FROM (SELECT 1 FROM jobs
+          WHERE finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT') LIMIT ${mostCounted})) AS dead`,
     ),
     behindWork: store.prepare<[number], JobRow>(
       `SELECT * FROM jobs AS waiting WHERE holder IS NOT NULL AND state = 'ACCEPTED' AND target IS NULL

@@ -115,10 +115,22 @@ describe('labels', () => {
   })
 })
 
+it('brim device list names those too that wait for approval and were never heard of', async () => {
+  const store = openIdentityStore(join(world.dir, 'bridge'))
+  const wish = { group: 'field', uses: 1, expiresS: 60, approve: false }
+  const { secret } = store.createToken('operator:test', wish)
+  store.enrol({ device: 'newcomer', publicKey: 'A'.repeat(43), token: secret, hardware: undefined })
+  store.close()
+  expect((await brim('device', 'list')).out).toMatch(/newcomer +never +– +field +pending/)
+  expect((await brim('device', 'show', 'newcomer')).out).toMatch(/state +never heard of/)
+  expect((await brim('device', 'list', '--json')).out).not.toContain('A'.repeat(43))
+  expect((await brim('fleet', 'status')).out).not.toContain('newcomer')
+})
+
 describe('brim device drain', () => {
   it('lets a device finish what it has and gives it no more, until undrain', async () => {
     await isThere('jetson-02')
-    const ids = await submit(40, { kind: 'slm.generate', input: { prompt: 'Can you', maxTokens: 24 }, device: 'jetson-02' })
+    const ids = await submit(30, { kind: 'slm.generate', input: { prompt: 'Can you', maxTokens: 24 }, device: 'jetson-02' })
     const drained = await brim('device', 'drain', 'jetson-02', '--wait')
     expect(drained).toMatchObject({ code: 0, out: 'jetson-02: drained\n' })
     expect(await stateOf('jetson-02')).toBe('draining')

@@ -40,9 +40,9 @@ describe('the table of a fleet', () => {
       'jobs: 12 queued, 4 under way, 1 dead',
       '2 devices: 2 ready',
       '',
-      'DEVICE    STATE MODULE   SEEN  W °C CPU GPU   UP DOWN JOBS TOK/S',
-      'jetson-01 ready AGX Orin   3s 23 71  23  98 1.3M  13M    2    62',
-      'jetson-02 ready –          3s  –  –   –   –    –    –    0     –',
+      'DEVICE    STATE MODULE   SEEN  W °C CPU GPU   UP DOWN JOBS TK/S',
+      'jetson-01 ready AGX Orin   3s 23 71  23  98 1.3M  13M    2   62',
+      'jetson-02 ready –          3s  –  –   –   –    –    –    0    –',
     ])
   })
 
@@ -110,7 +110,7 @@ describe('the table of a fleet', () => {
     )
     const lines = textOf(fleet(widest))
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
-    expect(lines.at(-2)).toMatch(/^jetson-a…north-01 draining /)
+    expect(lines.at(-2)).toMatch(/^jetson-\S*…north-01 draining /)
     expect(lines.at(-1)!.split(' ')[0]).not.toBe(lines.at(-2)!.split(' ')[0])
   })
 })

@@ -211,6 +211,24 @@ describe('the job store', () => {
     expect(jobs.events(dead!.id, 0, 10).at(-1)).toMatchObject({ type: 'rejected', device: 'a', attempt: 1, data: { error } })
   })
 
+  it('counts what waits, is under way and is dead, and tells what a device has', () => {
+    const { jobs } = open()
+    const submitted = jobs.submit(
+      Array.from({ length: 6 }, () => submission()),
+      0,
+    )
+    const given = ids(jobs.claim([taker('a', 3)], 1))
+    expect(jobs.counts()).toEqual({ queued: 3, underWay: 3, dead: 0 })
+    expect(ids(jobs.heldBy('a'))).toEqual(given)
+    expect(jobs.heldBy('b')).toEqual([])
+    const [done, refused] = given
+    const error = { code: 'REQUEST_INVALID', message: 'no' }
+    jobs.report([said(done!, 1, { report: { type: 'succeeded' } })], 2)
+    jobs.report([said(refused!, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
+    jobs.cancel(submitted[5]!.id, 2)
+    expect(jobs.counts()).toEqual({ queued: 2, underWay: 1, dead: 1 })
+  })
+
   it('claims, expires and finds what devices hold by index, however many jobs have finished', () => {
     const { store } = open()
     const plan = (sql: string) =>
