@@ -138,11 +138,13 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       logger: logger.child({ component: 'link' }),
     })
     // Of its own: the queue's commits wait for nobody else's, and a fleet's results are of another size than its registry.
-    const jobDatabase = openDatabase(join(config.stateDir, 'jobs.sqlite'), [jobTables])
+    const jobDatabase = openDatabase(join(config.stateDir, 'jobs.sqlite'), jobTables)
     closers.push(() => jobDatabase.close())
     const jobs = new JobStore(jobDatabase, seededRandom(randomInt(2 ** 32)))
+    const { keepS, keepDeadS, keepCount: mostJobs, keepBytes: mostBytes } = config.jobs
     const queue = createJobQueue({
       jobs,
+      retention: { doneMs: keepS * 1_000, deadMs: keepDeadS * 1_000, mostJobs, mostBytes },
       bridge: id,
       clock,
       wallMs: Date.now,

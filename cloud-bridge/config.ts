@@ -52,6 +52,24 @@ export const BridgeConfig = z
     /** What a session's end leaves for the next prompt that begins alike stands ready for so long; 0: nothing is kept. */
     prefixKeepS: z.number().min(0).default(300),
     sessionsPerConnection: z.int().min(1).default(64),
+    /** What is kept of finished jobs, keys and history too: how long, of those that came to nothing longer, how many, how much. */
+    jobs: z
+      .strictObject({
+        keepS: z
+          .number()
+          .positive()
+          .default(7 * 86_400),
+        keepDeadS: z
+          .number()
+          .positive()
+          .default(30 * 86_400),
+        keepCount: z.int().min(1).default(100_000),
+        keepBytes: z
+          .int()
+          .min(1)
+          .default(4 * 2 ** 30),
+      })
+      .prefault({}),
     logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
   })
   .transform(({ frameTokens, ...config }) => ({ ...config, frameTokens: frameTokens ?? config.tokenBudget }))

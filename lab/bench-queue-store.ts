@@ -40,7 +40,7 @@ function timed(work: () => void): number {
 }
 
 function openJobs(path: string): { store: Store; jobs: JobStore } {
-  const store = openDatabase(path, [jobTables])
+  const store = openDatabase(path, jobTables)
   return { store, jobs: new JobStore(store, seededRandom(1)) }
 }
 

@@ -29,6 +29,10 @@ interface RunOptions {
   tokenBudget?: number | undefined
   promptTokens?: number | undefined
   frameTokens?: number | undefined
+  jobKeep?: number | undefined
+  deadJobKeep?: number | undefined
+  jobKeepCount?: number | undefined
+  jobKeepBytes?: number | undefined
   logLevel?: BridgeSettings['logLevel']
   json?: boolean | undefined
 }
@@ -109,6 +113,13 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           type: 'number',
           describe: 'stages of the middle that work on different steps at once; no faster where they share their cores [1]',
         })
+        .option('job-keep', {
+          type: 'number',
+          describe: 'days that finished jobs are kept, with their texts and idempotency keys [7]',
+        })
+        .option('dead-job-keep', { type: 'number', describe: 'days that jobs are kept that came to nothing [30]' })
+        .option('job-keep-count', { type: 'number', describe: 'most finished jobs that are kept [100000]' })
+        .option('job-keep-bytes', { type: 'number', describe: 'largest database of jobs; the oldest finished go [4 GiB]' })
         .option('log-level', {
           choices: ['silent', 'error', 'warn', 'info', 'debug'] as const,
           describe: 'log on stderr [warn]',
@@ -135,6 +146,10 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   if ((cert === undefined) !== (key === undefined))
     throw new BrimError('USAGE', 'a certificate and its key go together', { hint: 'give both --tls-cert and --tls-key' })
   const tls = cert === undefined ? undefined : { cert, key }
+  const { jobKeep, deadJobKeep, jobKeepCount, jobKeepBytes } = options
+  const daysS = (days: number | undefined) => (days === undefined ? undefined : days * 86_400)
+  const kept = { keepS: daysS(jobKeep), keepDeadS: daysS(deadJobKeep), keepCount: jobKeepCount, keepBytes: jobKeepBytes }
+  const jobs = Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined))
   const serving = { pipeline, tokenBudget, promptTokens, frameTokens }
   const said = Object.entries({
     bundles,
@@ -150,6 +165,7 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
     id,
     threads,
     prefixKeepS,
+    jobs,
     ...serving,
   }).filter(([, value]) => value !== undefined)
   return { bundle, stateDir, logLevel, ...Object.fromEntries(said) }

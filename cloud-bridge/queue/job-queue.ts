@@ -4,7 +4,7 @@ import { quantile } from '../../core/base/statistics.ts'
 import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/retry.ts'
 import { type JobAck, JobEvent, type JobSubmission, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
-import type { Dispatch, JobOrder, JobStore, Said, Submitted } from '../../core/store/job-store.ts'
+import type { Cutoffs, Dispatch, JobOrder, JobStore, Retention, Said, Submitted } from '../../core/store/job-store.ts'
 import { newJob } from '../../core/store/job-tables.ts'
 
 /**
@@ -14,11 +14,15 @@ import { newJob } from '../../core/store/job-tables.ts'
 const perDevice = 2
 /** Deadlines are looked at so often. */
 const tickMs = 100
+/** What is kept no longer is looked for so often, and removed for so long at a time: nobody waits for that. */
+const retentionMs = 60_000
+const pruneMs = 10
 /** Dispatches that the figures are of. */
 const mostMeasured = 10_000
 
 export interface JobQueueOptions {
   readonly jobs: JobStore
+  readonly retention: Retention
   readonly bridge: string
   readonly clock: Clock
   /** UTC ms: deadlines outlive this process. */
@@ -47,7 +51,7 @@ export interface JobQueue {
   close(): Promise<void>
 }
 
-export function createJobQueue({ jobs, bridge, clock, wallMs, publish, logger }: JobQueueOptions): JobQueue {
+export function createJobQueue({ jobs, retention, bridge, clock, wallMs, publish, logger }: JobQueueOptions): JobQueue {
   /** Devices that take jobs, and what they can do: those that drain finish what they have. */
   const takers = new Map<string, readonly string[]>()
   const watchers = new Map<string, Set<() => void>>()
@@ -147,6 +151,19 @@ export function createJobQueue({ jobs, bridge, clock, wallMs, publish, logger }:
     if (roundTripsMs.length >= 2 * mostMeasured) roundTripsMs = roundTripsMs.slice(-mostMeasured)
   }
 
+  let cutoffs: Cutoffs | undefined
+  let retainedMs = Number.NEGATIVE_INFINITY
+
+  /** Some of what is kept no longer. */
+  function prune(): void {
+    const startedMs = clock.nowMs()
+    if (startedMs - retainedMs >= retentionMs) {
+      cutoffs = jobs.cutoffs(retention, wallMs())
+      retainedMs = startedMs
+    }
+    while (cutoffs && clock.nowMs() - startedMs < pruneMs) if (jobs.prune(cutoffs) === 0) cutoffs = undefined
+  }
+
   async function tick(): Promise<void> {
     while (!stopping.signal.aborted) {
       guarded('deadlines not looked at', () => {
@@ -159,6 +176,7 @@ export function createJobQueue({ jobs, bridge, clock, wallMs, publish, logger }:
         for (const id of ids) changed(id)
         pump()
       })
+      guarded('old jobs not removed', prune)
       await clock.sleep(tickMs, stopping.signal).catch(() => {})
     }
   }

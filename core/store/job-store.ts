@@ -10,7 +10,7 @@ import {
   nextJob,
 } from '../policy/jobs/job.ts'
 import type { JobKind } from '../protocol/jobs.ts'
-import { columnsOf, type JobRow, jobOf, type NewJob, updateJob } from './job-tables.ts'
+import { columnsOf, isDead, isDone, type JobRow, jobOf, type NewJob, updateJob } from './job-tables.ts'
 import type { Store } from './open-database.ts'
 
 export interface Submitted {
@@ -95,6 +95,26 @@ export interface JobFilter {
   readonly limit: number
 }
 
+/** How long what is finished is kept: all of it, history and idempotency key too. */
+export interface Retention {
+  /** Of jobs that succeeded or were canceled. */
+  readonly doneMs: number
+  /** Of those that came to nothing. */
+  readonly deadMs: number
+  /** At most so many of either. */
+  readonly mostJobs: number
+  /** Of the whole database: where it is larger the oldest go, so that it falls below. */
+  readonly mostBytes: number
+}
+
+/** Whatever had finished by then is kept no longer; wall clock. */
+export interface Cutoffs {
+  readonly doneMs: number
+  readonly deadMs: number
+}
+
+/** Jobs removed in one transaction: few enough to keep nobody waiting. */
+const mostPruned = 50
 /** Deadlines handled in one transaction. */
 const mostDue = 256
 /** Rows that one statement inserts: a statement costs as much as a row. */
@@ -252,10 +272,14 @@ export class JobStore {
         const changed = new Set<string>()
         for (const one of said) {
           const row = this.#row(one.job)
-          if (!row) continue
           const { attempt, device, report, n } = one
-          const isCurrent = row.holder === device && row.attempt === attempt
           const isPiece = report.type !== 'succeeded' && report.type !== 'failed' && report.type !== 'canceled'
+          if (!row) {
+            // Long forgotten here, and there: a broker that says things late has woken it.
+            if (isPiece) orders.push({ kind: 'recall', job: one.job, device, attempt })
+            continue
+          }
+          const isCurrent = row.holder === device && row.attempt === attempt
           if (isCurrent && isPiece) {
             if (n <= row.heard_n) continue
             if (n > row.heard_n + 1) {
@@ -314,6 +338,37 @@ export class JobStore {
       .immediate()
   }
 
+  /** What `prune` is to remove, as things stand: it looks at as many index entries as there are finished jobs. */
+  cutoffs({ doneMs, deadMs, mostJobs, mostBytes }: Retention, nowMs: number): Cutoffs {
+    const { done, dead } = this.#statements
+    const pragma = (name: string) => Number(this.#store.pragma(name, { simple: true }))
+    const usedBytes = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
+    const surplus = Math.max(0, 1 - mostBytes / usedBytes)
+    const of = ({ count, nth }: typeof done, keepMs: number) => {
+      const jobs = count.get()?.count ?? 0
+      const tooMany = Math.max(jobs - mostJobs, Math.ceil(jobs * surplus))
+      const last = tooMany > 0 ? nth.get(tooMany - 1)?.finished_ms : undefined
+      return Math.max(nowMs - keepMs, last ?? Number.NEGATIVE_INFINITY)
+    }
+    return { doneMs: of(done, doneMs), deadMs: of(dead, deadMs) }
+  }
+
+  /** Removes some of what is kept no longer, the oldest first. @returns how many jobs; 0: there are no more */
+  prune({ doneMs, deadMs }: Cutoffs): number {
+    const { done, dead, forget, forgetEvents } = this.#statements
+    const old = [...done.oldest.all(doneMs, mostPruned), ...dead.oldest.all(deadMs, mostPruned)].slice(0, mostPruned)
+    if (old.length === 0) return 0
+    this.#store
+      .transaction(() => {
+        for (const { n } of old) {
+          forgetEvents.run(n)
+          forget.run(n)
+        }
+      })
+      .immediate()
+    return old.length
+  }
+
   /** How many jobs each device has. */
   loads(): ReadonlyMap<string, number> {
     return new Map(this.#statements.loads.all().map(({ holder, count }) => [holder, count]))
@@ -360,7 +415,7 @@ export class JobStore {
     const wanted = [
       ...(state === undefined ? [] : ['state = @state']),
       ...(kind === undefined ? [] : ['kind = @kind']),
-      ...(dead ? ["finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT')"] : []),
+      ...(dead ? [isDead] : []),
     ]
     const where = wanted.length === 0 ? '' : `WHERE ${wanted.join(' AND ')}`
     const rows = this.#store
@@ -465,7 +520,20 @@ function happeningOf(before: Job, after: Job, input: JobInput, data: object): st
 }
 
 function prepare(store: Store) {
+  const finished = (which: string) => ({
+    count: store.prepare<[], { count: number }>(`SELECT count(*) AS count FROM jobs WHERE ${which}`),
+    nth: store.prepare<[number], { finished_ms: number }>(
+      `SELECT finished_ms FROM jobs WHERE ${which} ORDER BY finished_ms LIMIT 1 OFFSET ?`,
+    ),
+    oldest: store.prepare<[number, number], { n: number }>(
+      `SELECT n FROM jobs WHERE ${which} AND finished_ms <= ? AND n < (SELECT max(n) FROM jobs) ORDER BY finished_ms LIMIT ?`,
+    ),
+  })
   return {
+    done: finished(isDone),
+    dead: finished(isDead),
+    forget: store.prepare<[number]>('DELETE FROM jobs WHERE n = ?'),
+    forgetEvents: store.prepare<[number]>('DELETE FROM job_events WHERE job = ?'),
     insert: store.prepare<[(string | number | null)[]]>(`${insertJobs} ${placeholders}`),
     insertMany: store.prepare<[(string | number | null)[]]>(
       `${insertJobs} ${Array.from({ length: rowsAtOnce }, () => placeholders).join(', ')}`,

@@ -1,12 +1,17 @@
 import { holderOf, type Job, type JobError, type JobState, type JobTerms } from '../policy/jobs/job.ts'
 import type { JobSubmission } from '../protocol/jobs.ts'
 
+/** Jobs that came to what they were for, or that nobody wanted any more; and dead letters. */
+export const isDone = "finished_ms IS NOT NULL AND state IN ('SUCCEEDED', 'CANCELED')"
+export const isDead = "finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT')"
+
 /**
- * A migration. A job is one row; partial indexes hold only what is waited for, so that a million finished jobs slow
- * nobody down; what is false of a new job stands first in their conditions. Rows are never deleted: `n` is never given
- * twice. `job_events` is what has happened to a job, the pieces of its answer among it.
+ * Migrations. A job is one row; partial indexes hold only what is waited for, so that a million finished jobs slow
+ * nobody down; what is false of a new job stands first in their conditions. The newest row is never deleted, so that `n` is
+ * never given twice. `job_events` is what has happened to a job, the pieces of its answer among it.
  */
-export const jobTables = `
+export const jobTables = [
+  `
 CREATE TABLE jobs (
   n INTEGER PRIMARY KEY,
   kind TEXT NOT NULL,
@@ -49,7 +54,12 @@ CREATE TABLE job_events (
   PRIMARY KEY (job, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE job_store (id INTEGER PRIMARY KEY CHECK (id = 1), name TEXT NOT NULL) STRICT;
-`
+`,
+  `
+CREATE INDEX jobs_done_age ON jobs (finished_ms) WHERE finished_ms IS NOT NULL AND state IN ('SUCCEEDED', 'CANCELED');
+CREATE INDEX jobs_dead_age ON jobs (finished_ms) WHERE finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT');
+`,
+]
 
 /** A row of `jobs`. */
 export interface JobRow {

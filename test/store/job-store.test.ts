@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { JobSubmission } from '../../core/protocol/jobs.ts'
-import { JobStore, type Said } from '../../core/store/job-store.ts'
-import { jobTables, newJob } from '../../core/store/job-tables.ts'
+import { JobStore, type Retention, type Said } from '../../core/store/job-store.ts'
+import { isDead, isDone, jobTables, newJob } from '../../core/store/job-tables.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
@@ -12,7 +12,7 @@ afterEach(() => {
 })
 
 function open(path = join(newDir(), 'jobs.sqlite')): { jobs: JobStore; store: Store; path: string } {
-  const store = openDatabase(path, [jobTables])
+  const store = openDatabase(path, jobTables)
   dirs.push({ [Symbol.dispose]: () => store.close() })
   return { jobs: new JobStore(store, { next: () => 0.5 }), store, path }
 }
@@ -252,6 +252,105 @@ describe('the job store', () => {
     expect(plan('SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= 5 ORDER BY due_ms LIMIT 1')).toContain('jobs_due')
     expect(plan("SELECT * FROM jobs WHERE holder = 'a'")).toContain('jobs_held')
     expect(plan('SELECT holder, count(*) FROM jobs WHERE holder IS NOT NULL GROUP BY holder')).toContain('jobs_held')
+  })
+})
+
+describe('finished jobs', () => {
+  const day = 86_400_000
+  const retention = { doneMs: 7 * day, deadMs: 30 * day, mostJobs: 1_000, mostBytes: Number.MAX_SAFE_INTEGER }
+
+  /** So many jobs that ended a second apart, every `deadOf`-th of them in failure; and one that waits. */
+  function lived(count: number, deadOf = Number.POSITIVE_INFINITY) {
+    const { jobs, store, path } = open()
+    // What is looked at here is no power cut, and there are hundreds of commits.
+    store.pragma('synchronous = OFF')
+    const submitted = jobs.submit(
+      Array.from({ length: count }, (_, i) => submission({ key: `key-${i}` })),
+      0,
+    )
+    for (const [i, { id }] of submitted.entries()) {
+      const nowMs = i * 1_000
+      jobs.claim([taker('a')], nowMs)
+      const error = { code: 'REQUEST_INVALID', message: 'no' }
+      const report =
+        (i + 1) % deadOf === 0 ? ({ type: 'failed', failure: 'refused', error } as const) : ({ type: 'succeeded' } as const)
+      jobs.report([said(id, 1, { report, data: { text: 'yes '.repeat(100) } })], nowMs)
+    }
+    const [waiting] = jobs.submit([submission()], 0)
+    return { jobs, store, path, ended: submitted.map(({ id }) => id), waiting: waiting!.id }
+  }
+  function pruneAll(jobs: JobStore, limits: Retention, nowMs: number): number {
+    const cutoffs = jobs.cutoffs(limits, nowMs)
+    let removed = 0
+    for (let some = jobs.prune(cutoffs); some > 0; some = jobs.prune(cutoffs)) {
+      expect(some).toBeLessThanOrEqual(50)
+      removed += some
+    }
+    return removed
+  }
+
+  it('are kept for their time, dead letters for longer, what waits for ever; their history and keys go with them', () => {
+    const { jobs, store, ended, waiting } = lived(80, 4)
+    expect(pruneAll(jobs, retention, 7 * day - 1)).toBe(0)
+    expect(pruneAll(jobs, retention, 7 * day + 39_000)).toBe(30)
+    expect(jobs.find(ended[1]!)).toBeUndefined()
+    expect(jobs.events(ended[1]!, 0, 10)).toEqual([])
+    expect(jobs.find(ended[3]!)?.state).toBe('REJECTED')
+    expect(jobs.find(ended[41]!)?.state).toBe('SUCCEEDED')
+    expect(pruneAll(jobs, retention, 60 * day)).toBe(50)
+    expect(jobs.list({ limit: 10 }).map(({ id }) => id)).toEqual([waiting])
+    expect(store.prepare('SELECT count(*) AS count FROM job_events').get()).toEqual({ count: 0 })
+    expect(jobs.submit([submission({ key: 'key-1' })], 60 * day)).toMatchObject([{ isNew: true }])
+  })
+
+  it('are at most so many, and at most so large, the oldest going first', () => {
+    const { jobs, store, ended } = lived(100)
+    expect(pruneAll(jobs, { ...retention, mostJobs: 40 }, day)).toBe(60)
+    expect(jobs.find(ended[59]!)).toBeUndefined()
+    expect(jobs.find(ended[60]!)).toBeDefined()
+    const used = () => {
+      const pragma = (name: string) => Number(store.pragma(name, { simple: true }))
+      return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
+    }
+    const before = used()
+    const removed = pruneAll(jobs, { ...retention, mostBytes: before / 2 }, day)
+    expect(removed).toBeGreaterThan(0)
+    expect(removed).toBeLessThan(40)
+    expect(used()).toBeLessThan(before)
+    expect(jobs.find(ended.at(-1)!)).toBeDefined()
+  })
+
+  it('leave no number behind that could be given again', () => {
+    const { jobs, path, ended, waiting } = lived(3)
+    jobs.cancel(waiting, 4_000)
+    expect(pruneAll(jobs, retention, 60 * day)).toBe(3)
+    const again = open(path)
+    const [next] = again.jobs.submit([submission()], 60 * day)
+    expect([...ended, waiting]).not.toContain(next!.id)
+  })
+
+  it('that a device begins once more, because a broker was late, are recalled', () => {
+    const { jobs, ended } = lived(3)
+    pruneAll(jobs, retention, 60 * day)
+    const late = said(ended[0]!, 1, { report: { type: 'accepted' } })
+    const { orders, gaps } = jobs.report([late], 60 * day)
+    expect(orders).toEqual([{ kind: 'recall', job: ended[0], device: 'a', attempt: 1 }])
+    expect(gaps.size).toBe(0)
+    expect(jobs.report([said(ended[0]!, 2, { report: { type: 'canceled' } })], 60 * day).orders).toEqual([])
+  })
+
+  it('are found by index, whatever else there is', () => {
+    const { store } = open()
+    const plan = (which: string) =>
+      store
+        .prepare<[], { detail: string }>(
+          `EXPLAIN QUERY PLAN SELECT n FROM jobs WHERE ${which} AND finished_ms <= 5 AND n < 9 ORDER BY finished_ms LIMIT 5`,
+        )
+        .all()
+        .map(({ detail }) => detail)
+        .join('; ')
+    expect(plan(isDone)).toMatch(/^SEARCH jobs USING (COVERING )?INDEX jobs_done_age \(finished_ms>\? AND finished_ms<\?\)$/)
+    expect(plan(isDead)).toMatch(/^SEARCH jobs USING (COVERING )?INDEX jobs_dead_age \(finished_ms>\? AND finished_ms<\?\)$/)
   })
 })
 

@@ -1,0 +1,100 @@
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createJobQueue, type JobQueue } from '../../cloud-bridge/queue/job-queue.ts'
+import { JobSubmission, type ToJobDevice } from '../../core/protocol/jobs.ts'
+import { JobStore } from '../../core/store/job-store.ts'
+import { jobTables } from '../../core/store/job-tables.ts'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+
+const day = 86_400_000
+let dir: TempDir
+let store: Store
+let jobs: JobStore
+let queue: JobQueue
+let clock: FakeClock
+/** What devices are told on their `jobs` topic. */
+let told: (ToJobDevice & { device: string })[]
+beforeEach(() => {
+  dir = tempDir()
+  store = openDatabase(join(dir.path, 'jobs.sqlite'), jobTables)
+  jobs = new JobStore(store, { next: () => 0.5 })
+  clock = fakeClock()
+  told = []
+  queue = createJobQueue({
+    jobs,
+    retention: { doneMs: day, deadMs: 2 * day, mostJobs: 1_000, mostBytes: Number.MAX_SAFE_INTEGER },
+    bridge: 'bridge-1',
+    clock,
+    wallMs: () => clock.nowMs(),
+    publish(device, leaf, message) {
+      if (leaf === 'jobs') told.push({ ...(JSON.parse(message) as ToJobDevice), device })
+    },
+    logger: silentLogger(),
+  })
+  queue.start()
+})
+afterEach(async () => {
+  await queue.close()
+  store.close()
+  dir[Symbol.dispose]()
+})
+
+const submit = () => queue.submit([JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' } })])[0]!.id
+function comes(device: string): void {
+  queue.deviceIs(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
+}
+function says(device: string, job: string, attempt: number, ...types: string[]): void {
+  for (const [i, type] of types.entries()) {
+    const event = {
+      v: 1,
+      bridge: 'bridge-1',
+      job,
+      attempt,
+      n: i + 1,
+      at: new Date(0).toISOString(),
+      type,
+      result: { text: 'no' },
+    }
+    queue.heard(device, Buffer.from(JSON.stringify(event)))
+  }
+}
+const runs = () => told.filter(({ type }) => type === 'run').map(({ device, job, attempt }) => [device, job, attempt])
+
+describe('the queue of a bridge', () => {
+  it('gives a device one job to do and one to have at hand; what is at hand goes to a device that has nothing to do', async () => {
+    comes('a')
+    const [first, second, third] = [submit(), submit(), submit()]
+    await expect.poll(runs).toEqual([
+      ['a', first, 1],
+      ['a', second, 1],
+    ])
+    says('a', first, 1, 'accepted', 'running')
+    says('a', second, 1, 'accepted')
+    await expect.poll(() => jobs.find(second)?.state).toBe('ACCEPTED')
+    comes('b')
+    await expect.poll(() => runs().slice(2)).toEqual([['b', third, 1]])
+    comes('c')
+    await expect.poll(() => runs().slice(3)).toEqual([['c', second, 2]])
+    expect(told).toContainEqual(expect.objectContaining({ type: 'cancel', device: 'a', job: second, attempt: 1 }))
+    expect(jobs.find(first)).toMatchObject({ state: 'RUNNING', device: 'a', attempt: 1 })
+  })
+
+  it('forgets what is kept no longer while it serves', async () => {
+    comes('a')
+    const old = submit()
+    await expect.poll(runs).toHaveLength(1)
+    says('a', old, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(old)?.state).toBe('SUCCEEDED')
+    await clock.advance(day / 2)
+    const young = submit()
+    await expect.poll(runs).toHaveLength(2)
+    says('a', young, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(young)?.state).toBe('SUCCEEDED')
+    await clock.advance(day / 2 + 60_000)
+    await expect.poll(() => jobs.find(old)).toBeUndefined()
+    expect(jobs.find(young)?.state).toBe('SUCCEEDED')
+  })
+})
