@@ -242,8 +242,10 @@ function saidOf(device: string, event: JobEvent): Said {
   const { job, attempt, n } = event
   const of = { job, device, attempt, n }
   switch (event.type) {
-    case 'text':
-      return { ...of, report: { type: 'progress' }, data: { text: event.text, from: event.from } }
+    case 'text': {
+      const { text, from, sentence } = event
+      return { ...of, report: { type: 'progress' }, data: { text, from, ...(sentence === undefined ? {} : { sentence }) } }
+    }
     case 'progress': {
       const { doneBytes, totalBytes } = event
       return { ...of, report: { type: 'progress' }, data: { doneBytes, totalBytes } }

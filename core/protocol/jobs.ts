@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Expansion, expansionFault, sketchFields } from './expansion.ts'
 import { idPattern } from './topics.ts'
 
 /** What a job may ask for. What is submitted at the bridge is visible to it: only the agent's own API is private. */
@@ -25,15 +26,19 @@ const oneOf = { error: 'either messages or prompt' }
 const hasOne = ({ messages, prompt }: { messages?: unknown; prompt?: unknown }) =>
   (messages === undefined) !== (prompt === undefined)
 
+const Sampling = {
+  temperature: z.number().min(0).max(2).default(0),
+  topP: z.number().gt(0).max(1).default(1),
+  topK: z.int().min(0).default(0),
+  seed: z.int().optional(),
+}
+
 /** `slm.generate`, `hat.generate`. */
 export const GenerateInput = z
   .strictObject({
     ...Prompt,
     maxTokens: z.int().min(1).optional(),
-    temperature: z.number().min(0).max(2).default(0),
-    topP: z.number().gt(0).max(1).default(1),
-    topK: z.int().min(0).default(0),
-    seed: z.int().optional(),
+    ...Sampling,
     stop: z.array(z.string().min(1).max(256)).max(8).default([]),
   })
   .refine(hasOne, oneOf)
@@ -42,6 +47,16 @@ export type GenerateInput = z.infer<typeof GenerateInput>
 /** `hat.verify`: how much of a continuation the LLM would have written itself. */
 export const VerifyInput = z.strictObject({ ...Prompt, continuation: text.min(1) }).refine(hasOne, oneOf)
 export type VerifyInput = z.infer<typeof VerifyInput>
+
+/** `pice.expand`. */
+export const ExpandInput = z
+  .strictObject({ ...Prompt, ...sketchFields, ...Sampling })
+  .refine(hasOne, oneOf)
+  .refine(({ sketch, from }) => from < sketch.length, {
+    error: 'nothing of the sketch is left to be written out',
+    path: ['from'],
+  })
+export type ExpandInput = z.infer<typeof ExpandInput>
 
 /**
  * `bundle.install`: a model's parts for devices. `manifestSha256` tells versions of one model apart (its drafters, its
@@ -64,8 +79,37 @@ const inputs = {
   'hat.verify': VerifyInput,
   profile: z.strictObject({}),
   'bundle.install': InstallInput,
-  'pice.expand': z.strictObject({ question: text.min(1), sketch: z.array(text.min(1)).min(1).max(256), from: z.int().min(0) }),
+  'pice.expand': ExpandInput,
 } as const satisfies Record<JobKind, z.ZodType>
+
+/** What others read of results; a newer device may say more. */
+const results = {
+  'slm.generate': z.looseObject({ text: z.string() }),
+  'hat.generate': z.looseObject({ text: z.string() }),
+  'hat.verify': z.looseObject({ text: z.string(), acceptedTokens: z.int().min(0) }),
+  profile: z.looseObject({}),
+  'bundle.install': z.looseObject({ modelId: sha256 }),
+  'pice.expand': Expansion,
+} as const satisfies Record<JobKind, z.ZodType>
+
+/**
+ * Why that cannot be the result of that job; undefined: it can.
+ * @param kind as stored: older bridges may have stored others, of which nothing is known
+ */
+export function resultFault(kind: string, input: unknown, result: unknown): string | undefined {
+  const known = jobKinds.find((name) => name === kind)
+  if (known === undefined) return undefined
+  const parsed = results[known].safeParse(result)
+  const [issue] = parsed.error?.issues ?? []
+  if (issue) return [issue.path.join('.'), issue.message].filter(Boolean).join(': ')
+  if (known === 'bundle.install') {
+    const asked = InstallInput.safeParse(input)
+    return asked.data?.modelId === results[known].parse(result).modelId ? undefined : 'it is about another model'
+  }
+  if (known !== 'pice.expand') return undefined
+  const asked = ExpandInput.safeParse(input)
+  return asked.success ? expansionFault(asked.data, results[known].parse(result)) : undefined
+}
 
 /** Those that are about one device, which must be named: no other can stand in for it. */
 export const deviceBound: ReadonlySet<JobKind> = new Set(['profile', 'bundle.install'])
@@ -146,8 +190,8 @@ const error = z.object({ code: z.string().max(64), message: z.string().max(2_000
 export const JobEvent = z.discriminatedUnion('type', [
   z.object({ ...reported, type: z.enum(['accepted', 'running']) }),
   z.object({ ...reported, type: z.literal('canceled') }),
-  /** A piece of the answer, and where it begins (UTF-16 units). */
-  z.object({ ...reported, type: z.literal('text'), text, from: z.int().min(0) }),
+  /** A piece of the answer, and where it begins (UTF-16 units); of an expansion in its sentence of the sketch. */
+  z.object({ ...reported, type: z.literal('text'), text, from: z.int().min(0), sentence: z.int().min(0).optional() }),
   /** How far work without a text has come. */
   z.object({ ...reported, type: z.literal('progress'), doneBytes: z.int().min(0), totalBytes: z.int().min(0) }),
   /** The whole result: pieces that came before are repeated in it. */

@@ -9,7 +9,7 @@ import {
   type JobState,
   nextJob,
 } from '../policy/jobs/job.ts'
-import type { JobKind } from '../protocol/jobs.ts'
+import { type JobKind, resultFault } from '../protocol/jobs.ts'
 import { columnsOf, isDead, isDone, type JobRow, jobOf, type NewJob, updateJob } from './job-tables.ts'
 import type { Store } from './open-database.ts'
 
@@ -287,7 +287,8 @@ export class JobStore {
               continue
             }
           }
-          const { effects, isChanged } = this.#apply(row, { kind: 'report', device, attempt, report }, nowMs, one.data, n)
+          const [heard, data] = validOf(row, one)
+          const { effects, isChanged } = this.#apply(row, { kind: 'report', device, attempt, report: heard }, nowMs, data, n)
           if (isChanged) changed.add(one.job)
           orders.push(...this.#ordersOf(one.job, effects))
         }
@@ -508,6 +509,14 @@ function pushValues(to: (string | number | null)[], job: NewJob, nowMs: number, 
   const submittedMs = Math.round(nowMs)
   const endsByMs = submittedMs + deadlineMs
   to.push(kind, target, priority, key, input, terms, submittedMs, endsByMs, endsByMs, retryOf)
+}
+
+/** What was said, and what is stored with it: a result that cannot be one of that job is a failure. */
+function validOf({ kind, input }: JobRow, { report, data }: Said): readonly [JobReport, object] {
+  const fault = report.type === 'succeeded' ? resultFault(kind, JSON.parse(input) as unknown, data) : undefined
+  if (fault === undefined) return [report, data]
+  const error = { code: 'JOB_FAILED', message: `the result of the device is none of ${kind}: ${fault}`.slice(0, 2_000) }
+  return [{ type: 'failed', failure: 'failed', error }, {}]
 }
 
 /** What is worth a line in the job's history. */

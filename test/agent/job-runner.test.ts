@@ -164,6 +164,25 @@ describe('a job on a device', () => {
     expect(events.filter(({ attempt, type }) => attempt === 1 && type === 'canceled')).toEqual([])
   })
 
+  it('is ended by its own attempt alone, and once', () => {
+    dir ??= tempDir()
+    const store = openDatabase(join(dir.path, 'ledger.sqlite'), [ledgerTable])
+    closers.push(async () => void store.close())
+    const ledger = new JobLedger(store)
+    const at = { v: 1 as const, bridge: 'bridge-1', job }
+    const taken = (attempt: number) => ledger.take('mqtt://a', { ...at, type: 'run', attempt, kind: 'echo', input: {} })
+    const ends = (attempt: number, text: string) =>
+      ledger.finish({ ...at, attempt, n: 3, at: '2026-01-01T00:00:00.000Z', type: 'succeeded', result: { text } })
+    taken(1)
+    ledger.begin()
+    taken(2)
+    expect(ends(1, 'late')).toBe(false)
+    expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'waiting', attempt: 2, lastEvent: null })
+    ledger.begin()
+    expect([ends(2, 'first'), ends(2, 'again')]).toEqual([true, false])
+    expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'done', lastEvent: { result: { text: 'first' } } })
+  })
+
   it('of a kind that the device does not know is refused', async () => {
     const { port, events } = device()
     port.onJob(run({ kind: 'make.coffee' }))

@@ -106,6 +106,16 @@ describe('jobs between a bridge and its devices', () => {
     })
   })
 
+  it('an expansion is REJECTED by a device that cannot do it yet, which says what it does', async () => {
+    const input = { prompt: 'What is a lamp?', sketch: ['It gives light.'], expectedTokens: 60 }
+    const id = await submit({ kind: 'pice.expand', input, device: 'jetson-01' })
+    await ended(id)
+    expect(await show(id)).toMatchObject({
+      state: 'REJECTED',
+      error: { message: expect.stringMatching(/^pice\.expand is not supported by this device; it does hat\.generate/) },
+    })
+  })
+
   it('one whose prompt does not fit is REJECTED at once, without a second attempt', async () => {
     const id = await submit({ kind: 'hat.generate', input: { prompt: 'far '.repeat(4_000) } })
     await ended(id)

@@ -158,6 +158,15 @@ describe('the job store', () => {
     expect(jobs.events(job!.id, 0, 10).map(({ type }) => type)).toEqual(['sent', 'succeeded'])
   })
 
+  it('takes no result that cannot be one of that job', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission({ attempts: 1 })], 0)
+    jobs.claim([taker('a')], 1)
+    jobs.report([said(job!.id, 1, { report: { type: 'succeeded' }, data: { answer: 'yes' } })], 2)
+    const message = expect.stringContaining('the result of the device is none of slm.generate: text')
+    expect(jobs.find(job!.id)).toMatchObject({ state: 'FAILED', result: null, error: { code: 'JOB_FAILED', message } })
+  })
+
   it('sends a job to another device once the first was away for too long', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
