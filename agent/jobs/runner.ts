@@ -2,7 +2,7 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { AttemptFailure } from '../../core/policy/jobs/retry.ts'
-import { JobAck, type JobEvent, maxEventBytes, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { JobAck, type JobEvent, maxEventBytes, maxMessageBytes, ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Entry, JobLedger, LastEvent } from './ledger.ts'
 
 /** Does one kind of job. @param say a piece of the answer @returns the whole result */
@@ -298,6 +298,7 @@ function failedBy(error: unknown): Outcome {
 const addressOf = ({ bridge, job, attempt }: Entry) => ({ v: 1 as const, bridge, job, attempt })
 
 function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T | undefined {
+  if (payload.byteLength > maxMessageBytes) return undefined
   try {
     return schema.parse(JSON.parse(Buffer.from(payload).toString()))
   } catch {

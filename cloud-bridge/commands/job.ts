@@ -28,6 +28,12 @@ interface SubmitOptions extends Common {
   priority?: number | undefined
   key?: string | undefined
   deadline?: number | undefined
+  attempts?: number | undefined
+  runTimeout?: number | undefined
+  stepTimeout?: number | undefined
+  lostAfter?: number | undefined
+  replace?: boolean | undefined
+  keep?: 'any' | 'replacement' | undefined
   watch: boolean
 }
 
@@ -108,13 +114,36 @@ function submitCommand(io: Io): CommandModule<object, SubmitOptions> {
         .option('input', { type: 'string', requiresArg: true, describe: 'the whole input as JSON, or @file' })
         .option('device', { type: 'string', requiresArg: true, describe: 'only this one may do it [any that can]' })
         .option('priority', { type: 'number', requiresArg: true, describe: '0 to 9, the highest first [5]' })
-        .option('key', { type: 'string', requiresArg: true, describe: 'idempotency: the same key is the same job' })
-        .option('deadline', { type: 'number', requiresArg: true, describe: 'seconds until it has failed [3600]' })
+        .option('key', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'idempotency: the same key is the same job, for as long as that is kept',
+        })
+        .option('deadline', {
+          type: 'number',
+          requiresArg: true,
+          describe: 'seconds until it has failed [3600; bundle.install: a week]',
+        })
+        .option('attempts', { type: 'number', requiresArg: true, describe: 'most attempts that may fail [10]' })
+        .option('run-timeout', {
+          type: 'number',
+          requiresArg: true,
+          describe: 'seconds of one attempt [900; bundle.install: a day]',
+        })
+        .option('step-timeout', { type: 'number', requiresArg: true, describe: 'seconds between two signs of life [60]' })
+        .option('lost-after', { type: 'number', requiresArg: true, describe: 'seconds that a device may be away at work [30]' })
+        .option('replace', { type: 'boolean', describe: 'another device goes on for one that is lost [yes]' })
+        .option('keep', {
+          choices: ['any', 'replacement'] as const,
+          describe: "whose result counts once another device goes on: the first, or that one's alone [any]",
+        })
         .option('watch', { type: 'boolean', default: false, describe: 'follow it to its end' }),
     handler: async (options) => {
       const { kind, device, priority, key, deadline: deadlineS, json } = options
       const client = await bridgeClient(options, io)
-      const body = { kind, input: await inputOf(options), device, priority, key, deadlineS }
+      const { attempts, runTimeout: runS, stepTimeout: stepS, lostAfter: lostAfterS, replace, keep } = options
+      const terms = { attempts, timeouts: { runS, stepS }, disconnect: { lostAfterS, replace, keep } }
+      const body = { kind, input: await inputOf(options), device, priority, key, deadlineS, ...terms }
       const submitted = z.looseObject({ id: z.string(), isNew: z.boolean() }).parse(await client.post(jobsPath, body))
       if (options.watch) return watch(client, submitted.id, json === true, io)
       io.out(json ? JSON.stringify(submitted) : submitted.id)
@@ -221,7 +250,7 @@ const pathOf = (id: string) => `${jobsPath}/${encodeURIComponent(id)}`
 const show: Verb = async (client, id, json, io) => {
   const path = pathOf(id)
   const job = z.looseObject({}).parse(await client.get(path))
-  const { events } = z.object({ events: z.array(Happening) }).parse(await client.get(`${path}/events`))
+  const events = await historyOf(client, path)
   if (json) return io.out(JSON.stringify({ ...job, events }))
   const { result, input, ...rest } = job
   for (const [name, value] of Object.entries({ ...rest, input, result })) {
@@ -229,6 +258,17 @@ const show: Verb = async (client, id, json, io) => {
     io.out(`${name.padEnd(16)}${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
   }
   for (const event of events) if (!('job' in event) && event.type !== 'text') io.out(historyLine(event))
+}
+
+/** The bridge tells so many at once. */
+async function historyOf(client: BridgeClient, path: string): Promise<z.infer<typeof Happening>[]> {
+  const Page = z.object({ events: z.array(Happening) })
+  const all: z.infer<typeof Happening>[] = []
+  for (;;) {
+    const { events } = Page.parse(await client.get(`${path}/events?after=${all.length}`))
+    if (events.length === 0) return all
+    all.push(...events)
+  }
 }
 
 type Passed = Exclude<z.infer<typeof Happening>, { type: 'end' }>

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { quantile } from '../../core/base/statistics.ts'
 import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/retry.ts'
-import { type JobAck, JobEvent, type JobSubmission, type ToJobDevice } from '../../core/protocol/jobs.ts'
+import { type JobAck, JobEvent, type JobSubmission, maxMessageBytes, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { Cutoffs, Dispatch, JobOrder, JobStore, Retention, Said, Submitted } from '../../core/store/job-store.ts'
 import { newJob } from '../../core/store/job-tables.ts'
@@ -267,6 +267,7 @@ function saidOf(device: string, event: JobEvent): Said {
 const failureOf = (name: string): AttemptFailure => attemptFailures.find((known) => known === name) ?? 'failed'
 
 function read(payload: Uint8Array): JobEvent | undefined {
+  if (payload.byteLength > maxMessageBytes) return undefined
   try {
     const event = JobEvent.parse(JSON.parse(Buffer.from(payload).toString()))
     // What is nested too deeply to be written again would take the events of others with it.

@@ -9,6 +9,8 @@ export type JobKind = (typeof jobKinds)[number]
 /** Largest input of a job and largest event of a device, as JSON: either fits an MQTT packet of the bridge's broker. */
 export const maxInputBytes = 128 * 1024
 export const maxEventBytes = 192 * 1024
+/** Either with what is around it; more is not read. */
+export const maxMessageBytes = maxEventBytes + 16 * 1024
 
 const id = z.string().regex(idPattern, 'small letters, digits, - and _')
 const jobId = z.string().regex(/^[0-9a-f]{8}-[0-9]{1,15}$/)

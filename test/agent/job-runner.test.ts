@@ -183,6 +183,18 @@ describe('a job on a device', () => {
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'done', lastEvent: { result: { text: 'first' } } })
   })
 
+  it('is refused where its result is larger than an event may be, and not read where it is larger than any job', async () => {
+    const { port, events, begun } = device(async () => ({ text: 'x'.repeat(200_000) }))
+    port.onJob(run())
+    const message = expect.stringMatching(/^a result of 2000\d\d bytes; the limit is 196608$/)
+    await expect.poll(() => events.at(-1)).toMatchObject({ type: 'failed', failure: 'refused', error: { message } })
+    port.onJob(run({ job: '0123abcd-2', input: { text: 'x'.repeat(250_000) } }))
+    port.onJob(run({ job: '0123abcd-3' }))
+    await expect.poll(() => events.at(-1)).toMatchObject({ job: '0123abcd-3', type: 'failed' })
+    expect(new Set(events.map((event) => event.job))).toEqual(new Set([job, '0123abcd-3']))
+    expect(begun()).toBe(2)
+  })
+
   it('of a kind that the device does not know is refused', async () => {
     const { port, events } = device()
     port.onJob(run({ kind: 'make.coffee' }))

@@ -2,7 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { run } from '../../brim.ts'
+import { ToJobDevice } from '../../core/protocol/jobs.ts'
+import { deviceTopic } from '../../core/protocol/topics.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
+import { mqttClient } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
 
 let world: AgentWorld
@@ -73,6 +76,59 @@ describe('brim job', () => {
     const again = await brim('submit', 'bundle.install', '--model', modelId, '--device', 'jetson-02', '--watch')
     expect(again).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02/) })
     expect(JSON.parse(again.out)).toMatchObject({ modelId, wasInstalled: true })
+  })
+
+  it('shows the whole history of a dead letter, however long, and its terms are those that were asked for', async () => {
+    const { mqttUrl } = world.bridge
+    const topic = (leaf: 'state' | 'jobs' | 'events') => deviceTopic('default', 'chatty', leaf)
+    const client = await mqttClient(mqttUrl, 'device-chatty')
+    const attempts: number[] = []
+    client.on('message', (_topic, payload) => {
+      const { type, bridge, job, attempt } = ToJobDevice.parse(JSON.parse(payload.toString()))
+      if (type !== 'run') return
+      attempts.push(attempt)
+      const say = (n: number, what: object) => {
+        const event = { v: 1, bridge, job, attempt, n, at: new Date().toISOString(), ...what }
+        client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
+      }
+      say(1, { type: 'running' })
+      for (let n = 2; n < 602; n++) say(n, { type: 'text', text: 'a', from: n - 2 })
+      say(602, { type: 'failed', failure: 'unavailable', error: { code: 'OUT_OF_MEMORY', message: `attempt ${attempt} broke` } })
+    })
+    await client.subscribeAsync(topic('jobs'), { qos: 1 })
+    const is = (state: string) => {
+      const message = { v: 1, state, birth: 1, at: new Date().toISOString(), jobs: ['slm.generate'] }
+      return client.publishAsync(topic('state'), JSON.stringify(message), { qos: 1, retain: true })
+    }
+    await is('ready')
+    const terms = ['--attempts', '2', '--run-timeout', '600', '--step-timeout', '300', '--lost-after', '9', '--no-replace']
+    const dead = await brim(
+      'submit',
+      'slm.generate',
+      '--prompt',
+      'Hi',
+      '--device',
+      'chatty',
+      '--keep',
+      'any',
+      ...terms,
+      '--watch',
+    )
+    expect(dead).toMatchObject({ code: 1, err: expect.stringContaining('attempt 2 broke') })
+    await is('disconnected')
+    await client.endAsync()
+    const [{ id }] = (lines((await brim('list', '--dead', '--limit', '1', '--json')).out)[0] as { jobs: [{ id: string }] }).jobs
+    const shown = await brim('show', id)
+    for (const words of [
+      /failures +\{"unavailable":2\}/,
+      /queued +attempt 1 at chatty: attempt 1 broke/,
+      /failed +attempt 2 at chatty: attempt 2 broke/,
+    ])
+      expect(shown.out).toMatch(words)
+    const { events } = lines((await brim('show', id, '--json')).out)[0] as { events: { seq: number }[] }
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, i) => i + 1))
+    expect(events.length).toBeGreaterThan(1_200)
+    expect(attempts).toEqual([1, 2])
   })
 
   it('cancels what waits', async () => {

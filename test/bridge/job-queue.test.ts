@@ -82,6 +82,44 @@ describe('the queue of a bridge', () => {
     expect(jobs.find(first)).toMatchObject({ state: 'RUNNING', device: 'a', attempt: 1 })
   })
 
+  it('reads no event that is larger than one may be', async () => {
+    comes('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    const large = { v: 1, bridge: 'bridge-1', job, attempt: 1, n: 1, at: new Date(0).toISOString(), type: 'succeeded' }
+    queue.heard('a', Buffer.from(JSON.stringify({ ...large, result: { text: 'x'.repeat(250_000) } })))
+    says('a', job, 1, 'accepted')
+    await expect.poll(() => jobs.find(job)?.state).toBe('ACCEPTED')
+    says('a', job, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'no' } })
+  })
+
+  it('times an attempt out that gives no sign of life for a step, and one that takes too long however lively', async () => {
+    comes('a')
+    const kinds = { kind: 'slm.generate', input: { prompt: 'Is it far?' }, attempts: 1 }
+    const [silent] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 60 } })])
+    await expect.poll(runs).toHaveLength(1)
+    says('a', silent!.id, 1, 'accepted', 'running')
+    await expect.poll(() => jobs.find(silent!.id)?.state).toBe('RUNNING')
+    await clock.advance(5_000)
+    await expect
+      .poll(() => jobs.find(silent!.id))
+      .toMatchObject({ state: 'TIMED_OUT', error: { message: expect.stringContaining('no word') } })
+    expect(told.at(-1)).toMatchObject({ type: 'cancel', job: silent!.id })
+    const [lively] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 12 } })])
+    await expect.poll(runs).toHaveLength(2)
+    for (let beats = 1; beats <= 4; beats++) {
+      says('a', lively!.id, 1, 'accepted', ...Array.from({ length: beats }, () => 'running'))
+      await expect
+        .poll(() => store.prepare('SELECT heard_n FROM jobs ORDER BY n DESC LIMIT 1').get())
+        .toEqual({ heard_n: beats + 1 })
+      await clock.advance(3_000)
+    }
+    await expect
+      .poll(() => jobs.find(lively!.id))
+      .toMatchObject({ state: 'TIMED_OUT', error: { message: 'a was not done in time' } })
+  })
+
   it('forgets what is kept no longer while it serves', async () => {
     comes('a')
     const old = submit()

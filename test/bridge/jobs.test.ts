@@ -3,8 +3,10 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../agent/agent.ts'
 import { readSse } from '../../core/base/sse.ts'
+import { deviceTopic } from '../../core/protocol/topics.ts'
 import type { JobDetails, JobHappening } from '../../core/store/job-store.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
+import { closed, mqttClient } from '../support/broker.ts'
 
 let world: AgentWorld
 let slm: string
@@ -180,6 +182,16 @@ describe('jobs between a bridge and its devices', () => {
     const answer = await post(path, body)
     expect(answer.status).toBe(status)
     expect(answer.body.error.message).toContain(words)
+  })
+
+  it('a device that publishes more than a packet may hold loses its connection, and nobody else notices', async () => {
+    const client = await mqttClient(world.bridge.mqttUrl, 'device-loud')
+    const cut = closed(client)
+    client.publish(deviceTopic('default', 'loud', 'events'), 'x'.repeat(300_000))
+    await cut
+    const id = await submit({ kind: 'slm.generate', input: question })
+    await ended(id)
+    expect((await show(id)).state).toBe('SUCCEEDED')
   })
 
   it('lists the latest first, by state and kind', async () => {
