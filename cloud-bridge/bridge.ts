@@ -14,7 +14,9 @@ import { JobStore } from '../core/store/job-store.ts'
 import { jobTables } from '../core/store/job-tables.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
-import { startEmbeddedBroker } from './broker/embedded-broker.ts'
+import { readHookSecret } from './broker/broker-secrets.ts'
+import { hookRoutes } from './broker/hook.ts'
+import { openBroker } from './broker/open-broker.ts'
 import { createBundlesHttp } from './bundles/http.ts'
 import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './config.ts'
 import { commandsTable, createCommands } from './fleet/commands.ts'
@@ -60,6 +62,8 @@ const migrations = [birthsTable, devicesTable, labelsTable, commandsTable]
 /** The control plane carries small JSON; whoever sends more is mistaken. */
 const maxPacketBytes = 256 * 1024
 const heartbeatMs = 15_000
+/** Of a broker's address that names none. */
+const defaultMqttPort = 1883
 const helloTimeoutMs = 10_000
 /** Steps that a prompt may be passed over. */
 const patience = 4
@@ -74,7 +78,7 @@ const announceEveryMs = 1_000
 
 /**
  * The composition root of the cloud's side: builds the parts, owns start and stop.
- * @throws BrimError CONFIG_INVALID, BUNDLE_*, LISTEN_*, STORE_FAILED, RUNTIME_*
+ * @throws BrimError CONFIG_INVALID, BUNDLE_*, LISTEN_*, BROKER_UNREACHABLE, STORE_FAILED, RUNTIME_*
  */
 export async function startBridge(settings: BridgeSettings, clock: Clock = systemClock): Promise<Bridge> {
   const config = readBridgeConfig(settings)
@@ -103,10 +107,12 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       fleet,
       asks,
       asksOnceEnrolled: config.auth !== false,
-      mqttPort: () => Number(new URL(broker.url).port),
+      mqttPort: () => Number(new URL(broker.url).port) || defaultMqttPort,
       mqttTls: certificate !== undefined,
+      mqttUrl: () => (broker.external ? broker.url : undefined),
+      onBegin: (device) => broker.admit(device),
       onEnd(device) {
-        broker.cut(`device-${device}`)
+        broker.cut(device)
         plane.cut(device)
         sessions.purge(device)
       },
@@ -115,7 +121,19 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     })
     closers.push(identities.close)
     const gate = identities
-    const broker = await startEmbeddedBroker({ host, port: config.mqttPort, maxPacketBytes, fleet, certificate, gate, logger })
+    const hookSecretFile = config.broker?.hookSecretFile
+    const hooks = hookSecretFile ? hookRoutes({ ...identities, fleet, gate, secret: readHookSecret(hookSecretFile) }) : {}
+    const broker = await openBroker({
+      ...config,
+      bridge: id,
+      port: config.mqttPort,
+      maxPacketBytes,
+      certificate,
+      gate,
+      ownToken: identities.ownToken,
+      lastSaid: registry.lastSaid,
+      logger: logger.child({ component: 'broker' }),
+    })
     closers.push(broker.close)
 
     const middle = await openMiddle(config)
@@ -221,7 +239,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       open: ['/health'],
       certificate,
       callers: createCallers(gate, identityStore, quotas),
-      posts: identities.posts,
+      posts: { ...identities.posts, ...hooks },
       handlers: {
         [jobsPath]: jobsHttp.handle,
         [devicesPath]: fleetHttp.handle,
@@ -252,9 +270,11 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const authority = `${urlHost(host)}:${http.port}`
     const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
     control = await connectControl({
-      url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(ownHost(host))}:${new URL(broker.url).port}`,
-      own: true,
-      password: identities.ownToken,
+      url: broker.external
+        ? broker.url
+        : `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(ownHost(host))}:${new URL(broker.url).port}`,
+      own: !broker.external,
+      password: broker.password ?? identities.ownToken,
       fleet,
       bridge: id,
       birth,

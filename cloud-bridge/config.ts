@@ -5,6 +5,21 @@ import { idPattern } from '../core/protocol/topics.ts'
 const id = z.string().regex(idPattern, 'small letters, digits, - and _')
 const port = z.int().min(0).max(65_535)
 
+const BrokerConfig = z
+  .strictObject({
+    url: z
+      .url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' })
+      .refine((url) => !url.includes('@'), 'no name or password in it: they belong into a file'),
+    /** Name and password of the administrator of its dynamic-security plug-in (mosquitto). */
+    adminFile: z.string().min(1).optional(),
+    /** What it shows when it asks this bridge who may do what (EMQX, VerneMQ). */
+    hookSecretFile: z.string().min(1).optional(),
+  })
+  .refine(({ adminFile, hookSecretFile }) => adminFile === undefined || hookSecretFile === undefined, {
+    message: 'a broker is either driven or asks: adminFile or hookSecretFile',
+  })
+export type BrokerConfig = z.infer<typeof BrokerConfig>
+
 export const BridgeConfig = z
   .strictObject({
     id: id.default('bridge-1'),
@@ -22,6 +37,8 @@ export const BridgeConfig = z
     tls: z.strictObject({ cert: z.string().min(1), key: z.string().min(1) }).optional(),
     /** Whether all may travel in plain text beyond loopback. */
     plaintext: z.boolean().default(false),
+    /** The control plane's broker where it is not the one in this process. */
+    broker: BrokerConfig.optional(),
     /** 0: a free one. */
     mqttPort: port.default(1883),
     httpPort: port.default(7070),

@@ -2,13 +2,14 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { BrimError } from '../core/base/errors.ts'
 import { projectRoot } from '../core/base/version.ts'
+import { freePort } from './free-port.ts'
 
 /** The one that docs/brokers.md gives to operators. */
 const operatorsConfig = fileURLToPath(new URL('docs/brokers/mosquitto.conf', projectRoot))
@@ -111,14 +112,4 @@ async function answers(port: number): Promise<boolean> {
   })
   socket.destroy()
   return up
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }

@@ -2,6 +2,7 @@ import type { TLSSocket } from 'node:tls'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { connectPinned } from '../../core/base/pinned-socket.ts'
+import type { SessionReply } from '../../core/protocol/identity.ts'
 import { type Enrolment, openSession } from './enrolment.ts'
 import type { DeviceKey } from './key-file.ts'
 
@@ -18,6 +19,8 @@ export interface Credentials {
    * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
    */
   token(signal: AbortSignal): Promise<string>
+  /** The same for the control plane: its broker may want another password. @throws as `token` does */
+  mqttPassword(signal: AbortSignal): Promise<string>
   /**
    * A connection to this bridge for a URL of TLS, where its key is pinned; undefined where the usual way will do.
    * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE
@@ -57,20 +60,25 @@ export function createCredentials({ enrolment, key, clock, logger }: Credentials
     }
   }
 
+  async function open(signal: AbortSignal): Promise<SessionReply> {
+    const session = await openSession(enrolment, key, AbortSignal.any([signal, closing.signal]))
+    renewing.abort()
+    renewing = new AbortController()
+    void renew(session.validForS, AbortSignal.any([renewing.signal, closing.signal]))
+    return session
+  }
+
   return {
-    async token(signal) {
-      const session = await openSession(enrolment, key, AbortSignal.any([signal, closing.signal]))
-      renewing.abort()
-      renewing = new AbortController()
-      void renew(session.validForS, AbortSignal.any([renewing.signal, closing.signal]))
-      return session.token
+    token: async (signal) => (await open(signal)).token,
+    async mqttPassword(signal) {
+      const { token, mqttPassword = token } = await open(signal)
+      return mqttPassword
     },
     async dial(url, signal) {
-      const { pin } = enrolment
-      return pin !== undefined && isEncrypted(url) ? connectPinned(url, pin, signal) : undefined
+      const { pin, foreignBroker } = enrolment
+      const isBridges = /^wss:/.test(url) || (/^mqtts:/.test(url) && !foreignBroker)
+      return pin !== undefined && isBridges ? connectPinned(url, pin, signal) : undefined
     },
     close: () => closing.abort(),
   }
 }
-
-const isEncrypted = (url: string): boolean => /^(?:mqtts|wss|https):/.test(url)

@@ -22,6 +22,8 @@ const Enrolment = z.strictObject({
   url: z.url({ protocol: /^https?$/ }),
   /** Its control plane. */
   mqttUrl: z.url({ protocol: /^mqtts?$/ }),
+  /** Whether that is a broker of its own, which shows another key than the bridge. */
+  foreignBroker: z.boolean().default(false),
   /** SHA-256 of the public key that it shows by TLS; absent: a certificate that this system trusts. */
   pin: z.string().optional(),
   bridge: z.string(),
@@ -74,10 +76,11 @@ export async function enrol(wish: EnrolWish, signal?: AbortSignal): Promise<Enro
   const signature = key.sign(signedBytes({ purpose: 'enroll', nonce, bridge, fleet, device, hardware }))
   const { publicKey } = key
   const request = { v: 1, device, nonce, signature, hardware, token: secret, publicKey }
-  const { status, group, mqttPort, mqttTls } = await postJson(at, enrolPath, request, EnrolReply, signal)
-  const mqttUrl = `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`
-  const enrolment: Enrolment = { url, mqttUrl, pin, bridge, fleet, device }
-  const kept = others.filter((other) => other.mqttUrl !== mqttUrl)
+  const { status, group, mqttPort, mqttTls, mqttUrl: brokerUrl } = await postJson(at, enrolPath, request, EnrolReply, signal)
+  const mqttUrl = brokerUrl ?? `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`
+  const enrolment: Enrolment = { url, mqttUrl, foreignBroker: brokerUrl !== undefined, pin, bridge, fleet, device }
+  // The bridge may have gone to another broker since.
+  const kept = others.filter((other) => other.mqttUrl !== mqttUrl && other.url !== url)
   writePrivate(enrolmentsFileOf(stateDir), `${JSON.stringify([...kept, enrolment], null, 2)}\n`)
   return { ...enrolment, status, group }
 }
@@ -93,7 +96,7 @@ export function resetIdentity(stateDir: string): DeviceKey {
  * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
  */
 export async function openSession(
-  { url, pin, device, ...expected }: Enrolment,
+  { url, pin, device, ...expected }: Omit<Enrolment, 'foreignBroker'>,
   key: DeviceKey,
   signal: AbortSignal,
 ): Promise<SessionReply> {

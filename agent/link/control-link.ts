@@ -183,7 +183,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
 
   async function connectOnce(signal: AbortSignal): Promise<{ gone: Promise<unknown> }> {
     try {
-      const password = await options.credentials?.token(signal)
+      const password = await options.credentials?.mqttPassword(signal)
       const socket = await options.credentials?.dial(url, signal)
       signal.throwIfAborted()
       const connection = await attempt(signal, password, socket)

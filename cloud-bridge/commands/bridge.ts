@@ -16,6 +16,9 @@ interface RunOptions {
   mqttPort?: number | undefined
   httpPort?: number | undefined
   dataUrl?: string | undefined
+  broker?: string | undefined
+  'broker-admin-file'?: string | undefined
+  'broker-hook-secret-file'?: string | undefined
   host?: string | undefined
   auth?: boolean | undefined
   plaintext?: boolean | undefined
@@ -70,6 +73,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           'brim bridge run --bundle qwen --host 10.0.0.5 --tls-cert cert.pem --tls-key key.pem',
           'for enrolled devices elsewhere',
         )
+        .example(
+          'brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin',
+          'on a mosquitto of your own, which this bridge tells who may do what',
+        )
         .option('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle' })
         .option('bundles', {
           type: 'string',
@@ -77,6 +84,18 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         })
         .option('state-dir', { type: 'string', describe: "folder of the bridge's database" })
         .option('mqtt-port', { type: 'number', describe: 'port of the MQTT broker; 0: a free one [1883]' })
+        .option('broker', {
+          type: 'string',
+          describe: 'mqtt(s)://host:port: the MQTT broker, as devices reach it [one in this process]',
+        })
+        .option('broker-admin-file', {
+          type: 'string',
+          describe: "file with <name>:<password> of the administrator of a mosquitto's dynamic security",
+        })
+        .option('broker-hook-secret-file', {
+          type: 'string',
+          describe: 'file with the secret by which EMQX or VerneMQ ask this bridge who may do what, at /v1/hook',
+        })
         .option('http-port', { type: 'number', describe: 'port of HTTP and the data plane; 0: a free one [7070]' })
         .option('data-url', {
           type: 'string',
@@ -150,6 +169,14 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const daysS = (days: number | undefined) => (days === undefined ? undefined : days * 86_400)
   const kept = { keepS: daysS(jobKeep), keepDeadS: daysS(deadJobKeep), keepCount: jobKeepCount, keepBytes: jobKeepBytes }
   const jobs = Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined))
+  const { broker: url, 'broker-admin-file': adminFile, 'broker-hook-secret-file': hookSecretFile } = options
+  const broker = url === undefined ? undefined : { url, adminFile, hookSecretFile }
+  if (!broker && (adminFile !== undefined || hookSecretFile !== undefined))
+    throw new BrimError('USAGE', 'that file is for a broker of your own', { hint: 'give its address: --broker mqtt://host:port' })
+  if (broker && mqttPort !== undefined)
+    throw new BrimError('USAGE', 'there is one broker: the one at --broker, or one in this process at --mqtt-port', {
+      hint: 'give one of them',
+    })
   const serving = { pipeline, tokenBudget, promptTokens, frameTokens }
   const said = Object.entries({
     bundles,
@@ -158,6 +185,7 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
     auth,
     tls,
     plaintext,
+    broker,
     mqttPort,
     httpPort,
     host,

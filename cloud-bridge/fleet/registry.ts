@@ -45,6 +45,8 @@ export interface Registry {
   measured(device: string, payload: Uint8Array): void
   device(id: string): DeviceRecord | undefined
   devices(): DeviceRecord[]
+  /** What was heard last of a device; undefined: nothing ever was. */
+  lastSaid(device: string): Pick<DeviceState, 'state' | 'birth'> | undefined
 }
 
 /** Who is in the fleet and how they fare. */
@@ -72,7 +74,9 @@ export function createRegistry(
   const columns = 'id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId'
   const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices ORDER BY id`)
   const byId = store.prepare<[string], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices WHERE id = ?`)
+  const last = store.prepare<[string], Pick<DeviceState, 'state' | 'birth'>>('SELECT state, birth FROM devices WHERE id = ?')
   return {
+    lastSaid: (device) => last.get(device),
     startOver() {
       store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
     },

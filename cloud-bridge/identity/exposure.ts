@@ -1,5 +1,6 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
+import type { BrokerConfig } from '../config.ts'
 
 export interface Exposure {
   readonly host: string
@@ -12,6 +13,8 @@ export interface Exposure {
   readonly dataUrl?: string | undefined
   /** Whether a device was ever enrolled here. */
   readonly enrolled: boolean
+  /** A broker that is not this process's own. */
+  readonly broker?: BrokerConfig | undefined
 }
 
 /**
@@ -19,7 +22,43 @@ export interface Exposure {
  * a device has enrolled.
  * @throws BrimError LISTEN_REFUSED, CONFIG_INVALID where that host cannot be listened on like this
  */
-export function requiresProof({ host, auth, plaintext, tls, dataUrl, enrolled }: Exposure): boolean {
+export function requiresProof({ broker, ...exposure }: Exposure): boolean {
+  const knowsDevices = broker?.adminFile !== undefined || broker?.hookSecretFile !== undefined
+  const asked = listenerRequiresProof(knowsDevices ? { ...exposure, auth: exposure.auth ?? true } : exposure)
+  if (broker) checkBroker(new URL(broker.url), { ...exposure, asked, knowsDevices })
+  return asked
+}
+
+function checkBroker(
+  url: URL,
+  { host, plaintext, asked, knowsDevices }: Pick<Exposure, 'host' | 'plaintext'> & { asked: boolean; knowsDevices: boolean },
+): void {
+  const isHere = isLoopback(url.hostname)
+  if (asked !== knowsDevices)
+    throw new BrimError(
+      'CONFIG_INVALID',
+      asked ? `nothing tells the broker ${url.host} which devices to let in` : `the broker ${url.host} asks devices for a proof`,
+      {
+        hint: asked
+          ? '--broker-admin-file (mosquitto) or --broker-hook-secret-file (EMQX, VerneMQ): docs/brokers.md'
+          : 'leave --no-auth away',
+      },
+    )
+  if (!isHere && !asked)
+    throw new BrimError('LISTEN_REFUSED', `the broker ${url.host} is not used without authentication`, {
+      hint: '--broker-admin-file (mosquitto) or --broker-hook-secret-file (EMQX, VerneMQ): docs/brokers.md',
+    })
+  if (!isHere && url.protocol === 'mqtt:' && !plaintext)
+    throw new BrimError('LISTEN_REFUSED', `to the broker ${url.host} everything would travel in plain text`, {
+      hint: 'use mqtts://; or say --plaintext where the network is your own',
+    })
+  if (isHere && !isLoopback(host))
+    throw new BrimError('CONFIG_INVALID', `${url.hostname} is no address that devices elsewhere can connect to`, {
+      hint: 'name the broker by the address that devices use',
+    })
+}
+
+function listenerRequiresProof({ host, auth, plaintext, tls, dataUrl, enrolled }: Exposure): boolean {
   if (isLoopback(host)) return auth ?? enrolled
   if (auth === false)
     throw new BrimError('LISTEN_REFUSED', `the bridge does not listen on ${host} without authentication`, {

@@ -36,6 +36,10 @@ export interface IdentitiesOptions {
   /** Of the control plane. */
   readonly mqttPort: () => number
   readonly mqttTls: boolean
+  /** Where it is another program's broker. */
+  readonly mqttUrl?: () => string | undefined
+  /** A device has a session from now on. @returns its password for the control plane; undefined: its tokens */
+  readonly onBegin?: (device: string) => Promise<string | undefined>
   /** A device holds no session any more, by expiry, revocation or another key: what it has here is to end. */
   readonly onEnd: (device: string) => void
   readonly clock: Clock
@@ -45,11 +49,22 @@ export interface IdentitiesOptions {
 /** What answers a POST, given its JSON body and the address that it came from. */
 export type PostRoute = (body: unknown, from: string) => unknown
 
+interface Session {
+  readonly id: string
+  readonly publicKey: string
+  /** Monotonic. */
+  untilMs: number
+  /** For the control plane, once the broker knows it. */
+  readonly mqttPassword: Promise<string | undefined>
+}
+
 export interface Identities extends Gate {
   /** Path → what answers. */
   readonly posts: Readonly<Record<string, PostRoute>>
   /** For this bridge's own place on its control plane. */
   readonly ownToken: string
+  /** Whether this MQTT client id is a device's that has a session now, or this bridge's own. */
+  isPresent(clientId: string): boolean
   close(): void
 }
 
@@ -61,8 +76,8 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
   const nonces = new Nonces(clock)
   const tokens = new SessionTokens(clock)
   const limit = new FailureLimit(clock)
-  /** Device → its session: under which key, until when in monotonic ms. A token of another one is worth nothing. */
-  const sessions = new Map<string, { readonly id: string; readonly publicKey: string; untilMs: number }>()
+  /** Device → its session. A token of another one is worth nothing. */
+  const sessions = new Map<string, Session>()
   const stopping = new AbortController()
   let { asks } = options
 
@@ -88,10 +103,17 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
       asks = true
       logger.info('a device has enrolled: whoever connects from now on has to prove who they are')
     }
-    return EnrolReply.parse({ v: 1, group, status, mqttPort: options.mqttPort(), mqttTls: options.mqttTls })
+    return EnrolReply.parse({
+      v: 1,
+      group,
+      status,
+      mqttPort: options.mqttPort(),
+      mqttTls: options.mqttTls,
+      mqttUrl: options.mqttUrl?.(),
+    })
   }
 
-  function openSession(body: unknown): SessionReply {
+  async function openSession(body: unknown): Promise<SessionReply> {
     const request = understood(SessionRequest, body)
     const { device, hardware } = request
     const known = store.device(device)
@@ -102,10 +124,22 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     const { publicKey } = known
     // Another key is another device, whatever its name: what the one before it has connected is over.
     if (sessions.get(device)?.publicKey !== publicKey) end(device)
-    const session = sessions.get(device) ?? { id: randomBytes(8).toString('hex'), publicKey, untilMs: 0 }
+    const session = sessions.get(device) ?? begin(device, publicKey)
     session.untilMs = clock.nowMs() + sessionMs
+    const mqttPassword = await session.mqttPassword.catch((cause: unknown) => {
+      if (sessions.get(device) === session) end(device)
+      throw new NotAdmitted(cause)
+    })
+    return { v: 1, token: tokens.mint(`device-${device}`, session.id, sessionMs), validForS: sessionMs / 1_000, mqttPassword }
+  }
+
+  function begin(device: string, publicKey: string): Session {
+    const mqttPassword = Promise.resolve(options.onBegin?.(device))
+    // Whoever asks for it is told; where nobody does any more, nobody need be.
+    mqttPassword.catch(() => {})
+    const session = { id: randomBytes(8).toString('hex'), publicKey, untilMs: 0, mqttPassword }
     sessions.set(device, session)
-    return { v: 1, token: tokens.mint(`device-${device}`, session.id, sessionMs), validForS: sessionMs / 1_000 }
+    return session
   }
 
   function end(device: string): void {
@@ -118,14 +152,14 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
   /** @param proofsPass whoever proves who they are is let through, however many others behind their address have failed */
   const limited =
     (route: (body: unknown) => unknown, proofsPass: boolean): PostRoute =>
-    (body, from) => {
+    async (body, from) => {
       const exceeded = limit.exceeded(from)
       if (exceeded && !proofsPass) throw tooMany()
       try {
-        return route(body)
+        return await route(body)
       } catch (error) {
         // A device that has proven its key may ask again and again: others behind its address must not pay for that.
-        if (error instanceof ProvenButRefused) throw error
+        if (error instanceof ProvenButRefused || error instanceof NotAdmitted) throw error
         limit.failed(from)
         throw exceeded ? tooMany() : error
       }
@@ -139,6 +173,16 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
       logger.info({ device, revoked: !isItself }, 'session of the device is over')
       end(device)
     }
+  }
+
+  /** @param session that it must be; any where none is said */
+  function isGood(clientId: string, session?: string): boolean {
+    const device = clientId.slice('device-'.length)
+    const current = clientId.startsWith('device-') ? sessions.get(device) : undefined
+    if (!current || clock.nowMs() >= current.untilMs || (session ?? current.id) !== current.id) return false
+    // A token outlives a revocation by minutes; what it is good for does not.
+    const known = store.device(device)
+    return known?.status === 'approved' && known.publicKey === current.publicKey
   }
 
   async function watch(): Promise<void> {
@@ -167,13 +211,9 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
       if (key) return `${key.role}-${key.name}`
       const read = tokens.read(token)
       if (!read?.subject.startsWith('device-')) return read?.subject
-      const device = read.subject.slice('device-'.length)
-      const session = sessions.get(device)
-      // A token outlives a revocation by minutes; what it is good for does not.
-      if (session?.id !== read.session || clock.nowMs() >= session.untilMs) return undefined
-      const known = store.device(device)
-      return known?.status === 'approved' && known.publicKey === session.publicKey ? read.subject : undefined
+      return isGood(read.subject, read.session) ? read.subject : undefined
     },
+    isPresent: (clientId) => clientId === `bridge-${bridge}` || isGood(clientId),
     ownToken: tokens.mint(`bridge-${bridge}`, '', Number.MAX_SAFE_INTEGER),
     close: () => stopping.abort(),
   }
@@ -181,6 +221,16 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
 
 /** It waits for approval, was revoked, or runs on two machines. */
 class ProvenButRefused extends BrimError {}
+
+/** The broker could not be told of it. */
+class NotAdmitted extends BrimError {
+  constructor(cause: unknown) {
+    super('BROKER_UNREACHABLE', 'the broker of this bridge could not be told of this device', {
+      cause,
+      hint: "the bridge's log says why; agents try again by themselves",
+    })
+  }
+}
 
 const refusal = ({ code, message, hint }: Refused) => new BrimError(code, message, { hint })
 

@@ -26,7 +26,7 @@ export interface HttpOptions {
   /** Who may do what at the others. */
   readonly callers?: Callers | undefined
   /** Path → what answers a POST, given its JSON body and the address that it came from; what it throws is the answer too. */
-  readonly posts?: Readonly<Record<string, (body: unknown, from: string) => unknown>>
+  readonly posts?: Readonly<Record<string, (body: unknown, from: string, request: IncomingMessage) => unknown>>
   /** Path → who answers requests of any method there and below. What is no GET stands in the audit log. */
   readonly handlers?: Readonly<Record<string, Handler>>
   /** Path of a handler → what a request to it needs, where that is not to operate. */
@@ -82,7 +82,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
-    else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? ''), response)
+    else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? '', request), response)
     else if (at !== undefined && handle) handleBy(at, handle, request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })

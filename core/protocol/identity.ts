@@ -41,13 +41,21 @@ export const EnrolReply = z.object({
   mqttPort: z.int().min(1).max(65_535),
   /** Whether the control plane speaks TLS. */
   mqttTls: z.boolean().default(false),
+  /** The control plane where it is a broker of its own, with a certificate of its own: what is above does not count then. */
+  mqttUrl: z.url({ protocol: /^mqtts?$/ }).optional(),
 })
 export type EnrolReply = z.infer<typeof EnrolReply>
 
 export const SessionRequest = z.object(proof)
 export type SessionRequest = z.infer<typeof SessionRequest>
 
-export const SessionReply = z.object({ v, token: z.string().min(1).max(1_000), validForS: z.number().positive() })
+export const SessionReply = z.object({
+  v,
+  token: z.string().min(1).max(1_000),
+  validForS: z.number().positive(),
+  /** For the control plane, the same for as long as the session goes on; absent: the token is. */
+  mqttPassword: z.string().min(1).max(200).optional(),
+})
 export type SessionReply = z.infer<typeof SessionReply>
 
 export const Refusal = z.object({ error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }) })

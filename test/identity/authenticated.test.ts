@@ -1,19 +1,16 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { WebSocket } from 'ws'
 import yargs from 'yargs'
-import { enrol, openSession } from '../../agent/identity/enrolment.ts'
-import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
 import { startBridge } from '../../cloud-bridge/bridge.ts'
 import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import { requiresProof } from '../../cloud-bridge/identity/exposure.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { readManifest } from '../../core/model/bundle.ts'
-import { invitationText } from '../../core/protocol/identity.ts'
-import { deviceTopic } from '../../core/protocol/topics.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
-import { closed, mqttClient } from '../support/broker.ts'
+import { mqttClient } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { enrolDevice } from '../support/enrol-device.ts'
 import { randomStates } from '../support/random-states.ts'
 import { connectDevice } from '../support/test-device.ts'
 
@@ -31,121 +28,7 @@ afterAll(async () => {
   await world[Symbol.asyncDispose]()
 })
 
-const never = new AbortController().signal
-const state = (device: string) => deviceTopic('default', device, 'state')
-
-async function enrolled(device: string, folder = device) {
-  const { token, secret } = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
-  const invitation = invitationText({ url: world.bridge.httpUrl, id: token.id, secret })
-  const stateDir = join(world.dir, folder)
-  const enrolment = await enrol({ stateDir, device, token: invitation, replace: false })
-  return { token: async () => (await openSession(enrolment, readKey(keyFileOf(stateDir)), never)).token }
-}
-
-const ask = (apiUrl: string) =>
-  fetch(`${apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0 }),
-  })
-const linkOf = async (apiUrl: string) => {
-  const { broker, bridge } = (await (await fetch(`${apiUrl}/health`)).json()) as { broker: string; bridge: string }
-  return { broker, bridge }
-}
-
-describe('an agent at a bridge that asks who it is', () => {
-  it('is told to enrol where it has not', async () => {
-    const refused = await ask(world.agent.apiUrl)
-    expect(refused.status).toBe(503)
-    expect(await refused.json()).toMatchObject({
-      error: { code: 'NOT_AUTHORIZED', message: expect.stringContaining('let this device in') },
-    })
-  })
-
-  it('answers once it has enrolled, and finds the bridge by its enrolment', async () => {
-    await enrolled('orin')
-    const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
-    expect((await ask(apiUrl)).status).toBe(200)
-    expect(await linkOf(apiUrl)).toEqual({ broker: 'connected', bridge: 'connected' })
-  })
-
-  it('answers though its clock stands in 1970, and says so', async () => {
-    await enrolled('no-rtc')
-    vi.useFakeTimers({ toFake: ['Date'], now: 0 })
-    const { apiUrl } = await world.startAgent({ id: 'no-rtc', bridges: undefined })
-    const answered = await ask(apiUrl)
-    const health = await (await fetch(`${apiUrl}/health`)).json()
-    vi.useRealTimers()
-    expect(answered.status).toBe(200)
-    expect(health).toMatchObject({ clockIsSet: false })
-  })
-
-  it('is cut off within 5 s of its revocation, and says why', async () => {
-    await enrolled('stolen')
-    const { apiUrl } = await world.startAgent({ id: 'stolen', bridges: undefined })
-    expect((await ask(apiUrl)).status).toBe(200)
-    store.revoke('operator:test', 'stolen')
-    await expect.poll(() => linkOf(apiUrl), { timeout: 5_000 }).toEqual({ broker: 'unreachable', bridge: 'unreachable' })
-    const code = async () => ((await (await ask(apiUrl)).json()) as { error?: { code: string } }).error?.code
-    await expect.poll(code, { timeout: 10_000 }).toBe('NOT_AUTHORIZED')
-    store.approve('operator:test', 'stolen')
-    await expect.poll(async () => (await ask(apiUrl)).status, { timeout: 15_000 }).toBe(200)
-  })
-
-  it('cannot use what a stolen one of its name holds: a new key is another device', async () => {
-    const { mqttUrl, dataUrl } = world.bridge
-    const stolen = await (await enrolled('twin')).token()
-    const login = { username: 'device-twin', password: stolen }
-    const client = await mqttClient(mqttUrl, 'device-twin', login)
-    const gone = closed(client)
-    store.revoke('operator:test', 'twin')
-    const replacement = await (await enrolled('twin', 'twin-2')).token()
-    await gone
-    await expect(mqttClient(mqttUrl, 'device-twin', login)).rejects.toThrow(/not authorized/i)
-    await expect(connectDevice(dataUrl, 'twin', width, stolen)).rejects.toThrow('401')
-    await using own = await connectDevice(dataUrl, 'twin', width, replacement)
-    await expect.poll(() => own.messages.map(({ type }) => type)).toEqual(['welcome'])
-  })
-
-  it('does not start under the name of another device', async () => {
-    await enrolled('first')
-    const start = world.startAgent({ id: 'second', stateDir: join(world.dir, 'first'), bridges: undefined })
-    await expect(start).rejects.toMatchObject({ code: 'IDENTITY_INVALID', message: expect.stringContaining('"first"') })
-  })
-})
-
-describe('the control plane', () => {
-  const refused = /not authorized/i
-
-  it('lets nobody in without a token of that very client', async () => {
-    const { mqttUrl } = world.bridge
-    const password = await (await enrolled('a')).token()
-    await expect(mqttClient(mqttUrl, 'device-a')).rejects.toThrow(refused)
-    await expect(mqttClient(mqttUrl, 'device-a', { username: 'device-a', password: 'guess' })).rejects.toThrow(refused)
-    await expect(mqttClient(mqttUrl, 'device-b', { username: 'device-b', password })).rejects.toThrow(refused)
-    await expect(mqttClient(mqttUrl, 'bridge-bridge-1', { username: 'bridge-bridge-1', password })).rejects.toThrow(refused)
-    await expect(mqttClient(mqttUrl, 'watcher', { username: 'watcher', password })).rejects.toThrow(refused)
-    const client = await mqttClient(mqttUrl, 'device-a', { username: 'device-a', password })
-    await client.endAsync()
-  })
-
-  it("keeps a device from others' topics: publishing, subscribing, by will", async () => {
-    const { mqttUrl } = world.bridge
-    const password = await (await enrolled('nosy')).token()
-    const login = { username: 'device-nosy', password }
-    const will = { topic: state('victim'), payload: Buffer.from('lost'), qos: 1, retain: true } as const
-    await expect(mqttClient(mqttUrl, 'device-nosy', { ...login, will })).rejects.toThrow(refused)
-    const client = await mqttClient(mqttUrl, 'device-nosy', login)
-    const own = ['jobs', 'commands', 'acks', 'state'].map((leaf) => `brim/v1/default/device/nosy/${leaf}`)
-    const granted = await client.subscribeAsync([...own, 'brim/v1/default/bridge/+/state'], { qos: 1 })
-    expect(granted.map((grant) => grant.qos)).toEqual([1, 1, 1, 1, 1])
-    for (const filter of ['#', 'brim/#', '$SYS/#', 'brim/v1/default/device/+/state', state('victim'), 'brim/v1/default/bridge/#'])
-      await expect(client.subscribeAsync(filter)).rejects.toThrow()
-    const cut = closed(client)
-    client.publish(state('victim'), 'forged')
-    await cut
-  })
-})
+const enrolled = (device: string) => enrolDevice(world, store, device)
 
 describe('the data plane', () => {
   it('lets nobody in without a token, and nobody be another', async () => {
@@ -251,17 +134,13 @@ describe('a bridge that lets in everybody on its machine', () => {
       const early = await mqttClient(bridge.mqttUrl, 'device-early')
       const statuses = async () => (await fetch(`${bridge.httpUrl}/v1/devices`)).status
       expect([bridge.auth, await statuses()]).toEqual([false, 200])
-      const wish = { group: 'default', uses: 1, expiresS: 60, approve: true }
-      const { token, secret } = own.createToken('operator:test', wish)
-      const invitation = invitationText({ url: bridge.httpUrl, id: token.id, secret })
-      const deviceDir = join(stateDir, 'device')
-      const enrolment = await enrol({ stateDir: deviceDir, device: 'first', token: invitation, replace: false })
+      const first = await enrolDevice({ dir: stateDir, bridge }, own, 'first')
       const asks = auth === undefined
       expect([bridge.auth, await statuses()]).toEqual([asks, asks ? 401 : 200])
       const late = mqttClient(bridge.mqttUrl, 'device-late')
       if (asks) await expect(late).rejects.toThrow(/not authorized/i)
       else await (await late).endAsync()
-      const password = (await openSession(enrolment, readKey(keyFileOf(deviceDir)), never)).token
+      const password = await first.mqttPassword()
       await (await mqttClient(bridge.mqttUrl, 'device-first', { username: 'device-first', password })).endAsync()
       expect(early.connected).toBe(true)
       await early.endAsync()

@@ -52,8 +52,8 @@ export async function mqttClient(url: string, clientId: string, options: IClient
 }
 
 /** Everything published on `topic` (a filter) since now, retained messages included. */
-export async function watchTopic(url: string, topic: string) {
-  const client = await mqttClient(url, `watcher-${Math.random().toString(36).slice(2, 10)}`)
+export async function watchTopic(url: string, topic: string, login: { username?: string; password?: string } = {}) {
+  const client = await mqttClient(url, login.username ?? `watcher-${Math.random().toString(36).slice(2, 10)}`, login)
   const messages: { topic: string; text: string; retain: boolean }[] = []
   client.on('message', (on, payload, packet) => messages.push({ topic: on, text: payload.toString(), retain: packet.retain }))
   await client.subscribeAsync(topic, { qos: 1 })

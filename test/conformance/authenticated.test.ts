@@ -1,0 +1,218 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { BridgeSettings } from '../../cloud-bridge/config.ts'
+import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { deviceTopic } from '../../core/protocol/topics.ts'
+import { freePort } from '../../lab/free-port.ts'
+import { startMosquitto } from '../../lab/mosquitto.ts'
+import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startAskingBroker } from '../support/asking-broker.ts'
+import { closed, mosquittoMissing, mqttClient, powerCut } from '../support/broker.ts'
+import { enrolDevice } from '../support/enrol-device.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { connectDevice } from '../support/test-device.ts'
+
+const state = (device: string) => deviceTopic('default', device, 'state')
+const said = JSON.stringify({ v: 1, state: 'ready', birth: 1, at: '2026-01-02T03:04:05.678Z' })
+const refused = /not authorized/i
+
+interface GuardedBroker extends AsyncDisposable {
+  /** Of the bridge that uses it. */
+  readonly settings: Partial<BridgeSettings>
+}
+
+async function drivenMosquitto(): Promise<GuardedBroker> {
+  const { url, adminFile, [Symbol.asyncDispose]: dispose } = await startMosquitto({ guarded: true })
+  return { settings: { broker: { url, adminFile } }, [Symbol.asyncDispose]: dispose }
+}
+
+async function askingBroker(): Promise<GuardedBroker> {
+  const dir = tempDir()
+  const hookSecretFile = join(dir.path, 'secret')
+  writeFileSync(hookSecretFile, 'a-secret-of-the-hook', { mode: 0o600 })
+  const httpPort = await freePort()
+  const broker = await startAskingBroker(`http://127.0.0.1:${httpPort}`, 'a-secret-of-the-hook')
+  return {
+    settings: { httpPort, broker: { url: broker.url, hookSecretFile } },
+    async [Symbol.asyncDispose]() {
+      await broker[Symbol.asyncDispose]()
+      dir[Symbol.dispose]()
+    },
+  }
+}
+
+const embedded = async (): Promise<GuardedBroker> => ({ settings: {}, [Symbol.asyncDispose]: async () => {} })
+
+const brokers = [
+  { name: 'the embedded broker', start: embedded, missing: false },
+  { name: 'a mosquitto that the bridge drives', start: drivenMosquitto, missing: mosquittoMissing() },
+  { name: 'a broker that asks the bridge by HTTP', start: askingBroker, missing: false },
+]
+
+describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start }) => {
+  let broker: GuardedBroker
+  let world: AgentWorld
+  /** What an operator's commands open, beside the bridge that runs. */
+  let store: IdentityStore
+  let width: number
+  let key: string
+  beforeAll(async () => {
+    broker = await start()
+    world = await startAgentWorld({ bridge: { auth: true, ...broker.settings } })
+    store = openIdentityStore(join(world.dir, 'bridge'))
+    key = store.createKey('operator:test', 'test', 'viewer').key
+    width = (await readManifest(world.bundle)).dims.hidden
+  })
+  afterAll(async () => {
+    store.close()
+    await world[Symbol.asyncDispose]()
+    await broker[Symbol.asyncDispose]()
+  })
+
+  const enrolled = (device: string, folder?: string) => enrolDevice(world, store, device, folder)
+  const ask = (apiUrl: string) =>
+    fetch(`${apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0 }),
+    })
+  const linkOf = async (apiUrl: string) => {
+    const { broker, bridge } = (await (await fetch(`${apiUrl}/health`)).json()) as { broker: string; bridge: string }
+    return { broker, bridge }
+  }
+  /** Device → state, as the bridge has heard it. */
+  const devices = async () => {
+    const headers = { authorization: `Bearer ${key}` }
+    const answer = (await (await fetch(`${world.bridge.httpUrl}/v1/devices`, { headers })).json()) as {
+      devices: { id: string; state: string }[]
+    }
+    return new Map(answer.devices.map(({ id, state }) => [id, state]))
+  }
+
+  describe('an agent at a bridge that asks who it is', () => {
+    it('is told to enrol where it has not', async () => {
+      const refused = await ask(world.agent.apiUrl)
+      expect(refused.status).toBe(503)
+      expect(await refused.json()).toMatchObject({
+        error: { code: 'NOT_AUTHORIZED', message: expect.stringContaining('let this device in') },
+      })
+    })
+
+    it('answers once it has enrolled, and finds the bridge by its enrolment', async () => {
+      await enrolled('orin')
+      const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
+      expect((await ask(apiUrl)).status).toBe(200)
+      expect(await linkOf(apiUrl)).toEqual({ broker: 'connected', bridge: 'connected' })
+    })
+
+    it('answers though its clock stands in 1970, and says so', async () => {
+      await enrolled('no-rtc')
+      vi.useFakeTimers({ toFake: ['Date'], now: 0 })
+      const { apiUrl } = await world.startAgent({ id: 'no-rtc', bridges: undefined })
+      const answered = await ask(apiUrl)
+      const health = await (await fetch(`${apiUrl}/health`)).json()
+      vi.useRealTimers()
+      expect(answered.status).toBe(200)
+      expect(health).toMatchObject({ clockIsSet: false })
+    })
+
+    it('is cut off within 5 s of its revocation, and says why', async () => {
+      await enrolled('stolen')
+      const { apiUrl } = await world.startAgent({ id: 'stolen', bridges: undefined })
+      expect((await ask(apiUrl)).status).toBe(200)
+      store.revoke('operator:test', 'stolen')
+      await expect.poll(() => linkOf(apiUrl), { timeout: 5_000 }).toEqual({ broker: 'unreachable', bridge: 'unreachable' })
+      const code = async () => ((await (await ask(apiUrl)).json()) as { error?: { code: string } }).error?.code
+      await expect.poll(code, { timeout: 10_000 }).toBe('NOT_AUTHORIZED')
+      store.approve('operator:test', 'stolen')
+      await expect.poll(async () => (await ask(apiUrl)).status, { timeout: 15_000 }).toBe(200)
+    })
+
+    it('cannot use what a stolen one of its name holds: a new key is another device', async () => {
+      const { mqttUrl, dataUrl } = world.bridge
+      const stolen = await (await enrolled('twin')).mqttPassword()
+      const login = { username: 'device-twin', password: stolen }
+      const client = await mqttClient(mqttUrl, 'device-twin', login)
+      const gone = closed(client)
+      store.revoke('operator:test', 'twin')
+      const replacement = await (await enrolled('twin', 'twin-2')).token()
+      await gone
+      await expect(mqttClient(mqttUrl, 'device-twin', login)).rejects.toThrow(/not authorized/i)
+      await expect(connectDevice(dataUrl, 'twin', width, stolen)).rejects.toThrow('401')
+      await using own = await connectDevice(dataUrl, 'twin', width, replacement)
+      await expect.poll(() => own.messages.map(({ type }) => type)).toEqual(['welcome'])
+    })
+
+    it('does not start under the name of another device', async () => {
+      await enrolled('first')
+      const start = world.startAgent({ id: 'second', stateDir: join(world.dir, 'first'), bridges: undefined })
+      await expect(start).rejects.toMatchObject({ code: 'IDENTITY_INVALID', message: expect.stringContaining('"first"') })
+    })
+  })
+
+  describe('the control plane', () => {
+    it('lets nobody in without a token of that very client', async () => {
+      const { mqttUrl } = world.bridge
+      const password = await (await enrolled('a')).mqttPassword()
+      await expect(mqttClient(mqttUrl, 'device-a')).rejects.toThrow(refused)
+      await expect(mqttClient(mqttUrl, 'device-a', { username: 'device-a', password: 'guess' })).rejects.toThrow(refused)
+      await expect(mqttClient(mqttUrl, 'device-b', { username: 'device-b', password })).rejects.toThrow(refused)
+      await expect(mqttClient(mqttUrl, 'bridge-bridge-1', { username: 'bridge-bridge-1', password })).rejects.toThrow(refused)
+      await expect(mqttClient(mqttUrl, 'watcher', { username: 'watcher', password })).rejects.toThrow(refused)
+      const client = await mqttClient(mqttUrl, 'device-a', { username: 'device-a', password })
+      await client.endAsync()
+    })
+
+    it("keeps a device from others' topics: publishing, subscribing, by will", async () => {
+      const { mqttUrl } = world.bridge
+      const password = await (await enrolled('nosy')).mqttPassword()
+      const login = { username: 'device-nosy', password }
+      const will = { topic: state('victim'), payload: Buffer.from(said), qos: 1, retain: true } as const
+      // Refused, or let in and left unsaid: that is for the broker to choose.
+      const undead = await mqttClient(mqttUrl, 'device-nosy', { ...login, will }).catch(() => undefined)
+      if (undead) powerCut(undead)
+      const client = await mqttClient(mqttUrl, 'device-nosy', login)
+      const own = ['jobs', 'commands', 'acks', 'state'].map((leaf) => `brim/v1/default/device/nosy/${leaf}`)
+      const granted = await client.subscribeAsync([...own, 'brim/v1/default/bridge/+/state'], { qos: 1 })
+      expect(granted.map((grant) => grant.qos)).toEqual([1, 1, 1, 1, 1])
+      for (const filter of [
+        '#',
+        'brim/#',
+        '$SYS/#',
+        'brim/v1/default/device/+/state',
+        state('victim'),
+        'brim/v1/default/bridge/#',
+      ])
+        await expect(client.subscribeAsync(filter)).rejects.toThrow()
+      client.publish(state('victim'), said, { qos: 1, retain: true }, () => {})
+      await client.endAsync(true)
+      const honest = await mqttClient(mqttUrl, 'device-nosy', login)
+      await honest.publishAsync(state('nosy'), said, { qos: 1, retain: true })
+      await expect.poll(async () => [...(await devices()).keys()]).toContain('nosy')
+      expect([...(await devices()).keys()]).not.toContain('victim')
+      await honest.endAsync()
+    })
+
+    it('keeps a device that renews its session, and cuts it off within 5 s of its revocation, as lost', async () => {
+      const { mqttUrl } = world.bridge
+      const device = await enrolled('renewing')
+      const login = { username: 'device-renewing', password: await device.mqttPassword() }
+      const lost = Buffer.from(said.replace('ready', 'lost'))
+      const will = { topic: state('renewing'), payload: lost, qos: 1, retain: true } as const
+      const client = await mqttClient(mqttUrl, 'device-renewing', { ...login, will })
+      const cut = closed(client)
+      await client.publishAsync(state('renewing'), said, { qos: 1, retain: true })
+      for (let renewal = 0; renewal < 3; renewal++) await device.token()
+      await expect.poll(async () => (await devices()).get('renewing')).toBe('ready')
+      expect(client.connected).toBe(true)
+      const startedMs = performance.now()
+      store.revoke('operator:test', 'renewing')
+      await cut
+      expect(performance.now() - startedMs).toBeLessThan(5_000)
+      await expect(mqttClient(mqttUrl, 'device-renewing', login)).rejects.toThrow(refused)
+      await expect.poll(async () => (await devices()).get('renewing')).toBe('lost')
+    })
+  })
+})

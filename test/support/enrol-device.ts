@@ -1,0 +1,36 @@
+import { join } from 'node:path'
+import { type Enrolment, enrol, openSession } from '../../agent/identity/enrolment.ts'
+import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
+import type { IdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { invitationText } from '../../core/protocol/identity.ts'
+import type { AgentWorld } from './agent-world.ts'
+
+export interface EnrolledDevice {
+  readonly enrolment: Enrolment
+  /** Of a session: for the data plane. */
+  token(): Promise<string>
+  /** Of a session: for the control plane. */
+  mqttPassword(): Promise<string>
+}
+
+/** Enrols a device at the world's bridge as an operator and the device's owner do it. */
+export async function enrolDevice(
+  world: Pick<AgentWorld, 'dir' | 'bridge'>,
+  store: IdentityStore,
+  device: string,
+  folder = device,
+): Promise<EnrolledDevice> {
+  const { token, secret } = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
+  const invitation = invitationText({ url: world.bridge.httpUrl, id: token.id, secret })
+  const stateDir = join(world.dir, folder)
+  const { status: _, group: __, ...enrolment } = await enrol({ stateDir, device, token: invitation, replace: false })
+  const session = () => openSession(enrolment, readKey(keyFileOf(stateDir)), new AbortController().signal)
+  return {
+    enrolment,
+    token: async () => (await session()).token,
+    async mqttPassword() {
+      const { token, mqttPassword = token } = await session()
+      return mqttPassword
+    },
+  }
+}
