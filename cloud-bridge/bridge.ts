@@ -15,7 +15,7 @@ import { jobTables } from '../core/store/job-tables.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
 import { readHookSecret } from './broker/broker-secrets.ts'
-import { hookRoutes } from './broker/hook.ts'
+import { hookBodyBytes, hookRoutes } from './broker/hook.ts'
 import { openBroker } from './broker/open-broker.ts'
 import { createBundlesHttp } from './bundles/http.ts'
 import { type BridgeConfig, type BridgeSettings, readBridgeConfig } from './config.ts'
@@ -240,6 +240,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       certificate,
       callers: createCallers(gate, identityStore, quotas),
       posts: { ...identities.posts, ...hooks },
+      bodyLimits: hookBodyBytes,
       handlers: {
         [jobsPath]: jobsHttp.handle,
         [devicesPath]: fleetHttp.handle,

@@ -10,6 +10,9 @@ import { roleOf } from './acl.ts'
 /** Brokers that ask the bridge, by HTTP POST, who may do what. */
 export const hookPaths = { emqxAuth: '/v1/hook/emqx/auth', emqxAcl: '/v1/hook/emqx/acl', vernemq: '/v1/hook/vernemq' } as const
 
+/** VerneMQ shows what is published too, in base64: at most a packet of the control plane. */
+export const hookBodyBytes = { [hookPaths.vernemq]: 512 * 1024 }
+
 export interface HookOptions {
   /** What the broker shows with each request: as bearer token, or as `secret` in the URL's query. */
   readonly secret: string

@@ -27,6 +27,8 @@ export interface HttpOptions {
   readonly callers?: Callers | undefined
   /** Path → what answers a POST, given its JSON body and the address that it came from; what it throws is the answer too. */
   readonly posts?: Readonly<Record<string, (body: unknown, from: string, request: IncomingMessage) => unknown>>
+  /** Path → how large the body of a POST may be where 16 KiB are too few. */
+  readonly bodyLimits?: Readonly<Record<string, number>>
   /** Path → who answers requests of any method there and below. What is no GET stands in the audit log. */
   readonly handlers?: Readonly<Record<string, Handler>>
   /** Path of a handler → what a request to it needs, where that is not to operate. */
@@ -52,8 +54,8 @@ const closeTimeoutMs = 1_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const { host, port, routes, posts = {}, handlers = {}, needs = {}, upgrades, certificate, open = [], logger } = options
-  const { callers = everybody } = options
+  const { callers = everybody, posts = {}, bodyLimits = {}, handlers = {}, needs = {}, open = [] } = options
+  const { host, port, routes, upgrades, certificate, logger } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
   const answerBy = async (route: () => unknown, response: ServerResponse) => {
     try {
@@ -82,8 +84,10 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
-    else if (post) void answerBy(async () => post(await bodyOf(request), request.socket.remoteAddress ?? '', request), response)
-    else if (at !== undefined && handle) handleBy(at, handle, request, response)
+    else if (post) {
+      const from = request.socket.remoteAddress ?? ''
+      void answerBy(async () => post(await bodyOf(request, bodyLimits[path]), from, request), response)
+    } else if (at !== undefined && handle) handleBy(at, handle, request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
     else {

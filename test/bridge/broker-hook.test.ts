@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { hookPaths, hookRoutes } from '../../cloud-bridge/broker/hook.ts'
+import { hookBodyBytes, hookPaths, hookRoutes } from '../../cloud-bridge/broker/hook.ts'
 import { startHttpServer } from '../../cloud-bridge/link/http-server.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
@@ -13,7 +13,8 @@ async function startHook() {
   const known = ['device-a', 'bridge-b', 'viewer-monitoring']
   const gate = { asks: true, subjectOf: (token: string) => known.find((client) => token === `token of ${client}`) }
   const posts = hookRoutes({ secret, fleet: 'default', gate, isPresent: (client) => known.includes(client) })
-  const http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, posts, upgrades: {}, logger: silentLogger() })
+  const options = { routes: {}, posts, bodyLimits: hookBodyBytes, upgrades: {}, logger: silentLogger() }
+  const http = await startHttpServer({ host: '127.0.0.1', port: 0, ...options })
   const post = async (path: string, body: object, headers: Record<string, string>) => {
     const request = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) }
     const answer = await fetch(`http://127.0.0.1:${http.port}${path}`, request)
@@ -79,7 +80,8 @@ describe('the hook for VerneMQ', () => {
 
   it('says who may publish, and grants of the filters asked for those that are allowed', async () => {
     await using hook = await startHook()
-    const publish = { ...client, qos: 1, retain: true }
+    const payload = Buffer.alloc(250 * 1024).toString('base64')
+    const publish = { ...client, qos: 1, payload, retain: true }
     expect(await hook.verne('auth_on_publish', { ...publish, topic: state })).toEqual({ result: 'ok' })
     expect(await hook.verne('auth_on_publish', { ...publish, topic: jobs })).toEqual(notAllowed)
     const topics = [jobs, '#'].map((topic) => ({ topic, qos: 1 }))
