@@ -12,16 +12,17 @@ import {
   type CommonOptions,
   commandOf,
 } from './bench-frame.ts'
-import { type ChaosWorld, startChaosWorld } from './chaos-world.ts'
+import { type ChaosBroker, type ChaosWorld, chaosBrokers, startChaosWorld } from './chaos-world.ts'
 import { ensureDemoBundle } from './demo-bundle.ts'
 import { renderFigure } from './plot.ts'
 
 interface ChaosFlags {
+  broker: ChaosBroker
   kills: number
   seed: number
 }
 
-const victims = ['agent', 'bridge', 'link'] as const
+const victims = ['agent', 'bridge', 'link', 'broker'] as const
 type Victim = (typeof victims)[number]
 
 export interface Kill {
@@ -54,27 +55,34 @@ export function benchChaosCommand(io: Io): CommandModule<object, CommonOptions &
 
 export const chaosBench: Bench<ChaosFlags> = {
   name: 'chaos',
-  describe: 'jobs while agents and the bridge with its broker are killed and links are cut, at random',
+  describe: 'jobs while agents, bridge and broker are killed and links are cut, at random',
   reach: { lost: { atMost: 0 }, doubled: { atMost: 0 }, stuck: { atMost: 0 }, different: { atMost: 0 } },
   build: (yargs) =>
     yargs
       .example('brim bench chaos --kills 1000', 'the long run')
+      .example('brim bench chaos --broker mosquitto', 'the broker is a process of its own, and dies of its own too')
+      .option('broker', {
+        choices: chaosBrokers,
+        default: 'embedded' as ChaosBroker,
+        describe: "in the bridge's process, or a mosquitto",
+      })
       .option('kills', { type: 'number', requiresArg: true, default: 100, describe: 'faults, one after the other' })
       .option('seed', { type: 'number', requiresArg: true, default: 1, describe: 'of victims and moments' }),
-  async run(context, { kills, seed }) {
+  async run(context, { broker, kills, seed }) {
     if (!Number.isInteger(kills) || kills < 1) throw new BrimError('USAGE', `--kills ${kills} is not a whole number ≥ 1`)
     const [bundle, slm] = [await ensureDemoBundle('llm'), await ensureDemoBundle('slm-deep')]
-    return benchChaos({ bundle, slm, kills: context.quick ? Math.min(kills, 10) : kills, seed }, context)
+    return benchChaos({ bundle, slm, broker, kills: context.quick ? Math.min(kills, 10) : kills, seed }, context)
   },
   report: (document, goals) => ({ svg: figure(document), markdown: page(document, goals) }),
 }
 
 /** The plan is told by its seed. Agents die most often: they are many. */
-export function planKills(count: number, seed: number, agents: number): Kill[] {
+export function planKills(count: number, seed: number, agents: number, broker: ChaosBroker): Kill[] {
   const random = seededRandom(seed)
+  const fewer: readonly Victim[] = broker === 'mosquitto' ? ['bridge', 'link', 'broker'] : ['bridge', 'link']
   return Array.from({ length: count }, () => {
     const dice = random.next()
-    const victim = dice < 0.5 ? 'agent' : dice < 0.75 ? 'bridge' : 'link'
+    const victim = dice < 0.5 ? 'agent' : fewer[Math.floor((dice - 0.5) * 2 * fewer.length)]!
     return { victim, agent: Math.floor(random.next() * agents), afterMs: 100 + 900 * random.next() }
   })
 }
@@ -89,17 +97,18 @@ const questions = ['What is a good place to eat?', 'Can you book a table for two
 export interface ChaosLimits {
   readonly bundle: string
   readonly slm: string
+  readonly broker: ChaosBroker
   readonly kills: number
   readonly seed: number
 }
 
 /** @throws BrimError of a process that cannot be started, or does not come back */
 export async function benchChaos(limits: ChaosLimits, context: BenchContext): Promise<BenchResult> {
-  const { kills, seed } = limits
+  const { broker, kills, seed } = limits
   context.progress(`starting a bridge and ${agents} devices`)
   await using world = await startChaosWorld({ ...limits, agents, io: context.io })
   const ids = new Map<string, string>()
-  const plan = planKills(kills, seed, agents)
+  const plan = planKills(kills, seed, agents, broker)
   const done = new AbortController()
   const random = seededRandom(seed + 1)
   const flowing = flow(world, ids, random, done.signal)
@@ -119,7 +128,7 @@ export async function benchChaos(limits: ChaosLimits, context: BenchContext): Pr
     repeated: count(({ attempts }) => attempts > 1),
     ...Object.fromEntries(victims.map((name) => [`${name}Kills`, plan.filter(({ victim }) => victim === name).length])),
   }
-  return { conditions: { seed, kills, agents, inFlight }, summary, runs }
+  return { conditions: { seed, kills, agents, inFlight, broker }, summary, runs }
 }
 
 async function strikeAll(world: ChaosWorld, plan: readonly Kill[], context: BenchContext): Promise<void> {
@@ -128,6 +137,7 @@ async function strikeAll(world: ChaosWorld, plan: readonly Kill[], context: Benc
     context.progress(`fault ${at + 1} of ${plan.length}: ${victim}`)
     if (victim === 'agent') await world.killAgent(agent)
     else if (victim === 'bridge') await world.killBridge()
+    else if (victim === 'broker') await world.killBroker()
     else world.cutLinks()
   }
 }
@@ -218,12 +228,13 @@ ${[['figure', 'measured', 'reach', ''], ['---', '---', '---', '---'], ...goals].
 
 ## Conditions
 
-A \`brim bridge run\` with its broker and ${conditions.agents} \`brim agent run\`, all processes; MQTT goes through a relay.
+A \`brim bridge run\` and ${conditions.agents} \`brim agent run\`, all processes; the broker: ${conditions.broker}; MQTT goes through a
+relay.
 ${conditions.inFlight} \`slm.generate\` jobs are under way at any time; ${summary.jobs} in all. Seed ${conditions.seed};
 ${conditions.cpu}, ${conditions.cores} cores.
 
-- *agent*: SIGKILL, started again with its store. *bridge*: the same for the bridge, and with it the broker, which lives in its
-  process. *link*: every MQTT connection is cut. The next fault comes 0.1 to 1 s after the one before is repaired.
+- *agent*: SIGKILL, started again with its store. *bridge*: the same for the bridge, and with it an embedded broker, which lives
+  in its process. *broker*: the same for a mosquitto, which keeps nothing. *link*: every MQTT connection is cut. The next fault comes 0.1 to 1 s after the one before is repaired.
 - *lost*: acknowledged to the submitter, and not SUCCEEDED in the end. *stuck*: not ended ${settleMs / 1_000} s after the last
   fault. *doubled*: ended twice, done to the end twice by one device, or two jobs under one key.
 - *different*: another text than the first answer to the same question (greedy). *repeated*: took more than one attempt.

@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { BrimError } from '../core/base/errors.ts'
 import type { Io } from '../core/base/io.ts'
+import { startMosquitto } from './mosquitto.ts'
 import { type BrimProcess, startBrim } from './processes.ts'
 import { portOf, startRelay, through } from './relay.ts'
 
@@ -14,8 +15,13 @@ export interface ChaosOptions {
   readonly bundle: string
   readonly slm: string
   readonly agents: number
+  /** In the bridge's process, or a mosquitto in one of its own. */
+  readonly broker: ChaosBroker
   readonly io: Io
 }
+
+export const chaosBrokers = ['embedded', 'mosquitto'] as const
+export type ChaosBroker = (typeof chaosBrokers)[number]
 
 /** A job as the bridge tells it. */
 export interface ToldJob {
@@ -25,12 +31,14 @@ export interface ToldJob {
   readonly result: { readonly text: string } | null
 }
 
-/** A bridge with its broker and some devices, all processes, and MQTT between them through a relay. */
+/** A bridge, a broker and some devices, all processes, and MQTT to the devices through a relay. */
 export interface ChaosWorld extends AsyncDisposable {
   /** SIGKILL, and started again with the same store. Resolves when it is ready. */
   killAgent(at: number): Promise<void>
-  /** The bridge, and with it the broker in its process: SIGKILL, and started again with the same ports and store. */
+  /** The bridge, and with it an embedded broker: SIGKILL, and started again with the same ports and store. */
   killBridge(): Promise<void>
+  /** A broker in a process of its own: SIGKILL, and started again on its port. Resolves when it can be reached. */
+  killBroker(): Promise<void>
   /** Every MQTT connection breaks, as when a broker between dies. */
   cutLinks(): void
   /** Asks until the bridge has acknowledged it, under one key. @returns the ids it was acknowledged with */
@@ -46,14 +54,16 @@ export interface ChaosWorld extends AsyncDisposable {
 /** So long may a bridge be away before that is a finding. */
 const patienceMs = 60_000
 
-export async function startChaosWorld({ bundle, slm, agents, io }: ChaosOptions): Promise<ChaosWorld> {
+export async function startChaosWorld({ bundle, slm, agents, broker, io }: ChaosOptions): Promise<ChaosWorld> {
+  const mosquitto = broker === 'mosquitto' ? await startMosquitto({ guarded: false }) : undefined
   const state = await mkdtemp(join(tmpdir(), 'brim-chaos-'))
   const start = (...args: string[]) =>
     startBrim([...args, '--bundle', bundle, '--threads', '1'], { env: io.env, signal: io.signal })
   const startBridge = (mqttPort: number, httpPort: number) =>
     start(
       ...['bridge', 'run', '--state-dir', join(state, 'bridge')],
-      ...['--mqtt-port', String(mqttPort), '--http-port', String(httpPort)],
+      ...(mosquitto ? ['--broker', mosquitto.url] : ['--mqtt-port', String(mqttPort)]),
+      ...['--http-port', String(httpPort)],
     )
   let bridge = await startBridge(0, 0)
   const ports = [portOf(String(bridge.ready.mqttUrl)), portOf(String(bridge.ready.httpUrl))] as const
@@ -70,6 +80,7 @@ export async function startChaosWorld({ bundle, slm, agents, io }: ChaosOptions)
   const close = async () => {
     await Promise.all([...devices, bridge].map((process) => process.stop()))
     await relay[Symbol.asyncDispose]()
+    await mosquitto?.[Symbol.asyncDispose]()
     await rm(state, { recursive: true, force: true })
   }
   try {
@@ -101,6 +112,10 @@ export async function startChaosWorld({ bundle, slm, agents, io }: ChaosOptions)
     async killBridge() {
       await kill(bridge)
       bridge = await startBridge(...ports)
+    },
+    async killBroker() {
+      if (!mosquitto) throw new Error('the broker is in the process of the bridge')
+      await mosquitto.kill()
     },
     cutLinks: () => relay.cut(),
     async submit(key, body) {
