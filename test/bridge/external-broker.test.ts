@@ -2,15 +2,21 @@ import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import yargs from 'yargs'
+import { createCredentials } from '../../agent/identity/credentials.ts'
+import { readEnrolments } from '../../agent/identity/enrolment.ts'
+import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
 import { readLogin } from '../../cloud-bridge/broker/broker-secrets.ts'
 import { driveMosquitto } from '../../cloud-bridge/broker/driven-mosquitto.ts'
 import { connectDynamicSecurity } from '../../cloud-bridge/broker/dynamic-security.ts'
 import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import { requiresProof } from '../../cloud-bridge/identity/exposure.ts'
+import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { systemClock } from '../../core/base/clock.ts'
 import { type Mosquitto, startMosquitto } from '../../lab/mosquitto.ts'
 import { startAgentWorld } from '../support/agent-world.ts'
 import { closed, mosquittoMissing, mqttClient, startMosquitto as startOpenMosquitto, watchTopic } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { enrolDevice } from '../support/enrol-device.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
@@ -36,6 +42,28 @@ describe('a broker that lets everybody on this machine in', () => {
     const ready = [`${stateOf('jetson-01')} ready`, 'brim/v1/default/bridge/bridge-1/state ready']
     await expect.poll(() => ready.every((one) => states().has(one)), { timeout: 20_000 }).toBe(true)
     await expect.poll(health, { timeout: 10_000 }).toMatchObject(both)
+  })
+
+  it.skipIf(missing)('is where devices that enrol are told to go, each time, whatever key it shows', async () => {
+    await using broker = await startOpenMosquitto()
+    await using world = await startAgentWorld({ bridge: { broker: { url: broker.url } } })
+    const store = openIdentityStore(join(world.dir, 'bridge'))
+    const { enrolment } = await enrolDevice(world, store, 'orin')
+    const stateDir = join(world.dir, 'orin')
+    expect(readEnrolments(stateDir)).toMatchObject([{ mqttUrl: broker.url, foreignBroker: true, url: world.bridge.httpUrl }])
+    // Before its bridge went to this broker.
+    const before = [{ ...enrolment, mqttUrl: 'mqtt://127.0.0.1:1', foreignBroker: false }]
+    writeFileSync(join(stateDir, 'identity', 'enrolments.json'), JSON.stringify(before), { mode: 0o600 })
+    await enrolDevice(world, store, 'orin')
+    expect(readEnrolments(stateDir)).toMatchObject([{ mqttUrl: broker.url }])
+    store.close()
+    const key = readKey(keyFileOf(stateDir))
+    const pinned = { ...enrolment, pin: 'of the bridge' }
+    const credentials = createCredentials({ enrolment: pinned, key, clock: systemClock, logger: silentLogger() })
+    const signal = new AbortController().signal
+    expect(await credentials.dial('mqtts://broker.example:8883', signal)).toBeUndefined()
+    await expect(credentials.dial('wss://127.0.0.1:1', signal)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    credentials.close()
   })
 })
 
