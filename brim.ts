@@ -125,7 +125,8 @@ async function main(): Promise<void> {
     outIsTty: process.stdout.isTTY === true,
     errIsTty: process.stderr.isTTY === true,
     get outRows() {
-      return process.stdout.rows
+      // 0 where the terminal does not know.
+      return process.stdout.rows || undefined
     },
     env: process.env,
     signal: stop.signal,

@@ -75,9 +75,10 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       modelId,
       ...(jobs ? { jobs: [...jobs.kinds] } : {}),
     } satisfies DeviceState)
-  const publish = (on: MqttClient) =>
+  const publish = (on: MqttClient, done = () => {}) =>
     on.publish(topic, say(remote?.state ?? 'ready'), { qos: 1, retain: true }, (err) => {
       if (err) logger.warn({ err }, 'device state not published')
+      done()
     })
 
   function heard(from: MqttClient, on: string, payload: Uint8Array): void {
@@ -169,7 +170,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
         remote?.onLink({
           reply: (message) => made.publish(replyTopic!, message, { qos: 1 }),
           log: (message) => made.publish(logTopic!, message, { qos: 0 }),
-          announce: () => publish(made),
+          announce: () => new Promise((resolve) => void publish(made, resolve)),
         })
         logger.info({ url }, 'control plane connected')
         resolve({ gone })

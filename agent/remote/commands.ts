@@ -29,8 +29,8 @@ export interface RemotePort {
 export interface RemotePublish {
   reply(message: string): void
   log(message: string): void
-  /** The retained state, which has changed. */
-  announce(): void
+  /** The retained state, which has changed; resolves once the broker has told everybody of it, or has gone. */
+  announce(): Promise<void>
 }
 
 /** Operators at the bridges: what they order is done once, whatever is repeated, and answered. */
@@ -55,7 +55,8 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
   const forget = store.prepare(`DELETE FROM commands WHERE n <= (SELECT max(n) FROM commands) - ${remembered}`)
   const drain = store.prepare('INSERT OR IGNORE INTO draining (id) VALUES (1)')
   const undrain = store.prepare('DELETE FROM draining')
-  let isDraining = store.prepare('SELECT id FROM draining').get() !== undefined
+  const drained = store.prepare('SELECT id FROM draining')
+  let isDraining = drained.get() !== undefined
   const links = new Map<string, RemotePublish>()
 
   function obey(command: Command): Pick<CommandReply, 'outcome' | 'reason'> {
@@ -103,20 +104,23 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
           'command of an operator',
         )
       }
-      refresh()
-      links.get(link)?.reply(reply)
+      const told = refresh(link)
+      // Whoever has the reply shall find the new state, and brokers do not keep the order of two topics.
+      if (told) void told.then(() => links.get(link)?.reply(reply))
+      else links.get(link)?.reply(reply)
     } catch (err) {
       // The bridge says it again until it has a reply.
       logger.error({ err, command: command.id }, 'command not stored')
     }
   }
 
-  /** Before the reply: whoever has that shall find the new state. */
-  function refresh(): void {
-    const now = store.prepare('SELECT id FROM draining').get() !== undefined
-    if (now === isDraining) return
+  /** Tells all bridges of a new state. @returns when the broker of `from` has heard of it; undefined: nothing has changed */
+  function refresh(from: string): Promise<void> | undefined {
+    const now = drained.get() !== undefined
+    if (now === isDraining) return undefined
     isDraining = now
-    for (const link of links.values()) link.announce()
+    const told = [...links].map(([name, link]) => ({ name, heard: link.announce() }))
+    return told.find(({ name }) => name === from)?.heard
   }
 
   return {

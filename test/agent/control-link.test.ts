@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { type BridgeLink, createBridgeLink } from '../../agent/link/bridge-link.ts'
 import { type ControlLink, createControlLink } from '../../agent/link/control-link.ts'
+import type { RemotePort, RemotePublish } from '../../agent/remote/commands.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type BridgeState, DeviceState } from '../../core/protocol/messages.ts'
@@ -67,6 +68,50 @@ const brokers = [
   { name: 'embedded broker', start: startBroker, missing: () => false },
   { name: 'mosquitto', start: startMosquitto, missing: mosquittoMissing },
 ]
+
+describe.each(brokers)('the orders of a bridge, on the $name', ({ start, missing }) => {
+  it.skipIf(missing())('are heard and answered, and a new state is told', async () => {
+    await using broker = await start()
+    const heard: string[] = []
+    let said: RemotePublish | undefined
+    let state: RemotePort['state'] = 'ready'
+    const remote: RemotePort = {
+      get state() {
+        return state
+      },
+      onCommand(payload) {
+        heard.push(payload.toString())
+        state = 'draining'
+        void said?.announce().then(() => said?.reply('done'))
+        said?.log('line')
+      },
+      onLink(publish) {
+        said = publish
+      },
+    }
+    const link = createControlLink({ ...optionsFor(broker.url, 1), onBridges: () => {}, remote })
+    links.push(link)
+    link.start()
+    await using states = await watchTopic(broker.url, topic)
+    await expect.poll(() => statesSeen(states).at(-1)?.state).toBe('ready')
+    await using replies = await watchTopic(broker.url, deviceTopic('default', 'jetson-01', 'replies'))
+    await using lines = await watchTopic(broker.url, deviceTopic('default', 'jetson-01', 'log'))
+    const bridge = await mqttClient(broker.url, 'bridge-bridge-1')
+    await expect
+      .poll(async () => {
+        // Until the device has subscribed there is nobody to hear it: said again, as a bridge does.
+        await bridge.publishAsync(deviceTopic('default', 'jetson-01', 'commands'), 'order', { qos: 1 })
+        return replies.messages[0]?.text
+      })
+      .toBe('done')
+    expect(heard[0]).toBe('order')
+    await expect.poll(() => statesSeen(states).at(-1)?.state).toBe('draining')
+    await expect.poll(() => lines.messages[0]?.text).toBe('line')
+    await bridge.endAsync()
+    await link.close()
+    expect(said).toBeUndefined()
+  })
+})
 
 describe.each(brokers)('the state of a device, on the $name', ({ start, missing }) => {
   it.skipIf(missing())('is retained: ready, with birth, release and model', async () => {

@@ -35,20 +35,20 @@ function folder() {
     port.onLink({
       reply: (message) => replies.push(JSON.parse(message)),
       log: () => {},
-      announce: () => announced.push(port.state),
+      announce: async () => void announced.push(port.state),
     })
     return { remote, port, replies, announced, asked, close: () => store.close() }
   }
 }
 
 describe('a device that is ordered something', () => {
-  it('drains, tells of it before it replies, and still does after a restart', () => {
+  it('drains, tells of it before it replies, and still does after a restart', async () => {
     const open = folder()
     const { port, replies, announced, close } = open()
     expect(port.state).toBe('ready')
     port.onCommand(order(1, { type: 'drain' }))
-    expect(replies).toMatchObject([{ bridge: 'bridge-1', id: id(1), outcome: 'done' }])
-    expect(announced).toEqual(['draining'])
+    expect([announced, replies]).toEqual([['draining'], []])
+    await expect.poll(() => replies).toMatchObject([{ bridge: 'bridge-1', id: id(1), outcome: 'done' }])
     close()
     const again = open()
     expect(again.port.state).toBe('draining')
@@ -57,11 +57,12 @@ describe('a device that is ordered something', () => {
     again.close()
   })
 
-  it('does it once: a repeat gets the same reply, after a restart too', () => {
+  it('does it once: a repeat gets the same reply, after a restart too', async () => {
     const open = folder()
     const first = open()
     first.port.onCommand(order(1, { type: 'drain' }))
     first.port.onCommand(order(2, { type: 'undrain' }))
+    await expect.poll(() => first.replies.length).toBe(2)
     // The reply to the first was lost: it comes again, after the second.
     first.port.onCommand(order(1, { type: 'drain' }))
     expect(first.replies[2]).toEqual(first.replies[0])
@@ -74,7 +75,7 @@ describe('a device that is ordered something', () => {
     again.close()
   })
 
-  it('refuses what has expired, unless its clock is not set', () => {
+  it('refuses what has expired, unless its clock is not set', async () => {
     const late = folder()(() => nowMs + 1_000)
     late.port.onCommand(order(1, { type: 'drain' }))
     expect(late.replies).toMatchObject([{ outcome: 'expired', reason: expect.stringContaining('2026-05-01T12:00:01') }])
@@ -82,7 +83,7 @@ describe('a device that is ordered something', () => {
     late.close()
     const timeless = folder()(() => undefined)
     timeless.port.onCommand(order(1, { type: 'drain' }))
-    expect(timeless.replies).toMatchObject([{ outcome: 'done' }])
+    await expect.poll(() => timeless.replies).toMatchObject([{ outcome: 'done' }])
     timeless.close()
   })
 

@@ -85,6 +85,16 @@ describe('brim fleet status', () => {
   })
 })
 
+it('brim fleet status has colours on a terminal alone, and none where NO_COLOR says so', async () => {
+  const shown = async (outIsTty: boolean, env: Record<string, string>) => {
+    const { io, out } = captureIo({ env })
+    await run(['fleet', 'status', ...at()], { ...io, outIsTty })
+    return out().includes('\u001b[')
+  }
+  await isThere('jetson-01')
+  expect([await shown(true, {}), await shown(true, { NO_COLOR: '1' }), await shown(false, {})]).toEqual([true, false, false])
+})
+
 describe('labels', () => {
   it('select devices, stand in the audit log, and are checked', async () => {
     await isThere('jetson-01')
