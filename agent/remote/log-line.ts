@@ -5,6 +5,8 @@ const wordless = ['link', 'identity', 'device', 'remote']
 /** Of every line, or said elsewhere in the message. */
 const notFields = ['level', 'time', 'msg', 'component', 'device', 'err']
 const longestText = 300
+/** How long questions and answers are: a bridge that took no part in them has not seen that. */
+const isLength = (name: string) => /tokens/i.test(name) || name === 'sources'
 
 /** pino's numbers. */
 const levelOf = (number: number): LogLevel => (number >= 50 ? 'error' : number >= 40 ? 'warn' : number >= 30 ? 'info' : 'debug')
@@ -19,7 +21,7 @@ export function lineToTell(json: string): LoggedLine {
   const line = JSON.parse(json) as Record<string, unknown>
   const { level: number, time, msg, component, err } = line
   const part = typeof component === 'string' ? component : 'agent'
-  const rest = Object.entries(line).filter(([name]) => !notFields.includes(name))
+  const rest = Object.entries(line).filter(([name]) => !notFields.includes(name) && !isLength(name))
   return {
     number: Number(number),
     at: String(time),

@@ -131,16 +131,18 @@ describe("a device's log on its way to the bridge", () => {
     expect(lines[0]).toMatchObject({ birth: 7, component: 'link', fields: { failures: 3 }, dropped: 0 })
   })
 
-  it('never has the words of an error that might quote what was asked, nor secrets, nor a stack', () => {
+  it('never has the words of an error that might quote what was asked, nor lengths, nor secrets, nor a stack', () => {
     const { outbox, lines, publish, link, api } = logging()
     outbox.onLink('a', publish)
     api.warn({ err: new Error('unexpected "my secret question"') }, 'answer broken off')
     api.warn({ err: new BrimError('CHAT_TEMPLATE_INVALID', 'refuses "my secret question"') }, 'request failed')
     link.warn({ err: new BrimError('LINK_LOST', 'the socket closed'), url: 'mqtt://me:secret@host', token: 'secret' }, 'lost')
+    api.warn({ prompt_tokens: 17, sources: [{ model: 'slm', tokens: 4 }], ttftMs: 30 }, 'the small model went on')
     expect(lines.map(({ fields }) => fields)).toEqual([
       { error: 'Error' },
       { error: 'CHAT_TEMPLATE_INVALID' },
       { url: 'mqtt://host', token: '[Redacted]', error: 'LINK_LOST', why: 'the socket closed' },
+      { ttftMs: 30 },
     ])
     expect(JSON.stringify(lines)).not.toContain('secret')
   })

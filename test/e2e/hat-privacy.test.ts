@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
-import { bridgeStateTopic } from '../../core/protocol/topics.ts'
+import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { webSocketPayloads } from '../../lab/web-socket-payloads.ts'
 import { startAgentWorld } from '../support/agent-world.ts'
@@ -60,11 +60,13 @@ describe('what crosses the network in a private answer', () => {
     await using broker = await startBroker()
     await using control = await startRelay(portOf(broker.url))
     await using data = await startRelay(portOf(world.bridge.dataUrl))
-    await using _bridge = await announce(broker.url, {
+    await using bridge = await announce(broker.url, {
       modelId: world.bridge.modelId,
       data: through(data, world.bridge.dataUrl),
     })
     const agent = await world.startAgent({ id: 'recorded', bridges: [through(control, broker.url)] })
+    // The whole log of the device goes up too, as far as an operator can ask for it.
+    await bridge.askForLog('recorded')
     const response = await fetch(`${agent.apiUrl}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -103,6 +105,7 @@ describe('what crosses the network in a private answer', () => {
     expect(up.includes(firstRow)).toBe(true)
     expect(down.length).toBeGreaterThan(40 * firstRow.length)
     expect(Buffer.concat(mqtt).includes('recorded')).toBe(true)
+    expect(Buffer.concat(mqtt).includes('"message":"answered"')).toBe(true)
     sequence.release()
     await device.close()
 
@@ -128,5 +131,26 @@ async function announce(url: string, fields: Pick<BridgeState, 'modelId' | 'data
   const client = await mqttClient(url, 'bridge-one')
   const state: BridgeState = { v: 1, state: 'ready', birth: 1, at: '2026-01-02T03:04:05.678Z', ...fields }
   await client.publishAsync(bridgeStateTopic('default', 'one'), JSON.stringify(state), { qos: 1, retain: true })
-  return { [Symbol.asyncDispose]: () => client.endAsync(true) }
+  return {
+    async askForLog(device: string) {
+      const order = {
+        v: 1,
+        bridge: 'one',
+        id: '0'.repeat(16),
+        expiresAt: '2100-01-01T00:00:00Z',
+        type: 'logs',
+        level: 'debug',
+        forS: 600,
+      }
+      const replied = new Promise((resolve) => client.once('message', resolve))
+      await client.subscribeAsync(deviceTopic('default', device, 'replies'), { qos: 1 })
+      const saying = setInterval(
+        () => client.publish(deviceTopic('default', device, 'commands'), JSON.stringify(order), { qos: 1 }),
+        100,
+      )
+      await replied
+      clearInterval(saying)
+    },
+    [Symbol.asyncDispose]: () => client.endAsync(true),
+  }
 }
