@@ -186,6 +186,8 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const logs = new DeviceLogs()
     const labels = createLabels(store)
     const quotas = new Quotas(identityStore, clock, () => Date.now())
+    const callers = createCallers({ gate, store: identityStore, quotas, clock, logger: logger.child({ component: 'identity' }) })
+    closers.push(callers.close)
     const admin = createAdminHttp({
       store: identityStore,
       quotas,
@@ -238,7 +240,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       },
       open: ['/health'],
       certificate,
-      callers: createCallers(gate, identityStore, quotas),
+      callers,
       posts: { ...identities.posts, ...hooks },
       bodyLimits: hookBodyBytes,
       handlers: {

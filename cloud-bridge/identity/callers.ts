@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
 import { allows } from './access.ts'
 import { bearerOf, type Gate } from './gate.ts'
 import type { Quotas } from './quotas.ts'
@@ -22,6 +24,8 @@ export interface Call {
   describe(action: string, subject: string, detail?: Readonly<Record<string, unknown>>): void
   /** It stands in the audit log already, in one transaction with what it has changed. */
   isRecorded(): void
+  /** Its answer goes on for a while: what ends it where the key is revoked meanwhile. */
+  cutBy(cut: () => void): void
   /** The answer has been sent. */
   ended(status: number): void
 }
@@ -36,6 +40,7 @@ export interface Callers {
    * @throws BrimError NOT_AUTHORIZED, FORBIDDEN, QUOTA_EXCEEDED
    */
   admit(request: IncomingMessage, need: Need): Call
+  close(): void
 }
 
 const unrecorded: Call = {
@@ -45,12 +50,46 @@ const unrecorded: Call = {
   countJobs() {},
   describe() {},
   isRecorded() {},
+  cutBy() {},
   ended() {},
 }
 /** Where nobody is asked, nothing is counted, and nothing is remembered. */
-export const everybody: Callers = { asks: false, admit: () => unrecorded }
+export const everybody: Callers = { asks: false, admit: () => unrecorded, close() {} }
 
-export function createCallers(gate: Gate, store: IdentityStore, quotas: Quotas): Callers {
+/** How often keys that were revoked meanwhile are looked for. */
+const watchEveryMs = 1_000
+
+export interface CallersOptions {
+  readonly gate: Gate
+  readonly store: IdentityStore
+  readonly quotas: Quotas
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+export function createCallers({ gate, store, quotas, clock, logger }: CallersOptions): Callers {
+  /** Answers under way of keys → what ends them. */
+  const underWay = new Map<Call, () => void>()
+  const stopping = new AbortController()
+
+  function cutRevoked(): void {
+    const revoked = new Set(store.keys().flatMap(({ id, revokedAt }) => (revokedAt === null ? [] : [id])))
+    for (const [{ key }, cut] of underWay) if (key && revoked.has(key.id)) cut()
+  }
+
+  async function watch(): Promise<void> {
+    for (;;) {
+      await clock.sleep(watchEveryMs, stopping.signal).catch(() => {})
+      if (stopping.signal.aborted) return
+      try {
+        if (underWay.size > 0) cutRevoked()
+      } catch (err) {
+        logger.error({ err }, 'revocations cannot be read')
+      }
+    }
+  }
+  void watch()
+
   function outcomeOf(status: number): AuditRecord['outcome'] {
     return status < 400 ? 'ok' : status < 500 ? 'refused' : 'failed'
   }
@@ -61,7 +100,7 @@ export function createCallers(gate: Gate, store: IdentityStore, quotas: Quotas):
     const actor = { who: key ? `key:${key.name}/${key.id}` : 'anyone', from }
     let line = { action: `${request.method} ${path}`, subject: path, detail: {} as Readonly<Record<string, unknown>> }
     let recorded = request.method === 'GET' || request.method === 'HEAD'
-    return {
+    const call: Call = {
       key,
       actor,
       requireJobs: (wanted) => (key ? quotas.requireJobs(key, wanted) : undefined),
@@ -72,12 +111,17 @@ export function createCallers(gate: Gate, store: IdentityStore, quotas: Quotas):
       isRecorded() {
         recorded = true
       },
+      cutBy(cut) {
+        if (key) underWay.set(call, cut)
+      },
       ended(status) {
+        underWay.delete(call)
         if (recorded) return
         recorded = true
         store.record(actor, { ...line, outcome: outcomeOf(status), detail: { ...line.detail, status } })
       },
     }
+    return call
   }
 
   return {
@@ -98,6 +142,7 @@ export function createCallers(gate: Gate, store: IdentityStore, quotas: Quotas):
         hint: 'an admin makes others: brim bridge key create --role …',
       })
     },
+    close: () => stopping.abort(),
   }
 }
 

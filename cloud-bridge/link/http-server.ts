@@ -68,6 +68,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   }
   const handleBy = (at: string, handle: Handler, request: IncomingMessage, response: ServerResponse) => {
     const call = callers.admit(request, needs[at]?.(request) ?? 'operate')
+    call.cutBy(() => response.destroy())
     response.once('close', () => {
       try {
         call.ended(response.headersSent ? response.statusCode : clientClosedRequest)

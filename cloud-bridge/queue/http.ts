@@ -75,6 +75,7 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
   function stream(id: string, after: number, response: ServerResponse): void {
     existing(id)
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
+    // Whoever watches what has not begun hears at once that it may.
     response.flushHeaders()
     streams.add(response)
     let seq = after

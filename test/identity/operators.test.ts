@@ -5,6 +5,7 @@ import { enrol } from '../../agent/identity/enrolment.ts'
 import { run } from '../../brim.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import type { AuditLine } from '../../cloud-bridge/identity/administration.ts'
+import { readSse } from '../../core/base/sse.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
@@ -256,6 +257,25 @@ describe('the audit log', () => {
     for (const line of await lines())
       expect(line).toMatchObject({ actor: expect.stringMatching(/^key:olaf\//), from: '127.0.0.1' })
     expect(JSON.stringify(await auditOf(ada))).not.toContain('Hello')
+  })
+})
+
+describe('a key that is revoked', () => {
+  it('ends within 5 s what it still watches, and leaves others alone', async () => {
+    const ada = await loggedIn('ada', 'admin')
+    const made = await keyMadeThere('olaf', 'operator')
+    const { id } = (await (await post('/v1/jobs', job(), ada.key)).json()) as { id: string }
+    const watch = async (key: string) => {
+      const headers = { authorization: `Bearer ${key}`, accept: 'text/event-stream' }
+      return readSse((await fetch(`${bridge.httpUrl}/v1/jobs/${id}/events`, { headers })).body!)
+    }
+    const [cut, whole] = [await watch(made.key), await watch(ada.key)]
+    const startedMs = performance.now()
+    await ada.json(['bridge', 'key', 'revoke', made.id])
+    await expect(cut.next()).rejects.toThrow()
+    expect(performance.now() - startedMs).toBeLessThan(5_000)
+    await ada.json(['job', 'cancel', id])
+    expect((await whole.next()).value).toContain('canceled')
   })
 })
 

@@ -5,11 +5,13 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import yargs from 'yargs'
 import { enrol } from '../../agent/identity/enrolment.ts'
+import { run } from '../../brim.ts'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import { requiresProof } from '../../cloud-bridge/identity/exposure.ts'
 import { type CertificateFiles, openCertificate } from '../../cloud-bridge/link/certificate.ts'
 import { startHttpServer } from '../../cloud-bridge/link/http-server.ts'
+import { readInvitation } from '../../core/protocol/identity.ts'
 import { startAgentWorld } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { fakeClock } from '../support/fake-clock.ts'
@@ -108,6 +110,12 @@ describe('a device and a bridge that speaks TLS', () => {
     return out().trim()
   }
 
+  async function keyOf(stateDir: string): Promise<string> {
+    const { io, out } = captureIo()
+    await run(['bridge', 'key', 'create', '--name', 'ada', '--role', 'admin', '--state-dir', stateDir], io)
+    return out()
+  }
+
   it('meet by the key in the invitation, whatever the dates of the certificate; nobody else is believed', async () => {
     put('cert', 'renewed.cert')
     await using world = await startAgentWorld({ bridge: { auth: true, tls: files } })
@@ -120,6 +128,19 @@ describe('a device and a bridge that speaks TLS', () => {
     const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
     expect((await ask(apiUrl)).status).toBe(200)
     expect(await (await fetch(`${apiUrl}/health`)).json()).toMatchObject({ broker: 'connected', bridge: 'connected', dataUrl })
+
+    const home = { HOME: join(world.dir, 'home') }
+    const brim = async (...words: string[]) => {
+      const { io, out, err } = captureIo({ env: home, stdin: await keyOf(bridgeDir) })
+      return { code: await run([...words, '--json'], io), out: out(), err: err() }
+    }
+    expect(await brim('login', '--bridge', httpUrl, '--pin', 'x'.repeat(43))).toMatchObject({ code: 1, out: '' })
+    expect(await brim('login', '--bridge', httpUrl)).toMatchObject({ err: expect.stringContaining('BRIDGE_UNREACHABLE') })
+    expect(await brim('login', '--bridge', httpUrl, '--pin', world.bridge.pin!)).toMatchObject({ code: 0 })
+    expect(await brim('device', 'list')).toMatchObject({ code: 0, out: expect.stringContaining('"device":"orin"') })
+    // Who is invited by an admin that holds the bridge to its key does so too.
+    const { token } = JSON.parse((await brim('bridge', 'token', 'create')).out) as { token: string }
+    expect(readInvitation(token)).toMatchObject({ url: httpUrl, pin: world.bridge.pin })
 
     const misled = enrol(wish('misled', await invitation(bridgeDir, httpUrl, '--tls-cert', fixture('second.cert'))))
     await expect(misled).rejects.toMatchObject({ code: 'IDENTITY_INVALID', message: expect.stringContaining('another key') })
