@@ -5,7 +5,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { allows } from './access.ts'
 import { bearerOf, type Gate } from './gate.ts'
 import type { Quotas } from './quotas.ts'
-import type { Actor, AuditRecord, IdentityStore, KeyRecord } from './store.ts'
+import type { Actor, AuditEntry, AuditRecord, IdentityStore, KeyRecord } from './store.ts'
 
 /** What a request needs whoever sends it to be allowed to do; `own-key`: anything at all, by a key. */
 export type Need = 'read' | 'fetch' | 'operate' | 'administer' | 'own-key'
@@ -72,6 +72,23 @@ export function createCallers({ gate, store, quotas, clock, logger }: CallersOpt
   const underWay = new Map<Call, () => void>()
   const stopping = new AbortController()
 
+  /** Of this turn: a commit for each call would cost a busy bridge as much as its jobs do. */
+  let entries: AuditEntry[] = []
+
+  function record(entry: AuditEntry): void {
+    if (entries.push(entry) === 1) setImmediate(write)
+  }
+
+  function write(): void {
+    const due = entries
+    entries = []
+    try {
+      if (due.length > 0) store.record(due)
+    } catch (err) {
+      logger.error({ err, entries: due.length }, 'audit log cannot be written')
+    }
+  }
+
   function cutRevoked(): void {
     const revoked = new Set(store.keys().flatMap(({ id, revokedAt }) => (revokedAt === null ? [] : [id])))
     for (const [{ key }, cut] of underWay) if (key && revoked.has(key.id)) cut()
@@ -118,7 +135,7 @@ export function createCallers({ gate, store, quotas, clock, logger }: CallersOpt
         underWay.delete(call)
         if (recorded) return
         recorded = true
-        store.record(actor, { ...line, outcome: outcomeOf(status), detail: { ...line.detail, status } })
+        record({ actor, ...line, outcome: outcomeOf(status), detail: { ...line.detail, status } })
       },
     }
     return call
@@ -142,7 +159,10 @@ export function createCallers({ gate, store, quotas, clock, logger }: CallersOpt
         hint: 'an admin makes others: brim bridge key create --role …',
       })
     },
-    close: () => stopping.abort(),
+    close() {
+      stopping.abort()
+      write()
+    },
   }
 }
 

@@ -74,6 +74,12 @@ export interface AuditRecord {
   readonly detail: string
 }
 
+export interface AuditEntry extends Pick<AuditRecord, 'action' | 'subject' | 'outcome'> {
+  readonly actor: Actor
+  /** What JSON can say. */
+  readonly detail: unknown
+}
+
 /** What a person or a program is let in with. */
 export interface KeyRecord extends Quota {
   readonly id: string
@@ -126,7 +132,8 @@ export interface IdentityStore {
   /** What the key has had taken in last. */
   jobsOf(keyId: string): DayCount | undefined
   countJobs(keyId: string, count: DayCount): void
-  record(actor: Actor, line: Pick<AuditRecord, 'action' | 'subject' | 'outcome'> & { readonly detail: unknown }): void
+  /** One transaction. */
+  record(entries: readonly AuditEntry[]): void
   /** The latest first. */
   audit(limit: number): AuditRecord[]
   close(): void
@@ -175,13 +182,14 @@ export function openIdentityStore(stateDir: string): IdentityStore {
   const latest = store.prepare<[number], AuditRecord>(
     'SELECT at, actor, origin AS "from", action, subject, outcome, detail FROM audit ORDER BY id DESC LIMIT ?',
   )
-  const record: IdentityStore['record'] = (actor, { action, subject, outcome, detail }) => {
+  const add = ({ actor, action, subject, outcome, detail }: AuditEntry) => {
     const { who, from } = typeof actor === 'string' ? { who: actor, from: null } : actor
     note.run(nowIso(), who, from, action, subject, outcome, JSON.stringify(detail))
   }
   const log = (actor: Actor, action: string, subject: string, detail: unknown = {}) =>
-    record(actor, { action, subject, outcome: 'ok', detail })
+    add({ actor, action, subject, outcome: 'ok', detail })
 
+  const record = store.transaction((entries: readonly AuditEntry[]) => entries.forEach(add))
   const createToken = store.transaction((actor: Actor, { group, uses, expiresS, approve }: NewToken) => {
     const secret = randomBytes(32)
     const id = randomBytes(4).toString('hex')
@@ -214,7 +222,7 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     const verdict = judgeEnrolment({ device, publicKey, hardware, token, named, keyed }, Date.now())
     if (verdict.kind === 'refused') {
       const detail = { token: token?.id ?? null, why: verdict.message }
-      record(`device:${device}`, { action: 'device.enroll.refused', subject: device, outcome: 'refused', detail })
+      add({ actor: `device:${device}`, action: 'device.enroll.refused', subject: device, outcome: 'refused', detail })
       return verdict
     }
     if (verdict.kind === 'enrol') {
@@ -264,7 +272,7 @@ export function openIdentityStore(stateDir: string): IdentityStore {
       secret.startsWith(keyPrefix) ? goodKey.get(hashOf(Buffer.from(secret.slice(keyPrefix.length), 'base64url'))) : undefined,
     jobsOf: (keyId) => usage.get(keyId),
     countJobs: (keyId, { day, jobs }) => putUsage.run(keyId, day, jobs),
-    record,
+    record: (entries) => record.immediate(entries),
     audit: (limit) => latest.all(limit),
     close: () => store.close(),
   }

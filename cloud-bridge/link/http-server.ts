@@ -69,13 +69,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   const handleBy = (at: string, handle: Handler, request: IncomingMessage, response: ServerResponse) => {
     const call = callers.admit(request, needs[at]?.(request) ?? 'operate')
     call.cutBy(() => response.destroy())
-    response.once('close', () => {
-      try {
-        call.ended(response.headersSent ? response.statusCode : clientClosedRequest)
-      } catch (err) {
-        logger.error({ err }, 'audit log cannot be written')
-      }
-    })
+    response.once('close', () => call.ended(response.headersSent ? response.statusCode : clientClosedRequest))
     handle(request, response, call)
   }
   const dispatch = (request: IncomingMessage, response: ServerResponse) => {
