@@ -71,7 +71,7 @@ function buildCli(argv: readonly string[], io: Io) {
 }
 
 /** yargs makes an array of an option that is given twice: only these mean it. */
-const repeatable = ['stop', 'bridge', 'label', 'changes']
+const repeatable = ['stop', 'bridge', 'label', 'changes', 'dead-band', 'deadBand']
 
 /** @throws BrimError USAGE */
 function refuseRepeated(values: Record<string, unknown>): boolean {

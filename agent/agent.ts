@@ -6,6 +6,7 @@ import { createLogger } from '../core/base/logger.ts'
 import { seededRandom } from '../core/base/random.ts'
 import { version } from '../core/base/version.ts'
 import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
+import type { Measurements } from '../core/policy/telemetry.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
@@ -30,6 +31,9 @@ import { createJobRunner, type JobWork } from './jobs/runner.ts'
 import { hatVerify } from './jobs/verify.ts'
 import { type BridgeLink, createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
+import { startReplay } from './link/replay.ts'
+import { Spool, spoolTables } from './link/spool.ts'
+import { measuredOf, startTelemetry } from './link/telemetry.ts'
 import type { RoundsOptions } from './local/answer-rounds.ts'
 import { openLocalModel } from './local/local-model.ts'
 import { createRemote, remoteTables } from './remote/commands.ts'
@@ -49,6 +53,7 @@ const migrations = [birthsTable, remoteTables, profileTable]
 /** What any client may call the model of this device. */
 const anyModel = 'brim'
 const seedBound = 2 ** 32
+const dayMs = 24 * 3_600_000
 
 /**
  * The composition root of the device's side: builds the parts, owns start and stop. A bridge that cannot be reached is
@@ -57,7 +62,7 @@ const seedBound = 2 ** 32
  */
 export async function startAgent(settings: AgentSettings, clock: Clock = systemClock, host: Host = openHost()): Promise<Agent> {
   const named = readAgentConfig(settings)
-  const { id, fleet, draft } = named
+  const { id, fleet, draft, deadBands } = named
   const bundles = new BundleFolder(named.stateDir)
   const config = {
     ...named,
@@ -105,6 +110,16 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       logger.warn({ at: nowIso() }, 'the clock of this device is not set: its log has wrong times, all else works')
     const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
     closers.push(identities.close)
+    const spoolDatabase = openDatabase(join(config.stateDir, 'spool.sqlite'), [spoolTables], 'NORMAL')
+    closers.push(() => spoolDatabase.close())
+    const spool = new Spool({
+      store: spoolDatabase,
+      birth,
+      limits: { maxBytes: config.spoolMb * 2 ** 20, maxAgeMs: config.spoolDays * dayMs },
+      clock,
+      wall: () => ({ ms: Date.now(), isSet: clockIsSet() }),
+      logger: logger.child({ component: 'spool' }),
+    })
     const answers = new AnswerMeter(clock)
     const monitor = createMonitor({
       host,
@@ -114,6 +129,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       errors,
       agent: version,
       modelId,
+      work: () => ({ jobs: runner.counts, spool: spool.figures }),
       clock,
       logger: logger.child({ component: 'device' }),
     })
@@ -131,6 +147,8 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         speed,
         condition: monitor.latest,
         telemetryS: config.telemetryS,
+        deadBands,
+        heartbeatS: config.heartbeatS,
         jobs: runner.port(url),
         remote: remote.port(url),
         clock,
@@ -140,6 +158,12 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const byBroker = new Map<string, BridgeLink>((config.bridges ?? identities.bridges).map((url) => [url, linkTo(url)]))
     const link = createBridgeLinks([...byBroker.values()], logger.child({ component: 'link' }))
     closers.push(link.close)
+    const offline = () => measuredOf(undefined, undefined, speed, monitor.latest())
+    const keep = (measured: Measurements) => {
+      if (link.isHeard) return false
+      spool.put('telemetry', measured)
+      return true
+    }
 
     const hat: HatOptions = {
       dims,
@@ -229,7 +253,12 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     // Not before the port is ours: a second agent started by mistake must not take the first one's place at the bridge.
     runner.start()
     link.start()
-    if (config.telemetryS > 0) monitor.start()
+    if (config.telemetryS > 0) {
+      monitor.start()
+      const everyMs = config.telemetryS * 1_000
+      closers.push(startTelemetry({ everyMs, deadBands, clock, measure: offline, report: keep }).stop)
+    }
+    closers.push(startReplay({ spool, links: link, clock }).close)
     logger.info({ birth, modelId, apiUrl: api.url, slm, drafter: draft.drafter, adapter: adapter !== undefined }, 'agent ready')
     return { apiUrl: api.url, modelId, slm, close: closers.closeAll }
   } catch (error) {

@@ -2,12 +2,23 @@ import { z } from 'zod'
 import { BrimError } from '../core/base/errors.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/protocol/frame.ts'
+import { DeviceTelemetry } from '../core/protocol/messages.ts'
 import { idPattern } from '../core/protocol/topics.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 
 const bridgeUrl = z.url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' })
 const id = z.string().regex(idPattern, 'small letters, digits, - and _')
+
+/** Names of the telemetry's figures, wherever they stand. */
+const figures = figuresIn(z.toJSONSchema(DeviceTelemetry))
+const isFigure = (name: string) => name !== '' && figures.some((figure) => figure.endsWith(name))
+
+function figuresIn(schema: unknown): string[] {
+  if (typeof schema !== 'object' || schema === null) return []
+  const properties = 'properties' in schema && typeof schema.properties === 'object' ? Object.keys(schema.properties ?? {}) : []
+  return [...properties, ...Object.values(schema).flatMap(figuresIn)]
+}
 
 const Settings = z.strictObject({
   id,
@@ -53,6 +64,22 @@ const Settings = z.strictObject({
     .number()
     .refine((seconds) => seconds === 0 || seconds >= 1, 'at least 1, or 0 for none')
     .default(10),
+  /** How far figures may move before that is worth a message of its own: by name, or the end of names (their unit). */
+  deadBands: z
+    .record(z.string(), z.strictObject({ part: z.number().min(0).default(0), amount: z.number().min(0).default(0) }))
+    .refine((bands) => Object.keys(bands).every(isFigure), {
+      error: ({ input }) =>
+        `no figure of the telemetry ends like "${Object.keys(input as object).find((name) => !isFigure(name))}"`,
+    })
+    .default({}),
+  /** What is measured while no bridge hears waits in the state folder, at most so much of it, and no longer. */
+  spoolMb: z.number().min(1).default(64),
+  spoolDays: z.number().positive().default(7),
+  /** The device's retained state is published so often, with nothing new but its time; 0: never. */
+  heartbeatS: z
+    .number()
+    .refine((seconds) => seconds === 0 || seconds >= 1, 'at least 1, or 0 for none')
+    .default(30),
   draft: z
     .strictObject({
       drafter: z.enum(drafterNames).optional(),

@@ -9,6 +9,7 @@ import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
 import { StateMonitor } from '../core/policy/hat/state-monitor.ts'
 import { bundlesPath } from '../core/protocol/jobs.ts'
+import type { DeviceState } from '../core/protocol/messages.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { JobStore } from '../core/store/job-store.ts'
 import { jobTables } from '../core/store/job-tables.ts'
@@ -23,6 +24,7 @@ import { commandsTable, createCommands } from './fleet/commands.ts'
 import { DeviceLogs } from './fleet/device-logs.ts'
 import { FleetFeed } from './fleet/feed.ts'
 import { createFleet } from './fleet/fleet.ts'
+import { createHistory, historyTable } from './fleet/history.ts'
 import { createFleetHttp, devicesPath, fleetPath } from './fleet/http.ts'
 import { createLabels, labelsTable } from './fleet/labels.ts'
 import { createRegistry, devicesTable } from './fleet/registry.ts'
@@ -75,6 +77,7 @@ const leastPiece = 16
 const leastChunk = 16
 /** Changes of what the retained state tells are published at most so often. */
 const announceEveryMs = 1_000
+const lookForSilentMs = 5_000
 
 /**
  * The composition root of the cloud's side: builds the parts, owns start and stop.
@@ -94,6 +97,17 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const registry = createRegistry(store, clock, logger.child({ component: 'registry' }), (device, what) =>
       feed.tell(device, what),
     )
+    // Of its own: it may grow large, and none of it is worth a wait for the disk.
+    const historyDatabase = openDatabase(join(config.stateDir, 'telemetry.sqlite'), [historyTable], 'NORMAL')
+    closers.push(() => historyDatabase.close())
+    const history = createHistory({
+      store: historyDatabase,
+      mostSamples: config.telemetrySamples,
+      clock,
+      wallMs: Date.now,
+      logger: logger.child({ component: 'history' }),
+    })
+    closers.push(history.close)
     const identityStore = openIdentityStore(config.stateDir)
     closers.push(() => identityStore.close())
     const asks = requiresProof({ ...config, enrolled: identityStore.devices().length > 0 })
@@ -208,6 +222,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       labels,
       commands,
       logs,
+      history,
       feed,
       describe: () => ({
         bridge: id,
@@ -272,6 +287,10 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     commands.start()
     const authority = `${urlHost(host)}:${http.port}`
     const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
+    const deviceIs = (device: string, said: DeviceState) => {
+      queue.deviceIs(device, said)
+      commands.presence(device, said.state === 'ready' || said.state === 'draining')
+    }
     control = await connectControl({
       url: broker.external
         ? broker.url
@@ -284,19 +303,26 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       describe: () => ({ bridge: version, modelId, data: dataUrl, sessions: sessions.count }),
       onDeviceState(device, payload) {
         const said = registry.heard(device, payload)
-        if (!said) return
-        queue.deviceIs(device, said)
-        commands.presence(device, said.state === 'ready' || said.state === 'draining')
+        if (said) deviceIs(device, said)
       },
       onDeviceReply: commands.heard,
       onDeviceLog(device, payload) {
         if (logs.heard(device, payload)) feed.tell(device, 'log')
       },
       onJobEvent: queue.heard,
-      onDeviceTelemetry: registry.measured,
+      onDeviceTelemetry(device, payload) {
+        const telemetry = registry.measured(device, payload)
+        if (telemetry) history.add(device, telemetry)
+      },
       logger: logger.child({ component: 'control' }),
     })
     closers.push(control.close)
+    const joined = control
+    const watching = every(lookForSilentMs, clock, () => {
+      if (!joined.connected) return registry.deaf()
+      for (const { device, state } of registry.missed()) deviceIs(device, state)
+    })
+    closers.push(watching.stop)
     logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl, auth: identities.asks }, 'bridge ready')
     return {
       mqttUrl: broker.url,
@@ -356,6 +382,22 @@ function serveMiddle(
   }
   const sessions = createSessions({ part, width: hidden, loop, budget, chunks, limits, clock, logger: log, onCount })
   return { loop, steps, budget, sessions }
+}
+
+/** Runs `action` again and again. */
+function every(ms: number, clock: Clock, action: () => void) {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const sleep = () => clock.sleep(ms, signal).catch(() => {})
+  const running = (async () => {
+    for (await sleep(); !signal.aborted; await sleep()) action()
+  })()
+  return {
+    async stop() {
+      stopping.abort()
+      await running
+    },
+  }
 }
 
 /** Runs `action` once, at most `everyMs` after the first of several triggers. */

@@ -68,6 +68,8 @@ export const BridgeConfig = z
     sessionIdleS: z.number().positive().default(120),
     /** What a session's end leaves for the next prompt that begins alike stands ready for so long; 0: nothing is kept. */
     prefixKeepS: z.number().min(0).default(300),
+    /** Of each device's telemetry so many samples are kept, about 2 KB each; a day of them at 10 s. 0: none. */
+    telemetrySamples: z.int().min(0).default(8_640),
     sessionsPerConnection: z.int().min(1).default(64),
     /** What is kept of finished jobs, keys and history too: how long, of those that came to nothing longer, how many, how much. */
     jobs: z

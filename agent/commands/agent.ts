@@ -6,6 +6,7 @@ import { startAgent } from '../agent.ts'
 import type { AgentSettings } from '../config.ts'
 import { type DrafterName, drafterNames } from '../hat/create-drafter.ts'
 import { type Prefill, prefills, type StrategyName, strategyNames } from '../hat/strategy.ts'
+import { readDeadBand } from './dead-band.ts'
 import { enrollCommand, resetIdentityCommand } from './enroll.ts'
 import { agentStateDir } from './state-dir.ts'
 
@@ -24,6 +25,10 @@ interface RunOptions {
   wire?: Wire | undefined
   patience?: number | undefined
   telemetry?: number | undefined
+  deadBand?: string[] | undefined
+  heartbeat?: number | undefined
+  spoolMb?: number | undefined
+  spoolDays?: number | undefined
   apiPort?: number | undefined
   stateDir?: string | undefined
   threads?: number | undefined
@@ -100,6 +105,19 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           type: 'number',
           describe: "seconds between reports of link, speed and the device's condition; 0: none [10]",
         })
+        .option('dead-band', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe:
+            'how far a figure may move without a report of its own, by name or unit: hottestC=2, W=20%; again for others [as in core/policy/telemetry.ts]',
+        })
+        .option('heartbeat', {
+          type: 'number',
+          describe: "seconds between signs of life; 0: none, the broker's word is enough [30]",
+        })
+        .option('spool-mb', { type: 'number', describe: 'telemetry kept while no bridge hears, at most so many MB [64]' })
+        .option('spool-days', { type: 'number', describe: 'and for no longer than so many days [7]' })
         .option('api-port', { type: 'number', describe: 'port of the API on this device; 0: a free one [7071]' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database" })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })
@@ -128,10 +146,12 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): AgentSettings {
   const { bundle, id, bridge: bridges, patience: patienceS, telemetry: telemetryS, logLevel = 'warn' } = options
+  const { heartbeat: heartbeatS, spoolMb, spoolDays } = options
+  const deadBands = options.deadBand && Object.fromEntries(options.deadBand.map(readDeadBand))
   const { dataUrl, slm, strategy, prefill, reuse, wire, padding, apiPort, threads, fleet } = options
   const stateDir = agentStateDir(options.stateDir, id, io)
   const library = io.env.ORT_LIB || undefined
-  const link = { bridges, dataUrl, patienceS, telemetryS, wire, padding, fleet }
+  const link = { bridges, dataUrl, patienceS, telemetryS, deadBands, heartbeatS, spoolMb, spoolDays, wire, padding, fleet }
   const all = { library, slm, strategy, prefill, reuse, apiPort, threads, ...link }
   const said = Object.entries(all).filter(([, value]) => value !== undefined)
   const { drafter, draftAhead } = options

@@ -12,6 +12,8 @@ export interface MonitorOptions extends SamplerOptions {
   /** Of Brim. */
   readonly agent: string
   readonly modelId: string
+  /** What the agent knows of its work. */
+  readonly work: () => Pick<DeviceCondition, 'jobs' | 'spool'>
 }
 
 /** Looks at the device regularly, once for all who report it. */
@@ -23,7 +25,7 @@ export interface DeviceMonitor {
 }
 
 export function createMonitor(options: MonitorOptions): DeviceMonitor {
-  const { clock, everyMs, answers, errors, agent, modelId } = options
+  const { clock, everyMs, answers, errors, agent, modelId, work } = options
   const sampler = createSampler(options)
   const energy = new TokenEnergy()
   const stopping = new AbortController()
@@ -51,6 +53,7 @@ export function createMonitor(options: MonitorOptions): DeviceMonitor {
         ...last,
         device: { ...last.device, agent, modelId },
         power: { ...last.power, jPerToken: energy.jPerToken },
+        ...work(),
         errors: errors.list,
         answers: { underWay: answers.underWay, decodeTokensPerS: answers.decodeTokensPerS },
       },

@@ -75,6 +75,12 @@ export class JobLedger {
       next: store.prepare<[], Row>(
         "SELECT * FROM ledger WHERE (state <> 'done' OR acknowledged = 0) AND state = 'waiting' ORDER BY n LIMIT 1",
       ),
+      waiting: store
+        .prepare<[], number>("SELECT count(*) FROM ledger WHERE (state <> 'done' OR acknowledged = 0) AND state = 'waiting'")
+        .pluck(),
+      running: store
+        .prepare<[], number>("SELECT count(*) FROM ledger WHERE (state <> 'done' OR acknowledged = 0) AND state = 'running'")
+        .pluck(),
       open: store.prepare<[], Row>("SELECT * FROM ledger WHERE state <> 'done' OR acknowledged = 0 ORDER BY n"),
     }
   }
@@ -145,6 +151,12 @@ export class JobLedger {
         this.#statements.forget.run()
       })
       .immediate()
+  }
+
+  /** How many are at hand. */
+  get counts(): { waiting: number; running: number } {
+    const { waiting, running } = this.#statements
+    return { waiting: waiting.get() ?? 0, running: running.get() ?? 0 }
   }
 
   /** Whatever is not done, or whose end the bridge has not acknowledged. */

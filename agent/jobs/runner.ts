@@ -34,6 +34,8 @@ export interface JobPort {
 export interface JobRunner {
   /** @param link names the broker: answers go where the job came from */
   port(link: string): JobPort
+  /** Jobs at hand; null where the disk does not say. */
+  readonly counts: { readonly waiting: number | null; readonly running: number | null }
   start(): void
   /** Stops the work under way; what waits is done after the next start. */
   close(): Promise<void>
@@ -245,6 +247,13 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
         guarded(() => repeat(link))
       },
     }),
+    get counts() {
+      try {
+        return ledger.counts
+      } catch {
+        return { waiting: null, running: null }
+      }
+    },
     start() {
       for (const entry of ledger.open()) {
         // It was at work when the agent ended: what came of it nobody knows, so it came to nothing.

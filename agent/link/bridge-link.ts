@@ -1,7 +1,9 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { DeadBands } from '../../core/policy/telemetry.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
+import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import { atMost } from './at-most.ts'
 import { type BridgeChoice, chooseBridge } from './choose-bridge.ts'
 import { type ControlLinkOptions, createControlLink } from './control-link.ts'
@@ -31,6 +33,10 @@ export interface BridgeLink {
   /** Nothing is connected before; whoever joins under a device's id takes the place of who had it. */
   start(): void
   status(): LinkStatus
+  /** A bridge hears what is said on the control plane. */
+  readonly isHeard: boolean
+  /** @returns whether the broker has it */
+  say(leaf: DeviceTopic, message: string): Promise<boolean>
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
   close(): Promise<void>
@@ -44,10 +50,12 @@ export interface BridgeLinkOptions extends Omit<ControlLinkOptions, 'onBridges'>
   readonly dataUrl?: string | undefined
   /** Telemetry is published at least so often; 0: never. */
   readonly telemetryS: number
+  /** Of figures whose changes are worth a message before that; in place of the usual ones. */
+  readonly deadBands: DeadBands
 }
 
 export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
-  const { modelId, clock, logger, speed, condition, telemetryS } = options
+  const { modelId, clock, logger, speed, condition, telemetryS, deadBands } = options
   let states: ReadonlyMap<string, BridgeState> = new Map()
   let choice: BridgeChoice | undefined
   /** Who waits for a bridge to be known. */
@@ -109,13 +117,17 @@ export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
       control.start()
       if (telemetryS === 0) return
       const measure = () => measuredOf(data.rates, choice?.bridge, speed, condition())
-      telemetry ??= startTelemetry({ everyMs: telemetryS * 1_000, clock, measure, report: control.report })
+      telemetry ??= startTelemetry({ everyMs: telemetryS * 1_000, deadBands, clock, measure, report: control.report })
     },
     status: () => ({
       broker: control.connected ? 'connected' : 'unreachable',
       bridge: choice && mismatch(choice) ? 'mismatch' : data.answers ? 'connected' : 'unreachable',
       ...(choice ? { bridgeId: choice.bridge, dataUrl: choice.data, sessions: states.get(choice.bridge)?.sessions ?? 0 } : {}),
     }),
+    get isHeard() {
+      return control.isHeard
+    },
+    say: control.say,
     async open(signal, wish) {
       signal.throwIfAborted()
       if (!choice) await findBridge(signal)

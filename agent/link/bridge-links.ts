@@ -1,5 +1,6 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import type { BridgeLink, LinkStatus } from './bridge-link.ts'
 import type { LinkSession, SessionWish } from './link-session.ts'
 
@@ -8,6 +9,10 @@ export interface BridgeLinks {
   start(): void
   /** Of the bridge that the next session would be opened at. */
   status(): LinkStatus
+  /** Whether any bridge hears what is said on the control plane. */
+  readonly isHeard: boolean
+  /** Says it to one that hears. @returns whether its broker has it */
+  say(leaf: DeviceTopic, message: string): Promise<boolean>
   /**
    * A session at the bridge that holds what is to be resumed, else at the one with the fewest sessions; at another where
    * that one cannot give one.
@@ -57,6 +62,10 @@ export function createBridgeLinks(named: readonly BridgeLink[], logger: Logger):
       for (const link of links) link.start()
     },
     status: () => byMerit()[0]!.status,
+    get isHeard() {
+      return links.some(({ isHeard }) => isHeard)
+    },
+    say: async (leaf, message) => (await links.find(({ isHeard }) => isHeard)?.say(leaf, message)) ?? false,
     async open(signal, wish) {
       let first: unknown
       for (const { link } of byMerit(wish)) {

@@ -1,13 +1,13 @@
 import type { TLSSocket } from 'node:tls'
 import { connect, type IClientOptions, MqttClient } from 'mqtt'
-import { type Clock, nowIso } from '../../core/base/clock.ts'
+import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { sendAtOnce } from '../../core/base/no-delay.ts'
 import type { Random } from '../../core/base/random.ts'
 import type { Measurements } from '../../core/policy/telemetry.ts'
 import { BridgeState, DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
-import { allBridgeStates, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
+import { allBridgeStates, type DeviceTopic, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import type { JobPort } from '../jobs/runner.ts'
 import type { RemotePort } from '../remote/commands.ts'
@@ -37,25 +37,31 @@ export interface ControlLinkOptions {
   readonly jobs?: JobPort | undefined
   /** Absent: this device takes no commands. */
   readonly remote?: RemotePort | undefined
+  /** The retained state is said again so often; 0: only when it changes. */
+  readonly heartbeatS: number
 }
 
 /** The device on the control plane: its retained state with a will, and the states of the bridges. */
 export interface ControlLink {
   start(): void
   readonly connected: boolean
+  /** Connected, and a bridge has announced itself there. */
+  readonly isHeard: boolean
   /** Why the bridge does not let this device in, where that is what it said last. */
   readonly refusal: BrimError | undefined
   /** Somebody needs a bridge: tries at once; resolves when the attempt has succeeded or failed. */
   tryNow(): Promise<void>
   /** Publishes telemetry once, for those who listen now. @returns false where it could not be said */
   report(measured: Measurements): boolean
+  /** Says something under the device's own name, at least once. @returns whether the broker has it */
+  say(leaf: DeviceTopic, message: string): Promise<boolean>
   /** Publishes `disconnected` and leaves; the will stays unsaid. */
   close(): Promise<void>
 }
 
 /** Comes back by itself, for good; that there is no broker yet is no error. */
 export function createControlLink(options: ControlLinkOptions): ControlLink {
-  const { url, fleet, device, birth, agent, modelId, clock, logger, jobs, remote } = options
+  const { url, fleet, device, birth, agent, modelId, clock, logger, jobs, remote, heartbeatS } = options
   const topic = deviceTopic(fleet, device, 'state')
   const [jobTopic, ackTopic, eventTopic] = (['jobs', 'acks', 'events'] as const).map((leaf) => deviceTopic(fleet, device, leaf))
   const [commandTopic, replyTopic, logTopic] = (['commands', 'replies', 'log'] as const).map((leaf) =>
@@ -64,6 +70,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
   const bridges = new Map<string, BridgeState>()
   let client: MqttClient | undefined
   let closing = false
+  let connection = 0
   let refusal: BrimError | undefined
   const say = (state: DeviceState['state']): string =>
     JSON.stringify({
@@ -74,12 +81,23 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       agent,
       modelId,
       ...(jobs ? { jobs: [...jobs.kinds] } : {}),
+      clockIsSet: clockIsSet(),
+      connection,
+      ...(heartbeatS > 0 ? { heartbeatS } : {}),
     } satisfies DeviceState)
   const publish = (on: MqttClient, done = () => {}) =>
     on.publish(topic, say(remote?.state ?? 'ready'), { qos: 1, retain: true }, (err) => {
       if (err) logger.warn({ err }, 'device state not published')
       done()
     })
+
+  /** Presence that depends on nothing else: a bridge that hears no more of it need not wait for a will. */
+  async function beat(on: MqttClient, signal: AbortSignal): Promise<void> {
+    while (heartbeatS > 0 && !signal.aborted && !closing) {
+      await clock.sleep(heartbeatS * 1_000, signal).catch(() => {})
+      if (!signal.aborted && !closing) publish(on)
+    }
+  }
 
   function heard(from: MqttClient, on: string, payload: Uint8Array): void {
     const bridge = parseBridgeStateTopic(fleet, on)
@@ -113,6 +131,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     password: string | undefined,
     socket: TLSSocket | undefined,
   ): Promise<{ gone: Promise<unknown> }> {
+    connection += 1
     const settings: IClientOptions = {
       clientId: `device-${device}`,
       protocolVersion: 4,
@@ -139,8 +158,10 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
         made.end(true)
       }
     }
+    const ended = new AbortController()
     const gone = new Promise<unknown>((resolve) => {
       made.once('close', () => {
+        ended.abort()
         if (client === made) {
           client = undefined
           jobs?.onLink(undefined)
@@ -160,6 +181,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
         client = made
         // What is retained comes again.
         bridges.clear()
+        void beat(made, AbortSignal.any([signal, ended.signal]))
         const toldOfJobs = jobs ? [jobTopic!, ackTopic!] : []
         const toldOfCommands = remote ? [commandTopic!] : []
         made.subscribe([topic, allBridgeStates(fleet), ...toldOfJobs, ...toldOfCommands], { qos: 1 }, (err) => {
@@ -202,15 +224,32 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     get connected() {
       return client !== undefined
     },
+    get isHeard() {
+      return (
+        client !== undefined && !closing && [...bridges.values()].some(({ state }) => state === 'ready' || state === 'draining')
+      )
+    },
     get refusal() {
       return refusal
     },
     tryNow: () => persistent.tryNow(),
     report(measured) {
       if (!client || closing) return false
-      const telemetry: DeviceTelemetry = { v: 1, at: nowIso(), birth, ...measured }
+      const telemetry: DeviceTelemetry = { v: 1, at: nowIso(), birth, clockIsSet: clockIsSet(), ...measured }
       client.publish(deviceTopic(fleet, device, 'telemetry'), JSON.stringify(telemetry), { qos: 0, retain: false })
       return true
+    },
+    say(leaf, message) {
+      const on = client
+      if (!on || closing) return Promise.resolve(false)
+      return new Promise((resolve) => {
+        const lost = () => resolve(false)
+        on.once('close', lost)
+        on.publish(deviceTopic(fleet, device, leaf), message, { qos: 1, retain: false }, (err) => {
+          on.off('close', lost)
+          resolve(!err)
+        })
+      })
     },
     async close() {
       closing = true

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
-import { type Measurements, shallReport } from '../../core/policy/telemetry.ts'
+import { type DeadBands, type Measurements, shallReport } from '../../core/policy/telemetry.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 
 /** What is measured is looked at so often, and so at most reported. */
@@ -10,6 +10,8 @@ const lookEveryMs = 1_000
 export interface TelemetryOptions {
   /** At least so often. */
   readonly everyMs: number
+  /** In place of the usual ones. */
+  readonly deadBands: DeadBands
   readonly clock: Clock
   readonly measure: () => Measurements
   /** @returns whether there was anybody to report to */
@@ -17,7 +19,7 @@ export interface TelemetryOptions {
 }
 
 /** Reports what the device measures: regularly, and at once where something has moved. */
-export function startTelemetry({ everyMs, clock, measure, report }: TelemetryOptions): { stop(): void } {
+export function startTelemetry({ everyMs, deadBands, clock, measure, report }: TelemetryOptions): { stop(): void } {
   const stopping = new AbortController()
   const { signal } = stopping
 
@@ -27,7 +29,7 @@ export function startTelemetry({ everyMs, clock, measure, report }: TelemetryOpt
       await clock.sleep(lookEveryMs, signal)
       const measured = measure()
       const nowMs = clock.nowMs()
-      if (!shallReport(told, measured, nowMs, everyMs)) continue
+      if (!shallReport(told, measured, nowMs, everyMs, deadBands)) continue
       // Who was not there to be told is told as soon as there.
       told = report(measured) ? { atMs: nowMs, measured } : undefined
     }

@@ -36,6 +36,7 @@ interface RunOptions {
   deadJobKeep?: number | undefined
   jobKeepCount?: number | undefined
   jobKeepBytes?: number | undefined
+  telemetrySamples?: number | undefined
   logLevel?: BridgeSettings['logLevel']
   json?: boolean | undefined
 }
@@ -127,6 +128,10 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
           type: 'number',
           describe: "most tokens of a prompt that come in one frame, in as many steps as it takes [a step's]",
         })
+        .option('telemetry-samples', {
+          type: 'number',
+          describe: 'of each device so many samples of telemetry are kept, about 2 KB each; 0: none [8640]',
+        })
         .option('threads', { type: 'number', describe: 'threads per operator [2]' })
         .option('pipeline', {
           type: 'number',
@@ -158,7 +163,7 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
 /** Only what was said: the rest is the configuration's to decide. */
 function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   const { bundle, bundles, mqttPort, httpPort, host, fleet, id, threads, prefixKeep: prefixKeepS, logLevel = 'warn' } = options
-  const { pipeline, tokenBudget, promptTokens, frameTokens } = options
+  const { pipeline, tokenBudget, promptTokens, frameTokens, telemetrySamples } = options
   const stateDir = bridgeStateDir(options.stateDir, io)
   const library = io.env.ORT_LIB || undefined
   const { dataUrl, auth, plaintext, 'tls-cert': cert, 'tls-key': key } = options
@@ -194,6 +199,7 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
     threads,
     prefixKeepS,
     jobs,
+    telemetrySamples,
     ...serving,
   }).filter(([, value]) => value !== undefined)
   return { bundle, stateDir, logLevel, ...Object.fromEntries(said) }

@@ -86,7 +86,8 @@ function textOf({ type, device, at, now, command }: z.infer<typeof Change>): str
 
 /** What moves, in one line; what is unknown is left out. */
 function conditionText(now: DeviceLine | null): string {
-  const { power, temperatures, load, memory, battery, link, problems, jobs } = { ...now?.telemetry, ...now }
+  const { power, temperatures, load, memory, battery, link } = now?.telemetry ?? {}
+  const { problems, jobs } = now ?? {}
   const parts = [
     power?.totalW != null && `${compact(power.totalW)} W`,
     temperatures?.hottestC != null && `${Math.round(temperatures.hottestC)} °C`,

@@ -10,6 +10,8 @@ import type { DeviceLogs } from './device-logs.ts'
 import { EventStreams } from './event-stream.ts'
 import type { FleetChange, FleetFeed } from './feed.ts'
 import type { Fleet, FleetDevice } from './fleet.ts'
+import type { History } from './history.ts'
+import { readHistory } from './history-http.ts'
 import { LabelChange, type Labels } from './labels.ts'
 
 export const devicesPath = '/v1/devices'
@@ -32,6 +34,7 @@ export interface FleetHttpOptions {
   readonly labels: Labels
   readonly commands: Commands
   readonly logs: DeviceLogs
+  readonly history: History
   readonly feed: FleetFeed
   /** What `GET /v1/fleet` tells beside the devices. */
   readonly describe: () => object
@@ -46,7 +49,7 @@ export interface FleetHttp {
 
 /** `/v1/fleet…` and `/v1/devices…`: how the fleet fares, labels, commands, logs; as JSON and as streams of what changes. */
 export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
-  const { fleet, labels, commands, logs, feed, describe } = options
+  const { fleet, labels, commands, logs, history, feed, describe } = options
   const streams = new EventStreams()
 
   function existing(id: string): FleetDevice {
@@ -178,6 +181,9 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
         return watch(id, response)
       case 'GET log':
         return log(id, url, request, response)
+      case 'GET telemetry':
+        existing(id)
+        return ok(readHistory(history, id, url.searchParams))
       case 'POST labels':
         return ok(await label(id, request, call))
       case 'POST commands':

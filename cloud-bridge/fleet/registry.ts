@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { DeviceState, DeviceTelemetry } from '../../core/protocol/messages.ts'
@@ -13,6 +14,10 @@ export const devicesTable = `CREATE TABLE devices (
   model_id TEXT
 ) STRICT`
 
+/** Heartbeats in a row that may be missed; brokers take one and a half keepalives to notice the same. */
+const mostMissed = 3
+const storeEveryMs = 5 * 60_000
+
 /** One line of `GET /v1/devices`. */
 export interface DeviceRecord {
   readonly id: string
@@ -27,7 +32,7 @@ export interface DeviceRecord {
 }
 
 /** What a device has said last of what it measures. */
-export interface LastTelemetry extends Omit<DeviceTelemetry, 'v'> {
+export interface LastTelemetry extends Omit<DeviceTelemetry, 'v' | 'replayed'> {
   /** Since it came, by this bridge's clock. */
   readonly ageS: number
 }
@@ -38,11 +43,21 @@ export interface Registry {
   /**
    * A device's state as it came from the broker. A late will, or what is unreadable, changes nothing; a device that is
    * alive may count its births anew: it was installed again. Never throws: a disk that is full is no reason to end
-   * everybody's sessions. @returns what it said, where that holds
+   * everybody's sessions. @returns what it said, where that holds and is news: a heartbeat is none
    */
   heard(device: string, payload: Uint8Array): DeviceState | undefined
-  /** A device's telemetry as it came from the broker; the latest is kept, in memory. What is unreadable changes nothing. */
-  measured(device: string, payload: Uint8Array): void
+  /**
+   * Calls devices lost whose heartbeats have stopped: whose will was never said, because the broker went down with them.
+   * @returns what they would have said
+   */
+  missed(): { readonly device: string; readonly state: DeviceState }[]
+  /** Nobody could be heard until now: that they were silent says nothing. */
+  deaf(): void
+  /**
+   * A device's telemetry as it came from the broker; the latest is kept, in memory: not one that is replayed. What is unreadable
+   * changes nothing. @returns what could be read
+   */
+  measured(device: string, payload: Uint8Array): DeviceTelemetry | undefined
   device(id: string): DeviceRecord | undefined
   devices(): DeviceRecord[]
   /** What was heard last of a device; undefined: nothing ever was. */
@@ -62,19 +77,27 @@ export function createRegistry(
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, birth = excluded.birth, last_seen = excluded.last_seen,
       agent = coalesce(excluded.agent, agent), model_id = coalesce(excluded.model_id, model_id)
     WHERE excluded.birth >= devices.birth OR excluded.state <> 'lost'`)
+  const sawAgain = store.prepare('UPDATE devices SET last_seen = ? WHERE id = ?')
+  /** Who is present: what they said last, when that was, and when it was last written down. */
+  const present = new Map<string, { said: DeviceState; heardMs: number; heardAt: string; storedMs: number }>()
   const latest = new Map<string, { telemetry: DeviceTelemetry; heardMs: number }>()
   /** Whose unreadable telemetry has been told of: it comes every few seconds. */
   const garbled = new Set<string>()
   const telemetryOf = (device: string): LastTelemetry | null => {
     const found = latest.get(device)
     if (!found) return null
-    const { v: _, ...measured } = found.telemetry
+    const { v: _, replayed: __, ...measured } = found.telemetry
     return { ageS: Math.round((clock.nowMs() - found.heardMs) / 100) / 10, ...measured }
   }
   const columns = 'id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId'
   const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices ORDER BY id`)
   const byId = store.prepare<[string], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices WHERE id = ?`)
   const last = store.prepare<[string], Pick<DeviceState, 'state' | 'birth'>>('SELECT state, birth FROM devices WHERE id = ?')
+  const recordOf = (stored: Omit<DeviceRecord, 'telemetry'>): DeviceRecord => ({
+    ...stored,
+    lastSeen: present.get(stored.id)?.heardAt ?? stored.lastSeen,
+    telemetry: telemetryOf(stored.id),
+  })
   return {
     lastSaid: (device) => last.get(device),
     startOver() {
@@ -88,36 +111,89 @@ export function createRegistry(
         logger.warn({ device, bytes: payload.byteLength }, 'unreadable device state ignored')
         return undefined
       }
+      const before = present.get(device)
+      if (before && isHeartbeat(before.said, said)) {
+        seen(device, before)
+        return undefined
+      }
       const { state, birth, agent = null, modelId = null } = said
+      const [lastSeen, nowMs] = [nowIso(), clock.nowMs()]
       try {
-        const { changes } = upsert.run({ id: device, state, birth, lastSeen: nowIso(), agent, modelId })
+        const { changes } = upsert.run({ id: device, state, birth, lastSeen, agent, modelId })
         if (changes === 0) {
           logger.info({ device, birth, state }, 'will of an earlier birth ignored')
           return undefined
         }
         logger.info({ device, birth, state }, 'device state')
+        if (isPresent(said)) present.set(device, { said, heardMs: nowMs, heardAt: lastSeen, storedMs: nowMs })
+        else present.delete(device)
       } catch (err) {
         logger.error({ err, device, birth, state }, 'device state not stored')
       }
       onChange(device, 'state')
       return said
     },
+    missed() {
+      const nowMs = clock.nowMs()
+      const silent = [...present].filter(
+        ([, { said, heardMs }]) => said.heartbeatS !== undefined && nowMs - heardMs > mostMissed * said.heartbeatS * 1_000,
+      )
+      return silent.map(([device, { said, heardAt }]) => {
+        present.delete(device)
+        const state: DeviceState = { ...said, state: 'lost' }
+        logger.warn({ device, birth: said.birth, lastSeen: heardAt }, 'device silent: its heartbeats have stopped')
+        const { birth, agent = null, modelId = null } = said
+        guarded(() => upsert.run({ id: device, state: 'lost', birth, lastSeen: heardAt, agent, modelId }), device)
+        onChange(device, 'state')
+        return { device, state }
+      })
+    },
+    deaf() {
+      const heardMs = clock.nowMs()
+      for (const [device, known] of present) present.set(device, { ...known, heardMs })
+    },
     measured(device, payload) {
       const telemetry = read(DeviceTelemetry, payload)
-      if (telemetry) {
+      if (telemetry && telemetry.replayed !== true) {
         latest.set(device, { telemetry, heardMs: clock.nowMs() })
         onChange(device, 'telemetry')
-      } else if (!garbled.has(device)) {
+      }
+      if (telemetry) return telemetry
+      if (!garbled.has(device)) {
         garbled.add(device)
         logger.warn({ device, bytes: payload.byteLength }, 'unreadable device telemetry ignored')
       }
+      return undefined
     },
     device(id) {
       const record = byId.get(id)
-      return record && { ...record, telemetry: telemetryOf(id) }
+      return record && recordOf(record)
     },
-    devices: () => list.all().map((record) => ({ ...record, telemetry: telemetryOf(record.id) })),
+    devices: () => list.all().map(recordOf),
   }
+
+  /** A heartbeat costs a commit but now and then. */
+  function seen(device: string, known: { said: DeviceState; storedMs: number }): void {
+    const [heardMs, heardAt] = [clock.nowMs(), nowIso()]
+    const isDue = heardMs - known.storedMs >= storeEveryMs
+    present.set(device, { said: known.said, heardMs, heardAt, storedMs: isDue ? heardMs : known.storedMs })
+    if (isDue) guarded(() => sawAgain.run(heardAt, device), device)
+  }
+
+  function guarded(write: () => unknown, device: string): void {
+    try {
+      write()
+    } catch (err) {
+      logger.error({ err, device }, 'device state not stored')
+    }
+  }
+}
+
+const isPresent = ({ state }: DeviceState) => state !== 'lost' && state !== 'disconnected'
+
+/** The same again, but for the time. Whoever has connected again says so: what was sent to it in between is lost. */
+function isHeartbeat({ at: _, ...before }: DeviceState, { at: __, ...now }: DeviceState): boolean {
+  return isDeepStrictEqual(before, now)
 }
 
 function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T | undefined {

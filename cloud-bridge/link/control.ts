@@ -42,6 +42,7 @@ export interface ControlOptions {
 }
 
 export interface ControlLink {
+  readonly connected: boolean
   /** Publishes the retained state again: something that `describe` tells has changed. */
   announce(): void
   /** Says something to a device; what cannot be said now is not kept. */
@@ -101,7 +102,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     const filters = {
       [allDeviceStates(fleet)]: { qos: 1 },
       [topic]: { qos: 1 },
-      [allDeviceTelemetry(fleet)]: { qos: 0 },
+      // Live telemetry is said at QoS 0; what a device replays, at 1.
+      [allDeviceTelemetry(fleet)]: { qos: 1 },
       [allDeviceEvents(fleet)]: { qos: 1 },
       [allDeviceReplies(fleet)]: { qos: 1 },
       [allDeviceLogs(fleet)]: { qos: 0 },
@@ -117,6 +119,9 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
 
   await connected(client, url, options.connectTimeoutMs ?? 10_000)
   return {
+    get connected() {
+      return client.connected
+    },
     announce,
     tell(device, leaf, message) {
       if (!client.connected || current === 'disconnected') return

@@ -17,7 +17,7 @@ export const systemClock: Clock = {
 export const nowIso = (): string => new Date().toISOString()
 
 /** False on a device without a battery for its clock, until the network has told it the time. */
-export const clockIsSet = (): boolean => new Date().getUTCFullYear() >= 2026
+export const clockIsSet = (wallMs = Date.now()): boolean => new Date(wallMs).getUTCFullYear() >= 2026
 
 /** Resolves when the signal is aborted, at once where it is already. */
 export function untilAborted(signal: AbortSignal): Promise<void> {

@@ -90,6 +90,15 @@ const sections = {
   ),
   /** The last few kinds of failure that were logged, the newest first. */
   errors: z.array(z.object({ code: z.string(), at: z.iso.datetime(), count: z.int().min(1) })),
+  /** In the device's ledger. */
+  jobs: z.object({ waiting: amount, running: amount }),
+  /** What was measured while no bridge heard and has not been said yet, and what never will be: no room, too old, or the disk did not take it. */
+  spool: z.object({
+    waiting: amount,
+    bytes: amount,
+    /** Since the agent was installed. */
+    dropped: z.object({ full: amount, old: amount, unstored: amount }),
+  }),
   answers: z.object({
     underWay: amount,
     /** By model, of one answer, smoothed. */
@@ -116,5 +125,7 @@ export const conditionSections = {
   disk: lenient(sections.disk),
   network: lenient(sections.network),
   errors: lenient(sections.errors),
+  jobs: lenient(sections.jobs),
+  spool: lenient(sections.spool),
   answers: lenient(sections.answers),
 }

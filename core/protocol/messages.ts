@@ -25,6 +25,12 @@ export const DeviceState = z.object({
   modelId: sha256.optional(),
   /** Kinds of jobs that it can do (core/protocol/jobs.ts). */
   jobs: z.array(z.string().max(64)).max(64).optional(),
+  /** False: nobody has told the device the time yet, so `at` is none. */
+  clockIsSet: z.boolean().optional(),
+  /** One more whenever this start of the agent connects to this broker. */
+  connection: z.int().min(1).optional(),
+  /** The same is said again at least so often, but for `at`; absent: it is not. */
+  heartbeatS: z.number().positive().optional(),
 })
 export type DeviceState = z.infer<typeof DeviceState>
 
@@ -35,8 +41,13 @@ const measured = z.number().min(0).nullable()
  */
 export const DeviceTelemetry = z.object({
   v,
+  /** When it was measured. */
   at: z.iso.datetime(),
   birth: z.int().min(1),
+  /** False: nobody had told the device the time, so `at` is none; only the order of messages is known. */
+  clockIsSet: z.boolean().optional(),
+  /** True: measured while no bridge heard, said now. */
+  replayed: z.boolean().optional(),
   /** To the bridge of this control plane (HAT: β_up, β_down); null while there is no connection. */
   link: z.object({ upBytesPerS: measured, downBytesPerS: measured, rttMs: measured, bridge: id }).nullable(),
   /** Of the device's own parts; a draft step is HAT's γ. */

@@ -8,12 +8,16 @@ export type Store = Database.Database
 /** SQL that takes the database from version i to i + 1 (`user_version`); steps are only ever added. */
 export type Migrations = readonly string[]
 
+/** SQLite's words and numbers: what a commit waits for. */
+const synchronousLevels = { NORMAL: 1, FULL: 2 } as const
+
 /**
  * Opens (or makes) a database so that a commit is on disk when it returns: WAL, synchronous FULL (a reopened WAL
  * database would otherwise have NORMAL), foreign keys on, 5 s of patience with another process's lock; for its owner alone.
+ * @param synchronous NORMAL: the last commits outlive this process, but not a power cut
  * @throws BrimError STORE_FAILED
  */
-export function openDatabase(path: string, migrations: Migrations): Store {
+export function openDatabase(path: string, migrations: Migrations, synchronous: keyof typeof synchronousLevels = 'FULL'): Store {
   let store: Store | undefined
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
@@ -21,10 +25,10 @@ export function openDatabase(path: string, migrations: Migrations): Store {
     // Before there is a log beside it, which takes its mode: prompts and answers are nobody else's.
     chmodSync(path, 0o600)
     store.pragma('journal_mode = WAL')
-    store.pragma('synchronous = FULL')
+    store.pragma(`synchronous = ${synchronous}`)
     store.pragma('foreign_keys = ON')
-    const synchronous = store.pragma('synchronous', { simple: true })
-    if (synchronous !== 2) throw new Error(`synchronous is ${synchronous}, not 2 (FULL)`)
+    const level = store.pragma('synchronous', { simple: true })
+    if (level !== synchronousLevels[synchronous]) throw new Error(`synchronous is ${level}, not ${synchronous}`)
     migrate(store, path, migrations)
     return store
   } catch (cause) {

@@ -13,11 +13,17 @@ const down = { broker: 'unreachable', bridge: 'unreachable' } as const
 function linksOf(states: readonly LinkStatus[]) {
   const asked: number[] = []
   const closed: number[] = []
+  const said: [number, string][] = []
   const { logger, lines } = recordingLogger('error')
   const links = states.map(
     (status, at): BridgeLink => ({
       start() {},
       status: () => status,
+      isHeard: status.broker === 'connected',
+      say: async (_leaf, message) => {
+        said.push([at, message])
+        return true
+      },
       async open() {
         asked.push(at)
         if (status.bridge !== 'connected') throw new BrimError('BRIDGE_UNREACHABLE', `bridge ${at} is away`)
@@ -28,7 +34,7 @@ function linksOf(states: readonly LinkStatus[]) {
       },
     }),
   )
-  return { asked, closed, lines, links: createBridgeLinks(links, logger) }
+  return { asked, closed, said, lines, links: createBridgeLinks(links, logger) }
 }
 
 describe('several bridges', () => {
@@ -82,5 +88,12 @@ describe('several bridges', () => {
 
   it('show the state of the one that would be asked', () => {
     expect(linksOf([down, { ...up, bridgeId: 'b' }]).links.status()).toMatchObject({ bridge: 'connected', bridgeId: 'b' })
+  })
+
+  it('hear what the device says where one of them is there: that one alone', async () => {
+    const { said, links } = linksOf([down, up, up])
+    expect([links.isHeard, await links.say('log', 'x'), said]).toEqual([true, true, [[1, 'x']]])
+    const away = linksOf([down, down])
+    expect([away.links.isHeard, await away.links.say('log', 'x'), away.said]).toEqual([false, false, []])
   })
 })

@@ -30,6 +30,7 @@ const optionsFor = (url: string, birth: number) => ({
   clock: systemClock,
   random: { next: () => 0.05 },
   logger: silentLogger(),
+  heartbeatS: 30,
 })
 
 function controlTo(
@@ -44,7 +45,13 @@ function controlTo(
 }
 
 function bridgeLinkTo(url: string): BridgeLink {
-  const link = createBridgeLink({ ...optionsFor(url, 1), speed: new DeviceSpeed(), condition: () => undefined, telemetryS: 10 })
+  const link = createBridgeLink({
+    ...optionsFor(url, 1),
+    speed: new DeviceSpeed(),
+    condition: () => undefined,
+    telemetryS: 10,
+    deadBands: {},
+  })
   links.push(link)
   link.start()
   return link
@@ -198,6 +205,51 @@ it.skipIf(mosquittoMissing())('the state is said again whenever an older one or 
     await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 7 })
   }
   await late.endAsync()
+})
+
+it('the state is said again every heartbeat, with nothing new but its time', async () => {
+  await using broker = await startBroker()
+  await using watcher = await watchTopic(broker.url, topic)
+  const clock = fakeClock()
+  const link = createControlLink({ ...optionsFor(broker.url, 3), clock, onBridges: () => {} })
+  links.push(link)
+  link.start()
+  await expect.poll(() => watcher.messages.length).toBe(1)
+  await clock.advance(29_999)
+  expect(watcher.messages.length).toBe(1)
+  for (const count of [2, 3]) {
+    await clock.advance(30_000)
+    await expect.poll(() => watcher.messages.length).toBe(count)
+  }
+  const [first, , third] = statesSeen(watcher)
+  expect(third).toEqual({ ...first, at: third!.at })
+  expect(first).toMatchObject({ state: 'ready', birth: 3, connection: 1, heartbeatS: 30, clockIsSet: true })
+  expect(Date.parse(third!.at)).toBeGreaterThan(Date.parse(first!.at))
+  await using late = await watchTopic(broker.url, topic)
+  await expect.poll(() => late.messages[0]).toMatchObject({ retain: true, text: watcher.messages[2]!.text })
+})
+
+it('a connection made anew is told by its number, and heartbeats can be turned off', async () => {
+  await using broker = await startBroker()
+  await using relay = await startRelay(portOf(broker.url))
+  await using watcher = await watchTopic(broker.url, topic)
+  const clock = fakeClock()
+  const options = { ...optionsFor(through(relay, broker.url), 1), clock, heartbeatS: 0 }
+  const link = createControlLink({ ...options, onBridges: () => {} })
+  links.push(link)
+  link.start()
+  await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', connection: 1 })
+  await clock.advance(300_000)
+  relay.cut()
+  await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'lost', connection: 1 })
+  await expect
+    .poll(async () => {
+      await clock.advance(1_000)
+      return statesSeen(watcher).at(-1)
+    })
+    .toMatchObject({ state: 'ready', connection: 2 })
+  const first = statesSeen(watcher).filter(({ connection }) => connection === 1)
+  expect(first.map(({ state }) => state)).toEqual(['ready', 'lost'])
 })
 
 it('a broker that is not there yet is waited for', async () => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readAgentConfig } from '../../agent/config.ts'
+import { readDeadBand } from '../../agent/commands/dead-band.ts'
+import { type AgentSettings, readAgentConfig } from '../../agent/config.ts'
 import { version } from '../../core/base/version.ts'
 import { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
@@ -142,5 +143,23 @@ describe('the telemetry of an agent', () => {
     expect(read(1).telemetryS).toBe(1)
     expect(() => read(0.5)).toThrow('telemetryS: at least 1')
     expect(() => read(-1)).toThrow('telemetryS: at least 1')
+  })
+  it('has dead bands of its own for figures that there are', () => {
+    const read = (deadBands: object) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', deadBands } as AgentSettings)
+    const bands = { hottestC: { amount: 2 }, decodeTokensPerS: { part: 0.5 }, W: { amount: 1 } }
+    expect(read(bands).deadBands).toEqual({
+      hottestC: { amount: 2, part: 0 },
+      decodeTokensPerS: { amount: 0, part: 0.5 },
+      W: { amount: 1, part: 0 },
+    })
+    for (const name of ['hotestC', 'degrees', '']) expect(() => read({ [name]: { amount: 1 } })).toThrow('no figure')
+    expect(() => read({ W: { amount: -1 } })).toThrow('deadBands.W.amount')
+    expect(['hottestC=2', 'W=20%', 'levelPercent=0.5'].map(readDeadBand)).toEqual([
+      ['hottestC', { amount: 2 }],
+      ['W', { part: 0.2 }],
+      ['levelPercent', { amount: 0.5 }],
+    ])
+    for (const text of ['', 'W', 'W=', '=2', 'W=x', 'W=-1', 'W=1C'])
+      expect(() => readDeadBand(text)).toThrow(expect.objectContaining({ code: 'USAGE' }))
   })
 })

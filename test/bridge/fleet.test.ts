@@ -93,6 +93,78 @@ describe('the registry', () => {
   })
 })
 
+describe('heartbeats', () => {
+  const beats = { heartbeatS: 30, connection: 1 }
+  const open = (path: string) => {
+    const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
+    const clock = fakeClock()
+    const { logger, lines } = recordingLogger('info')
+    const registry = createRegistry(store, clock, logger)
+    const only = () => registry.devices()[0]!
+    return { registry, clock, lines, only, [Symbol.dispose]: () => store.close() }
+  }
+
+  it('are no news, and are not logged, but show when the device was heard of', async () => {
+    using dir = tempDir()
+    using world = open(dir.path)
+    const { registry, clock, lines, only } = world
+    expect(registry.heard('a', said('ready', 1, beats))).toBeDefined()
+    const { lastSeen } = only()
+    for (let beat = 1; beat <= 3; beat++) {
+      await clock.advance(30_000)
+      const at = `2026-01-02T03:04:0${beat}.000Z`
+      expect(registry.heard('a', said('ready', 1, { ...beats, at }))).toBeUndefined()
+    }
+    await expect
+      .poll(() => {
+        registry.heard('a', said('ready', 1, beats))
+        return only().lastSeen
+      })
+      .not.toBe(lastSeen)
+    expect(lines.map(({ msg }) => msg)).toEqual(['device state'])
+  })
+
+  it('are news where the device has connected again, or does other jobs', () => {
+    using dir = tempDir()
+    using world = open(dir.path)
+    const { heard } = world.registry
+    heard('a', said('ready', 1, beats))
+    expect(heard('a', said('ready', 1, { ...beats, connection: 2 }))).toBeDefined()
+    expect(heard('a', said('ready', 1, { ...beats, connection: 2, jobs: ['profile'] }))).toBeDefined()
+    expect(heard('a', said('ready', 1, { ...beats, connection: 2, jobs: ['profile'] }))).toBeUndefined()
+  })
+
+  it('that stop make a device lost without a will, once, and that come again make it ready', async () => {
+    using dir = tempDir()
+    using world = open(dir.path)
+    const { registry, clock, only } = world
+    registry.heard('a', said('ready', 1, beats))
+    registry.heard('silent by nature', said('ready', 1))
+    await clock.advance(90_000)
+    expect(registry.missed()).toEqual([])
+    await clock.advance(1)
+    expect(registry.missed()).toMatchObject([{ device: 'a', state: { state: 'lost', birth: 1 } }])
+    expect(registry.missed()).toEqual([])
+    expect(only().state).toBe('lost')
+    expect(registry.heard('a', said('ready', 1, beats))).toBeDefined()
+    expect(only().state).toBe('ready')
+  })
+
+  it('are not missed of those who could not be heard, or have left', async () => {
+    using dir = tempDir()
+    using world = open(dir.path)
+    const { registry, clock } = world
+    registry.heard('a', said('ready', 1, beats))
+    registry.heard('b', said('ready', 1, beats))
+    registry.heard('b', said('disconnected', 1, beats))
+    await clock.advance(600_000)
+    registry.deaf()
+    expect(registry.missed()).toEqual([])
+    await clock.advance(90_001)
+    expect(registry.missed().map(({ device }) => device)).toEqual(['a'])
+  })
+})
+
 describe('the telemetry of devices', () => {
   const telemetry = (upBytesPerS: number | null): DeviceTelemetry => ({
     v: 1,
@@ -119,6 +191,18 @@ describe('the telemetry of devices', () => {
       ['a', { ageS: 2.5, ...shown }],
       ['b', null],
     ])
+  })
+
+  it('that is replayed is not taken for the latest', () => {
+    using dir = tempDir()
+    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
+    const registry = createRegistry(store.value, systemClock, silentLogger())
+    registry.heard('a', said('ready', 4))
+    expect(registry.measured('a', payload({ ...telemetry(7), replayed: true }))).toMatchObject({ replayed: true })
+    expect(registry.devices()).toMatchObject([{ telemetry: null }])
+    registry.measured('a', payload(telemetry(1e5)))
+    registry.measured('a', payload({ ...telemetry(7), replayed: true }))
+    expect(registry.devices()).toMatchObject([{ telemetry: { link: { upBytesPerS: 1e5 } } }])
   })
 
   it('that cannot be read changes nothing, and is told of once', () => {

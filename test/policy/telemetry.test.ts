@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Measurements, shallReport } from '../../core/policy/telemetry.ts'
+import { type DeadBands, type Measurements, shallReport } from '../../core/policy/telemetry.ts'
 
 const figure = fc.option(fc.double({ min: 1, max: 1e9, noNaN: true }))
 const anyMeasurements: fc.Arbitrary<Measurements> = fc.record({
@@ -104,5 +104,20 @@ describe('what moves within its dead band', () => {
     ['a section that an older agent does not send', { fan: undefined }, true],
   ])('%s', (_, change, expected) => {
     expect(shallReport({ atMs: 0, measured: condition }, { ...condition, ...change }, 1_000, 10_000)).toBe(expected)
+  })
+})
+
+describe("a dead band of one's own", () => {
+  const at = (hottestC: number, cpu: number): Measurements => ({ ...measured, temperatures: { hottestC, zonesC: { cpu } } })
+  const moved = (now: Measurements, own: DeadBands) => shallReport({ atMs: 0, measured: at(50, 50) }, now, 1_000, 10_000, own)
+
+  it.each<[string, Measurements, DeadBands, boolean]>([
+    ['of a figure replaces that of its unit', at(52, 50), { hottestC: { part: 0, amount: 1 } }, true],
+    ['of a figure leaves others as they were', at(50, 52), { hottestC: { part: 0, amount: 1 } }, false],
+    ['of a unit is that of all its figures', at(50, 52), { C: { part: 0, amount: 1 } }, true],
+    ['can be wider', at(59, 59), { C: { part: 0, amount: 10 } }, false],
+    ['can be a part of what it was', at(54, 50), { hottestC: { part: 0.05, amount: 0 } }, true],
+  ])('%s', (_, now, own, expected) => {
+    expect(moved(now, own)).toBe(expected)
   })
 })
