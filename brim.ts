@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import yargs from 'yargs'
 import { agentCommand } from './agent/commands/agent.ts'
 import { askCommand } from './agent/commands/ask.ts'
+import { checkDevice } from './agent/commands/device-check.ts'
 import { bridgeCommand } from './cloud-bridge/commands/bridge.ts'
 import { deviceCommand } from './cloud-bridge/commands/device.ts'
 import { fleetCommand } from './cloud-bridge/commands/fleet.ts'
@@ -40,7 +41,7 @@ function buildCli(argv: readonly string[], io: Io) {
     .command(loginCommand(io))
     .command(logoutCommand(io))
     .command(whoamiCommand(io))
-    .command(doctorCommand(io))
+    .command(doctorCommand(io, [checkDevice]))
     .command(benchCommand(io))
     .command(demoCommand(io))
     .option('json', {

@@ -35,7 +35,7 @@ import { startReplay } from './link/replay.ts'
 import { Spool, spoolTables } from './link/spool.ts'
 import { measuredOf, startTelemetry } from './link/telemetry.ts'
 import type { RoundsOptions } from './local/answer-rounds.ts'
-import { openLocalModel } from './local/local-model.ts'
+import { type LocalModel, openLocalModel } from './local/local-model.ts'
 import { createRemote, remoteTables } from './remote/commands.ts'
 import { LogOutbox } from './remote/log-outbox.ts'
 
@@ -87,6 +87,10 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, bundle: config.slm }, manifest)
     if (local) closers.push(local.close)
     const slm = local?.name
+    const bundles = {
+      llm: { name: card.name, modelId },
+      slm: local ? { name: local.name, modelId: local.chain.manifest.modelId } : null,
+    }
 
     const jobDatabase = openDatabase(join(config.stateDir, 'jobs.sqlite'), [ledgerTable])
     closers.push(() => jobDatabase.close())
@@ -129,7 +133,8 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       errors,
       agent: version,
       modelId,
-      work: () => ({ jobs: runner.counts, spool: spool.figures }),
+      work: () => ({ bundles, jobs: runner.counts, spool: spool.figures }),
+      prefillTokensPerS: () => ratesOf(local),
       clock,
       logger: logger.child({ component: 'device' }),
     })
@@ -203,7 +208,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       nextSeed: () => randomInt(seedBound),
       local,
     }
-    works['hat.generate'] = hatGenerate(rounds, context)
+    works['hat.generate'] = hatGenerate(rounds, context, answers)
     works['hat.verify'] = hatVerify(rounds, context, (createDrafter, request, signal) =>
       answerByHat({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, request, signal),
     )
@@ -216,7 +221,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       open: (folder) => openLocalModel({ ...config, bundle: folder }, manifest),
       kept,
     })
-    if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed)
+    if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed, answers)
     works['bundle.install'] = bundleInstall({
       ...config,
       folder: bundles,
@@ -265,4 +270,10 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     await closers.closeAll()
     throw error
   }
+}
+
+/** Four digits are more than it is known by. */
+function ratesOf(local: LocalModel | undefined): Record<string, number> {
+  const rate = local?.speed.prefillTokensPerS
+  return local && rate !== undefined ? { [local.name]: Number(rate.toPrecision(4)) } : {}
 }

@@ -1,5 +1,6 @@
 import type { BrimError } from '../../core/base/errors.ts'
 import { median, quantile } from '../../core/base/statistics.ts'
+import type { AnswerSpeed } from '../device/answer-meter.ts'
 import { type HatSummary, noSession } from '../hat/summary.ts'
 import type { AnswerRound } from '../local/answer-rounds.ts'
 
@@ -30,6 +31,11 @@ export interface Report extends Omit<HatSummary, 'tokens' | 'prefillMs' | 'tbtMs
   readonly fallback: { readonly code: string; readonly message: string } | null
   /** Each in the vocabulary of its source. */
   readonly tokenIds?: readonly number[]
+}
+
+/** What it shows of its model: where two took part, the time per token is neither's. */
+export function speedOf({ sources, tpotMs }: Pick<Report, 'sources' | 'tpotMs'>, tokens: number): AnswerSpeed {
+  return { model: sources[0]?.model ?? '', tpotMs: sources.length === 1 ? tpotMs : null, tokens }
 }
 
 /** What happened while an answer came. */

@@ -7,6 +7,7 @@ import type { RoundsOptions } from '../local/answer-rounds.ts'
 import { type AnswerEvent, streamAnswer } from './answer.ts'
 import { toApiError } from './api-error.ts'
 import { startEventStream } from './event-stream.ts'
+import { speedOf } from './report.ts'
 import type { AnswerRequest } from './request.ts'
 import type { Identity, Shape } from './shapes.ts'
 
@@ -49,7 +50,7 @@ export async function serveAnswer(
       ? await sendStream(events, shape, of, request, reply, signal)
       : await sendWhole(events, shape, of, reply)
     const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback } = end.report
-    speed = speedOf(end)
+    speed = speedOf(end.report, end.usage.completion_tokens)
     const figures = { finishReason: end.finishReason, ...end.usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
     if (fallback) log.warn({ ...figures, sources, fallback }, 'no bridge could be had: the small model of this device went on')
     else log.info(figures, 'answered')
@@ -62,12 +63,6 @@ export async function serveAnswer(
     await events.return(undefined)
     ended(speed)
   }
-}
-
-/** Where two models took part, the time per token is neither's. */
-function speedOf({ report: { sources, tpotMs }, usage }: End): AnswerSpeed {
-  const model = sources[0]?.model ?? ''
-  return { model, tpotMs: sources.length === 1 ? tpotMs : null, tokens: usage.completion_tokens }
 }
 
 async function sendWhole(events: AsyncGenerator<AnswerEvent>, shape: Shape, of: Identity, reply: FastifyReply): Promise<End> {

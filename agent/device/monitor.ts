@@ -13,7 +13,9 @@ export interface MonitorOptions extends SamplerOptions {
   readonly agent: string
   readonly modelId: string
   /** What the agent knows of its work. */
-  readonly work: () => Pick<DeviceCondition, 'jobs' | 'spool'>
+  readonly work: () => Pick<DeviceCondition, 'bundles' | 'jobs' | 'spool'>
+  /** By model, of those that run here whole. */
+  readonly prefillTokensPerS: () => Record<string, number>
 }
 
 /** Looks at the device regularly, once for all who report it. */
@@ -25,7 +27,7 @@ export interface DeviceMonitor {
 }
 
 export function createMonitor(options: MonitorOptions): DeviceMonitor {
-  const { clock, everyMs, answers, errors, agent, modelId, work } = options
+  const { clock, everyMs, answers, errors, agent, modelId, work, prefillTokensPerS } = options
   const sampler = createSampler(options)
   const energy = new TokenEnergy()
   const stopping = new AbortController()
@@ -48,15 +50,26 @@ export function createMonitor(options: MonitorOptions): DeviceMonitor {
     start() {
       running ??= run()
     },
-    latest: () =>
-      last && {
+    latest() {
+      if (!last) return undefined
+      const { decodeTokensPerS } = answers
+      const prefill = prefillTokensPerS()
+      return {
         ...last,
         device: { ...last.device, agent, modelId },
-        power: { ...last.power, jPerToken: energy.jPerToken },
+        power: {
+          ...last.power,
+          jPerToken: energy.jPerToken,
+          busyW: energy.busyW,
+          idleW: energy.idleW,
+          prefillJPerToken: energy.jPerTokenAt(prefill),
+          decodeJPerToken: energy.jPerTokenAt(decodeTokensPerS),
+        },
         ...work(),
         errors: errors.list,
-        answers: { underWay: answers.underWay, decodeTokensPerS: answers.decodeTokensPerS },
-      },
+        answers: { underWay: answers.underWay, decodeTokensPerS, prefillTokensPerS: prefill },
+      }
+    },
     async close() {
       stopping.abort()
       await running

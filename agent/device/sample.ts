@@ -1,7 +1,7 @@
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 
 /** What sources can say; the rest the agent knows by itself. */
-export type Sample = Omit<DeviceCondition, 'errors' | 'answers' | 'jobs' | 'spool'>
+export type Sample = Omit<DeviceCondition, 'errors' | 'answers' | 'jobs' | 'spool' | 'bundles'>
 export type SamplePart = { readonly [Section in keyof Sample]?: Partial<Sample[Section]> | undefined }
 
 /** One thing that tells of the device. */

@@ -19,12 +19,14 @@ interface Sampled {
  */
 export class TokenEnergy {
   #busyWatts: number | undefined
+  #idleWatts: number | undefined
   #joules = 0
   #tokens = 0
   #last = { busyS: 0, tokens: 0 }
 
   sampled({ watts, isBusy, busyS, tokens }: Sampled): void {
     if (isBusy) this.#busyWatts = smooth(this.#busyWatts, watts)
+    else this.#idleWatts = smooth(this.#idleWatts, watts)
     const [moreS, more] = [busyS - this.#last.busyS, tokens - this.#last.tokens]
     this.#last = { busyS, tokens }
     // Of answers between samples alone nobody has seen the power.
@@ -33,8 +35,29 @@ export class TokenEnergy {
     this.#tokens = memory * this.#tokens + more
   }
 
+  /** What the device takes while answers are under way, and while none is; null until it was seen. */
+  get busyW(): number | null {
+    return threeDigits(this.#busyWatts)
+  }
+
+  get idleW(): number | null {
+    return threeDigits(this.#idleWatts)
+  }
+
+  /**
+   * What a token costs a model that does so many a second: the device's power while it answers over the rate.
+   * @param tokensPerS by model @returns J, by model; empty until the power was seen
+   */
+  jPerTokenAt(tokensPerS: Readonly<Record<string, number>>): Record<string, number> {
+    const watts = this.#busyWatts
+    if (watts === undefined) return {}
+    return Object.fromEntries(Object.entries(tokensPerS).map(([model, rate]) => [model, Number((watts / rate).toPrecision(3))]))
+  }
+
   /** Null until an answer has ended whose power was seen. */
   get jPerToken(): number | null {
-    return this.#tokens > 0 ? Number((this.#joules / this.#tokens).toPrecision(3)) : null
+    return this.#tokens > 0 ? threeDigits(this.#joules / this.#tokens) : null
   }
 }
+
+const threeDigits = (value: number | undefined): number | null => (value === undefined ? null : Number(value.toPrecision(3)))

@@ -1,45 +1,64 @@
 import { BrimError } from '../../core/base/errors.ts'
-import { generate } from '../../core/engine/generate.ts'
 import { GenerateInput } from '../../core/protocol/jobs.ts'
 import { streamAnswer } from '../api/answer.ts'
+import { speedOf } from '../api/report.ts'
 import { type AnswerRequest, type RequestContext, readChatRequest, readCompletionRequest } from '../api/request.ts'
+import type { AnswerMeter, AnswerSpeed } from '../device/answer-meter.ts'
 import type { RoundsOptions } from '../local/answer-rounds.ts'
+import { answerLocally } from '../local/local-answer.ts'
 import type { LocalModel } from '../local/local-model.ts'
 import type { JobWork } from './runner.ts'
 
 /** `hat.generate`: an answer of the split model. Its text came through the cloud and goes back there. */
-export function hatGenerate(options: RoundsOptions, context: RequestContext): JobWork {
-  return async (input, say, signal) => {
-    const request = requestOf(input, context)
-    let text = ''
-    for await (const event of streamAnswer(options, request, options.clock.nowMs(), signal)) {
-      if (event.kind === 'end') {
-        const { finishReason, usage, report } = event
-        return resultOf(text, finishReason, usage.prompt_tokens, usage.completion_tokens, { ...report })
+export function hatGenerate(options: RoundsOptions, context: RequestContext, answers: AnswerMeter): JobWork {
+  return (input, say, signal) =>
+    metered(answers, async (shows) => {
+      const request = requestOf(input, context)
+      let text = ''
+      for await (const event of streamAnswer(options, request, options.clock.nowMs(), signal)) {
+        if (event.kind === 'end') {
+          const { finishReason, usage, report } = event
+          shows(speedOf(report, usage.completion_tokens))
+          return resultOf(text, finishReason, usage.prompt_tokens, usage.completion_tokens, { ...report })
+        }
+        text += event.text
+        say(event.text)
       }
-      text += event.text
-      say(event.text)
-    }
-    throw new Error('an answer without an end')
-  }
+      throw new Error('an answer without an end')
+    })
 }
 
 /** `slm.generate`: an answer of the device's own small model. */
-export function slmGenerate({ clock }: RoundsOptions, local: LocalModel, nextSeed: () => number): JobWork {
-  const { name, chain, tokenizer, chatTemplate } = local
-  return async (input, say, signal) => {
-    const request = requestOf(input, { modelNames: [name], tokenizer, chatTemplate, nextSeed })
-    let text = ''
-    for await (const event of generate(chain, tokenizer, { ...request, signal, clock })) {
-      if (event.kind === 'end') {
-        const { finishReason, promptTokens, tokenIds, ttftMs, tokensPerS } = event.summary
-        if (finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was stopped')
-        return resultOf(text, finishReason, promptTokens, tokenIds.length, { model: name, ttftMs, tokensPerS })
+export function slmGenerate({ clock }: RoundsOptions, local: LocalModel, nextSeed: () => number, answers: AnswerMeter): JobWork {
+  const { name, tokenizer, chatTemplate } = local
+  return (input, say, signal) =>
+    metered(answers, async (shows) => {
+      const request = requestOf(input, { modelNames: [name], tokenizer, chatTemplate, nextSeed })
+      let text = ''
+      for await (const event of answerLocally(local, tokenizer, { ...request, signal, clock })) {
+        if (event.kind === 'end') {
+          const { finishReason, promptTokens, tokenIds, ttftMs, tokensPerS } = event.summary
+          if (finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was stopped')
+          shows({ model: name, tpotMs: tokensPerS === null ? null : 1_000 / tokensPerS, tokens: tokenIds.length })
+          return resultOf(text, finishReason, promptTokens, tokenIds.length, { model: name, ttftMs, tokensPerS })
+        }
+        text += event.text
+        say(event.text)
       }
-      text += event.text
-      say(event.text)
-    }
-    throw new Error('an answer without an end')
+      throw new Error('an answer without an end')
+    })
+}
+
+/** Counts as an answer under way, whoever asked for it. */
+async function metered<T>(answers: AnswerMeter, answer: (shows: (speed: AnswerSpeed) => void) => Promise<T>): Promise<T> {
+  const ended = answers.begin()
+  let speed: AnswerSpeed | undefined
+  try {
+    return await answer((shown) => {
+      speed = shown
+    })
+  } finally {
+    ended(speed)
   }
 }
 

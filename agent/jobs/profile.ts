@@ -1,12 +1,12 @@
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { generate } from '../../core/engine/generate.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
 import type { RoundsOptions } from '../local/answer-rounds.ts'
+import { answerLocally } from '../local/local-answer.ts'
 import type { LocalModel } from '../local/local-model.ts'
 import type { JobWork } from './runner.ts'
 
@@ -79,7 +79,7 @@ export function profileDevice({ rounds, speed, local, installed, open, kept }: P
   }
   async function* slmTokens(of: LocalModel, maxTokens: number, signal: AbortSignal): AsyncGenerator<number> {
     const request = { promptIds: promptOf(of.tokenizer), maxTokens, sampling: greedy, eos: [], signal, clock }
-    for await (const { kind } of generate(of.chain, undefined, request)) if (kind === 'token') yield 1
+    for await (const { kind } of answerLocally(of, undefined, request)) if (kind === 'token') yield 1
   }
   const measureLocal = (of: LocalModel, signal: AbortSignal) =>
     measure({ model: of.name, modelId: of.modelId }, (tokens) => slmTokens(of, tokens, signal), clock, signal)

@@ -1,12 +1,12 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { generate } from '../../core/engine/generate.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import type { AnswerStream } from '../../core/text/answer-stream.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
 import type { HatRequest, HatRound } from '../hat/session.ts'
 import type { HatSummary } from '../hat/summary.ts'
 import { handOver, isBridgeGone, type LocalPrompt } from './hand-over.ts'
+import { answerLocally } from './local-answer.ts'
 import type { LocalModel } from './local-model.ts'
 
 /** Tokens that became certain at once. */
@@ -61,7 +61,7 @@ export async function* answerRounds(
   answer.handOver(limits, sameVocabulary ? undefined : { tokenizer: local.tokenizer, tokenIds: over.answerIds })
   const { promptIds, maxTokens } = over
   const { sampling } = request
-  for await (const event of generate(chain, undefined, { promptIds, maxTokens, sampling, signal, clock })) {
+  for await (const event of answerLocally(local, undefined, { promptIds, maxTokens, sampling, signal, clock })) {
     if (event.kind === 'token') yield { source: 'slm', model, tokens: [event.token], cause }
     else if (event.summary.finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was stopped')
   }

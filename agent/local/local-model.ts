@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Chain } from '../../core/engine/contract.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
 import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
 import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../../core/text/tokenizer.ts'
 
@@ -14,6 +15,8 @@ export interface LocalModel {
   readonly chatTemplate: ChatTemplate | undefined
   /** The split model's token ids are its own too. */
   readonly sameVocabulary: boolean
+  /** As measured from its answers. */
+  readonly speed: DeviceSpeed
 }
 
 export interface LocalModelOptions {
@@ -42,6 +45,7 @@ export async function openLocalModel(
       tokenizer,
       chatTemplate,
       sameVocabulary: readsTokensOf(model.manifest, split),
+      speed: new DeviceSpeed(),
       close: () => model.release(),
     }
   } catch (error) {

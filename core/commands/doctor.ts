@@ -11,8 +11,11 @@ interface DoctorOptions {
   json?: boolean | undefined
 }
 
-/** `brim doctor`: what this machine offers, and what is missing. */
-export function doctorCommand(io: Io): CommandModule<object, DoctorOptions> {
+/**
+ * `brim doctor`: what this machine offers, and what is missing.
+ * @param more what others than core know of it
+ */
+export function doctorCommand(io: Io, more: readonly (() => Promise<Check>)[] = []): CommandModule<object, DoctorOptions> {
   return {
     command: 'doctor',
     describe: 'what this machine offers Brim, and what is missing',
@@ -22,11 +25,11 @@ export function doctorCommand(io: Io): CommandModule<object, DoctorOptions> {
         .example('brim doctor', 'one line per check; exit code 1 if something fails')
         .example('ORT_LIB=/opt/ort/libonnxruntime.so brim doctor', 'does another ONNX Runtime work here?')
         .example('brim doctor --json', 'the same as one JSON document'),
-    handler: ({ json }) => examine(io, json === true),
+    handler: ({ json }) => examine(io, json === true, more),
   }
 }
 
-async function examine(io: Io, json: boolean): Promise<void> {
+async function examine(io: Io, json: boolean, more: readonly (() => Promise<Check>)[]): Promise<void> {
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const checks = [
     checkNode(process.versions.node),
@@ -34,6 +37,7 @@ async function examine(io: Io, json: boolean): Promise<void> {
     ...(await checkRuntime(io.env.ORT_LIB)),
     checkMemory(),
     await checkDisk(join(stateHome, 'brim')),
+    ...(await Promise.all(more.map((check) => check()))),
   ]
   const failed = checks.filter(({ status }) => status === 'fail')
   if (json) io.out(JSON.stringify({ version, ok: failed.length === 0, checks: checks.map(toJson) }))

@@ -30,6 +30,7 @@ const usual: DeadBands = {
   rpm: never,
   MHz: never,
   jPerToken: { part: 0.25, amount: 0 },
+  JPerToken: { part: 0.25, amount: 0 },
   Bytes: { part: 0.1, amount: 2 ** 28 },
   uptimeS: never,
   rxBytesPerS: never,

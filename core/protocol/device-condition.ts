@@ -6,6 +6,8 @@ const temperature = z.number().nullable()
 const word = z.string().nullable()
 const isTrue = z.boolean().nullable()
 
+const bundle = z.object({ name: z.string(), modelId: z.string() })
+
 /**
  * What a device is and how it fares. Everywhere null means: not known here; nothing is estimated. No addresses, no serial
  * numbers, nothing of what is asked.
@@ -59,6 +61,12 @@ const sections = {
     scope: word,
     /** While answers are under way: the total over the tokens/s of all of them. */
     jPerToken: amount,
+    /** The total while answers are under way, and while none is: smoothed. */
+    busyW: amount.optional(),
+    idleW: amount.optional(),
+    /** `busyW` over a model's rate: DiSCo's c_d of prefill and decode before λ, as far as power tells the two apart. */
+    prefillJPerToken: z.record(z.string(), z.number()).optional(),
+    decodeJPerToken: z.record(z.string(), z.number()).optional(),
   }),
   /** Null: none. All batteries as one. */
   battery: z
@@ -90,6 +98,8 @@ const sections = {
   ),
   /** The last few kinds of failure that were logged, the newest first. */
   errors: z.array(z.object({ code: z.string(), at: z.iso.datetime(), count: z.int().min(1) })),
+  /** What the agent runs on; `slm`: its small model of its own, null where it has none. */
+  bundles: z.object({ llm: bundle, slm: bundle.nullable() }),
   /** In the device's ledger. */
   jobs: z.object({ waiting: amount, running: amount }),
   /** What was measured while no bridge heard and has not been said yet, and what never will be: no room, too old, or the disk did not take it. */
@@ -103,6 +113,8 @@ const sections = {
     underWay: amount,
     /** By model, of one answer, smoothed. */
     decodeTokensPerS: z.record(z.string(), z.number()),
+    /** The same of prompts, of models that run here whole; of the split one's part see `speed`. */
+    prefillTokensPerS: z.record(z.string(), z.number()).optional(),
   }),
 }
 
@@ -125,6 +137,7 @@ export const conditionSections = {
   disk: lenient(sections.disk),
   network: lenient(sections.network),
   errors: lenient(sections.errors),
+  bundles: lenient(sections.bundles),
   jobs: lenient(sections.jobs),
   spool: lenient(sections.spool),
   answers: lenient(sections.answers),

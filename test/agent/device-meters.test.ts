@@ -73,6 +73,19 @@ describe('the energy of a token', () => {
   })
 })
 
+describe('the power of a device', () => {
+  it('is told at work and at rest, and makes of a rate what a token costs', () => {
+    const energy = new TokenEnergy()
+    expect([energy.busyW, energy.idleW, energy.jPerTokenAt({ tiny: 50 })]).toEqual([null, null, {}])
+    energy.sampled({ watts: 5, isBusy: false, busyS: 0, tokens: 0 })
+    expect([energy.busyW, energy.idleW]).toEqual([null, 5])
+    energy.sampled({ watts: 20, isBusy: true, busyS: 10, tokens: 0 })
+    energy.sampled({ watts: 30, isBusy: true, busyS: 20, tokens: 0 })
+    expect([energy.busyW, energy.idleW]).toEqual([22, 5])
+    expect(energy.jPerTokenAt({ tiny: 50, large: 3 })).toEqual({ tiny: 0.44, large: 7.33 })
+  })
+})
+
 describe('recent errors', () => {
   const named = (code: string) => Object.assign(new Error('a message that quotes a prompt'), { code })
 

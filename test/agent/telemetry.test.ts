@@ -4,7 +4,7 @@ import { type AgentSettings, readAgentConfig } from '../../agent/config.ts'
 import { version } from '../../core/base/version.ts'
 import { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 import { watchTopic } from '../support/broker.ts'
 import { fixtureHost } from '../support/device-fixture.ts'
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
@@ -110,7 +110,10 @@ describe('the telemetry of an agent', () => {
       temperatures: { hottestC: 48.5 },
       power: { totalW: 4.854, scope: 'module', jPerToken: null },
       battery: null,
-      answers: { underWay: 0, decodeTokensPerS: {} },
+      answers: { underWay: 0, decodeTokensPerS: {}, prefillTokensPerS: {} },
+      bundles: { llm: { name: 'tiny-llama', modelId: agent.modelId }, slm: null },
+      jobs: { waiting: 0, running: 0 },
+      spool: { waiting: expect.any(Number), dropped: { full: 0, old: 0, unstored: 0 } },
       errors: [],
     })
     const hot = { '/sys/devices/virtual/thermal/cooling_device1/cur_state': '2\n' }
@@ -133,7 +136,36 @@ describe('the telemetry of an agent', () => {
     expect(answer.status).toBe(200)
     await answer.text()
     const last = () => DeviceTelemetry.parse(JSON.parse(watcher.messages.at(-1)?.text ?? '{}')).answers
-    await expect.poll(last, { timeout: 10_000 }).toEqual({ underWay: 0, decodeTokensPerS: { 'tiny-llama': expect.any(Number) } })
+    const decodeTokensPerS = { 'tiny-llama': expect.any(Number) }
+    await expect.poll(last, { timeout: 10_000 }).toEqual({ underWay: 0, decodeTokensPerS, prefillTokensPerS: {} })
+    await agent.close()
+    await watcher[Symbol.asyncDispose]()
+  })
+
+  it('tells of the small model too, of its jobs, and what came of them', async () => {
+    const slm = await buildSlmBundle(world.dir)
+    const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('small'))
+    const agent = await world.startAgent({ id: 'small', telemetryS: 1, slm })
+    const submit = (body: object) =>
+      fetch(`${world.bridge.httpUrl}/v1/jobs`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+    const input = { prompt: 'Where is the mill, and who is the miller of it?', maxTokens: 16 }
+    expect((await submit({ kind: 'slm.generate', input, device: 'small' })).status).toBe(202)
+    const said = () => watcher.messages.map(({ text }) => DeviceTelemetry.parse(JSON.parse(text)))
+    await expect
+      .poll(() => said().at(-1), { timeout: 10_000 })
+      .toMatchObject({
+        bundles: { llm: { name: 'tiny-llama' }, slm: { name: 'tiny-slm', modelId: expect.stringMatching(/^[0-9a-f]{64}$/) } },
+        answers: {
+          underWay: 0,
+          decodeTokensPerS: { 'tiny-slm': expect.any(Number) },
+          prefillTokensPerS: { 'tiny-slm': expect.any(Number) },
+        },
+        jobs: { waiting: 0, running: 0 },
+      })
     await agent.close()
     await watcher[Symbol.asyncDispose]()
   })

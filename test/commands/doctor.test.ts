@@ -2,15 +2,17 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import yargs from 'yargs'
+import { checkDevice } from '../../agent/commands/device-check.ts'
 import { doctorCommand } from '../../core/commands/doctor.ts'
 import { checkMemory, checkNode } from '../../core/commands/doctor-checks.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { fixtureHost } from '../support/device-fixture.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const doctor = (argv: readonly string[], env: Record<string, string>) => {
   const captured = captureIo({ env })
   const parsed = yargs([...argv])
-    .command(doctorCommand(captured.io))
+    .command(doctorCommand(captured.io, [checkDevice]))
     .option('json', { type: 'boolean' })
     .exitProcess(false)
     .fail(false)
@@ -42,7 +44,7 @@ describe('brim doctor', () => {
     using dir = tempDir()
     const { done, out } = doctor(['doctor'], { XDG_STATE_HOME: dir.path })
     await done
-    for (const name of ['node', 'koffi', 'onnxruntime', 'providers', 'memory', 'disk'])
+    for (const name of ['node', 'koffi', 'onnxruntime', 'providers', 'memory', 'disk', 'device'])
       expect(out()).toMatch(new RegExp(`^(ok|warn) +${name} `, 'm'))
   })
 
@@ -72,5 +74,17 @@ describe('brim doctor', () => {
 
   it('warns when memory is short', () => {
     expect(checkMemory(2 ** 29, 2 ** 32)).toMatchObject({ status: 'warn', detail: '0.5 of 4.0 GiB free' })
+  })
+
+  it('says what sort of device this is, and what its telemetry can tell', async () => {
+    using orin = fixtureHost('orin-nano-jp6')
+    expect(await checkDevice(orin.host)).toEqual({
+      name: 'device',
+      status: 'ok',
+      detail: expect.stringMatching(/^jetson, .*, Orin Nano, JetPack 6.2.1, .*, 15W; tells GPU load, temperatures, power$/),
+      values: expect.objectContaining({ kind: 'jetson', module: 'Orin Nano', senses: ['GPU load', 'temperatures', 'power'] }),
+    })
+    using server = fixtureHost('server')
+    expect(await checkDevice(server.host)).toMatchObject({ values: { kind: 'linux', senses: [] } })
   })
 })
