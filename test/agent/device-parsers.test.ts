@@ -43,6 +43,24 @@ describe('a line of tegrastats', () => {
       { hottestC: 53, zonesC: { cpu: 53, gpu: 49.5 } },
       { totalW: 10.872, scope: 'rails', railsW: { VDD_GPU_SOC: 5.139, VDD_CPU_CV: 1.188, VIN_SYS_5V0: 4.545 } },
     ],
+    [
+      'AGX Xavier, JetPack 5',
+      { cpuPercent: 10, cpuMHz: 2265, emcPercent: 3, emcMHz: 1331, gpuPercent: 50, gpuMHz: 675 },
+      { hottestC: 45, zonesC: { aux: 43.5, cpu: 45, thermal: 44.4, ao: 43, gpu: 44.5 } },
+      { totalW: 11.5, scope: 'rails', railsW: { GPU: 1.9, CPU: 3.8, SOC: 2.85, CV: 0.19, VDDRQ: 0.76, SYS5V: 2 } },
+    ],
+    [
+      'Orin NX and Nano, JetPack 5 and 6',
+      { cpuPercent: 2, cpuMHz: 1510, emcPercent: 2, emcMHz: 2133, gpuPercent: 0, gpuMHz: 305 },
+      { hottestC: 48.5, zonesC: { cpu: 48.5, soc2: 47.3, soc0: 47.5, gpu: 47.9, tj: 48.5, soc1: 48.3 } },
+      { totalW: 4.854, scope: 'module', railsW: { VDD_IN: 4.854, VDD_CPU_GPU_CV: 0.606, VDD_SOC: 1.264 } },
+    ],
+    [
+      'Orin NX and Nano, JetPack 7',
+      { cpuPercent: 2, cpuMHz: 1510, emcPercent: 2, emcMHz: 2133, gpuPercent: 30, gpuMHz: 612 },
+      { hottestC: 48.5, zonesC: { cpu: 48.5, gpu: 47.9, tj: 48.5 } },
+      { totalW: 6.12, scope: 'module', railsW: { VDD_IN: 6.12, VDD_CPU_GPU_CV: 1.01, VDD_SOC: 1.52 } },
+    ],
     // No load of the GPU: none is made up.
     [
       'Thor, JetPack 7',

@@ -119,6 +119,45 @@ describe('a Jetson', () => {
         fan: { dutyPercent: 0, rpm: null },
       },
     ],
+    [
+      'agx-orin-jp5',
+      {
+        device: { module: 'AGX Orin', l4t: '35.4.1', jetpack: '5', powerMode: 'MODE_30W' },
+        load: { gpuPercent: 42, gpuMHz: 816 },
+        temperatures: { hottestC: 77.3, zonesC: { cpu: 77.3, gpu: 70.5, soc0: 72.1, tj: 77.3, tboard: 62 } },
+        throttling: { isThrottled: false, causes: [] },
+        power: { totalW: 23.558, scope: 'rails' },
+        fan: { dutyPercent: 50, rpm: 1720 },
+      },
+    ],
+    [
+      'orin-nx-jp6',
+      {
+        device: { module: 'Orin NX', l4t: '36.4.0', jetpack: '6.1', powerMode: '25W' },
+        load: { gpuPercent: 87.3, gpuMHz: 714 },
+        temperatures: { hottestC: 93.5 },
+        throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] },
+        power: { totalW: 20.73, scope: 'module' },
+        fan: { dutyPercent: 100, rpm: 5400 },
+      },
+    ],
+    [
+      'orin-nano-jp7',
+      {
+        device: { module: 'Orin Nano', l4t: '39.2.0', jetpack: '7.2', powerMode: 'MAXN_SUPER' },
+        load: { gpuPercent: 30.5, gpuMHz: 612, emcPercent: null, emcMHz: 2133 },
+        power: { totalW: 4.854, scope: 'module' },
+      },
+    ],
+    [
+      'xavier-nx-jp5',
+      {
+        device: { module: 'Xavier NX', soc: 'tegra194', l4t: '35.6.1', jetpack: '5', powerMode: 'MODE_20W_6CORE' },
+        load: { gpuPercent: 64.2 },
+        power: { railsW: { VDD_IN: 10.08, VDD_CPU_GPU_CV: 4.536, VDD_SOC: 1.512 }, totalW: 10.08, scope: 'module' },
+        fan: { dutyPercent: 47, rpm: 3050 },
+      },
+    ],
   ])('%s tells what it is and how it fares', async (name, expected) => {
     const device = open(name)
     expect(await device.sample()).toMatchObject(expected)
@@ -144,6 +183,22 @@ describe('a Jetson', () => {
       'tegrastats: 7%?3',
       'tegrastats: QUANTUM_FLUX',
     ])
+  })
+
+  it('whose GPU tells its load to nobody has none, though tegrastats is asked too', async () => {
+    const device = open('agx-thor-jp7')
+    for (let second = 0; second < 30; second += 10) {
+      expect(await device.sample()).toMatchObject({
+        device: { module: 'Thor', soc: 'tegra264', l4t: '38.2.0', jetpack: '7.0', powerMode: '120W' },
+        load: { gpuPercent: null, gpuMHz: 1000, emcPercent: null, emcMHz: 4266 },
+        temperatures: { hottestC: 53 },
+        power: { railsW: {}, totalW: null, scope: null },
+        fan: { dutyPercent: 25, rpm: 1480 },
+      })
+      await device.clock.advance(10_000)
+    }
+    expect(device.ran.filter((line) => line.startsWith('tegrastats'))).toHaveLength(1)
+    expect(device.lines).toEqual([])
   })
 
   it('whose GPU cannot be read says so by saying nothing', async () => {
@@ -259,7 +314,7 @@ describe('other devices', () => {
 it('every fixture makes telemetry that a bridge can read, with nothing lost on the way', async () => {
   const names = readdirSync(fileURLToPath(new URL('../../jetson/fixtures', import.meta.url)))
   const devices = names.filter((name) => name.endsWith('.json') && name !== 'tegrastats.json')
-  expect(devices.length).toBeGreaterThan(9)
+  expect(devices.length).toBeGreaterThan(14)
   for (const name of devices) {
     const sample = await open(name.replace('.json', '')).sample()
     const telemetry = {

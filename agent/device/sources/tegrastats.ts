@@ -13,8 +13,8 @@ const timeoutMs = 3_000
 const everyMs = 30_000
 
 /**
- * The second source: asked only where files tell neither the GPU's load nor any rail, as on a release that has moved
- * them. What files do tell counts before it.
+ * The second source: asked only where files do not tell the GPU's load, or no rail, as on a release that has moved them.
+ * What files do tell counts before it.
  */
 export function tegrastats(host: Host, clock: Clock): Source {
   const files = [jetsonGpu(host), jetsonRails(host)]
