@@ -10,12 +10,13 @@ import { network } from './sources/network.ts'
 import { portable } from './sources/portable.ts'
 import { processor } from './sources/processor.ts'
 import { jetsonRails } from './sources/rails.ts'
+import { systemInformation } from './sources/system-information.ts'
 import { tegrastats } from './sources/tegrastats.ts'
 import { thermal } from './sources/thermal.ts'
 
 /** What is asked on a device of this kind, the most trusted first. */
 export function sourcesFor(kind: DeviceKind, { host, clock, stateDir }: SamplerOptions): readonly Source[] {
-  if (kind === 'other') return [disk(stateDir), portable()]
+  if (kind === 'other') return [disk(stateDir), systemInformation(clock), portable()]
   const common = [processor(host), thermal(host), fan(host), linuxBattery(host), network(host, clock), disk(stateDir)]
   switch (kind) {
     case 'jetson':

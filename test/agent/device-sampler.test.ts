@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { openHost, runProgram } from '../../agent/device/host.ts'
 import type { Sample } from '../../agent/device/sample.ts'
 import { createSampler } from '../../agent/device/sampler.ts'
+import { systemInformation } from '../../agent/device/sources/system-information.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { type FixtureHost, fixtureHost } from '../support/device-fixture.ts'
@@ -299,6 +300,73 @@ describe('other devices', () => {
       },
     })
     expect(Object.keys((await device.sample()).network).sort()).toEqual(['enp0s31f6', 'wlp0s20f3', 'wwan0'])
+  })
+
+  it('one without /proc: by the package that knows such, once a minute, and by Node', async () => {
+    const device = fixtureHost('server')
+    opened.push(device)
+    const host = { ...device.host, text: async () => undefined }
+    const { logger, lines } = recordingLogger('warn')
+    const clock = fakeClock()
+    const sampler = createSampler({ host, clock, logger, stateDir: folder.path })
+    expect(await sampler.sample(never)).toMatchObject({
+      device: { kind: 'other', os: expect.any(String), cores: expect.any(Number), uptimeS: expect.any(Number) },
+      memory: { totalBytes: expect.any(Number), freeBytes: expect.any(Number), swapTotalBytes: expect.any(Number) },
+      disk: { totalBytes: expect.any(Number) },
+    })
+    expect(lines).toEqual([])
+  })
+
+  describe('a Mac', () => {
+    const said = {
+      system: { manufacturer: 'Apple Inc.', model: 'MacBookPro18,3' },
+      osInfo: { distro: 'macOS', release: '14.5' },
+      battery: { hasBattery: true, percent: 81, isCharging: false, acConnected: false },
+      cpuTemperature: { main: null },
+      mem: { total: 16e9, available: 9e9, free: 1e8, swaptotal: 2e9, swapfree: 1e9 },
+    }
+    const source = (more: object = {}) => {
+      const clock = fakeClock()
+      let asked = 0
+      const answers = Object.entries({ ...said, ...more }).map(([what, answer]) => [what, async () => answer])
+      const mac = systemInformation(clock, async () => {
+        asked++
+        return Object.fromEntries(answers)
+      })
+      return { clock, read: () => mac.read(never, () => {}), asked: () => asked }
+    }
+
+    it('tells its model, battery and memory', async () => {
+      expect(await source().read()).toEqual({
+        device: { model: 'Apple Inc. MacBookPro18,3', os: 'macOS 14.5' },
+        battery: { levelPercent: 81, state: 'discharging', powerW: null, tempC: null, isPlugged: false },
+        temperatures: {},
+        memory: { totalBytes: 16e9, freeBytes: 9e9, swapTotalBytes: 2e9, swapFreeBytes: 1e9 },
+      })
+    })
+
+    it.each([
+      ['charging', { hasBattery: true, percent: 81, isCharging: true, acConnected: true }],
+      ['full', { hasBattery: true, percent: 100, isCharging: false, acConnected: true }],
+      ['idle', { hasBattery: true, percent: 80, isCharging: false, acConnected: true }],
+    ])('is %s', async (state, battery) => {
+      expect(await source({ battery }).read()).toMatchObject({ battery: { state, isPlugged: true } })
+    })
+
+    it('without a battery has none, not an empty one; a temperature that is none is none', async () => {
+      const battery = { hasBattery: false, percent: 0, isCharging: false, acConnected: true }
+      expect(await source({ battery, cpuTemperature: { main: -1 } }).read()).toMatchObject({ battery: null, temperatures: {} })
+      expect(await source({ cpuTemperature: { main: 51.5 } }).read()).toMatchObject({ temperatures: { hottestC: 51.5 } })
+    })
+
+    it('is asked once a minute', async () => {
+      const mac = source()
+      for (let second = 0; second < 120; second += 10) {
+        await mac.read()
+        await mac.clock.advance(10_000)
+      }
+      expect(mac.asked()).toBe(2)
+    })
   })
 
   it('this machine, whatever it is', async () => {
