@@ -6,6 +6,7 @@ import { benchEngineCommand } from './bench-engine.ts'
 import { benchFailoverCommand } from './bench-failover.ts'
 import { benchHatCommand } from './bench-hat.ts'
 import { benchQueueCommand } from './bench-queue.ts'
+import { benchTelemetryCommand } from './bench-telemetry.ts'
 
 /** `brim bench …` */
 export function benchCommand(io: Io): CommandModule {
@@ -24,6 +25,7 @@ export function benchCommand(io: Io): CommandModule {
         .command(benchHatCommand(io))
         .command(benchQueueCommand(io))
         .command(benchChaosCommand(io))
+        .command(benchTelemetryCommand(io))
         .demandCommand(1, 'say what to measure: brim bench --help lists the benchmarks'),
     handler: () => {},
   }

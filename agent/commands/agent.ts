@@ -8,6 +8,7 @@ import { type DrafterName, drafterNames } from '../hat/create-drafter.ts'
 import { type Prefill, prefills, type StrategyName, strategyNames } from '../hat/strategy.ts'
 import { readDeadBand } from './dead-band.ts'
 import { enrollCommand, resetIdentityCommand } from './enroll.ts'
+import { sampleCommand } from './sample.ts'
 import { agentStateDir } from './state-dir.ts'
 
 interface RunOptions {
@@ -47,6 +48,7 @@ export function agentCommand(io: Io): CommandModule {
         .command(runCommand(io))
         .command(enrollCommand(io))
         .command(resetIdentityCommand(io))
+        .command(sampleCommand(io))
         .demandCommand(1, 'say what the agent shall do: brim agent --help'),
     handler: () => {},
   }
