@@ -87,7 +87,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, bundle: config.slm }, manifest)
     if (local) closers.push(local.close)
     const slm = local?.name
-    const bundles = {
+    const versions = {
       llm: { name: card.name, modelId },
       slm: local ? { name: local.name, modelId: local.chain.manifest.modelId } : null,
     }
@@ -133,7 +133,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       errors,
       agent: version,
       modelId,
-      work: () => ({ bundles, jobs: runner.counts, spool: spool.figures }),
+      work: () => ({ bundles: versions, jobs: runner.counts, spool: spool.figures }),
       prefillTokensPerS: () => ratesOf(local),
       clock,
       logger: logger.child({ component: 'device' }),

@@ -99,13 +99,30 @@ function layOut(device: string, dir: string): void {
   }
 }
 
+/** Fixtures of Jetsons are called by module and JetPack: orin-nx-jp6. */
 function figure({ runs, conditions }: BenchDocument): string {
-  const groups = (runs as DeviceCost[]).map(({ device, cpuMs }) => ({ label: device, bars: [{ name: 'ms', value: cpuMs }] }))
+  const costs = (runs as DeviceCost[]).map(({ device, cpuMs }) => {
+    const [, module, jetpack] = /^(.+)-jp(\d)$/.exec(device) ?? []
+    return { module: module ?? device, name: jetpack === undefined ? 'others' : `JetPack ${jetpack}`, cpuMs }
+  })
+  const panel = (title: string, belongs: (module: string, name: string) => boolean) => {
+    const some = costs.filter(({ module, name }) => belongs(module, name))
+    const groups = [...new Set(some.map(({ module }) => module))].map((label) => ({
+      label,
+      bars: some.filter(({ module }) => module === label).map(({ name, cpuMs }) => ({ name, value: cpuMs })),
+    }))
+    return { kind: 'bars' as const, title, yLabel: 'ms', yMax: Math.max(...costs.map(({ cpuMs }) => cpuMs)), groups }
+  }
+  const isAgx = (module: string) => module.startsWith('agx-')
   return renderFigure({
     title: 'What a look at the device costs',
-    subtitle: `${conditions.cpu}; one look every ${everyS} s`,
-    columns: 1,
-    panels: [{ kind: 'bars', title: 'CPU of a sample', yLabel: 'ms', groups }],
+    subtitle: `${conditions.cpu}; CPU of a sample, one every ${everyS} s`,
+    columns: 3,
+    panels: [
+      panel('AGX', isAgx),
+      panel('Smaller Jetsons', (module, name) => name !== 'others' && !isAgx(module)),
+      panel('Other devices', (module, name) => name === 'others' && module !== 'unknown-release'),
+    ],
   })
 }
 

@@ -9,10 +9,12 @@ const Query = z.object({
 
 /**
  * `GET /v1/devices/<id>/telemetry?since=…&limit=…`: what a device measured. Without `since` the newest samples, with it those
- * measured later, so that the `at` of the last one leads on.
+ * measured later, the oldest first; `next` is the `since` that leads on.
  * @throws BrimError REQUEST_INVALID
  */
 export function readHistory(history: History, device: string, parameters: URLSearchParams): unknown {
   const { since, limit } = understood(Query, Object.fromEntries(parameters))
-  return { device, ...history.of(device, { sinceMs: since === undefined ? undefined : Date.parse(since), limit }) }
+  const sinceMs = since === undefined ? undefined : Date.parse(since)
+  const { samples, more, nextMs } = history.of(device, { sinceMs, limit })
+  return { device, samples, more, next: nextMs === null ? null : new Date(nextMs).toISOString() }
 }

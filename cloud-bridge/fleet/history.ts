@@ -3,7 +3,10 @@ import type { Logger } from '../../core/base/logger.ts'
 import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
-/** A migration. `heard_ms` is this bridge's time of day; a device may say a sample twice after a crash. */
+/**
+ * A migration. `at_ms` is when it was measured; where the device did not know the time, when it was heard of. `heard_ms` is this
+ * bridge's time of day. A device may say a sample twice after a crash.
+ */
 export const historyTable = `CREATE TABLE samples (
   n INTEGER PRIMARY KEY,
   device TEXT NOT NULL,
@@ -29,8 +32,14 @@ export interface HistoryQuery {
 export interface History {
   /** Keeps a sample, in order of when it was measured. Never throws. */
   add(device: string, telemetry: DeviceTelemetry): void
-  /** In order of when they were measured. `more`: there are others beyond the limit. */
-  of(device: string, query: HistoryQuery): { readonly samples: PastTelemetry[]; readonly more: boolean }
+  /**
+   * In order of when they were measured, or heard of where the device did not know the time.
+   * @returns `more`: there are others beyond the limit; `nextMs`: `sinceMs` of those that come after the last
+   */
+  of(
+    device: string,
+    query: HistoryQuery,
+  ): { readonly samples: PastTelemetry[]; readonly more: boolean; readonly nextMs: number | null }
   /** Writes down what is still in memory. */
   close(): Promise<void>
 }
@@ -113,8 +122,9 @@ export function createHistory({ store, mostSamples, clock, wallMs, logger }: His
   return {
     add(device, { v: _, ...measured }) {
       if (mostSamples === 0) return
-      const atMs = Date.parse(measured.at)
-      gathered.push({ device, atMs, birth: measured.birth, heardMs: wallMs(), body: JSON.stringify(measured) })
+      const heardMs = wallMs()
+      const atMs = measured.clockIsSet === false ? heardMs : Date.parse(measured.at)
+      gathered.push({ device, atMs, birth: measured.birth, heardMs, body: JSON.stringify(measured) })
       gathering ??= gather()
     },
     of(device, { sinceMs, limit }) {
@@ -122,7 +132,7 @@ export function createHistory({ store, mostSamples, clock, wallMs, logger }: His
       const rows = sinceMs === undefined ? newest.all(device, limit + 1).reverse() : after.all(device, sinceMs, limit + 1)
       const more = rows.length > limit
       const shown = more ? (sinceMs === undefined ? rows.slice(1) : rows.slice(0, limit)) : rows
-      return { samples: shown.map(sampleOf), more }
+      return { samples: shown.map(sampleOf), more, nextMs: shown.at(-1)?.atMs ?? sinceMs ?? null }
     },
     async close() {
       stopping.abort()

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { AnswerMeter } from '../../agent/device/answer-meter.ts'
 import { answerByHat } from '../../agent/hat/session.ts'
 import { hatGenerate, slmGenerate } from '../../agent/jobs/generate.ts'
 import { JobLedger, ledgerTable } from '../../agent/jobs/ledger.ts'
@@ -59,8 +60,9 @@ beforeAll(async () => {
     },
   }
   const context = { modelNames: ['brim'], tokenizer, chatTemplate: undefined, nextSeed: () => 1, local: undefined }
-  works['slm.generate'] = slmGenerate(rounds, counted, () => 1)
-  works['hat.generate'] = hatGenerate(rounds, context)
+  const answers = new AnswerMeter(systemClock)
+  works['slm.generate'] = slmGenerate(rounds, counted, () => 1, answers)
+  works['hat.generate'] = hatGenerate(rounds, context, answers)
 })
 afterAll(async () => {
   for (const close of closers) await close()

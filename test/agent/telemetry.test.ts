@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { readDeadBand } from '../../agent/commands/dead-band.ts'
 import { type AgentSettings, readAgentConfig } from '../../agent/config.ts'
 import { version } from '../../core/base/version.ts'
@@ -140,6 +140,22 @@ describe('the telemetry of an agent', () => {
     await expect.poll(last, { timeout: 10_000 }).toEqual({ underWay: 0, decodeTokensPerS, prefillTokensPerS: {} })
     await agent.close()
     await watcher[Symbol.asyncDispose]()
+  })
+
+  it('says that its times are none where nobody has told the device the time', async () => {
+    const topics = await watchTopic(world.bridge.mqttUrl, 'brim/v1/default/device/no-rtc/+')
+    vi.useFakeTimers({ toFake: ['Date'], now: 0 })
+    try {
+      const agent = await world.startAgent({ id: 'no-rtc', telemetryS: 1 })
+      const said = (leaf: string) =>
+        topics.messages.filter(({ topic }) => topic.endsWith(leaf)).map(({ text }) => JSON.parse(text))
+      await expect.poll(() => said('telemetry').at(-1), { timeout: 10_000 }).toMatchObject({ clockIsSet: false, birth: 1 })
+      expect(said('state')[0]).toMatchObject({ clockIsSet: false, state: 'ready' })
+      await agent.close()
+    } finally {
+      vi.useRealTimers()
+      await topics[Symbol.asyncDispose]()
+    }
   })
 
   it('tells of the small model too, of its jobs, and what came of them', async () => {

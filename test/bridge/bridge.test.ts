@@ -6,11 +6,13 @@ import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import type { LoggedStep } from '../../cloud-bridge/serving/step-log.ts'
+import type { Clock } from '../../core/base/clock.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { mqttClient, powerCut, startBroker, watchTopic } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { fakeClock } from '../support/fake-clock.ts'
 import { largestDifference, randomStates } from '../support/random-states.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 import { connectDevice, type SendOptions, type TestDevice } from '../support/test-device.ts'
@@ -30,10 +32,10 @@ afterAll(() => {
   dir[Symbol.dispose]()
 })
 
-async function start(settings: Partial<BridgeSettings> = {}): Promise<Bridge & AsyncDisposable> {
+async function start(settings: Partial<BridgeSettings> = {}, clock?: Clock): Promise<Bridge & AsyncDisposable> {
   const stateDir = join(dir.path, `state-${Math.random()}`)
   const base = { bundle: bundle.path, stateDir, mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
-  const bridge = await startBridge({ ...base, ...settings })
+  const bridge = await startBridge({ ...base, ...settings }, clock)
   return { ...bridge, [Symbol.asyncDispose]: bridge.close }
 }
 
@@ -252,6 +254,42 @@ describe('the bridge on the control plane', () => {
       await bridge.close()
       await expect.poll(() => latest().state).toBe('disconnected')
     }
+  })
+
+  it('calls a device lost whose heartbeats have stopped, and ready once they come again', async () => {
+    const clock = fakeClock()
+    await using bridge = await start({}, clock)
+    const device = await mqttClient(bridge.mqttUrl, 'device-quiet')
+    const beat = () => {
+      const state = { v: 1, state: 'ready', birth: 1, at: new Date().toISOString(), connection: 1, heartbeatS: 30 }
+      const topic = deviceTopic('default', 'quiet', 'state')
+      return device.publishAsync(topic, JSON.stringify(state), { qos: 1, retain: true })
+    }
+    const shown = async () => {
+      const { devices } = (await (await fetch(`${bridge.httpUrl}/v1/devices`)).json()) as { devices: { state: string }[] }
+      return devices[0]?.state
+    }
+    await beat()
+    await expect.poll(shown).toBe('ready')
+    await clock.advance(85_000)
+    expect(await shown()).toBe('ready')
+    await clock.advance(10_000)
+    expect(await shown()).toBe('lost')
+    await beat()
+    await expect.poll(shown).toBe('ready')
+    await device.endAsync()
+  })
+
+  it('answers no question about telemetry that cannot be meant', async () => {
+    await using bridge = await start()
+    const ask = (path: string) => fetch(`${bridge.httpUrl}/v1/devices/${path}`)
+    const known = await ask('quiet/telemetry?since=2026-01-31T12:00:00Z&limit=9')
+    expect([known.status, await known.json()]).toEqual([
+      200,
+      { device: 'quiet', samples: [], more: false, next: '2026-01-31T12:00:00.000Z' },
+    ])
+    expect((await ask('quiet/telemetry?since=yesterday')).status).toBe(400)
+    for (const path of ['quiet', 'quiet/state', '..%2f/telemetry', '']) expect((await ask(path)).status).toBe(404)
   })
 
   it('lists the devices of its fleet at /v1/devices, and when they are lost', async () => {

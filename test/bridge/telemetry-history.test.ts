@@ -86,6 +86,17 @@ describe('the history of telemetry', () => {
     await close()
   })
 
+  it('has what a device measured that did not know the time where it was heard of', async () => {
+    using dir = tempDir()
+    const { history, close } = open(dir.path, 1)
+    history.add('a', sample(10))
+    const early = { at: '1970-01-01T00:00:05.000Z', clockIsSet: false }
+    history.add('a', sample(0, { ...early, birth: 2 }))
+    const { samples, nextMs } = history.of('a', { limit: 1 })
+    expect([samples, nextMs]).toMatchObject([[{ ...early, heardAt: new Date(noon + 1e6).toISOString() }], noon + 1e6])
+    await close()
+  })
+
   it('is turned off by a size of 0', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path, 0)
@@ -114,7 +125,10 @@ describe('the history of telemetry', () => {
     const { history, close } = open(dir.path)
     for (let s = 1; s <= 3; s++) history.add('a', sample(s))
     const ask = (query: string) => readHistory(history, 'a', new URLSearchParams(query))
-    expect(ask(`since=${iso(1)}&limit=1`)).toMatchObject({ device: 'a', samples: [{ at: iso(2) }], more: true })
+    const page = { device: 'a', samples: [{ at: iso(2) }], more: true, next: iso(2) }
+    expect(ask(`since=${iso(1)}&limit=1`)).toMatchObject(page)
+    expect(ask(`since=${iso(3)}`)).toMatchObject({ samples: [], more: false, next: iso(3) })
+    expect(readHistory(history, 'b', new URLSearchParams())).toMatchObject({ samples: [], more: false, next: null })
     for (const query of ['since=yesterday', 'limit=0', 'limit=many', 'limit=5001'])
       expect(() => ask(query)).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
     await close()
