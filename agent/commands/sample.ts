@@ -14,6 +14,8 @@ interface SampleOptions {
   json?: boolean | undefined
 }
 
+const shownMs = 1_000
+
 /** `brim agent sample`: the device as its telemetry would show it. */
 export function sampleCommand(io: Io): CommandModule<object, SampleOptions> {
   return {
@@ -24,7 +26,7 @@ export function sampleCommand(io: Io): CommandModule<object, SampleOptions> {
         .usage('Usage: brim agent sample [options]')
         .example('brim agent sample', 'what is known of this device; null: not known here')
         .example('brim agent sample --count 100 --json', 'what looking costs, too')
-        .option('count', { type: 'number', default: 1, describe: 'look so often, and tell what a look costs' })
+        .option('count', { type: 'number', default: 1, describe: 'look so often, without a pause, and tell what a look costs' })
         .option('every', { type: 'number', default: 10, describe: 'as if so many seconds lay between two looks' })
         .option('root', { type: 'string', default: '/', describe: 'a folder that stands for /, as of another device' }),
     handler: ({ json, ...options }) => look(options, json === true, io),
@@ -40,7 +42,9 @@ async function look({ count, every, root }: SampleOptions, json: boolean, io: Io
   const before = process.cpuUsage()
   for (let n = 0; n < count; n++) {
     io.signal.throwIfAborted()
-    clock.skip(every * 1_000)
+    // Loads are those of the time between two looks: what is shown to somebody shall be real.
+    if (count === 1) await clock.sleep(shownMs, io.signal)
+    else clock.skip(every * 1_000)
     sample = await sampler.sample(io.signal)
   }
   const { user, system } = process.cpuUsage(before)

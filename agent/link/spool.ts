@@ -203,7 +203,9 @@ export class Spool {
     } catch (err) {
       if (!this.#isFailing) logger.warn({ err }, message)
       this.#isFailing = true
+      // With the rest, times that were mended have been undone.
       this.#mustLoad = true
+      this.#hasUnset = true
       return undefined
     }
   }

@@ -129,6 +129,8 @@ export function createRegistry(
         else present.delete(device)
       } catch (err) {
         logger.error({ err, device, birth, state }, 'device state not stored')
+        // Whatever it says next is news, then.
+        present.delete(device)
       }
       onChange(device, 'state')
       return said

@@ -1,3 +1,4 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import yargs from 'yargs'
@@ -8,6 +9,7 @@ import type { Io } from '../../core/base/io.ts'
 import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 let world: AgentWorld
 beforeAll(async () => {
@@ -149,5 +151,48 @@ describe('brim agent run', () => {
 
   it('refuses a device name that cannot stand in a topic', async () => {
     await expect(brim(argv('a/b'), captureIo().io)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+  })
+})
+
+describe('brim agent sample', () => {
+  it('shows the device as its telemetry would, and what looking costs', async () => {
+    const { io, out } = captureIo()
+    await brim(['agent', 'sample'], io)
+    const end = out().lastIndexOf('}') + 1
+    const sample = JSON.parse(out().slice(0, end)) as { load: { cpuPercent: number } }
+    expect(sample).toMatchObject({ device: { kind: expect.any(String) }, memory: { totalBytes: expect.any(Number) } })
+    expect(out().slice(end)).toMatch(/^\n[\d.]+ ms of CPU: [\d.]+ % of a core every 10 s\n$/)
+  })
+
+  it('shows another device from its files, as one JSON document', async () => {
+    using root = tempDir()
+    mkdirSync(join(root.path, 'proc'))
+    writeFileSync(join(root.path, 'proc/meminfo'), 'MemTotal: 100 kB\nMemAvailable: 40 kB\n')
+    const { io, out } = captureIo()
+    await brim(['agent', 'sample', '--root', root.path, '--count', '3', '--every', '5', '--json'], io)
+    expect(JSON.parse(out())).toMatchObject({
+      sample: { device: { kind: 'linux' }, memory: { totalBytes: 102_400, freeBytes: 40_960 }, battery: null },
+      count: 3,
+      cpuMs: expect.any(Number),
+      percentOfCore: expect.any(Number),
+    })
+  })
+})
+
+describe('brim agent run', () => {
+  it('takes dead bands of its own, and says which cannot be meant', async () => {
+    const run = (...bands: string[]) =>
+      brim(
+        ['agent', 'run', '--bundle', 'nowhere', '--id', 'a', ...bands.flatMap((band) => ['--dead-band', band])],
+        captureIo().io,
+      )
+    await expect(run('hottestC=2', 'miles=3')).rejects.toMatchObject({
+      code: 'CONFIG_INVALID',
+      message: expect.stringContaining('like "miles"'),
+    })
+    await expect(run('hottestC')).rejects.toMatchObject({
+      code: 'USAGE',
+      message: expect.stringContaining('--dead-band "hottestC"'),
+    })
   })
 })

@@ -124,6 +124,20 @@ describe('a spool', () => {
     second.close()
   })
 
+  it('mends them once it can, where the disk took nothing at first', async () => {
+    using dir = tempDir()
+    const { spool, store, time, later, drain, close } = open(dir.path)
+    Object.assign(time, { ms: 5_000, isSet: false })
+    spool.put('telemetry', { x: 1 })
+    await later(60_000)
+    Object.assign(time, { ms: noon, isSet: true })
+    store.pragma('query_only = ON')
+    spool.put('telemetry', { x: 'lost' })
+    store.pragma('query_only = OFF')
+    expect(drain()).toMatchObject([{ at: '2026-06-01T11:59:00.000Z', clockIsSet: true, x: 1 }])
+    close()
+  })
+
   it('says that a time is none where nobody will ever know it', () => {
     using dir = tempDir()
     const first = open(dir.path)
