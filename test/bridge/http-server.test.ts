@@ -23,24 +23,3 @@ it('a route that fails is answered with 500 and logged once; the next request is
   expect(lines).toMatchObject([{ msg: 'HTTP request failed', err: { message: 'disk I/O error' } }])
   expect(await (await fetch(`${url}/whole`)).json()).toEqual({ ok: true })
 })
-
-it('what lies below a path is read with the rest of it and the query, by those who may read', async () => {
-  const { logger, lines } = recordingLogger('error')
-  const below = {
-    '/v1/things/': (path: readonly string[], query: URLSearchParams) =>
-      path[0] === 'none' ? undefined : { path, of: query.get('of') },
-  }
-  const gate = { subjectOf: (token: string) => (token === 'good' ? 'reader-me' : undefined) }
-  server = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, below, upgrades: {}, gate, logger })
-  const url = `http://127.0.0.1:${server.port}/v1/things`
-  const get = async (path: string, token = 'good') => {
-    const answer = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${token}` } })
-    return [answer.status, await answer.json()]
-  }
-  expect(await get('/a/b?of=c%3Fd')).toEqual([200, { path: ['a', 'b'], of: 'c?d' }])
-  expect(await get('/none')).toMatchObject([404, { error: { code: 'REQUEST_INVALID' } }])
-  expect(await get('')).toMatchObject([404, {}])
-  expect(await get('/a', 'bad')).toMatchObject([401, { error: { code: 'NOT_AUTHORIZED' } }])
-  expect((await fetch(`${url}/a`, { method: 'DELETE' })).status).toBe(405)
-  expect(lines).toEqual([])
-})
