@@ -34,9 +34,9 @@ const Settings = z.strictObject({
     .optional(),
   /** The bridge's data plane as seen from here, in place of the announced one: a tunnel, a forwarded port. */
   dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
-  /** Folder of the bundle whose input, output and adapter run here. */
+  /** Folder of the bundle whose input, output and adapter run here; or the beginning of the id of an installed model. */
   bundle: z.string().min(1),
-  /** Folder of a small whole model's bundle: it goes on where no bridge does, for requests that ask for it. */
+  /** A small whole model's bundle, named likewise: it goes on where no bridge does, for requests that ask for it. */
   slm: z.string().min(1).optional(),
   /** Folder of the agent's database; made where missing. */
   stateDir: z.string().min(1),

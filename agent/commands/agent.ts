@@ -65,7 +65,11 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         .example('brim agent enroll --id jetson-01 --token-file token', 'become known to a bridge elsewhere')
         .example('brim agent run --bundle qwen --id jetson-01 --bridge mqtt://a:1883 --bridge mqtt://b:1883', 'two bridges')
         .example('brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, told in one JSON line')
-        .option('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle; the same as at the bridge' })
+        .option('bundle', {
+          type: 'string',
+          demandOption: true,
+          describe: 'folder of the bundle, the same as at the bridge; or the beginning of the id of an installed one',
+        })
         .option('id', { type: 'string', demandOption: true, describe: 'name of this device in its fleet' })
         .option('bridge', {
           type: 'string',
@@ -80,7 +84,8 @@ function runCommand(io: Io): CommandModule<object, RunOptions> {
         })
         .option('slm', {
           type: 'string',
-          describe: 'folder of a small whole model: goes on where no bridge does, for those who ask with --fallback slm',
+          describe:
+            'a small whole model, its folder or id likewise: goes on where no bridge does, for those who ask with --fallback slm',
         })
         .option('drafter', { choices: drafterNames, describe: 'what drafts; auto: whichever is fastest in a session [auto]' })
         .option('draft-ahead', {

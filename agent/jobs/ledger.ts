@@ -42,7 +42,10 @@ interface Row extends Omit<Entry, 'input' | 'lastEvent'> {
   readonly last_event: string | null
 }
 
-/** Finished and acknowledged jobs that are remembered: a repeat of an older one is done again. */
+/**
+ * Finished and acknowledged jobs that are remembered. A repeat of an older one would be begun again, and stopped: the bridge
+ * has ended that job or forgotten it, and recalls whoever begins it.
+ */
 const remembered = 1_000
 
 /** The device's durable memory of its jobs: what it has been given survives it, what it has done is not done again. */
@@ -59,7 +62,7 @@ export class JobLedger {
         "INSERT INTO ledger (link, bridge, job, attempt, kind, input, state) VALUES (?, ?, ?, ?, ?, ?, 'waiting')",
       ),
       again: store.prepare(
-        "UPDATE ledger SET link = ?, attempt = ?, state = 'waiting', last_event = NULL, acknowledged = 0 WHERE n = ?",
+        "UPDATE ledger SET link = ?, attempt = ?, input = ?, state = 'waiting', last_event = NULL, acknowledged = 0 WHERE n = ?",
       ),
       finish: store.prepare(
         `UPDATE ledger SET state = 'done', last_event = ?, acknowledged = 0, finished = finished + ?
@@ -67,7 +70,8 @@ export class JobLedger {
       ),
       resend: store.prepare('UPDATE ledger SET link = ?, attempt = ?, last_event = ?, acknowledged = 0 WHERE n = ?'),
       begin: store.prepare("UPDATE ledger SET state = 'running' WHERE n = ?"),
-      acknowledge: store.prepare("UPDATE ledger SET acknowledged = 1 WHERE n = ? AND state = 'done'"),
+      // What was asked is needed no longer: should it be tried again, it comes again.
+      acknowledge: store.prepare("UPDATE ledger SET acknowledged = 1, input = 'null' WHERE n = ? AND state = 'done'"),
       forget: store.prepare(
         `DELETE FROM ledger WHERE state = 'done' AND acknowledged = 1
          AND n <= (SELECT max(n) FROM ledger) - ${remembered}`,
@@ -107,7 +111,7 @@ export class JobLedger {
           return 'done'
         }
         if (!isNewer) return 'known'
-        again.run(link, attempt, row.n)
+        again.run(link, attempt, JSON.stringify(input), row.n)
         return 'new'
       })
       .immediate()

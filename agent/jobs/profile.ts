@@ -29,6 +29,13 @@ export interface ModelProfile {
   readonly decodeTokensPerS: number
 }
 
+/** One that cannot be opened here, and why. */
+interface UnfitModel {
+  readonly model: string
+  readonly modelId: string
+  readonly code: string
+}
+
 /** A migration: what was measured last, as JSON. */
 export const profileTable = 'CREATE TABLE profile (id INTEGER PRIMARY KEY CHECK (id = 1), profile TEXT NOT NULL) STRICT;'
 
@@ -84,11 +91,16 @@ export function profileDevice({ rounds, speed, local, installed, open, kept }: P
   const measureLocal = (of: LocalModel, signal: AbortSignal) =>
     measure({ model: of.name, modelId: of.modelId }, (tokens) => slmTokens(of, tokens, signal), clock, signal)
 
-  async function* smallModels(signal: AbortSignal): AsyncGenerator<ModelProfile> {
+  async function* smallModels(signal: AbortSignal, unfit: UnfitModel[]): AsyncGenerator<ModelProfile> {
     if (local) yield await measureLocal(local, signal)
     for (const { modelId, folder, manifest: own } of await installed()) {
       if (modelId === local?.modelId || own.split !== null) continue
-      const model = await open(folder)
+      const model = await open(folder).catch((error: unknown) => {
+        // One that is too large for this device, or broken, says nothing about the others.
+        if (!(error instanceof BrimError)) throw error
+        unfit.push({ model: own.card.name, modelId, code: error.code })
+      })
+      if (!model) continue
       try {
         yield await measureLocal(model, signal)
       } finally {
@@ -101,7 +113,8 @@ export function profileDevice({ rounds, speed, local, installed, open, kept }: P
     const named = { model: manifest.card.name, modelId: manifest.modelId }
     const llm = await measure(named, (tokens) => llmTokens(tokens, signal), clock, signal)
     const models: (ModelProfile & { c: number })[] = []
-    for await (const slm of smallModels(signal)) models.push({ ...slm, c: wholeMs(slm) / wholeMs(llm) })
+    const unfit: UnfitModel[] = []
+    for await (const slm of smallModels(signal, unfit)) models.push({ ...slm, c: wholeMs(slm) / wholeMs(llm) })
     const slm = local ? (models[0] ?? null) : null
     const { draftStepS, prefillTokensPerS } = speed
     const profile = {
@@ -112,6 +125,7 @@ export function profileDevice({ rounds, speed, local, installed, open, kept }: P
       slm,
       c: slm?.c ?? null,
       models,
+      unfit,
       draftStepMs: draftStepS === undefined ? null : draftStepS * 1_000,
       inputPrefillTokensPerS: prefillTokensPerS ?? null,
     }

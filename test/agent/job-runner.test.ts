@@ -112,16 +112,17 @@ describe('a job on a device', () => {
 
   it('that has failed is done again for a new attempt alone', async () => {
     let failures = 1
-    const { port, events, begun } = device(async () => {
+    const { port, events, begun } = device(async (input) => {
       if (failures-- > 0) throw new BrimError('OUT_OF_MEMORY', 'no room')
-      return {}
+      return input as Record<string, unknown>
     })
     port.onJob(run())
     await expect.poll(() => events.at(-1)).toMatchObject({ type: 'failed', failure: 'failed', error: { code: 'OUT_OF_MEMORY' } })
     port.onJob(run())
     expect(begun()).toBe(1)
+    port.onAck(ack(3))
     port.onJob(run({ attempt: 2 }))
-    await expect.poll(() => events.at(-1)).toMatchObject({ type: 'succeeded', attempt: 2 })
+    await expect.poll(() => events.at(-1)).toMatchObject({ type: 'succeeded', attempt: 2, result: { text: 'hello' } })
   })
 
   it('that was waiting is done after a power cut; one that was at work came to nothing', async () => {
@@ -181,6 +182,8 @@ describe('a job on a device', () => {
     ledger.begin()
     expect([ends(2, 'first'), ends(2, 'again')]).toEqual([true, false])
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'done', lastEvent: { result: { text: 'first' } } })
+    ledger.acknowledged('bridge-1', job, 2, 3)
+    expect(ledger.find('bridge-1', job)).toMatchObject({ input: null, lastEvent: { result: { text: 'first' } } })
   })
 
   it('is refused where its result is larger than an event may be, and not read where it is larger than any job', async () => {

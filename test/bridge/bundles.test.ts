@@ -66,7 +66,7 @@ describe('a bridge that serves bundles, and asks who asks', () => {
     expect(await jobs.ended(id)).toMatchObject({ state: 'SUCCEEDED', result: { name: 'tiny-slm', wasInstalled: false } })
     const profiled = await jobs.ended(await jobs.submit({ kind: 'profile', input: {}, device: 'orin' }))
     const installed = { model: 'tiny-slm', modelId: small.modelId, c: expect.any(Number), decodeTokensPerS: expect.any(Number) }
-    expect(profiled).toMatchObject({ state: 'SUCCEEDED', result: { slm: null, c: null, models: [installed] } })
+    expect(profiled).toMatchObject({ state: 'SUCCEEDED', result: { slm: null, c: null, models: [installed], unfit: [] } })
     await first.close()
     const again = await world.startAgent({ id: 'orin', bridges: undefined, slm: small.modelId.slice(0, 12) })
     expect(again.slm).toBe('tiny-slm')
