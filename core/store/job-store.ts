@@ -115,6 +115,8 @@ export interface Cutoffs {
 
 /** Jobs removed in one transaction: few enough to keep nobody waiting. */
 const mostPruned = 50
+/** Jobs at hand elsewhere that are looked through for an idle device's kinds. */
+const mostBehindWork = 256
 /** Deadlines handled in one transaction. */
 const mostDue = 256
 /** Rows that one statement inserts: a statement costs as much as a row. */
@@ -236,7 +238,7 @@ export class JobStore {
    * @returns what is to be sent, and what those who had it are to be told
    */
   rebalance(idle: readonly Taker[], nowMs: number): { dispatched: Dispatch[]; orders: JobOrder[] } {
-    const waiting = this.#statements.behindWork.all(idle.length)
+    const waiting = idle.length === 0 ? [] : this.#statements.behindWork.all(mostBehindWork)
     const dispatched: Dispatch[] = []
     const orders: JobOrder[] = []
     if (waiting.length === 0) return { dispatched, orders }

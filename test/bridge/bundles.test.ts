@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { cpSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { keyRoles } from '../../cloud-bridge/identity/access.ts'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
+import { modelIdOf } from '../../core/model/model-id.ts'
 import { invitationText } from '../../core/protocol/identity.ts'
 import type { JobDetails } from '../../core/store/job-store.ts'
 import { startBrim } from '../../lab/processes.ts'
@@ -64,9 +65,18 @@ describe('a bridge that serves bundles, and asks who asks', () => {
     const first = await world.startAgent({ id: 'orin', bridges: undefined })
     const id = await jobs.submit({ kind: 'bundle.install', input: { modelId: small.modelId }, device: 'orin' })
     expect(await jobs.ended(id)).toMatchObject({ state: 'SUCCEEDED', result: { name: 'tiny-slm', wasInstalled: false } })
+    // Another model, of which nothing but the manifest is there.
+    const broken = { ...small, dims: { ...small.dims, contextLimit: small.dims.contextLimit + 1 } }
+    const brokenId = modelIdOf(broken)
+    const brokenAt = join(world.dir, 'orin', 'bundles', brokenId)
+    mkdirSync(brokenAt)
+    writeFileSync(join(brokenAt, 'manifest.json'), JSON.stringify({ ...broken, modelId: brokenId }))
     const profiled = await jobs.ended(await jobs.submit({ kind: 'profile', input: {}, device: 'orin' }))
     const installed = { model: 'tiny-slm', modelId: small.modelId, c: expect.any(Number), decodeTokensPerS: expect.any(Number) }
-    expect(profiled).toMatchObject({ state: 'SUCCEEDED', result: { slm: null, c: null, models: [installed], unfit: [] } })
+    expect(profiled).toMatchObject({
+      state: 'SUCCEEDED',
+      result: { slm: null, c: null, models: [installed], unfit: [{ modelId: brokenId }] },
+    })
     await first.close()
     const again = await world.startAgent({ id: 'orin', bridges: undefined, slm: small.modelId.slice(0, 12) })
     expect(again.slm).toBe('tiny-slm')
