@@ -222,6 +222,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       kept,
     })
     if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed, answers)
+    const inUse = [config.bundle, ...(config.slm === undefined ? [] : [config.slm])]
     works['bundle.install'] = bundleInstall({
       ...config,
       folder: bundles,
@@ -232,9 +233,10 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
           ? undefined
           : { origin: new URL(dataUrl.replace(/^ws/, 'http')).origin, credentials: identities.at(url) }
       },
-      inUse: [config.bundle, ...(config.slm === undefined ? [] : [config.slm])],
+      inUse,
       clock,
     })
+    await bundles.prune(inUse, Date.now())
     const api = await startApi({
       ...rounds,
       ...context,

@@ -25,7 +25,7 @@ export interface InstallOptions {
 const stallMs = 30_000
 
 /** The same may succeed later, and then what is there already is not fetched again. */
-const passing: ReadonlySet<ErrorCode> = new Set(['BUNDLE_UNAVAILABLE', 'BRIDGE_UNREACHABLE', 'NOT_AUTHORIZED', 'DISK_FULL'])
+const passing: ReadonlySet<ErrorCode> = new Set(['BUNDLE_UNAVAILABLE', 'BRIDGE_UNREACHABLE', 'NOT_AUTHORIZED'])
 
 /**
  * `bundle.install`: the parts of a model that run on a device, fetched, held against their hashes, tried out on this machine

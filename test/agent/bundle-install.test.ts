@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../agent/bundles/bundle-folder.ts'
+import { fetchFile } from '../../agent/bundles/fetch-file.ts'
 import type { OwnBridge } from '../../agent/bundles/get.ts'
 import { bundleInstall } from '../../agent/jobs/install.ts'
 import { systemClock } from '../../core/base/clock.ts'
@@ -198,6 +199,22 @@ describe('installing a bundle', () => {
     root = join(root, '..')
     cpSync(bundle.path, join(root, 'moved'), { recursive: true })
     expect(await install().done).toMatchObject({ wasInstalled: false })
+  })
+
+  it('gives up a server that falls silent, before its answer or in it, and keeps what came', async () => {
+    const { sha256, bytes } = bundle.manifest.files.find(({ path }) => path === weights())!
+    const wanted = { url: new URL(`${base}/${weights()}`), to: join(dir.path, 'weights'), bytes, sha256 }
+    const fetched = () => failed(fetchFile(wanted, { own: undefined, stallMs: 100, signal: never }, () => {}))
+    strange = () => true
+    const silent = { code: 'BUNDLE_UNAVAILABLE', cause: { message: 'nothing came for 0.1 s' } }
+    expect(await fetched()).toMatchObject(silent)
+    strange = (_, response, body) => {
+      response.writeHead(200, { 'content-length': body.length })
+      response.write(body.subarray(0, 10))
+      return true
+    }
+    expect(await fetched()).toMatchObject({ code: 'BUNDLE_UNAVAILABLE' })
+    expect(readFileSync(wanted.to)).toEqual(readFileSync(join(bundle.path, weights())).subarray(0, 10))
   })
 
   it('shows its token to its own bridge alone', async () => {

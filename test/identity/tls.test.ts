@@ -4,13 +4,17 @@ import { connect } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import yargs from 'yargs'
+import { BundleFolder } from '../../agent/bundles/bundle-folder.ts'
 import { enrol } from '../../agent/identity/enrolment.ts'
+import { openIdentities } from '../../agent/identity/identities.ts'
+import { bundleInstall } from '../../agent/jobs/install.ts'
 import { run } from '../../brim.ts'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import { requiresProof } from '../../cloud-bridge/identity/exposure.ts'
 import { type CertificateFiles, openCertificate } from '../../cloud-bridge/link/certificate.ts'
 import { startHttpServer } from '../../cloud-bridge/link/http-server.ts'
+import { systemClock } from '../../core/base/clock.ts'
 import { readInvitation } from '../../core/protocol/identity.ts'
 import { startAgentWorld } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
@@ -141,6 +145,20 @@ describe('a device and a bridge that speaks TLS', () => {
     // Who is invited by an admin that holds the bridge to its key does so too.
     const { token } = JSON.parse((await brim('bridge', 'token', 'create')).out) as { token: string }
     expect(readInvitation(token)).toMatchObject({ url: httpUrl, pin: world.bridge.pin })
+
+    // Bundles come the same way: by a connection to that key, with the session's token.
+    const identities = openIdentities(
+      { id: 'orin', fleet: 'default', stateDir: join(world.dir, 'orin') },
+      systemClock,
+      silentLogger(),
+    )
+    const own = { origin: new URL(httpUrl).origin, credentials: identities.at(identities.bridges[0]!) }
+    const folder = new BundleFolder(join(world.dir, 'elsewhere'))
+    const install = bundleInstall({ folder, bridgeOf: () => own, inUse: [], threads: 1, clock: systemClock })
+    const { signal } = new AbortController()
+    const installed = install({ modelId: world.bridge.modelId }, () => {}, signal, { link: mqttUrl, progress: () => {} })
+    expect(await installed).toMatchObject({ wasInstalled: false, probes: [{ passed: true }, { passed: true }, { passed: true }] })
+    identities.close()
 
     const misled = enrol(wish('misled', await invitation(bridgeDir, httpUrl, '--tls-cert', fixture('second.cert'))))
     await expect(misled).rejects.toMatchObject({ code: 'IDENTITY_INVALID', message: expect.stringContaining('another key') })
