@@ -17,6 +17,17 @@ describe('the command line', () => {
     'model run',
     'agent run',
     'bridge run',
+    'bridge token',
+    'bridge token create',
+    'bridge key',
+    'bridge key create',
+    'bridge audit',
+    'device list',
+    'device approve',
+    'device revoke',
+    'login',
+    'logout',
+    'whoami',
     'ask',
     'doctor',
     'bench engine',
@@ -26,6 +37,22 @@ describe('the command line', () => {
     expect(await run([...command.split(' '), '--help'], io)).toBe(0)
     expect(out()).toContain('Examples:')
     expect(out()).toContain('--json')
+  })
+
+  it.each([
+    ['bridge key create --name ci --jobs-per-day 0', '--jobs-per-day 0: a whole number'],
+    ['bridge key create --name ci --requests-per-minute 1.5', '--requests-per-minute 1.5: a whole number'],
+    ['bridge key create --name Not-A-Name', '--name Not-A-Name'],
+    ['login --bridge-url nowhere', '--bridge-url nowhere'],
+    ['login --bridge-url http://127.0.0.1:1 --pin x', '--pin has 43 characters'],
+    [`login --bridge-url http://127.0.0.1:1 --pin ${'x'.repeat(43)}`, 'https:'],
+    ['login --bridge-url http://127.0.0.1:1 --key-file /nowhere/key', '/nowhere/key cannot be read'],
+    ['whoami --bridge-url nowhere', 'neither a URL nor the name of a login'],
+    ['device list --state-dir x --bridge http://127.0.0.1:1', '--state-dir'],
+  ])('brim %s: says what is wrong with exit code 2', async (words, why) => {
+    const { io, out, err } = captureIo({ env: { HOME: '/nowhere' } })
+    expect(await run(words.split(' '), io)).toBe(2)
+    expect([out(), err()]).toEqual(['', expect.stringContaining(why)])
   })
 
   it('says with exit code 2 what it does not understand', async () => {

@@ -118,6 +118,8 @@ function changeCommand(
     describe,
     builder: (yargs) =>
       yargs
+        .usage(`Usage: brim device ${verb} <device> [options]`)
+        .example(`brim device ${verb} jetson-01`, describe)
         .positional('device', { type: 'string', demandOption: true, describe: 'its name in the list' })
         .options(administrationOptions),
     handler: async ({ json, device, ...options }) => {

@@ -17,6 +17,9 @@ export function keyCommand(io: Io): CommandModule {
     describe: 'what people and programs show to be let in by HTTP: create, list, revoke',
     builder: (yargs) =>
       yargs
+        .usage('Usage: brim bridge key <verb> [options]')
+        .example('brim bridge key create --name monitoring > key', 'for a program that reads')
+        .example('brim bridge key list', 'who is let in')
         .command(createCommand(io))
         .command(listCommand(io))
         .command(revokeCommand(io))

@@ -21,6 +21,9 @@ export function tokenCommand(io: Io): CommandModule {
     describe: 'what devices enrol with: create, list, revoke',
     builder: (yargs) =>
       yargs
+        .usage('Usage: brim bridge token <verb> [options]')
+        .example('brim bridge token create --approve > token', 'for one device, within a day')
+        .example('brim bridge token list', 'which are still good, and for what')
         .command(createCommand(io))
         .command(listCommand(io))
         .command(revokeCommand(io))

@@ -48,8 +48,10 @@ export function answer(response: ServerResponse, status: number, body: unknown, 
 export function answerError(response: ServerResponse, error: unknown): void {
   const status = statusOf(error)
   const retryAfterMs = error instanceof BrimError ? error.retryAfterMs : undefined
-  const headers = retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) }
-  answer(response, status, toErrorJson(error), headers)
+  answer(response, status, toErrorJson(error), {
+    ...(retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) }),
+    ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+  })
 }
 
 const statuses: Partial<Record<ErrorCode, number>> = {

@@ -3,6 +3,7 @@ import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { allows, keyRoles } from '../../cloud-bridge/identity/access.ts'
+import { noQuota } from '../../cloud-bridge/identity/quota.ts'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { deviceTopics } from '../../core/protocol/topics.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -123,5 +124,7 @@ it('keys of releases before keep what they were good for', () => {
     ['monitoring', 'viewer'],
     ['ci', 'operator'],
   ])
+  expect(store.keys()).toMatchObject([noQuota, noQuota])
+  expect(store.audit(1)).toMatchObject([{ actor: 'operator:sam', from: null, action: 'key.create', outcome: 'ok' }])
   store.close()
 })

@@ -210,7 +210,8 @@ describe('an admin elsewhere', () => {
     await bridge.close()
     bridge = await start(false)
     expect((await post('/v1/jobs', job())).status).toBe(202)
-    expect((await post('/v1/admin/keys', { name: 'x', role: 'admin' })).status).toBe(401)
+    const unknown = await post('/v1/admin/keys', { name: 'x', role: 'admin' })
+    expect([unknown.status, unknown.headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
     expect((await post('/v1/admin/keys', { name: 'x', role: 'admin' }, operator.key)).status).toBe(403)
     expect((await post('/v1/admin/keys', { name: 'x', role: 'admin' }, ada.key)).status).toBe(200)
   })
@@ -323,13 +324,5 @@ describe('a quota', () => {
     expect(Number(statuses[3]!.headers.get('retry-after'))).toBeGreaterThan(0)
     expect((await get('/v1/steps', other.key)).status).toBe(200)
     expect((await fetch(`${bridge.httpUrl}/health`)).status).toBe(200)
-  })
-
-  it.each([
-    ['--jobs-per-day', '0'],
-    ['--requests-per-minute', '1.5'],
-  ])('is a whole number: %s %s', async (...quota) => {
-    const words = ['bridge', 'key', 'create', '--name', 'ci', ...quota, '--state-dir', bridgeDir()]
-    expect(await at('root').said(...words)).toMatchObject({ code: 2, out: '', err: expect.stringContaining(quota[0]) })
   })
 })
