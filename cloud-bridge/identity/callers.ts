@@ -3,7 +3,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { allows } from './access.ts'
-import { bearerOf, type Gate } from './gate.ts'
+import { addressOf, bearerOf, type Gate } from './gate.ts'
 import type { Quotas } from './quotas.ts'
 import type { Actor, AuditEntry, AuditRecord, IdentityStore, KeyRecord } from './store.ts'
 
@@ -112,7 +112,7 @@ export function createCallers({ gate, store, quotas, clock, logger }: CallersOpt
   }
 
   function callOf(request: IncomingMessage, key: KeyRecord | undefined): Call {
-    const from = request.socket.remoteAddress ?? ''
+    const from = addressOf(request)
     const path = (request.url ?? '/').split('?', 1)[0]!
     const actor = { who: key ? `key:${key.name}/${key.id}` : 'anyone', from }
     let line = { action: `${request.method} ${path}`, subject: path, detail: {} as Readonly<Record<string, unknown>> }

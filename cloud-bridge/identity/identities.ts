@@ -92,10 +92,10 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     return verify(null, signed, key, Buffer.from(signature, 'base64url'))
   }
 
-  function enrol(body: unknown): EnrolReply {
+  function enrol(body: unknown, from: string): EnrolReply {
     const request = understood(EnrolRequest, body)
     if (!proven('enroll', request, request.publicKey)) throw unproven(request.device)
-    const result = store.enrol(request)
+    const result = store.enrol(request, from)
     if (result.kind === 'refused') throw refusal(result)
     const { group, status } = result.device
     logger.info({ device: request.device, group, status }, 'device enrolled')
@@ -113,13 +113,13 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     })
   }
 
-  async function openSession(body: unknown): Promise<SessionReply> {
+  async function openSession(body: unknown, from: string): Promise<SessionReply> {
     const request = understood(SessionRequest, body)
     const { device, hardware } = request
     const known = store.device(device)
     // A wrong key and an unknown name look alike: names are nobody's business.
     if (!known || !proven('session', request, known.publicKey)) throw unproven(device)
-    const result = store.openSession(device, hardware)
+    const result = store.openSession(device, hardware, from)
     if (result.kind === 'refused') throw new ProvenButRefused(result.code, result.message, result)
     const { publicKey } = known
     // Another key is another device, whatever its name: what the one before it has connected is over.
@@ -151,12 +151,12 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
 
   /** @param proofsPass whoever proves who they are is let through, however many others behind their address have failed */
   const limited =
-    (route: (body: unknown) => unknown, proofsPass: boolean): PostRoute =>
+    (route: (body: unknown, from: string) => unknown, proofsPass: boolean): PostRoute =>
     async (body, from) => {
       const exceeded = limit.exceeded(from)
       if (exceeded && !proofsPass) throw tooMany()
       try {
-        return await route(body)
+        return await route(body, from)
       } catch (error) {
         // A device that has proven its key may ask again and again: others behind its address must not pay for that.
         if (error instanceof ProvenButRefused || error instanceof NotAdmitted) throw error

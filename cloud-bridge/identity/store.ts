@@ -108,12 +108,13 @@ export interface IdentityStore {
   tokens(): TokenRecord[]
   /** @returns whether there was such a token */
   revokeToken(actor: Actor, id: string): boolean
-  /** The signature has been checked. */
+  /** The signature has been checked. @param from address that it came from */
   enrol(
     request: Pick<EnrolRequest, 'device' | 'publicKey' | 'token' | 'hardware'>,
+    from: string,
   ): { kind: 'enrolled'; device: DeviceIdentity } | Refused
-  /** The signature has been checked. */
-  openSession(device: string, hardware: string | undefined): { kind: 'granted' } | Refused
+  /** The signature has been checked. @param from address that it came from */
+  openSession(device: string, hardware: string | undefined, from: string): { kind: 'granted' } | Refused
   device(id: string): DeviceIdentity | undefined
   devices(): DeviceIdentity[]
   /** Those that may not connect: pending and revoked. */
@@ -215,32 +216,34 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     if (found) log(actor, 'key.revoke', id)
     return found
   })
-  const enrol = store.transaction(({ device, publicKey, hardware, token: secret }: Parameters<IdentityStore['enrol']>[0]) => {
+  type Enrolling = Parameters<IdentityStore['enrol']>
+  const enrol = store.transaction(({ device, publicKey, hardware, token: secret }: Enrolling[0], from: string) => {
+    const actor = { who: `device:${device}`, from }
     const row = tokenBySecret.get(hashOf(Buffer.from(secret, 'base64url')))
     const token = row && tokenOf(row)
     const [named, keyed] = [byName.get(device), byKey.get(publicKey)]
     const verdict = judgeEnrolment({ device, publicKey, hardware, token, named, keyed }, Date.now())
     if (verdict.kind === 'refused') {
       const detail = { token: token?.id ?? null, why: verdict.message }
-      add({ actor: `device:${device}`, action: 'device.enroll.refused', subject: device, outcome: 'refused', detail })
+      add({ actor, action: 'device.enroll.refused', subject: device, outcome: 'refused', detail })
       return verdict
     }
     if (verdict.kind === 'enrol') {
       const { id, group, approve } = token!
       useToken.run(id)
       putDevice.run(device, group, approve ? 'approved' : 'pending', publicKey, id, nowIso())
-      log(`device:${device}`, 'device.enroll', device, { token: id, group, approve, publicKey })
+      log(actor, 'device.enroll', device, { token: id, group, approve, publicKey })
     }
     return { kind: 'enrolled' as const, device: byName.get(device)! }
   })
-  const openSession = store.transaction((device: string, hardware: string | undefined) => {
+  const openSession = store.transaction((device: string, hardware: string | undefined, from: string) => {
     const known = byName.get(device)
     const verdict = judgeSession(device, known, hardware)
     if (verdict.kind === 'refused') {
       // Said once for each machine: it asks again and again.
       if (verdict.code === 'DEVICE_CLONED' && hardware !== undefined && known?.clone !== hardware) {
         nameClone.run(hardware, device)
-        log(`device:${device}`, 'device.cloned', device, { first: known?.hardware, other: hardware })
+        log({ who: `device:${device}`, from }, 'device.cloned', device, { first: known?.hardware, other: hardware })
       }
       return verdict
     }
@@ -258,8 +261,8 @@ export function openIdentityStore(stateDir: string): IdentityStore {
     createToken: (actor, wish) => createToken.immediate(actor, wish),
     tokens: () => allTokens.all().map(tokenOf),
     revokeToken: (actor, id) => revokeToken.immediate(actor, id),
-    enrol: (request) => enrol.immediate(request),
-    openSession: (device, hardware) => openSession.immediate(device, hardware),
+    enrol: (request, from) => enrol.immediate(request, from),
+    openSession: (device, hardware, from) => openSession.immediate(device, hardware, from),
     device: (id) => byName.get(id),
     devices: () => allDevices.all(),
     denied: () => new Set(notApproved.all().map(({ device }) => device)),

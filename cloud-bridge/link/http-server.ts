@@ -6,6 +6,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { type Call, type Callers, everybody, type Need } from '../identity/callers.ts'
+import { addressOf } from '../identity/gate.ts'
 import type { Certificate } from './certificate.ts'
 import { answer, answerError, bodyOf } from './json.ts'
 import { listen } from './listen.ts'
@@ -80,8 +81,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
     else if (post) {
-      const from = request.socket.remoteAddress ?? ''
-      void answerBy(async () => post(await bodyOf(request, bodyLimits[path]), from, request), response)
+      void answerBy(async () => post(await bodyOf(request, bodyLimits[path]), addressOf(request), request), response)
     } else if (at !== undefined && handle) handleBy(at, handle, request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })

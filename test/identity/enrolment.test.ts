@@ -170,12 +170,12 @@ describe('keys', () => {
   it('in a cloned image are found, and both machines named', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const hardware = hardwareOf()
-    store.openSession('a', 'device-tree 1')
-    expect(store.openSession('a', 'device-tree 2')).toMatchObject({
+    store.openSession('a', 'device-tree 1', '127.0.0.1')
+    expect(store.openSession('a', 'device-tree 2', '127.0.0.1')).toMatchObject({
       code: 'DEVICE_CLONED',
       message: expect.stringMatching(/device-tree 1, and now device-tree 2/),
     })
-    store.openSession('a', 'device-tree 2')
+    store.openSession('a', 'device-tree 2', '127.0.0.1')
     expect(store.devices()).toMatchObject([{ hardware: 'device-tree 1', clone: 'device-tree 2' }])
     expect(store.audit(9).filter((line) => line.action === 'device.cloned')).toHaveLength(1)
     const { token } = await createToken('--approve')

@@ -181,8 +181,11 @@ describe('an admin elsewhere', () => {
       ])
     const [first, ...rest] = (await auditOf(ada)).reverse()
     expect(first).toMatchObject({ actor: 'operator:root', from: null })
-    for (const line of rest.filter(({ action }) => action !== 'device.enroll'))
-      expect(line).toMatchObject({ actor: expect.stringMatching(/^key:ada\/[0-9a-f]{8}$/), from: '127.0.0.1' })
+    for (const { action, actor, from } of rest)
+      expect({ actor, from }).toEqual({
+        actor: action === 'device.enroll' ? 'device:orin' : expect.stringMatching(/^key:ada\/[0-9a-f]{8}$/),
+        from: '127.0.0.1',
+      })
     expect((await ada.said('bridge', 'audit', '--limit', '3')).out).toMatch(
       /AT +WHO +FROM[\s\S]*key:ada.* 127\.0\.0\.1 .*refused/,
     )
