@@ -45,6 +45,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
   const known = new Map<string, string>()
   /** Device → the last of what is being done about it: one thing after the other. */
   const lanes = new Map<string, Promise<void>>()
+  const closing = new AbortController()
   const own: Login = { username: `bridge-${bridge}`, password: newPassword() }
   const security = await connectDynamicSecurity({
     url,
@@ -52,11 +53,17 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     admin,
     connectTimeoutMs: options.connectTimeoutMs,
     onReturn: () => {
-      known.clear()
-      comeBack().catch((err: unknown) => logger.error({ err }, 'what the broker knows of the fleet is not as it shall be'))
+      comeBack().catch(complain('what the broker knows of the fleet is not as it shall be'))
     },
     logger,
   })
+
+  const complain =
+    (message: string, context: object = {}) =>
+    (err: unknown) => {
+      // What is left undone then is done when the bridge starts again.
+      if (!closing.signal.aborted) logger.error({ err, ...context }, message)
+    }
 
   const inLane = (device: string, work: () => Promise<void>): Promise<void> => {
     const done = (lanes.get(device) ?? Promise.resolve()).catch(() => {}).then(work)
@@ -68,22 +75,22 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     return done
   }
 
-  /** Makes the broker know of this device what shall be known. */
-  async function settle(device: string): Promise<void> {
+  /** Makes the broker know of this device what shall be known. @param said as `lastSaid` */
+  async function settle(device: string, said = lastSaid(device)): Promise<void> {
     const password = wanted.get(device)
     if (known.get(device) === password && password !== undefined) return
-    if (password === undefined) await forget(device)
+    if (password === undefined) await forget(device, said)
     else await security.run(introduce({ kind: 'device', id: device }, fleet, `${rolePrefix}${device}`, password))
     if (password !== undefined) known.set(device, password)
   }
 
   /** Another password first: whoever is connected is cut off and cannot come back while its state is put right. */
-  async function forget(device: string): Promise<void> {
+  async function forget(device: string, said: LastSaid): Promise<void> {
     known.delete(device)
     const [username, password] = [`device-${device}`, newPassword()]
     const [changed] = await security.run([{ command: 'setClientPassword', username, password }])
     if (changed?.error === undefined)
-      await takePlace({ url, fleet, device, username, password, lastSaid: lastSaid(device) }).catch((err: unknown) => {
+      await takePlace({ url, fleet, device, username, password, lastSaid: said }).catch((err: unknown) => {
         logger.warn({ err, device }, 'device cut off, but its state may still say that it is there')
       })
     await security.run([
@@ -109,7 +116,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     const [answer] = await security.run([{ command: 'listClients', count: -1, offset: 0 }])
     const there = new Set(Clients.parse(answer?.data).clients)
     if (!there.has(own.username)) await introduceSelf()
-    for (const [device, password] of wanted) if (there.has(`device-${device}`)) known.set(device, password)
+    for (const device of known.keys()) if (!there.has(`device-${device}`)) known.delete(device)
     const others = (await devicesThere()).filter((device) => !wanted.has(device))
     await Promise.all([...wanted.keys(), ...others].map((device) => inLane(device, () => settle(device))))
   }
@@ -124,8 +131,11 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
         hint: `mosquitto_ctrl dynsec setDefaultACLAccess ${open.acltype} deny`,
       })
     await introduceSelf()
-    // Of a bridge before this one: nobody knows their passwords any more.
-    await Promise.all((await devicesThere()).map((device) => inLane(device, () => settle(device))))
+    // Of a bridge before this one: nobody knows their passwords any more. What is known of them now is of that time too.
+    for (const device of await devicesThere()) {
+      const said = lastSaid(device)
+      inLane(device, () => settle(device, said)).catch(complain('not cut off at the broker', { device }))
+    }
   } catch (error) {
     await security.close()
     throw error
@@ -144,13 +154,12 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     cut(device) {
       wanted.delete(device)
       if (!security.connected) return
-      inLane(device, () => settle(device)).catch((err: unknown) => {
-        logger.error({ err, device }, 'not cut off at the broker: tried again when it is back')
-      })
+      inLane(device, () => settle(device)).catch(complain('not cut off at the broker', { device }))
     },
     async close() {
-      await Promise.allSettled(lanes.values())
+      closing.abort()
       await security.close()
+      await Promise.allSettled(lanes.values())
     },
   }
 }

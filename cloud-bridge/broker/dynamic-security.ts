@@ -7,7 +7,9 @@ import type { Login } from './broker-secrets.ts'
 
 const requestTopic = '$CONTROL/dynamic-security/v1'
 const responseTopic = '$CONTROL/dynamic-security/v1/response'
-const answerTimeoutMs = 5_000
+/** Requests that are asked together. */
+const mostAtOnce = 16
+const answerTimeoutMs = 10_000
 /** CONNACK return codes: bad user name or password, not authorised. */
 const refusals = [4, 5]
 
@@ -40,6 +42,12 @@ export interface DynamicSecurity {
   close(): Promise<void>
 }
 
+interface Request {
+  readonly commands: readonly Command[]
+  readonly resolve: (answers: Answer[]) => void
+  readonly reject: (error: unknown) => void
+}
+
 export interface DynamicSecurityOptions {
   readonly url: string
   readonly clientId: string
@@ -58,6 +66,8 @@ export interface DynamicSecurityOptions {
 export async function connectDynamicSecurity(options: DynamicSecurityOptions): Promise<DynamicSecurity> {
   const { url, clientId, admin, logger } = options
   const waiting = new Map<string, { resolve: (answers: Answer[]) => void; reject: (error: BrimError) => void }>()
+  const requests: Request[] = []
+  let working = false
   const client = connect(url, {
     ...admin,
     clientId,
@@ -81,19 +91,40 @@ export async function connectDynamicSecurity(options: DynamicSecurityOptions): P
     for (const { reject } of waiting.values()) reject(unanswered('went away before it had answered'))
   })
 
-  async function run(commands: readonly Command[]): Promise<Answer[]> {
+  /** What waits is asked together, some at a time: mosquitto writes its file anew with each command, and hears nobody meanwhile. */
+  async function work(): Promise<void> {
+    if (working) return
+    working = true
+    while (requests.length > 0) {
+      const batch = requests.splice(0, mostAtOnce)
+      try {
+        const answers = await ask(batch.flatMap(({ commands }) => commands))
+        for (const { commands, resolve, reject } of batch) {
+          const own = answers.splice(0, commands.length)
+          const failed = own.find(({ error }) => error !== undefined && !alreadySo.test(error))
+          if (failed) reject(refused(`${failed.command}: ${failed.error}`))
+          else resolve(own)
+        }
+      } catch (error) {
+        for (const { reject } of batch) reject(error)
+      }
+    }
+    working = false
+  }
+
+  async function ask(commands: readonly Command[]): Promise<Answer[]> {
     if (!client.connected) throw unanswered('is away')
     const correlationData = randomBytes(8).toString('hex')
     const answered = new Promise<Answer[]>((resolve, reject) => waiting.set(correlationData, { resolve, reject }))
-    const timer = setTimeout(
-      () => waiting.get(correlationData)?.reject(unanswered(`did not do as told within ${answerTimeoutMs} ms`)),
-      answerTimeoutMs,
-    )
+    const timer = setTimeout(() => {
+      waiting.get(correlationData)?.reject(unanswered(`did not do as told within ${answerTimeoutMs} ms`))
+      // What it has done nobody knows: on its return all is looked at.
+      client.stream.destroy()
+    }, answerTimeoutMs)
     client.publish(requestTopic, JSON.stringify({ commands: commands.map((one) => ({ ...one, correlationData })) }), { qos: 1 })
     try {
       const answers = await answered
-      const failed = answers.find(({ error }) => error !== undefined && !alreadySo.test(error))
-      if (failed) throw refused(`${failed.command}: ${failed.error}`)
+      if (answers.length !== commands.length) throw unanswered('did not answer all that it was told')
       return answers
     } finally {
       clearTimeout(timer)
@@ -125,7 +156,11 @@ export async function connectDynamicSecurity(options: DynamicSecurityOptions): P
     get connected() {
       return client.connected
     },
-    run,
+    run: (commands) =>
+      new Promise((resolve, reject) => {
+        requests.push({ commands, resolve, reject })
+        void work()
+      }),
     close: () => client.endAsync(true),
   }
 }

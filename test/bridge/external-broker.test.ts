@@ -13,6 +13,7 @@ import { requiresProof } from '../../cloud-bridge/identity/exposure.ts'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { type Mosquitto, startMosquitto } from '../../lab/mosquitto.ts'
+import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { startAgentWorld } from '../support/agent-world.ts'
 import { closed, mosquittoMissing, mqttClient, startMosquitto as startOpenMosquitto, watchTopic } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
@@ -120,6 +121,33 @@ describe('a mosquitto that a bridge drives', () => {
     await expect.poll(() => login('device-a', password), { timeout: 10_000 }).toBe('in')
     await expect.poll(() => login('bridge-bridge-1', broker.password!), { timeout: 10_000 }).toBe('in')
     await expect.poll(() => login('device-gone', gone).catch(String), { timeout: 10_000 }).toMatch(/not authorized/i)
+    await broker.close()
+  })
+
+  it.skipIf(missing)('is told, when it can be reached again, of sessions that ended and began meanwhile', async () => {
+    await using mosquitto = await startMosquitto({ guarded: true })
+    await using relay = await startRelay(portOf(mosquitto.url))
+    const broker = await drive(mosquitto, { url: through(relay, mosquitto.url) })
+    const login = async (password: string) => {
+      const client = await mqttClient(mosquitto.url, 'device-a', { username: 'device-a', password })
+      await client.endAsync()
+      return 'in'
+    }
+    const before = (await broker.admit('a'))!
+    expect(await login(before)).toBe('in')
+    relay.target = 1
+    relay.cut()
+    broker.cut('a')
+    let after = ''
+    // Refused as long as the bridge has not noticed that its broker is away.
+    const admit = async () => {
+      after = (await broker.admit('a'))!
+      return 'noted'
+    }
+    await expect.poll(() => admit().catch(String), { timeout: 10_000 }).toBe('noted')
+    relay.target = portOf(mosquitto.url)
+    await expect.poll(() => login(after).catch(String), { timeout: 10_000 }).toBe('in')
+    await expect(login(before)).rejects.toThrow(/not authorized/i)
     await broker.close()
   })
 
