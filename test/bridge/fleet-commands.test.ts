@@ -129,7 +129,7 @@ it('brim device list names those too that wait for approval and were never heard
   const store = openIdentityStore(join(world.dir, 'bridge'))
   const wish = { group: 'field', uses: 1, expiresS: 60, approve: false }
   const { secret } = store.createToken('operator:test', wish)
-  store.enrol({ device: 'newcomer', publicKey: 'A'.repeat(43), token: secret, hardware: undefined })
+  store.enrol({ device: 'newcomer', publicKey: 'A'.repeat(43), token: secret, hardware: undefined }, '127.0.0.1')
   store.close()
   expect((await brim('device', 'list')).out).toMatch(/newcomer +never +– +field +pending/)
   expect((await brim('device', 'show', 'newcomer')).out).toMatch(/state +never heard of/)
