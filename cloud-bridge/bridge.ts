@@ -39,6 +39,7 @@ import { openIdentityStore } from './identity/store.ts'
 import { openCertificate } from './link/certificate.ts'
 import { type ControlLink, connectControl } from './link/control.ts'
 import { createDataPlane, dataPath } from './link/data-plane.ts'
+import { createFaults } from './link/faults.ts'
 import { startHttpServer } from './link/http-server.ts'
 import { ownHost, urlHost } from './link/listen.ts'
 import { createJobsHttp, jobsPath } from './queue/http.ts'
@@ -92,11 +93,17 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     closers.push(lockFolder(config.stateDir))
     const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
     closers.push(() => store.close())
+    let control: ControlLink | undefined
     const birth = nextBirth(store)
+    const onUnreadable = createFaults({
+      bridge: id,
+      tell: (device, message) => control?.tell(device, 'faults', message),
+      clock,
+      logger: logger.child({ component: 'control' }),
+    })
     const feed = new FleetFeed()
-    const registry = createRegistry(store, clock, logger.child({ component: 'registry' }), (device, what) =>
-      feed.tell(device, what),
-    )
+    const registryLog = logger.child({ component: 'registry' })
+    const registry = createRegistry(store, clock, registryLog, onUnreadable, (device, what) => feed.tell(device, what))
     // Of its own: it may grow large, and none of it is worth a wait for the disk.
     const historyDatabase = openDatabase(join(config.stateDir, 'telemetry.sqlite'), [historyTable], 'NORMAL')
     closers.push(() => historyDatabase.close())
@@ -153,7 +160,6 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const middle = await openMiddle(config)
     closers.push(middle.close)
     const { modelId } = middle.manifest
-    let control: ControlLink | undefined
     const announce = debounce(() => control?.announce(), announceEveryMs, clock)
     closers.push(announce.stop)
     const { loop, steps, budget, sessions } = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
@@ -181,6 +187,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       clock,
       wallMs: Date.now,
       publish: (device, leaf, message) => control?.tell(device, leaf, message),
+      onUnreadable,
       logger: logger.child({ component: 'jobs' }),
     })
     closers.push(queue.close)

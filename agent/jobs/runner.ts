@@ -2,7 +2,8 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { AttemptFailure } from '../../core/policy/jobs/retry.ts'
-import { JobAck, type JobEvent, maxEventBytes, maxMessageBytes, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { JobAck, JobAddress, type JobEvent, maxEventBytes, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
 import type { Entry, JobLedger, LastEvent } from './ledger.ts'
 
 /** Does one kind of job. @param say a piece of the answer @returns the whole result */
@@ -112,10 +113,20 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
   }
 
   function taken(link: string, payload: Uint8Array): void {
-    const message = read(ToJobDevice, payload)
-    if (!message) logger.warn({ bytes: payload.byteLength }, 'unreadable job ignored')
-    else if (message.type === 'cancel') recall(message)
-    else take(link, message)
+    const read = readMessage(ToJobDevice, payload)
+    if (read.kind === 'unreadable') refuse(link, read)
+    else if (read.message.type === 'cancel') recall(read.message)
+    else take(link, read.message)
+  }
+
+  /** Where it can be read whose job it is, the bridge learns why it will not be done, and need not wait for its deadlines. */
+  function refuse(link: string, { code, reason, json }: Unreadable): void {
+    const address = JobAddress.safeParse(json).data
+    const message = `the device cannot read the job: ${reason}`
+    logger.warn({ err: new BrimError(code, message), job: address?.job }, 'unreadable job message')
+    // An attempt at hand goes on, whatever else a newer bridge may have to say of it.
+    if (!address || (ledger.find(address.bridge, address.job)?.attempt ?? 0) >= address.attempt) return
+    publish(link, { v: 1, ...address, n: 1, at: nowIso(), type: 'failed', failure: 'refused', error: { code, message } })
   }
 
   function take(link: string, message: Extract<ToJobDevice, { type: 'run' }>): void {
@@ -235,8 +246,13 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
       },
       onJob: (payload) => taken(link, payload),
       onAck(payload) {
-        const ack = read(JobAck, payload)
-        if (!ack) return
+        const read = readMessage(JobAck, payload)
+        if (read.kind === 'unreadable')
+          return logger.warn(
+            { err: new BrimError(read.code, `unreadable acknowledgement: ${read.reason}`) },
+            'job not acknowledged',
+          )
+        const ack = read.message
         const course = courses.get(keyOf(ack))
         if (course?.entry.attempt === ack.attempt) course.events = course.events.filter(({ n }) => n > ack.n)
         guarded(() => ledger.acknowledged(ack.bridge, ack.job, ack.attempt, ack.n))
@@ -305,12 +321,3 @@ function failedBy(error: unknown): Outcome {
 }
 
 const addressOf = ({ bridge, job, attempt }: Entry) => ({ v: 1 as const, bridge, job, attempt })
-
-function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T | undefined {
-  if (payload.byteLength > maxMessageBytes) return undefined
-  try {
-    return schema.parse(JSON.parse(Buffer.from(payload).toString()))
-  } catch {
-    return undefined
-  }
-}

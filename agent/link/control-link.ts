@@ -6,7 +6,9 @@ import type { Logger } from '../../core/base/logger.ts'
 import { sendAtOnce } from '../../core/base/no-delay.ts'
 import type { Random } from '../../core/base/random.ts'
 import type { Measurements } from '../../core/policy/telemetry.ts'
-import { BridgeState, DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
+import { bridgeStateDelivery, deviceDelivery, publishOptions } from '../../core/protocol/delivery.ts'
+import { BridgeState, DeviceState, type DeviceTelemetry, MessageFault } from '../../core/protocol/messages.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
 import { allBridgeStates, type DeviceTopic, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import type { JobPort } from '../jobs/runner.ts'
@@ -15,6 +17,7 @@ import { stayConnected } from './stay-connected.ts'
 
 const connectTimeoutMs = 10_000
 const goodbyeTimeoutMs = 2_000
+const retained = publishOptions(deviceDelivery.state)
 
 export interface ControlLinkOptions {
   /** mqtt://host:port */
@@ -62,12 +65,26 @@ export interface ControlLink {
 /** Comes back by itself, for good; that there is no broker yet is no error. */
 export function createControlLink(options: ControlLinkOptions): ControlLink {
   const { url, fleet, device, birth, agent, modelId, clock, logger, jobs, remote, heartbeatS } = options
-  const topic = deviceTopic(fleet, device, 'state')
-  const [jobTopic, ackTopic, eventTopic] = (['jobs', 'acks', 'events'] as const).map((leaf) => deviceTopic(fleet, device, leaf))
-  const [commandTopic, replyTopic, logTopic] = (['commands', 'replies', 'log'] as const).map((leaf) =>
-    deviceTopic(fleet, device, leaf),
-  )
+  const topicOf = (leaf: DeviceTopic) => deviceTopic(fleet, device, leaf)
+  const topic = topicOf('state')
+  const [jobTopic, ackTopic, faultTopic, commandTopic] = [
+    topicOf('jobs'),
+    topicOf('acks'),
+    topicOf('faults'),
+    topicOf('commands'),
+  ]
+  const heardLeaves: readonly DeviceTopic[] = [
+    ...(['state', 'faults'] as const),
+    ...(jobs ? (['jobs', 'acks'] as const) : []),
+    ...(remote ? (['commands'] as const) : []),
+  ]
+  const filters = {
+    [allBridgeStates(fleet)]: { qos: bridgeStateDelivery.qos },
+    ...Object.fromEntries(heardLeaves.map((leaf) => [topicOf(leaf), { qos: deviceDelivery[leaf].qos }])),
+  }
   const bridges = new Map<string, BridgeState>()
+  /** Bridges whose state cannot be read, told of once. */
+  const garbled = new Set<string>()
   let client: MqttClient | undefined
   let closing = false
   let connection = 0
@@ -86,7 +103,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       ...(heartbeatS > 0 ? { heartbeatS } : {}),
     } satisfies DeviceState)
   const publish = (on: MqttClient, done = () => {}) =>
-    on.publish(topic, say(remote?.state ?? 'ready'), { qos: 1, retain: true }, (err) => {
+    on.publish(topic, say(remote?.state ?? 'ready'), retained, (err) => {
       if (err) logger.warn({ err }, 'device state not published')
       done()
     })
@@ -105,24 +122,51 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     else if (on === topic && !closing) heardSelf(from, payload)
     else if (on === ackTopic) jobs?.onAck(payload)
     else if (on === commandTopic && !closing) remote?.onCommand(payload)
+    else if (on === faultTopic) heardFault(payload)
   }
 
   function heardSelf(from: MqttClient, payload: Uint8Array): void {
-    const said = read(DeviceState, payload)
-    if (!said) return
+    const read = readMessage(DeviceState, payload)
+    // Of a newer agent under our id, or cleared: not ours to answer.
+    if (read.kind === 'unreadable') return
+    const said = read.message
     // A late will, or the state of an earlier start, has replaced what we retained.
     if (said.birth < birth || said.state === 'lost') publish(from)
     else if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another agent has started under our id')
   }
 
   function heardBridge(bridge: string, payload: Uint8Array): void {
-    const said = read(BridgeState, payload)
+    const read = readMessage(BridgeState, payload)
+    if (read.kind === 'unreadable') {
+      // An empty payload only clears what the broker retained.
+      if (payload.byteLength > 0 && !garbled.has(bridge)) {
+        logger.warn(
+          { err: new BrimError(read.code, `the state of bridge "${bridge}" cannot be read: ${read.reason}`) },
+          'state of a bridge ignored',
+        )
+        garbled.add(bridge)
+      }
+      bridges.delete(bridge)
+      options.onBridges(bridges)
+      return
+    }
+    const said = read.message
     // A late will. One that is alive may count its births anew: its store was lost.
-    if (said?.state === 'lost' && said.birth < (bridges.get(bridge)?.birth ?? 0)) return
-    if (said) bridges.set(bridge, said)
-    // What cannot be read is of another release, or a retained state that was cleared.
-    else bridges.delete(bridge)
+    if (said.state === 'lost' && said.birth < (bridges.get(bridge)?.birth ?? 0)) return
+    bridges.set(bridge, said)
+    garbled.delete(bridge)
     options.onBridges(bridges)
+  }
+
+  /** A bridge could not read what this device has said. */
+  function heardFault(payload: Uint8Array): void {
+    const read = readMessage(MessageFault, payload)
+    if (read.kind === 'unreadable') return void logger.warn({ reason: read.reason }, 'unreadable fault ignored')
+    const { bridge, leaf, reason } = read.message
+    const err = new BrimError('MESSAGE_INVALID', `bridge "${bridge}" cannot read what this device says on ${leaf}: ${reason}`, {
+      hint: 'update agent and bridge to the same release',
+    })
+    logger.warn({ err }, 'not understood by a bridge')
   }
 
   /** Handlers are attached in the turn of `connect`, before the broker can have answered. */
@@ -139,7 +183,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       clean: true,
       reconnectPeriod: 0,
       connectTimeout: connectTimeoutMs,
-      will: { topic, payload: Buffer.from(say('lost')), qos: 1, retain: true },
+      will: { topic, payload: Buffer.from(say('lost')), ...retained },
     }
     const made = socket ? new MqttClient(() => socket, settings) : connect(url, settings)
     let failure: Error | undefined
@@ -182,16 +226,16 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
         // What is retained comes again.
         bridges.clear()
         void beat(made, AbortSignal.any([signal, ended.signal]))
-        const toldOfJobs = jobs ? [jobTopic!, ackTopic!] : []
-        const toldOfCommands = remote ? [commandTopic!] : []
-        made.subscribe([topic, allBridgeStates(fleet), ...toldOfJobs, ...toldOfCommands], { qos: 1 }, (err) => {
-          if (err) logger.warn({ err }, 'not subscribed to the states of the bridges')
+        made.subscribe(filters, (err) => {
+          if (err) logger.warn({ err }, 'not subscribed to all that is said to this device')
         })
         publish(made)
-        jobs?.onLink((event) => made.publish(eventTopic!, event, { qos: 1 }))
+        const sayOn = (leaf: DeviceTopic) => (message: string) =>
+          made.publish(topicOf(leaf), message, publishOptions(deviceDelivery[leaf]))
+        jobs?.onLink(sayOn('events'))
         remote?.onLink({
-          reply: (message) => made.publish(replyTopic!, message, { qos: 1 }),
-          log: (message) => made.publish(logTopic!, message, { qos: 0 }),
+          reply: sayOn('replies'),
+          log: sayOn('log'),
           announce: () => new Promise((resolve) => void publish(made, resolve)),
         })
         logger.info({ url }, 'control plane connected')
@@ -236,7 +280,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     report(measured) {
       if (!client || closing) return false
       const telemetry: DeviceTelemetry = { v: 1, at: nowIso(), birth, clockIsSet: clockIsSet(), ...measured }
-      client.publish(deviceTopic(fleet, device, 'telemetry'), JSON.stringify(telemetry), { qos: 0, retain: false })
+      client.publish(topicOf('telemetry'), JSON.stringify(telemetry), publishOptions(deviceDelivery.telemetry))
       return true
     },
     say(leaf, message) {
@@ -245,7 +289,7 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
       return new Promise((resolve) => {
         const lost = () => resolve(false)
         on.once('close', lost)
-        on.publish(deviceTopic(fleet, device, leaf), message, { qos: 1, retain: false }, (err) => {
+        on.publish(topicOf(leaf), message, publishOptions(deviceDelivery[leaf]), (err) => {
           on.off('close', lost)
           resolve(!err)
         })
@@ -265,14 +309,6 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
   }
 }
 
-function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T | undefined {
-  try {
-    return schema.parse(JSON.parse(Buffer.from(payload).toString()))
-  } catch {
-    return undefined
-  }
-}
-
 /**
  * An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does.
  * @returns whether it came back in time
@@ -283,7 +319,7 @@ async function goodbye(client: MqttClient, topic: string, state: string, clock: 
     if (on === topic && payload.toString() === state) said.abort()
   })
   client.once('close', () => said.abort())
-  client.publish(topic, state, { qos: 1, retain: true })
+  client.publish(topic, state, retained)
   await clock.sleep(goodbyeTimeoutMs, said.signal).catch(() => {})
   return said.signal.aborted
 }

@@ -10,6 +10,7 @@ import { LinkRates } from '../../core/policy/hat/link-rates.ts'
 import { decodeFrame, maxFrameBytes, peekFrame, type Wire } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
 import { isProbe } from '../../core/protocol/probe.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
 import { LinkProbe, probeBytes } from './link-probe.ts'
 import { type LinkSession, OpenSession, remoteError, type SessionWish } from './link-session.ts'
 import { SilenceWatch } from './silence-watch.ts'
@@ -291,11 +292,11 @@ export class DataConnection {
   }
 
   #receiveMessage(bytes: Buffer): void {
-    const message = readMessage(bytes)
-    switch (message?.type) {
-      case undefined:
-        this.#options.logger.warn({ bytes: bytes.byteLength }, 'unreadable message of the bridge ignored')
-        break
+    const read = readMessage(ToDevice, bytes)
+    if (read.kind === 'unreadable')
+      return void this.#options.logger.warn({ reason: read.reason }, 'unreadable message of the bridge ignored')
+    const { message } = read
+    switch (message.type) {
       case 'welcome':
         this.#onWelcome?.(message)
         break
@@ -333,7 +334,8 @@ export class DataConnection {
 
   #refused({ request, code, message, retryAfterMs }: Refused): void {
     const error = remoteError(code, message, retryAfterMs)
-    // 0 answers `hello`.
+    // 0 answers `hello`, or what the bridge could not read.
+    if (request === 0 && !this.#onWelcome) this.#options.logger.warn({ err: error }, 'refused by the bridge')
     if (request === 0) this.#onWelcome?.(error)
     this.#opening.get(request)?.reject(error)
     this.#opening.delete(request)
@@ -407,14 +409,6 @@ export class DataConnection {
 /** What concerns the bridge of a wish. */
 function onWire({ resume, wire }: SessionWish): Pick<Extract<ToBridge, { type: 'open' }>, 'resume' | 'wire'> {
   return { ...(resume ? { resume: { handle: resume.handle, length: resume.length } } : {}), ...(wire ? { wire } : {}) }
-}
-
-function readMessage(bytes: Buffer): ToDevice | undefined {
-  try {
-    return ToDevice.parse(JSON.parse(bytes.toString()))
-  } catch {
-    return undefined
-  }
 }
 
 function lost(code: number, reason: string, cause: Error | undefined): BrimError {

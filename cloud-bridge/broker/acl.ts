@@ -1,10 +1,9 @@
-import { type DeviceTopic, idPattern } from '../../core/protocol/topics.ts'
+import { leavesFrom, leavesTo } from '../../core/protocol/delivery.ts'
+import { idPattern } from '../../core/protocol/topics.ts'
 
-/** What a device says about itself; jobs, acks and commands are said to it. */
-const deviceMayPublish: readonly DeviceTopic[] = ['state', 'telemetry', 'events', 'replies', 'log']
-/** What is said to it, and its own state, which a late will may have buried. */
-const deviceMaySubscribe: readonly DeviceTopic[] = ['jobs', 'acks', 'commands', 'state']
-const bridgeMayPublish: readonly DeviceTopic[] = ['jobs', 'acks', 'commands']
+const deviceMayPublish = leavesFrom('device')
+const deviceMaySubscribe = leavesTo('device')
+const bridgeMayPublish = leavesFrom('bridge')
 
 export type ClientRole = { kind: 'device' | 'bridge'; id: string } | { kind: 'watcher' }
 

@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { DeviceState, DeviceTelemetry } from '../../core/protocol/messages.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import type { OnUnreadable } from '../link/faults.ts'
 
 /** A migration. */
 export const devicesTable = `CREATE TABLE devices (
@@ -69,6 +71,7 @@ export function createRegistry(
   store: Store,
   clock: Clock,
   logger: Logger,
+  onUnreadable: OnUnreadable,
   /** Something new is known of a device. */
   onChange: (device: string, what: 'state' | 'telemetry') => void = () => {},
 ): Registry {
@@ -81,8 +84,6 @@ export function createRegistry(
   /** Who is present: what they said last, when that was, and when it was last written down. */
   const present = new Map<string, { said: DeviceState; heardMs: number; heardAt: string; storedMs: number }>()
   const latest = new Map<string, { telemetry: DeviceTelemetry; heardMs: number }>()
-  /** Whose unreadable telemetry has been told of: it comes every few seconds. */
-  const garbled = new Set<string>()
   const telemetryOf = (device: string): LastTelemetry | null => {
     const found = latest.get(device)
     if (!found) return null
@@ -106,11 +107,12 @@ export function createRegistry(
     heard(device, payload) {
       // An empty payload only clears what the broker retained.
       if (payload.byteLength === 0) return undefined
-      const said = read(DeviceState, payload)
-      if (!said) {
-        logger.warn({ device, bytes: payload.byteLength }, 'unreadable device state ignored')
+      const read = readMessage(DeviceState, payload)
+      if (read.kind === 'unreadable') {
+        onUnreadable(device, 'state', read.reason)
         return undefined
       }
+      const said = read.message
       const before = present.get(device)
       if (before && isHeartbeat(before.said, said)) {
         seen(device, before)
@@ -155,17 +157,17 @@ export function createRegistry(
       for (const [device, known] of present) present.set(device, { ...known, heardMs })
     },
     measured(device, payload) {
-      const telemetry = read(DeviceTelemetry, payload)
-      if (telemetry && telemetry.replayed !== true) {
+      const read = readMessage(DeviceTelemetry, payload)
+      if (read.kind === 'unreadable') {
+        onUnreadable(device, 'telemetry', read.reason)
+        return undefined
+      }
+      const telemetry = read.message
+      if (telemetry.replayed !== true) {
         latest.set(device, { telemetry, heardMs: clock.nowMs() })
         onChange(device, 'telemetry')
       }
-      if (telemetry) return telemetry
-      if (!garbled.has(device)) {
-        garbled.add(device)
-        logger.warn({ device, bytes: payload.byteLength }, 'unreadable device telemetry ignored')
-      }
-      return undefined
+      return telemetry
     },
     device(id) {
       const record = byId.get(id)
@@ -196,12 +198,4 @@ const isPresent = ({ state }: DeviceState) => state !== 'lost' && state !== 'dis
 /** The same again, but for the time. Whoever has connected again says so: what was sent to it in between is lost. */
 function isHeartbeat({ at: _, ...before }: DeviceState, { at: __, ...now }: DeviceState): boolean {
   return isDeepStrictEqual(before, now)
-}
-
-function read<T>(schema: { parse(value: unknown): T }, payload: Uint8Array): T | undefined {
-  try {
-    return schema.parse(JSON.parse(Buffer.from(payload).toString()))
-  } catch {
-    return undefined
-  }
 }

@@ -1,5 +1,4 @@
 import type { WebSocket } from 'ws'
-import { z } from 'zod'
 import type { Clock } from '../../core/base/clock.ts'
 import type { ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -13,6 +12,7 @@ import {
   type ToDevice,
 } from '../../core/protocol/messages.ts'
 import { isProbe, maxProbeBytes } from '../../core/protocol/probe.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
 import type { DeviceRates } from '../hat/chunk-advice.ts'
 import type { Peer, Sessions } from '../hat/sessions.ts'
 import { createProbeAnswers } from './probe-answers.ts'
@@ -46,6 +46,7 @@ type Close = Extract<ToBridge, { type: 'close' }>
 const unreadBytes = 8 * 2 ** 20
 /** Messages are a few hundred bytes; more is not even parsed. */
 const maxTextBytes = 4096
+const outOfTurn = 'hello comes first, and once'
 
 /** One device's WebSocket: hello, open and close as JSON text, frames in binary. */
 export function serveConnection(socket: WebSocket, options: ConnectionOptions): Connection {
@@ -77,28 +78,30 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     else if (!full && socket.isPaused) socket.resume()
   }
 
-  function onText(text: string): void {
-    const message = readMessage(text)
-    if (message === 'newer') {
-      say({
-        type: 'refused',
-        request: 0,
-        code: 'PROTOCOL_VERSION',
-        message: 'this bridge speaks version 1: update it, or the agent',
-      })
-      close(closeCodes.version, 'PROTOCOL_VERSION')
-    } else if (message?.type === 'hello' && !peer && !options.mayBe(message.device)) {
+  /** A close reason is short: what was wrong is said before. */
+  function refuse(code: ErrorCode, message: string): void {
+    say({ type: 'refused', request: 0, code, message })
+    if (code === 'PROTOCOL_VERSION') close(closeCodes.version, code)
+    else close(closeCodes.invalid, 'REQUEST_INVALID')
+  }
+
+  function onText(bytes: Uint8Array): void {
+    if (bytes.byteLength > maxTextBytes) return void refuse('MESSAGE_INVALID', `the message is longer than ${maxTextBytes} bytes`)
+    const read = readMessage(ToBridge, bytes)
+    if (read.kind === 'unreadable') return void refuse(read.code, `the bridge cannot read the message: ${read.reason}`)
+    const { message } = read
+    if (message.type === 'hello' && !peer && !options.mayBe(message.device)) {
       close(closeCodes.unauthorized, 'NOT_AUTHORIZED')
-    } else if (message?.type === 'hello' && !peer) {
+    } else if (message.type === 'hello' && !peer) {
       onHello(message.device)
-    } else if (message?.type === 'open' && peer) {
+    } else if (message.type === 'open' && peer) {
       void openSession(peer, message).then(say)
-    } else if (message?.type === 'rates' && peer) {
+    } else if (message.type === 'rates' && peer) {
       rates = message
-    } else if (message?.type === 'close' && peer) {
+    } else if (message.type === 'close' && peer) {
       void closeSession(peer, message)
     } else {
-      close(closeCodes.invalid, 'REQUEST_INVALID')
+      refuse('REQUEST_INVALID', outOfTurn)
     }
   }
 
@@ -141,7 +144,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   }
 
   async function onFrame(bytes: Uint8Array): Promise<void> {
-    if (!peer || !answerProbe) return close(closeCodes.invalid, 'REQUEST_INVALID')
+    if (!peer || !answerProbe) return refuse('REQUEST_INVALID', outOfTurn)
     if (isProbe(bytes)) return answerProbe(bytes)
     const cost = bytes.byteLength + frameCostBytes
     waitingBytes += cost
@@ -187,8 +190,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     // `nodebuffer` is the default: one buffer a message.
     if (!(data instanceof Uint8Array)) throw new Error('a WebSocket message is no buffer')
     if (isBinary) void onFrame(data)
-    else if (data.byteLength > maxTextBytes) close(closeCodes.invalid, 'REQUEST_INVALID')
-    else onText(data.toString())
+    else onText(data)
     balance()
   })
   // Each is answered by a pong, which waits for its reader like everything else.
@@ -202,20 +204,4 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
 
   const connection: Connection = { close, done }
   return connection
-}
-
-const NewerHello = z.object({ type: z.literal('hello'), v: z.int().min(2) })
-
-/** The message, or that it is the hello of a newer release, or undefined. */
-function readMessage(text: string): ToBridge | 'newer' | undefined {
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
-    return undefined
-  }
-  const message = ToBridge.safeParse(json)
-  if (message.success) return message.data
-  const newer = NewerHello.safeParse(json)
-  return newer.success ? 'newer' : undefined
 }

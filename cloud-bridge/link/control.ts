@@ -3,7 +3,9 @@ import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { sendAtOnce } from '../../core/base/no-delay.ts'
+import { bridgeStateDelivery, deviceDelivery, publishOptions } from '../../core/protocol/delivery.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
 import {
   allDeviceEvents,
   allDeviceLogs,
@@ -18,6 +20,7 @@ import {
 const goodbyeTimeoutMs = 2_000
 /** CONNACK return codes: bad user name or password, not authorised. */
 const connackRefusals = [4, 5]
+const retained = publishOptions(bridgeStateDelivery)
 
 export interface ControlOptions {
   readonly url: string
@@ -46,7 +49,7 @@ export interface ControlLink {
   /** Publishes the retained state again: something that `describe` tells has changed. */
   announce(): void
   /** Says something to a device; what cannot be said now is not kept. */
-  tell(device: string, leaf: 'jobs' | 'acks' | 'commands', message: string): void
+  tell(device: string, leaf: 'jobs' | 'acks' | 'commands' | 'faults', message: string): void
   /** Publishes `disconnected` and leaves; the will stays unsaid. */
   close(): Promise<void>
 }
@@ -73,17 +76,19 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     resubscribe: false,
     // A broker that comes back may not know us again at once.
     reconnectOnConnackError: true,
-    will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), qos: 1, retain: true },
+    will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), ...retained },
   })
   const announce = () => {
-    if (client.connected) client.publish(topic, say(current), { qos: 1, retain: true }, logIfFailed)
+    if (client.connected) client.publish(topic, say(current), retained, logIfFailed)
   }
   const logIfFailed = (err?: Error | null) => {
     if (err) logger.warn({ err }, 'bridge state not published')
   }
   const onOwnState = (payload: Uint8Array) => {
-    const said = readState(payload)
-    if (!said || current === 'disconnected') return
+    const read = readMessage(BridgeState, payload)
+    // Only we may publish there; what cannot be read is of another release, and not ours to answer.
+    if (read.kind === 'unreadable' || current === 'disconnected') return
+    const said = read.message
     // A late will, or the state of an earlier start, has replaced what we retained.
     if (said.birth < birth || said.state === 'lost') announce()
     else if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another bridge has started under our id')
@@ -100,13 +105,12 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   client.on('connect', () => {
     sendAtOnce(client.stream)
     const filters = {
-      [allDeviceStates(fleet)]: { qos: 1 },
-      [topic]: { qos: 1 },
-      // Live telemetry is said at QoS 0; what a device replays, at 1.
-      [allDeviceTelemetry(fleet)]: { qos: 1 },
-      [allDeviceEvents(fleet)]: { qos: 1 },
-      [allDeviceReplies(fleet)]: { qos: 1 },
-      [allDeviceLogs(fleet)]: { qos: 0 },
+      [allDeviceStates(fleet)]: { qos: deviceDelivery.state.qos },
+      [topic]: { qos: retained.qos },
+      [allDeviceTelemetry(fleet)]: { qos: deviceDelivery.telemetry.qos },
+      [allDeviceEvents(fleet)]: { qos: deviceDelivery.events.qos },
+      [allDeviceReplies(fleet)]: { qos: deviceDelivery.replies.qos },
+      [allDeviceLogs(fleet)]: { qos: deviceDelivery.log.qos },
     } as const
     client.subscribe(filters, (err) => {
       if (err) logger.error({ err }, 'not subscribed to the states of the devices')
@@ -125,7 +129,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     announce,
     tell(device, leaf, message) {
       if (!client.connected || current === 'disconnected') return
-      client.publish(deviceTopic(fleet, device, leaf), message, { qos: 1 }, (err) => {
+      client.publish(deviceTopic(fleet, device, leaf), message, publishOptions(deviceDelivery[leaf]), (err) => {
         if (err) logger.warn({ err, device, leaf }, 'not said to the device')
       })
     },
@@ -135,15 +139,6 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
       // A broker that no longer answers would be waited for in vain.
       await client.endAsync(!wasHeard)
     },
-  }
-}
-
-function readState(payload: Uint8Array): BridgeState | undefined {
-  try {
-    return BridgeState.parse(JSON.parse(Buffer.from(payload).toString()))
-  } catch {
-    // Only we may publish there; what cannot be read is of another release, and not ours to answer.
-    return undefined
   }
 }
 
@@ -191,6 +186,6 @@ function goodbye(client: MqttClient, topic: string, state: string): Promise<bool
       if (on === topic && payload.toString() === state) done()
     })
     client.once('close', done)
-    client.publish(topic, state, { qos: 1, retain: true })
+    client.publish(topic, state, retained)
   })
 }

@@ -2,10 +2,12 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { quantile } from '../../core/base/statistics.ts'
 import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/retry.ts'
-import { type JobAck, JobEvent, type JobSubmission, maxMessageBytes, type ToJobDevice } from '../../core/protocol/jobs.ts'
+import { type JobAck, JobEvent, type JobSubmission, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Cutoffs, Dispatch, JobOrder, JobStore, Retention, Said, Submitted } from '../../core/store/job-store.ts'
 import { newJob } from '../../core/store/job-tables.ts'
+import type { OnUnreadable } from '../link/faults.ts'
 
 /**
  * Jobs that one device may have: one at work, the next at hand, so that it need not wait for a round trip. More would only
@@ -29,6 +31,7 @@ export interface JobQueueOptions {
   readonly wallMs: () => number
   /** To a device, at least once while the broker is there; whatever is lost is said again. */
   readonly publish: (device: string, leaf: 'jobs' | 'acks', message: string) => void
+  readonly onUnreadable: OnUnreadable
   readonly logger: Logger
 }
 
@@ -51,7 +54,8 @@ export interface JobQueue {
   close(): Promise<void>
 }
 
-export function createJobQueue({ jobs, retention, bridge, clock, wallMs, publish, logger }: JobQueueOptions): JobQueue {
+export function createJobQueue(options: JobQueueOptions): JobQueue {
+  const { jobs, retention, bridge, clock, wallMs, publish, onUnreadable, logger } = options
   /** Devices that take jobs, and what they can do: those that drain finish what they have. */
   const takers = new Map<string, readonly string[]>()
   const watchers = new Map<string, Set<() => void>>()
@@ -212,8 +216,9 @@ export function createJobQueue({ jobs, retention, bridge, clock, wallMs, publish
       pump()
     },
     heard(device, payload) {
-      const event = read(payload)
-      if (!event) return logger.warn({ device, bytes: payload.byteLength }, 'unreadable job event ignored')
+      const read = readMessage(JobEvent, payload)
+      if (read.kind === 'unreadable') return onUnreadable(device, 'events', read.reason)
+      const event = read.message
       if (event.bridge !== bridge) return
       if (heardNow.length === 0) setImmediate(takeEvents)
       heardNow.push({ said: saidOf(device, event), event })
@@ -265,15 +270,3 @@ function saidOf(device: string, event: JobEvent): Said {
 
 /** A newer device may know more kinds of failure. */
 const failureOf = (name: string): AttemptFailure => attemptFailures.find((known) => known === name) ?? 'failed'
-
-function read(payload: Uint8Array): JobEvent | undefined {
-  if (payload.byteLength > maxMessageBytes) return undefined
-  try {
-    const event = JobEvent.parse(JSON.parse(Buffer.from(payload).toString()))
-    // What is nested too deeply to be written again would take the events of others with it.
-    JSON.stringify(event)
-    return event
-  } catch {
-    return undefined
-  }
-}

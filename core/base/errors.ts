@@ -59,6 +59,7 @@ export const errorCodes = {
   DEVICE_CLONED: 1,
   // wire and processes
   FRAME_INVALID: 1,
+  MESSAGE_INVALID: 1,
   SESSION_UNKNOWN: 1,
   SESSION_REFUSED: 1,
   PROTOCOL_VERSION: 1,

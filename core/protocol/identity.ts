@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import { idPattern } from './topics.ts'
+import { v } from './version.ts'
 
 /**
  * How a device proves who it is, as JSON over HTTP POST: it asks for a nonce, signs it with its Ed25519 key, and is given a
@@ -10,7 +11,6 @@ export const noncePath = '/v1/identity/nonce'
 export const enrolPath = '/v1/identity/enroll'
 export const sessionPath = '/v1/identity/session'
 
-const v = z.literal(1)
 const id = z.string().regex(idPattern)
 /** `bytes` bytes as base64url without padding. */
 const binary = (bytes: number) =>

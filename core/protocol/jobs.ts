@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { Expansion, expansionFault, sketchFields } from './expansion.ts'
 import { idPattern } from './topics.ts'
+import { v } from './version.ts'
 
 /** What a job may ask for. What is submitted at the bridge is visible to it: only the agent's own API is private. */
 export const jobKinds = ['slm.generate', 'hat.generate', 'hat.verify', 'profile', 'bundle.install', 'pice.expand'] as const
@@ -172,37 +173,61 @@ export const JobSubmission = z
   })
 export type JobSubmission = z.infer<typeof JobSubmission>
 
-const v = z.literal(1)
-const attempt = { v, bridge: id, job: jobId, attempt: z.int().min(1) }
+const attempt = {
+  v,
+  bridge: id.describe('That the job was submitted at.'),
+  job: jobId,
+  attempt: z.int().min(1).describe('Counts from 1: what is said of an earlier attempt changes nothing.'),
+}
+/** What is left of a message to a device that cannot be read otherwise: whose job it is that cannot be done. */
+export const JobAddress = z.object({ bridge: id, job: jobId, attempt: z.int().min(1) })
 
 /** On device/<id>/jobs. A repeat of either is harmless. */
 export const ToJobDevice = z.discriminatedUnion('type', [
   /** An older or younger device may know the kind otherwise: it reads the input itself. */
-  z.object({ ...attempt, type: z.literal('run'), kind: z.string().max(64), input: z.unknown() }),
+  z.object({ ...attempt, type: z.literal('run'), kind: z.string().max(64), input: z.unknown().describe('As submitted.') }),
   z.object({ ...attempt, type: z.literal('cancel') }),
 ])
 export type ToJobDevice = z.infer<typeof ToJobDevice>
 
-const reported = { ...attempt, n: z.int().min(1), at: z.iso.datetime() }
+const reported = {
+  ...attempt,
+  n: z.int().min(1).describe('Counts the events of one attempt, from 1 on.'),
+  at: z.iso.datetime().describe("UTC, by the device's clock."),
+}
 const error = z.object({ code: z.string().max(64), message: z.string().max(2_000) })
 
 /**
- * On device/<id>/events: `n` counts those of one attempt from 1 on. Said again until the bridge has acknowledged it.
+ * On device/<id>/events. Said again until the bridge has acknowledged it.
  */
 export const JobEvent = z.discriminatedUnion('type', [
   z.object({ ...reported, type: z.enum(['accepted', 'running']) }),
   z.object({ ...reported, type: z.literal('canceled') }),
-  /** A piece of the answer, and where it begins (UTF-16 units); of an expansion in its sentence of the sketch. */
-  z.object({ ...reported, type: z.literal('text'), text, from: z.int().min(0), sentence: z.int().min(0).optional() }),
-  /** How far work without a text has come. */
-  z.object({ ...reported, type: z.literal('progress'), doneBytes: z.int().min(0), totalBytes: z.int().min(0) }),
+  z.object({
+    ...reported,
+    type: z.literal('text'),
+    text: text.describe('A piece of the answer.'),
+    from: z.int().min(0).describe('Where it begins in the answer, or in its sentence of an expansion, in UTF-16 units.'),
+    sentence: z.int().min(0).optional().describe('Of an expansion: which of the sketch.'),
+  }),
+  z.object({
+    ...reported,
+    type: z.literal('progress'),
+    doneBytes: z.int().min(0).describe('How far work without a text has come.'),
+    totalBytes: z.int().min(0),
+  }),
   /** The whole result: pieces that came before are repeated in it. */
   z.object({ ...reported, type: z.literal('succeeded'), result: z.record(z.string(), z.unknown()) }),
-  /** `failure`: core/policy/jobs/retry.ts; what an older bridge does not know counts as failed. */
-  z.object({ ...reported, type: z.literal('failed'), failure: z.string().max(32), error }),
+  z.object({
+    ...reported,
+    type: z.literal('failed'),
+    /** core/policy/jobs/retry.ts; what an older bridge does not know counts as failed. */
+    failure: z.string().max(32).describe('Decides whether, and when, another attempt follows.'),
+    error,
+  }),
 ])
 export type JobEvent = z.infer<typeof JobEvent>
 
 /** On device/<id>/acks: the bridge has stored all events of the attempt up to `n`, or will never want them. */
-export const JobAck = z.object({ ...attempt, n: z.int().min(0) })
+export const JobAck = z.object({ ...attempt, n: z.int().min(0).describe('The last event that need not be said again.') })
 export type JobAck = z.infer<typeof JobAck>

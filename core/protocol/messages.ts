@@ -1,15 +1,18 @@
 import { z } from 'zod'
 import { conditionSections } from './device-condition.ts'
 import { wires } from './frame.ts'
-import { idPattern } from './topics.ts'
+import { deviceTopics, idPattern } from './topics.ts'
+import { v } from './version.ts'
 
 /** JSON messages. Wire schemas drop unknown fields, so either side can be upgraded first; `v` refuses what is too new. */
-const v = z.literal(1)
 const id = z.string().regex(idPattern)
 const session = z.string().regex(/^[0-9a-f]{16}$/)
 /** Random: it says nothing of what it stands for. */
 const handle = z.string().regex(/^[0-9a-f]{32}$/)
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+const modelId = sha256.describe('Of the bundle that it holds a part of.')
+const birth = z.int().min(1)
+const at = z.iso.datetime().describe("UTC, by the sender's clock.")
 
 /** Homie's words. `lost` is only ever published by the broker, as the will. */
 export const deviceStates = ['init', 'ready', 'draining', 'disconnected', 'lost'] as const
@@ -17,20 +20,19 @@ export const deviceStates = ['init', 'ready', 'draining', 'disconnected', 'lost'
 /** Retained on device/<id>/state. The will carries the same `birth`, so that a late will cannot bury a newer birth. */
 export const DeviceState = z.object({
   v,
-  state: z.enum(deviceStates),
-  /** Persisted counter: one more at every start of the agent. */
-  birth: z.int().min(1),
-  at: z.iso.datetime(),
-  agent: z.string().optional(),
-  modelId: sha256.optional(),
-  /** Kinds of jobs that it can do (core/protocol/jobs.ts). */
-  jobs: z.array(z.string().max(64)).max(64).optional(),
-  /** False: nobody has told the device the time yet, so `at` is none. */
-  clockIsSet: z.boolean().optional(),
-  /** One more whenever this start of the agent connects to this broker. */
-  connection: z.int().min(1).optional(),
-  /** The same is said again at least so often, but for `at`; absent: it is not. */
-  heartbeatS: z.number().positive().optional(),
+  state: z.enum(deviceStates).describe('`lost` is only ever said by the broker, as the will.'),
+  birth: birth.describe('Persisted counter: one more at every start of the agent.'),
+  at,
+  agent: z.string().optional().describe('Version of the agent.'),
+  modelId: modelId.optional(),
+  jobs: z.array(z.string().max(64)).max(64).optional().describe('Kinds of jobs that it can do.'),
+  clockIsSet: z.boolean().optional().describe('False: nobody has told the device the time yet, so `at` is none.'),
+  connection: z.int().min(1).optional().describe('One more whenever this start of the agent connects to this broker.'),
+  heartbeatS: z
+    .number()
+    .positive()
+    .optional()
+    .describe('The same is said again at least so often, but for `at`; absent: it is not.'),
 })
 export type DeviceState = z.infer<typeof DeviceState>
 
@@ -41,17 +43,20 @@ const measured = z.number().min(0).nullable()
  */
 export const DeviceTelemetry = z.object({
   v,
-  /** When it was measured. */
-  at: z.iso.datetime(),
-  birth: z.int().min(1),
-  /** False: nobody had told the device the time, so `at` is none; only the order of messages is known. */
-  clockIsSet: z.boolean().optional(),
-  /** True: measured while no bridge heard, said now. */
-  replayed: z.boolean().optional(),
-  /** To the bridge of this control plane (HAT: β_up, β_down); null while there is no connection. */
-  link: z.object({ upBytesPerS: measured, downBytesPerS: measured, rttMs: measured, bridge: id }).nullable(),
-  /** Of the device's own parts; a draft step is HAT's γ. */
-  speed: z.object({ prefillTokensPerS: measured, draftStepMs: measured }),
+  at: at.describe('When it was measured.'),
+  birth: birth.describe("That of the device's state."),
+  clockIsSet: z
+    .boolean()
+    .optional()
+    .describe('False: nobody had told the device the time, so `at` is none; only the order of messages is known.'),
+  replayed: z.boolean().optional().describe('True: measured while no bridge heard, said now.'),
+  link: z
+    .object({ upBytesPerS: measured, downBytesPerS: measured, rttMs: measured, bridge: id })
+    .nullable()
+    .describe('To the bridge of this control plane (HAT: β_up, β_down); null while there is no connection.'),
+  speed: z
+    .object({ prefillTokensPerS: measured, draftStepMs: measured.describe("HAT's γ.") })
+    .describe("Of the device's own parts of the model."),
   ...conditionSections,
 })
 export type DeviceTelemetry = z.infer<typeof DeviceTelemetry>
@@ -59,36 +64,54 @@ export type DeviceTelemetry = z.infer<typeof DeviceTelemetry>
 /** Retained on bridge/<id>/state: where the data plane is and how loaded it is. */
 export const BridgeState = z.object({
   v,
-  state: z.enum(['ready', 'draining', 'disconnected', 'lost']),
-  birth: z.int().min(1),
-  at: z.iso.datetime(),
-  bridge: z.string().optional(),
-  modelId: sha256.optional(),
-  /** WebSocket URL of the data plane. */
-  data: z.string().optional(),
-  sessions: z.int().min(0).optional(),
+  state: z.enum(['ready', 'draining', 'disconnected', 'lost']).describe('`lost` is only ever said by the broker, as the will.'),
+  birth: birth.describe('Persisted counter: one more at every start of the bridge.'),
+  at,
+  bridge: z.string().optional().describe('Version of the bridge.'),
+  modelId: modelId.optional(),
+  data: z.string().optional().describe('WebSocket URL of the data plane.'),
+  sessions: z.int().min(0).optional().describe('That it holds.'),
 })
 export type BridgeState = z.infer<typeof BridgeState>
+
+/**
+ * On device/<id>/faults, not retained: a bridge could not read what the device said. At most a few a minute for each leaf.
+ */
+export const MessageFault = z.object({
+  v,
+  bridge: id.describe('Which could not read it.'),
+  leaf: z
+    .string()
+    .max(64)
+    .describe(`Where it stood: ${deviceTopics.map((leaf) => `\`${leaf}\``).join(', ')}.`),
+  reason: z.string().max(500).describe('Where in the message, and what is wrong there; never what stood there.'),
+  at,
+})
+export type MessageFault = z.infer<typeof MessageFault>
 
 /**
  * Control messages on the data plane: JSON text frames beside the binary ones. Nothing here tells what is asked: no
  * text, no token ids, no prompt length.
  */
 export const ToBridge = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('hello'), v, device: id, birth: z.int().min(1) }),
+  z.object({ type: z.literal('hello'), v, device: id, birth: birth.describe("That of the device's state.") }),
   z.object({
     type: z.literal('open'),
-    request: z.int().min(0),
-    modelId: sha256,
-    /** Begins with the first `length` positions of what a session of this device left behind. */
-    resume: z.object({ handle, length: z.int().min(1) }).optional(),
-    /** How the device will send its states; every frame says it too. */
-    wire: z.enum(wires).optional(),
+    request: z.int().min(0).describe('Number of the question: the answer repeats it.'),
+    modelId,
+    resume: z
+      .object({ handle, length: z.int().min(1) })
+      .optional()
+      .describe('Begins with the first `length` positions of what a session of this device left behind.'),
+    wire: z.enum(wires).optional().describe('How the device will send its states; every frame says it too.'),
   }),
   /** What the device's link and its own prefill manage; said again when it has moved. Rates tell nothing of what is asked. */
   z.object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() }),
-  /** With `keep` the bridge may hold on to so many positions, for a later `open`. */
-  z.object({ type: z.literal('close'), session, keep: z.int().min(1).optional() }),
+  z.object({
+    type: z.literal('close'),
+    session,
+    keep: z.int().min(1).optional().describe('The bridge may hold on to so many positions, for a later `open`.'),
+  }),
 ])
 export type ToBridge = z.infer<typeof ToBridge>
 
@@ -97,35 +120,36 @@ export const ToDevice = z.discriminatedUnion('type', [
     type: z.literal('welcome'),
     v,
     bridge: id,
-    modelId: sha256,
-    /** Largest probe that it answers; absent: an older bridge, to which a probe is a malformed frame. */
-    probeBytes: z.int().min(0).optional(),
+    modelId,
+    probeBytes: z
+      .int()
+      .min(0)
+      .optional()
+      .describe('Largest probe that it answers; absent: an older bridge, to which a probe is a malformed frame.'),
   }),
   z.object({
     type: z.literal('opened'),
     request: z.int().min(0),
     session,
     epoch: z.int().min(0),
-    /** Positions that the session begins with; 0 where nothing was, or could be, resumed. */
-    held: z.int().min(0),
-    /** What was resumed has become this session's: the handle leads nowhere any more once it ends. */
-    moved: z.boolean(),
-    /** X: tokens of a prompt per frame. */
-    chunkTokens: z.int().min(1),
-    /** Most rows of one frame. */
-    frameTokens: z.int().min(1),
-    /** Most tokens drafted per round. */
-    draftLimit: z.int().min(0),
+    held: z.int().min(0).describe('Positions that the session begins with; 0 where nothing was, or could be, resumed.'),
+    moved: z.boolean().describe("What was resumed has become this session's: the handle leads nowhere any more once it ends."),
+    chunkTokens: z.int().min(1).describe('X: tokens of a prompt per frame.'),
+    frameTokens: z.int().min(1).describe('Most rows of one frame.'),
+    draftLimit: z.int().min(0).describe('Most tokens drafted per round.'),
   }),
   /** From the next frame of a prompt on. */
   z.object({ type: z.literal('advice'), session, chunkTokens: z.int().min(1) }),
-  /** Answers a `close` with `keep`: what was held stands ready under this name for a while. Absent: it does not. */
-  z.object({ type: z.literal('kept'), session, handle: handle.optional() }),
+  /** Answers a `close` with `keep`. */
+  z.object({
+    type: z.literal('kept'),
+    session,
+    handle: handle.optional().describe('What was held stands ready under this name for a while. Absent: it does not.'),
+  }),
   z.object({
     type: z.literal('refused'),
-    /** Of the `open` that is refused; 0 answers `hello`. */
-    request: z.int().min(0),
-    code: z.string(),
+    request: z.int().min(0).describe('Of the `open` that is refused; 0: of `hello`, or of a message that cannot be read.'),
+    code: z.string().describe('docs/errors.md.'),
     message: z.string(),
     retryAfterMs: z.int().optional(),
   }),

@@ -3,7 +3,7 @@ export const idPattern = /^[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?$/
 
 const root = (fleet: string) => `brim/v1/${checked(fleet, 'fleet')}`
 
-export const deviceTopics = ['state', 'telemetry', 'jobs', 'events', 'acks', 'commands', 'replies', 'log'] as const
+export const deviceTopics = ['state', 'telemetry', 'jobs', 'events', 'acks', 'commands', 'replies', 'log', 'faults'] as const
 export type DeviceTopic = (typeof deviceTopics)[number]
 
 export const deviceTopic = (fleet: string, device: string, leaf: DeviceTopic) =>

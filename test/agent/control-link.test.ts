@@ -4,12 +4,13 @@ import { type ControlLink, createControlLink } from '../../agent/link/control-li
 import type { RemotePort, RemotePublish } from '../../agent/remote/commands.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { type BridgeState, DeviceState } from '../../core/protocol/messages.ts'
+import { type BridgeState, DeviceState, type MessageFault } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { mosquittoMissing, mqttClient, startBroker, startMosquitto, watchTopic } from '../support/broker.ts'
 import { startDataPlane, testModelId } from '../support/data-plane.ts'
 import { fakeClock } from '../support/fake-clock.ts'
+import { recordingLogger } from '../support/recording-logger.ts'
 import { scriptedPart } from '../support/scripted-part.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
@@ -250,6 +251,28 @@ it('a connection made anew is told by its number, and heartbeats can be turned o
     .toMatchObject({ state: 'ready', connection: 2 })
   const first = statesSeen(watcher).filter(({ connection }) => connection === 1)
   expect(first.map(({ state }) => state)).toEqual(['ready', 'lost'])
+})
+
+it('what a bridge could not read is logged as an error with a code, and once what of a bridge cannot be read', async () => {
+  await using broker = await startBroker()
+  const { logger, lines } = recordingLogger('warn')
+  const link = createControlLink({ ...optionsFor(broker.url, 1), logger, onBridges: () => {} })
+  links.push(link)
+  link.start()
+  await using newer = await bridgeAnnounces(broker.url, 'two', '{"v":2}')
+  await newer.say('{"v":3}')
+  const about = (text: string) => lines.filter(({ err }) => (err as Error | undefined)?.message.includes(text))
+  await expect.poll(() => about('bridge "two" cannot be read')).toMatchObject([{ err: { code: 'PROTOCOL_VERSION' } }])
+  const client = await mqttClient(broker.url, 'bridge-one')
+  const at = '2026-01-02T03:04:05.678Z'
+  const fault: MessageFault = { v: 1, bridge: 'one', leaf: 'telemetry', reason: '"birth": wrong', at }
+  await client.publishAsync(deviceTopic('default', 'jetson-01', 'faults'), '{"v":1}')
+  await client.publishAsync(deviceTopic('default', 'jetson-01', 'faults'), JSON.stringify(fault))
+  await expect
+    .poll(() => about('telemetry'))
+    .toMatchObject([{ err: { code: 'MESSAGE_INVALID', message: expect.stringContaining('bridge "one"') } }])
+  expect(lines.some(({ msg }) => msg === 'unreadable fault ignored')).toBe(true)
+  await client.endAsync()
 })
 
 it('a broker that is not there yet is waited for', async () => {

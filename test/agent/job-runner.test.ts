@@ -82,6 +82,41 @@ describe('a job on a device', () => {
     expect(events[2]).toMatchObject({ result: { text: 'hello' } })
   })
 
+  it.each([
+    ['of a newer version', { v: 2 }, 'PROTOCOL_VERSION', 'only version 1'],
+    ['whose kind is no word', { kind: 7 }, 'MESSAGE_INVALID', '"kind": Invalid input: expected string'],
+    ['of a type that is not known', { type: 'pause' }, 'MESSAGE_INVALID', '"type": Invalid'],
+  ])('%s is refused with the reason, and costs nothing', async (_, fields, code, why) => {
+    const { port, events, begun } = device()
+    port.onJob(run(fields))
+    expect(events).toMatchObject([
+      { type: 'failed', n: 1, attempt: 1, failure: 'refused', error: { code, message: expect.stringContaining(why) } },
+    ])
+    port.onAck(ack(1))
+    port.onJob(run({ attempt: 2 }))
+    await expect.poll(() => types(events)).toEqual(['failed', 'accepted', 'running', 'succeeded'])
+    expect(begun()).toBe(1)
+  })
+
+  it('goes on when something is said of it that cannot be read; what has no address is not answered', async () => {
+    let finish = () => {}
+    const finished = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    const { port, events } = device(async () => {
+      await finished
+      return {}
+    })
+    port.onJob(run())
+    await expect.poll(() => types(events)).toEqual(['accepted', 'running'])
+    port.onJob(run({ type: 'pause' }))
+    port.onJob(run({ attempt: 'two' }))
+    port.onJob(Buffer.from('not JSON'))
+    port.onAck(Buffer.from('{"v":2}'))
+    finish()
+    await expect.poll(() => types(events)).toEqual(['accepted', 'running', 'succeeded'])
+  })
+
   it('has its last event said again until the bridge has acknowledged it, across a power cut', async () => {
     const first = device()
     first.port.onJob(run())

@@ -13,10 +13,12 @@ const at = '2026-01-02T03:04:05.678Z'
 const said = (state: DeviceState['state'], birth: number, more: object = {}) =>
   Buffer.from(JSON.stringify({ v: 1, state, birth, at, ...more }))
 
+const unheard = () => {}
+
 describe('the registry', () => {
   const open = (path: string, clock: Clock = systemClock) => {
     const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
-    const registry = createRegistry(store, clock, silentLogger())
+    const registry = createRegistry(store, clock, silentLogger(), unheard)
     return {
       registry,
       close: () => store.close(),
@@ -53,7 +55,7 @@ describe('the registry', () => {
     using dir = tempDir()
     const store = openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable])
     const { logger, lines } = recordingLogger('error')
-    const registry = createRegistry(store, systemClock, logger)
+    const registry = createRegistry(store, systemClock, logger, unheard)
     // As far as SQLite is concerned, a full or read-only disk.
     store.pragma('query_only = ON')
     registry.heard('jetson-01', said('ready', 1))
@@ -101,7 +103,7 @@ describe('heartbeats', () => {
     const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
     const clock = fakeClock()
     const { logger, lines } = recordingLogger('info')
-    const registry = createRegistry(store, clock, logger)
+    const registry = createRegistry(store, clock, logger, unheard)
     const only = () => registry.devices()[0]!
     return { registry, clock, lines, only, [Symbol.dispose]: () => store.close() }
   }
@@ -181,7 +183,7 @@ describe('the telemetry of devices', () => {
     using dir = tempDir()
     using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
     const clock = fakeClock()
-    const registry = createRegistry(store.value, clock, silentLogger())
+    const registry = createRegistry(store.value, clock, silentLogger(), unheard)
     registry.heard('a', said('ready', 4))
     registry.heard('b', said('ready', 1))
     registry.measured('a', payload(telemetry(1e5)))
@@ -198,7 +200,7 @@ describe('the telemetry of devices', () => {
   it('that is replayed is not taken for the latest', () => {
     using dir = tempDir()
     using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
-    const registry = createRegistry(store.value, systemClock, silentLogger())
+    const registry = createRegistry(store.value, systemClock, silentLogger(), unheard)
     registry.heard('a', said('ready', 4))
     expect(registry.measured('a', payload({ ...telemetry(7), replayed: true }))).toMatchObject({ replayed: true })
     expect(registry.devices()).toMatchObject([{ telemetry: null }])
@@ -207,17 +209,20 @@ describe('the telemetry of devices', () => {
     expect(registry.devices()).toMatchObject([{ telemetry: { link: { upBytesPerS: 1e5 } } }])
   })
 
-  it('that cannot be read changes nothing, and is told of once', () => {
+  it('that cannot be read changes nothing, and is told of with what is wrong', () => {
     using dir = tempDir()
     using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
-    const { logger, lines } = recordingLogger('warn')
-    const registry = createRegistry(store.value, systemClock, logger)
+    const told: string[] = []
+    const registry = createRegistry(store.value, systemClock, silentLogger(), (...fault) => told.push(fault.join(' ')))
     registry.heard('a', said('ready', 4))
     registry.measured('a', payload(telemetry(1e5)))
     for (const bad of ['', '{', '[]', '{"v":1}', JSON.stringify({ ...telemetry(-5) }), JSON.stringify({ ...telemetry(1), v: 2 })])
       registry.measured('a', Buffer.from(bad))
     registry.measured('a', Buffer.from([0xff, 0xfe, 0x00]))
-    expect(lines).toMatchObject([{ msg: 'unreadable device telemetry ignored', device: 'a' }])
+    expect(told).toHaveLength(7)
+    expect(told).toContain('a telemetry it is no UTF-8')
+    expect(told).toContain('a telemetry its version is not spoken here, only version 1')
+    expect(told).toContainEqual(expect.stringMatching(/^a telemetry "link.upBytesPerS": .*>=0/))
     expect(registry.devices()).toMatchObject([{ telemetry: { link: { upBytesPerS: 1e5 } } }])
   })
 })

@@ -32,6 +32,7 @@ beforeEach(() => {
     publish(device, leaf, message) {
       if (leaf === 'jobs') told.push({ ...(JSON.parse(message) as ToJobDevice), device })
     },
+    onUnreadable: (device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`),
     logger: silentLogger(),
   })
   queue.start()

@@ -1,0 +1,168 @@
+import type { z } from 'zod'
+import { bridgeStateDelivery, type Delivery, deviceDelivery } from './delivery.ts'
+import { JobAck, JobEvent, ToJobDevice } from './jobs.ts'
+import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, ToBridge, ToDevice } from './messages.ts'
+import type { DeviceTopic } from './topics.ts'
+
+/** What is said in one place: docs/topics.md and docs/asyncapi.json are made of it, and recorded traffic is held against it. */
+export interface Message {
+  readonly name: string
+  readonly summary: string
+  /** A discriminated union by `type` is documented as a message for each. */
+  readonly schema: z.ZodType
+  /** Of a union at least one for each type. */
+  readonly examples: readonly Readonly<Record<string, unknown>>[]
+}
+
+export interface Channel extends Delivery {
+  /** Of the MQTT topic; what stands in braces is an id. */
+  readonly address: string
+  readonly message: Message
+}
+
+/** Leaves that have a place, but no messages yet. */
+export const unspoken = ['commands', 'replies', 'log'] as const satisfies readonly DeviceTopic[]
+type Spoken = Exclude<DeviceTopic, (typeof unspoken)[number]>
+
+const at = '2026-05-04T09:30:00.125Z'
+const modelId = '5f0c6d1e'.repeat(8)
+const attempt = { v: 1, bridge: 'bridge-1', job: '6b1f22d4-17', attempt: 1 }
+const session = '00c5a1f09b3e77d2'
+const handle = '7d0e'.repeat(8)
+
+const deviceMessages: Readonly<Record<Spoken, Message>> = {
+  state: {
+    name: 'DeviceState',
+    summary: 'Whether a device is there, and what it can do.',
+    schema: DeviceState,
+    examples: [
+      { v: 1, state: 'ready', birth: 12, at, agent: '0.1.0', modelId, jobs: ['hat.generate', 'hat.verify', 'profile'] },
+      { v: 1, state: 'lost', birth: 12, at },
+    ],
+  },
+  telemetry: {
+    name: 'DeviceTelemetry',
+    summary: 'What a device measures of its link, its speed and its condition.',
+    schema: DeviceTelemetry,
+    examples: [
+      {
+        v: 1,
+        at,
+        birth: 12,
+        link: { upBytesPerS: 1_250_000, downBytesPerS: 2_400_000, rttMs: 38.2, bridge: 'bridge-1' },
+        speed: { prefillTokensPerS: 910, draftStepMs: 4.1 },
+        memory: {
+          totalBytes: 65_893_527_552,
+          freeBytes: 41_200_000_000,
+          swapTotalBytes: 0,
+          swapFreeBytes: 0,
+          gpuUsedBytes: 2_100_000_000,
+        },
+        temperatures: { hottestC: 52.5, zonesC: { 'cpu-thermal': 52.5, 'gpu-thermal': 47 } },
+        power: { railsW: { VDD_GPU_SOC: 4.8, VDD_CPU_CV: 1.6 }, totalW: 11.2, scope: 'module', jPerToken: 0.84 },
+        battery: null,
+        errors: [{ code: 'LINK_LOST', at, count: 2 }],
+      },
+    ],
+  },
+  jobs: {
+    name: 'ToJobDevice',
+    summary: 'A job to be done, or to be left. A repeat of either is harmless.',
+    schema: ToJobDevice,
+    examples: [
+      { ...attempt, type: 'run', kind: 'slm.generate', input: { prompt: 'Is there a good hotel in Paris?', maxTokens: 64 } },
+      { ...attempt, type: 'cancel' },
+    ],
+  },
+  events: {
+    name: 'JobEvent',
+    summary: 'What becomes of a job at the device. Said again until the bridge has acknowledged it.',
+    schema: JobEvent,
+    examples: [
+      { ...attempt, n: 1, at, type: 'accepted' },
+      { ...attempt, n: 2, at, type: 'running' },
+      { ...attempt, n: 3, at, type: 'text', text: 'Yes: the', from: 0 },
+      { ...attempt, n: 4, at, type: 'succeeded', result: { text: 'Yes: the Meurice.', tokens: 6, finishReason: 'stop' } },
+      {
+        ...attempt,
+        n: 2,
+        at,
+        type: 'failed',
+        failure: 'refused',
+        error: { code: 'REQUEST_INVALID', message: 'pice.expand is not supported by this device' },
+      },
+      { ...attempt, n: 3, at, type: 'canceled' },
+    ],
+  },
+  acks: {
+    name: 'JobAck',
+    summary: 'The bridge has stored all events of the attempt up to `n`, or will never want them.',
+    schema: JobAck,
+    examples: [{ ...attempt, n: 4 }],
+  },
+  faults: {
+    name: 'MessageFault',
+    summary: 'A bridge could not read what the device said, and says why; of each leaf at most a few a minute.',
+    schema: MessageFault,
+    examples: [
+      { v: 1, bridge: 'bridge-1', leaf: 'telemetry', reason: '"birth": Invalid input: expected number, received string', at },
+    ],
+  },
+}
+
+const bridgeState: Message = {
+  name: 'BridgeState',
+  summary: 'Where the data plane of a bridge is, and how loaded it is.',
+  schema: BridgeState,
+  examples: [
+    { v: 1, state: 'ready', birth: 3, at, bridge: '0.1.0', modelId, data: 'ws://10.0.0.5:7070/v1/data', sessions: 2 },
+    { v: 1, state: 'lost', birth: 3, at },
+  ],
+}
+
+/** The control plane: every topic on which something is said. */
+export const channels: readonly Channel[] = [
+  ...(Object.keys(deviceMessages) as Spoken[]).map((leaf) => ({
+    address: `brim/v1/{fleet}/device/{device}/${leaf}`,
+    ...deviceDelivery[leaf],
+    message: deviceMessages[leaf],
+  })),
+  { address: 'brim/v1/{fleet}/bridge/{bridge}/state', ...bridgeStateDelivery, message: bridgeState },
+]
+
+/** The data plane's JSON, beside its binary frames (frame.ts), on one WebSocket. */
+export const dataMessages: Readonly<Record<'device' | 'bridge', Message>> = {
+  device: {
+    name: 'ToBridge',
+    summary: 'Opens and closes sessions. Nothing here tells what is asked.',
+    schema: ToBridge,
+    examples: [
+      { type: 'hello', v: 1, device: 'jetson-01', birth: 12 },
+      { type: 'open', request: 1, modelId, resume: { handle, length: 40 }, wire: 'fp16' },
+      { type: 'rates', upBytesPerS: 1_250_000, prefillTokensPerS: 910 },
+      { type: 'close', session, keep: 96 },
+    ],
+  },
+  bridge: {
+    name: 'ToDevice',
+    summary: 'Answers, and advice that sessions are sized by.',
+    schema: ToDevice,
+    examples: [
+      { type: 'welcome', v: 1, bridge: 'bridge-1', modelId, probeBytes: 32_768 },
+      {
+        type: 'opened',
+        request: 1,
+        session,
+        epoch: 1,
+        held: 40,
+        moved: false,
+        chunkTokens: 128,
+        frameTokens: 512,
+        draftLimit: 8,
+      },
+      { type: 'advice', session, chunkTokens: 64 },
+      { type: 'kept', session, handle },
+      { type: 'refused', request: 1, code: 'SESSION_REFUSED', message: 'no memory for another session', retryAfterMs: 500 },
+    ],
+  },
+}
