@@ -7,8 +7,6 @@ import { allows } from '../identity/access.ts'
 import { bearerOf, type Gate } from '../identity/gate.ts'
 import { type Connection, type ConnectionOptions, serveConnection } from './connection.ts'
 
-export const dataPath = '/v1/data'
-
 export interface DataPlane {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
   /** Ends what this device has connected. */

@@ -13,8 +13,11 @@ export const maxEventBytes = 192 * 1024
 /** Either with what is around it; more is not read. */
 export const maxMessageBytes = maxEventBytes + 16 * 1024
 
-const id = z.string().regex(idPattern, 'small letters, digits, - and _')
-const jobId = z.string().regex(/^[0-9a-f]{8}-[0-9]{1,15}$/)
+const id = z.string().regex(idPattern, 'small letters, digits, - and _').meta({ title: 'id' })
+const jobId = z
+  .string()
+  .regex(/^[0-9a-f]{8}-[0-9]{1,15}$/)
+  .meta({ title: 'job id' })
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
 const text = z.string().max(maxInputBytes)
 
@@ -185,7 +188,12 @@ export const JobAddress = z.object({ bridge: id, job: jobId, attempt: z.int().mi
 /** On device/<id>/jobs. A repeat of either is harmless. */
 export const ToJobDevice = z.discriminatedUnion('type', [
   /** An older or younger device may know the kind otherwise: it reads the input itself. */
-  z.object({ ...attempt, type: z.literal('run'), kind: z.string().max(64), input: z.unknown().describe('As submitted.') }),
+  z.object({
+    ...attempt,
+    type: z.literal('run'),
+    kind: z.string().max(64).describe('What is to be done; a device that cannot says so.'),
+    input: z.unknown().describe('As submitted.'),
+  }),
   z.object({ ...attempt, type: z.literal('cancel') }),
 ])
 export type ToJobDevice = z.infer<typeof ToJobDevice>
@@ -216,8 +224,11 @@ export const JobEvent = z.discriminatedUnion('type', [
     doneBytes: z.int().min(0).describe('How far work without a text has come.'),
     totalBytes: z.int().min(0),
   }),
-  /** The whole result: pieces that came before are repeated in it. */
-  z.object({ ...reported, type: z.literal('succeeded'), result: z.record(z.string(), z.unknown()) }),
+  z.object({
+    ...reported,
+    type: z.literal('succeeded'),
+    result: z.record(z.string(), z.unknown()).describe('The whole of it: pieces that came before are repeated.'),
+  }),
   z.object({
     ...reported,
     type: z.literal('failed'),

@@ -1,15 +1,24 @@
 import { z } from 'zod'
 import { conditionSections } from './device-condition.ts'
 import { wires } from './frame.ts'
-import { deviceTopics, idPattern } from './topics.ts'
+import { idPattern } from './topics.ts'
 import { v } from './version.ts'
 
 /** JSON messages. Wire schemas drop unknown fields, so either side can be upgraded first; `v` refuses what is too new. */
-const id = z.string().regex(idPattern)
-const session = z.string().regex(/^[0-9a-f]{16}$/)
+const id = z.string().regex(idPattern).meta({ title: 'id' })
+const session = z
+  .string()
+  .regex(/^[0-9a-f]{16}$/)
+  .meta({ title: '16 hex digits' })
 /** Random: it says nothing of what it stands for. */
-const handle = z.string().regex(/^[0-9a-f]{32}$/)
-const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+const handle = z
+  .string()
+  .regex(/^[0-9a-f]{32}$/)
+  .meta({ title: '32 hex digits' })
+const sha256 = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/)
+  .meta({ title: 'SHA-256 in hex' })
 const modelId = sha256.describe('Of the bundle that it holds a part of.')
 const birth = z.int().min(1)
 const at = z.iso.datetime().describe("UTC, by the sender's clock.")
@@ -80,14 +89,14 @@ export type BridgeState = z.infer<typeof BridgeState>
 export const MessageFault = z.object({
   v,
   bridge: id.describe('Which could not read it.'),
-  leaf: z
-    .string()
-    .max(64)
-    .describe(`Where it stood: ${deviceTopics.map((leaf) => `\`${leaf}\``).join(', ')}.`),
+  leaf: z.string().max(64).describe('Last level of the topic that it stood on, as `telemetry`.'),
   reason: z.string().max(500).describe('Where in the message, and what is wrong there; never what stood there.'),
   at,
 })
 export type MessageFault = z.infer<typeof MessageFault>
+
+/** Of the data plane's WebSocket, on the bridge's HTTP port. */
+export const dataPath = '/v1/data'
 
 /**
  * Control messages on the data plane: JSON text frames beside the binary ones. Nothing here tells what is asked: no
@@ -105,8 +114,9 @@ export const ToBridge = z.discriminatedUnion('type', [
       .describe('Begins with the first `length` positions of what a session of this device left behind.'),
     wire: z.enum(wires).optional().describe('How the device will send its states; every frame says it too.'),
   }),
-  /** What the device's link and its own prefill manage; said again when it has moved. Rates tell nothing of what is asked. */
-  z.object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() }),
+  z
+    .object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() })
+    .describe("What the device's link and its own prefill manage; said again when it has moved."),
   z.object({
     type: z.literal('close'),
     session,
@@ -138,14 +148,16 @@ export const ToDevice = z.discriminatedUnion('type', [
     frameTokens: z.int().min(1).describe('Most rows of one frame.'),
     draftLimit: z.int().min(0).describe('Most tokens drafted per round.'),
   }),
-  /** From the next frame of a prompt on. */
-  z.object({ type: z.literal('advice'), session, chunkTokens: z.int().min(1) }),
-  /** Answers a `close` with `keep`. */
-  z.object({
-    type: z.literal('kept'),
-    session,
-    handle: handle.optional().describe('What was held stands ready under this name for a while. Absent: it does not.'),
-  }),
+  z
+    .object({ type: z.literal('advice'), session, chunkTokens: z.int().min(1) })
+    .describe('Of another size, from the next frame of a prompt on.'),
+  z
+    .object({
+      type: z.literal('kept'),
+      session,
+      handle: handle.optional().describe('What was held stands ready under this name for a while. Absent: it does not.'),
+    })
+    .describe('Answers a `close` with `keep`.'),
   z.object({
     type: z.literal('refused'),
     request: z.int().min(0).describe('Of the `open` that is refused; 0: of `hello`, or of a message that cannot be read.'),

@@ -1,11 +1,12 @@
 import { createKvBudget } from '../../cloud-bridge/hat/kv-budget.ts'
 import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
-import { createDataPlane, dataPath } from '../../cloud-bridge/link/data-plane.ts'
+import { createDataPlane } from '../../cloud-bridge/link/data-plane.ts'
 import { startHttpServer } from '../../cloud-bridge/link/http-server.ts'
 import { createStepLoop, type EndedStep } from '../../cloud-bridge/serving/step-loop.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
+import { dataPath } from '../../core/protocol/messages.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const testModelId = 'ab'.repeat(32)

@@ -1,0 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { generatedDocs } from './generated-docs.ts'
+
+// `npm run docs`
+for (const { file, text } of generatedDocs()) writeFileSync(file, text)

@@ -1,0 +1,35 @@
+import { fastify } from 'fastify'
+import type { Schema } from '../../lab/asyncapi.ts'
+
+/** What is wrong with a value, one line each; none: it is as the schema says. */
+export type Check = (value: unknown) => string[]
+
+/** Compiles JSON Schemas (draft 7) with the validator that comes with fastify: not the library that wrote them. */
+export async function schemaCompiler(): Promise<(schema: Schema) => Check> {
+  const customOptions = { removeAdditional: false, coerceTypes: false, useDefaults: false, allErrors: true } as const
+  const app = fastify({ ajv: { customOptions } })
+  // It is made for the first route that has a schema.
+  app.post('/', { schema: { body: {} } }, () => {})
+  await app.ready()
+  const compile = app.validatorCompiler
+  if (!compile) throw new Error('fastify has no validator')
+  return (schema) => {
+    const validate = compile({ schema, method: 'POST', url: '/', httpPart: 'body' })
+    return (value) => {
+      if (validate(value) === true) return []
+      const errors = (validate as { errors?: { instancePath: string; message?: string; params: object }[] | null }).errors ?? []
+      return errors.map(({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`)
+    }
+  }
+}
+
+/** The same schema, which allows no field that it does not name. */
+export function strictly(schema: Schema): Schema {
+  const under = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(under)
+    if (typeof value !== 'object' || value === null) return value
+    const copy = Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, under(inner)]))
+    return 'properties' in copy && !('additionalProperties' in copy) ? { ...copy, additionalProperties: false } : copy
+  }
+  return under(schema) as Schema
+}
