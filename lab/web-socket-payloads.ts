@@ -1,10 +1,17 @@
+export interface WebSocketFrame {
+  readonly isText: boolean
+  readonly payload: Buffer
+}
+
+const textOpcode = 1
+
 /**
- * The payloads of all frames in one direction of a recorded WebSocket connection, unmasked, one after another
- * (RFC 6455 §5). What a client sends is XORed on the wire, which hides nothing but would hide it from a search.
+ * All frames in one direction of a recorded WebSocket connection, unmasked (RFC 6455 §5). What a client sends is XORed on the
+ * wire, which hides nothing but would hide it from a search.
  * @param bytes from the HTTP upgrade on
  */
-export function webSocketPayloads(bytes: Buffer): Buffer {
-  const payloads: Buffer[] = []
+export function webSocketFrames(bytes: Buffer): WebSocketFrame[] {
+  const frames: WebSocketFrame[] = []
   let at = bytes.indexOf('\r\n\r\n') + 4
   if (at < 4) throw new Error('no HTTP upgrade in what was recorded')
   while (at + 2 <= bytes.length) {
@@ -17,8 +24,11 @@ export function webSocketPayloads(bytes: Buffer): Buffer {
     const start = maskAt + (masked ? 4 : 0)
     const payload = Buffer.from(bytes.subarray(start, start + length))
     if (masked) for (let i = 0; i < payload.length; i++) payload[i]! ^= bytes[maskAt + (i % 4)]!
-    payloads.push(payload)
+    frames.push({ isText: (bytes[at]! & 0x0f) === textOpcode, payload })
     at = start + length
   }
-  return Buffer.concat(payloads)
+  return frames
 }
+
+/** Their payloads, one after another. */
+export const webSocketPayloads = (bytes: Buffer): Buffer => Buffer.concat(webSocketFrames(bytes).map(({ payload }) => payload))

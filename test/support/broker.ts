@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { type IClientOptions, type MqttClient, connect as mqttConnect } from 'mqtt'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import { startMosquitto as launchMosquitto, mosquittoLacks } from '../../lab/mosquitto.ts'
@@ -28,9 +29,10 @@ export async function startBroker(): Promise<TestBroker> {
   }
 }
 
-/** Prints why and tells to skip where mosquitto is missing; under CI that is a failure. */
-export function mosquittoMissing(): boolean {
-  const lacks = mosquittoLacks()
+/** Prints why and tells to skip where a program of mosquitto's is missing; under CI that is a failure. */
+export function mosquittoMissing(program: 'mosquitto' | 'mosquitto_sub' = 'mosquitto'): boolean {
+  const isThere = spawnSync(program, ['--help']).error === undefined
+  const lacks = program === 'mosquitto' ? mosquittoLacks() : isThere ? undefined : `${program} is not installed`
   if (lacks === undefined) return false
   if (process.env.CI === 'true') throw new Error(`${lacks}, and under CI=true tests that need it may not be skipped`)
   console.log(`skipped: ${lacks}`)

@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { seededRandom } from '../../core/base/random.ts'
+import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
+import { deviceTopic } from '../../core/protocol/topics.ts'
+import type { JobDetails } from '../../core/store/job-store.ts'
+import { asyncApi, type Schema, variantsOf } from '../../lab/asyncapi.ts'
+import { portOf, type Relay, startRelay, through } from '../../lab/relay.ts'
+import { startShapedLink } from '../../lab/shaped-link.ts'
+import { webSocketFrames } from '../../lab/web-socket-payloads.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
+import { mqttClient } from '../support/broker.ts'
+import { type Check, schemaCompiler, strictly } from '../support/json-schemas.ts'
+
+/** A message as it came to somebody who watches everything. */
+interface Recorded {
+  readonly topic: string
+  readonly text: string
+  readonly qos: number
+  /** It was retained before we subscribed: what comes live never says so. */
+  readonly retain: boolean
+}
+
+let world: AgentWorld
+let slm: string
+let checks: Map<string, Check>
+beforeAll(async () => {
+  world = await startAgentWorld()
+  slm = await buildSlmBundle(world.dir)
+  const compile = await schemaCompiler()
+  const { schemas } = asyncApi().components
+  checks = new Map(Object.entries(schemas).map(([name, schema]) => [name, compile(strictly(schema as Schema))]))
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+async function record() {
+  const client = await mqttClient(world.bridge.mqttUrl, `recorder-${Math.random().toString(36).slice(2)}`)
+  const recorded: Recorded[] = []
+  client.on('message', (topic, payload, { qos, retain }) => recorded.push({ topic, text: payload.toString(), qos, retain }))
+  // With 2 everything comes as it was published.
+  await client.subscribeAsync('brim/v1/#', { qos: 2 })
+  return { recorded, [Symbol.asyncDispose]: () => client.endAsync(true) }
+}
+
+/** A tenth of a second there and back. */
+async function startSlow(target: number) {
+  const way = { rates: { intervalMs: 1_000, bytesPerS: [1e6] }, delayMs: 50, jitterMs: 0 }
+  const link = await startShapedLink({ target, shape: { up: way, down: way }, random: seededRandom(1) })
+  return { port: link.port, [Symbol.asyncDispose]: link.close }
+}
+
+const isOn = (channel: Channel, topic: string) =>
+  new RegExp(`^${channel.address.replaceAll(/\{\w+\}/g, '[a-z0-9_-]+')}$`).test(topic)
+
+/** @returns which message of the document it is; throws where it is none */
+function documented(message: Message, text: string): string {
+  const json = JSON.parse(text) as { type?: string }
+  const variants = variantsOf(message)
+  const variant = variants.find(({ types }) => types.length === 0 || types.some((type) => type === json.type))
+  if (!variant) throw new Error(`${message.name} has no type "${json.type}"`)
+  expect(checks.get(variant.name)!(json), `${variant.name}: ${text}`).toEqual([])
+  return variant.name
+}
+
+function channelOf(topic: string): Channel {
+  const [channel, ...more] = channels.filter((one) => isOn(one, topic))
+  if (!channel || more.length > 0) throw new Error(`${topic} is in the contract ${channel ? 'twice' : 'not at all'}`)
+  return channel
+}
+
+const headers = { 'content-type': 'application/json' }
+async function post(path: string, body: object = {}): Promise<{ id: string }> {
+  const response = await fetch(`${world.bridge.httpUrl}/v1/jobs${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+  return (await response.json()) as { id: string }
+}
+const submit = async (device: string, maxTokens: number, kind = 'slm.generate') =>
+  (await post('', { kind, device, input: { prompt: 'Can you book a table', maxTokens, seed: 3 } })).id
+const stateOf = async (id: string) => ((await (await fetch(`${world.bridge.httpUrl}/v1/jobs/${id}`)).json()) as JobDetails).state
+const ended = (id: string, state: string) => expect.poll(() => stateOf(id), { timeout: 20_000 }).toBe(state)
+
+it('all that crosses the control plane is in the document, and all that is in the document crosses it', async () => {
+  await using recorder = await record()
+  const { recorded } = recorder
+  await using relay = await startRelay(portOf(world.bridge.mqttUrl))
+  await using slow = await startSlow(portOf(world.bridge.dataUrl))
+  const has = (device: string, leaf: Parameters<typeof deviceTopic>[2], words: RegExp) =>
+    expect
+      .poll(
+        () => recorded.filter(({ topic, text }) => topic === deviceTopic('default', device, leaf) && words.test(text)).length,
+        {
+          timeout: 20_000,
+        },
+      )
+      .toBeGreaterThan(0)
+
+  // Births, telemetry, jobs that end in every way.
+  const able = await world.startAgent({ id: 'jetson-02', slm, bridges: [through(relay, world.bridge.mqttUrl)] })
+  await has('jetson-02', 'state', /ready/)
+  await has('jetson-02', 'telemetry', /birth/)
+  await ended(await submit('jetson-02', 12), 'SUCCEEDED')
+  await ended(await submit('jetson-01', 12), 'REJECTED')
+  const answer = await post('', { kind: 'profile', input: {}, device: 'jetson-02' })
+  await ended(answer.id, 'SUCCEEDED')
+  // On a slow link an answer comes in pieces, and whoever stands behind it waits.
+  await world.startAgent({ id: 'jetson-04', dataUrl: world.bridge.dataUrl.replace(/:\d+/, `:${slow.port}`) })
+  await has('jetson-04', 'state', /ready/)
+  const first = await submit('jetson-04', 16, 'hat.generate')
+  const second = await submit('jetson-04', 16, 'hat.generate')
+  await has('jetson-04', 'events', /"type":"text"/)
+  await post(`/${second}/cancel`)
+  await ended(first, 'SUCCEEDED')
+  await ended(second, 'CANCELED')
+  await has('jetson-04', 'events', /"type":"canceled"/)
+
+  // Something that nobody can read.
+  const garbled = await mqttClient(world.bridge.mqttUrl, 'device-garbled')
+  await garbled.publishAsync(deviceTopic('default', 'garbled', 'telemetry'), '{"v":2}')
+  await has('garbled', 'faults', /telemetry/)
+  await garbled.endAsync()
+
+  // A power cut, and a restart.
+  relay.cut()
+  await has('jetson-02', 'state', /lost/)
+  const states = () => recorded.filter(({ topic }) => topic === deviceTopic('default', 'jetson-02', 'state'))
+  await expect.poll(() => states().at(-1)?.text, { timeout: 20_000 }).toMatch(/ready/)
+  await able.close()
+  await has('jetson-02', 'state', /disconnected/)
+  await world.startAgent({ id: 'jetson-02', slm, bridges: [through(relay, world.bridge.mqttUrl)] })
+  await has('jetson-02', 'state', /"birth":2/)
+
+  const readable = recorded.filter(({ topic }) => topic !== deviceTopic('default', 'garbled', 'telemetry'))
+  const seen = readable.map(({ topic, text, qos, retain }) => {
+    const channel = channelOf(topic)
+    expect({ topic, qos }).toEqual({ topic, qos: channel.qos })
+    if (retain) expect(channel.retain, `${topic} is retained`).toBe(true)
+    return documented(channel.message, text)
+  })
+  const all = channels.flatMap(({ message }) => variantsOf(message).map(({ name }) => name))
+  expect(all.filter((name) => !seen.includes(name))).toEqual([])
+
+  // Whoever comes now is told what is retained, and only that.
+  await using late = await record()
+  const retaining = channels.filter(({ retain }) => retain)
+  await expect
+    .poll(() => retaining.filter((channel) => !late.recorded.some(({ topic, retain }) => retain && isOn(channel, topic))))
+    .toEqual([])
+  expect(late.recorded.filter(({ topic, retain }) => retain && !channelOf(topic).retain)).toEqual([])
+})
+
+it('the messages of the data plane are those of the document', async () => {
+  await using relay: Relay = await startRelay(portOf(world.bridge.dataUrl))
+  const agent = await world.startAgent({ id: 'jetson-03', dataUrl: through(relay, world.bridge.dataUrl) })
+  const ask = async () => {
+    const body = { messages: [{ role: 'user', content: 'Can you book a table for two, in the evening?' }], max_tokens: 12 }
+    const response = await fetch(`${agent.apiUrl}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
+    expect(response.status).toBe(200)
+    await response.text()
+  }
+  await ask()
+  await ask()
+  await agent.close()
+  const said = (way: 'up' | 'down', message: Message) =>
+    relay.connections
+      .flatMap((connection) => webSocketFrames(Buffer.concat(connection[way])))
+      .filter(({ isText }) => isText)
+      .map(({ payload }) => documented(message, payload.toString()))
+  expect(said('up', dataMessages.device)).toEqual(expect.arrayContaining(['ToBridge.hello', 'ToBridge.open', 'ToBridge.close']))
+  expect(said('down', dataMessages.bridge)).toEqual(
+    expect.arrayContaining(['ToDevice.welcome', 'ToDevice.opened', 'ToDevice.kept']),
+  )
+})
