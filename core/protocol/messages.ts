@@ -78,7 +78,10 @@ export const BridgeState = z.object({
   at,
   bridge: z.string().optional().describe('Version of the bridge.'),
   modelId: modelId.optional(),
-  data: z.string().optional().describe('WebSocket URL of the data plane.'),
+  data: z
+    .url({ protocol: /^wss?$/ })
+    .optional()
+    .describe('WebSocket URL of the data plane.'),
   sessions: z.int().min(0).optional().describe('That it holds.'),
 })
 export type BridgeState = z.infer<typeof BridgeState>

@@ -4,8 +4,8 @@ import type { z } from 'zod'
 import { channels, dataMessages } from '../../core/protocol/contract.ts'
 import { Fault } from '../../core/protocol/fault.ts'
 import { EnrolReply, EnrolRequest, NonceReply, Refusal, SessionReply, SessionRequest } from '../../core/protocol/identity.ts'
-import { JobAddress, JobSubmission } from '../../core/protocol/jobs.ts'
-import { DeviceState } from '../../core/protocol/messages.ts'
+import { JobAddress, JobEvent, JobSubmission, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { DeviceState, MessageFault, ToDevice } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import { schemaOf } from '../../lab/asyncapi.ts'
 import { mutated, secret, valid } from '../support/messages.ts'
@@ -75,6 +75,19 @@ describe.each(cases)('$name', ({ schema, messages }) => {
     )
     expect(refused).toBeGreaterThan(10)
   })
+})
+
+const attempt = { v: 1, bridge: 'bridge-1', job: '0123abcd-1', attempt: 1 }
+const failed = { ...attempt, n: 2, at, type: 'failed', error: { code: 'MELTED', message: 'too hot' } }
+
+it.each([
+  ['a kind of job, in a state', DeviceState, { v: 1, state: 'ready', birth: 1, at, jobs: ['dream.up'] }],
+  ['a kind of job, to be done', ToJobDevice, { ...attempt, type: 'run', kind: 'dream.up', input: 1 }],
+  ['a kind of failure', JobEvent, { ...failed, failure: 'melted' }],
+  ['a topic', MessageFault, { v: 1, bridge: 'bridge-1', leaf: 'dreams', reason: 'none', at }],
+  ['a code', ToDevice, { type: 'refused', request: 1, code: 'MELTED', message: 'too hot' }],
+])('of a newer release %s is read as it stands', (_, schema: z.ZodType, message) => {
+  expect(readMessage(schema, bytes(message))).toEqual({ kind: 'message', message })
 })
 
 describe('a message that cannot be read', () => {

@@ -49,7 +49,7 @@ function validObject({ properties = {}, required = [], additionalProperties }: S
 function validString({ pattern, format, minLength = 0, maxLength = minLength + 24 }: Schema): fc.Arbitrary<Json> {
   if (format === 'date-time')
     return fc.date({ min: new Date(0), max: new Date('2099-12-31'), noInvalidDate: true }).map((at) => at.toISOString())
-  if (format === 'uri') return fc.constantFrom('https://example.org/', 'http://10.0.0.5:7070')
+  if (format === 'uri') return fc.constantFrom('ws://10.0.0.5:7070/v1/data', 'wss://example.org/v1/data')
   if (pattern === undefined) return fc.string({ minLength, maxLength: Math.min(maxLength, minLength + 24) })
   const source = minLength === maxLength ? pattern.replace(/\+\$$/, `{${minLength}}$`) : pattern
   return fc.stringMatching(new RegExp(source))

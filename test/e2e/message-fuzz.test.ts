@@ -1,0 +1,209 @@
+import { isUtf8 } from 'node:buffer'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { WebSocket, WebSocketServer } from 'ws'
+import type { z } from 'zod'
+import { EnrolRequest, enrolPath, SessionRequest, sessionPath } from '../../core/protocol/identity.ts'
+import { JobAck, JobAddress, JobEvent, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, ToBridge, ToDevice } from '../../core/protocol/messages.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
+import { bridgeStateTopic, type DeviceTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import type { JobDetails } from '../../core/store/job-store.ts'
+import { schemaOf } from '../../lab/asyncapi.ts'
+import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { mqttClient, watchTopic } from '../support/broker.ts'
+import { mutated, secret, valid } from '../support/messages.ts'
+
+let world: AgentWorld
+beforeAll(async () => {
+  world = await startAgentWorld()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+/** Always the same ones: a failure can be repeated. The broker takes packets of 256 KiB. */
+function samples(messages: fc.Arbitrary<unknown>, count: number, seed: number): Buffer[] {
+  return fc
+    .sample(mutated(messages), { numRuns: count * 2, seed })
+    .filter(({ length }) => length < 200_000)
+    .slice(0, count)
+}
+const samplesOf = (schema: z.ZodType, count: number, seed: number) => samples(valid(schemaOf(schema)), count, seed)
+const topicOf = (device: string, leaf: DeviceTopic) => deviceTopic('default', device, leaf)
+const headers = { 'content-type': 'application/json' }
+
+/** The bridge and the device still do what they are for. */
+async function servesAJob(): Promise<void> {
+  const body = JSON.stringify({
+    kind: 'hat.generate',
+    device: 'jetson-01',
+    priority: 9,
+    input: { prompt: 'Can you', maxTokens: 8 },
+  })
+  const response = await fetch(`${world.bridge.httpUrl}/v1/jobs`, { method: 'POST', headers, body })
+  const { id } = (await response.json()) as { id: string }
+  const show = async () => (await (await fetch(`${world.bridge.httpUrl}/v1/jobs/${id}`)).json()) as JobDetails
+  await expect.poll(async () => (await show()).state, { timeout: 20_000 }).toBe('SUCCEEDED')
+}
+
+describe('whatever is said to a bridge', () => {
+  it('on MQTT it lives, and tells each device what it could not read, leaf by leaf', async () => {
+    const spoken = { state: DeviceState, telemetry: DeviceTelemetry, events: JobEvent } as const
+    let refused = 0
+    for (let at = 0; at < 6; at++) {
+      const device = `fuzz-${at}`
+      const expected: string[] = []
+      await using faults = await watchTopic(world.bridge.mqttUrl, topicOf(device, 'faults'))
+      const client = await mqttClient(world.bridge.mqttUrl, `device-${device}`)
+      for (const [leaf, schema] of Object.entries(spoken) as [keyof typeof spoken, z.ZodType][])
+        for (const payload of samplesOf(schema, 9, at)) {
+          await client.publishAsync(topicOf(device, leaf), payload, { qos: 1 })
+          const read = readMessage(schema, payload)
+          // An empty state only clears what the broker retained.
+          if (read.kind === 'unreadable' && !(leaf === 'state' && payload.length === 0)) expected.push(`${leaf}: ${read.reason}`)
+        }
+      await expect.poll(() => faults.messages.length, { timeout: 10_000 }).toBe(expected.length)
+      const told = faults.messages.map(({ text }) => MessageFault.parse(JSON.parse(text)))
+      expect(told.map(({ leaf, reason }) => `${leaf}: ${reason}`).sort()).toEqual(expected.sort())
+      refused += told.length
+      await client.endAsync()
+    }
+    expect(refused).toBeGreaterThan(60)
+    await servesAJob()
+  })
+
+  it('over and over, it does not answer over and over', async () => {
+    await using faults = await watchTopic(world.bridge.mqttUrl, topicOf('parrot', 'faults'))
+    const client = await mqttClient(world.bridge.mqttUrl, 'device-parrot')
+    for (let again = 0; again < 30; again++) await client.publishAsync(topicOf('parrot', 'telemetry'), '{"v":2}', { qos: 1 })
+    await client.publishAsync(topicOf('parrot', 'events'), 'last', { qos: 1 })
+    await expect.poll(() => faults.messages.at(-1)?.text).toContain('"events"')
+    // Ten of the first kind, and the last.
+    expect(faults.messages.length).toBe(11)
+    await client.endAsync()
+  })
+
+  it('on HTTP it answers with what is wrong, or does it', async () => {
+    const submissions = fc.constantFrom(
+      { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4, stop: ['.'] }, device: 'nobody', priority: 7 },
+      { kind: 'hat.verify', input: { prompt: 'Can you', continuation: ' book' }, device: 'nobody', timeouts: { runS: 9 } },
+    )
+    const paths = [
+      { path: '/v1/jobs', bodies: samples(submissions, 60, 1) },
+      { path: enrolPath, bodies: samplesOf(EnrolRequest, 30, 2) },
+      { path: sessionPath, bodies: samplesOf(SessionRequest, 30, 3) },
+    ]
+    let refused = 0
+    for (const { path, bodies } of paths)
+      for (const body of bodies) {
+        const response = await fetch(`${world.bridge.httpUrl}${path}`, { method: 'POST', headers, body })
+        expect([200, 202, 400, 401, 403], body.toString().slice(0, 200)).toContain(response.status)
+        const said = (await response.json()) as { error?: { code: string; message: string } }
+        expect(said.error === undefined).toBe(response.ok)
+        if (!said.error) continue
+        refused += 1
+        expect(said.error.message.length).toBeGreaterThan(5)
+        expect(JSON.stringify(said)).not.toContain(secret)
+      }
+    expect(refused).toBeGreaterThan(80)
+    await servesAJob()
+  })
+
+  it('on its WebSocket, in no UTF-8, it hangs up as RFC 6455 says', async () => {
+    const socket = new WebSocket(world.bridge.dataUrl)
+    await once(socket, 'open')
+    socket.send(Buffer.from([0x7b, 0xff, 0x7d]), { binary: false })
+    expect(await once(socket, 'close')).toMatchObject([1007, expect.anything()])
+  })
+
+  it('on its WebSocket it says why before it hangs up', async () => {
+    for (const [at, payload] of samplesOf(ToBridge, 60, 4).filter(isUtf8).entries()) {
+      const socket = new WebSocket(world.bridge.dataUrl)
+      const heard: ToDevice[] = []
+      socket.on('message', (data: Buffer) => heard.push(ToDevice.parse(JSON.parse(data.toString()))))
+      const closed = once(socket, 'close')
+      await once(socket, 'open')
+      if (at % 2 === 0) socket.send(JSON.stringify({ type: 'hello', v: 1, device: 'fuzz', birth: 1 }))
+      socket.send(payload, { binary: false })
+      // Whatever it was, this is out of turn.
+      socket.send(JSON.stringify({ type: 'hello', v: 1, device: 'fuzz', birth: 1 }))
+      socket.send(JSON.stringify({ type: 'hello', v: 1, device: 'fuzz', birth: 1 }))
+      await closed
+      const said = heard.findLast(({ type }) => type === 'refused')
+      const read = readMessage(ToBridge, payload)
+      const why =
+        payload.length > 4096 ? 'longer than 4096 bytes' : read.kind === 'unreadable' ? read.reason : 'hello comes first'
+      expect(said).toMatchObject({ type: 'refused', message: expect.stringContaining(why) })
+    }
+    await servesAJob()
+  })
+})
+
+describe('whatever is said to a device', () => {
+  it('on MQTT it lives, and refuses the jobs that it cannot read, with the reason', async () => {
+    await using events = await watchTopic(world.bridge.mqttUrl, topicOf('jetson-01', 'events'))
+    const client = await mqttClient(world.bridge.mqttUrl, 'bridge-fuzz')
+    const expected = new Map<string, string>()
+    const taken = new Set<string>()
+    for (const payload of samplesOf(ToJobDevice, 120, 5)) {
+      await client.publishAsync(topicOf('jetson-01', 'jobs'), payload, { qos: 1 })
+      const read = readMessage(ToJobDevice, payload)
+      const address = JobAddress.safeParse(read.kind === 'unreadable' ? read.json : read.message).data
+      const key = JSON.stringify(address)
+      if (read.kind === 'message') taken.add(key)
+      else if (address && !taken.has(key)) expected.set(key, read.reason)
+    }
+    for (const payload of samplesOf(JobAck, 40, 6)) await client.publishAsync(topicOf('jetson-01', 'acks'), payload, { qos: 1 })
+    for (const payload of samplesOf(MessageFault, 40, 7)) await client.publishAsync(topicOf('jetson-01', 'faults'), payload)
+    for (const payload of samplesOf(BridgeState, 40, 8))
+      await client.publishAsync(bridgeStateTopic('default', 'fuzz'), payload, { qos: 1, retain: true })
+    await client.publishAsync(bridgeStateTopic('default', 'fuzz'), '', { qos: 1, retain: true })
+    expect(expected.size).toBeGreaterThan(15)
+    const told = () =>
+      new Map(
+        events.messages.flatMap(({ text }) => {
+          const event = JobEvent.parse(JSON.parse(text))
+          const cannot = /^the device cannot read the job: (.*)$/s
+          const [, reason] = (event.type === 'failed' && cannot.exec(event.error.message)) || []
+          return reason === undefined ? [] : [[JSON.stringify(JobAddress.parse(event)), reason] as const]
+        }),
+      )
+    await expect.poll(() => [...told()].sort(), { timeout: 10_000 }).toEqual([...expected].sort())
+    await client.endAsync()
+    await servesAJob()
+  })
+
+  it('on its WebSocket it lives', async () => {
+    const server = new WebSocketServer({ host: '127.0.0.1', port: 0 })
+    await once(server, 'listening')
+    // What answers `hello` would end the noise.
+    const noise = samplesOf(ToDevice, 80, 9).filter((payload) => {
+      const read = readMessage(ToDevice, payload)
+      const isAnswer = read.kind === 'message' && (read.message.type === 'welcome' || read.message.type === 'refused')
+      return isUtf8(payload) && !isAnswer
+    })
+    expect(noise.length).toBeGreaterThan(40)
+    const greeted = new Promise<void>((resolve) => {
+      server.on('connection', (socket) => {
+        socket.on('message', (data: Buffer, isBinary) => {
+          if (isBinary || !data.toString().includes('"hello"')) return
+          for (const payload of noise) socket.send(payload, { binary: false })
+          socket.send(
+            JSON.stringify({ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: world.bridge.modelId } satisfies ToDevice),
+          )
+          resolve()
+        })
+      })
+    })
+    const dataUrl = `ws://127.0.0.1:${(server.address() as AddressInfo).port}/v1/data`
+    const agent = await world.startAgent({ id: 'listener', dataUrl })
+    await greeted
+    await expect
+      .poll(async () => ((await (await fetch(`${agent.apiUrl}/health`)).json()) as { bridge: string }).bridge)
+      .toBe('connected')
+    await agent.close()
+    server.close()
+    for (const client of server.clients) client.terminate()
+  })
+})
