@@ -3,6 +3,7 @@ import type { z } from 'zod'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
 import { type BridgeAddress, requestOnce } from '../../core/base/pinned-request.ts'
 import { Refusal } from '../../core/protocol/identity.ts'
+import { readJson } from '../../core/protocol/read-message.ts'
 
 const timeoutMs = 10_000
 
@@ -32,9 +33,9 @@ export async function postJson<T>(
     throw unreachable(url, cause)
   }
   if (status === 200) {
-    const answer = reply.safeParse(json)
-    if (answer.success) return answer.data
-    throw unreachable(url, answer.error)
+    const answer = readJson(reply, json)
+    if (answer.kind === 'message') return answer.message
+    throw unreachable(url, new Error(`its answer cannot be read: ${answer.reason}`))
   }
   const refusal = Refusal.safeParse(json)
   if (!refusal.success) throw unreachable(url, new Error(`HTTP status ${status}`))

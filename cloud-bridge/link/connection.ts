@@ -80,6 +80,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
 
   /** A close reason is short: what was wrong is said before. */
   function refuse(code: ErrorCode, message: string): void {
+    logger.warn({ code, reason: message }, 'message of a device refused')
     say({ type: 'refused', request: 0, code, message })
     if (code === 'PROTOCOL_VERSION') close(closeCodes.version, code)
     else close(closeCodes.invalid, 'REQUEST_INVALID')

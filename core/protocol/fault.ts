@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import { encodeFrame, type Frame, type FrameHeader } from './frame.ts'
+import { readMessage } from './read-message.ts'
 
 /** Why a session ended: the payload of a `fault` frame. `code` is one of core/base/errors.ts, or a newer release's. */
 export const Fault = z.object({ code: z.string(), message: z.string() })
@@ -13,9 +14,7 @@ export function encodeFault(to: Pick<FrameHeader, 'session' | 'epoch' | 'seq'>, 
 
 /** @throws BrimError FRAME_INVALID */
 export function decodeFault(frame: Frame): Fault {
-  try {
-    return Fault.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(frame.payload)))
-  } catch (cause) {
-    throw new BrimError('FRAME_INVALID', 'malformed frame: the payload of a fault is not {code, message}', { cause })
-  }
+  const read = readMessage(Fault, frame.payload)
+  if (read.kind === 'message') return read.message
+  throw new BrimError('FRAME_INVALID', `malformed frame: the payload of a fault is not {code, message}: ${read.reason}`)
 }

@@ -1,20 +1,27 @@
 import { isUtf8 } from 'node:buffer'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { z } from 'zod'
+import { JobLedger, ledgerTable } from '../../agent/jobs/ledger.ts'
+import { createJobRunner } from '../../agent/jobs/runner.ts'
+import { systemClock } from '../../core/base/clock.ts'
 import { EnrolRequest, enrolPath, SessionRequest, sessionPath } from '../../core/protocol/identity.ts'
 import { JobAck, JobAddress, JobEvent, ToJobDevice } from '../../core/protocol/jobs.ts'
 import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, ToBridge, ToDevice } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import { bridgeStateTopic, type DeviceTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import type { JobDetails } from '../../core/store/job-store.ts'
+import { openDatabase } from '../../core/store/open-database.ts'
 import { schemaOf } from '../../lab/asyncapi.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient, watchTopic } from '../support/broker.ts'
 import { mutated, secret, valid } from '../support/messages.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 let world: AgentWorld
 beforeAll(async () => {
@@ -33,18 +40,19 @@ const samplesOf = (schema: z.ZodType, count: number, seed: number) => samples(va
 const topicOf = (device: string, leaf: DeviceTopic) => deviceTopic('default', device, leaf)
 const headers = { 'content-type': 'application/json' }
 
+/** @returns how the job stands */
+async function submitted(job: object): Promise<() => Promise<JobDetails>> {
+  const url = `${world.bridge.httpUrl}/v1/jobs`
+  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(job) })
+  const { id } = (await response.json()) as { id: string }
+  return async () => (await (await fetch(`${url}/${id}`)).json()) as JobDetails
+}
+
 /** The bridge and the device still do what they are for. */
 async function servesAJob(): Promise<void> {
-  const body = JSON.stringify({
-    kind: 'hat.generate',
-    device: 'jetson-01',
-    priority: 9,
-    input: { prompt: 'Can you', maxTokens: 8 },
-  })
-  const response = await fetch(`${world.bridge.httpUrl}/v1/jobs`, { method: 'POST', headers, body })
-  const { id } = (await response.json()) as { id: string }
-  const show = async () => (await (await fetch(`${world.bridge.httpUrl}/v1/jobs/${id}`)).json()) as JobDetails
-  await expect.poll(async () => (await show()).state, { timeout: 20_000 }).toBe('SUCCEEDED')
+  const input = { prompt: 'Can you', maxTokens: 8 }
+  const job = await submitted({ kind: 'hat.generate', device: 'jetson-01', priority: 9, input })
+  await expect.poll(() => job().then(({ state }) => state), { timeout: 20_000 }).toBe('SUCCEEDED')
 }
 
 describe('whatever is said to a bridge', () => {
@@ -172,6 +180,24 @@ describe('whatever is said to a device', () => {
     await expect.poll(() => [...told()].sort(), { timeout: 10_000 }).toEqual([...expected].sort())
     await client.endAsync()
     await servesAJob()
+  })
+
+  it('a job of a newer version ends REJECTED at the bridge, and says why', async () => {
+    using dir = tempDir()
+    const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
+    const runner = createJobRunner({ ledger: new JobLedger(store), works: {}, clock: systemClock, logger: silentLogger() })
+    const port = runner.port('mqtt://bridge')
+    const client = await mqttClient(world.bridge.mqttUrl, 'device-older')
+    port.onLink((event) => client.publish(topicOf('older', 'events'), event, { qos: 1 }))
+    client.on('message', (_, payload) => port.onJob(Buffer.from(payload.toString().replace('"v":1', '"v":2'))))
+    await client.subscribeAsync(topicOf('older', 'jobs'), { qos: 1 })
+    const ready: DeviceState = { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['profile'] }
+    await client.publishAsync(topicOf('older', 'state'), JSON.stringify(ready), { qos: 1, retain: true })
+    const job = await submitted({ kind: 'profile', device: 'older', input: {} })
+    await expect.poll(() => job().then(({ state }) => state)).toBe('REJECTED')
+    expect((await job()).error).toMatchObject({ code: 'PROTOCOL_VERSION', message: expect.stringContaining('only version 1') })
+    store.close()
+    await client.endAsync()
   })
 
   it('on its WebSocket it lives', async () => {
