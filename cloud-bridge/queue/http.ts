@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { isTerminal, jobStates } from '../../core/policy/jobs/job.ts'
 import { JobSubmission, jobKinds, maxInputBytes } from '../../core/protocol/jobs.ts'
+import { reasonOf } from '../../core/protocol/read-message.ts'
 import type { JobStore } from '../../core/store/job-store.ts'
 import type { Call } from '../identity/callers.ts'
 import { answer, answerError, bodyOf, noSuchPath } from '../link/json.ts'
@@ -43,7 +44,7 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
     if (raw.length === 0 || raw.length > maxBatch) throw invalid(`"jobs": 1 to ${maxBatch} at once, not ${raw.length}`)
     if (isBatch && key !== undefined) throw invalid('a batch has a key in each job, not one in its header')
     const submissions = raw.map((one, at) =>
-      understood(one, typeof key === 'string' ? key : undefined, isBatch ? `jobs.${at}` : ''),
+      understood(one, typeof key === 'string' ? key : undefined, isBatch ? ['jobs', at] : []),
     )
     // Whoever repeats what may have got lost pays once.
     call.requireJobs(submissions.filter((one) => one.key === undefined || !jobs.hasKey(one.key)).length)
@@ -56,7 +57,7 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
 
   function list(url: URL): unknown {
     const query = Query.safeParse(Object.fromEntries(url.searchParams))
-    if (!query.success) throw invalid(told(query.error))
+    if (!query.success) throw invalid(reasonOf(query.error))
     const { state, kind, dead, limit } = query.data
     return { jobs: jobs.list({ state, kind, dead: dead !== undefined, limit }) }
   }
@@ -168,19 +169,13 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
   }
 }
 
-function understood(body: unknown, key: string | undefined, at: string): JobSubmission {
+function understood(body: unknown, key: string | undefined, at: readonly PropertyKey[]): JobSubmission {
   const whole = key !== undefined && typeof body === 'object' ? { key, ...body } : body
   const submission = JobSubmission.safeParse(whole)
-  if (!submission.success) throw invalid(told(submission.error, at))
+  if (!submission.success) throw invalid(reasonOf(submission.error, at))
   const bytes = Buffer.byteLength(JSON.stringify(submission.data.input))
   if (bytes > maxInputBytes) throw invalid(`"input" has ${bytes} bytes; the limit is ${maxInputBytes}`)
   return submission.data
-}
-
-function told(error: z.ZodError, at = ''): string {
-  return error.issues
-    .map(({ path, message }) => `"${[at, ...path].filter((part) => part !== '').join('.')}": ${message}`)
-    .join('; ')
 }
 
 const invalid = (message: string) => new BrimError('REQUEST_INVALID', message, { hint: 'brim job submit --help has examples' })

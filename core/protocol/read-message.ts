@@ -21,6 +21,8 @@ const maxReasonChars = 300
 /** Of what is wrong with one message so much is told. */
 const maxIssues = 3
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 /**
  * Reads JSON from the other side; never throws. Fields that this release does not know are dropped, another version is
  * refused before anything else is looked at.
@@ -29,7 +31,7 @@ export function readMessage<T>(schema: z.ZodType<T>, payload: Uint8Array): Readi
   if (payload.byteLength > maxMessageBytes) return invalid(`it has ${payload.byteLength} bytes; the limit is ${maxMessageBytes}`)
   let text: string
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(payload)
+    text = utf8.decode(payload)
   } catch {
     return invalid('it is no UTF-8')
   }
@@ -59,11 +61,11 @@ export function readJson<T>(schema: z.ZodType<T>, json: unknown): Reading<T> {
 const invalid = (reason: string): Unreadable => ({ kind: 'unreadable', code: 'MESSAGE_INVALID', reason })
 const Version = z.object({ v: z.unknown() })
 
-/** `"link.rttMs": Invalid input: expected number, received string`. */
-function reasonOf({ issues }: z.ZodError): string {
+/** `"link.rttMs": Invalid input: expected number, received string`. @param within names what it is a part of */
+export function reasonOf({ issues }: z.ZodError, within: readonly PropertyKey[] = []): string {
   const told = issues.slice(0, maxIssues).map(({ path, message }) => {
-    const where = path.length === 0 ? 'the message' : `"${path.map(nameOf).join('.')}"`
-    return `${where}: ${message}`
+    const names = [...within, ...path].map(nameOf)
+    return `${names.length === 0 ? 'the message' : `"${names.join('.')}"`}: ${message}`
   })
   const more = issues.length > maxIssues ? [`and ${issues.length - maxIssues} more`] : []
   return [...told, ...more].join('; ').slice(0, maxReasonChars)
