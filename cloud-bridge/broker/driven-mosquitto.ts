@@ -47,6 +47,12 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
   const lanes = new Map<string, Promise<void>>()
   const closing = new AbortController()
   const own: Login = { username: `bridge-${bridge}`, password: newPassword() }
+  const complain =
+    (message: string, context: object = {}) =>
+    (err: unknown) => {
+      // What is left undone then is done when the bridge starts again.
+      if (!closing.signal.aborted) logger.error({ err, ...context }, message)
+    }
   const security = await connectDynamicSecurity({
     url,
     clientId: `brim-admin-${bridge}`,
@@ -57,13 +63,6 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     },
     logger,
   })
-
-  const complain =
-    (message: string, context: object = {}) =>
-    (err: unknown) => {
-      // What is left undone then is done when the bridge starts again.
-      if (!closing.signal.aborted) logger.error({ err, ...context }, message)
-    }
 
   const inLane = (device: string, work: () => Promise<void>): Promise<void> => {
     const done = (lanes.get(device) ?? Promise.resolve()).catch(() => {}).then(work)

@@ -5,6 +5,7 @@ import yargs from 'yargs'
 import { createCredentials } from '../../agent/identity/credentials.ts'
 import { readEnrolments } from '../../agent/identity/enrolment.ts'
 import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
+import { startBridge } from '../../cloud-bridge/bridge.ts'
 import { readLogin } from '../../cloud-bridge/broker/broker-secrets.ts'
 import { driveMosquitto } from '../../cloud-bridge/broker/driven-mosquitto.ts'
 import { connectDynamicSecurity } from '../../cloud-bridge/broker/dynamic-security.ts'
@@ -149,6 +150,29 @@ describe('a mosquitto that a bridge drives', () => {
     await expect.poll(() => login(after).catch(String), { timeout: 10_000 }).toBe('in')
     await expect(login(before)).rejects.toThrow(/not authorized/i)
     await broker.close()
+  })
+
+  it.skipIf(missing)('has its devices back after the bridge was started anew', async () => {
+    await using mosquitto = await startMosquitto({ guarded: true })
+    const broker = { url: mosquitto.url, adminFile: mosquitto.adminFile }
+    await using world = await startAgentWorld({ bridge: { broker } })
+    const { bundle, bridge } = world
+    const stateDir = join(world.dir, 'bridge')
+    const store = openIdentityStore(stateDir)
+    await enrolDevice(world, store, 'orin')
+    const headers = { authorization: `Bearer ${store.createKey('operator:test', 'test', 'reader').key}` }
+    store.close()
+    const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
+    const link = async () => (await fetch(`${apiUrl}/health`)).json()
+    await expect.poll(link, { timeout: 10_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+    await bridge.close()
+    const httpPort = portOf(bridge.httpUrl)
+    const again = await startBridge({ bundle, stateDir, broker, httpPort, threads: 1, logLevel: 'silent' })
+    await expect.poll(link, { timeout: 20_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+    const devices = async () => (await fetch(`${again.httpUrl}/v1/devices`, { headers })).json()
+    const ready = { devices: [{ id: 'orin', state: 'ready' }] }
+    await expect.poll(devices, { timeout: 20_000 }).toMatchObject(ready)
+    await again.close()
   })
 
   it.skipIf(missing)('is refused where it lets in who proves nothing, or allows what no rule says', async () => {
