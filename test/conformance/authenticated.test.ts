@@ -52,7 +52,7 @@ const brokers = [
 ]
 
 describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start }) => {
-  let broker: GuardedBroker
+  let broker: GuardedBroker | undefined
   let world: AgentWorld
   /** What an operator's commands open, beside the bridge that runs. */
   let store: IdentityStore
@@ -66,9 +66,10 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
     width = (await readManifest(world.bundle)).dims.hidden
   })
   afterAll(async () => {
-    store.close()
-    await world[Symbol.asyncDispose]()
-    await broker[Symbol.asyncDispose]()
+    // Where one could not be started, those before it are ended all the same.
+    store?.close()
+    await world?.[Symbol.asyncDispose]()
+    await broker?.[Symbol.asyncDispose]()
   })
 
   const enrolled = (device: string, folder?: string) => enrolDevice(world, store, device, folder)
