@@ -195,7 +195,7 @@ export function createRegistry(
 
 const isPresent = ({ state }: DeviceState) => state !== 'lost' && state !== 'disconnected'
 
-/** The same again, but for the time. Whoever has connected again says so: what was sent to it in between is lost. */
+/** The same again, but for the time. Whoever has connected again, or may have, is news: what was sent to it in between is lost. */
 function isHeartbeat({ at: _, ...before }: DeviceState, { at: __, ...now }: DeviceState): boolean {
-  return isDeepStrictEqual(before, now)
+  return now.connection !== undefined && isDeepStrictEqual(before, now)
 }

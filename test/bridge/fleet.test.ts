@@ -136,6 +136,8 @@ describe('heartbeats', () => {
     expect(heard('a', said('ready', 1, { ...beats, connection: 2 }))).toBeDefined()
     expect(heard('a', said('ready', 1, { ...beats, connection: 2, jobs: ['profile'] }))).toBeDefined()
     expect(heard('a', said('ready', 1, { ...beats, connection: 2, jobs: ['profile'] }))).toBeUndefined()
+    // An older agent does not count: it may have.
+    for (let time = 0; time < 2; time++) expect(heard('old', said('ready', 1))).toBeDefined()
   })
 
   it('that stop make a device lost without a will, once, and that come again make it ready', async () => {

@@ -22,6 +22,13 @@ describe('a database', () => {
     }
   })
 
+  it('whose last commits a power cut may cost has synchronous NORMAL, where that is asked for', () => {
+    using dir = tempDir()
+    const store = openDatabase(join(dir.path, 'brim.sqlite'), first, 'NORMAL')
+    expect(store.pragma('synchronous', { simple: true })).toBe(1)
+    store.close()
+  })
+
   it('gets the steps it has not had, and keeps its rows', () => {
     using dir = tempDir()
     const path = join(dir.path, 'brim.sqlite')
