@@ -201,10 +201,11 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       wallMs: Date.now,
       publish: (device, message) => control?.tell(device, 'commands', message),
       onChange: (device) => feed.tell(device, 'commands'),
+      onUnreadable,
       logger: logger.child({ component: 'commands' }),
     })
     closers.push(commands.close)
-    const logs = new DeviceLogs()
+    const logs = new DeviceLogs(onUnreadable)
     const labels = createLabels(store)
     const quotas = new Quotas(identityStore, clock, () => Date.now())
     const callers = createCallers({ gate, store: identityStore, quotas, clock, logger: logger.child({ component: 'identity' }) })

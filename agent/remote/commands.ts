@@ -1,7 +1,8 @@
 import { nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { Command, type CommandReply, CommandWish, type LogLevel } from '../../core/protocol/commands.ts'
+import { CommandAddress, CommandOrder, type CommandReply, CommandWish, type LogLevel } from '../../core/protocol/commands.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
+import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /** A migration: what bridges have ordered, with the reply that a repeat gets too, and whether this device drains. */
@@ -59,7 +60,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
   let isDraining = drained.get() !== undefined
   const links = new Map<string, RemotePublish>()
 
-  function obey(command: Command): Pick<CommandReply, 'outcome' | 'reason'> {
+  function obey(command: CommandOrder): Pick<CommandReply, 'outcome' | 'reason'> {
     const nowMs = wallMs()
     if (nowMs !== undefined && nowMs >= Date.parse(command.expiresAt))
       return { outcome: 'expired', reason: `by the device's clock, ${new Date(nowMs).toISOString()}` }
@@ -82,7 +83,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
   }
 
   /** What is done and that it was done are one commit: after a restart too a repeat gets the same reply. */
-  const obeyOnce = store.transaction((command: Command): { reply: string; isNew: boolean } => {
+  const obeyOnce = store.transaction((command: CommandOrder): { reply: string; isNew: boolean } => {
     const { bridge, id } = command
     const before = find.get(bridge, id)
     if (before) return { ...before, isNew: false }
@@ -92,9 +93,22 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
     return { reply, isNew: true }
   })
 
+  /** Whoever has sent it learns why, where it can be told who that was. */
+  function refuse(link: string, { json, reason }: Unreadable): void {
+    logger.warn({ reason }, 'unreadable command ignored')
+    const whose = CommandAddress.safeParse(json)
+    if (!whose.success) return
+    const reply: CommandReply = { v: 1, ...whose.data, at: nowIso(), outcome: 'refused', reason }
+    links.get(link)?.reply(JSON.stringify(reply))
+  }
+
   function heard(link: string, payload: Uint8Array): void {
-    const command = read(payload)
-    if (!command) return void logger.warn({ bytes: payload.byteLength }, 'unreadable command ignored')
+    const read = readMessage(CommandOrder, payload)
+    if (read.kind === 'unreadable') {
+      refuse(link, read)
+      return
+    }
+    const command = read.message
     try {
       const { reply, isNew } = obeyOnce.immediate(command)
       if (isNew) {
@@ -138,13 +152,5 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
         log.onLink(link, publish?.log)
       },
     }),
-  }
-}
-
-function read(payload: Uint8Array): Command | undefined {
-  try {
-    return Command.parse(JSON.parse(Buffer.from(payload).toString()))
-  } catch {
-    return undefined
   }
 }

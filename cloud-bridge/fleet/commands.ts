@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { type Command, CommandReply, type CommandWish } from '../../core/protocol/commands.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import type { OnUnreadable } from '../link/faults.ts'
 
 /** A migration. Times are the bridge's own. */
 export const commandsTable = `CREATE TABLE commands (
@@ -52,6 +54,7 @@ export interface CommandsOptions {
   /** Whatever is lost is said again. */
   readonly publish: (device: string, message: string) => void
   readonly onChange: (device: string) => void
+  readonly onUnreadable: OnUnreadable
   readonly logger: Logger
 }
 
@@ -75,7 +78,7 @@ interface Row extends Omit<CommandRecord, 'wish' | 'expiresAt'> {
 }
 
 export function createCommands(options: CommandsOptions): Commands {
-  const { store, bridge, clock, wallMs, publish, onChange, logger } = options
+  const { store, bridge, clock, wallMs, publish, onChange, onUnreadable, logger } = options
   const columns = 'id, device, wish, actor, at, expires_ms AS expiresMs, state, ended_at AS endedAt, reason'
   const insert = store.prepare(
     "INSERT INTO commands (id, device, wish, actor, at, expires_ms, state) VALUES (?, ?, ?, ?, ?, ?, 'SENT')",
@@ -153,8 +156,9 @@ export function createCommands(options: CommandsOptions): Commands {
       guarded(() => send(open.all().filter((row) => row.device === device)))
     },
     heard(device, payload) {
-      const reply = read(payload)
-      if (!reply) return logger.warn({ device, bytes: payload.byteLength }, 'unreadable command reply ignored')
+      const read = readMessage(CommandReply, payload)
+      if (read.kind === 'unreadable') return onUnreadable(device, 'replies', read.reason)
+      const reply = read.message
       if (reply.bridge !== bridge) return
       const states = { done: 'DONE', refused: 'REFUSED', expired: 'EXPIRED' } as const
       guarded(() => ended({ id: reply.id, device }, states[reply.outcome], reply.reason ?? null))
@@ -176,11 +180,3 @@ const recordOf = ({ wish, expiresMs, ...row }: Row): CommandRecord => ({
   wish: JSON.parse(wish) as CommandWish,
   expiresAt: new Date(expiresMs).toISOString(),
 })
-
-function read(payload: Uint8Array): CommandReply | undefined {
-  try {
-    return CommandReply.parse(JSON.parse(Buffer.from(payload).toString()))
-  } catch {
-    return undefined
-  }
-}

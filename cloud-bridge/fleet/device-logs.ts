@@ -1,5 +1,7 @@
 import { nowIso } from '../../core/base/clock.ts'
 import { DeviceLog, type LogLevel, logLevels } from '../../core/protocol/commands.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
+import type { OnUnreadable } from '../link/faults.ts'
 
 /** One line of `GET /v1/devices/<id>/log`. */
 export interface LogLine extends Omit<DeviceLog, 'v'> {
@@ -16,14 +18,22 @@ const remembered = 500
 export class DeviceLogs {
   readonly #lines = new Map<string, LogLine[]>()
   readonly #counts = new Map<string, number>()
+  readonly #onUnreadable: OnUnreadable
+
+  constructor(onUnreadable: OnUnreadable) {
+    this.#onUnreadable = onUnreadable
+  }
 
   /** A line as it came from the broker. @returns whether it could be read */
   heard(device: string, payload: Uint8Array): boolean {
-    const said = read(payload)
-    if (!said) return false
+    const said = readMessage(DeviceLog, payload)
+    if (said.kind === 'unreadable') {
+      this.#onUnreadable(device, 'log', said.reason)
+      return false
+    }
     const n = (this.#counts.get(device) ?? 0) + 1
     this.#counts.set(device, n)
-    const { v: _, ...line } = said
+    const { v: _, ...line } = said.message
     const lines = this.#lines.get(device) ?? []
     lines.push({ n, heardAt: nowIso(), ...line })
     if (lines.length > remembered) lines.shift()
@@ -36,13 +46,5 @@ export class DeviceLogs {
     const wanted = logLevels.slice(0, logLevels.indexOf(level) + 1)
     const lines = this.#lines.get(device) ?? []
     return lines.filter((line) => line.n > after && wanted.includes(line.level)).slice(-limit)
-  }
-}
-
-function read(payload: Uint8Array): DeviceLog | undefined {
-  try {
-    return DeviceLog.parse(JSON.parse(Buffer.from(payload).toString()))
-  } catch {
-    return undefined
   }
 }

@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { Command, CommandReply, DeviceLog } from './commands.ts'
 import { bridgeStateDelivery, type Delivery, deviceDelivery } from './delivery.ts'
 import { JobAck, JobEvent, ToJobDevice } from './jobs.ts'
 import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, ToBridge, ToDevice } from './messages.ts'
@@ -20,17 +21,14 @@ export interface Channel extends Delivery {
   readonly message: Message
 }
 
-/** Leaves that have a place, but no messages yet. */
-export const unspoken = ['commands', 'replies', 'log'] as const satisfies readonly DeviceTopic[]
-type Spoken = Exclude<DeviceTopic, (typeof unspoken)[number]>
-
 const at = '2026-05-04T09:30:00.125Z'
 const modelId = '5f0c6d1e'.repeat(8)
 const attempt = { v: 1, bridge: 'bridge-1', job: '6b1f22d4-17', attempt: 1 }
+const order = { v: 1, bridge: 'bridge-1', id: '9d4f0b6c21e87a35', expiresAt: '2026-05-04T09:30:30.125Z' }
 const session = '00c5a1f09b3e77d2'
 const handle = '7d0e'.repeat(8)
 
-const deviceMessages: Readonly<Record<Spoken, Message>> = {
+const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   state: {
     name: 'DeviceState',
     summary: 'Whether a device is there, and what it can do.',
@@ -92,6 +90,7 @@ const deviceMessages: Readonly<Record<Spoken, Message>> = {
         error: { code: 'REQUEST_INVALID', message: 'pice.expand is not supported by this device' },
       },
       { ...attempt, n: 3, at, type: 'canceled' },
+      { ...attempt, n: 3, at, type: 'progress', doneBytes: 1_048_576, totalBytes: 8_912_004 },
     ],
   },
   acks: {
@@ -99,6 +98,50 @@ const deviceMessages: Readonly<Record<Spoken, Message>> = {
     summary: 'The bridge has stored all events of the attempt up to `n`, or will never want them.',
     schema: JobAck,
     examples: [{ ...attempt, n: 4 }],
+  },
+  commands: {
+    name: 'Command',
+    summary: 'An order of an operator. Said again until it is answered or has expired; done once.',
+    schema: Command,
+    examples: [
+      { ...order, type: 'drain' },
+      { ...order, type: 'undrain' },
+      { ...order, type: 'logs', level: 'debug', forS: 60 },
+    ],
+  },
+  replies: {
+    name: 'CommandReply',
+    summary: 'What became of an order; a repeat of the order gets the same reply.',
+    schema: CommandReply,
+    examples: [
+      { v: 1, bridge: 'bridge-1', id: order.id, at, outcome: 'done' },
+      {
+        v: 1,
+        bridge: 'bridge-1',
+        id: order.id,
+        at,
+        outcome: 'refused',
+        reason: 'this agent does not know "reboot", or not like this',
+      },
+    ],
+  },
+  log: {
+    name: 'DeviceLog',
+    summary:
+      "A line of the device's log: warnings and errors by themselves, all else on request. Nothing of what is asked or answered.",
+    schema: DeviceLog,
+    examples: [
+      {
+        v: 1,
+        at,
+        birth: 12,
+        level: 'warn',
+        component: 'link',
+        message: 'bridge unreachable, trying again',
+        fields: { broker: 'mqtt://10.0.0.5:1883', code: 'BRIDGE_UNREACHABLE' },
+        dropped: 0,
+      },
+    ],
   },
   faults: {
     name: 'MessageFault',
@@ -122,7 +165,7 @@ const bridgeState: Message = {
 
 /** The control plane: every topic on which something is said. */
 export const channels: readonly Channel[] = [
-  ...(Object.keys(deviceMessages) as Spoken[]).map((leaf) => ({
+  ...(Object.keys(deviceMessages) as DeviceTopic[]).map((leaf) => ({
     address: `brim/v1/{fleet}/device/{device}/${leaf}`,
     ...deviceDelivery[leaf],
     message: deviceMessages[leaf],

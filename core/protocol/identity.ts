@@ -42,7 +42,10 @@ export const EnrolReply = z.object({
   /** Whether the control plane speaks TLS. */
   mqttTls: z.boolean().default(false),
   /** The control plane where it is a broker of its own, with a certificate of its own: what is above does not count then. */
-  mqttUrl: z.url({ protocol: /^mqtts?$/ }).optional(),
+  mqttUrl: z
+    .url({ protocol: /^mqtts?$/ })
+    .meta({ examples: ['mqtts://10.0.0.6:8883'] })
+    .optional(),
 })
 export type EnrolReply = z.infer<typeof EnrolReply>
 

@@ -160,7 +160,7 @@ describe('a mosquitto that a bridge drives', () => {
     const stateDir = join(world.dir, 'bridge')
     const store = openIdentityStore(stateDir)
     await enrolDevice(world, store, 'orin')
-    const headers = { authorization: `Bearer ${store.createKey('operator:test', 'test', 'reader').key}` }
+    const headers = { authorization: `Bearer ${store.createKey('operator:test', 'test', 'viewer').key}` }
     store.close()
     const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
     const link = async () => (await fetch(`${apiUrl}/health`)).json()

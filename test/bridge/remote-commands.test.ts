@@ -22,6 +22,7 @@ function world(path: string) {
         wallMs: clock.nowMs,
         publish: (device, message) => sent.push({ device, command: JSON.parse(message) }),
         onChange: () => {},
+        onUnreadable: () => {},
         logger: silentLogger(),
         ...options,
       })

@@ -111,6 +111,17 @@ it('all that crosses the control plane is in the document, and all that is in th
   await ended(second, 'CANCELED')
   await has('jetson-04', 'events', /"type":"canceled"/)
 
+  // A bundle of the bridge, and orders of an operator.
+  const { modelId } = world.bridge
+  await ended((await post('', { kind: 'bundle.install', input: { modelId }, device: 'jetson-02' })).id, 'SUCCEEDED')
+  for (const order of [{ type: 'drain' }, { type: 'undrain' }, { type: 'logs', level: 'info', forS: 60 }]) {
+    const path = `${world.bridge.httpUrl}/v1/devices/jetson-02/commands`
+    const given = (await (await fetch(path, { method: 'POST', headers, body: JSON.stringify(order) })).json()) as { id: string }
+    await has('jetson-02', 'replies', new RegExp(`${given.id}.*done`))
+  }
+  await ended(await submit('jetson-02', 12), 'SUCCEEDED')
+  await has('jetson-02', 'log', /job ended/)
+
   // Something that nobody can read.
   const garbled = await mqttClient(world.bridge.mqttUrl, 'device-garbled')
   await garbled.publishAsync(deviceTopic('default', 'garbled', 'telemetry'), '{"v":2}')

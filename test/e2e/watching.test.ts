@@ -37,6 +37,8 @@ describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start,
       onDeviceState: unheard,
       onDeviceTelemetry: unheard,
       onJobEvent: unheard,
+      onDeviceReply: unheard,
+      onDeviceLog: unheard,
       logger: silentLogger(),
     })
     const device = createControlLink({
@@ -50,6 +52,7 @@ describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start,
       random: { next: () => 0 },
       logger: silentLogger(),
       onBridges: unheard,
+      heartbeatS: 30,
     })
     device.start()
     await using watcher = await watchTopic(broker.url, 'brim/v1/#')

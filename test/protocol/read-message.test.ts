@@ -33,7 +33,11 @@ const submissions = fc.constantFrom(
     input: { messages: [{ role: 'user', content: 'Can you' }], continuation: ' book' },
     timeouts: { runS: 9 },
   },
-  { kind: 'pice.expand', input: { question: 'Why?', sketch: ['a', 'b'], from: 1 }, disconnect: { keep: 'replacement' } },
+  {
+    kind: 'pice.expand',
+    input: { prompt: 'Why?', sketch: ['a', 'b'], from: 1, expectedTokens: 40 },
+    disconnect: { keep: 'replacement' },
+  },
   { kind: 'bundle.install', input: { modelId: 'ab'.repeat(32), url: 'https://example.org/b' }, device: 'jetson-01' },
 )
 const cases = [

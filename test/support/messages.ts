@@ -46,9 +46,11 @@ function validObject({ properties = {}, required = [], additionalProperties }: S
   return fc.dictionary(fc.string({ minLength: 1, maxLength: 12 }), valid(additionalProperties as Schema), { maxKeys: 4 })
 }
 
-function validString({ pattern, format, minLength = 0, maxLength = minLength + 24 }: Schema): fc.Arbitrary<Json> {
+function validString({ pattern, format, examples, minLength = 0, maxLength = minLength + 24 }: Schema): fc.Arbitrary<Json> {
   if (format === 'date-time')
     return fc.date({ min: new Date(0), max: new Date('2099-12-31'), noInvalidDate: true }).map((at) => at.toISOString())
+  // Which protocols are meant JSON Schema does not say.
+  if (Array.isArray(examples)) return fc.constantFrom(...(examples as string[]))
   if (format === 'uri') return fc.constantFrom('ws://10.0.0.5:7070/v1/data', 'wss://example.org/v1/data')
   if (pattern === undefined) return fc.string({ minLength, maxLength: Math.min(maxLength, minLength + 24) })
   const source = minLength === maxLength ? pattern.replace(/\+\$$/, `{${minLength}}$`) : pattern
