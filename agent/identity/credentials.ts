@@ -76,7 +76,7 @@ export function createCredentials({ enrolment, key, clock, logger }: Credentials
     },
     async dial(url, signal) {
       const { pin, foreignBroker } = enrolment
-      const isBridges = /^wss:/.test(url) || (/^mqtts:/.test(url) && !foreignBroker)
+      const isBridges = /^(?:wss|https):/.test(url) || (/^mqtts:/.test(url) && !foreignBroker)
       return pin !== undefined && isBridges ? connectPinned(url, pin, signal) : undefined
     },
     close: () => closing.abort(),

@@ -282,14 +282,20 @@ describe('the bridge on the control plane', () => {
 
   it('answers no question about telemetry that cannot be meant', async () => {
     await using bridge = await start()
+    const device = await mqttClient(bridge.mqttUrl, 'device-quiet')
+    const ready = { v: 1, state: 'ready', birth: 1, at: '2026-01-31T12:00:00Z' }
+    await device.publishAsync(deviceTopic('default', 'quiet', 'state'), JSON.stringify(ready), { qos: 1, retain: true })
     const ask = (path: string) => fetch(`${bridge.httpUrl}/v1/devices/${path}`)
+    await expect.poll(async () => (await ask('quiet')).status).toBe(200)
     const known = await ask('quiet/telemetry?since=2026-01-31T12:00:00Z&limit=9')
     expect([known.status, await known.json()]).toEqual([
       200,
       { device: 'quiet', samples: [], more: false, next: '2026-01-31T12:00:00.000Z' },
     ])
     expect((await ask('quiet/telemetry?since=yesterday')).status).toBe(400)
-    for (const path of ['quiet', 'quiet/state', '..%2f/telemetry', '']) expect((await ask(path)).status).toBe(404)
+    for (const path of ['loud/telemetry', 'quiet/state', 'quiet/telemetry/all', '..%2f/telemetry'])
+      expect((await ask(path)).status).toBe(404)
+    await device.endAsync()
   })
 
   it('lists the devices of its fleet at /v1/devices, and when they are lost', async () => {

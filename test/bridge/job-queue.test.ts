@@ -15,6 +15,7 @@ let store: Store
 let jobs: JobStore
 let queue: JobQueue
 let clock: FakeClock
+let unreadable: string[]
 /** What devices are told on their `jobs` topic. */
 let told: (ToJobDevice & { device: string })[]
 beforeEach(() => {
@@ -23,6 +24,7 @@ beforeEach(() => {
   jobs = new JobStore(store, { next: () => 0.5 })
   clock = fakeClock()
   told = []
+  unreadable = []
   queue = createJobQueue({
     jobs,
     retention: { doneMs: keptMs, deadMs: 2 * keptMs, mostJobs: 1_000, mostBytes: Number.MAX_SAFE_INTEGER },
@@ -32,7 +34,7 @@ beforeEach(() => {
     publish(device, leaf, message) {
       if (leaf === 'jobs') told.push({ ...(JSON.parse(message) as ToJobDevice), device })
     },
-    onUnreadable: (device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`),
+    onUnreadable: (...fault) => unreadable.push(fault.join(' ')),
     logger: silentLogger(),
   })
   queue.start()
@@ -89,6 +91,7 @@ describe('the queue of a bridge', () => {
     await expect.poll(runs).toHaveLength(1)
     const large = { v: 1, bridge: 'bridge-1', job, attempt: 1, n: 1, at: new Date(0).toISOString(), type: 'succeeded' }
     queue.heard('a', Buffer.from(JSON.stringify({ ...large, result: { text: 'x'.repeat(250_000) } })))
+    expect(unreadable).toEqual([expect.stringMatching(/^a events it has \d+ bytes; the limit is \d+$/)])
     says('a', job, 1, 'accepted')
     await expect.poll(() => jobs.find(job)?.state).toBe('ACCEPTED')
     says('a', job, 1, 'accepted', 'running', 'succeeded')

@@ -115,7 +115,9 @@ describe('a key', () => {
     await brim('revoke', id)
     expect((await read()).status).toBe(401)
     const actions = () => store.audit(20).map(({ action, outcome }) => `${action} ${outcome}`)
-    const written = ['key.revoke ok', 'job.submit ok', 'POST /v1/jobs refused', 'key.create ok', 'key.create ok']
+    const forbidden = ['labels', 'commands'].map((what) => `POST /v1/devices/nobody/${what} refused`)
+    const orders = forbidden.flatMap((line) => [line, line]).reverse()
+    const written = ['key.revoke ok', ...orders, 'job.submit ok', 'POST /v1/jobs refused', 'key.create ok', 'key.create ok']
     await expect.poll(() => actions().slice(0, written.length)).toEqual(written)
     await expect(brim('revoke', 'ffffffff')).rejects.toMatchObject({ code: 'IDENTITY_UNKNOWN' })
   })

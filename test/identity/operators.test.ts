@@ -146,7 +146,9 @@ describe('an admin elsewhere', () => {
     const token = await ada.json<{ id: string; token: string; url: string }>(['bridge', 'token', 'create', '--group', 'lab'])
     expect(token.url).toBe(bridge.httpUrl)
     await enrol({ stateDir: join(dir.path, 'orin'), device: 'orin', token: token.token, replace: false })
-    expect(await ada.json(['device', 'list'])).toMatchObject({ devices: [{ device: 'orin', group: 'lab', status: 'pending' }] })
+    expect(await ada.json(['device', 'list'])).toMatchObject({
+      devices: [{ id: 'orin', identity: { group: 'lab', status: 'pending' } }],
+    })
     expect(await ada.json(['device', 'approve', 'orin'])).toMatchObject({ device: 'orin', status: 'approved' })
     expect((await ada.said('device', 'revoke', 'orin')).out).toBe('device orin revoked\n')
     await ada.json(['bridge', 'token', 'revoke', token.id])

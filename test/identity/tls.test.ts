@@ -141,7 +141,7 @@ describe('a device and a bridge that speaks TLS', () => {
     expect(await brim('login', '--bridge', httpUrl, '--pin', 'x'.repeat(43))).toMatchObject({ code: 1, out: '' })
     expect(await brim('login', '--bridge', httpUrl)).toMatchObject({ err: expect.stringContaining('BRIDGE_UNREACHABLE') })
     expect(await brim('login', '--bridge', httpUrl, '--pin', world.bridge.pin!)).toMatchObject({ code: 0 })
-    expect(await brim('device', 'list')).toMatchObject({ code: 0, out: expect.stringContaining('"device":"orin"') })
+    expect(await brim('device', 'list')).toMatchObject({ code: 0, out: expect.stringContaining('"id":"orin"') })
     // Who is invited by an admin that holds the bridge to its key does so too.
     const { token } = JSON.parse((await brim('bridge', 'token', 'create')).out) as { token: string }
     expect(readInvitation(token)).toMatchObject({ url: httpUrl, pin: world.bridge.pin })

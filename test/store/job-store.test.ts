@@ -232,7 +232,7 @@ describe('the job store', () => {
     expect(jobs.heldBy('b')).toEqual([])
     const [done, refused] = given
     const error = { code: 'REQUEST_INVALID', message: 'no' }
-    jobs.report([said(done!, 1, { report: { type: 'succeeded' } })], 2)
+    jobs.report([said(done!, 1, { report: { type: 'succeeded' }, data: { text: 'yes' } })], 2)
     jobs.report([said(refused!, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
     jobs.cancel(submitted[5]!.id, 2)
     expect(jobs.counts()).toEqual({ queued: 2, underWay: 1, dead: 1 })
