@@ -169,6 +169,11 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       spool.put('telemetry', measured)
       return true
     }
+    outbox.spoolTo({
+      isHeard: () => link.isHeard,
+      // Its time and birth are the spool's to know: they are mended once the clock is set.
+      put: ({ v: _, at: __, birth: ___, ...line }) => spool.put('log', line),
+    })
 
     const hat: HatOptions = {
       dims,

@@ -6,21 +6,29 @@ import { lineToTell } from './log-line.ts'
 
 /** What is told without being asked for. */
 const ownLevel = 40
-/** Lines that wait for a bridge. */
+/** Lines of a start, before there is a spool. */
 const mostWaiting = 100
 /** Lines that may go at once, and per second from then on: by itself, and while somebody reads. */
 const ownRate = { burst: 50, perS: 2 }
 const askedRate = { burst: 200, perS: 100 }
 
+/** What is told while nobody hears. */
+export interface LogSpooling {
+  /** Whether any bridge does. */
+  isHeard(): boolean
+  put(line: DeviceLog): void
+}
+
 /**
  * The device's log on its way to the bridges: warnings and errors, or more while somebody wants it. Never more than its
- * rate; the oldest are kept while no bridge is there.
+ * rate; while no bridge hears, lines are spooled.
  */
 export class LogOutbox implements LogTap {
   readonly #clock: Clock
   readonly #birth: () => number
   readonly #links = new Map<string, (line: string) => void>()
   #waiting: DeviceLog[] = []
+  #spooling: LogSpooling | undefined
   #dropped = 0
   #room = ownRate.burst
   #filledMs: number
@@ -50,9 +58,14 @@ export class LogOutbox implements LogTap {
   onLink(link: string, publish: ((line: string) => void) | undefined): void {
     if (!publish) return void this.#links.delete(link)
     this.#links.set(link, publish)
+  }
+
+  /** From now on, and for what waits: where lines go that nobody hears. */
+  spoolTo(spooling: LogSpooling): void {
+    this.#spooling = spooling
     const waiting = this.#waiting
     this.#waiting = []
-    for (const line of waiting) publish(JSON.stringify(line))
+    for (const line of waiting) this.#tell(line)
   }
 
   write(json: string): void {
@@ -66,13 +79,18 @@ export class LogOutbox implements LogTap {
     }
     const line: DeviceLog = { v: 1, birth: this.#birth(), ...told, dropped: this.#dropped }
     this.#dropped = 0
-    if (this.#links.size === 0) {
+    this.#tell(line)
+  }
+
+  #tell(line: DeviceLog): void {
+    if (!this.#spooling) {
       this.#waiting.push(line)
       if (this.#waiting.length > mostWaiting) this.#waiting.shift()
       return
     }
     this.#isTelling = true
-    for (const publish of this.#links.values()) publish(JSON.stringify(line))
+    if (this.#spooling.isHeard()) for (const publish of this.#links.values()) publish(JSON.stringify(line))
+    else this.#spooling.put(line)
     this.#isTelling = false
   }
 

@@ -79,8 +79,9 @@ async function order(verb: Verb, options: OrderOptions, io: Io): Promise<void> {
         if (wait === false) return { device, told: `${verb} is on its way, until ${given.expiresAt}`, json: given }
         const done = await acknowledged(client, given)
         if (verb === 'undrain') return { device, told: 'takes jobs again', json: done }
-        const { jobs, answers } = await leftOf(client, device, wait === true, io)
-        return { device, told: leftText(jobs, answers), json: { ...done, jobs, answers } }
+        const jobs = await jobsOf(client, device, wait === true, io)
+        const told = jobs === 0 ? 'drained' : `drains: ${jobs} ${jobs === 1 ? 'job' : 'jobs'} to finish`
+        return { device, told, json: { ...done, jobs } }
       } catch (error) {
         if (io.signal.aborted) throw error
         return { device, error, told: '', json: { device, ...toErrorJson(error) } }
@@ -110,22 +111,11 @@ async function chosen(client: BridgeClient, { device, label }: OrderOptions): Pr
   throw new BrimError('DEVICE_UNKNOWN', `no device has the label ${label?.join(' and ')}`, { hint: 'brim device list' })
 }
 
-/** What it still does: jobs (of them none at the end, where `untilNone`), and answers through its own API as last told. */
-async function leftOf(
-  client: BridgeClient,
-  device: string,
-  untilNone: boolean,
-  io: Io,
-): Promise<{ jobs: number; answers: number | null }> {
+/** @param untilNone looks until there is none */
+async function jobsOf(client: BridgeClient, device: string, untilNone: boolean, io: Io): Promise<number> {
   for (;;) {
-    const { jobs, telemetry } = DeviceLine.parse(await client.get(devicePath(device)))
-    if (jobs === 0 || !untilNone) return { jobs, answers: telemetry?.answers?.underWay ?? null }
+    const { jobs } = DeviceLine.parse(await client.get(devicePath(device)))
+    if (jobs === 0 || !untilNone) return jobs
     await systemClock.sleep(lookEveryMs, io.signal)
   }
-}
-
-function leftText(jobs: number, answers: number | null): string {
-  const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
-  const own = answers === null || answers === 0 ? '' : `; its own API gives ${counted(answers, 'answer')}`
-  return (jobs === 0 ? 'drained' : `drains: ${counted(jobs, 'job')} to finish`) + own
 }

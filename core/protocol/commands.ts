@@ -61,13 +61,15 @@ export const CommandReply = z.object({
 export type CommandReply = z.infer<typeof CommandReply>
 
 /**
- * On device/<id>/log, QoS 0: one line of the device's log. Warnings and errors by themselves, all else on request. Nothing
+ * On device/<id>/log: one line of the device's log. Warnings and errors by themselves, all else on request. Nothing
  * of what is asked or answered: of errors their code, and a message only where it cannot quote anyone.
  */
 export const DeviceLog = z.object({
   v,
   at: z.iso.datetime().describe("By the device's clock."),
   birth: z.int().min(1),
+  clockIsSet: z.boolean().optional().describe('False: nobody had told the device the time, so `at` is none.'),
+  replayed: z.boolean().optional().describe('True: logged while no bridge heard, said now.'),
   level: z.enum(logLevels),
   component: z.string().max(64),
   message: z.string().max(500),

@@ -22,7 +22,7 @@ export const deviceDelivery: Readonly<Record<DeviceTopic, Delivery>> = {
   acks: { from: 'bridge', to: ['device'], qos: 1, retain: false },
   commands: { from: 'bridge', to: ['device'], qos: 1, retain: false },
   replies: { from: 'device', to: ['bridge'], qos: 1, retain: false },
-  log: { from: 'device', to: ['bridge'], qos: 0, retain: false },
+  log: { from: 'device', to: ['bridge'], qos: 1, retain: false },
   faults: { from: 'bridge', to: ['device'], qos: 0, retain: false },
 }
 

@@ -110,12 +110,31 @@ describe("a device's log on its way to the bridge", () => {
     const logger = createLogger('silent', { device: 'jetson-01' }, () => {}, outbox)
     const lines: DeviceLog[] = []
     const publish = (line: string) => lines.push(DeviceLog.parse(JSON.parse(line)))
-    return { clock, outbox, lines, publish, link: logger.child({ component: 'link' }), api: logger.child({ component: 'api' }) }
+    const spooled: DeviceLog[] = []
+    const bridges = new Set<string>()
+    const spooling = { isHeard: () => bridges.size > 0, put: (line: DeviceLog) => spooled.push(line) }
+    const onLink = (name: string, tell?: (line: string) => void) => {
+      outbox.onLink(name, tell)
+      if (tell) bridges.add(name)
+      else bridges.delete(name)
+    }
+    return {
+      clock,
+      outbox,
+      onLink,
+      lines,
+      publish,
+      spooling,
+      spooled,
+      link: logger.child({ component: 'link' }),
+      api: logger.child({ component: 'api' }),
+    }
   }
 
   it('has warnings and errors by itself, and all else for as long as it is asked', async () => {
-    const { clock, outbox, lines, publish, link } = logging()
-    outbox.onLink('a', publish)
+    const { clock, outbox, onLink, lines, publish, spooling, link } = logging()
+    outbox.spoolTo(spooling)
+    onLink('a', publish)
     link.info('connected')
     link.warn({ failures: 3 }, 'unreachable, retrying')
     outbox.ask('debug', 60)
@@ -132,8 +151,9 @@ describe("a device's log on its way to the bridge", () => {
   })
 
   it('never has the words of an error that might quote what was asked, nor lengths, nor secrets, nor a stack', () => {
-    const { outbox, lines, publish, link, api } = logging()
-    outbox.onLink('a', publish)
+    const { outbox, onLink, lines, publish, spooling, link, api } = logging()
+    outbox.spoolTo(spooling)
+    onLink('a', publish)
     api.warn({ err: new Error('unexpected "my secret question"') }, 'answer broken off')
     api.warn({ err: new BrimError('CHAT_TEMPLATE_INVALID', 'refuses "my secret question"') }, 'request failed')
     link.warn({ err: new BrimError('LINK_LOST', 'the socket closed'), url: 'mqtt://me:secret@host', token: 'secret' }, 'lost')
@@ -148,8 +168,9 @@ describe("a device's log on its way to the bridge", () => {
   })
 
   it('keeps to its rate, and tells how much it left out', async () => {
-    const { clock, outbox, lines, publish, link } = logging()
-    outbox.onLink('a', publish)
+    const { clock, outbox, onLink, lines, publish, spooling, link } = logging()
+    outbox.spoolTo(spooling)
+    onLink('a', publish)
     for (let n = 0; n < 500; n++) link.warn({ n }, 'again')
     expect(lines.length).toBe(50)
     await clock.advance(1_000)
@@ -158,17 +179,34 @@ describe("a device's log on its way to the bridge", () => {
     expect(lines[50]?.dropped).toBe(450)
   })
 
-  it('waits for a bridge, and goes to each', () => {
-    const { outbox, lines, publish, link } = logging()
-    for (let n = 0; n < 3; n++) link.warn({ n }, 'no bridge')
-    const others: string[] = []
+  it('is spooled while no bridge hears, from the first line on, and goes to each that does', () => {
+    const { outbox, onLink, lines, publish, spooling, spooled, link } = logging()
+    link.warn({ n: 0 }, 'no spool yet')
+    outbox.spoolTo(spooling)
+    // A broker without a bridge.
     outbox.onLink('a', publish)
-    outbox.onLink('b', (line) => others.push(line))
-    expect(lines.map(({ fields }) => fields.n)).toEqual([0, 1, 2])
+    link.warn({ n: 1 }, 'no bridge')
+    expect(spooled.map(({ fields }) => fields.n)).toEqual([0, 1])
+    const others: string[] = []
+    onLink('a', publish)
+    onLink('b', (line) => others.push(line))
     link.warn('both')
-    outbox.onLink('a', undefined)
+    onLink('a')
     link.warn('the other')
     expect(others.map((line) => DeviceLog.parse(JSON.parse(line)).message)).toEqual(['both', 'the other'])
-    expect(lines.length).toBe(4)
+    expect([lines.length, spooled.length]).toEqual([1, 2])
+  })
+
+  it('does not tell what goes wrong while it is told: that would never end', () => {
+    const { outbox, spooled, link } = logging()
+    outbox.spoolTo({
+      isHeard: () => false,
+      put(line) {
+        spooled.push(line)
+        link.warn('no room')
+      },
+    })
+    link.warn('lost')
+    expect(spooled.map(({ message }) => message)).toEqual(['lost'])
   })
 })

@@ -3,6 +3,7 @@ import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startReplay } from '../../agent/link/replay.ts'
 import { Spool, spoolTables } from '../../agent/link/spool.ts'
+import type { LogLine } from '../../cloud-bridge/fleet/device-logs.ts'
 import type { PastTelemetry } from '../../cloud-bridge/fleet/history.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
 import { startBrim } from '../../lab/processes.ts'
@@ -94,7 +95,10 @@ describe('an agent whose broker is away', () => {
     const start = () => startBrim([...run, '--bridge', through(relay, bridge.mqttUrl), '--telemetry', '1'], { env: {} })
     const kept = (birth: number) => {
       const store = new Database(join(stateDir, 'spool.sqlite'), { readonly: true, fileMustExist: true })
-      const at = store.prepare<[number], number>('SELECT wall_ms FROM spool WHERE birth = ? ORDER BY n').pluck().all(birth)
+      const at = store
+        .prepare<[number], number>("SELECT wall_ms FROM spool WHERE birth = ? AND leaf = 'telemetry' ORDER BY n")
+        .pluck()
+        .all(birth)
       store.close()
       return at.map((ms) => new Date(ms).toISOString())
     }
@@ -127,6 +131,8 @@ describe('an agent whose broker is away', () => {
     )
     expect(all.filter((one) => one.birth === 2 && !live(one)).length).toBeGreaterThan(0)
     expect((await samples(`?since=${before[0]}`)).length).toBeLessThan((await samples()).length)
+    const { lines } = (await (await fetch(`${bridge.httpUrl}/v1/devices/field/log`)).json()) as { lines: LogLine[] }
+    expect(lines).toContainEqual(expect.objectContaining({ birth: 1, level: 'warn', component: 'link', replayed: true }))
     const { devices } = (await (await fetch(`${bridge.httpUrl}/v1/devices`)).json()) as { devices: { id: string }[] }
     expect(devices.find(({ id }) => id === 'field')).toMatchObject({ state: 'ready', telemetry: { birth: 2, clockIsSet: true } })
     await second.stop()
