@@ -5,11 +5,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
 import { bundlesPath } from '../../core/protocol/jobs.ts'
-import { answer, answerError, noSuchPath } from '../link/json.ts'
+import type { Handler } from '../link/http-server.ts'
+import { answer, noSuchPath } from '../link/json.ts'
 
 interface ServedBundle {
   readonly folder: string
@@ -24,14 +24,13 @@ export interface BundlesHttpOptions {
   readonly bundle: string
   /** Its subfolders are bundles too. */
   readonly folder: string | undefined
-  readonly logger: Logger
 }
 
 /**
  * `GET /v1/bundles`: what there is; `/v1/bundles/<modelId>/<file>`: one of its files, also from a byte on. Only what a manifest
  * lists is served.
  */
-export function createBundlesHttp({ bundle, folder, logger }: BundlesHttpOptions) {
+export function createBundlesHttp({ bundle, folder }: BundlesHttpOptions): Handler {
   let known = new Map<string, ServedBundle>()
 
   async function scan(): Promise<void> {
@@ -68,13 +67,8 @@ export function createBundlesHttp({ bundle, folder, logger }: BundlesHttpOptions
   }
 
   return {
-    handle(request: IncomingMessage, response: ServerResponse): void {
-      route(request, response).catch((err: unknown) => {
-        if (response.headersSent) return response.destroy()
-        if (!(err instanceof BrimError)) logger.error({ err }, 'a bundle cannot be read')
-        answerError(response, err)
-      })
-    },
+    handle: route,
+    needs: () => 'fetch',
   }
 }
 

@@ -3,8 +3,9 @@ import { z } from 'zod'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { CommandWish, logLevels } from '../../core/protocol/commands.ts'
-import type { Call, Need } from '../identity/callers.ts'
-import { answer, answerError, bodyOf, noSuchPath, understood } from '../link/json.ts'
+import type { Call } from '../identity/callers.ts'
+import type { Handler } from '../link/http-server.ts'
+import { answer, bodyOf, noSuchPath, understood } from '../link/json.ts'
 import type { CommandRecord, Commands } from './commands.ts'
 import type { DeviceLogs } from './device-logs.ts'
 import { EventStreams } from './event-stream.ts'
@@ -40,9 +41,7 @@ export interface FleetHttpOptions {
   readonly describe: () => object
 }
 
-export interface FleetHttp {
-  handle(request: IncomingMessage, response: ServerResponse, call: Call): void
-  needs(request: IncomingMessage): Need
+export interface FleetHttp extends Handler {
   /** Ends the streams of those who watch. */
   close(): void
 }
@@ -199,12 +198,7 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
   }
 
   return {
-    handle(request, response, call) {
-      route(request, response, call).catch((error: unknown) => {
-        if (response.headersSent) response.destroy()
-        else answerError(response, error)
-      })
-    },
+    handle: route,
     needs: ({ method }) => (method === 'GET' ? 'read' : 'operate'),
     close() {
       streams.endAll()

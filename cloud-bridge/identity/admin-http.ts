@@ -1,10 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { answer, answerError, bodyOf, noSuchPath, understood } from '../link/json.ts'
+import type { Handler } from '../link/http-server.ts'
+import { answer, bodyOf, noSuchPath, understood } from '../link/json.ts'
 import { type Administration, administrationOf, KeyWish, TokenWish } from './administration.ts'
-import type { Call, Need } from './callers.ts'
+import type { Call } from './callers.ts'
 import type { Quotas } from './quotas.ts'
 import type { IdentityStore } from './store.ts'
 
@@ -20,7 +19,6 @@ export interface AdminHttpOptions {
   readonly quotas: Quotas
   readonly bridge: string
   readonly fleet: string
-  readonly logger: Logger
 }
 
 interface Asked {
@@ -32,7 +30,7 @@ interface Asked {
 type Action = (asked: Asked) => Promise<unknown>
 
 /** `/v1/admin…`: tokens, keys, devices and the audit log from another machine, as the commands on the bridge's own do it. */
-export function createAdminHttp({ store, quotas, bridge, fleet, logger }: AdminHttpOptions) {
+export function createAdminHttp({ store, quotas, bridge, fleet }: AdminHttpOptions) {
   const actions: Readonly<Record<string, Action>> = {
     'GET tokens': async ({ admin }) => ({ tokens: await admin.tokens() }),
     'POST tokens': async ({ admin, request }) => admin.createToken(understood(TokenWish, await bodyOf(request))),
@@ -65,22 +63,20 @@ export function createAdminHttp({ store, quotas, bridge, fleet, logger }: AdminH
     answer(response, 200, result)
   }
 
-  return {
-    handle(request: IncomingMessage, response: ServerResponse, call: Call): void {
-      route(request, response, call).catch((error: unknown) => {
-        if (!(error instanceof BrimError)) logger.error({ err: error }, 'HTTP request failed')
-        answerError(response, error)
-      })
-    },
+  const admin: Handler = {
+    handle: route,
     /** Who is enrolled may be read like all else that is told of devices. */
-    needs: (request: IncomingMessage): Need =>
-      request.method === 'GET' && partsOf(request)[0] === 'devices' ? 'read' : 'administer',
-    whoami(_request: IncomingMessage, response: ServerResponse, { key }: Call): void {
+    needs: (request) => (request.method === 'GET' && partsOf(request)[0] === 'devices' ? 'read' : 'administer'),
+  }
+  const whoami: Handler = {
+    handle(_request, response, { key }) {
       if (!key) throw new Error('whoami needs a key')
       const { id, name, role } = key
       answer(response, 200, { id, name, role, bridge, fleet, quota: quotas.left(key) })
     },
+    needs: () => 'own-key',
   }
+  return { admin, whoami }
 }
 
 /** What follows `/v1/admin/`: what it is about, which of them, what is to be done. */

@@ -12,7 +12,12 @@ import { answer, answerError, bodyOf } from './json.ts'
 import { listen } from './listen.ts'
 
 /** Answers requests of any method, at a path and below. */
-export type Handler = (request: IncomingMessage, response: ServerResponse, call: Call) => void
+export interface Handler {
+  /** What it throws is the answer, or breaks one off that has begun. */
+  handle(request: IncomingMessage, response: ServerResponse, call: Call): void | Promise<void>
+  /** What a request needs; absent: to operate. */
+  needs?(request: IncomingMessage): Need
+}
 
 export interface HttpOptions {
   readonly host: string
@@ -32,8 +37,6 @@ export interface HttpOptions {
   readonly bodyLimits?: Readonly<Record<string, number>>
   /** Path → who answers requests of any method there and below. What is no GET stands in the audit log. */
   readonly handlers?: Readonly<Record<string, Handler>>
-  /** Path of a handler → what a request to it needs, where that is not to operate. */
-  readonly needs?: Readonly<Record<string, (request: IncomingMessage) => Need>>
   /** Path → who takes over the socket. */
   readonly upgrades: Readonly<Record<string, (request: IncomingMessage, socket: Duplex, head: Buffer) => void>>
   readonly logger: Logger
@@ -55,34 +58,39 @@ const closeTimeoutMs = 1_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const { callers = everybody, posts = {}, bodyLimits = {}, handlers = {}, needs = {}, open = [] } = options
+  const { callers = everybody, posts = {}, bodyLimits = {}, handlers = {}, open = [] } = options
   const { host, port, routes, upgrades, certificate, logger } = options
   const isForeign = (request: IncomingMessage) => comesFromPage(request) || (isLoopback(host) && !isMeant(request))
+  const fail = (err: unknown, response: ServerResponse) => {
+    if (!(err instanceof BrimError)) logger.error({ err }, 'HTTP request failed')
+    if (response.headersSent) response.destroy()
+    else if (err instanceof BrimError) answerError(response, err)
+    else answer(response, 500, { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } })
+  }
   const answerBy = async (route: () => unknown, response: ServerResponse) => {
     try {
       answer(response, 200, await route())
     } catch (err) {
-      if (err instanceof BrimError) return answerError(response, err)
-      logger.error({ err }, 'HTTP request failed')
-      answer(response, 500, { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } })
+      fail(err, response)
     }
   }
-  const handleBy = (at: string, handle: Handler, request: IncomingMessage, response: ServerResponse) => {
-    const call = callers.admit(request, needs[at]?.(request) ?? 'operate')
+  const handleBy = (handler: Handler, request: IncomingMessage, response: ServerResponse) => {
+    const call = callers.admit(request, handler.needs?.(request) ?? 'operate')
     call.cutBy(() => response.destroy())
     response.once('close', () => call.ended(response.headersSent ? response.statusCode : clientClosedRequest))
-    handle(request, response, call)
+    const answered = async () => handler.handle(request, response, call)
+    answered().catch((err: unknown) => fail(err, response))
   }
   const dispatch = (request: IncomingMessage, response: ServerResponse) => {
     const path = pathOf(request)
     const [route, post] = [routes[path], posts[path]]
-    const [at, handle] = Object.entries(handlers).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
+    const [, handler] = Object.entries(handlers).find(([at]) => path === at || path.startsWith(`${at}/`)) ?? []
     if (isForeign(request)) answer(response, 403, { error: { code: 'REQUEST_INVALID', message: 'not for web pages' } })
     else if (post && request.method !== 'POST')
       answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'POST only' } })
     else if (post) {
       void answerBy(async () => post(await bodyOf(request, bodyLimits[path]), addressOf(request), request), response)
-    } else if (at !== undefined && handle) handleBy(at, handle, request, response)
+    } else if (handler) handleBy(handler, request, response)
     else if (!route) answer(response, 404, { error: { code: 'REQUEST_INVALID', message: 'no such path' } })
     else if (request.method !== 'GET') answer(response, 405, { error: { code: 'REQUEST_INVALID', message: 'GET only' } })
     else {
@@ -94,7 +102,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     try {
       dispatch(request, response)
     } catch (error) {
-      void answerBy(() => Promise.reject(error), response)
+      fail(error, response)
     }
   }
   const server = certificate ? createTlsServer(certificate.current, serve) : createServer(serve)

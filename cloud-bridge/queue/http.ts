@@ -6,7 +6,8 @@ import { JobSubmission, jobKinds, maxInputBytes } from '../../core/protocol/jobs
 import { reasonOf } from '../../core/protocol/read-message.ts'
 import type { JobStore } from '../../core/store/job-store.ts'
 import type { Call } from '../identity/callers.ts'
-import { answer, answerError, bodyOf, noSuchPath } from '../link/json.ts'
+import type { Handler } from '../link/http-server.ts'
+import { answer, bodyOf, noSuchPath } from '../link/json.ts'
 import type { JobQueue } from './job-queue.ts'
 
 export const jobsPath = '/v1/jobs'
@@ -25,8 +26,7 @@ const Query = z.object({
   limit: z.coerce.number().int().min(1).max(1_000).default(50),
 })
 
-export interface JobsHttp {
-  handle(request: IncomingMessage, response: ServerResponse, call: Call): void
+export interface JobsHttp extends Handler {
   /** Ends the streams of those who watch. */
   close(): void
 }
@@ -157,12 +157,7 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
   }
 
   return {
-    handle(request, response, call) {
-      route(request, response, call).catch((error: unknown) => {
-        if (response.headersSent) response.destroy()
-        else answerError(response, error)
-      })
-    },
+    handle: route,
     close() {
       for (const response of streams) response.end()
     },

@@ -1,5 +1,7 @@
+import type { IncomingMessage } from 'node:http'
 import { afterEach, expect, it } from 'vitest'
 import { type HttpServer, startHttpServer } from '../../cloud-bridge/link/http-server.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import { recordingLogger } from '../support/recording-logger.ts'
 
 let server: HttpServer | undefined
@@ -22,4 +24,29 @@ it('a route that fails is answered with 500 and logged once; the next request is
   })
   expect(lines).toMatchObject([{ msg: 'HTTP request failed', err: { message: 'disk I/O error' } }])
   expect(await (await fetch(`${url}/whole`)).json()).toEqual({ ok: true })
+})
+
+it('a handler that fails is answered for, and logged where it is no fault of the request', async () => {
+  const { logger, lines } = recordingLogger('error')
+  const things = {
+    handle(request: IncomingMessage) {
+      if (request.url === '/things/wrong') throw new BrimError('JOB_UNKNOWN', 'no such thing')
+      return Promise.reject(new Error('disk I/O error'))
+    },
+  }
+  server = await startHttpServer({
+    host: '127.0.0.1',
+    port: 0,
+    routes: {},
+    handlers: { '/things': things },
+    upgrades: {},
+    logger,
+  })
+  const get = async (path: string) => {
+    const answer = await fetch(`http://127.0.0.1:${server!.port}/things/${path}`)
+    return [answer.status, ((await answer.json()) as { error: { code: string } }).error.code]
+  }
+  expect(await get('wrong')).toEqual([404, 'JOB_UNKNOWN'])
+  expect(await get('broken')).toEqual([500, 'INTERNAL'])
+  expect(lines).toMatchObject([{ msg: 'HTTP request failed', err: { message: 'disk I/O error' } }])
 })
