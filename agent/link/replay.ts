@@ -37,8 +37,10 @@ export function startReplay({ spool, links, clock }: ReplayOptions): { close(): 
           const message = spool.next(step.leaf)
           sentMs = clock.nowMs()
           // Forgotten once the broker has it: what a crash comes between is said twice.
-          if (message && (await Promise.race([links.say(step.leaf, message.text), stopped]))) spool.done(step.leaf, message.n)
-          else await pause(lookEveryMs)
+          if (message && (await Promise.race([links.say(step.leaf, message.text), stopped]))) {
+            // A disk that is full does not even forget: until it does, nothing is said, or the same would be for ever.
+            while (!spool.done(step.leaf, message.n) && !signal.aborted) await pause(lookEveryMs)
+          } else await pause(lookEveryMs)
           break
         }
         default:

@@ -138,9 +138,13 @@ export class Spool {
     })
   }
 
-  /** It has been said. */
-  done(leaf: SpooledLeaf, n: number): void {
-    this.#guarded('what was replayed is still in the spool', () => this.#remove(leaf, n))
+  /** It has been said. @returns false where the disk did not take that: it is still there */
+  done(leaf: SpooledLeaf, n: number): boolean {
+    const isGone = this.#guarded('what was replayed is still in the spool', () => {
+      this.#remove(leaf, n)
+      return true
+    })
+    return isGone ?? false
   }
 
   #remove(leaf: SpooledLeaf, n: number): void {

@@ -33,7 +33,7 @@ describe('what waits in the spool', () => {
     const limits = { maxBytes: 2 ** 20, maxAgeMs: 1e9 }
     const spool = new Spool({ store, birth: 1, limits, clock, wall, logger: silentLogger() })
     for (const x of ['a', 'b', 'c']) spool.put('telemetry', { x })
-    return { spool, clock, [Symbol.dispose]: () => store.close() }
+    return { spool, store, clock, [Symbol.dispose]: () => store.close() }
   }
 
   it('is said one after the other, no more than ten a second, and is gone then', async () => {
@@ -65,6 +65,25 @@ describe('what waits in the spool', () => {
         return to.said
       })
       .toEqual(['a', 'a', 'b', 'c'])
+    await replay.close()
+  })
+
+  it('is said once where the disk is too full to forget it', async () => {
+    using dir = tempDir()
+    using world = filled(dir.path)
+    const to = links()
+    // What a full disk does: it can be read, and nothing in it changed.
+    world.store.exec("CREATE TRIGGER full BEFORE DELETE ON spool BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+    const replay = startReplay({ spool: world.spool, links: to, clock: world.clock })
+    for (let s = 0; s < 10; s++) await world.clock.advance(1_000)
+    expect([to.said, world.spool.figures.waiting]).toEqual([['a'], 3])
+    world.store.exec('DROP TRIGGER full')
+    await expect
+      .poll(async () => {
+        await world.clock.advance(1_000)
+        return [to.said, world.spool.figures.waiting]
+      })
+      .toEqual([['a', 'b', 'c'], 0])
     await replay.close()
   })
 
