@@ -51,6 +51,8 @@ export interface RunnerOptions {
 
 /** What the bridge has not acknowledged by then is said again. */
 const repeatMs = 2_000
+/** While it says nothing at all, ever more seldom: every so many times at least. */
+const seldom = 16
 /** Work that is silent says so often that it goes on. */
 const beatMs = 15_000
 /** Pieces of an answer are gathered for so long: each costs the bridge a commit. */
@@ -67,9 +69,17 @@ interface Course {
   n: number
 }
 
+/** The connection to a broker. */
+interface Link {
+  readonly publish: (event: string) => void
+  /** What is not acknowledged is said again every so many `repeatMs`, and the next time after so many. */
+  every: number
+  left: number
+}
+
 /** The device's jobs, one at a time, oldest first. */
 export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions): JobRunner {
-  const links = new Map<string, (event: string) => void>()
+  const links = new Map<string, Link>()
   const courses = new Map<string, Course>()
   const stopping = new AbortController()
   let working: { readonly entry: Entry; readonly stop: AbortController } | undefined
@@ -77,7 +87,7 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
   let running: Promise<unknown> | undefined
 
   const keyOf = ({ bridge, job }: { bridge: string; job: string }) => `${bridge} ${job}`
-  const publish = (link: string, event: JobEvent) => links.get(link)?.(JSON.stringify(event))
+  const publish = (link: string, event: JobEvent) => links.get(link)?.publish(JSON.stringify(event))
 
   function courseOf(entry: Entry): Course {
     const known = courses.get(keyOf(entry))
@@ -101,8 +111,24 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
 
   /** Everything that is not acknowledged, in order. */
   function repeat(link: string): void {
-    for (const { entry, events } of courses.values()) if (entry.link === link) for (const event of events) publish(link, event)
-    for (const { link: to, lastEvent } of ledger.open()) if (to === link && lastEvent) publish(link, lastEvent)
+    const said = [...courses.values()].flatMap(({ entry, events }) => (entry.link === link ? events : []))
+    const ended = ledger.open().flatMap(({ link: to, lastEvent }) => (to === link && lastEvent ? [lastEvent] : []))
+    for (const event of [...said, ...ended]) publish(link, event)
+  }
+
+  /** A broker may be there and nobody behind it, for hours: that is not worth a link that is paid for by the byte. */
+  function repeatIfDue(name: string, link: Link): void {
+    link.left -= 1
+    if (link.left > 0) return
+    repeat(name)
+    link.every = Math.min(2 * link.every, seldom)
+    link.left = link.every
+  }
+
+  /** The bridge has said something there. */
+  function isHeard(name: string): void {
+    const link = links.get(name)
+    if (link) Object.assign(link, { every: 1, left: 1 })
   }
 
   function end(entry: Entry, how: Outcome, n: number): void {
@@ -235,7 +261,7 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
   async function repeatOn(): Promise<void> {
     while (!stopping.signal.aborted) {
       await clock.sleep(repeatMs, stopping.signal).catch(() => {})
-      if (!stopping.signal.aborted) for (const link of links.keys()) guarded(() => repeat(link))
+      if (!stopping.signal.aborted) for (const [name, link] of links) guarded(() => repeatIfDue(name, link))
     }
   }
 
@@ -244,7 +270,10 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
       get kinds() {
         return Object.keys(works)
       },
-      onJob: (payload) => taken(link, payload),
+      onJob(payload) {
+        isHeard(link)
+        taken(link, payload)
+      },
       onAck(payload) {
         const read = readMessage(JobAck, payload)
         if (read.kind === 'unreadable')
@@ -253,13 +282,14 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
             'job not acknowledged',
           )
         const ack = read.message
+        isHeard(link)
         const course = courses.get(keyOf(ack))
         if (course?.entry.attempt === ack.attempt) course.events = course.events.filter(({ n }) => n > ack.n)
         guarded(() => ledger.acknowledged(ack.bridge, ack.job, ack.attempt, ack.n))
       },
       onLink(publishThere) {
         if (!publishThere) return void links.delete(link)
-        links.set(link, publishThere)
+        links.set(link, { publish: publishThere, every: 1, left: 1 })
         guarded(() => repeat(link))
       },
     }),

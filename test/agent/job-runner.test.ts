@@ -132,6 +132,21 @@ describe('a job on a device', () => {
     expect(types(second.events)).toEqual(['succeeded'])
   })
 
+  it('is told ever more seldom while no bridge answers, and at once when one does', async () => {
+    const { port, events, clock } = device()
+    port.onJob(run())
+    await expect.poll(() => types(events)).toContain('succeeded')
+    const said = () => types(events).filter((type) => type === 'succeeded').length
+    for (let s = 0; s < 3_600; s += 2) await clock.advance(2_000)
+    // At once, after 2, 6, 14, 30 and 62 s, and then every 32 s.
+    expect(said()).toBeGreaterThan(100)
+    expect(said()).toBeLessThan(130)
+    const before = said()
+    port.onAck(bytes({ v: 1, bridge: 'bridge-1', job: '0123abcd-2', attempt: 1, n: 1 } satisfies JobAck))
+    await clock.advance(2_000)
+    expect(said()).toBe(before + 1)
+  })
+
   it('is done once, however often it is sent, and its result is said for whatever attempt asks', async () => {
     const { port, events, begun } = device()
     port.onJob(run())
