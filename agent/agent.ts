@@ -64,18 +64,19 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
   const named = readAgentConfig(settings)
   const { id, fleet, draft, deadBands } = named
   const bundles = new BundleFolder(named.stateDir)
-  const config = {
-    ...named,
-    bundle: await bundles.resolve(named.bundle),
-    slm: named.slm === undefined ? undefined : await bundles.resolve(named.slm),
-  }
   const errors = new RecentErrors()
   let birth = 1
   const outbox = new LogOutbox(clock, () => birth)
-  const logger = createLogger(config.logLevel, { device: id }, (error) => errors.add(error), outbox)
+  const logger = createLogger(named.logLevel, { device: id }, (error) => errors.add(error), outbox)
   const closers = createClosers()
   try {
-    closers.push(lockFolder(config.stateDir))
+    closers.push(lockFolder(named.stateDir))
+    await bundles.recover()
+    const config = {
+      ...named,
+      bundle: await bundles.resolve(named.bundle),
+      slm: named.slm === undefined ? undefined : await bundles.resolve(named.slm),
+    }
     const store = openDatabase(join(config.stateDir, 'agent.sqlite'), migrations)
     closers.push(() => store.close())
     birth = nextBirth(store)

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { clockIsSet } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { readManifest, verifyHashes } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf } from '../../core/model/bundle-files.ts'
@@ -9,8 +10,8 @@ import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
 
 /** Installed bundles that nobody uses: more than this, and the oldest go. */
 const mostUnused = 4
-/** What was begun and not gone on with for so long is given up. */
-const abandonedMs = 86_400_000
+/** What was begun and not gone on with for so long is given up: its job has ended by then. */
+const abandonedMs = 7 * 86_400_000
 const isModelId = /^[0-9a-f]{64}$/
 
 /** A bundle is told apart by its whole manifest: one model may come with other drafters, or another tokenizer. */
@@ -26,12 +27,17 @@ export interface InstalledBundle {
   readonly manifest: Manifest
 }
 
+/** The one that another version takes the place of. */
+const before = '-before'
+
 /** The bundles in an agent's state folder: whole ones under their model id, those that are being fetched beside them. */
 export class BundleFolder {
   readonly #root: string
+  readonly #partials: string
 
   constructor(stateDir: string) {
     this.#root = join(stateDir, 'bundles')
+    this.#partials = join(this.#root, '.partial')
   }
 
   folderOf(modelId: string): string {
@@ -40,9 +46,29 @@ export class BundleFolder {
 
   /** Where a version is gathered; what is there of it already was left by an earlier attempt. */
   async partial({ modelId, manifestSha256 }: BundleVersion): Promise<string> {
-    const folder = join(this.#root, '.partial', `${modelId}-${manifestSha256.slice(0, 16)}`)
+    const folder = join(this.#partials, `${modelId}-${manifestSha256.slice(0, 16)}`)
     await mkdir(folder, { recursive: true, mode: 0o700 })
+    // It is gone on with: files that only grow do not show on their folder.
+    const now = new Date()
+    await utimes(folder, now, now)
     return folder
+  }
+
+  /** What other versions have left there makes room. */
+  async dropOtherPartials(version: BundleVersion): Promise<void> {
+    const own = await this.partial(version)
+    for (const name of await readdir(this.#partials))
+      if (join(this.#partials, name) !== own) await rm(join(this.#partials, name), { recursive: true, force: true })
+  }
+
+  /** Where the power went while one version took another's place, the one before it has it again. For nobody but who holds the folder. */
+  async recover(): Promise<void> {
+    for (const name of await readdir(this.#partials).catch(() => [])) {
+      if (!name.endsWith(before)) continue
+      const [from, to] = [join(this.#partials, name), this.folderOf(name.slice(0, -before.length))]
+      if (existsSync(to)) await rm(from, { recursive: true })
+      else await rename(from, to)
+    }
   }
 
   /** All that is installed, the newest first; what cannot be read is left out. */
@@ -81,24 +107,26 @@ export class BundleFolder {
    */
   async install(version: BundleVersion): Promise<string> {
     const [from, to] = [await this.partial(version), this.folderOf(version.modelId)]
-    const now = new Date()
-    await utimes(from, now, now)
-    const before = join(this.#root, '.partial', `${version.modelId}-before`)
-    await rm(before, { recursive: true, force: true })
-    if (existsSync(to)) await rename(to, before)
+    const old = join(this.#partials, version.modelId + before)
+    await rm(old, { recursive: true, force: true })
+    if (existsSync(to)) await rename(to, old)
     await rename(from, to)
     const folder = await open(this.#root)
     await folder.sync()
     await folder.close()
-    await rm(before, { recursive: true, force: true })
+    await rm(old, { recursive: true, force: true })
     return to
   }
 
   /** @param inUse folders that stay, however old @returns the model ids that went */
   async prune(inUse: readonly string[], nowMs: number): Promise<string[]> {
-    const partials = join(this.#root, '.partial')
-    for (const name of await readdir(partials).catch(() => []))
-      if (nowMs - (await stat(join(partials, name))).mtimeMs > abandonedMs) await rm(join(partials, name), { recursive: true })
+    for (const name of await readdir(this.#partials).catch(() => [])) {
+      const path = join(this.#partials, name)
+      const { mtimeMs } = await stat(path)
+      // Of what was begun before anybody told the device the time, nobody knows how old it is.
+      if (!clockIsSet(mtimeMs)) await utimes(path, nowMs / 1_000, nowMs / 1_000)
+      else if (nowMs - mtimeMs > abandonedMs) await rm(path, { recursive: true })
+    }
     const kept = new Set(inUse.map((folder) => resolve(folder)))
     const unused = (await this.list()).filter(({ folder }) => !kept.has(resolve(folder)))
     const old = unused.slice(mostUnused)

@@ -65,14 +65,15 @@ export async function fetchFiles(
   onBytes: (done: number, total: number) => void,
 ): Promise<{ manifest: Manifest; bytes: number; fetchedBytes: number }> {
   const to = await folder.partial(found)
-  await writeFile(join(to, manifestFile), found.json)
+  await writeFile(join(to, manifestFile), found.json, { flush: true })
   const manifest = await readManifest(to)
   if (manifest.modelId !== found.modelId)
     throw new BrimError('BUNDLE_INVALID', `${url} holds model ${short(manifest.modelId)}, not ${short(found.modelId)}`)
   const files = filesOf(manifest, devicePartsOf(manifest))
   if (files.some(({ path }) => path === manifestFile)) throw new BrimError('BUNDLE_INVALID', `${url} lists its own manifest`)
   const total = files.reduce((sum, { bytes }) => sum + bytes, 0)
-  await requireSpace(to, files)
+  if (!(await missingSpace(to, files)).isThere) await folder.dropOtherPartials(found)
+  requireSpace(await missingSpace(to, files))
   let done = 0
   let fetchedBytes = 0
   for (const { path, bytes, sha256 } of files) {
@@ -100,15 +101,26 @@ function brokenPart(manifest: Manifest, path: string): BrimError {
   })
 }
 
-async function requireSpace(folder: string, files: Manifest['files']): Promise<void> {
+interface Space {
+  readonly missingBytes: number
+  readonly freeBytes: number
+  readonly isThere: boolean
+}
+
+async function missingSpace(folder: string, files: Manifest['files']): Promise<Space> {
   const sizes = await Promise.all(files.map(({ path }) => stat(join(folder, path)).catch(() => undefined)))
-  const missing = files.reduce((sum, { bytes }, at) => sum + Math.max(0, bytes - (sizes[at]?.size ?? 0)), 0)
+  const missingBytes = files.reduce((sum, { bytes }, at) => sum + Math.max(0, bytes - (sizes[at]?.size ?? 0)), 0)
   const { bavail, bsize } = await statfs(folder)
-  if (missing + reserveBytes <= bavail * bsize) return
+  const freeBytes = bavail * bsize
+  return { missingBytes, freeBytes, isThere: missingBytes + reserveBytes <= freeBytes }
+}
+
+function requireSpace({ missingBytes, freeBytes, isThere }: Space): void {
+  if (isThere) return
   const mb = (bytes: number) => `${Math.ceil(bytes / 2 ** 20)} MB`
   throw new BrimError(
     'DISK_FULL',
-    `the bundle needs ${mb(missing)} more, ${mb(bavail * bsize)} are free, ${mb(reserveBytes)} of them kept`,
+    `the bundle needs ${mb(missingBytes)} more, ${mb(freeBytes)} are free, ${mb(reserveBytes)} of them kept`,
     { hint: 'free some space on the device, then retry the job' },
   )
 }

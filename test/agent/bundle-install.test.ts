@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { appendFileSync, cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, cpSync, existsSync, readdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -235,6 +235,48 @@ describe('installing a bundle', () => {
       return true
     }
     expect((await failed(install({}, { signal: stop.signal }).done)).message).toMatch(/canceled|abort/)
+  })
+
+  it('keeps what it has begun for a week after it was last gone on with, however often the device starts', async () => {
+    const folder = new BundleFolder(state())
+    const version = { modelId: bundle.manifest.modelId, manifestSha256: '0'.repeat(64) }
+    const at = await folder.partial(version)
+    const days = (n: number) => new Date(Date.now() - n * 86_400_000)
+    utimesSync(at, days(6), days(6))
+    await folder.prune([], Date.now())
+    expect(existsSync(at)).toBe(true)
+    utimesSync(at, days(8), days(8))
+    await folder.partial(version)
+    await folder.prune([], Date.now())
+    expect(existsSync(at)).toBe(true)
+    // Begun while the clock stood in 1970.
+    utimesSync(at, 60, 60)
+    await folder.prune([], Date.now())
+    expect(existsSync(at)).toBe(true)
+    utimesSync(at, days(8), days(8))
+    await folder.prune([], Date.now())
+    expect(existsSync(at)).toBe(false)
+  })
+
+  it('gives up what was begun before where there is no room beside it', async () => {
+    const before = await new BundleFolder(state()).partial({ modelId: '1'.repeat(64), manifestSha256: '0'.repeat(64) })
+    const path = join(root, 'manifest.json')
+    const manifest = JSON.parse(readFileSync(path, 'utf8')) as { files: object[] }
+    manifest.files.push({ path: 'huge', bytes: 2 ** 52, sha256: '0'.repeat(64) })
+    writeFileSync(path, JSON.stringify(manifest))
+    expect(await failed(install().done)).toMatchObject({ code: 'DISK_FULL' })
+    expect(existsSync(before)).toBe(false)
+  })
+
+  it('still has the version before where the power went while another took its place', async () => {
+    const { done, folder } = install()
+    await done
+    const at = folder.folderOf(bundle.manifest.modelId)
+    renameSync(at, join(state(), 'bundles', '.partial', `${bundle.manifest.modelId}-before`))
+    expect(await folder.list()).toEqual([])
+    await new BundleFolder(state()).recover()
+    expect(await folder.resolve(bundle.manifest.modelId.slice(0, 8))).toBe(at)
+    expect(left()).toEqual([])
   })
 
   it('keeps what is in use and the new one, and four more', async () => {
