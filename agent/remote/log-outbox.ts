@@ -85,13 +85,19 @@ export class LogOutbox implements LogTap {
   #tell(line: DeviceLog): void {
     if (!this.#spooling) {
       this.#waiting.push(line)
-      if (this.#waiting.length > mostWaiting) this.#waiting.shift()
+      if (this.#waiting.length > mostWaiting) this.#forgetOldest()
       return
     }
     this.#isTelling = true
     if (this.#spooling.isHeard()) for (const publish of this.#links.values()) publish(JSON.stringify(line))
     else this.#spooling.put(line)
     this.#isTelling = false
+  }
+
+  /** The line after it tells that it was. */
+  #forgetOldest(): void {
+    const [oldest, next, ...rest] = this.#waiting
+    if (oldest && next) this.#waiting = [{ ...next, dropped: next.dropped + oldest.dropped + 1 }, ...rest]
   }
 
   #wanted(): number | undefined {

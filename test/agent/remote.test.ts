@@ -179,6 +179,16 @@ describe("a device's log on its way to the bridge", () => {
     expect(lines[50]?.dropped).toBe(450)
   })
 
+  it('tells how much it has forgotten while it waited', async () => {
+    const { clock, outbox, spooling, spooled, link } = logging()
+    for (let n = 0; n < 150; n++) {
+      link.warn({ n }, 'no spool yet')
+      await clock.advance(500)
+    }
+    outbox.spoolTo(spooling)
+    expect([spooled.length, spooled[0]?.fields.n, spooled[0]?.dropped, spooled[1]?.dropped]).toEqual([100, 50, 50, 0])
+  })
+
   it('is spooled while no bridge hears, from the first line on, and goes to each that does', () => {
     const { outbox, onLink, lines, publish, spooling, spooled, link } = logging()
     link.warn({ n: 0 }, 'no spool yet')
