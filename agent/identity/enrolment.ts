@@ -66,12 +66,13 @@ export async function enrol(wish: EnrolWish, signal?: AbortSignal): Promise<Enro
   const { stateDir, device, replace } = wish
   const { url, secret, pin } = readInvitation(wish.token)
   const at = { url, pin }
+  // First: for a bridge that cannot be reached no key is given up.
+  const { nonce, bridge, fleet } = await postJson(at, noncePath, {}, NonceReply, signal)
   const keyFile = keyFileOf(stateDir)
   if (replace) resetIdentity(stateDir)
   else if (!existsSync(keyFile)) makeKey(keyFile)
   const key = readKey(keyFile)
   const others = readEnrolments(stateDir)
-  const { nonce, bridge, fleet } = await postJson(at, noncePath, {}, NonceReply, signal)
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'enroll', nonce, bridge, fleet, device, hardware }))
   const { publicKey } = key

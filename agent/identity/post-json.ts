@@ -1,4 +1,4 @@
-import { text as textOf } from 'node:stream/consumers'
+import type { IncomingMessage } from 'node:http'
 import type { z } from 'zod'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
 import { type BridgeAddress, requestOnce } from '../../core/base/pinned-request.ts'
@@ -6,6 +6,8 @@ import { Refusal } from '../../core/protocol/identity.ts'
 import { readJson } from '../../core/protocol/read-message.ts'
 
 const timeoutMs = 10_000
+/** No answer of a bridge is longer: whoever answers in its place fills nobody's memory. */
+const maxAnswerBytes = 64 * 1024
 
 /**
  * One JSON request to a bridge, one answer.
@@ -44,6 +46,17 @@ export async function postJson<T>(
 }
 
 const isCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.byteLength
+    if (bytes > maxAnswerBytes) throw new Error(`its answer has more than ${maxAnswerBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
 
 function parse(text: string): unknown {
   try {

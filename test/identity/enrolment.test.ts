@@ -1,4 +1,7 @@
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import yargs from 'yargs'
@@ -27,7 +30,7 @@ let http: HttpServer
 /** Devices whose session is over. */
 let ended: string[]
 const never = new AbortController().signal
-const headers = { 'content-type': 'application/json' }
+const json = { 'content-type': 'application/json' }
 
 beforeEach(async () => {
   dir = tempDir()
@@ -79,6 +82,26 @@ const createToken = async (...options: string[]) => {
   const url = `http://127.0.0.1:${http.port}`
   return (await atBridge('bridge', 'token', 'create', '--url', url, ...options)) as { token: string; id: string }
 }
+/** A server that answers, and goes on answering. */
+async function startEndless(): Promise<{ port: number; close(): Promise<void> }> {
+  const server = createServer((_, response) => {
+    const more = () => {
+      while (response.write('x'.repeat(16_384)));
+    }
+    response.on('drain', more)
+    more()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
 const enroll = (device: string, token: string, ...options: string[]) =>
   brim(['agent', 'enroll', '--id', device, '--token-file', '-', '--state-dir', stateDirOf(device), ...options], `${token}\n`)
 const sessionOf = (device: string, keyOf = device) =>
@@ -136,6 +159,26 @@ describe('a device enrols', () => {
       expect(bytes.includes(secret)).toBe(false)
       expect(bytes.includes(Buffer.from(secret, 'base64url'))).toBe(false)
     }
+  })
+
+  it('keeps its key and its bridges where the one that it is to be known at cannot be reached', async () => {
+    const { token } = await createToken('--uses', '9', '--approve')
+    await enroll('a', token)
+    const known = () => [readKey(keyFileOf(stateDirOf('a'))).publicKey, readEnrolments(stateDirOf('a'))]
+    const before = known()
+    await http.close()
+    await expect(enroll('a', token, '--replace')).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    expect(known()).toEqual(before)
+  })
+
+  it('is not kept busy by an answer without an end', async () => {
+    const { port, close } = await startEndless()
+    await using _ = { [Symbol.asyncDispose]: close }
+    const { token } = (await atBridge('bridge', 'token', 'create', '--url', `http://127.0.0.1:${port}`)) as { token: string }
+    await expect(enroll('a', token)).rejects.toMatchObject({
+      code: 'BRIDGE_UNREACHABLE',
+      cause: { message: expect.stringContaining('more than 65536 bytes') },
+    })
   })
 
   it('keeps its key unless --replace says otherwise', async () => {
@@ -277,7 +320,7 @@ describe('sessions', () => {
   it('need a nonce that is fresh and used once', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const post = (path: string, body: unknown) =>
-      fetch(`http://127.0.0.1:${http.port}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+      fetch(`http://127.0.0.1:${http.port}${path}`, { method: 'POST', headers: json, body: JSON.stringify(body) })
     const key = readKey(keyFileOf(stateDirOf('a')))
     const ask = async () => NonceReply.parse(await (await post(noncePath, {})).json())
     const request = (purpose: Signed['purpose'], { nonce, bridge, fleet }: NonceReply) => ({
@@ -303,7 +346,7 @@ describe('sessions', () => {
   })
 
   it('are no longer listened for where an address has failed too often', async () => {
-    const post = () => fetch(`http://127.0.0.1:${http.port}/v1/identity/session`, { method: 'POST', headers, body: '{}' })
+    const post = () => fetch(`http://127.0.0.1:${http.port}/v1/identity/session`, { method: 'POST', headers: json, body: '{}' })
     expect((await post()).status).toBe(400)
     for (let i = 0; i < 29; i++) await post()
     expect(await (await post()).json()).toMatchObject({ error: { message: expect.stringContaining('too many') } })
