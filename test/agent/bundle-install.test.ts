@@ -122,6 +122,38 @@ describe('installing a bundle', () => {
     expect(asked.find(({ path }) => path === weights())?.range).toMatch(/^bytes=[1-9]/)
   })
 
+  it('keeps what came where a network has a page of its own in between, or there was no memory to try it out', async () => {
+    const half = Math.floor(bytesOf(weights()) / 2)
+    strange = (request, response, body) => {
+      if (request.url !== `/${weights()}`) return false
+      response.writeHead(200, { 'content-length': body.length })
+      response.write(body.subarray(0, half), () => response.destroy())
+      return true
+    }
+    await failed(install().done)
+    strange = (request, response) => {
+      if (request.url !== `/${weights()}`) return false
+      response.end('please log in')
+      return true
+    }
+    expect((await failed(install().done)).code).toBe('BUNDLE_UNAVAILABLE')
+    strange = () => false
+    asked = []
+    const library = join(dir.path, 'none.so')
+    const work = bundleInstall({
+      folder: new BundleFolder(state()),
+      bridgeOf: () => undefined,
+      inUse: [],
+      threads: 1,
+      library,
+      clock: systemClock,
+    })
+    const job = { link: 'mqtt://a', progress: () => {} }
+    await failed(work({ modelId: bundle.manifest.modelId, url: base }, () => {}, never, job))
+    expect(asked.find(({ path }) => path === weights())?.range).toMatch(/^bytes=\d{3,}-$/)
+    expect(await install().done).toMatchObject({ wasInstalled: false, fetchedBytes: 0 })
+  })
+
   it('starts a file over where what was there is wrong, or its server knows no ranges', async () => {
     strange = (request, response, body) => {
       if (request.url !== `/${weights()}` || request.headers.range !== undefined) return false
