@@ -101,6 +101,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       publish: (device, message) => control?.tell(device, 'commands', message),
       onUnreadable,
       onDevice: jobs.queue.deviceIs,
+      onDeaf: jobs.queue.deaf,
       describe: () => ({
         bridge: id,
         version,

@@ -33,6 +33,8 @@ export interface OpenFleetOptions {
   readonly onUnreadable: OnUnreadable
   /** A device has come, changed or gone. */
   readonly onDevice: (device: string, state: DeviceState) => void
+  /** No device could be heard for some seconds. */
+  readonly onDeaf: () => void
   /** What `GET /v1/fleet` tells beside the devices. */
   readonly describe: () => object
   readonly clock: Clock
@@ -56,7 +58,7 @@ export interface OpenFleet {
  * @throws BrimError STORE_FAILED
  */
 export function openFleet(options: OpenFleetOptions): OpenFleet {
-  const { store, stateDir, bridge, telemetrySamples, identities, jobs, onUnreadable, onDevice, clock } = options
+  const { store, stateDir, bridge, telemetrySamples, identities, jobs, onUnreadable, onDevice, onDeaf, clock } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
   const registry = createRegistry(store, clock, log('registry'), onUnreadable, (device, what) => feed.tell(device, what))
@@ -99,8 +101,11 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
   async function lookForSilent(isConnected: () => boolean): Promise<void> {
     const pause = () => clock.sleep(lookForSilentMs, stopping.signal).catch(() => {})
     for (await pause(); !stopping.signal.aborted; await pause()) {
-      if (!isConnected()) registry.deaf()
-      else for (const { device, state } of registry.missed()) deviceIs(device, state)
+      if (isConnected()) for (const { device, state } of registry.missed()) deviceIs(device, state)
+      else {
+        registry.deaf()
+        onDeaf()
+      }
     }
   }
 

@@ -53,7 +53,7 @@ export interface Registry {
    * @returns what they would have said
    */
   missed(): { readonly device: string; readonly state: DeviceState }[]
-  /** Nobody could be heard until now: that they were silent says nothing. */
+  /** Nobody could be heard until now: that they were silent says nothing, and what they say next is news. */
   deaf(): void
   /**
    * A device's telemetry as it came from the broker; the latest is kept, in memory: not one that is replayed. What is unreadable
@@ -81,8 +81,8 @@ export function createRegistry(
       agent = coalesce(excluded.agent, agent), model_id = coalesce(excluded.model_id, model_id)
     WHERE excluded.birth >= devices.birth OR excluded.state <> 'lost'`)
   const sawAgain = store.prepare('UPDATE devices SET last_seen = ? WHERE id = ?')
-  /** Who is present: what they said last, when that was, and when it was last written down. */
-  const present = new Map<string, { said: DeviceState; heardMs: number; heardAt: string; storedMs: number }>()
+  /** Who is present. */
+  const present = new Map<string, Present>()
   const latest = new Map<string, { telemetry: DeviceTelemetry; heardMs: number }>()
   const telemetryOf = (device: string): LastTelemetry | null => {
     const found = latest.get(device)
@@ -114,7 +114,7 @@ export function createRegistry(
       }
       const said = read.message
       const before = present.get(device)
-      if (before && isHeartbeat(before.said, said)) {
+      if (before && !before.wasUnheard && isHeartbeat(before.said, said)) {
         seen(device, before)
         return undefined
       }
@@ -154,7 +154,7 @@ export function createRegistry(
     },
     deaf() {
       const heardMs = clock.nowMs()
-      for (const [device, known] of present) present.set(device, { ...known, heardMs })
+      for (const [device, known] of present) present.set(device, { ...known, heardMs, wasUnheard: true })
     },
     measured(device, payload) {
       const read = readMessage(DeviceTelemetry, payload)
@@ -191,6 +191,16 @@ export function createRegistry(
       logger.error({ err, device }, 'device state not stored')
     }
   }
+}
+
+/** What a device said last, when that was, and when it was last written down. */
+interface Present {
+  readonly said: DeviceState
+  readonly heardMs: number
+  readonly heardAt: string
+  readonly storedMs: number
+  /** It could not be heard since. */
+  readonly wasUnheard?: true
 }
 
 const isPresent = ({ state }: DeviceState) => state !== 'lost' && state !== 'disconnected'

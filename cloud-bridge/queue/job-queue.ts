@@ -43,6 +43,8 @@ export interface JobQueue {
   /** @returns undefined where there is no such job; false where it had ended */
   cancel(id: string): boolean | undefined
   retry(id: string): Submitted | undefined
+  /** Nobody can be heard: whoever has a job may be at it and counts as away, nobody is given one until heard of again. */
+  deaf(): void
   /** A device's retained state. */
   deviceIs(device: string, state: DeviceState): void
   /** An event as it came from the broker. */
@@ -187,8 +189,12 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
 
   return {
     start() {
-      for (const device of jobs.loads().keys()) jobs.presence(device, false, wallMs())
+      jobs.allAway(wallMs())
       ticking = tick()
+    },
+    deaf() {
+      takers.clear()
+      guarded('presence not stored', () => jobs.allAway(wallMs()).forEach(changed))
     },
     submit(submissions) {
       const submitted = jobs.submit(submissions.map(newJob), wallMs())

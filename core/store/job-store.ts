@@ -311,6 +311,18 @@ export class JobStore {
       .immediate()
   }
 
+  /** Nobody can be heard any more: whoever has a job counts as away. @returns the jobs of those that were there */
+  allAway(nowMs: number): string[] {
+    return this.#store
+      .transaction(() =>
+        this.#statements.held.all().flatMap((row) => {
+          const { isChanged } = this.#apply(row, { kind: 'absent', device: row.holder ?? '' }, nowMs, {})
+          return isChanged ? [this.#idOf(row.n)] : []
+        }),
+      )
+      .immediate()
+  }
+
   /** What is overdue; asked again until `changed` is empty. */
   tick(nowMs: number): { orders: JobOrder[]; changed: string[] } {
     return this.#store
@@ -567,6 +579,7 @@ function prepare(store: Store) {
     nextBound: store.prepare<[string], { target: string | null }>(
       `SELECT min(target) AS target FROM jobs WHERE target IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL AND target > ?`,
     ),
+    held: store.prepare<[], JobRow>('SELECT * FROM jobs WHERE holder IS NOT NULL'),
     heldBy: store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n'),
     // Of partial indexes alone: what is not finished has a deadline.
     counts: store.prepare<[], { open: number; held: number; dead: number }>(

@@ -169,6 +169,17 @@ describe('heartbeats', () => {
     await clock.advance(90_001)
     expect(registry.missed().map(({ device }) => device)).toEqual(['a'])
   })
+
+  it('are news once nobody could be heard: what was sent meanwhile is lost', async () => {
+    using dir = tempDir()
+    using world = open(dir.path)
+    const { registry } = world
+    registry.heard('a', said('ready', 1, beats))
+    expect(registry.heard('a', said('ready', 1, beats))).toBeUndefined()
+    registry.deaf()
+    expect(registry.heard('a', said('ready', 1, beats))).toBeDefined()
+    expect(registry.heard('a', said('ready', 1, beats))).toBeUndefined()
+  })
 })
 
 describe('the telemetry of devices', () => {

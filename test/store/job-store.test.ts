@@ -232,7 +232,7 @@ describe('the job store', () => {
     expect(jobs.heldBy('b')).toEqual([])
     const [done, refused] = given
     const error = { code: 'REQUEST_INVALID', message: 'no' }
-    jobs.report([said(done!, 1, { report: { type: 'succeeded' }, data: { text: 'yes' } })], 2)
+    jobs.report([said(done!, 1, { report: { type: 'succeeded' }, data: { text: 'no' } })], 2)
     jobs.report([said(refused!, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
     jobs.cancel(submitted[5]!.id, 2)
     expect(jobs.counts()).toEqual({ queued: 2, underWay: 1, dead: 1 })
@@ -260,6 +260,7 @@ describe('the job store', () => {
     ).toContain('SEARCH jobs USING INDEX jobs_bound (target>?)')
     expect(plan('SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= 5 ORDER BY due_ms LIMIT 1')).toContain('jobs_due')
     expect(plan("SELECT * FROM jobs WHERE holder = 'a'")).toContain('jobs_held')
+    expect(plan('SELECT * FROM jobs WHERE holder IS NOT NULL')).toContain('jobs_held')
     expect(plan('SELECT holder, count(*) FROM jobs WHERE holder IS NOT NULL GROUP BY holder')).toContain('jobs_held')
   })
 })
