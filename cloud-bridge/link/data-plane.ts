@@ -6,6 +6,7 @@ import { closeCodes } from '../../core/protocol/messages.ts'
 import { allows } from '../identity/access.ts'
 import { bearerOf, type Gate } from '../identity/gate.ts'
 import { type Connection, type ConnectionOptions, serveConnection } from './connection.ts'
+import { refuseUpgrade } from './refuse-upgrade.ts'
 
 export interface DataPlane {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
@@ -35,8 +36,7 @@ export function createDataPlane(
     upgrade(request, socket, head) {
       const { gate } = options
       const token = bearerOf(request.headers.authorization) ?? ''
-      if (gate?.asks && gate.subjectOf(token) === undefined)
-        return void socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n')
+      if (gate?.asks && gate.subjectOf(token) === undefined) return refuseUpgrade(socket, '401 Unauthorized')
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const connection = serveConnection(webSocket, {
           ...options,

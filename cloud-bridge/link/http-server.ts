@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -10,6 +11,7 @@ import { addressOf } from '../identity/gate.ts'
 import type { Certificate } from './certificate.ts'
 import { answer, answerError, bodyOf } from './json.ts'
 import { listen } from './listen.ts'
+import { refuseUpgrade } from './refuse-upgrade.ts'
 
 /** Answers requests of any method, at a path and below. */
 export interface Handler {
@@ -110,9 +112,15 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const upgrade = upgrades[pathOf(request)]
     socket.on('error', () => socket.destroy())
-    if (isForeign(request)) socket.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n')
-    else if (!upgrade) socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n')
+    if (isForeign(request)) refuseUpgrade(socket, '403 Forbidden')
+    else if (!upgrade) refuseUpgrade(socket, '404 Not Found')
     else upgrade(request, socket, head)
+  })
+  const sockets = new Set<Socket>()
+  // Those in a TLS handshake, and those that were taken over, too: the server knows neither.
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
   })
   const bound = await listen(server, { host, port, what: 'HTTP server', flag: '--http-port', guarded: callers.asks })
   return {
@@ -120,7 +128,9 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     async close() {
       const closed = once(server, 'close')
       server.close()
-      const impatience = setTimeout(() => server.closeAllConnections(), closeTimeoutMs)
+      const impatience = setTimeout(() => {
+        for (const socket of sockets) socket.destroy()
+      }, closeTimeoutMs)
       await closed
       clearTimeout(impatience)
     },

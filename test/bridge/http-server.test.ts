@@ -1,4 +1,7 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
 import { type HttpServer, startHttpServer } from '../../cloud-bridge/link/http-server.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -49,4 +52,37 @@ it('a handler that fails is answered for, and logged where it is no fault of the
   expect(await get('wrong')).toEqual([404, 'JOB_UNKNOWN'])
   expect(await get('broken')).toEqual([500, 'INTERNAL'])
   expect(lines).toMatchObject([{ msg: 'HTTP request failed', err: { message: 'disk I/O error' } }])
+})
+
+it('a refused upgrade leaves no connection open, though its peer does not close its own side', async () => {
+  const { logger } = recordingLogger('error')
+  server = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, upgrades: {}, logger })
+  const socket = connect({ host: '127.0.0.1', port: server.port, allowHalfOpen: true })
+  socket.write('GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+  socket.resume()
+  await once(socket, 'end')
+  // What nobody is there to take is answered with a reset.
+  let error: Error | undefined
+  socket.on('error', (err) => {
+    error = err
+  })
+  await expect
+    .poll(() => {
+      if (!socket.destroyed) socket.write('x')
+      return error
+    })
+    .toMatchObject({ code: expect.stringMatching(/ECONNRESET|EPIPE/) })
+})
+
+it('closes though somebody is connected who says nothing, before TLS too', async () => {
+  const { logger } = recordingLogger('error')
+  const pem = (name: string) => readFileSync(new URL(`../fixtures/tls/first.${name}.pem`, import.meta.url), 'utf8')
+  const certificate = { current: { cert: pem('cert'), key: pem('key') }, onChange() {}, close() {} }
+  const one = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, upgrades: {}, certificate, logger })
+  const socket = connect({ host: '127.0.0.1', port: one.port })
+  await once(socket, 'connect')
+  const gone = once(socket, 'close')
+  await one.close()
+  socket.resume()
+  await gone
 })
