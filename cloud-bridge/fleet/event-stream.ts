@@ -17,7 +17,12 @@ export class EventStreams {
     this.#open.add(response)
     const push = () => {
       if (response.writableEnded || response.writableNeedDrain) return
-      for (const event of next()) response.write(`data: ${JSON.stringify(event)}\n\n`)
+      try {
+        for (const event of next()) response.write(`data: ${JSON.stringify(event)}\n\n`)
+      } catch {
+        // Whoever has brought the news is not to pay for a reader that cannot be told.
+        response.destroy()
+      }
     }
     const beat = setInterval(() => {
       if (!response.writableEnded) response.write(': still here\n\n')

@@ -81,6 +81,14 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
     streams.add(response)
     let seq = after
     const push = () => {
+      try {
+        pushMore()
+      } catch {
+        // What it watches has been forgotten, or cannot be read: asked again, the answer says so. Nobody else is to pay for it.
+        response.destroy()
+      }
+    }
+    const pushMore = () => {
       // A reader that is slow is not waited for in memory: it gets the rest once it has read.
       while (!response.writableEnded && !response.writableNeedDrain) {
         const events = jobs.events(id, seq, eventsAtOnce)

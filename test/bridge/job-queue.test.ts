@@ -1,5 +1,10 @@
+import { once } from 'node:events'
+import { createServer, get, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { everybody } from '../../cloud-bridge/identity/callers.ts'
+import { createJobsHttp } from '../../cloud-bridge/queue/http.ts'
 import { createJobQueue, type JobQueue } from '../../cloud-bridge/queue/job-queue.ts'
 import { JobSubmission, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import { JobStore } from '../../core/store/job-store.ts'
@@ -145,6 +150,32 @@ describe('the queue of a bridge', () => {
     await expect.poll(() => jobs.find(atWork)?.state).toBe('SUCCEEDED')
     comes('a')
     await expect.poll(() => runs().slice(2)).toEqual([['a', waiting, 2]])
+  })
+
+  it('lets go of a slow watcher of a job that is forgotten meanwhile', async () => {
+    comes('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    const http = createJobsHttp(queue, jobs)
+    const server = createServer((request, response) => http.handle(request, response, everybody.admit(request, 'operate')))
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const piece = { job, device: 'a', attempt: 1, report: { type: 'progress' as const } }
+    const text = 'x'.repeat(100_000)
+    jobs.report(
+      Array.from({ length: 200 }, (_, i) => ({ ...piece, n: i + 1, data: { text, from: i * text.length } })),
+      clock.nowMs(),
+    )
+    const { port } = server.address() as AddressInfo
+    const watcher = get({ host: '127.0.0.1', port, path: `/v1/jobs/${job}/events`, headers: { accept: 'text/event-stream' } })
+    const [stream] = (await once(watcher, 'response')) as [IncomingMessage]
+    queue.cancel(job)
+    submit()
+    for (let forgotten = false; !forgotten; forgotten = jobs.find(job) === undefined)
+      jobs.prune({ doneMs: Number.MAX_SAFE_INTEGER, deadMs: 0 })
+    const cut = once(stream, 'error')
+    stream.resume()
+    expect(await cut).toMatchObject([{ code: 'ECONNRESET' }])
+    server.close()
   })
 
   it('forgets what is kept no longer while it serves', async () => {
