@@ -11,13 +11,13 @@ export interface LogLine extends Omit<DeviceLog, 'v'> {
   readonly heardAt: string
 }
 
-/** Of each device. */
+/** Of each device: lines, and characters of their JSON; what a device may say at once is far more than a line needs. */
 const remembered = 500
+const rememberedChars = 256 * 1024
 
 /** The latest lines of every device's log, in memory. */
 export class DeviceLogs {
-  readonly #lines = new Map<string, LogLine[]>()
-  readonly #counts = new Map<string, number>()
+  readonly #devices = new Map<string, { count: number; chars: number; lines: { line: LogLine; chars: number }[] }>()
   readonly #onUnreadable: OnUnreadable
 
   constructor(onUnreadable: OnUnreadable) {
@@ -31,20 +31,22 @@ export class DeviceLogs {
       this.#onUnreadable(device, 'log', said.reason)
       return false
     }
-    const n = (this.#counts.get(device) ?? 0) + 1
-    this.#counts.set(device, n)
-    const { v: _, ...line } = said.message
-    const lines = this.#lines.get(device) ?? []
-    lines.push({ n, heardAt: nowIso(), ...line })
-    if (lines.length > remembered) lines.shift()
-    this.#lines.set(device, lines)
+    const known = this.#devices.get(device) ?? { count: 0, chars: 0, lines: [] }
+    this.#devices.set(device, known)
+    const { v: _, ...message } = said.message
+    known.count += 1
+    const line = { n: known.count, heardAt: nowIso(), ...message }
+    const chars = JSON.stringify(line).length
+    known.lines.push({ line, chars })
+    known.chars += chars
+    while (known.lines.length > remembered || known.chars > rememberedChars) known.chars -= known.lines.shift()!.chars
     return true
   }
 
   /** Those of this level and above, after line `after`: the last `limit`, the oldest first. */
   of(device: string, level: LogLevel, limit: number, after = 0): LogLine[] {
     const wanted = logLevels.slice(0, logLevels.indexOf(level) + 1)
-    const lines = this.#lines.get(device) ?? []
-    return lines.filter((line) => line.n > after && wanted.includes(line.level)).slice(-limit)
+    const found = (this.#devices.get(device)?.lines ?? []).filter(({ line }) => line.n > after && wanted.includes(line.level))
+    return found.slice(Math.max(0, found.length - limit)).map(({ line }) => line)
   }
 }
