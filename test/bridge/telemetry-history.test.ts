@@ -97,6 +97,25 @@ describe('the history of telemetry', () => {
     await close()
   })
 
+  it('goes on for a device whose clock has been ahead by years', async () => {
+    using dir = tempDir()
+    const { history, times, close } = open(dir.path, 3)
+    const years = 5 * 366 * 86_400
+    for (let i = 0; i < 80; i++) history.add('a', sample(years + i))
+    for (const s of [1_200, 1_210]) history.add('a', sample(s))
+    expect(times('a').slice(-3)).toEqual([years + 79, 1_200, 1_210])
+    await close()
+  })
+
+  it('has each of the samples of a device that did not know the time, though they come together', async () => {
+    using dir = tempDir()
+    const { history, close } = open(dir.path)
+    for (let i = 0; i < 5; i++) history.add('a', sample(i, { clockIsSet: false, replayed: true }))
+    const { samples } = history.of('a', { limit: 9 })
+    expect(samples.map(({ speed }) => speed.prefillTokensPerS)).toEqual([0, 1, 2, 3, 4])
+    await close()
+  })
+
   it('is turned off by a size of 0', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path, 0)
