@@ -86,10 +86,12 @@ export function createIdentities({ store, bridge, fleet, clock, logger, ...optio
     { nonce, device, hardware, signature }: SessionRequest,
     publicKey: string,
   ): boolean {
-    if (!nonces.take(nonce)) return false
+    if (!nonces.isGood(nonce)) return false
     const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: publicKey }, format: 'jwk' })
     const signed = signedBytes({ purpose, nonce, bridge, fleet, device, hardware })
-    return verify(null, signed, key, Buffer.from(signature, 'base64url'))
+    const isProven = verify(null, signed, key, Buffer.from(signature, 'base64url'))
+    if (isProven) nonces.spend(nonce)
+    return isProven
   }
 
   function enrol(body: unknown, from: string): EnrolReply {
