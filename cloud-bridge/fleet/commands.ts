@@ -91,6 +91,7 @@ export function createCommands(options: CommandsOptions): Commands {
     `SELECT ${columns} FROM commands WHERE device = ? ORDER BY n DESC LIMIT ?`,
   )
   const open = store.prepare<[], Row>(`SELECT ${columns} FROM commands WHERE state = 'SENT' ORDER BY device, n`)
+  const openOf = store.prepare<[string], Row>(`SELECT ${columns} FROM commands WHERE state = 'SENT' AND device = ? ORDER BY n`)
   // What has expired and was done all the same was done: the order was on its way.
   const end = store.prepare(
     "UPDATE commands SET state = ?, ended_at = ?, reason = ? WHERE id = ? AND device = ? AND state IN ('SENT', 'EXPIRED') AND state <> ?",
@@ -153,7 +154,7 @@ export function createCommands(options: CommandsOptions): Commands {
     presence(device, isPresent) {
       if (!isPresent) return void present.delete(device)
       present.add(device)
-      guarded(() => send(open.all().filter((row) => row.device === device)))
+      guarded(() => send(openOf.all(device)))
     },
     heard(device, payload) {
       const read = readMessage(CommandReply, payload)

@@ -75,7 +75,7 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
     },
     device(id) {
       const [record, identity] = [registry.device(id), identities.device(id)]
-      return record || identity ? join(id, record, identity, labels.of(id), jobs.loads().get(id) ?? 0) : undefined
+      return record || identity ? join(id, record, identity, labels.of(id), jobs.heldBy(id).length) : undefined
     },
     jobsOf: jobs.heldBy,
   }
