@@ -80,8 +80,9 @@ async function ask(url: URL, from: number, { own, stallMs, signal }: GetOptions)
   }
 }
 
+/** Why stands in the message: the bridge, where somebody looks for it, is told nothing else. */
 export const unavailable = (url: URL, cause: unknown) =>
-  new BrimError('BUNDLE_UNAVAILABLE', `${url.href} cannot be fetched now`, {
+  new BrimError('BUNDLE_UNAVAILABLE', `${url.href} cannot be fetched now: ${cause instanceof Error ? cause.message : cause}`, {
     cause,
     hint: 'is its server running, and reachable from this device?',
   })
