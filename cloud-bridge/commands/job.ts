@@ -12,6 +12,7 @@ import { jobKinds } from '../../core/protocol/jobs.ts'
 import { jobsPath } from '../queue/http.ts'
 import { type BridgeOptions, bridgeClient, bridgeOptions } from './bridge-access.ts'
 import type { BridgeClient } from './bridge-client.ts'
+import { printable } from './figures.ts'
 
 interface Common extends BridgeOptions {
   json?: boolean | undefined
@@ -212,7 +213,7 @@ function listCommand(io: Io): CommandModule<object, ListOptions> {
       if (json) return io.out(JSON.stringify(body))
       const { jobs } = z.object({ jobs: z.array(Job) }).parse(body)
       if (jobs.length === 0) return io.err('no such jobs')
-      for (const job of jobs) io.out(lineOf(job))
+      for (const job of jobs) io.out(printable(lineOf(job)))
     },
   }
 }
@@ -255,7 +256,7 @@ const show: Verb = async (client, id, json, io) => {
   const { result, input, ...rest } = job
   for (const [name, value] of Object.entries({ ...rest, input, result })) {
     if (value === null || value === undefined) continue
-    io.out(`${name.padEnd(16)}${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+    io.out(printable(`${name.padEnd(16)}${typeof value === 'object' ? JSON.stringify(value) : String(value)}`))
   }
   for (const event of events) if (!('job' in event) && event.type !== 'text') io.out(historyLine(event))
 }
@@ -277,7 +278,7 @@ function historyLine({ at, type, attempt, device, data }: Passed): string {
   const error = data.error ? `: ${data.error.message} [${data.error.code}]` : ''
   const mb = (bytes = 0) => (bytes / 1e6).toFixed(1)
   const done = data.totalBytes === undefined ? '' : `: ${mb(data.doneBytes)} of ${mb(data.totalBytes)} MB`
-  return `${at}  ${type.padEnd(10)}attempt ${attempt}${device == null ? '' : ` at ${device}`}${done}${error}`
+  return printable(`${at}  ${type.padEnd(10)}attempt ${attempt}${device == null ? '' : ` at ${device}`}${done}${error}`)
 }
 
 /** The text as it comes; where an attempt is lost, from the beginning of the next. */
@@ -292,7 +293,7 @@ const watch: Verb = async (client, id, json, io) => {
       const text = result?.text ?? JSON.stringify(result)
       if (!json && state === 'SUCCEEDED') io.write(`${text.startsWith(shown) ? text.slice(shown.length) : `\n${text}`}\n`)
       if (state === 'SUCCEEDED') return
-      throw new BrimError('JOB_FAILED', `job ${id} is ${state}${error ? `: ${error.message} [${error.code}]` : ''}`, {
+      throw new BrimError('JOB_FAILED', printable(`job ${id} is ${state}${error ? `: ${error.message} [${error.code}]` : ''}`), {
         hint: `brim job show ${id} has its history; brim job retry ${id} does it again`,
       })
     }

@@ -93,7 +93,11 @@ describe('brim job', () => {
       }
       say(1, { type: 'running' })
       for (let n = 2; n < 602; n++) say(n, { type: 'text', text: 'a', from: n - 2 })
-      say(602, { type: 'failed', failure: 'unavailable', error: { code: 'OUT_OF_MEMORY', message: `attempt ${attempt} broke` } })
+      say(602, {
+        type: 'failed',
+        failure: 'unavailable',
+        error: { code: 'OUT_OF_MEMORY', message: `attempt ${attempt}\u001b[2J broke` },
+      })
     })
     await client.subscribeAsync(topic('jobs'), { qos: 1 })
     const is = (state: string) => {
@@ -114,15 +118,19 @@ describe('brim job', () => {
       ...terms,
       '--watch',
     )
-    expect(dead).toMatchObject({ code: 1, err: expect.stringContaining('attempt 2 broke') })
+    expect(dead).toMatchObject({ code: 1, err: expect.stringContaining('attempt 2?[2J broke') })
+    expect(dead.err).not.toContain('\u001b')
     await is('disconnected')
     await client.endAsync()
     const [{ id }] = (lines((await brim('list', '--dead', '--limit', '1', '--json')).out)[0] as { jobs: [{ id: string }] }).jobs
+    // No device writes to the terminal of whoever reads of it.
+    expect((await brim('list', '--dead')).out).not.toContain('\u001b')
     const shown = await brim('show', id)
+    expect(shown.out).not.toContain('\u001b')
     for (const words of [
       /failures +\{"unavailable":2\}/,
-      /queued +attempt 1 at chatty: attempt 1 broke/,
-      /failed +attempt 2 at chatty: attempt 2 broke/,
+      /queued +attempt 1 at chatty: attempt 1\?\[2J broke/,
+      /failed +attempt 2 at chatty: attempt 2\?\[2J broke/,
     ])
       expect(shown.out).toMatch(words)
     const { events } = lines((await brim('show', id, '--json')).out)[0] as { events: { seq: number }[] }
