@@ -17,7 +17,8 @@ interface LogsOptions extends AtBridge {
   lines: number
 }
 
-const Line = z.looseObject({
+/** A line as the bridge tells of it. */
+export const LogLine = z.looseObject({
   n: z.number(),
   at: z.string(),
   level: z.string(),
@@ -60,7 +61,7 @@ export function logsCommand(io: Io): CommandModule<object, LogsOptions> {
 async function show(options: LogsOptions, io: Io): Promise<void> {
   const { device, level, lines } = options
   const body = await (await bridgeClient(options, io)).get(devicePath(device, `/log?level=${level}&lines=${lines}`))
-  const { lines: past } = z.object({ lines: z.array(Line) }).parse(body)
+  const { lines: past } = z.object({ lines: z.array(LogLine) }).parse(body)
   if (options.json) return io.out(JSON.stringify(body))
   if (past.length === 0) return io.err(`${device} has told this bridge of nothing at this level since the bridge started`)
   for (const line of past) io.out(textOf(line))
@@ -76,7 +77,7 @@ async function follow(options: LogsOptions, io: Io): Promise<void> {
   const asking = level === 'info' || level === 'debug' ? keepAsking(client, device, level, signal, io) : undefined
   try {
     for await (const raw of client.events(devicePath(device, `/log?level=${level}&lines=${lines}`)))
-      io.out(options.json ? JSON.stringify(raw) : textOf(Line.parse(raw)))
+      io.out(options.json ? JSON.stringify(raw) : textOf(LogLine.parse(raw)))
     throw broken()
   } catch (error) {
     if (!io.signal.aborted) throw error instanceof BrimError ? error : broken(error)
@@ -100,7 +101,7 @@ async function keepAsking(client: BridgeClient, device: string, level: LogLevel,
 }
 
 /** Time, level, part, message, figures. */
-export function textOf({ at, level, component, message, fields, dropped }: z.infer<typeof Line>): string {
+export function textOf({ at, level, component, message, fields, dropped }: z.infer<typeof LogLine>): string {
   const figures = Object.entries(fields).map(([name, value]) => `${name}=${figure(value)}`)
   const left = dropped > 0 ? [`(${dropped} lines before it were too many)`] : []
   return printable([at, level.toUpperCase().padEnd(5), component.padEnd(8), message, ...figures, ...left].join(' '))

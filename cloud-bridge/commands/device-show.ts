@@ -2,7 +2,7 @@ import type { CommandModule } from 'yargs'
 import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
 import { bridgeClient, bridgeOptions } from './bridge-access.ts'
-import { textOf as logText } from './device-logs.ts'
+import { LogLine, textOf as logText } from './device-logs.ts'
 import { age, bytes, compact, printable } from './figures.ts'
 import { type AtBridge, labelsText } from './fleet-options.ts'
 import { DeviceLine } from './fleet-table.ts'
@@ -25,17 +25,7 @@ const Details = z.looseObject({
     .nullish(),
   jobsUnderWay: z.array(z.looseObject({ id: z.string(), kind: z.string(), state: z.string(), attempt: z.number() })),
   commands: z.array(Given),
-  log: z.array(
-    z.looseObject({
-      n: z.number(),
-      at: z.string(),
-      level: z.string(),
-      component: z.string(),
-      message: z.string(),
-      fields: z.record(z.string(), z.unknown()),
-      dropped: z.number().default(0),
-    }),
-  ),
+  log: z.array(LogLine),
 })
 type Details = z.infer<typeof Details>
 
@@ -120,10 +110,13 @@ function sectionsOf(telemetry: NonNullable<Details['telemetry']>): string[] {
   const all: Record<string, unknown> = telemetry
   const names = [...order, ...Object.keys(all).filter((name) => !order.includes(name) && !beside.includes(name))]
   const errors = telemetry.errors ?? []
+  // What stands in no section of its own.
+  const loose = Object.fromEntries(names.flatMap((name) => (isFigure(all[name]) ? [[name, all[name]]] : [])))
   return [
+    ...(Object.keys(loose).length === 0 ? [] : ['', 'telemetry', ...rows(loose)]),
     ...names.flatMap((name) => {
       const section = all[name]
-      if (section === undefined) return []
+      if (section === undefined || isFigure(section)) return []
       const figures = rows(flat((section ?? {}) as Record<string, unknown>))
       // There is no such part, or no connection.
       return ['', name, ...(figures.length === 0 ? ['  none'] : figures)]
@@ -131,6 +124,8 @@ function sectionsOf(telemetry: NonNullable<Details['telemetry']>): string[] {
     ...listed('errors since its start, the newest first', errors, ({ code, at, count }) => `${at}  ${code}  ${count} ×`),
   ]
 }
+
+const isFigure = (value: unknown) => value !== undefined && value !== null && typeof value !== 'object'
 
 /** Figures of a section; those of a part of it under its name. */
 function flat(section: Record<string, unknown>, prefix = ''): Record<string, unknown> {

@@ -222,6 +222,8 @@ describe('brim device show, watch and logs', () => {
     await expect
       .poll(async () => (await brim('device', 'show', 'jetson-01')).out, { timeout: 10_000 })
       .toMatch(/totalBytes +[\d.]+ GiB[\s\S]*emcMHz|emcMHz +unknown/)
+    // What stands in no section is no empty one.
+    expect((await brim('device', 'show', 'jetson-01')).out).toMatch(/\ntelemetry\n {2}clockIsSet +yes\n/)
     const [document] = documents((await brim('device', 'show', 'jetson-01', '--json')).out)
     expect(document).toMatchObject({ id: 'jetson-01', identity: null, telemetry: { memory: { totalBytes: expect.any(Number) } } })
   })
