@@ -122,7 +122,11 @@ async function main(): Promise<void> {
     write: (text) => process.stdout.write(text),
     err: (text) => process.stderr.write(text.endsWith('\n') ? text : `${text}\n`),
     // Interrupted, it is waited for no more.
-    stdin: () => text(addAbortSignal(stop.signal, process.stdin)),
+    stdin: () =>
+      text(addAbortSignal(stop.signal, process.stdin)).catch((error: unknown) => {
+        stop.signal.throwIfAborted()
+        throw error
+      }),
     outIsTty: process.stdout.isTTY === true,
     errIsTty: process.stderr.isTTY === true,
     get outRows() {

@@ -1,6 +1,7 @@
 import { tmpdir } from 'node:os'
 import type { CommandModule } from 'yargs'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { createLogger } from '../../core/base/logger.ts'
 import { openHost } from '../device/host.ts'
@@ -34,6 +35,8 @@ export function sampleCommand(io: Io): CommandModule<object, SampleOptions> {
 }
 
 async function look({ count, every, root }: SampleOptions, json: boolean, io: Io): Promise<void> {
+  if (!(Number.isInteger(count) && count >= 1)) throw new BrimError('USAGE', '--count is a whole number of 1 or more')
+  if (!(every > 0)) throw new BrimError('USAGE', '--every is a number of seconds above 0')
   const clock = skippingClock()
   const logger = createLogger('warn', { component: 'device' })
   const sampler = createSampler({ host: openHost(root), clock, logger, stateDir: tmpdir() })

@@ -62,7 +62,9 @@ export class BridgeClient {
       if (cause instanceof BrimError) throw cause
       throw new BrimError('BRIDGE_UNREACHABLE', `no bridge answers at ${url}`, {
         cause,
-        hint: 'start one with "brim bridge run", or name its HTTP address with --bridge-url',
+        hint: isDistrusted(cause)
+          ? 'a certificate of its own: "brim login --pin …" trusts it, with the pin that "brim bridge run" prints'
+          : 'start one with "brim bridge run", or name its HTTP address with --bridge-url',
       })
     })
     const { statusCode = 0 } = response
@@ -81,3 +83,7 @@ export class BridgeClient {
     })
   }
 }
+
+/** This system's authorities do not vouch for the certificate. */
+const isDistrusted = (cause: unknown) =>
+  cause instanceof Error && 'code' in cause && /CERT|SELF_SIGNED|VERIFY/.test(String(cause.code))

@@ -177,6 +177,14 @@ describe('brim agent sample', () => {
       percentOfCore: expect.any(Number),
     })
   })
+
+  it.each([
+    ['--count', '0'],
+    ['--count', 'many'],
+    ['--every', '0'],
+  ])('looks neither never nor all the time: %s %s', async (...words) => {
+    await expect(brim(['agent', 'sample', ...words], captureIo().io)).rejects.toMatchObject({ code: 'USAGE' })
+  })
 })
 
 describe('brim agent run', () => {

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { tinyCheckpoint } from '../support/checkpoint.ts'
@@ -54,9 +55,10 @@ it.each([
   ['agent', 'enroll', '--id', 'a', '--token-file', '-'],
 ])('brim %s … that waits for standard input exits with 130 on Ctrl-C', async (...words) => {
   const child = spawn(process.execPath, [cli, ...words], {
-    stdio: ['pipe', 'ignore', 'ignore'],
+    stdio: ['pipe', 'ignore', 'pipe'],
     env: { ...process.env, HOME: dir.path },
   })
+  const said = text(child.stderr)
   const ended = once(child, 'exit')
   child.stdin.on('error', () => {})
   // More than a pipe holds: once it is written, the command has begun to read.
@@ -64,4 +66,5 @@ it.each([
   child.kill('SIGINT')
   expect(await ended).toEqual([130, null])
   child.stdin.destroy()
+  expect(await said).toContain('interrupted [CANCELED]')
 })
