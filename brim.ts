@@ -90,7 +90,9 @@ export async function run(argv: readonly string[], io: Io): Promise<ExitCode> {
       if (output) io.out(output)
     })
     return exitCodes.ok
-  } catch (error) {
+  } catch (thrown) {
+    // What was waited for says only that it was aborted: why is said by whoever did it.
+    const error = io.signal.aborted && thrown instanceof Error && thrown.name === 'AbortError' ? io.signal.reason : thrown
     io.err(argv.includes('--json') ? JSON.stringify(toErrorJson(error)) : toErrorText(error))
     return exitCodeOf(error)
   }
@@ -122,11 +124,7 @@ async function main(): Promise<void> {
     write: (text) => process.stdout.write(text),
     err: (text) => process.stderr.write(text.endsWith('\n') ? text : `${text}\n`),
     // Interrupted, it is waited for no more.
-    stdin: () =>
-      text(addAbortSignal(stop.signal, process.stdin)).catch((error: unknown) => {
-        stop.signal.throwIfAborted()
-        throw error
-      }),
+    stdin: () => text(addAbortSignal(stop.signal, process.stdin)),
     outIsTty: process.stdout.isTTY === true,
     errIsTty: process.stderr.isTTY === true,
     get outRows() {
