@@ -61,13 +61,15 @@ function buildCli(argv: readonly string[], io: Io) {
     .fail((message, error) => {
       // Handlers throw what they mean; what yargs itself finds wrong is usage.
       if (error instanceof Error && error.name !== 'YError') throw error
-      const words = argv
-        .filter((word) => !word.startsWith('-'))
-        .slice(0, 2)
-        .join(' ')
+      const firstOption = argv.findIndex((word) => word.startsWith('-'))
+      const words = argv.slice(0, firstOption < 0 ? 2 : Math.min(2, firstOption)).join(' ')
       const guess = message.startsWith('Did you mean') ? message : undefined
-      const what = guess ? `there is no command "brim ${words}"` : message
-      throw new BrimError('USAGE', what, { hint: guess ?? 'add --help to see the options and examples' })
+      // yargs counts words, and means those that a command needs beside its name.
+      const isShort = message.startsWith('Not enough non-option arguments')
+      const what = guess ? `there is no command "brim ${words}"` : isShort ? `"brim ${words}" alone is not enough` : message
+      throw new BrimError('USAGE', what, {
+        hint: guess ?? (isShort ? `brim ${words} --help` : 'add --help to see the options and examples'),
+      })
     })
 }
 
