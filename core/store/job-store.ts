@@ -95,6 +95,9 @@ export interface JobFilter {
   readonly limit: number
 }
 
+/** States of what came to nothing. */
+const deadStates: ReadonlySet<JobState | undefined> = new Set(['FAILED', 'REJECTED', 'TIMED_OUT'])
+
 /** How long what is finished is kept: all of it, history and idempotency key too. */
 export interface Retention {
   /** Of jobs that succeeded or were canceled. */
@@ -427,14 +430,19 @@ export class JobStore {
 
   /** The newest first. */
   list({ state, kind, dead, limit }: JobFilter): JobRecord[] {
+    const isWaitedFor = state !== undefined && !isTerminal(state)
     const wanted = [
+      // What is waited for is little beside what is kept: nobody is to wait until all of that was looked through.
+      ...(isWaitedFor ? ['due_ms IS NOT NULL'] : []),
       ...(state === undefined ? [] : ['state = @state']),
       ...(kind === undefined ? [] : ['kind = @kind']),
-      ...(dead ? [isDead] : []),
+      ...(dead || deadStates.has(state) ? [isDead] : []),
     ]
     const where = wanted.length === 0 ? '' : `WHERE ${wanted.join(' AND ')}`
     const rows = this.#store
-      .prepare<[object], JobRow>(`SELECT * FROM jobs ${where} ORDER BY n DESC LIMIT @limit`)
+      .prepare<[object], JobRow>(
+        `SELECT * FROM jobs ${isWaitedFor ? 'INDEXED BY jobs_due' : ''} ${where} ORDER BY n DESC LIMIT @limit`,
+      )
       .all({ state, kind, limit })
     return rows.map((row) => this.#recordOf(row))
   }
