@@ -86,6 +86,12 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     else close(closeCodes.invalid, 'REQUEST_INVALID')
   }
 
+  /** Of what nobody foresaw, as memory that the system does not give: this device connects again, no other notices. */
+  function failed(err: unknown): void {
+    logger.error({ err }, 'device not served')
+    close(closeCodes.goingAway, 'LINK_LOST')
+  }
+
   function onText(bytes: Uint8Array): void {
     if (bytes.byteLength > maxTextBytes) return void refuse('MESSAGE_INVALID', `the message is longer than ${maxTextBytes} bytes`)
     const read = readMessage(ToBridge, bytes)
@@ -96,11 +102,11 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     } else if (message.type === 'hello' && !peer) {
       onHello(message.device)
     } else if (message.type === 'open' && peer) {
-      void openSession(peer, message).then(say)
+      openSession(peer, message).then(say).catch(failed)
     } else if (message.type === 'rates' && peer) {
       rates = message
     } else if (message.type === 'close' && peer) {
-      void closeSession(peer, message)
+      closeSession(peer, message).catch(failed)
     } else {
       refuse('REQUEST_INVALID', outOfTurn)
     }
@@ -190,7 +196,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     if (socket.readyState !== socket.OPEN) return
     // `nodebuffer` is the default: one buffer a message.
     if (!(data instanceof Uint8Array)) throw new Error('a WebSocket message is no buffer')
-    if (isBinary) void onFrame(data)
+    if (isBinary) onFrame(data).catch(failed)
     else onText(data)
     balance()
   })

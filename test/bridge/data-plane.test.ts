@@ -459,6 +459,23 @@ describe('a connection', () => {
     await expect.poll(() => plane.kvBytes()).toBe(0)
   })
 
+  it('that cannot be served is let go, and nobody else', async () => {
+    const part = scriptedPart()
+    let fails = true
+    const createSequence: typeof part.createSequence = (...of) => {
+      if (fails) throw new RangeError('Array buffer allocation failed')
+      return part.createSequence(...of)
+    }
+    await using plane = await startDataPlane({ ...part, createSequence })
+    await using other = await connectDevice(plane.dataUrl, 'other', 2)
+    await using device = await connectDevice(plane.dataUrl, 'unlucky', 2)
+    device.say({ type: 'open', request: 1, modelId: testModelId })
+    expect(await device.closed).toMatchObject({ code: 1001 })
+    fails = false
+    await other.open(testModelId)
+    expect(plane.sessions.count).toBe(1)
+  })
+
   it('that no longer answers heartbeats is cut, and its sessions end', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { clock })
