@@ -218,7 +218,10 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       const isPresent = state === 'ready' || state === 'draining'
       if (state === 'ready') takers.set(device, kinds)
       else takers.delete(device)
-      guarded('presence not stored', () => carryOut(jobs.presence(device, isPresent, wallMs())))
+      guarded('presence not stored', () => {
+        carryOut(jobs.presence(device, isPresent, wallMs()))
+        for (const { id } of jobs.heldBy(device)) changed(id)
+      })
       pump()
     },
     heard(device, payload) {

@@ -152,6 +152,21 @@ describe('the queue of a bridge', () => {
     await expect.poll(() => runs().slice(2)).toEqual([['a', waiting, 2]])
   })
 
+  it('tells who watches a job that its device has gone, and is back', async () => {
+    comes('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    says('a', job, 1, 'accepted', 'running')
+    await expect.poll(() => jobs.find(job)?.state).toBe('RUNNING')
+    const seen: unknown[] = []
+    const stop = queue.watch(job, () => seen.push(jobs.events(job, 0, 100).at(-1)?.type))
+    queue.deviceIs('a', { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() })
+    comes('a')
+    queue.deaf()
+    expect(seen).toEqual(['away', 'back', 'away'])
+    stop()
+  })
+
   it('lets go of a slow watcher of a job that is forgotten meanwhile', async () => {
     comes('a')
     const job = submit()
