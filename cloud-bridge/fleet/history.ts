@@ -4,8 +4,8 @@ import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /**
- * A migration. `at_ms` is when it was measured; where the device did not know the time, when it was heard of. `heard_ms` is this
- * bridge's time of day. A device may say a sample twice after a crash.
+ * A migration. `at_ms` is when it was measured; where the device did not know the time, or has a wrong one that is still to come,
+ * when it was heard of. `heard_ms` is this bridge's time of day. A device may say a sample twice after a crash.
  */
 export const historyTable = `CREATE TABLE samples (
   n INTEGER PRIMARY KEY,
@@ -33,7 +33,7 @@ export interface History {
   /** Keeps a sample, in order of when it was measured. Never throws. */
   add(device: string, telemetry: DeviceTelemetry): void
   /**
-   * In order of when they were measured, or heard of where the device did not know the time.
+   * In order of when they were measured, or heard of where the device did not know the time, or thought it much later.
    * @returns `more`: there are others beyond the limit; `nextMs`: `sinceMs` of those that come after the last
    */
   of(
@@ -56,6 +56,8 @@ export interface HistoryOptions {
 
 /** Samples are gathered for so long: a commit for each would be most of the work. */
 const gatherMs = 500
+/** What was measured later than this from now was not: it would stay the newest, and push out all that comes after it. */
+const mostAheadMs = 10 * 60_000
 /** So many more than allowed are let come together: removing them one by one would cost a search each. */
 const slack = 64
 
@@ -87,6 +89,7 @@ export function createHistory({ store, mostSamples, clock, wallMs, logger }: His
   let gathered: Row[] = []
   let gathering: Promise<void> | undefined
   let isFailing = false
+  let lastOwnMs = Number.NEGATIVE_INFINITY
 
   const write = store.transaction((rows: readonly Row[]) => {
     for (const row of rows) {
@@ -119,11 +122,18 @@ export function createHistory({ store, mostSamples, clock, wallMs, logger }: His
         flush()
       })
 
+  /** For what is known by when it was heard of: what comes at once, as after an outage, must not be taken for one sample. */
+  function ownTime(heardMs: number): number {
+    lastOwnMs = heardMs > lastOwnMs || heardMs < lastOwnMs - mostAheadMs ? heardMs : lastOwnMs + 1
+    return lastOwnMs
+  }
+
   return {
     add(device, { v: _, ...measured }) {
       if (mostSamples === 0) return
       const heardMs = wallMs()
-      const atMs = measured.clockIsSet === false ? heardMs : Date.parse(measured.at)
+      const saidMs = Date.parse(measured.at)
+      const atMs = measured.clockIsSet === false || saidMs > heardMs + mostAheadMs ? ownTime(heardMs) : saidMs
       gathered.push({ device, atMs, birth: measured.birth, heardMs, body: JSON.stringify(measured) })
       gathering ??= gather()
     },
