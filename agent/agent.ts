@@ -32,7 +32,7 @@ import { hatVerify } from './jobs/verify.ts'
 import { type BridgeLink, createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
 import { startReplay } from './link/replay.ts'
-import { Spool, spoolTables } from './link/spool.ts'
+import { openSpoolDatabase, Spool } from './link/spool.ts'
 import { measuredOf, startTelemetry } from './link/telemetry.ts'
 import type { RoundsOptions } from './local/answer-rounds.ts'
 import { type LocalModel, openLocalModel } from './local/local-model.ts'
@@ -115,7 +115,8 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       logger.warn({ at: nowIso() }, 'the clock of this device is not set: its log has wrong times, all else works')
     const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
     closers.push(identities.close)
-    const spoolDatabase = openDatabase(join(config.stateDir, 'spool.sqlite'), [spoolTables], 'NORMAL')
+    const spoolLogger = logger.child({ component: 'spool' })
+    const spoolDatabase = openSpoolDatabase(join(config.stateDir, 'spool.sqlite'), spoolLogger)
     closers.push(() => spoolDatabase.close())
     const spool = new Spool({
       store: spoolDatabase,
@@ -123,7 +124,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       limits: { maxBytes: config.spoolMb * 2 ** 20, maxAgeMs: config.spoolDays * dayMs },
       clock,
       wall: () => ({ ms: Date.now(), isSet: clockIsSet() }),
-      logger: logger.child({ component: 'spool' }),
+      logger: spoolLogger,
     })
     const answers = new AnswerMeter(clock)
     const monitor = createMonitor({

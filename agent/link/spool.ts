@@ -1,4 +1,7 @@
+import { rmSync } from 'node:fs'
+import Database from 'better-sqlite3'
 import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import {
   ageMs,
@@ -12,7 +15,7 @@ import {
   spoolPriorities,
 } from '../../core/policy/spool.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
 
 /** A migration: what waits, and how much of it was given up. */
 export const spoolTables = `CREATE TABLE spool (
@@ -27,6 +30,30 @@ export const spoolTables = `CREATE TABLE spool (
 CREATE INDEX spool_leaf ON spool (leaf, n);
 CREATE INDEX spool_unset ON spool (birth, n) WHERE is_set = 0;
 CREATE TABLE dropped (reason TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT;`
+
+/**
+ * Opens what waits. Where the disk has damaged it, it begins anew: an agent without its telemetry's past is worth more than none.
+ * @throws BrimError STORE_FAILED
+ */
+export function openSpoolDatabase(path: string, logger: Logger): Store {
+  const open = () => openDatabase(path, [spoolTables], 'NORMAL')
+  let store: Store | undefined
+  try {
+    store = open()
+    // Reads as much as a spool does at its start.
+    store.prepare('SELECT leaf, count(*) FROM spool GROUP BY leaf').all()
+    return store
+  } catch (err) {
+    store?.close()
+    const cause = err instanceof BrimError ? err.cause : err
+    if (!(cause instanceof Database.SqliteError && damaged.some((code) => cause.code.startsWith(code)))) throw err
+    logger.warn({ err }, 'the spool is damaged and begins anew')
+    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
+    return open()
+  }
+}
+
+const damaged = ['SQLITE_CORRUPT', 'SQLITE_NOTADB']
 
 export interface SpoolOptions {
   /** Must have had `spoolTables`. */

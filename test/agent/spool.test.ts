@@ -1,8 +1,8 @@
-import { statSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Spool, type SpoolOptions, spoolTables } from '../../agent/link/spool.ts'
+import { openSpoolDatabase, Spool, type SpoolOptions, spoolTables } from '../../agent/link/spool.ts'
 import type { SpooledLeaf } from '../../core/policy/spool.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
 import { fakeClock } from '../support/fake-clock.ts'
@@ -169,6 +169,26 @@ describe('a spool', () => {
     const again = open(dir.path)
     expect(again.spool.figures).toMatchObject({ waiting: 0, dropped: { unstored: 3 } })
     again.close()
+  })
+
+  it.each([
+    ['all of it', 0],
+    ['all but its first page', 4_096],
+  ])('begins anew where the disk has damaged %s', (_, from) => {
+    using dir = tempDir()
+    const first = open(dir.path)
+    first.spool.put('telemetry', { x: 1 })
+    first.close()
+    const path = join(dir.path, 'spool.sqlite')
+    const bytes = readFileSync(path)
+    writeFileSync(path, bytes.fill('x', from))
+    const { logger, lines } = recordingLogger('warn')
+    openSpoolDatabase(path, logger).close()
+    expect(lines).toMatchObject([{ msg: 'the spool is damaged and begins anew' }])
+    const second = open(dir.path)
+    second.spool.put('telemetry', { x: 2 })
+    expect(second.drain().map(({ x }) => x)).toEqual([2])
+    second.close()
   })
 
   it('loses nothing and invents nothing, whatever is put in and taken out, and whenever it starts anew', () => {
