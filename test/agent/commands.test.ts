@@ -37,7 +37,7 @@ describe('brim ask', () => {
     await brim([...question, world.agent.apiUrl, '--json'], again)
     expect(out()).toBe(`${(JSON.parse(json()) as { text: string }).text}\n`)
     expect(err()).toMatch(
-      /^TTFT [\d.]+ ms · TBT p50 [\d.]+ ms, p95 [\d.]+ ms · accept length [\d.]+ \([a-z+]+\) · up [\d.]+ kB, down [\d.]+ kB( · \d+ tokens of the prompt were there already)?\n$/,
+      /^TTFT [\d.]+ ms · TBT p50 [\d.]+ ms, p95 [\d.]+ ms · accept length [\d.]+ \([a-z+]+( ahead)?\) · up [\d.]+ kB, down [\d.]+ kB( · \d+ tokens of the prompt were there already)?\n$/,
     )
   })
 
