@@ -159,8 +159,16 @@ export class Spool {
       const row = this.#statements.oldest.get(leaf)
       if (!row) return undefined
       const { n, wall_ms, is_set, birth, body } = row
+      const measured = objectIn(body)
+      if (!measured) {
+        // Damaged on the disk: it must not stand in the way of all that came after it.
+        this.#remove(leaf, n)
+        this.#dropped.unstored++
+        this.#store('unstored')
+        return undefined
+      }
       const at = new Date(wall_ms).toISOString()
-      const said = { v: 1, at, birth, clockIsSet: is_set === 1, ...(JSON.parse(body) as object), replayed: true }
+      const said = { v: 1, at, birth, clockIsSet: is_set === 1, ...measured, replayed: true }
       return { n, text: JSON.stringify(said) }
     })
   }
@@ -255,6 +263,14 @@ export class Spool {
     const { clock, birth, wall } = this.#options
     const { ms, isSet } = wall()
     return { wallMs: ms, isSet, birth, monotonicMs: clock.nowMs() }
+  }
+}
+
+function objectIn(json: string): object | undefined {
+  try {
+    return JSON.parse(json) as object
+  } catch {
+    return undefined
   }
 }
 

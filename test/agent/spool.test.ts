@@ -171,6 +171,16 @@ describe('a spool', () => {
     again.close()
   })
 
+  it('gives up a message that the disk has damaged, and goes on with the next', () => {
+    using dir = tempDir()
+    const { spool, store, said, close } = open(dir.path)
+    for (const x of [1, 2]) spool.put('telemetry', { x })
+    store.exec("UPDATE spool SET body = '{' WHERE n = 1")
+    expect([said()?.x, said()?.x]).toEqual([undefined, 2])
+    expect(spool.figures).toMatchObject({ waiting: 1, dropped: { unstored: 1 } })
+    close()
+  })
+
   it.each([
     ['all of it', 0],
     ['all but its first page', 4_096],
