@@ -30,7 +30,6 @@ let http: HttpServer
 /** Devices whose session is over. */
 let ended: string[]
 const never = new AbortController().signal
-const json = { 'content-type': 'application/json' }
 
 beforeEach(async () => {
   dir = tempDir()
@@ -254,6 +253,8 @@ describe('machines', () => {
   })
 })
 
+const isJson = { 'content-type': 'application/json' }
+
 describe('sessions', () => {
   it('are over after 15 minutes that nobody has renewed', async () => {
     await enroll('a', (await createToken('--approve')).token)
@@ -320,7 +321,7 @@ describe('sessions', () => {
   it('need a nonce that is fresh and used once', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const post = (path: string, body: unknown) =>
-      fetch(`http://127.0.0.1:${http.port}${path}`, { method: 'POST', headers: json, body: JSON.stringify(body) })
+      fetch(`http://127.0.0.1:${http.port}${path}`, { method: 'POST', headers: isJson, body: JSON.stringify(body) })
     const key = readKey(keyFileOf(stateDirOf('a')))
     const ask = async () => NonceReply.parse(await (await post(noncePath, {})).json())
     const request = (purpose: Signed['purpose'], { nonce, bridge, fleet }: NonceReply) => ({
@@ -346,7 +347,7 @@ describe('sessions', () => {
   })
 
   it('are no longer listened for where an address has failed too often', async () => {
-    const post = () => fetch(`http://127.0.0.1:${http.port}/v1/identity/session`, { method: 'POST', headers: json, body: '{}' })
+    const post = () => fetch(`http://127.0.0.1:${http.port}${sessionPath}`, { method: 'POST', headers: isJson, body: '{}' })
     expect((await post()).status).toBe(400)
     for (let i = 0; i < 29; i++) await post()
     expect(await (await post()).json()).toMatchObject({ error: { message: expect.stringContaining('too many') } })
