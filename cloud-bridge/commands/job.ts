@@ -10,15 +10,12 @@ import { manifestFile } from '../../core/model/manifest.ts'
 import { jobStates } from '../../core/policy/jobs/job.ts'
 import { jobKinds } from '../../core/protocol/jobs.ts'
 import { jobsPath } from '../queue/http.ts'
-import { type BridgeOptions, bridgeClient, bridgeOptions } from './bridge-access.ts'
+import { bridgeClient, bridgeOptions } from './bridge-access.ts'
 import type { BridgeClient } from './bridge-client.ts'
 import { printable } from './figures.ts'
+import type { AtBridge } from './fleet-options.ts'
 
-interface Common extends BridgeOptions {
-  json?: boolean | undefined
-}
-
-interface SubmitOptions extends Common {
+interface SubmitOptions extends AtBridge {
   kind: (typeof jobKinds)[number]
   prompt?: string | undefined
   input?: string | undefined
@@ -93,7 +90,7 @@ function submitCommand(io: Io): CommandModule<object, SubmitOptions> {
     command: 'submit <kind>',
     describe: 'queue a job; its text is visible to the bridge',
     builder: (yargs) =>
-      (yargs as Argv<Common>)
+      (yargs as Argv<AtBridge>)
         .usage('Usage: brim job submit <kind> --prompt <text> | --input <json> [options]')
         .example('brim job submit slm.generate --prompt "What is a lamp?"', 'prints the id of the job')
         .example('brim job submit hat.generate --prompt "Hello" --device jetson-01 --watch', 'on one device; streams its answer')
@@ -184,7 +181,7 @@ async function versionOf(model: string): Promise<{ modelId: string; manifestSha2
   return { modelId, manifestSha256: createHash('sha256').update(manifest).digest('hex') }
 }
 
-interface ListOptions extends Common {
+interface ListOptions extends AtBridge {
   state?: (typeof jobStates)[number] | undefined
   kind?: (typeof jobKinds)[number] | undefined
   dead: boolean
@@ -196,7 +193,7 @@ function listCommand(io: Io): CommandModule<object, ListOptions> {
     command: 'list',
     describe: 'the latest jobs',
     builder: (yargs) =>
-      (yargs as Argv<Common>)
+      (yargs as Argv<AtBridge>)
         .usage('Usage: brim job list [options]')
         .example('brim job list --state RUNNING', 'what devices are at')
         .example('brim job list --dead --json | jq .jobs[].error', 'what came to nothing, and why')
@@ -233,12 +230,12 @@ const lineOf = ({ id, kind, state, attempt, device, submittedAt, error }: z.infe
 
 type Verb = (client: BridgeClient, id: string, json: boolean, io: Io) => Promise<void>
 
-function oneCommand(io: Io, name: string, describe: string, verb: Verb): CommandModule<object, Common & { id: string }> {
+function oneCommand(io: Io, name: string, describe: string, verb: Verb): CommandModule<object, AtBridge & { id: string }> {
   return {
     command: `${name} <id>`,
     describe,
     builder: (yargs) =>
-      (yargs as Argv<Common>)
+      (yargs as Argv<AtBridge>)
         .usage(`Usage: brim job ${name} <id> [options]`)
         .example(`brim job ${name} 3f9a1c07-42`, describe)
         .positional('id', { type: 'string', demandOption: true, describe: 'as "brim job submit" has printed it' }),
