@@ -68,6 +68,7 @@ describe('the command line', () => {
     [`login --bridge-url http://127.0.0.1:1 --pin ${'x'.repeat(43)}`, 'https:'],
     ['login --bridge-url http://127.0.0.1:1 --key-file /nowhere/key', '/nowhere/key cannot be read'],
     ['whoami --bridge-url nowhere', 'neither a URL nor the name of a login'],
+    ['bridge run --bundle x --bundles /nowhere/else', '--bundles /nowhere/else is no folder'],
     ['device show --json=false', '"brim device show" alone is not enough'],
     ['fleet', 'brim fleet --help'],
     ['device list --state-dir x --bridge http://127.0.0.1:1', '--state-dir'],

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import type { CommandModule } from 'yargs'
 import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -170,6 +171,11 @@ function settingsOf(options: RunOptions, io: Io): BridgeSettings {
   if ((cert === undefined) !== (key === undefined))
     throw new BrimError('USAGE', 'a certificate and its key go together', { hint: 'give both --tls-cert and --tls-key' })
   const tls = cert === undefined ? undefined : { cert, key }
+  // A bridge without them would run, and devices look for them in vain.
+  if (bundles !== undefined && !statSync(bundles, { throwIfNoEntry: false })?.isDirectory())
+    throw new BrimError('USAGE', `--bundles ${bundles} is no folder`, {
+      hint: 'give the folder that holds the folders of bundles',
+    })
   const { jobKeep, deadJobKeep, jobKeepCount, jobKeepBytes } = options
   const daysS = (days: number | undefined) => (days === undefined ? undefined : days * 86_400)
   const kept = { keepS: daysS(jobKeep), keepDeadS: daysS(deadJobKeep), keepCount: jobKeepCount, keepBytes: jobKeepBytes }

@@ -101,16 +101,19 @@ const isAway = ({ state }: DeviceLine) => state === 'lost' || state === 'disconn
 /**
  * The fleet for people: what the bridge does, what is wrong, a line per device, the troubled first.
  * @param width no line is longer, whatever devices call themselves and measure; at least 60
+ * @param isPart only some devices were asked for
  */
-export function layOutFleet(status: FleetStatus, width = 80): TableLine[] {
+export function layOutFleet(status: FleetStatus, width = 80, isPart = false): TableLine[] {
   return [
-    ...headOf(status).flatMap((parts) => wrapParts(parts, width).map((text) => ({ text, mood: 'plain' as const }))),
+    ...headOf(status, isPart).flatMap((parts) => wrapParts(parts, width).map((text) => ({ text, mood: 'plain' as const }))),
     ...problemLines(status.devices, width),
     ...(status.devices.length === 0 ? [] : [{ text: '', mood: 'plain' as const }, ...tableOf(status.devices, width)]),
   ]
 }
 
-function headOf({ bridge, version, uptimeS, sessions, kvBytes, kvBudgetBytes, jobs, devices }: FleetStatus): string[][] {
+function headOf(status: FleetStatus, isPart: boolean): string[][] {
+  const { bridge, version, uptimeS, sessions, kvBytes, kvBudgetBytes, jobs, devices } = status
+  const nobody = isPart ? 'none has that label' : 'none has been heard of'
   const states = new Map<string, number>()
   for (const { state } of devices) states.set(stateWord(state), (states.get(stateWord(state)) ?? 0) + 1)
   const counts = [...states].sort(([a], [b]) => a.localeCompare(b)).map(([state, count]) => `${count} ${state}`)
@@ -123,7 +126,7 @@ function headOf({ bridge, version, uptimeS, sessions, kvBytes, kvBudgetBytes, jo
       `KV ${percent((100 * kvBytes) / kvBudgetBytes)} % of ${compact(kvBudgetBytes)}B`,
       `jobs: ${jobs.queued} queued, ${jobs.underWay} under way, ${jobs.dead} dead`,
     ],
-    [`${devices.length} ${devices.length === 1 ? 'device' : 'devices'}: ${counts.join(', ') || 'none has been heard of'}`],
+    [`${devices.length} ${devices.length === 1 ? 'device' : 'devices'}: ${counts.join(', ') || nobody}`],
   ]
 }
 

@@ -68,7 +68,7 @@ async function read(options: StatusOptions, io: Io): Promise<{ status: FleetStat
 
 async function showStatus(options: StatusOptions, io: Io): Promise<void> {
   const { status, raw } = await read(options, io)
-  io.out(options.json ? JSON.stringify(raw) : textOf(status, io))
+  io.out(options.json ? JSON.stringify(raw) : textOf(status, options, io))
 }
 
 async function watchStatus(options: StatusOptions, io: Io): Promise<void> {
@@ -80,8 +80,9 @@ async function watchStatus(options: StatusOptions, io: Io): Promise<void> {
     try {
       const { status, raw } = await read(options, io)
       const now = JSON.stringify(options.json ? timeless(status) : layOutFleet(timeless(status)))
-      if (redraws) io.write(`\u001b[H\u001b[J${fitted(textOf(status, io), io.outRows)}`)
-      else if (now !== told) io.out(options.json ? JSON.stringify(raw) : `${told === undefined ? '' : '\n'}${textOf(status, io)}`)
+      if (redraws) io.write(`\u001b[H\u001b[J${fitted(textOf(status, options, io), io.outRows)}`)
+      else if (now !== told)
+        io.out(options.json ? JSON.stringify(raw) : `${told === undefined ? '' : '\n'}${textOf(status, options, io)}`)
       told = now
       trouble = undefined
     } catch (error) {
@@ -122,9 +123,9 @@ const colours: Readonly<Record<Mood, Parameters<typeof styleText>[0] | undefined
   plain: undefined,
 }
 
-function textOf(status: FleetStatus, io: Io): string {
+function textOf(status: FleetStatus, { label }: StatusOptions, io: Io): string {
   const inColour = io.outIsTty && !io.env.NO_COLOR
-  return layOutFleet(status)
+  return layOutFleet(status, undefined, label !== undefined)
     .map(({ text, mood }) => {
       const colour = inColour ? colours[mood] : undefined
       return colour === undefined ? text : styleText(colour, text, { validateStream: false })

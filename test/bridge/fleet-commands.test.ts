@@ -107,6 +107,7 @@ describe('labels', () => {
     }
     expect(await listed('--label', 'site=lab')).toEqual(['jetson-01', 'jetson-02'])
     expect(await listed('--label', 'site=lab', '--label', 'rack=a1')).toEqual(['jetson-01'])
+    expect((await brim('fleet', 'status', '--label', 'site=moon')).out).toContain('0 devices: none has that label')
     expect((await brim('device', 'list')).out).toMatch(/jetson-01 +ready .* rack=a1 site=lab/)
     expect((await brim('fleet', 'status', '--label', 'rack=a1')).out).not.toContain('jetson-02')
     const store = openIdentityStore(join(world.dir, 'bridge'))
