@@ -48,6 +48,12 @@ async function append(
   onBytes: (count: number) => void,
 ): Promise<number> {
   const { body, from } = await get(url, { ...options, from: have })
+  const length = Number(body.headers['content-length'] ?? bytes)
+  // The page of a network that wants a login first, say: what is there already does not make way for that.
+  if (from < have && length < bytes) {
+    body.destroy()
+    throw unavailable(url, new Error(`its server has ${length} bytes, not ${bytes}`))
+  }
   const file = await open(to, from === 0 ? 'w' : 'a')
   let end = from
   try {

@@ -24,8 +24,8 @@ export interface InstallOptions {
 
 const stallMs = 30_000
 
-/** The same may succeed later, and then what is there already is not fetched again. */
-const passing: ReadonlySet<ErrorCode> = new Set(['BUNDLE_UNAVAILABLE', 'BRIDGE_UNREACHABLE', 'NOT_AUTHORIZED'])
+/** What is there already is of no use, or in the way; else the same may succeed later, and that is not fetched again. */
+const useless: ReadonlySet<ErrorCode> = new Set(['BUNDLE_CORRUPT', 'BUNDLE_INVALID', 'DISK_FULL'])
 
 /**
  * `bundle.install`: the parts of a model that run on a device, fetched, held against their hashes, tried out on this machine
@@ -57,8 +57,8 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock
       const tookMs = clock.nowMs() - startedMs
       return resultOf(found.manifestSha256, { wasInstalled: false, name, bytes, fetchedBytes, probes, removed, tookMs })
     } catch (error) {
-      const goesOn = signal.aborted || (error instanceof BrimError && passing.has(error.code))
-      if (!goesOn) await rm(await folder.partial(found), { recursive: true, force: true })
+      const isUseless = !signal.aborted && error instanceof BrimError && useless.has(error.code)
+      if (isUseless) await rm(await folder.partial(found), { recursive: true, force: true })
       throw error
     }
   }
