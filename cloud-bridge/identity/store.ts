@@ -57,6 +57,9 @@ const migrations = [
   UPDATE audit SET outcome = 'refused' WHERE action LIKE '%.refused'`,
 ]
 
+/** Of the audit log, about 200 MB: then the oldest go. */
+const usualAuditLines = 1_000_000
+
 /** Who did something: on the bridge's own machine, or from the address that a request came from. */
 export type Actor = string | { readonly who: string; readonly from: string }
 
@@ -141,7 +144,7 @@ export interface IdentityStore {
 }
 
 /** @throws BrimError STORE_FAILED */
-export function openIdentityStore(stateDir: string): IdentityStore {
+export function openIdentityStore(stateDir: string, mostAuditLines = usualAuditLines): IdentityStore {
   const store = openDatabase(join(stateDir, 'identity.sqlite'), migrations)
   const tokenColumns = `id, device_group AS "group", uses_left AS usesLeft, approve, created_at AS createdAt,
     expires_at AS expiresAt, revoked_at AS revokedAt`
@@ -190,7 +193,11 @@ export function openIdentityStore(stateDir: string): IdentityStore {
   const log = (actor: Actor, action: string, subject: string, detail: unknown = {}) =>
     add({ actor, action, subject, outcome: 'ok', detail })
 
-  const record = store.transaction((entries: readonly AuditEntry[]) => entries.forEach(add))
+  const forget = store.prepare(`DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - ${mostAuditLines}`)
+  const record = store.transaction((entries: readonly AuditEntry[]) => {
+    entries.forEach(add)
+    forget.run()
+  })
   const createToken = store.transaction((actor: Actor, { group, uses, expiresS, approve }: NewToken) => {
     const secret = randomBytes(32)
     const id = randomBytes(4).toString('hex')

@@ -113,7 +113,10 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
       [allDeviceLogs(fleet)]: { qos: deviceDelivery.log.qos },
     } as const
     client.subscribe(filters, (err) => {
-      if (err) logger.error({ err }, 'not subscribed to the states of the devices')
+      if (!err || !client.connected) return
+      // Deaf, it would call everybody lost: it comes again, as after any other break.
+      logger.error({ err }, 'not subscribed to what devices say; connecting again')
+      client.stream.destroy()
     })
     announce()
   })

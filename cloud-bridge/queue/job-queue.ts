@@ -2,12 +2,13 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { quantile } from '../../core/base/statistics.ts'
 import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/retry.ts'
-import { type JobAck, JobEvent, type JobSubmission, type ToJobDevice } from '../../core/protocol/jobs.ts'
+import { type JobAck, JobEvent, type JobSubmission, maxEventBytes, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Cutoffs, Dispatch, JobOrder, JobStore, Retention, Said, Submitted } from '../../core/store/job-store.ts'
 import { newJob } from '../../core/store/job-tables.ts'
 import type { OnUnreadable } from '../link/faults.ts'
+import { AnswerBound } from './answer-bound.ts'
 
 /**
  * Jobs that one device may have: one at work, the next at hand, so that it need not wait for a round trip. More would only
@@ -61,6 +62,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   /** Devices that take jobs, and what they can do: those that drain finish what they have. */
   const takers = new Map<string, readonly string[]>()
   const watchers = new Map<string, Set<() => void>>()
+  const bound = new AnswerBound()
   const stopping = new AbortController()
   /** When each attempt that is not yet accepted was sent. */
   const sentMs = new Map<string, number>()
@@ -227,8 +229,8 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     heard(device, payload) {
       const read = readMessage(JobEvent, payload)
       if (read.kind === 'unreadable') return onUnreadable(device, 'events', read.reason)
-      const event = read.message
-      if (event.bridge !== bridge) return
+      if (read.message.bridge !== bridge) return
+      const event = bound.isExceededBy(device, read.message) ? tooMuch(read.message) : read.message
       if (heardNow.length === 0) setImmediate(takeEvents)
       heardNow.push({ said: saidOf(device, event), event })
     },
@@ -250,6 +252,11 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       await ticking
     },
   }
+}
+
+function tooMuch({ v, bridge, job, attempt, n, at }: JobEvent): JobEvent {
+  const error = { code: 'REQUEST_INVALID', message: `an answer of more than the ${maxEventBytes} bytes that a result may have` }
+  return { v, bridge, job, attempt, n, at, type: 'failed', failure: 'refused', error }
 }
 
 function saidOf(device: string, event: JobEvent): Said {

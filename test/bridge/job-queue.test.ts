@@ -105,6 +105,22 @@ describe('the queue of a bridge', () => {
     await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'no' } })
   })
 
+  it('ends what says more than a result may have: it would fill the disk', async () => {
+    comes('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    const text = 'x'.repeat(50_000)
+    const piece = { v: 1, bridge: 'bridge-1', job, attempt: 1, at: new Date(0).toISOString(), type: 'text', text }
+    for (let n = 1; n <= 8; n++) {
+      // A repeat costs nothing.
+      for (let times = 0; times < 3; times++)
+        queue.heard('a', Buffer.from(JSON.stringify({ ...piece, n, from: (n - 1) * text.length })))
+    }
+    await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'REJECTED', error: { code: 'REQUEST_INVALID' } })
+    expect(jobs.events(job, 0, 100).filter(({ type }) => type === 'text')).toHaveLength(3)
+    await expect.poll(() => told.at(-1)).toMatchObject({ type: 'cancel', device: 'a', job, attempt: 1 })
+  })
+
   it('times an attempt out that gives no sign of life for a step, and one that takes too long however lively', async () => {
     comes('a')
     const kinds = { kind: 'slm.generate', input: { prompt: 'Is it far?' }, attempts: 1 }
