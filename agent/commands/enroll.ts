@@ -3,6 +3,7 @@ import type { CommandModule } from 'yargs'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
+import { lockFolder } from '../../core/store/lock-folder.ts'
 import { enrol, resetIdentity } from '../identity/enrolment.ts'
 import { agentStateDir } from './state-dir.ts'
 
@@ -62,10 +63,17 @@ export function resetIdentityCommand(io: Io): CommandModule<object, ResetOptions
         .example('brim agent reset-identity --id jetson-01', 'then enrol it again')
         .option('id', { type: 'string', demandOption: true, describe: 'name that this device has had' })
         .option('state-dir', { type: 'string', describe: "folder of the agent's database and key" }),
-    handler: ({ id, stateDir, json }) => {
+    handler: async ({ id, stateDir, json }) => {
       requireId(id)
-      const { publicKey } = resetIdentity(agentStateDir(stateDir, id, io))
-      io.out(json ? JSON.stringify({ device: id, publicKey }) : `device ${id} has a new key, enrolled nowhere`)
+      const folder = agentStateDir(stateDir, id, io)
+      // An agent that runs would go on under its old key until it ends.
+      const unlock = lockFolder(folder)
+      try {
+        const { publicKey } = resetIdentity(folder)
+        io.out(json ? JSON.stringify({ device: id, publicKey }) : `device ${id} has a new key, enrolled nowhere`)
+      } finally {
+        unlock()
+      }
     },
   }
 }

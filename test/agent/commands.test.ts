@@ -6,6 +6,7 @@ import { agentCommand } from '../../agent/commands/agent.ts'
 import { askCommand } from '../../agent/commands/ask.ts'
 import { exitCodeOf, toErrorText } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { lockFolder } from '../../core/store/lock-folder.ts'
 import { portOf, startRelay, through } from '../../lab/relay.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 import { captureIo } from '../support/captured-io.ts'
@@ -152,6 +153,17 @@ describe('brim agent run', () => {
   it('refuses a device name that cannot stand in a topic', async () => {
     await expect(brim(argv('a/b'), captureIo().io)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   })
+})
+
+it('brim agent reset-identity leaves an agent that runs the key that it has', async () => {
+  using dir = tempDir()
+  const { io, out } = captureIo()
+  const reset = () => brim(['agent', 'reset-identity', '--id', 'a', '--state-dir', dir.path, '--json'], io)
+  const unlock = lockFolder(dir.path)
+  await expect(reset()).rejects.toMatchObject({ code: 'STATE_IN_USE' })
+  unlock()
+  await reset()
+  expect(JSON.parse(out())).toMatchObject({ device: 'a', publicKey: expect.any(String) })
 })
 
 describe('brim agent sample', () => {
