@@ -1,3 +1,4 @@
+import { isFinal } from '../../core/policy/jobs/job.ts'
 import { type JobEvent, maxEventBytes } from '../../core/protocol/jobs.ts'
 
 /** Beyond so many attempts all are forgotten: memory is bounded, and each may then say its part again. */
@@ -14,8 +15,7 @@ export class AnswerBound {
   isExceededBy(device: string, event: JobEvent): boolean {
     const key = `${device} ${event.job} ${event.attempt}`
     const before = this.#said.get(key) ?? { n: 0, cost: 0 }
-    const isPiece = event.type === 'text' || event.type === 'progress' || event.type === 'running' || event.type === 'accepted'
-    if (!isPiece) {
+    if (isFinal(event)) {
       this.#said.delete(key)
       return false
     }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Random } from '../base/random.ts'
 import {
+  isFinal,
   isTerminal,
   type Job,
   type JobEffect,
@@ -278,7 +279,7 @@ export class JobStore {
         for (const one of said) {
           const row = this.#row(one.job)
           const { attempt, device, report, n } = one
-          const isPiece = report.type !== 'succeeded' && report.type !== 'failed' && report.type !== 'canceled'
+          const isPiece = !isFinal(report)
           if (!row) {
             // Long forgotten here, and there: a broker that says things late has woken it.
             if (isPiece) orders.push({ kind: 'recall', job: one.job, device, attempt })

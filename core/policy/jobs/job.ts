@@ -174,7 +174,9 @@ function reported(
   }
 }
 
-const isFinal = ({ type }: JobReport) => type === 'succeeded' || type === 'failed' || type === 'canceled'
+/** Whether the attempt has ended with it. */
+export const isFinal = ({ type }: { readonly type: string }): boolean =>
+  type === 'succeeded' || type === 'failed' || type === 'canceled'
 
 function returned(job: Job, device: string, nowMs: number): JobStep {
   if (holderOf(job) !== device) return unchanged(job)
