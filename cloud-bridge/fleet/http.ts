@@ -4,11 +4,11 @@ import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { CommandWish, logLevels } from '../../core/protocol/commands.ts'
 import type { Call } from '../identity/callers.ts'
+import { EventStreams, saying } from '../link/event-stream.ts'
 import type { Handler } from '../link/http-server.ts'
 import { answer, bodyOf, noSuchPath, understood } from '../link/json.ts'
 import type { CommandRecord, Commands } from './commands.ts'
 import type { DeviceLogs } from './device-logs.ts'
-import { EventStreams } from './event-stream.ts'
 import type { FleetChange, FleetFeed } from './feed.ts'
 import type { Fleet, FleetDevice } from './fleet.ts'
 import type { History } from './history.ts'
@@ -73,7 +73,7 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
     const next = () => {
       const events = [...due.values()].map(eventOf)
       due = new Map()
-      return events
+      return saying(events)
     }
     let wake = () => {}
     const stop = feed.watch((device, type) => {
@@ -100,7 +100,7 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
       const fresh = isFirst ? past : logs.of(id, level, Number.POSITIVE_INFINITY, told)
       isFirst = false
       told = Math.max(told, fresh.at(-1)?.n ?? 0)
-      return fresh
+      return saying(fresh)
     }
     let wake = () => {}
     const stop = feed.watch((device, what) => {

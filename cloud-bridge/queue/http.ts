@@ -6,6 +6,7 @@ import { JobSubmission, jobKinds, maxInputBytes } from '../../core/protocol/jobs
 import { reasonOf } from '../../core/protocol/read-message.ts'
 import type { JobStore } from '../../core/store/job-store.ts'
 import type { Call } from '../identity/callers.ts'
+import { type Batch, EventStreams } from '../link/event-stream.ts'
 import type { Handler } from '../link/http-server.ts'
 import { answer, bodyOf, noSuchPath } from '../link/json.ts'
 import type { JobQueue } from './job-queue.ts'
@@ -16,8 +17,6 @@ const maxBodyBytes = 8 * 2 ** 20
 const maxBatch = 1_000
 /** Of one answer; a watcher reads on. */
 const eventsAtOnce = 500
-/** So that whoever watches, and whatever lies between, knows that we are there. */
-const heartbeatMs = 15_000
 
 const Query = z.object({
   state: z.enum(jobStates).optional(),
@@ -33,7 +32,7 @@ export interface JobsHttp extends Handler {
 
 /** `/v1/jobs…`: submit, list, show, watch, cancel, retry. What is submitted here is visible to the bridge. */
 export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
-  const streams = new Set<ServerResponse>()
+  const streams = new EventStreams()
 
   async function submit(request: IncomingMessage, call: Call): Promise<unknown> {
     call.describe('job.submit', jobsPath)
@@ -75,51 +74,19 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
   /** The events after `Last-Event-ID` (or ?after=), then those to come, until the job has ended. */
   function stream(id: string, after: number, response: ServerResponse): void {
     existing(id)
-    response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
-    // Whoever watches what has not begun hears at once that it may.
-    response.flushHeaders()
-    streams.add(response)
     let seq = after
-    const push = () => {
-      try {
-        pushMore()
-      } catch {
-        // What it watches has been forgotten, or cannot be read: asked again, the answer says so. Nobody else is to pay for it.
-        response.destroy()
-      }
+    const next = (): Batch => {
+      const events = jobs.events(id, seq, eventsAtOnce)
+      seq = events.at(-1)?.seq ?? seq
+      const said = events.map((event) => ({ id: event.seq, data: event }))
+      if (events.length === eventsAtOnce) return { events: said, after: 'more' }
+      const job = existing(id)
+      if (!isTerminal(job.state)) return { events: said, after: 'wait' }
+      return { events: [...said, { data: { type: 'end', job } }], after: 'end' }
     }
-    const pushMore = () => {
-      // A reader that is slow is not waited for in memory: it gets the rest once it has read.
-      while (!response.writableEnded && !response.writableNeedDrain) {
-        const events = jobs.events(id, seq, eventsAtOnce)
-        for (const event of events) {
-          seq = event.seq
-          response.write(`id: ${event.seq}\ndata: ${JSON.stringify(event)}\n\n`)
-        }
-        if (events.length === eventsAtOnce) continue
-        const job = existing(id)
-        if (!isTerminal(job.state)) return
-        // Nothing is written behind the end, however long its reader takes for it.
-        finish()
-        response.end(`data: ${JSON.stringify({ type: 'end', job })}\n\n`)
-        return
-      }
-    }
-    const stop = queue.watch(id, push)
-    const beat = setInterval(() => {
-      if (!response.writableEnded) response.write(': still here\n\n')
-    }, heartbeatMs)
-    function finish(): void {
-      stop()
-      clearInterval(beat)
-    }
-    response.on('drain', push)
-    response.on('error', () => response.destroy())
-    response.once('close', () => {
-      finish()
-      streams.delete(response)
-    })
-    push()
+    let wake = () => {}
+    const stop = queue.watch(id, () => wake())
+    wake = streams.open(response, next, stop).wake
   }
 
   async function route(request: IncomingMessage, response: ServerResponse, call: Call): Promise<void> {
@@ -167,7 +134,7 @@ export function createJobsHttp(queue: JobQueue, jobs: JobStore): JobsHttp {
   return {
     handle: route,
     close() {
-      for (const response of streams) response.end()
+      streams.endAll()
     },
   }
 }
