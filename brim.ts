@@ -18,8 +18,8 @@ import type { Io } from './core/base/io.ts'
 import { version } from './core/base/version.ts'
 import { doctorCommand } from './core/commands/doctor.ts'
 import { modelCommand } from './core/commands/model.ts'
-import { benchCommand } from './lab/bench.ts'
-import { demoCommand } from './lab/demo.ts'
+import { benchCommand } from './lab/bench/command.ts'
+import { demoCommand } from './scripts/demonstration/command.ts'
 
 /** The front door: composes the commands of core, agent, bridge and lab. */
 function buildCli(argv: readonly string[], io: Io) {

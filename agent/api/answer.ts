@@ -1,7 +1,7 @@
 import { answerBudget } from '../../core/engine/generate.ts'
 import { checkSampling } from '../../core/engine/sampler.ts'
 import { type AnswerEnd, AnswerStream } from '../../core/text/answer-stream.ts'
-import { answerRounds, type RoundsOptions } from '../local/answer-rounds.ts'
+import { answerRounds, type RoundsOptions } from '../slm/answer-rounds.ts'
 import { AnswerCourse, type Report } from './report.ts'
 import type { AnswerRequest } from './request.ts'
 

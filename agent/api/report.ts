@@ -2,7 +2,7 @@ import type { BrimError } from '../../core/base/errors.ts'
 import { median, quantile } from '../../core/base/statistics.ts'
 import type { AnswerSpeed } from '../device/answer-meter.ts'
 import { type HatSummary, noSession } from '../hat/summary.ts'
-import type { AnswerRound } from '../local/answer-rounds.ts'
+import type { AnswerRound } from '../slm/answer-rounds.ts'
 
 /** A run of the answer's tokens that one model chose. */
 export interface AnswerSource {

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Sampling } from '../../core/engine/sampler.ts'
+import { FieldError } from '../../core/openai/api-error.ts'
 import type { ChatMessage, ChatTemplate } from '../../core/text/chat-template.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
-import type { LocalPrompt } from '../local/hand-over.ts'
-import type { LocalModel } from '../local/local-model.ts'
-import { FieldError } from './api-error.ts'
+import type { LocalPrompt } from '../slm/hand-over.ts'
+import type { LocalModel } from '../slm/local-model.ts'
 
 /** A request of either kind, understood. */
 export interface AnswerRequest {

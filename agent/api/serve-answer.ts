@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { toApiError } from '../../core/openai/api-error.ts'
+import type { Identity, Shape } from '../../core/openai/responses.ts'
 import type { AnswerMeter, AnswerSpeed } from '../device/answer-meter.ts'
-import type { RoundsOptions } from '../local/answer-rounds.ts'
+import type { RoundsOptions } from '../slm/answer-rounds.ts'
 import { type AnswerEvent, streamAnswer } from './answer.ts'
-import { toApiError } from './api-error.ts'
 import { startEventStream } from './event-stream.ts'
 import { speedOf } from './report.ts'
 import type { AnswerRequest } from './request.ts'
-import type { Identity, Shape } from './shapes.ts'
 
 export interface ServeOptions extends RoundsOptions {
   readonly model: string

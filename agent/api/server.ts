@@ -2,11 +2,11 @@ import type { AddressInfo } from 'node:net'
 import { type FastifyInstance, fastify } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
-import { FieldError, statusOf, toApiError } from './api-error.ts'
+import { FieldError, statusOf, toApiError } from '../../core/openai/api-error.ts'
+import { chatShape, completionShape } from '../../core/openai/responses.ts'
 import { refuseStranger } from './loopback.ts'
 import { type RequestContext, readChatRequest, readCompletionRequest } from './request.ts'
 import { type ServeOptions, serveAnswer } from './serve-answer.ts'
-import { chatShape, completionShape } from './shapes.ts'
 
 const maxBodyBytes = 8 * 2 ** 20
 

@@ -4,9 +4,9 @@ import { streamAnswer } from '../api/answer.ts'
 import { speedOf } from '../api/report.ts'
 import { type AnswerRequest, type RequestContext, readChatRequest, readCompletionRequest } from '../api/request.ts'
 import type { AnswerMeter, AnswerSpeed } from '../device/answer-meter.ts'
-import type { RoundsOptions } from '../local/answer-rounds.ts'
-import { answerLocally } from '../local/local-answer.ts'
-import type { LocalModel } from '../local/local-model.ts'
+import type { RoundsOptions } from '../slm/answer-rounds.ts'
+import { answerLocally } from '../slm/local-answer.ts'
+import type { LocalModel } from '../slm/local-model.ts'
 import type { JobWork } from './runner.ts'
 
 /** `hat.generate`: an answer of the split model. Its text came through the cloud and goes back there. */

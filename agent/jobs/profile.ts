@@ -1,13 +1,13 @@
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
-import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
-import type { RoundsOptions } from '../local/answer-rounds.ts'
-import { answerLocally } from '../local/local-answer.ts'
-import type { LocalModel } from '../local/local-model.ts'
+import type { RoundsOptions } from '../slm/answer-rounds.ts'
+import { answerLocally } from '../slm/local-answer.ts'
+import type { LocalModel } from '../slm/local-model.ts'
 import type { JobWork } from './runner.ts'
 
 /** Of the measured answer; the one before it only warms up. */

@@ -5,7 +5,7 @@ import type { Sampling } from '../../core/engine/sampler.ts'
 import { VerifyInput } from '../../core/protocol/jobs.ts'
 import type { RequestContext } from '../api/request.ts'
 import type { HatRequest, HatRound } from '../hat/session.ts'
-import type { RoundsOptions } from '../local/answer-rounds.ts'
+import type { RoundsOptions } from '../slm/answer-rounds.ts'
 import { requestOf } from './generate.ts'
 import type { JobWork } from './runner.ts'
 

@@ -1,16 +1,16 @@
 import { BrimError } from '../../core/base/errors.ts'
-import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import type { DeadBands } from '../../core/policy/telemetry.ts'
+import type { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
+import { type BridgeChoice, chooseBridge } from '../../core/policy/link/choose-bridge.ts'
+import type { DeadBands } from '../../core/policy/telemetry/dead-bands.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
+import { measuredOf, startTelemetry } from '../telemetry/telemetry.ts'
 import { atMost } from './at-most.ts'
-import { type BridgeChoice, chooseBridge } from './choose-bridge.ts'
 import { type ControlLinkOptions, createControlLink } from './control-link.ts'
 import { unreachableHint } from './data-connection.ts'
 import { createDataLink } from './data-link.ts'
 import type { LinkSession, SessionWish } from './link-session.ts'
-import { measuredOf, startTelemetry } from './telemetry.ts'
 
 /** How long somebody who asks waits for the broker, and then for a bridge's retained state. */
 const patienceMs = 3_000

@@ -1,8 +1,8 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Random } from '../../core/base/random.ts'
-import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
-import { nextProbeStep, type ProbeLimits, type ProbeState } from '../../core/policy/hat/probe.ts'
+import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
+import { nextProbeStep, type ProbeLimits, type ProbeState } from '../../core/policy/link/probe.ts'
 import { headerBytes } from '../../core/protocol/frame.ts'
 import { decodeProbe, encodeProbe, type Probe } from '../../core/protocol/probe.ts'
 

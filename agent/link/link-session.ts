@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
-import type { LinkRates } from '../../core/policy/hat/link-rates.ts'
+import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { decodeFault } from '../../core/protocol/fault.ts'
 import {
   decodeStates,

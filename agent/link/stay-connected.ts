@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
-import { fullJitterMs, reconnectLimits } from './back-off.ts'
+import { fullJitterMs, reconnectLimits } from '../../core/policy/link/back-off.ts'
 
 /** A connection that broke sooner than this counts as one more failure: it may be refused again and again. */
 const stableMs = 30_000

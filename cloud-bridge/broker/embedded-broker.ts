@@ -4,10 +4,10 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
 import { Aedes, type AuthenticateError, type Client } from 'aedes'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { Certificate } from '../http/certificate.ts'
+import { listen, urlHost } from '../http/listen.ts'
 import { allows } from '../identity/access.ts'
 import type { Gate } from '../identity/gate.ts'
-import type { Certificate } from '../link/certificate.ts'
-import { listen, urlHost } from '../link/listen.ts'
 import { PacketGauge } from './packet-gauge.ts'
 
 /** A subscriber that stops reading stalls all others until aedes gives it up. */

@@ -2,10 +2,10 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { understood } from '../http/json.ts'
 import { allows } from '../identity/access.ts'
+import { roleOf } from '../identity/acl.ts'
 import { bearerOf, type Gate } from '../identity/gate.ts'
-import { understood } from '../link/json.ts'
-import { roleOf } from './acl.ts'
 
 /** Brokers that ask the bridge, by HTTP POST, who may do what. */
 export const hookPaths = { emqxAuth: '/v1/hook/emqx/auth', emqxAcl: '/v1/hook/emqx/acl', vernemq: '/v1/hook/vernemq' } as const

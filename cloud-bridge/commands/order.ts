@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import type { CommandWish } from '../../core/protocol/commands.ts'
-import { devicesPath } from '../fleet/http.ts'
+import { devicesPath } from '../api/fleet.ts'
 import type { BridgeClient } from './bridge-client.ts'
 import { DeviceLine } from './fleet-table.ts'
 

@@ -1,6 +1,6 @@
 import type { DeviceState } from '../../core/protocol/messages.ts'
-import type { JobRecord } from '../../core/store/job-store.ts'
 import type { DeviceIdentity } from '../identity/rules.ts'
+import type { JobRecord } from '../queue/job-store.ts'
 import type { LabelSet, Labels } from './labels.ts'
 import { type Problem, problemsOf } from './problems.ts'
 import type { DeviceRecord, Registry } from './registry.ts'

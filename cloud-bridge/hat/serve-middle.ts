@@ -2,10 +2,10 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import type { BridgeConfig } from '../config.ts'
+import { createKvBudget } from '../serving/kv-budget.ts'
 import type { Middle } from '../serving/open-middle.ts'
 import { StepLog } from '../serving/step-log.ts'
 import { createStepLoop, type EndedStep } from '../serving/step-loop.ts'
-import { createKvBudget } from './kv-budget.ts'
 import { createSessions } from './sessions.ts'
 
 /** Steps that a prompt may be passed over. */

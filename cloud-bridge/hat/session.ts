@@ -1,12 +1,12 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Sequence, StepItem } from '../../core/engine/contract.ts'
+import { admitFrame, type FrameLimits } from '../../core/policy/admission/frame.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
 import { decodeStates, encodeFrame, type Frame, paddedRowsOf } from '../../core/protocol/frame.ts'
 import { firstNonFiniteRow, type States } from '../../core/protocol/states.ts'
+import type { KvBudget } from '../serving/kv-budget.ts'
 import type { StepLoop } from '../serving/step-loop.ts'
-import { admitFrame, type FrameLimits } from './admit.ts'
-import type { KvBudget } from './kv-budget.ts'
 
 /** Replies kept for a repeat. */
 const repliesKept = 8

@@ -1,4 +1,4 @@
-import { mayPublish, maySubscribe, roleOf } from '../broker/acl.ts'
+import { mayPublish, maySubscribe, roleOf } from './acl.ts'
 
 export type Access =
   /** Wills too; `fleet`: the one that the broker is of. */

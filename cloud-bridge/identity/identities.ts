@@ -13,7 +13,7 @@ import {
   sessionPath,
   signedBytes,
 } from '../../core/protocol/identity.ts'
-import { understood } from '../link/json.ts'
+import { understood } from '../http/json.ts'
 import { FailureLimit } from './failure-limit.ts'
 import type { Gate } from './gate.ts'
 import { Nonces, nonceLifetimeMs } from './nonces.ts'

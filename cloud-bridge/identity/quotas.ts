@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { jobsLeft, judgeJobs, judgeRequest, requestsLeft } from './quota.ts'
+import { jobsLeft, judgeJobs, judgeRequest, requestsLeft } from '../../core/policy/quota/quota.ts'
 import type { IdentityStore, KeyRecord } from './store.ts'
 
 export interface QuotaLeft {

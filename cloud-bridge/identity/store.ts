@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { nowIso } from '../../core/base/clock.ts'
+import { type DayCount, noQuota, type Quota } from '../../core/policy/quota/quota.ts'
 import type { EnrolRequest } from '../../core/protocol/identity.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
 import type { KeyRole } from './access.ts'
-import { type DayCount, noQuota, type Quota } from './quota.ts'
 import { type DeviceIdentity, judgeEnrolment, judgeSession, type Refused, type TokenRecord } from './rules.ts'
 
 const migrations = [

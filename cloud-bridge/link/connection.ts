@@ -2,6 +2,7 @@ import type { WebSocket } from 'ws'
 import type { Clock } from '../../core/base/clock.ts'
 import type { ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
 import {
   closeCodes,
   frameCostBytes,
@@ -13,7 +14,6 @@ import {
 } from '../../core/protocol/messages.ts'
 import { isProbe, maxProbeBytes } from '../../core/protocol/probe.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
-import type { DeviceRates } from '../hat/chunk-advice.ts'
 import type { Peer, Sessions } from '../hat/sessions.ts'
 import { createProbeAnswers } from './probe-answers.ts'
 

@@ -3,10 +3,10 @@ import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
 import { maxFrameBytes } from '../../core/protocol/frame.ts'
 import { closeCodes } from '../../core/protocol/messages.ts'
+import { refuseUpgrade } from '../http/refuse-upgrade.ts'
 import { allows } from '../identity/access.ts'
 import { bearerOf, type Gate } from '../identity/gate.ts'
 import { type Connection, type ConnectionOptions, serveConnection } from './connection.ts'
-import { refuseUpgrade } from './refuse-upgrade.ts'
 
 export interface DataPlane {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void

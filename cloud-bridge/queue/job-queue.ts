@@ -5,10 +5,10 @@ import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/ret
 import { type JobAck, JobEvent, type JobSubmission, maxEventBytes, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
-import type { Cutoffs, Dispatch, JobOrder, JobStore, Retention, Said, Submitted } from '../../core/store/job-store.ts'
-import { newJob } from '../../core/store/job-tables.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import { AnswerBound } from './answer-bound.ts'
+import type { Cutoffs, Dispatch, JobOrder, JobStore, Retention, Said, Submitted } from './job-store.ts'
+import { newJob } from './job-tables.ts'
 
 /**
  * Jobs that one device may have: one at work, the next at hand, so that it need not wait for a round trip. More would only

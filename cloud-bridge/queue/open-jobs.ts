@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { seededRandom } from '../../core/base/random.ts'
-import { JobStore } from '../../core/store/job-store.ts'
-import { jobTables } from '../../core/store/job-tables.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
+import { createJobsHttp, type JobsHttp } from '../api/jobs.ts'
 import type { BridgeConfig } from '../config.ts'
-import { createJobsHttp, type JobsHttp } from './http.ts'
 import { createJobQueue, type JobQueue, type JobQueueOptions } from './job-queue.ts'
+import { JobStore } from './job-store.ts'
+import { jobTables } from './job-tables.ts'
 
 export interface Jobs {
   readonly store: JobStore

@@ -1,6 +1,6 @@
-import type { LookupLengths } from '../policy/hat/lookup.ts'
 import type { Drafter } from './drafter.ts'
 import { createLookup } from './lookup-drafter.ts'
+import type { LookupLengths } from './lookup-index.ts'
 
 /** One token alone is found nearly everywhere, and what followed it is mostly wrong. */
 const lengths: LookupLengths = { shortest: 2, longest: 4 }

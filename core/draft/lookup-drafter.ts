@@ -1,6 +1,6 @@
-import { LookupIndex, type LookupLengths } from '../policy/hat/lookup.ts'
 import type { KnownStream } from './device-stream.ts'
 import { type Drafted, type Drafter, withoutMemory } from './drafter.ts'
+import { LookupIndex, type LookupLengths } from './lookup-index.ts'
 
 /** As in Saxena 2023: n-grams of 3 tokens down to 1, at most 10 tokens of what followed; then the draft looks again. */
 const lengths: LookupLengths = { shortest: 1, longest: 3 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { benchChaos, type ChaosRun, planKills } from '../../lab/bench-chaos.ts'
+import { benchChaos, type ChaosRun, planKills } from '../../lab/bench/chaos/bench.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
 import { mosquittoMissing } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'

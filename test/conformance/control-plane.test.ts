@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { type ControlOptions, connectControl } from '../../cloud-bridge/link/control.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
-import { portOf, startRelay, through } from '../../lab/relay.ts'
+import { portOf, startRelay, through } from '../../lab/cluster/relay.ts'
 import {
   closed,
   mosquittoMissing,

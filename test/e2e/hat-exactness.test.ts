@@ -6,7 +6,7 @@ import { greedy, type Sampling } from '../../core/engine/sampler.ts'
 import { tokenizerFolder } from '../../core/model/manifest.ts'
 import { type ChatMessage, loadChatTemplate } from '../../core/text/chat-template.ts'
 import { loadTokenizer } from '../../core/text/tokenizer.ts'
-import { ensureDemoBundle } from '../../lab/demo-bundle.ts'
+import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { type HatWorld, startHatWorld } from '../support/hat-world.ts'
 
 const promptCount = 50

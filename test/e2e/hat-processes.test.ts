@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readSse } from '../../core/base/sse.ts'
-import { type BrimProcess, startBrim } from '../../lab/processes.ts'
-import { portOf } from '../../lab/relay.ts'
+import { readSse } from '../../core/openai/sse.ts'
+import { type BrimProcess, startBrim } from '../../lab/cluster/processes.ts'
+import { portOf } from '../../lab/cluster/relay.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 

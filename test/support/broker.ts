@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { type IClientOptions, type MqttClient, connect as mqttConnect } from 'mqtt'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
-import { startMosquitto as launchMosquitto, mosquittoLacks } from '../../lab/mosquitto.ts'
+import { startMosquitto as launchMosquitto, mosquittoLacks } from '../../lab/cluster/mosquitto.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export interface TestBroker extends AsyncDisposable {

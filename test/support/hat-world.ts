@@ -16,7 +16,7 @@ import { buildBundle } from '../../core/model/build.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { drafterNames } from '../../core/model/manifest.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
-import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
 import { silentLogger } from './silent-logger.ts'
 import { tempDir } from './temp-dir.ts'
 

@@ -1,5 +1,5 @@
 import { fastify } from 'fastify'
-import type { Schema } from '../../lab/asyncapi.ts'
+import type { Schema } from '../../scripts/docs/asyncapi.ts'
 
 /** What is wrong with a value, one line each; none: it is as the schema says. */
 export type Check = (value: unknown) => string[]

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { Schema } from '../../lab/asyncapi.ts'
+import type { Schema } from '../../scripts/docs/asyncapi.ts'
 
 type Json = fc.JsonValue
 

@@ -1,4 +1,4 @@
-import { smooth } from './smooth.ts'
+import { smooth } from '../estimate/smooth.ts'
 
 /** Rounds of the first drafter before others are tried: a text's beginning is no fair sample. */
 const firstRounds = 4

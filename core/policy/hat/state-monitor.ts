@@ -1,5 +1,5 @@
-import { DelayCurve } from './delay-curve.ts'
-import { smooth } from './smooth.ts'
+import { DelayCurve } from '../estimate/delay-curve.ts'
+import { smooth } from '../estimate/smooth.ts'
 
 /** The cloud as HAT's decisions see it: what a step holds and how long it takes. HAT 'State monitoring'. */
 export class StateMonitor {

@@ -1,0 +1,101 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BrimError } from '../base/errors.ts'
+import { fromStates, type GoldenVector, goldenError, goldenSteps, parseGolden } from '../model/golden.ts'
+import type { Manifest, PartName } from '../model/manifest.ts'
+import { concatStates, type States, sliceStates } from '../protocol/states.ts'
+import type { StepInput } from './contract.ts'
+import { type LoadedModel, openModel } from './open-model.ts'
+import type { Runtime } from './runtime.ts'
+
+export interface PartTest {
+  readonly part: PartName
+  /** See GoldenVector.tolerance. */
+  readonly error: number
+  readonly tolerance: number
+  readonly passed: boolean
+}
+
+/**
+ * Runs the golden vector of one part on this machine: a first prompt, a chunk upon it, a decode step. Only this part
+ * is loaded.
+ * @throws BrimError BUNDLE_INVALID, and what loading and running a part may throw
+ */
+export async function testPart(
+  runtime: Runtime,
+  folder: string,
+  manifest: Manifest,
+  part: PartName,
+  threads: number,
+): Promise<PartTest> {
+  const own = manifest.parts[part]
+  if (own === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
+  const golden = parseGolden(own.golden, await readFile(join(folder, own.golden), 'utf8'))
+  if (takesFeatures(golden.input) !== (own.features === true))
+    throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector are of different forms`, {
+      hint: 'copy the bundle again, or build it again with "brim model build"',
+    })
+  const model = await openModel(runtime, folder, { parts: [part], threads })
+  try {
+    const error = goldenError(golden.expected, await runGolden(model, part, golden.input))
+    return { part, error, tolerance: golden.tolerance, passed: error <= golden.tolerance }
+  } finally {
+    await model.release()
+  }
+}
+
+const takesFeatures = (input: GoldenVector['input']) => input.kind === 'states' && input.features !== undefined
+
+/** @returns [rows, width] of states or logits */
+async function runGolden(model: LoadedModel, part: PartName, input: GoldenVector['input']): Promise<Float32Array> {
+  if (input.kind === 'ids') return part === 'whole' ? runWhole(model, input.ids) : runPart(model, part, input)
+  const states = plain(input)
+  if (part === 'output') return model.head().logits(states)
+  if (part === 'medusa') return model.medusa().guess(states)
+  const { features } = input
+  return runPart(model, part, { kind: 'states', states, ...(features ? { features: plain(features) } : {}) })
+}
+
+type PartInput = Extract<GoldenVector['input'], { kind: 'ids' }> | { kind: 'states'; states: States; features?: States }
+
+/** Leaves out what is absent. */
+function plain({ rows, width, half, wide }: Omit<States, 'wide'> & { wide?: States['wide'] | undefined }): States {
+  return { rows, width, half, ...(wide ? { wide } : {}) }
+}
+
+async function runPart(model: LoadedModel, name: PartName, input: PartInput): Promise<Float32Array> {
+  const part = model.part(name)
+  const sequence = part.createSequence()
+  const blocks = []
+  for (const [from, to] of cuts()) {
+    blocks.push(...(await part.step([{ sequence, select: 'all', ...cutInput(input, from, to) }])))
+  }
+  sequence.release()
+  return fromStates(concatStates(blocks, model.manifest.dims.hidden))
+}
+
+function cutInput(input: PartInput, from: number, to: number): StepInput {
+  if (input.kind === 'ids') return { ids: input.ids.slice(from, to) }
+  const { states, features } = input
+  return { states: sliceStates(states, from, to), ...(features ? { features: sliceStates(features, from, to) } : {}) }
+}
+
+async function runWhole(model: LoadedModel, ids: readonly number[]): Promise<Float32Array> {
+  const chain = model.chain({ cuts: 'full' })
+  const sequence = chain.createSequence()
+  const { vocab } = model.manifest.dims
+  const logits = new Float32Array(ids.length * vocab)
+  for (const [from, to] of cuts())
+    logits.set(await chain.step([{ sequence, ids: ids.slice(from, to), select: 'all' }]), from * vocab)
+  sequence.release()
+  return logits
+}
+
+/** [from, to) of each step over the golden rows. */
+function cuts(): [number, number][] {
+  let from = 0
+  return goldenSteps.map((rows) => {
+    from += rows
+    return [from - rows, from]
+  })
+}

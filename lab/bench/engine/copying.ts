@@ -1,0 +1,74 @@
+import { join } from 'node:path'
+import { env, InferenceSession, Tensor } from 'onnxruntime-node'
+import { readManifest } from '../../../core/model/bundle.ts'
+import { graphInputs, kvNames } from '../../../core/model/graph-io.ts'
+import { promptIds } from './prompt.ts'
+
+/**
+ * The stock binding, which copies every output into JavaScript: what comes out as present becomes the next past.
+ * `copying`: in KV buffers for the longest context, the shape that the graph declares and our engine uses. `growing`: KV
+ * just as long as the context, which is less to copy; the graph's declared shapes do not allow for it, the library does.
+ */
+export interface CopyingEngine {
+  readonly onnxruntime: string
+  prefill(tokens: number): Promise<number>
+  decode(context: number, tokens: number): Promise<number[]>
+}
+
+type Tensors = Record<string, Tensor>
+
+/** @param bundle whole, fp32 or int4: the binding cannot expand fp16 weights */
+export async function openCopyingEngine(bundle: string, threads: number, style: 'copying' | 'growing'): Promise<CopyingEngine> {
+  const { parts, dims } = await readManifest(bundle)
+  if (!parts.whole) throw new Error(`${bundle} is split`)
+  const session = await InferenceSession.create(join(bundle, parts.whole.graphs['1'] ?? ''), {
+    intraOpNumThreads: threads,
+    interOpNumThreads: 1,
+    executionProviders: ['cpu'],
+    logSeverityLevel: 3,
+    // As in our engine: without it this engine's own threads wait for the next run by spinning, which costs it more.
+    extra: { session: { intra_op: { allow_spinning: '0' } } },
+  })
+  const buffers = Array.from({ length: dims.layers }, (_, layer) => kvNames(0, layer)).flatMap((names) => [
+    { past: names.pastKey, present: names.presentKey },
+    { past: names.pastValue, present: names.presentValue },
+  ])
+  const empty = (): Tensors => {
+    const shape = [1, dims.kvHeads, style === 'copying' ? dims.contextLimit : 0, dims.headDim]
+    const size = shape.reduce((product, dim) => product * dim, 1)
+    return Object.fromEntries(buffers.map(({ past }) => [past, new Tensor('float32', new Float32Array(size), shape)]))
+  }
+  /** @returns the KV after these tokens */
+  const run = async (kv: Tensors, length: number, ids: readonly number[]): Promise<Tensors> => {
+    const total = length + ids.length
+    const results = await session.run({
+      [graphInputs.ids]: new Tensor('int64', BigInt64Array.from(ids, BigInt), [1, ids.length]),
+      [graphInputs.seqlens]: new Tensor('int32', Int32Array.of(total - 1), [1]),
+      [graphInputs.totals]: new Tensor('int32', Int32Array.of(total), [1]),
+      [graphInputs.select]: new Tensor('int64', BigInt64Array.of(BigInt(ids.length - 1)), [1]),
+      ...kv,
+    })
+    return Object.fromEntries(buffers.map(({ past, present }) => [past, results[present] as Tensor]))
+  }
+  const filled = new Map<number, Tensors>()
+  return {
+    onnxruntime: env.versions.node ?? 'unknown',
+    async prefill(tokens) {
+      const kv = empty()
+      const startMs = performance.now()
+      await run(kv, 0, promptIds(tokens, dims.vocab))
+      return performance.now() - startMs
+    },
+    async decode(context, tokens) {
+      let kv = filled.get(context) ?? (await run(empty(), 0, promptIds(context, dims.vocab)))
+      filled.set(context, kv)
+      const samples: number[] = []
+      for (let i = 0; i < tokens; i++) {
+        const startMs = performance.now()
+        kv = await run(kv, context + i, [i + 3])
+        samples.push(performance.now() - startMs)
+      }
+      return samples
+    },
+  }
+}

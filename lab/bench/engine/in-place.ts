@@ -1,0 +1,66 @@
+import { openRuntime } from '../../../core/engine/capi.ts'
+import type { Sequence } from '../../../core/engine/contract.ts'
+import { openModel } from '../../../core/engine/open-model.ts'
+import { promptIds } from './prompt.ts'
+
+/** Our own engine: KV appended to in place, packed steps. */
+export interface InPlaceEngine {
+  readonly onnxruntime: string
+  /** @returns ms for a prompt of so many tokens, in one step */
+  prefill(tokens: number): Promise<number>
+  /** @returns ms for each of so many tokens, one at a time, from this context on */
+  decode(context: number, tokens: number): Promise<number[]>
+  /** One token for each of so many sequences: in one step, and in as many steps, taking turns. */
+  packed(context: number, sequences: number, rounds: number): Promise<{ packedMs: number[]; separateMs: number[] }>
+}
+
+export async function openInPlaceEngine(bundle: string, threads: number, library: string | undefined): Promise<InPlaceEngine> {
+  const runtime = await openRuntime({ library })
+  const model = await openModel(runtime, bundle, { parts: 'chain', threads, slots: [1, 8] })
+  const chain = model.chain({ cuts: 'full' })
+  const filled = new Map<string, Sequence>()
+  const at = async (context: number, which: number) => {
+    const key = `${context}.${which}`
+    const sequence = filled.get(key) ?? chain.createSequence()
+    filled.set(key, sequence)
+    if (sequence.length < context)
+      await chain.step([{ sequence, ids: promptIds(context, chain.manifest.dims.vocab), select: 'none' }])
+    sequence.truncate(context)
+    return sequence
+  }
+  const timed = async (sequences: readonly Sequence[], ids: readonly number[]) => {
+    const startMs = performance.now()
+    await chain.step(sequences.map((sequence) => ({ sequence, ids, select: 'last' as const })))
+    return performance.now() - startMs
+  }
+  return {
+    onnxruntime: runtime.info.version,
+    async prefill(tokens) {
+      const sequence = chain.createSequence()
+      const ms = await timed([sequence], promptIds(tokens, chain.manifest.dims.vocab))
+      sequence.release()
+      return ms
+    },
+    async decode(context, tokens) {
+      const sequence = await at(context, 0)
+      const samples: number[] = []
+      for (let i = 0; i < tokens; i++) samples.push(await timed([sequence], [i + 3]))
+      return samples
+    },
+    async packed(context, count, rounds) {
+      const refill = async () => {
+        const sequences: Sequence[] = []
+        for (let which = 0; which < count; which++) sequences.push(await at(context, which))
+        return sequences
+      }
+      const samples = { packedMs: [] as number[], separateMs: [] as number[] }
+      for (let round = 0; round < rounds; round++) {
+        samples.packedMs.push(await timed(await refill(), [3]))
+        let separateMs = 0
+        for (const sequence of await refill()) separateMs += await timed([sequence], [3])
+        samples.separateMs.push(separateMs)
+      }
+      return samples
+    },
+  }
+}

@@ -1,0 +1,59 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import type { WorkerReply, WorkerRequest } from './worker.ts'
+
+export type Style = 'in-place' | 'copying' | 'growing'
+
+/** An engine in a process of its own. */
+export interface EngineProcess extends AsyncDisposable {
+  readonly onnxruntime: string
+  /** @returns samples in ms, by name */
+  ask(request: WorkerRequest): Promise<Readonly<Record<string, readonly number[]>>>
+}
+
+/** @throws BrimError RUNTIME_FAILED when it does not start, or later when it dies */
+export async function startEngine(style: Style, bundle: string, threads: number, io: Io): Promise<EngineProcess> {
+  const worker = fileURLToPath(new URL('./worker.js', import.meta.url))
+  const child = fork(worker, [style, bundle, String(threads), io.env.ORT_LIB ?? ''], {
+    env: io.env,
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  const ready = await nextReply(child, io.signal)
+  if (ready.kind !== 'ready') throw new Error('a benchmark process spoke before it was ready')
+  return {
+    onnxruntime: ready.onnxruntime,
+    async ask(request) {
+      child.send(request)
+      const reply = await nextReply(child, io.signal)
+      if (reply.kind !== 'done') throw new Error('a benchmark process answered something else')
+      return reply.samples
+    },
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const gone = once(child, 'exit')
+      child.disconnect()
+      await gone
+    },
+  }
+}
+
+async function nextReply(child: ChildProcess, signal: AbortSignal): Promise<WorkerReply> {
+  const settled = new AbortController()
+  const stop = AbortSignal.any([signal, settled.signal])
+  try {
+    const gone = once(child, 'exit', { signal: stop }).then(([code, by]) => {
+      throw new BrimError('RUNTIME_FAILED', `a benchmark process ended early (${by ?? code})`)
+    })
+    const [reply] = (await Promise.race([once(child, 'message', { signal: stop }), gone])) as [WorkerReply]
+    if (reply.kind === 'failed') throw new BrimError('RUNTIME_FAILED', `a benchmark process failed: ${reply.message}`)
+    return reply
+  } catch (error) {
+    child.kill('SIGKILL')
+    throw signal.aborted ? signal.reason : error
+  } finally {
+    settled.abort()
+  }
+}

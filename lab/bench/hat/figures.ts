@@ -1,0 +1,154 @@
+import { median, quantile } from '../../../core/base/statistics.ts'
+import type { BenchDocument } from '../frame.ts'
+import type { BatchTimes } from './batch.ts'
+import { decodeSteps, type HatRun, type Measured, type Sample } from './runs.ts'
+import type { StrategyName } from './strategies.ts'
+import type { WorkloadName } from './workload.ts'
+
+/** Figures of one run, ms; null where it has nothing to say. As in the paper, those of requests are means. */
+export interface RunFigures {
+  readonly ttftMs: number | null
+  /** Time per token of all answers together. */
+  readonly tbtMs: number | null
+  /** Tokens per verification, bonus included, of all answers together. */
+  readonly acceptLength: number | null
+  readonly stepMs: number | null
+  readonly stepDeviationMs: number | null
+}
+
+export function figuresOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>): RunFigures {
+  const delays = decodeSteps(steps).map(({ computeMs }) => computeMs)
+  return {
+    ttftMs: mean(samples.map(({ ttftMs }) => ttftMs)),
+    tbtMs: tbtOf(samples),
+    acceptLength: acceptLengthOf(samples),
+    stepMs: mean(delays),
+    stepDeviationMs: deviation(delays),
+  }
+}
+
+/** Of the decoding of all answers, the time that a token took. */
+export function tbtOf(samples: readonly Sample[]): number | null {
+  const decoded = samples.filter(({ tbtMs }) => tbtMs !== null)
+  const tokens = sum(decoded.map((sample) => sample.tokens - 1))
+  return tokens === 0 ? null : sum(decoded.map((sample) => sample.tbtMs! * (sample.tokens - 1))) / tokens
+}
+
+/** The first token of an answer belongs to no verification. */
+export function acceptLengthOf(samples: readonly Sample[]): number | null {
+  const rounds = sum(samples.map((sample) => sample.rounds))
+  return rounds === 0 ? null : sum(samples.map((sample) => sample.tokens - 1)) / rounds
+}
+
+export const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
+export const mean = (values: readonly number[]): number | null => (values.length === 0 ? null : sum(values) / values.length)
+
+export function deviation(values: readonly number[]): number | null {
+  const middle = mean(values)
+  return middle === null ? null : Math.sqrt(sum(values.map((value) => (value - middle) ** 2)) / values.length)
+}
+
+/** Between delivered tokens, ms: 0 between tokens that came in one piece. */
+export function gapsOf({ tokens, piecesMs }: Sample): number[] {
+  const between = piecesMs.slice(1).map((atMs, i) => atMs - piecesMs[i]!)
+  return [...between, ...Array.from({ length: Math.max(0, tokens - piecesMs.length) }, () => 0)]
+}
+
+/** The q-quantile of requests' TTFT and TBT over runs. */
+export function quantilesOf(runs: readonly HatRun[], q: number): { ttftMs: number | null; tbtMs: number | null } {
+  const samples = runs.flatMap((run) => run.samples)
+  const of = (values: number[]) => (values.length === 0 ? null : quantile(values, q))
+  return {
+    ttftMs: of(samples.map(({ ttftMs }) => ttftMs)),
+    tbtMs: of(samples.flatMap(({ tbtMs }) => (tbtMs === null ? [] : [tbtMs]))),
+  }
+}
+
+/** Valid runs of one kind. */
+export function select(
+  runs: readonly HatRun[],
+  wanted: { readonly measured: Measured; readonly strategy?: StrategyName; readonly workload?: WorkloadName },
+): HatRun[] {
+  const keys = Object.entries(wanted) as [keyof typeof wanted, string][]
+  return runs.filter((run) => !run.isVoid && keys.every(([key, value]) => run[key] === value))
+}
+
+/** The figures that the benchmark is judged by. Runs of one seed are compared with each other; of the seeds the median counts. */
+export function summarise(runs: readonly HatRun[], batch: BatchTimes): BenchDocument['summary'] {
+  const over = (
+    measured: Measured,
+    workload: WorkloadName,
+    strategies: readonly [StrategyName, StrategyName],
+    figure: (run: HatRun) => number | null,
+    otherFigure = figure,
+  ) => {
+    const [own, other] = strategies.map((strategy) => select(runs, { measured, workload, strategy }))
+    const ratios = own!.flatMap((run) => {
+      const beside = other!.find(({ seed }) => seed === run.seed)
+      const [a, b] = [figure(run), beside ? otherFigure(beside) : null]
+      return a === null || b === null || b === 0 ? [] : [a / b]
+    })
+    return ratios.length === 0 ? null : median(ratios)
+  }
+  const ttft = (run: HatRun) => figuresOf(run).ttftMs
+  const tbt = (run: HatRun) => figuresOf(run).tbtMs
+  const limit = ({ samples }: HatRun) => mean(samples.flatMap(({ prefill }) => (prefill ? [prefill.limitMs] : [])))
+  const tbtTimesAccept = (run: HatRun) => times(tbt(run), figuresOf(run).acceptLength)
+  const variation = (run: HatRun) => {
+    const { stepMs, stepDeviationMs } = figuresOf(run)
+    return stepMs && stepDeviationMs !== null ? stepDeviationMs / stepMs : null
+  }
+  const hat = (workload?: WorkloadName) =>
+    select(runs, { measured: 'loaded', strategy: 'hat', ...(workload ? { workload } : {}) }).flatMap((run) => run.samples)
+  const inverse = (ratio: number | null) => (ratio === null ? null : 1 / ratio)
+  return {
+    ttftOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], ttft),
+    ttftOverUShapeLongLoaded: over('loaded', 'long', ['hat', 'u-shape'], ttft),
+    limitOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], limit, ttft),
+    ttftOverLimit: overLimit(select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' })),
+    ttftInt8OverUShapeLong: over('alone', 'long', ['hat-int8', 'u-shape'], ttft),
+    ttftSecondTurnOverUShape: over('second-turn', 'long', ['hat', 'u-shape'], ttft),
+    tbtTimesAcceptOverUShapeShort: over('loaded', 'short', ['hat', 'u-shape'], tbtTimesAccept),
+    tbtTimesAcceptOverUShapeLong: over('loaded', 'long', ['hat', 'u-shape'], tbtTimesAccept),
+    tbtOverUShapeShort: over('loaded', 'short', ['hat', 'u-shape'], tbt),
+    tbtOverUSarathiShort: over('loaded', 'short', ['hat', 'u-sarathi'], tbt),
+    tbtOverUMedusaShort: over('loaded', 'short', ['hat', 'u-medusa'], tbt),
+    acceptLength: acceptLengthOf(hat()),
+    acceptLengthShort: acceptLengthOf(hat('short')),
+    acceptLengthLong: acceptLengthOf(hat('long')),
+    decodeSpeedup: inverse(over('alone', 'short', ['hat', 'u-shape'], tbt)),
+    cloudDelayCvOverUShape: over('loaded', 'short', ['hat', 'u-shape'], variation),
+    gError: predictionError(select(runs, { measured: 'loaded', strategy: 'hat' })),
+    batch16OverSerial: median(batch.inTurnMs) / median(batch.togetherMs),
+    ...ttftShares(select(runs, { measured: 'longest', strategy: 'u-shape' })),
+    answersDifferent: runs.flatMap((run) => run.samples).filter(({ identical }) => identical === false).length,
+  }
+}
+
+const times = (a: number | null, b: number | null) => (a === null || b === null ? null : a * b)
+
+/** Median over requests. */
+function overLimit(runs: readonly HatRun[]): number | null {
+  const ratios = runs.flatMap((run) => run.samples.flatMap(({ ttftMs, prefill }) => (prefill ? [ttftMs / prefill.limitMs] : [])))
+  return ratios.length === 0 ? null : median(ratios)
+}
+
+/** Median |measured − g| / measured over steps. */
+export function predictionError(runs: readonly HatRun[]): number | null {
+  const errors = runs
+    .flatMap(({ steps }) => decodeSteps(steps))
+    .flatMap(({ computeMs, predictedMs }) => (predictedMs === null ? [] : [Math.abs(computeMs - predictedMs) / computeMs]))
+  return errors.length === 0 ? null : median(errors)
+}
+
+/** Where the TTFT of the longest prompts goes, in percent. */
+function ttftShares(
+  runs: readonly HatRun[],
+): Record<'sharePercentDevice' | 'sharePercentNetwork' | 'sharePercentCloud', number | null> {
+  const samples = runs.flatMap((run) => run.samples)
+  const share = (part: 'deviceMs' | 'networkMs' | 'cloudMs') =>
+    samples.length === 0
+      ? null
+      : (100 * sum(samples.map(({ prefill }) => prefill?.[part] ?? 0))) / sum(samples.map(({ ttftMs }) => ttftMs))
+  return { sharePercentDevice: share('deviceMs'), sharePercentNetwork: share('networkMs'), sharePercentCloud: share('cloudMs') }
+}

@@ -1,0 +1,137 @@
+import { systemClock } from '../../../core/base/clock.ts'
+import { type Cores, coreBusySeconds, cpuSeconds } from '../../cluster/cores.ts'
+import { servedMs } from '../../cluster/rate-trace.ts'
+import { type Answered, askAgent } from './client.ts'
+import type { HatRun, PrefillFigures, Sample, Utilisation } from './runs.ts'
+import { encodeSteps } from './runs.ts'
+import type { Arrival, HatPrompt } from './workload.ts'
+import type { HatWorld, Step } from './world.ts'
+
+/** Samples whose answers have still to be held against the reference. */
+export interface Taken {
+  readonly sample: Sample
+  readonly prompt: HatPrompt
+  readonly tokenIds: readonly number[]
+}
+
+export interface Load {
+  readonly prompts: readonly HatPrompt[]
+  readonly arrivals: readonly Arrival[]
+  readonly maxTokens: number
+}
+
+export type Measurement = Pick<HatRun, 'samples' | 'steps' | 'utilisation'> & { readonly taken: readonly Taken[] }
+
+/** Requests as they arrive, whether or not earlier ones are answered. */
+export async function runLoad(
+  world: HatWorld,
+  { prompts, arrivals, maxTokens }: Load,
+  cores: Cores | undefined,
+  signal: AbortSignal,
+): Promise<Measurement> {
+  const before = (await world.steps()).at(-1)?.index ?? -1
+  for (const { link } of world.devices) link.startOver(0)
+  const use = watchUse(world, cores)
+  const startedMs = performance.now()
+  const taken = await Promise.all(
+    arrivals.map(async ({ atMs, device, prompt: at }, i) => {
+      await systemClock.sleep(Math.max(0, startedMs + atMs - performance.now()), signal)
+      const askedMs = performance.now() - startedMs
+      const prompt = prompts[at]!
+      const answered = await askAgent(world.devices[device]!.apiUrl, { prompt, maxTokens, user: `request ${i}` }, signal)
+      return take(answered, prompt, device, askedMs)
+    }),
+  )
+  const wallMs = performance.now() - startedMs
+  const used = use()
+  const steps = stepsAfter(await world.steps(), before)
+  const computing = steps.reduce((sum, { computeMs }) => sum + computeMs, 0) / wallMs
+  return {
+    samples: taken.map(({ sample }) => sample),
+    steps: encodeSteps(steps),
+    utilisation: { ...used, computing },
+    taken,
+  }
+}
+
+export interface AloneOptions {
+  readonly prompt: HatPrompt
+  readonly maxTokens: number
+  readonly user: string
+  /** Where the link's traces stand when it is asked. */
+  readonly atMs: number
+  readonly stateBytes: number
+  readonly rttMs: number
+  /** One row through the output part. */
+  readonly headMs: number
+}
+
+/** One request while nobody else asks for anything. */
+export async function askAlone(world: HatWorld, options: AloneOptions, signal: AbortSignal): Promise<Taken & { steps: Step[] }> {
+  const { prompt, maxTokens, user, atMs } = options
+  const device = world.devices[0]!
+  const before = (await world.steps()).at(-1)?.index ?? -1
+  device.link.startOver(atMs)
+  const answered = await askAgent(device.apiUrl, { prompt, maxTokens, user }, signal)
+  const steps = stepsAfter(await world.steps(), before)
+  const prefill = prefillFigures(answered, steps, device.shape.up.rates, options)
+  return { ...take(answered, prompt, 0, atMs, prefill), steps }
+}
+
+function take(answered: Answered, prompt: HatPrompt, device: number, atMs: number, prefill?: PrefillFigures): Taken {
+  const { tokenIds, ...figures } = answered
+  const sample: Sample = { ...figures, device, atMs, identical: null, nearTies: 0, ...(prefill ? { prefill } : {}) }
+  return { sample, prompt, tokenIds }
+}
+
+/** @throws Error where the bridge's log was too short: it holds thousands of steps */
+function stepsAfter(steps: readonly Step[], before: number): Step[] {
+  const first = steps[0]?.index ?? 0
+  if (first > before + 1) throw new Error(`${first - before - 1} steps of the bridge were not asked for in time`)
+  return steps.filter(({ index }) => index > before)
+}
+
+/** Of an answer that had the bridge for itself: its first steps are the prompt's. */
+function prefillFigures(
+  { promptTokens, reusedTokens, ttftMs, prefillTokensPerS }: Answered,
+  steps: readonly Step[],
+  upload: Parameters<typeof servedMs>[0],
+  { atMs, stateBytes, rttMs, headMs }: AloneOptions,
+): PrefillFigures {
+  const sent = promptTokens - reusedTokens
+  let tokens = 0
+  const last = steps.findIndex((step) => {
+    tokens += step.tokens
+    return tokens >= sent
+  })
+  const own = steps.slice(0, last + 1)
+  const tokenMs = 1_000 / (prefillTokensPerS ?? Number.POSITIVE_INFINITY)
+  const deviceMs = promptTokens * tokenMs + headMs
+  const cloudMs = own.reduce((sum, { computeMs }) => sum + computeMs, 0)
+  const beganMs = atMs + (own[0]?.tokens ?? 0) * tokenMs
+  const uploadMs = servedMs(upload, beganMs, sent * stateBytes) - atMs
+  const lastStep = own.at(-1)
+  const limitMs = uploadMs + (lastStep?.predictedMs ?? lastStep?.computeMs ?? 0) + rttMs + headMs
+  return { deviceMs, cloudMs, networkMs: ttftMs - deviceMs - cloudMs, limitMs }
+}
+
+/** @returns what asks for the share of cores used since now */
+function watchUse(world: HatWorld, cores: Cores | undefined): () => Omit<Utilisation, 'computing'> {
+  const others = [...world.agentPids, process.pid]
+  const look = () => ({
+    atS: performance.now() / 1_000,
+    bridge: cpuSeconds([world.bridgePid]),
+    others: cpuSeconds(others),
+    core: cores ? coreBusySeconds(cores.others) : undefined,
+  })
+  const before = look()
+  return () => {
+    const after = look()
+    const share = (what: 'bridge' | 'others' | 'core') => {
+      const [from, to] = [before[what], after[what]]
+      return from === undefined || to === undefined ? null : (to - from) / (after.atS - before.atS)
+    }
+    const [core, own] = [share('core'), share('others')]
+    return { bridge: share('bridge'), others: own, foreign: core === null || own === null ? null : Math.max(0, core - own) }
+  }
+}

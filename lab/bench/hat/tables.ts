@@ -1,0 +1,224 @@
+import { median, quantile } from '../../../core/base/statistics.ts'
+import type { BenchDocument } from '../frame.ts'
+import { acceptLengthOf, figuresOf, gapsOf, quantilesOf, type RunFigures, select, tbtOf } from './figures.ts'
+import { paperAblation, paperAlone, paperShares, paperStepMs, paperTbtOfHatOver, paperTtftMs } from './paper.ts'
+import type { HatRun, Utilisation } from './runs.ts'
+import { ablation, compared, strategyNames } from './strategies.ts'
+import { type WorkloadName, workloadNames } from './workload.ts'
+
+export interface Table {
+  readonly title: string
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly string[])[]
+}
+
+export const runsOf = ({ runs }: BenchDocument) => runs as readonly HatRun[]
+
+/** Tables with rows only: what was not measured is not shown. */
+export function tablesOf(document: BenchDocument): Table[] {
+  const runs = runsOf(document)
+  const tables = [
+    ...workloadNames.map((workload) => loadedTable(runs, workload)),
+    ...workloadNames.map((workload) => stepTable(runs, workload)),
+    useTable(runs),
+    ...workloadNames.map((workload) => aloneTable(runs, workload)),
+    secondTurnTable(runs),
+    limitTable(runs),
+    shareTable(document),
+    ...workloadNames.map((workload) => ablationTable(runs, workload)),
+    rateTable(runs),
+    rttTable(runs),
+  ]
+  return tables.filter(({ rows }) => rows.length > 0)
+}
+
+/** The median over runs, one run a seed. */
+export function medianOf(runs: readonly HatRun[], figure: keyof RunFigures): number | null {
+  const values = runs.flatMap((run) => figuresOf(run)[figure] ?? [])
+  return values.length === 0 ? null : median(values)
+}
+
+const ms = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(1))
+const ratio = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(2))
+const percent = (value: number | null | undefined) => (value == null ? '–' : `${(100 * value).toFixed(0)} %`)
+const over = (a: number | null, b: number | null) => (a === null || b === null ? null : a / b)
+
+function loadedTable(runs: readonly HatRun[], workload: WorkloadName): Table {
+  const of = (strategy: (typeof compared)[number]) => select(runs, { measured: 'loaded', strategy, workload })
+  const [hatTbt, shapeTtft] = [medianOf(of('hat'), 'tbtMs'), medianOf(of('u-shape'), 'ttftMs')]
+  return {
+    title: `Under load, ${workload} prompts: TTFT and TBT in ms`,
+    head: [
+      'strategy',
+      ...['TTFT', 'p50', 'p95', 'over U-shape', 'paper'],
+      ...['TBT', 'p50', 'p95', 'gaps p95', 'of HAT over it', 'paper'],
+      'accept length',
+      'n',
+    ],
+    rows: compared.flatMap((strategy) => {
+      const own = of(strategy)
+      if (own.length === 0) return []
+      const [half, most] = [quantilesOf(own, 0.5), quantilesOf(own, 0.95)]
+      const [ttftMs, tbtMs] = [medianOf(own, 'ttftMs'), medianOf(own, 'tbtMs')]
+      const samples = own.flatMap((run) => run.samples)
+      const paper = paperTtftMs[workload]
+      return [
+        [
+          strategy,
+          ...[ms(ttftMs), ms(half.ttftMs), ms(most.ttftMs), ratio(over(ttftMs, shapeTtft))],
+          ratio(paper[strategy] / paper['u-shape']),
+          ...[ms(tbtMs), ms(half.tbtMs), ms(most.tbtMs), ms(quantile(samples.flatMap(gapsOf), 0.95))],
+          ratio(over(hatTbt, tbtMs)),
+          strategy === 'hat' ? '–' : ratio(paperTbtOfHatOver[workload][strategy]),
+          ratio(acceptLengthOf(samples)),
+          String(samples.length),
+        ],
+      ]
+    }),
+  }
+}
+
+function stepTable(runs: readonly HatRun[], workload: WorkloadName): Table {
+  return {
+    title: `Delay of a cloud step, ${workload} prompts, ms`,
+    head: ['strategy', 'mean', 'deviation', 'variation', 'paper: mean', 'deviation', 'variation'],
+    rows: compared.flatMap((strategy) => {
+      const own = select(runs, { measured: 'loaded', strategy, workload })
+      if (own.length === 0) return []
+      const [mean, deviation] = [medianOf(own, 'stepMs'), medianOf(own, 'stepDeviationMs')]
+      const [paperMean, paperDeviation] = paperStepMs[workload][strategy]
+      return [
+        [
+          ...[strategy, ratio(mean), ratio(deviation), ratio(over(deviation, mean))],
+          ...[ms(paperMean), ms(paperDeviation), ratio(paperDeviation / paperMean)],
+        ],
+      ]
+    }),
+  }
+}
+
+function useTable(runs: readonly HatRun[]): Table {
+  const loaded = runs.filter(({ utilisation }) => utilisation !== null)
+  const use = (run: HatRun, what: keyof Utilisation) => percent(run.utilisation?.[what])
+  return {
+    title: 'Use of the cores, run by run',
+    head: ['run', 'strategy', 'prompts', 'seed', 'requests/s', 'bridge', 'computing', 'agents, links, load', 'foreign', 'void'],
+    rows: loaded.map((run) => [
+      ...[run.measured, run.strategy, run.workload, String(run.seed), ratio(run.perS)],
+      ...[use(run, 'bridge'), use(run, 'computing'), use(run, 'others'), use(run, 'foreign'), run.isVoid ? 'void' : ''],
+    ]),
+  }
+}
+
+function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
+  const samplesOf = (strategy: HatRun['strategy']) =>
+    select(runs, { measured: 'alone', strategy, workload }).flatMap(({ samples }) => samples)
+  const base = tbtOf(samplesOf('u-shape'))
+  return {
+    title: `One device alone, ${workload} prompts, ms`,
+    head: ['strategy', 'TTFT', 'p50', 'TBT', 'speed-up', 'paper', 'accept length', 'paper', 'n'],
+    rows: strategyNames.flatMap((strategy) => {
+      const samples = samplesOf(strategy)
+      if (samples.length === 0) return []
+      const own = select(runs, { measured: 'alone', strategy, workload })
+      const paper = strategy === 'hat' || strategy === 'u-medusa' ? paperAlone[workload][strategy] : undefined
+      const tbtMs = tbtOf(samples)
+      return [
+        [
+          ...[strategy, ms(medianOf(own, 'ttftMs')), ms(quantilesOf(own, 0.5).ttftMs)],
+          ...[ms(tbtMs), ratio(over(base, tbtMs)), ratio(paper?.[1])],
+          ...[ratio(acceptLengthOf(samples)), ratio(paper?.[0]), String(samples.length)],
+        ],
+      ]
+    }),
+  }
+}
+
+function secondTurnTable(runs: readonly HatRun[]): Table {
+  const own = runs.filter(({ measured }) => measured === 'second-turn')
+  return {
+    title: 'Second turns, one device alone: TTFT in ms',
+    head: ['strategy', 'TTFT', 'prompt tokens', 'of them reused'],
+    rows: own.flatMap(({ strategy, samples }) =>
+      samples.map(({ ttftMs, promptTokens, reusedTokens }) => [strategy, ms(ttftMs), String(promptTokens), String(reusedTokens)]),
+    ),
+  }
+}
+
+function limitTable(runs: readonly HatRun[]): Table {
+  const own = select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' }).flatMap(({ samples }) => samples)
+  return {
+    title: 'HAT alone against the limit of its link, prompt by prompt, ms',
+    head: ['prompt tokens', 'TTFT', 'limit', 'over', 'device', 'cloud'],
+    rows: own.flatMap(({ promptTokens, ttftMs, prefill }) =>
+      prefill
+        ? [
+            [
+              ...[String(promptTokens), ms(ttftMs), ms(prefill.limitMs), ratio(ttftMs / prefill.limitMs)],
+              ...[ms(prefill.deviceMs), ms(prefill.cloudMs)],
+            ],
+          ]
+        : [],
+    ),
+  }
+}
+
+function shareTable({ summary }: BenchDocument): Table {
+  const { sharePercentDevice: device, sharePercentNetwork: network, sharePercentCloud: cloud } = summary
+  if (device == null) return { title: '', head: [], rows: [] }
+  return {
+    title: 'Where the TTFT of the longest prompts goes under U-shape, in percent',
+    head: ['', 'device', 'network', 'cloud'],
+    rows: [
+      ['here', ms(device), ms(network), ms(cloud)],
+      ['paper', ms(paperShares.device), ms(paperShares.network), ms(paperShares.cloud)],
+    ],
+  }
+}
+
+function ablationTable(runs: readonly HatRun[], workload: WorkloadName): Table {
+  const first = runs.find(({ measured }) => measured === 'ablation')
+  const rows = ablation.flatMap(({ row, strategy }) => {
+    const own = runs.find(
+      (run) =>
+        (run.measured === 'ablation' || run.measured === 'loaded') &&
+        !run.isVoid &&
+        run.strategy === strategy &&
+        run.workload === workload &&
+        run.seed === first?.seed,
+    )
+    if (!own) return []
+    const { ttftMs, tbtMs } = figuresOf(own)
+    const paper = paperAblation[workload][row]
+    return [[row, ms(ttftMs), ms(tbtMs), ms(paper?.[0]), ms(paper?.[1])]]
+  })
+  return {
+    title: `Ablation under load, ${workload} prompts, ms: speculative decoding, prompt chunking, parallel drafting`,
+    head: ['on', 'TTFT', 'TBT', 'paper: TTFT', 'TBT'],
+    rows: first ? rows : [],
+  }
+}
+
+function rateTable(runs: readonly HatRun[]): Table {
+  const other = runs.filter(({ measured }) => measured === 'rates')
+  return {
+    title: 'At other rates, first seed, ms',
+    head: ['prompts', 'strategy', 'requests/s', 'TTFT', 'TBT', 'void'],
+    rows: other.map((run) => {
+      const { ttftMs, tbtMs } = figuresOf(run)
+      return [run.workload, run.strategy, ratio(run.perS), ms(ttftMs), ms(tbtMs), run.isVoid ? 'void' : '']
+    }),
+  }
+}
+
+function rttTable(runs: readonly HatRun[]): Table {
+  const own = runs.filter(({ measured }) => measured === 'rtt')
+  return {
+    title: 'One device alone at other round trips, ms',
+    head: ['round trip', 'prompts', 'strategy', 'TTFT', 'TBT'],
+    rows: own.map((run) => {
+      const { ttftMs, tbtMs } = figuresOf(run)
+      return [String(run.rttMs), run.workload, run.strategy, ms(ttftMs), ms(tbtMs)]
+    }),
+  }
+}

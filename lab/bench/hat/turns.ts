@@ -1,0 +1,107 @@
+import { systemClock } from '../../../core/base/clock.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { type LinkConditions, linkShape } from './links.ts'
+import { askAlone, type Taken } from './load.ts'
+import type { Bed, Results } from './measure.ts'
+import { encodeSteps, type HatRun, type Measured } from './runs.ts'
+import type { StrategyName } from './strategies.ts'
+import { type HatPrompt, promptOfLength, type WorkloadName } from './workload.ts'
+import { type HatWorld, type Step, startWorld } from './world.ts'
+
+/** One device of each strategy, with a bridge of its own; one request at a time, the strategies taking turns. */
+export interface Turns extends AsyncDisposable {
+  ask(measured: Measured, workload: WorkloadName, prompts: readonly HatPrompt[], maxTokens: number): Promise<void>
+  /** Each prompt, then a second turn: the prompt, its answer and a little more. Only the second counts. */
+  askTwice(prompts: readonly HatPrompt[], maxTokens: number): Promise<void>
+  /** Hands over what was measured. */
+  finish(results: Results): void
+}
+
+/** Group of the links: the middle one. */
+const group = 1
+/** The link's traces of one prompt begin so much later than those of the one before. */
+const apartMs = 20_000
+/** A kept KV's handle is on its way no longer than this, beside the round trip. */
+const settledMs = 200
+/** Of a second turn: what is new. */
+const newTokens = 64
+
+type Answer = Taken & { readonly steps: readonly Step[] }
+
+export async function startTurns(
+  bed: Bed,
+  strategies: readonly StrategyName[],
+  links: LinkConditions,
+  seed: number,
+): Promise<Turns> {
+  const { bundle, cores, io, headMs, dialogues, eos } = bed
+  const { stateBytes, rttMs } = links
+  const worlds: HatWorld[] = []
+  const measured: { of: Pick<HatRun, 'measured' | 'strategy' | 'workload'>; answers: Answer[] }[] = []
+  let asked = 0
+  const stop = async () => {
+    await Promise.all(worlds.map((world) => world[Symbol.asyncDispose]()))
+  }
+
+  async function askOne(world: HatWorld, prompt: HatPrompt, user: string, maxTokens: number): Promise<Answer> {
+    const options = { prompt, maxTokens, user, atMs: asked * apartMs, stateBytes, rttMs, headMs }
+    return askAlone(world, options, io.signal)
+  }
+
+  function note(of: Pick<HatRun, 'measured' | 'strategy' | 'workload'>, answer: Answer): void {
+    const same = measured.find(
+      (each) => each.of.measured === of.measured && each.of.strategy === of.strategy && each.of.workload === of.workload,
+    )
+    if (same) same.answers.push(answer)
+    else measured.push({ of, answers: [answer] })
+  }
+
+  try {
+    for (const strategy of strategies) {
+      const shapes = [linkShape(group, links, seededRandom(seed))]
+      worlds.push(await startWorld({ bundle, strategy, workload: 'short', shapes, seed, cores, io }))
+    }
+    const warmUp = promptOfLength(dialogues, 0, 160, eos)
+    for (const world of worlds) await askOne(world, warmUp, 'warm-up', 16)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return {
+    async ask(what, workload, prompts, maxTokens) {
+      for (const [at, prompt] of prompts.entries()) {
+        bed.progress(`${what}, RTT ${rttMs} ms: ${workload} prompt ${at + 1} of ${prompts.length}, ${prompt.ids.length} tokens`)
+        asked += 1
+        for (const world of worlds)
+          note(
+            { measured: what, strategy: world.strategy, workload },
+            await askOne(world, prompt, `${what} ${workload} ${at}`, maxTokens),
+          )
+      }
+    },
+    async askTwice(prompts, maxTokens) {
+      for (const [at, prompt] of prompts.entries()) {
+        bed.progress(`second turn ${at + 1} of ${prompts.length}, after ${prompt.ids.length} tokens`)
+        asked += 1
+        const next = promptOfLength(dialogues, at, newTokens, eos)
+        for (const world of worlds) {
+          const user = `conversation ${at}`
+          const first = await askOne(world, prompt, user, maxTokens)
+          await systemClock.sleep(settledMs + rttMs, io.signal)
+          const ids = [...prompt.ids, ...first.tokenIds, ...next.ids]
+          const second = await askOne(world, { id: `${prompt.id}+${next.id}`, ids }, user, maxTokens)
+          note({ measured: 'second-turn', strategy: world.strategy, workload: 'long' }, second)
+        }
+      }
+    },
+    finish({ runs, taken }) {
+      for (const { of, answers } of measured) {
+        const samples = answers.map(({ sample }) => sample)
+        const steps = encodeSteps(answers.flatMap((answer) => answer.steps))
+        runs.push({ ...of, seed, devices: 1, rttMs, perS: null, utilisation: null, isVoid: false, samples, steps })
+        taken.push({ strategy: of.strategy, taken: answers })
+      }
+    },
+    [Symbol.asyncDispose]: stop,
+  }
+}

@@ -1,0 +1,118 @@
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { connectAsync, type MqttClient } from 'mqtt'
+import { nowIso } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { sendAtOnce } from '../../../core/base/no-delay.ts'
+import { JobEvent, ToJobDevice } from '../../../core/protocol/jobs.ts'
+import type { DeviceState } from '../../../core/protocol/messages.ts'
+import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { startBrim } from '../../cluster/processes.ts'
+
+/** What a bridge has measured of its dispatches, with `devices` devices on loopback. */
+export interface DispatchRun {
+  readonly what: 'dispatch'
+  readonly devices: number
+  readonly jobs: number
+  readonly perS: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
+export interface DispatchLimits {
+  readonly bundle: string
+  /** For databases: a disk. */
+  readonly dir: string
+  readonly devices: number
+  readonly jobs: number
+  /** Jobs submitted a second. */
+  readonly perS: number
+}
+
+const kind = 'slm.generate'
+const fleet = 'default'
+
+/**
+ * A real bridge process, and devices that are MQTT connections of this one: each stores a job (one commit at FULL, as an
+ * agent does) before it says that it has accepted it, and is done at once.
+ */
+export async function benchDispatch(limits: DispatchLimits, io: Io, progress: (line: string) => void): Promise<DispatchRun> {
+  const { bundle, dir, devices, jobs, perS } = limits
+  progress('starting a bridge')
+  const bridge = await startBrim(
+    ['bridge', 'run', '--bundle', bundle, '--state-dir', join(dir, 'bridge'), '--mqtt-port', '0', '--http-port', '0'],
+    { env: io.env, signal: io.signal },
+  )
+  const inbox = openDatabase(join(dir, 'inbox.sqlite'), ['CREATE TABLE inbox (job TEXT, device TEXT, body TEXT) STRICT'])
+  const clients: MqttClient[] = []
+  try {
+    const { mqttUrl, httpUrl } = bridge.ready as { mqttUrl: string; httpUrl: string }
+    progress(`connecting ${devices} devices`)
+    const insert = inbox.prepare('INSERT INTO inbox (job, device, body) VALUES (?, ?, ?)')
+    const store = (job: string, device: string, body: string) => void insert.run(job, device, body)
+    for (let i = 0; i < devices; i++) clients.push(await joinFleet(mqttUrl, `device-${i + 1}`, store))
+    progress(`${jobs} jobs, ${perS} a second`)
+    const startedMs = performance.now()
+    let submitted = 0
+    while (submitted < jobs) {
+      io.signal.throwIfAborted()
+      const due = Math.min(jobs, Math.floor(((performance.now() - startedMs) / 1_000) * perS) + 1)
+      for (; submitted < due; submitted++) await submit(httpUrl)
+      await delay(1)
+    }
+    const { p50, p99 } = await allDone(httpUrl, jobs)
+    return { what: 'dispatch', devices, jobs, perS, p50Ms: p50, p99Ms: p99 }
+  } finally {
+    await Promise.all(clients.map((client) => client.endAsync(true)))
+    inbox.close()
+    await bridge.stop()
+  }
+}
+
+async function joinFleet(
+  url: string,
+  device: string,
+  store: (job: string, device: string, body: string) => void,
+): Promise<MqttClient> {
+  const client = await connectAsync(url, { clientId: `device-${device}`, protocolVersion: 4, reconnectPeriod: 0 })
+  sendAtOnce(client.stream)
+  const topic = (leaf: 'state' | 'jobs' | 'events') => deviceTopic(fleet, device, leaf)
+  client.on('message', (_topic, payload) => {
+    const message = ToJobDevice.parse(JSON.parse(payload.toString()))
+    if (message.type !== 'run') return
+    const { bridge, job, attempt } = message
+    store(job, device, payload.toString())
+    const say = (n: number, what: object) => {
+      const event = JobEvent.parse({ v: 1, bridge, job, attempt, n, at: nowIso(), ...what })
+      client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
+    }
+    say(1, { type: 'accepted' })
+    say(2, { type: 'running' })
+    say(3, { type: 'succeeded', result: { text: 'Yes, it is.' } })
+  })
+  await client.subscribeAsync(topic('jobs'), { qos: 1 })
+  const state: DeviceState = { v: 1, state: 'ready', birth: 1, at: nowIso(), jobs: [kind] }
+  await client.publishAsync(topic('state'), JSON.stringify(state), { qos: 1, retain: true })
+  return client
+}
+
+async function submit(httpUrl: string): Promise<void> {
+  const body = JSON.stringify({ kind, input: { prompt: 'Is there a good hotel near the station?', maxTokens: 32 } })
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(`${httpUrl}/v1/jobs`, { method: 'POST', headers, body })
+  await response.arrayBuffer()
+  if (!response.ok) throw new BrimError('REQUEST_INVALID', `the bridge answers ${response.status} to a job`)
+}
+
+async function allDone(httpUrl: string, jobs: number): Promise<{ p50: number; p99: number }> {
+  for (let tries = 0; tries < 300; tries++) {
+    const health = (await (await fetch(`${httpUrl}/health`)).json()) as {
+      jobs: { dispatchMs: { p50: number; p99: number; count: number } }
+    }
+    if (health.jobs.dispatchMs.count >= jobs) return health.jobs.dispatchMs
+    await delay(100)
+  }
+  throw new BrimError('RUNTIME_FAILED', 'not all jobs were accepted within 30 s')
+}

@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { BrimError } from '../../core/base/errors.ts'
+import { projectRoot, version } from '../../core/base/version.ts'
+import { buildBundle } from '../../core/model/build.ts'
+import { drafterNames, manifestFile } from '../../core/model/manifest.ts'
+
+/** The models of models/demo: the LLM, and small ones for devices, `slm-other` with another tokenizer. */
+const demoModels = ['llm', 'slm-wide', 'slm-deep', 'slm-other'] as const
+export type DemoModel = (typeof demoModels)[number]
+
+/** fp32: the format in which answers are exact. The LLM is split after its first layer, the small models stay whole. */
+const recipe = (model: DemoModel) => ({ format: 'fp32', ...(model === 'llm' ? { split: 1 } : {}) }) as const
+
+/**
+ * Builds a demonstration model's bundle into .cache once, the LLM's with all drafters that it has; later calls find it there.
+ * @returns its folder
+ */
+export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string> {
+  const checkpoint = fileURLToPath(new URL(`models/demo/${model}`, projectRoot))
+  if (!existsSync(checkpoint))
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `the demonstration model is missing: ${checkpoint}`, {
+      hint: 'check the clone out completely',
+    })
+  const folder = fileURLToPath(new URL('.cache/bundles', projectRoot))
+  const out = join(folder, `demo-${model}-${keyOf(model, checkpoint)}`)
+  if (existsSync(join(out, manifestFile))) return out
+  // Bundles of earlier models or builders serve nobody.
+  if (existsSync(folder))
+    for (const entry of readdirSync(folder))
+      if (new RegExp(`^demo-${model}-[0-9a-f]{16}$`).test(entry)) rmSync(join(folder, entry), { recursive: true })
+  try {
+    const name = model === 'llm' ? 'brim-demo' : `brim-demo-${model}`
+    const drafters = drafterNames.filter((drafter) => existsSync(join(checkpoint, drafter)))
+    await buildBundle({ checkpoint, out, name, drafters, ...recipe(model) })
+  } catch (error) {
+    // Another process may have built the same at the same time.
+    if (!existsSync(join(out, manifestFile))) throw error
+  }
+  return out
+}
+
+/** Changes with the model's files, with the builder and with how we build. */
+function keyOf(model: DemoModel, checkpoint: string): string {
+  const hash = createHash('sha256').update(JSON.stringify({ version, recipe: recipe(model) }))
+  const builder = fileURLToPath(new URL('core/model', projectRoot))
+  for (const root of [checkpoint, builder]) {
+    const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    for (const path of files.map((entry) => join(entry.parentPath, entry.name)).sort())
+      hash.update(path.slice(root.length)).update(readFileSync(path))
+  }
+  return hash.digest('hex').slice(0, 16)
+}
+
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
+  for (const model of demoModels) console.log(await ensureDemoBundle(model))

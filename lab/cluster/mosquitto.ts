@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { BrimError } from '../../core/base/errors.ts'
+import { projectRoot } from '../../core/base/version.ts'
+import { freePort } from './free-port.ts'
+
+/** The one that docs/brokers.md gives to operators. */
+const operatorsConfig = fileURLToPath(new URL('docs/brokers/mosquitto.conf', projectRoot))
+const pluginName = 'mosquitto_dynamic_security.so'
+const admin = { name: 'brim-admin', password: 'for-tests-on-loopback' }
+const attempts = 200
+const betweenAttemptsMs = 25
+
+/** A real mosquitto as a process, on a free loopback port. */
+export interface Mosquitto extends AsyncDisposable {
+  readonly url: string
+  /** For --broker-admin-file; undefined: everybody is let in. */
+  readonly adminFile: string | undefined
+  /** SIGKILL, and started again on the same port with what it has on disk. Resolves when it can be reached. */
+  kill(): Promise<void>
+}
+
+/** What this machine lacks to run one, as a sentence; undefined: nothing. */
+export function mosquittoLacks(): string | undefined {
+  if (spawnSync('mosquitto', ['-h']).error !== undefined) return 'mosquitto is not installed (apt-get install mosquitto)'
+  return pluginPath() === undefined ? "mosquitto's dynamic-security plug-in is not installed" : undefined
+}
+
+/**
+ * Under the operators' configuration, but for its port and paths; without `guarded` it lets everybody in.
+ * @throws BrimError PREREQUISITE_MISSING
+ */
+export async function startMosquitto({ guarded }: { guarded: boolean }): Promise<Mosquitto> {
+  const lacks = mosquittoLacks()
+  if (lacks !== undefined) throw new BrimError('PREREQUISITE_MISSING', lacks, { hint: 'install it, or choose another broker' })
+  const dir = await mkdtemp(join(tmpdir(), 'brim-mosquitto-'))
+  const port = await freePort()
+  const config = join(dir, 'mosquitto.conf')
+  const security = join(dir, 'dynamic-security.json')
+  const adminFile = join(dir, 'admin')
+  await writeFile(config, guarded ? guardedConfig(port, security) : openConfig(port))
+  if (guarded) {
+    const init = spawnSync('mosquitto_ctrl', ['dynsec', 'init', security, admin.name, admin.password])
+    if (init.status !== 0) throw new Error(`mosquitto_ctrl ended with ${init.status}: ${init.stderr}`)
+    await writeFile(adminFile, `${admin.name}:${admin.password}\n`, { mode: 0o600 })
+  }
+  let child = await launch(config, port)
+  return {
+    url: `mqtt://127.0.0.1:${port}`,
+    adminFile: guarded ? adminFile : undefined,
+    async kill() {
+      await end(child, 'SIGKILL')
+      child = await launch(config, port)
+    },
+    async [Symbol.asyncDispose]() {
+      await end(child, 'SIGTERM')
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+function guardedConfig(port: number, security: string): string {
+  const config = readFileSync(operatorsConfig, 'utf8')
+    .replace(/^listener 1883 .*$/m, `listener ${port} 127.0.0.1`)
+    .replace(/^plugin .*$/m, `plugin ${pluginPath()}`)
+    .replace(/^plugin_opt_config_file .*$/m, `plugin_opt_config_file ${security}`)
+  // As root it would become a user who may not read our folder.
+  return process.getuid?.() === 0 ? `${config}\nuser root\n` : config
+}
+
+const openConfig = (port: number) =>
+  guardedConfig(port, '')
+    .replace(/^plugin.*\n/gm, '')
+    .replace('allow_anonymous false', 'allow_anonymous true')
+
+function pluginPath(): string | undefined {
+  const roots = ['/usr/lib', '/usr/local/lib', '/opt/homebrew/lib'].filter((root) => existsSync(root))
+  const folders = roots.flatMap((root) => [root, ...readdirSync(root).map((name) => join(root, name))])
+  return folders.map((folder) => join(folder, pluginName)).find((path) => existsSync(path))
+}
+
+async function launch(config: string, port: number): Promise<ChildProcess> {
+  const child = spawn('mosquitto', ['-c', config], { stdio: 'ignore' })
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    if (child.exitCode !== null) throw new Error(`mosquitto ended with ${child.exitCode}`)
+    if (await answers(port)) return child
+    await delay(betweenAttemptsMs)
+  }
+  await end(child, 'SIGKILL')
+  throw new Error(`mosquitto did not listen within ${(attempts * betweenAttemptsMs) / 1_000} s`)
+}
+
+async function end(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const gone = once(child, 'exit')
+  child.kill(signal)
+  await gone
+}
+
+async function answers(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  const up = await new Promise<boolean>((resolve) => {
+    socket.once('connect', () => resolve(true))
+    socket.once('error', () => resolve(false))
+  })
+  socket.destroy()
+  return up
+}

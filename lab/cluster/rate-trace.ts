@@ -1,0 +1,68 @@
+import type { Random } from '../../core/base/random.ts'
+
+/** How fast a link is, piece by piece; after the last piece it begins again. Times count from the link's start. */
+export interface RateTrace {
+  readonly intervalMs: number
+  /** One per interval, > 0. */
+  readonly bytesPerS: readonly number[]
+}
+
+export interface WalkRange {
+  readonly lowBytesPerS: number
+  readonly highBytesPerS: number
+}
+
+/** Of the range, the most that one step of the walk goes. */
+const longestStep = 0.2
+
+/** A random walk that is reflected at both ends of its range, from a random place in it. */
+export function randomWalk(
+  { lowBytesPerS, highBytesPerS }: WalkRange,
+  intervalMs: number,
+  count: number,
+  random: Random,
+): RateTrace {
+  const span = highBytesPerS - lowBytesPerS
+  let at = random.next()
+  const bytesPerS = Array.from({ length: count }, () => {
+    const rate = lowBytesPerS + at * span
+    at = reflected(at + (2 * random.next() - 1) * longestStep)
+    return rate
+  })
+  return { intervalMs, bytesPerS }
+}
+
+const reflected = (at: number) => (at < 0 ? -at : at > 1 ? 2 - at : at)
+
+/** The rate at a time. */
+export function rateAt({ intervalMs, bytesPerS }: RateTrace, atMs: number): number {
+  return bytesPerS[Math.floor(atMs / intervalMs) % bytesPerS.length]!
+}
+
+/** When the last of so many bytes has left, if the link begins with them at `startMs` >= 0 and carries nothing else. */
+export function servedMs(trace: RateTrace, startMs: number, bytes: number): number {
+  let atMs = startMs
+  let left = bytes
+  while (left > 0) {
+    const bytesPerMs = rateAt(trace, atMs) / 1_000
+    // Counted from the interval's number: adding up lengths would creep, and never get past an end by rounding.
+    const endMs = (Math.floor(atMs / trace.intervalMs) + 1) * trace.intervalMs
+    const carried = (endMs - atMs) * bytesPerMs
+    if (carried >= left) return atMs + left / bytesPerMs
+    left -= carried
+    atMs = endMs
+  }
+  return atMs
+}
+
+/** The same shape with another mean; never slower than a twentieth of it, for a link that stands still ends nothing. */
+export function scaledTo({ intervalMs, bytesPerS }: RateTrace, meanBytesPerS: number): RateTrace {
+  const mean = bytesPerS.reduce((sum, rate) => sum + rate, 0) / bytesPerS.length
+  return { intervalMs, bytesPerS: bytesPerS.map((rate) => Math.max(rate * (meanBytesPerS / mean), meanBytesPerS / 20)) }
+}
+
+/** The same link, so many intervals later on. */
+export function shifted({ intervalMs, bytesPerS }: RateTrace, intervals: number): RateTrace {
+  const from = intervals % bytesPerS.length
+  return { intervalMs, bytesPerS: [...bytesPerS.slice(from), ...bytesPerS.slice(0, from)] }
+}

@@ -1,0 +1,140 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Random } from '../../core/base/random.ts'
+import { type DirectionShape, LinkSchedule } from './link-schedule.ts'
+
+export interface LinkShape {
+  readonly up: DirectionShape
+  readonly down: DirectionShape
+}
+
+/** A device's link: a TCP relay on a free loopback port that lets bytes through no faster than its shape says. */
+export interface ShapedLink {
+  readonly port: number
+  /** The time of its rate traces. */
+  nowMs(): number
+  /** The traces go on from this time, as if nothing had been sent; for a link that is idle. */
+  startOver(atMs: number): void
+  close(): Promise<void>
+}
+
+export interface ShapedLinkOptions {
+  /** Loopback port at the far end. */
+  readonly target: number
+  readonly shape: LinkShape
+  readonly random: Random
+}
+
+/** Larger pieces would come out late as a whole: about what a packet holds. */
+const pieceBytes = 1_460
+/** A direction with more to send than this is not read from: its sender feels the link. */
+const queueMs = 200
+/** A timer's grain is 1 ms: what is due so soon is on time. */
+const graceMs = 0.5
+
+interface Piece {
+  /** By the process's clock: the link's own may start over meanwhile. */
+  readonly dueMs: number
+  /** Undefined: the sender has no more. */
+  readonly bytes: Buffer | undefined
+}
+
+/** One direction of the link, in the time of this process. */
+interface Lane {
+  /** Bytes enter now. @returns when they come out */
+  enter(bytes: number): number
+  backlogMs(): number
+}
+
+/** Connections are up from who connects, down to them; all of them share the link. */
+export async function startShapedLink({ target, shape, random }: ShapedLinkOptions): Promise<ShapedLink> {
+  let startedMs = performance.now()
+  const nowMs = () => performance.now() - startedMs
+  const fresh = () => ({ up: new LinkSchedule(shape.up, random), down: new LinkSchedule(shape.down, random) })
+  let schedules = fresh()
+  const lane = (direction: 'up' | 'down'): Lane => ({
+    enter: (bytes) => startedMs + schedules[direction].admit(bytes, nowMs()),
+    backlogMs: () => schedules[direction].backlogMs(nowMs()),
+  })
+  const sockets = new Set<Socket>()
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (near) => {
+    const far = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true, noDelay: true })
+    for (const socket of [near, far]) {
+      sockets.add(socket)
+      socket.on('close', () => sockets.delete(socket))
+    }
+    carry(near, far, lane('up'))
+    carry(far, near, lane('down'))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    nowMs,
+    startOver(atMs) {
+      startedMs = performance.now() - atMs
+      schedules = fresh()
+    },
+    async close() {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((done) => server.close(done))
+    },
+  }
+}
+
+/** One direction of one connection. */
+function carry(from: Socket, to: Socket, lane: Lane): void {
+  const queue: Piece[] = []
+  let timer: NodeJS.Timeout | undefined
+  let blocked = false
+
+  function enter(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; at += pieceBytes) {
+      const piece = bytes.subarray(at, at + pieceBytes)
+      queue.push({ dueMs: lane.enter(piece.length), bytes: piece })
+    }
+    balance()
+    wait()
+  }
+
+  function deliver(): void {
+    timer = undefined
+    while (queue.length > 0 && !blocked && queue[0]!.dueMs <= performance.now() + graceMs) {
+      const { bytes } = queue.shift()!
+      if (bytes === undefined) to.end()
+      else if (!to.write(bytes)) blocked = true
+    }
+    balance()
+    wait()
+  }
+
+  function wait(): void {
+    if (blocked || timer) return
+    const waitMs = queue[0] ? queue[0].dueMs - performance.now() : untilRead()
+    if (waitMs !== undefined) timer = setTimeout(deliver, Math.max(0, Math.round(waitMs)))
+  }
+
+  /** Not read from though nothing waits here: another connection keeps the link busy, and would not wake us. */
+  const untilRead = () => (from.isPaused() ? lane.backlogMs() - queueMs : undefined)
+
+  function balance(): void {
+    if (blocked || lane.backlogMs() > queueMs) from.pause()
+    else if (from.isPaused()) from.resume()
+  }
+
+  from.on('data', enter)
+  from.on('end', () => {
+    queue.push({ dueMs: lane.enter(0), bytes: undefined })
+    wait()
+  })
+  to.on('drain', () => {
+    blocked = false
+    deliver()
+  })
+  // A connection that breaks off takes with it what is on its way; one that ends lets it arrive.
+  from.on('error', () => to.resetAndDestroy())
+  to.on('close', () => {
+    clearTimeout(timer)
+    blocked = true
+    if (!to.writableFinished) from.resetAndDestroy()
+  })
+}

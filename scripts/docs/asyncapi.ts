@@ -1,0 +1,156 @@
+import { z } from 'zod'
+import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
+import { dataPath } from '../../core/protocol/messages.ts'
+import { idPattern } from '../../core/protocol/topics.ts'
+import { protocolVersion } from '../../core/protocol/version.ts'
+
+/** JSON Schema draft 7, as zod writes it. */
+export type Schema = z.core.JSONSchema.BaseSchema
+
+/** One message as the documents show it: of a union there is one for each of its types. */
+export interface Variant {
+  /** `JobEvent.failed` */
+  readonly name: string
+  /** Values of `type` that it may have; none where its schema is no union. */
+  readonly types: readonly string[]
+  readonly schema: Schema
+  readonly examples: readonly Readonly<Record<string, unknown>>[]
+}
+
+/** How receivers read: fields beyond these are allowed, and dropped. */
+export function schemaOf(schema: z.ZodType): Schema {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { target: 'draft-7', io: 'input', override: simplified })
+  return rest
+}
+
+/** What says the same twice, at length. */
+function simplified({ jsonSchema }: { jsonSchema: Schema }): void {
+  if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+  delete jsonSchema.propertyNames
+}
+
+export function variantsOf({ name, schema, examples }: Message): Variant[] {
+  const whole = schemaOf(schema)
+  if (!whole.oneOf) return [{ name, types: [], schema: whole, examples }]
+  return (whole.oneOf as Schema[]).map((one) => {
+    const types = typesOf(one)
+    return {
+      name: `${name}.${types.join('-')}`,
+      types,
+      schema: one,
+      examples: examples.filter(({ type }) => types.some((known) => known === type)),
+    }
+  })
+}
+
+function typesOf({ properties = {} }: Schema): string[] {
+  const { const: only, enum: several = [only] } = properties.type as Schema
+  return several.map(String)
+}
+
+const ref = (...path: string[]) => ({ $ref: `#/${path.join('/')}` })
+const keyed = <T>(entries: readonly (readonly [string, T])[]): Record<string, T> => Object.fromEntries(entries)
+/** Parameters have no schema in AsyncAPI 3.0. */
+const idForm = `Matches \`${idPattern.source}\`.`
+const messagesOf = (message: Message) =>
+  keyed(variantsOf(message).map(({ name }) => [name, ref('components', 'messages', name)] as const))
+
+const ids = {
+  fleet: 'Fleet: `default` where nothing else is said.',
+  device: 'Device, as `brim agent run --id` names it.',
+  bridge: 'Bridge, as `brim bridge run --id` names it.',
+}
+
+function controlChannel({ address, retain, message }: Channel) {
+  const named = [...address.matchAll(/\{(\w+)\}/g)].map(([, id]) => [id!, ref('components', 'parameters', id!)] as const)
+  return {
+    address,
+    title: message.name,
+    description: `${message.summary}${retain ? ' Retained.' : ''}`,
+    servers: [ref('servers', 'broker')],
+    parameters: keyed(named),
+    messages: messagesOf(message),
+  }
+}
+
+function operation(channel: string, action: 'send' | 'receive', message: Message, bindings?: object) {
+  return {
+    action,
+    channel: ref('channels', channel),
+    summary: message.summary,
+    ...(bindings ? { bindings } : {}),
+    messages: variantsOf(message).map(({ name }) => ref('channels', channel, 'messages', name)),
+  }
+}
+
+function componentOf({ name, schema, examples }: Variant) {
+  return {
+    name,
+    contentType: 'application/json',
+    ...(schema.description === undefined ? {} : { summary: schema.description }),
+    payload: ref('components', 'schemas', name),
+    examples: examples.map((payload) => ({ payload })),
+  }
+}
+
+/** AsyncAPI 3.0, as the bridge sees it: it receives what devices send. https://www.asyncapi.com/docs/reference/specification/v3.0.0 */
+export function asyncApi() {
+  const { device, bridge } = dataMessages
+  const variants = [...channels.map(({ message }) => message), device, bridge].flatMap(variantsOf)
+  const mqtt = ({ qos, retain }: Channel) => ({ mqtt: { qos, retain, bindingVersion: '0.2.0' } })
+  return {
+    asyncapi: '3.0.0',
+    info: {
+      title: 'Brim',
+      version: String(protocolVersion),
+      description:
+        'What a bridge and its devices say to each other, as the bridge sees it: operations that send are its own. Whoever reads drops fields that it does not know.',
+      license: { name: 'Apache-2.0' },
+    },
+    defaultContentType: 'application/json',
+    servers: {
+      broker: {
+        host: 'localhost:1883',
+        protocol: 'mqtt',
+        protocolVersion: '3.1.1',
+        description: "Control plane: the bridge's own broker (mqtts with --tls-cert).",
+      },
+      bridge: {
+        host: 'localhost:7070',
+        protocol: 'ws',
+        description: "Data plane (wss with --tls-cert), beside the bridge's HTTP.",
+      },
+    },
+    channels: {
+      ...keyed(channels.map((channel) => [channel.message.name, controlChannel(channel)] as const)),
+      Data: {
+        address: dataPath,
+        title: 'Data plane',
+        description:
+          'Messages as JSON text; hidden states travel on the same connection in binary frames (core/protocol/frame.ts), which are not described here.',
+        servers: [ref('servers', 'bridge')],
+        messages: { ...messagesOf(device), ...messagesOf(bridge) },
+      },
+    },
+    operations: {
+      ...keyed(
+        channels.map((channel) => {
+          const action = channel.from === 'bridge' ? 'send' : 'receive'
+          const { message } = channel
+          return [`${action}${message.name}`, operation(message.name, action, message, mqtt(channel))] as const
+        }),
+      ),
+      receiveToBridge: operation('Data', 'receive', device),
+      sendToDevice: operation('Data', 'send', bridge),
+    },
+    components: {
+      parameters: keyed(
+        Object.entries(ids).map(([id, description]) => [id, { description: `${description} ${idForm}` }] as const),
+      ),
+      messages: keyed(variants.map((variant) => [variant.name, componentOf(variant)] as const)),
+      schemas: keyed(variants.map(({ name, schema }) => [name, schema] as const)),
+    },
+  }
+}

@@ -1,0 +1,274 @@
+import { request as httpRequest } from 'node:http'
+import { join } from 'node:path'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openRuntime } from '../../../core/engine/capi.ts'
+import { openModel } from '../../../core/engine/open-model.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
+import { tokenizerFolder } from '../../../core/model/manifest.ts'
+import { loadChatTemplate } from '../../../core/text/chat-template.ts'
+import { loadTokenizer, type TextTokenizer } from '../../../core/text/tokenizer.ts'
+import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+
+const messages = [{ role: 'user' as const, content: 'Where does the river rise?' }]
+
+let world: AgentWorld
+let openai: OpenAI
+let tokenizer: TextTokenizer
+let chatIds: number[]
+let reference: (ids: readonly number[], sampling: Sampling, maxTokens: number) => Promise<number[]>
+let release: () => Promise<void>
+beforeAll(async () => {
+  world = await startAgentWorld()
+  openai = new OpenAI({ baseURL: `${world.agent.apiUrl}/v1`, apiKey: 'none', maxRetries: 0 })
+  tokenizer = await loadTokenizer(join(world.bundle, tokenizerFolder))
+  const template = await loadChatTemplate(join(world.bundle, tokenizerFolder))
+  chatIds = tokenizer.encode(template!.render(messages), { addSpecialTokens: false })
+  const runtime = await openRuntime()
+  const model = await openModel(runtime, world.bundle, { parts: 'chain', threads: 1 })
+  const chain = model.chain({ cuts: 'half' })
+  reference = (ids, sampling, maxTokens) => referenceAnswer(chain, ids, sampling, maxTokens, model.manifest.tokens.eos)
+  release = async () => {
+    await model.release()
+    await runtime.close()
+  }
+})
+afterAll(async () => {
+  await release()
+  await world[Symbol.asyncDispose]()
+})
+
+const textOf = (ids: readonly number[]) => {
+  const detokenizer = tokenizer.detokenizer()
+  return ids.map((id) => detokenizer.push(id)).join('')
+}
+
+interface Extended {
+  brim: {
+    mode: string
+    ttftMs: number
+    tbtMs: { p50: number; p95: number }
+    acceptLength: number
+    rounds: number
+    tokenIds?: number[]
+  }
+}
+
+async function post(path: string, body: unknown, headers: Record<string, string> = {}) {
+  const response = await fetch(`${world.agent.apiUrl}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  })
+  return { status: response.status, body: (await response.json()) as Record<string, never> }
+}
+
+describe('the openai package, as it is', () => {
+  it('gets a chat answer in one piece', async () => {
+    const expected = await reference(chatIds, greedy, 12)
+    const answer = await openai.chat.completions.create({ model: 'tiny-llama', messages, max_tokens: 12, temperature: 0 })
+    expect(answer.choices[0]).toMatchObject({
+      index: 0,
+      message: { role: 'assistant', content: textOf(expected) },
+      finish_reason: 'length',
+    })
+    expect(answer.usage).toEqual({ prompt_tokens: chatIds.length, completion_tokens: 12, total_tokens: chatIds.length + 12 })
+    expect(answer).toMatchObject({ object: 'chat.completion', model: 'tiny-llama', id: expect.stringMatching(/^chatcmpl-/) })
+  })
+
+  it('gets the same answer as a stream, with usage and figures at the end', async () => {
+    const expected = await reference(chatIds, greedy, 12)
+    const stream = await openai.chat.completions.create({
+      model: 'brim',
+      messages,
+      max_completion_tokens: 12,
+      temperature: 0,
+      stream: true,
+      stream_options: { include_usage: true },
+      ...{ brim: { token_ids: true } },
+    })
+    const chunks = []
+    for await (const chunk of stream) chunks.push(chunk)
+    expect(chunks[0]!.choices[0]!.delta).toEqual({ role: 'assistant', content: '' })
+    expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join('')).toBe(textOf(expected))
+    expect(chunks.at(-2)!.choices[0]!.finish_reason).toBe('length')
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 12 } })
+    for (const chunk of chunks.slice(-2) as unknown as Extended[]) {
+      expect(chunk.brim).toMatchObject({ mode: 'hat', ttftMs: expect.any(Number), tokenIds: expected })
+      expect(chunk.brim.tbtMs.p95).toBeGreaterThanOrEqual(chunk.brim.tbtMs.p50)
+    }
+  })
+
+  it('completes a text, given as text or as tokens, streamed or not', async () => {
+    const ids = tokenizer.encode('The old mill')
+    const expected = textOf(await reference(ids, greedy, 10))
+    const options = { model: 'tiny-llama', max_tokens: 10, temperature: 0 }
+    expect((await openai.completions.create({ ...options, prompt: 'The old mill' })).choices[0]!.text).toBe(expected)
+    expect((await openai.completions.create({ ...options, prompt: ids })).choices[0]!.text).toBe(expected)
+    let text = ''
+    for await (const chunk of await openai.completions.create({ ...options, prompt: ids, stream: true }))
+      text += chunk.choices[0]?.text ?? ''
+    expect(text).toBe(expected)
+  })
+
+  it('samples with a seed as the reference does, and without one not twice the same', async () => {
+    const sampling = { temperature: 0.8, topK: 0, topP: 0.95, seed: 42 }
+    const expected = textOf(await reference(chatIds, sampling, 12))
+    const ask = async (seed?: number) => {
+      const settings = { temperature: 0.8, top_p: 0.95, max_tokens: 12, ...(seed === undefined ? {} : { seed }) }
+      return (await openai.chat.completions.create({ model: 'brim', messages, ...settings })).choices[0]!.message.content
+    }
+    expect(await ask(42)).toBe(expected)
+    expect(new Set([await ask(), await ask(), await ask()]).size).toBe(3)
+  })
+
+  it('stops before a stop string', async () => {
+    const full = textOf(await reference(chatIds, greedy, 24))
+    const stop = full.slice(4, 6)
+    const answer = await openai.chat.completions.create({ model: 'brim', messages, max_tokens: 24, temperature: 0, stop })
+    expect(answer.choices[0]).toMatchObject({ message: { content: full.slice(0, full.indexOf(stop)) }, finish_reason: 'stop' })
+    expect(answer.usage!.completion_tokens).toBeLessThan(24)
+  })
+
+  it('understands text in parts, lists the model, and answers several at once', async () => {
+    const inParts = [{ role: 'user' as const, content: [{ type: 'text' as const, text: messages[0]!.content }] }]
+    const options = { model: 'brim', max_tokens: 8, temperature: 0 }
+    const answers = await Promise.all([
+      openai.chat.completions.create({ ...options, messages }),
+      openai.chat.completions.create({ ...options, messages: inParts }),
+      openai.chat.completions.create({ ...options, messages }),
+    ])
+    const expected = textOf(await reference(chatIds, greedy, 8))
+    expect(answers.map((answer) => answer.choices[0]!.message.content)).toEqual([expected, expected, expected])
+    expect((await openai.models.list()).data).toMatchObject([{ id: 'tiny-llama', object: 'model', owned_by: 'brim' }])
+    expect((await openai.models.retrieve('tiny-llama')).id).toBe('tiny-llama')
+  })
+
+  it('is told of errors in the words that it knows', async () => {
+    const wrong = openai.chat.completions.create({ model: 'gpt-none', messages })
+    await expect(wrong).rejects.toMatchObject({
+      status: 404,
+      code: 'MODEL_UNKNOWN',
+      param: 'model',
+      type: 'invalid_request_error',
+    })
+    await expect(wrong).rejects.toBeInstanceOf(OpenAI.NotFoundError)
+  })
+})
+
+describe('a request that cannot be served', () => {
+  const chat = (fields: object) => ['/v1/chat/completions', { messages, ...fields }] as const
+  it.each([
+    ['no JSON', '/v1/chat/completions', '{', 400, 'REQUEST_INVALID', null],
+    ['no object', '/v1/chat/completions', '[]', 400, 'REQUEST_INVALID', ''],
+    ['no messages', '/v1/chat/completions', {}, 400, 'REQUEST_INVALID', 'messages'],
+    ['empty messages', '/v1/chat/completions', { messages: [] }, 400, 'REQUEST_INVALID', 'messages'],
+    [
+      'an image',
+      ...chat({ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }),
+      400,
+      'REQUEST_INVALID',
+      'messages.0.content.0.type',
+    ],
+    ['two answers', ...chat({ n: 2 }), 400, 'REQUEST_INVALID', 'n'],
+    ['tools', ...chat({ tools: [{ type: 'function' }] }), 400, 'REQUEST_INVALID', 'tools'],
+    ['a temperature below 0', ...chat({ temperature: -1 }), 400, 'REQUEST_INVALID', 'temperature'],
+    ['no tokens', ...chat({ max_tokens: 0 }), 400, 'REQUEST_INVALID', 'max_tokens'],
+    ['an unknown model', ...chat({ model: 'other' }), 404, 'MODEL_UNKNOWN', 'model'],
+    ['more than the context holds', ...chat({ max_tokens: 600 }), 400, 'CONTEXT_OVERFLOW', null],
+    [
+      'a prompt longer than the context',
+      '/v1/completions',
+      { prompt: Array.from({ length: 513 }, () => 5) },
+      400,
+      'CONTEXT_OVERFLOW',
+      null,
+    ],
+    ['a token that does not exist', '/v1/completions', { prompt: [5, 999_999] }, 400, 'REQUEST_INVALID', null],
+    ['a prompt that is none', '/v1/completions', { prompt: { text: 'x' } }, 400, 'REQUEST_INVALID', 'prompt'],
+    ['an unknown path', '/v1/embeddings', {}, 404, 'REQUEST_INVALID', null],
+  ])('is refused before any work: %s', async (_, path, body, status, code, param) => {
+    const answer = await post(path, body)
+    expect(answer).toEqual({
+      status,
+      body: { error: expect.objectContaining({ code, param, type: 'invalid_request_error', message: expect.any(String) }) },
+    })
+    expect(await world.bridgeHealth()).toMatchObject({ sessions: 0, kvBytes: 0 })
+  })
+
+  it('is served when such fields change nothing', async () => {
+    const harmless = {
+      n: 1,
+      tools: [],
+      logit_bias: {},
+      presence_penalty: 0,
+      response_format: { type: 'text' },
+      seed: null,
+      user: 'me',
+    }
+    expect((await post(...chat({ max_tokens: 2, ...harmless }))).status).toBe(200)
+  })
+
+  it.each([
+    ['a Host that is another name (DNS rebinding)', { host: 'evil.example:7071' }],
+    ['the Origin of another site', { origin: 'https://evil.example' }],
+    ['an opaque Origin', { origin: 'null' }],
+    ['a name that only begins like ours', { host: '127.0.0.1.evil.example' }],
+  ])('is refused with %s', async (_, headers) => {
+    const { port } = new URL(world.agent.apiUrl)
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      const request = httpRequest({ host: '127.0.0.1', port, path: '/v1/models', headers }, (response) => {
+        response.resume()
+        resolve(response.statusCode)
+      })
+      request.on('error', reject)
+      request.end()
+    })
+    expect(status).toBe(403)
+  })
+
+  it('is served from a page of this machine', async () => {
+    const response = await fetch(`${world.agent.apiUrl}/v1/models`, { headers: { origin: 'http://localhost:3000' } })
+    expect(response.status).toBe(200)
+  })
+
+  it('is refused as plain text, which a browser would send across sites without asking', async () => {
+    expect((await post('/v1/completions', '{"prompt":"x"}', { 'content-type': 'text/plain' })).status).toBe(415)
+  })
+})
+
+describe('a client that leaves', () => {
+  it.each([true, false])('stops the session on both sides (stream: %s)', async (stream) => {
+    const leaving = new AbortController()
+    const request = fetch(`${world.agent.apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 500, temperature: 0, stream }),
+      signal: leaving.signal,
+    })
+    if (stream) await (await request).body!.getReader().read()
+    else await expect.poll(async () => (await world.bridgeHealth()).sessions).toBe(1)
+    leaving.abort()
+    if (!stream) await expect(request).rejects.toThrow()
+    await expect.poll(async () => (await world.bridgeHealth()).sessions).toBe(0)
+    const { kvBytes, serving } = await world.bridgeHealth()
+    expect(kvBytes).toBe(0)
+    // Nothing more is asked for.
+    await new Promise((done) => setTimeout(done, 100))
+    expect((await world.bridgeHealth()).serving.items).toBe(serving.items)
+  })
+})
+
+describe('health', () => {
+  it('says who this is and how the bridge is reached', async () => {
+    const health = await (await fetch(`${world.agent.apiUrl}/health`)).json()
+    expect(health).toMatchObject({
+      status: 'ok',
+      device: 'jetson-01',
+      broker: 'connected',
+      bridge: 'connected',
+      bridgeId: 'bridge-1',
+    })
+  })
+})

@@ -1,0 +1,67 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import { type EventStream, startEventStream } from '../../../agent/api/event-stream.ts'
+
+/** More than the buffers between us hold. */
+const muchText = 'x'.repeat(32 * 2 ** 20)
+
+/** A stream to a real reader that has sent its request and then reads nothing. */
+async function toStalledReader(signal: AbortSignal) {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const streams = new Promise<EventStream>((resolve) => {
+    server.once('request', (_, response) => resolve(startEventStream(response, signal)))
+  })
+  const reader = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  reader.on('error', () => {})
+  reader.pause()
+  reader.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  return {
+    stream: await streams,
+    reader,
+    async [Symbol.asyncDispose]() {
+      reader.destroy()
+      server.closeAllConnections()
+      await new Promise((done) => server.close(done))
+    },
+  }
+}
+
+describe('a reader that stalls', () => {
+  const settles = async (sent: Promise<void>) => {
+    let settled = false
+    void sent.then(() => {
+      settled = true
+    })
+    await new Promise((done) => setTimeout(done, 50))
+    return settled
+  }
+
+  it('is waited for until it reads on', async () => {
+    await using stalled = await toStalledReader(new AbortController().signal)
+    const sent = stalled.stream.send({ text: muchText })
+    expect(await settles(sent)).toBe(false)
+    stalled.reader.resume()
+    await sent
+  })
+
+  it('is waited for until it leaves', async () => {
+    await using stalled = await toStalledReader(new AbortController().signal)
+    const sent = stalled.stream.send({ text: muchText })
+    stalled.reader.destroy()
+    await sent
+    await stalled.stream.send({ text: muchText })
+  })
+
+  it('does not keep an agent that stops', async () => {
+    const stop = new AbortController()
+    await using stalled = await toStalledReader(stop.signal)
+    const sent = stalled.stream.send({ text: muchText })
+    expect(await settles(sent)).toBe(false)
+    stop.abort()
+    await sent
+    await stalled.stream.send({ text: muchText })
+  })
+})

@@ -1,0 +1,200 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { HatOptions } from '../../../agent/hat/session.ts'
+import { createDataLink, type DataLink } from '../../../agent/link/data-link.ts'
+import { type Bridge, startBridge } from '../../../cloud-bridge/bridge.ts'
+import { type Clock, systemClock } from '../../../core/base/clock.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
+import { DeviceSpeed } from '../../../core/policy/estimate/device-speed.ts'
+import { portOf, type Relay, startRelay, through } from '../../../lab/cluster/relay.ts'
+import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
+const random = seededRandom(23)
+const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * 160))
+
+let world: HatWorld
+/** A second bridge of the same fleet. */
+let other: HatWorld
+beforeAll(async () => {
+  world = await startHatWorld({ settings: { chunkTokens: 8, draftLimit: 6 } })
+  other = await startHatWorld({ bundle: world.bundle, settings: { chunkTokens: 8, draftLimit: 6 } })
+})
+afterAll(async () => {
+  await other[Symbol.asyncDispose]()
+  await world[Symbol.asyncDispose]()
+})
+
+/** A device's link by way of a relay; `onExchange` is called before each frame, with its number. */
+const relayed = (relay: Relay, onExchange: (frame: number) => void, clock: Clock = systemClock) =>
+  linked(through(relay, world.bridge.dataUrl), onExchange, clock)
+
+function linked(url: string, onExchange: (frame: number) => void, clock: Clock = systemClock) {
+  const link = createDataLink({
+    device: 'jetson-02',
+    birth: 1,
+    speed: new DeviceSpeed(),
+    clock,
+    random: { next: () => 0 },
+    logger: silentLogger(),
+  })
+  link.use(url)
+  let frames = 0
+  const options: Partial<HatOptions> = {
+    clock,
+    async open(signal, wish) {
+      const session = await link.open(world.model.manifest.modelId, signal, wish)
+      const exchange = session.exchange.bind(session)
+      session.exchange = (base, rows, want) => {
+        frames += 1
+        onExchange(frames)
+        return exchange(base, rows, want)
+      }
+      return session
+    },
+  }
+  return { options, [Symbol.asyncDispose]: () => (link satisfies DataLink).close() }
+}
+
+describe('an answer whose link breaks', () => {
+  const prompt = randomIds(45)
+  const ways: [string, (relay: Relay) => void][] = [
+    ['is cut', (relay) => relay.cut()],
+    ['brings noise', (relay) => relay.garble()],
+    [
+      'is cut, and leads to another bridge then',
+      (relay) => {
+        relay.target = portOf(other.bridge.dataUrl)
+        relay.cut()
+      },
+    ],
+  ]
+
+  it.each(
+    ways.flatMap(
+      ([what, breakIt]) =>
+        [
+          [what, 'prefill', 3, breakIt],
+          [what, 'decoding', 12, breakIt],
+        ] as const,
+    ),
+  )('%s in %s goes on with the same tokens', async (_, __, at, breakIt) => {
+    await using relay = await startRelay(portOf(world.bridge.dataUrl))
+    await using device = relayed(relay, (frame) => frame === at && breakIt(relay))
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 24 }, device.options)
+    expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 24, []))
+    expect(summary.failovers).toBe(1)
+  })
+
+  it('breaks while the first session is being opened is answered all the same', async () => {
+    await using relay = await startRelay(portOf(world.bridge.dataUrl))
+    await using device = relayed(relay, () => {})
+    let opened = 0
+    const broken: Partial<HatOptions> = {
+      ...device.options,
+      open(signal, wish) {
+        const session = device.options.open!(signal, wish)
+        opened += 1
+        if (opened === 1) setImmediate(() => relay.cut())
+        return session
+      },
+    }
+    // The connection stands; the question is under way when it is cut.
+    await world.answer({ prompt: [5], maxTokens: 1 }, device.options)
+    const { tokens } = await world.answer({ prompt, maxTokens: 8 }, broken)
+    expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 8, []))
+  })
+
+  it.each([
+    ['both ways', undefined],
+    ['on the way up', 'up'],
+    ['on the way down', 'down'],
+  ] as const)('falls silent %s goes on within seconds, long before a heartbeat is missed', async (_, way) => {
+    const hurried: Clock = { nowMs: () => systemClock.nowMs() * 2, sleep: (ms, signal) => systemClock.sleep(ms / 2, signal) }
+    await using relay = await startRelay(portOf(world.bridge.dataUrl))
+    let stalledMs = 0
+    const stall = () => {
+      stalledMs = hurried.nowMs()
+      relay.stall(way)
+    }
+    await using device = relayed(relay, (frame) => frame === 9 && stall(), hurried)
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 24 }, device.options)
+    expect(hurried.nowMs() - stalledMs).toBeLessThan(15_000)
+    expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 24, []))
+    expect(summary.failovers).toBe(1)
+  })
+
+  it('again and again, anywhere, goes on with the same tokens, greedy and sampled', async () => {
+    let failovers = 0
+    for (let run = 0; run < 20; run++) {
+      const ids = randomIds(1 + Math.floor(random.next() * 60))
+      const sampling = run % 2 === 0 ? greedy : sampled
+      await using relay = await startRelay(portOf(world.bridge.dataUrl))
+      let left = 3
+      await using device = relayed(relay, () => {
+        if (left === 0 || random.next() > 0.15) return
+        left -= 1
+        ways[Math.floor(random.next() * ways.length)]![1](relay)
+      })
+      const { tokens, summary } = await world.answer({ prompt: ids, maxTokens: 20, sampling }, device.options)
+      expect(tokens).toEqual(await referenceAnswer(world.chain, ids, sampling, 20, []))
+      expect(summary.failovers).toBeLessThanOrEqual(3)
+      failovers += summary.failovers
+    }
+    expect(failovers).toBeGreaterThan(20)
+    await expect.poll(() => world.sessionsAtBridge()).toBe(0)
+    await expect.poll(() => other.sessionsAtBridge()).toBe(0)
+  })
+
+  it('goes on with the same tokens though its bridge starts anew ten times', async () => {
+    using dir = tempDir()
+    const settings = { bundle: world.bundle, stateDir: join(dir.path, 'restarting'), threads: 1, logLevel: 'silent' as const }
+    const first = await startBridge({ ...settings, mqttPort: 0, httpPort: 0 })
+    const ports = { mqttPort: portOf(first.mqttUrl), httpPort: portOf(first.httpUrl) }
+    let running: Promise<Bridge> = Promise.resolve(first)
+    let starts = 0
+    const restart = async (bridge: Bridge) => {
+      await bridge.close()
+      return startBridge({ ...settings, ...ports })
+    }
+    await using device = linked(first.dataUrl, (frame) => {
+      if (frame % 7 !== 0 || starts === 10) return
+      starts += 1
+      running = running.then(restart)
+    })
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 120 }, { ...device.options, patienceMs: 20_000 })
+    expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 120, []))
+    expect(starts).toBe(10)
+    expect(summary.failovers).toBeGreaterThan(0)
+    await (await running).close()
+  })
+
+  it('ends with an error that says so when no bridge takes it over in time', async () => {
+    const relay = await startRelay(portOf(world.bridge.dataUrl))
+    await using device = relayed(relay, (frame) => {
+      if (frame !== 9) return
+      relay.target = 1
+      relay.cut()
+    })
+    const answer = world.answer({ prompt, maxTokens: 24 }, { ...device.options, patienceMs: 300 })
+    await expect(answer).rejects.toMatchObject({ code: 'LINK_LOST', message: expect.stringContaining('in 0.3 s') })
+    await relay[Symbol.asyncDispose]()
+  })
+
+  it('can be left while it waits for a bridge', async () => {
+    await using relay = await startRelay(portOf(world.bridge.dataUrl))
+    const leaving = new AbortController()
+    await using device = relayed(relay, (frame) => {
+      if (frame !== 9) return
+      relay.target = 1
+      relay.cut()
+      setTimeout(() => leaving.abort(new Error('left')), 200)
+    })
+    await expect(world.answer({ prompt, maxTokens: 24 }, device.options, leaving.signal)).rejects.toThrow()
+    await expect.poll(() => world.sessionsAtBridge()).toBe(0)
+  })
+})

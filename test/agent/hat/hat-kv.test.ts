@@ -1,0 +1,241 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { HatOptions } from '../../../agent/hat/session.ts'
+import { decodeHalves } from '../../../core/base/half.ts'
+import { type Random, seededRandom } from '../../../core/base/random.ts'
+import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
+import type { KnownStream } from '../../../core/draft/device-stream.ts'
+import type { Drafter } from '../../../core/draft/drafter.ts'
+import type { Part } from '../../../core/engine/contract.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
+import { type States, sliceStates } from '../../../core/protocol/states.ts'
+import { alteredPart } from '../../support/altered-part.ts'
+import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { TimelessSpeed } from '../../support/timeless-speed.ts'
+
+const vocab = 160
+const maxTokens = 14
+/** Chunks and single steps differ by rounding, a row of another prefix by tenths. */
+const tolerance = 0.01
+
+let world: HatWorld
+beforeAll(async () => {
+  world = await startHatWorld({ settings: { chunkTokens: 8, draftLimit: 5 } })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+/** What crossed the wire or came out of the adapter, with the tokens that it should be a function of. */
+interface Sighting {
+  readonly part: 'input' | 'middle' | 'adapter'
+  /** The prefix, drafted tokens included. */
+  readonly ids: readonly number[]
+  /** The rows of the last positions of that prefix. */
+  readonly rows: States
+}
+
+/** How one draft goes: each of its tokens right or wrong, and how sure it is. */
+type Pattern = (random: Random) => { length: number; rightShare: number }
+const limit = 5
+const patterns: Record<'full accept' | 'full reject' | 'empty draft' | 'random', Pattern> = {
+  'full accept': () => ({ length: limit, rightShare: 1 }),
+  'full reject': () => ({ length: limit, rightShare: 0 }),
+  'empty draft': () => ({ length: 0, rightShare: 1 }),
+  random: (random) => ({ length: Math.floor(random.next() * (limit + 1)), rightShare: random.next() }),
+}
+
+/** One answer with scripted drafts; the adapter runs along, so that its KV sees every draft and every rollback. */
+async function watchedAnswer(
+  prompt: readonly number[],
+  right: readonly number[],
+  sampling: Sampling,
+  pattern: Pattern,
+  random: Random,
+  draftAhead = false,
+) {
+  const sightings: Sighting[] = []
+  let stream: KnownStream | undefined
+  const adapter = alteredPart(world.model.part('adapter'), {
+    after([item], [rows]) {
+      if (!item || !rows || rows.rows === 0 || !stream || !Array.isArray(item.select)) return
+      // The adapter's rows are numbered as the stream's; in a tree each has a way of its own.
+      const first = item.sequence.length - ('states' in item ? item.states.rows : 0)
+      for (const [at, selected] of item.select.entries())
+        sightings.push({ part: 'adapter', ids: wayTo(stream, first + selected), rows: sliceStates(rows, at, at + 1) })
+    },
+  })
+  const options: Partial<HatOptions> = {
+    draftAhead,
+    speed: new TimelessSpeed(),
+    createDrafter() {
+      const beside = adapterDrafter(adapter, world.head, sampling)
+      return scriptedBeside(beside, prompt.length, right, pattern, random, (known) => {
+        stream = known
+      })
+    },
+    async open(signal) {
+      const link = await world.options().open(signal)
+      const exchange = link.exchange.bind(link)
+      link.exchange = async (base, rows, want, form) => {
+        const prefix = (stream?.ids ?? prompt).slice(0, base + rows.rows)
+        sightings.push({ part: 'input', ids: prefix, rows })
+        const reply = await exchange(base, rows, want, form)
+        if (reply.kind === 'deep' && want > 0) sightings.push({ part: 'middle', ids: prefix, rows: reply.states })
+        // So that there is time to draft ahead.
+        if (draftAhead) await new Promise((later) => setTimeout(later, 2))
+        return reply
+      }
+      return link
+    },
+  }
+  const answer = await world.answer({ prompt, maxTokens, sampling }, options)
+  return { ...answer, sightings }
+}
+
+function wayTo({ ids, rows }: KnownStream, row: number): number[] {
+  const way = rows.pathTo(row)
+  return [...ids.slice(0, way.line), ...way.rows.map((at) => ids[at]!)]
+}
+
+function scriptedBeside(
+  adapter: Drafter,
+  start: number,
+  right: readonly number[],
+  pattern: Pattern,
+  random: Random,
+  see: (known: KnownStream) => void,
+): Drafter {
+  let draft: { at: number; left: number; rightShare: number } | undefined
+  const anyToken = (choice: number) => (choice + 1 + Math.floor(random.next() * (vocab - 1))) % vocab
+  return {
+    async next(known, rows) {
+      const position = known.rows.positionOf(rows[0]!) + 1
+      // The rows of a running draft are consecutive; anything else is a new round.
+      if (draft?.at !== position) {
+        const { length, rightShare } = pattern(random)
+        draft = { at: position, left: length, rightShare }
+      }
+      if (draft.left === 0) {
+        draft = undefined
+        return rows.map(() => [])
+      }
+      const { rightShare } = draft
+      draft = { ...draft, at: draft.at + 1, left: draft.left - 1 }
+      await adapter.next(known, rows)
+      return rows.map((row) => {
+        const choice = right[known.rows.positionOf(row) + 1 - start] ?? 0
+        const isRight = random.next() < rightShare
+        const token = isRight ? choice : anyToken(choice)
+        // What a wrong draft might have been too is mostly right.
+        const others = !isRight && rightShare > 0 && random.next() < 0.7 ? [anyToken(token), choice] : []
+        return [{ token, topProbability: random.next() < 0.9 ? 1 : 0.3, others: others.filter((other) => other !== token) }]
+      })
+    },
+    async catchUp(known) {
+      see(known)
+      await adapter.catchUp(known)
+    },
+    gather: (keep, rows) => adapter.gather(keep, rows),
+    release: () => adapter.release(),
+  }
+}
+
+/** Largest difference between what was seen and a fresh run of the same prefix. */
+async function differenceFromFresh({ part, ids, rows }: Sighting): Promise<number> {
+  const shallow = await freshRun(world.model.part('input'), { ids })
+  const fresh = part === 'input' ? shallow : await freshRun(world.model.part(part), { states: shallow })
+  return difference(rows, sliceStates(fresh, fresh.rows - rows.rows, fresh.rows))
+}
+
+async function freshRun(part: Part, input: { ids: readonly number[] } | { states: States }): Promise<States> {
+  const sequence = part.createSequence()
+  try {
+    const [states] = await part.step([{ ...input, sequence, select: 'all' }])
+    return states!
+  } finally {
+    sequence.release()
+  }
+}
+
+function difference(a: States, b: States): number {
+  const [left, right] = [a, b].map((states) => {
+    const values = new Float32Array(states.half.length)
+    decodeHalves(states.half, values)
+    return values
+  }) as [Float32Array, Float32Array]
+  return left.reduce((most, value, at) => Math.max(most, Math.abs(value - right[at]!) / Math.max(1, Math.abs(value))), 0)
+}
+
+const randomPrompt = (random: Random, length: number) => Array.from({ length }, () => Math.floor(random.next() * vocab))
+const samplingOf = (at: number): Sampling => (at % 2 === 0 ? greedy : { temperature: 0.8, topK: 0, topP: 1, seed: at })
+
+/** Prompts with their reference answers: many patterns share one. */
+async function references(random: Random, count: number) {
+  const all = []
+  for (let at = 0; at < count; at++) {
+    const prompt = randomPrompt(random, 3 + Math.floor(random.next() * 14))
+    const sampling = samplingOf(at)
+    all.push({ prompt, sampling, right: await referenceAnswer(world.chain, prompt, sampling, maxTokens, []) })
+  }
+  return all
+}
+
+describe('the KV of all three parts equals that of a fresh run of the accepted prefix', () => {
+  it.each(['full accept', 'full reject', 'empty draft'] as const)('%s', async (name) => {
+    const random = seededRandom(3)
+    for (const { prompt, sampling, right } of await references(random, 4)) {
+      const { tokens, rounds, sightings } = await watchedAnswer(prompt, right, sampling, patterns[name], random)
+      expect(tokens).toEqual(right)
+      for (const sighting of sightings) expect(await differenceFromFresh(sighting)).toBeLessThan(tolerance)
+      const accepted = rounds.reduce((sum, round) => sum + round.accepted, 0)
+      const drafted = rounds.reduce((sum, round) => sum + round.drafted, 0)
+      expect({ accepted, someDrafted: drafted > 0 }).toEqual({
+        accepted: name === 'full accept' ? drafted : 0,
+        someDrafted: name !== 'empty draft',
+      })
+      const seen = new Set(sightings.map(({ part }) => part))
+      expect([...seen].sort()).toEqual(name === 'empty draft' ? ['input', 'middle'] : ['adapter', 'input', 'middle'])
+    }
+  })
+
+  it('500 random patterns of accepting, rejecting and drafting ahead', async () => {
+    const random = seededRandom(4)
+    const known = await references(random, 20)
+    let worst = 0
+    let rejected = 0
+    let accepted = 0
+    let ready = 0
+    for (let at = 0; at < 500; at++) {
+      const { prompt, sampling, right } = known[at % known.length]!
+      const { tokens, rounds, sightings, summary } = await watchedAnswer(
+        prompt,
+        right,
+        sampling,
+        patterns.random,
+        random,
+        at % 4 === 0,
+      )
+      expect(tokens).toEqual(right)
+      ready += summary.ahead?.rounds ?? 0
+      for (const round of rounds) {
+        accepted += round.accepted
+        rejected += round.drafted - round.accepted
+      }
+      for (const sighting of sightings) worst = Math.max(worst, await differenceFromFresh(sighting))
+    }
+    expect(worst).toBeLessThan(tolerance)
+    expect(Math.min(accepted, rejected)).toBeGreaterThan(500)
+    expect(ready).toBeGreaterThan(50)
+  }, 120_000)
+
+  it('would be told from the KV of any other prefix', async () => {
+    const random = seededRandom(5)
+    const [{ prompt, sampling, right }] = (await references(random, 1)) as [Awaited<ReturnType<typeof references>>[0]]
+    const { sightings } = await watchedAnswer(prompt, right, sampling, patterns['full accept'], random)
+    for (const { part, ids, rows } of sightings.filter((sighting) => sighting.ids.length > sighting.rows.rows)) {
+      const stale = [...ids]
+      // An earlier position that a rollback forgot to take back.
+      stale[ids.length - rows.rows - 1] = (stale[ids.length - rows.rows - 1]! + 1) % vocab
+      expect(await differenceFromFresh({ part, ids: stale, rows })).toBeGreaterThan(3 * tolerance)
+    }
+  })
+})

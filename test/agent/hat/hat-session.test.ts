@@ -1,0 +1,450 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { drafterMaker } from '../../../agent/hat/create-drafter.ts'
+import { answerByHat, type HatOptions } from '../../../agent/hat/session.ts'
+import { createDataLink } from '../../../agent/link/data-link.ts'
+import type { LinkSession } from '../../../agent/link/link-session.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
+import { type Drafter, withoutMemory } from '../../../core/draft/drafter.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
+import { DeviceSpeed } from '../../../core/policy/estimate/device-speed.ts'
+import type { States } from '../../../core/protocol/states.ts'
+import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
+import { alteredPart } from '../../support/altered-part.ts'
+import { type HatWorld, startHatWorld, withoutDrafts } from '../../support/hat-world.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+
+const vocab = 160
+const contextLimit = 256
+const random = seededRandom(11)
+const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * vocab))
+const prompt = randomIds(21)
+const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
+
+let world: HatWorld
+beforeAll(async () => {
+  world = await startHatWorld({ settings: { chunkTokens: 8, draftLimit: 6 } })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const reference = (maxTokens: number, sampling = greedy, eos: number[] = [], ids = prompt) =>
+  referenceAnswer(world.chain, ids, sampling, maxTokens, eos)
+
+/** Drafts what it is told to, `run` tokens at a time; the draft ends where that is undefined. */
+const scripted = (next: (position: number) => number | undefined, { topProbability = 1, run = 1 } = {}): Drafter => ({
+  ...withoutMemory,
+  next: async (known, rows) =>
+    rows.map((row) => {
+      const tokens = Array.from({ length: run }, (_, at) => next(known.rows.positionOf(row) + 1 + at))
+      return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability, others: [] }))
+    }),
+})
+/** Always right. */
+const oracle = (answer: readonly number[], ids = prompt, run = 1): Partial<HatOptions> => ({
+  createDrafter: () => scripted((position) => answer[position - ids.length], { run }),
+})
+
+/** The link with something done around each exchange. */
+const aroundExchanges = (
+  around: (link: LinkSession, exchange: LinkSession['exchange']) => LinkSession['exchange'],
+): Partial<HatOptions> => ({
+  async open(signal) {
+    const link = await world.options().open(signal)
+    const exchange = link.exchange.bind(link)
+    link.exchange = around(link, exchange)
+    return link
+  },
+})
+
+describe('an answer by the split model', () => {
+  it.each([
+    ['greedy', greedy],
+    ['sampled', sampled],
+  ])('is the reference, with the adapter drafting or without (%s)', async (_, sampling) => {
+    const expected = await reference(24, sampling)
+    const drafting = await world.answer({ prompt, maxTokens: 24, sampling })
+    const plain = await world.answer({ prompt, maxTokens: 24, sampling }, withoutDrafts)
+    expect(drafting.tokens).toEqual(expected)
+    expect(plain.tokens).toEqual(expected)
+    expect(drafting.summary.drafted).toBeGreaterThan(0)
+    expect(plain.summary).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
+  })
+
+  it('is the reference whatever drafter is measured, chosen and left on the way, and says which', async () => {
+    const expected = await reference(80)
+    const parts = {
+      adapter: world.model.part('adapter'),
+      head: world.head,
+      threshold: 0.6,
+      medusa: undefined,
+      vocab,
+      draftAhead: true,
+    }
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 80 }, { createDrafter: drafterMaker('auto', parts) })
+    expect(tokens).toEqual(expected)
+    const { chosen, drafters } = summary.drafting!
+    expect(drafters.map(({ name }) => name)).toEqual(['adapter+lookup ahead', 'adapter+lookup', 'lookup', 'none'])
+    expect(drafters.map(({ name }) => name)).toContain(chosen)
+    expect(drafters.reduce((sum, { rounds }) => sum + rounds, 0)).toBe(summary.rounds)
+    for (const { tokensPerS } of drafters) expect(tokensPerS).toBeGreaterThan(0)
+  })
+
+  it.each(['adapter+lookup', 'lookup', 'none'] as const)('is the reference when "%s" drafts', async (name) => {
+    const parts = {
+      adapter: world.model.part('adapter'),
+      head: world.head,
+      threshold: 0.6,
+      medusa: undefined,
+      vocab,
+      draftAhead: true,
+    }
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 40 }, { createDrafter: drafterMaker(name, parts) })
+    expect(tokens).toEqual(await reference(40))
+    expect(summary.drafting).toBeNull()
+  })
+
+  it('cannot be drafted by an adapter that the bundle has not', () => {
+    const parts = { adapter: undefined, medusa: undefined, vocab, head: world.head, threshold: 0.6, draftAhead: true }
+    expect(() => drafterMaker('adapter+lookup', parts)).toThrow(/needs an adapter/)
+    expect(() => drafterMaker('medusa', parts)).toThrow(/needs Medusa heads/)
+    expect(drafterMaker('auto', parts)(greedy)).toBeDefined()
+  })
+
+  it('comes in fewer rounds when drafts are right', async () => {
+    const expected = await reference(29)
+    const { tokens, rounds, summary } = await world.answer({ prompt, maxTokens: 29 }, oracle(expected))
+    expect(tokens).toEqual(expected)
+    expect(rounds.map((round) => round.tokens.length)).toEqual([1, 7, 7, 7, 7])
+    expect(summary).toMatchObject({ tokens: 29, rounds: 4, acceptLength: 7, drafted: 24, accepted: 24 })
+  })
+
+  it('takes what a drafter guesses at once as it takes it token by token, in fewer input steps', async () => {
+    const expected = await reference(29)
+    const stepsOf = async (run: number) => {
+      let steps = 0
+      const before = () => {
+        steps += 1
+      }
+      const input = alteredPart(world.model.part('input'), { before })
+      const options = { ...oracle(expected, prompt, run), input, draftAhead: false }
+      const { tokens, rounds } = await world.answer({ prompt, maxTokens: 29 }, options)
+      expect(tokens).toEqual(expected)
+      expect(rounds.map((round) => round.tokens.length)).toEqual([1, 7, 7, 7, 7])
+      return steps
+    }
+    // The remainder of a prompt rides with its last whole chunk.
+    const prefill = Math.floor(prompt.length / 8)
+    expect(await stepsOf(1)).toBe(prefill + 4 * 7)
+    expect(await stepsOf(10)).toBe(prefill + 4 * 2)
+  })
+
+  it.each([1, 2, 3, 6, 7, 8, 9])('is cut at exactly %i tokens', async (maxTokens) => {
+    for (const run of [1, 5]) {
+      const { tokens } = await world.answer({ prompt, maxTokens }, oracle(await reference(40), prompt, run))
+      expect(tokens).toEqual(await reference(maxTokens))
+    }
+  })
+
+  it('ends with the first end-of-text token, in the middle of a round too', async () => {
+    const full = await reference(40)
+    const eos = [full.find((token, at) => at >= 9 && full.indexOf(token) === at)!]
+    for (const run of [1, 5]) {
+      const { tokens, rounds, summary } = await world.answer({ prompt, maxTokens: 40, eos }, oracle(full, prompt, run))
+      expect(tokens).toEqual(await reference(40, greedy, eos))
+      expect(tokens.length).toBeLessThan(40)
+      expect(rounds.at(-1)!.tokens.at(-1)).toBe(eos[0])
+      // Nothing is drafted behind an end of text.
+      expect(summary.drafted).toBe(summary.accepted)
+    }
+  })
+
+  it('uses the context to its last position, and none beyond', async () => {
+    const long = randomIds(contextLimit - 12)
+    const expected = await reference(12, greedy, [], long)
+    const { tokens } = await world.answer({ prompt: long, maxTokens: 12 }, oracle([...expected, ...expected], long))
+    expect(tokens).toEqual(expected)
+    await expect(world.answer({ prompt: long, maxTokens: 13 })).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' })
+  })
+
+  it('ends a draft with the token that fell under the threshold', async () => {
+    const drafter = { createDrafter: () => scripted(() => 3, { topProbability: 0.59 }) }
+    const { rounds } = await world.answer({ prompt, maxTokens: 12 }, drafter)
+    expect(rounds.slice(1, -1).every(({ drafted }) => drafted === 1)).toBe(true)
+    const sure = await world.answer(
+      { prompt, maxTokens: 12 },
+      { createDrafter: () => scripted(() => 3, { topProbability: 0.6 }) },
+    )
+    expect(sure.rounds[1]!.drafted).toBe(6)
+  })
+
+  it('never drafts more than the bridge advises or the device wants', async () => {
+    const right = oracle(await reference(40))
+    const drafted = async (draftLimit: number) =>
+      (await world.answer({ prompt, maxTokens: 40 }, { ...right, draftLimit })).rounds.map((round) => round.drafted)
+    expect(Math.max(...(await drafted(100)))).toBe(6)
+    expect(Math.max(...(await drafted(2)))).toBe(2)
+    expect(Math.max(...(await drafted(0)))).toBe(0)
+  })
+
+  it('reports time and bytes that add up', async () => {
+    const { summary, tokens } = await world.answer({ prompt, maxTokens: 20 })
+    expect(summary.tbtMs).toHaveLength(tokens.length - 1)
+    expect(summary.tbtMs.filter((gap) => gap > 0)).toHaveLength(summary.rounds)
+    expect(summary.ttftMs).toBeGreaterThanOrEqual(summary.prefillMs)
+    expect(summary.rates).toMatchObject({ prefillTokensPerS: expect.any(Number), draftStepMs: expect.any(Number) })
+    const rowBytes = 64 * 2
+    expect(summary.bytesUp).toBeGreaterThan((prompt.length + summary.rounds + summary.drafted) * rowBytes)
+    expect(summary.bytesDown).toBeGreaterThan((1 + summary.rounds + summary.drafted) * rowBytes)
+  })
+})
+
+describe('verifications', () => {
+  /** Bytes on the wire, either way, of every frame after prefill. */
+  async function lengths(padding: boolean): Promise<{ up: Set<number>; down: Set<number>; tokens: number[] }> {
+    await using relay = await startRelay(portOf(world.bridge.dataUrl))
+    const link = createDataLink({
+      device: 'padded',
+      birth: 1,
+      speed: new DeviceSpeed(),
+      clock: systemClock,
+      random: { next: () => 0 },
+      logger: silentLogger(),
+    })
+    link.use(through(relay, world.bridge.dataUrl))
+    const sizes = { up: new Set<number>(), down: new Set<number>() }
+    const expected = await reference(40)
+    let drafts = 0
+    const { tokens } = await world.answer(
+      { prompt, maxTokens: 40 },
+      {
+        padding,
+        createDrafter: () => scripted((position) => (drafts++ % 3 === 0 ? undefined : expected[position - prompt.length])),
+        async open(signal) {
+          const session = await link.open(world.model.manifest.modelId, signal)
+          const exchange = session.exchange.bind(session)
+          session.exchange = async (base, rows, want, paddedRows) => {
+            const before = { up: session.bytesUp, down: session.bytesDown }
+            const reply = await exchange(base, rows, want, paddedRows)
+            if (want === rows.rows) {
+              sizes.up.add(session.bytesUp - before.up)
+              sizes.down.add(session.bytesDown - before.down)
+            }
+            return reply
+          }
+          return session
+        },
+      },
+    )
+    await link.close()
+    return { ...sizes, tokens }
+  }
+
+  it('are all of one length, up and down, whatever was drafted', async () => {
+    const { up, down, tokens } = await lengths(true)
+    expect([up.size, down.size]).toEqual([1, 1])
+    expect(tokens).toEqual(await reference(40))
+  })
+
+  it('are as long as they need to be where that is turned off', async () => {
+    const { up, down } = await lengths(false)
+    expect(up.size).toBeGreaterThan(1)
+    expect(down.size).toBeGreaterThan(1)
+  })
+})
+
+describe('states as int8', () => {
+  it('take about half the bytes, say so, and answer the same whenever they are sent again', async () => {
+    const long = randomIds(60)
+    const half = await world.answer({ prompt: long, maxTokens: 12 })
+    const int8 = await world.answer({ prompt: long, maxTokens: 12 }, { wire: 'int8' })
+    const again = await world.answer({ prompt: long, maxTokens: 12 }, { wire: 'int8', ...withoutDrafts })
+    expect([half.summary.wire, int8.summary.wire]).toEqual(['fp16', 'int8'])
+    expect(int8.summary.bytesUp / half.summary.bytesUp).toBeLessThan(0.8)
+    expect(int8.tokens).toEqual(again.tokens)
+  })
+})
+
+describe('prefill', () => {
+  it('goes in chunks of the size that the bridge advises, at most two unanswered, and only the last row comes back', async () => {
+    const frames: { base: number; rows: number; want: number; unanswered: number }[] = []
+    let unanswered = 0
+    let secondSent = () => {}
+    const second = new Promise<void>((resolve) => {
+      secondSent = resolve
+    })
+    const recorded = aroundExchanges((_, exchange) => async (base, rows, want) => {
+      unanswered += 1
+      frames.push({ base, rows: rows.rows, want, unanswered })
+      if (frames.length === 2) secondSent()
+      const reply = await exchange(base, rows, want)
+      // However quick the bridge is: the second frame does not wait for the first one's reply.
+      await second
+      unanswered -= 1
+      return reply
+    })
+    const long = randomIds(45)
+    await world.answer({ prompt: long, maxTokens: 1 }, recorded)
+    expect(frames.map(({ base, rows, want }) => ({ base, rows, want }))).toEqual([
+      { base: 0, rows: 8, want: 0 },
+      { base: 8, rows: 8, want: 0 },
+      { base: 16, rows: 8, want: 0 },
+      { base: 24, rows: 8, want: 0 },
+      { base: 32, rows: 13, want: 1 },
+    ])
+    expect(Math.max(...frames.map((frame) => frame.unanswered))).toBe(2)
+  })
+
+  it('gives the same answer whatever the length of the prompt', async () => {
+    for (const length of [1, 2, 7, 8, 9, 16, 17]) {
+      const ids = randomIds(length)
+      expect((await world.answer({ prompt: ids, maxTokens: 6 })).tokens).toEqual(await reference(6, greedy, [], ids))
+    }
+  })
+})
+
+describe('rows that the bridge has lost', () => {
+  const nothing: States = { rows: 0, width: 64, half: new Uint16Array(0) }
+
+  it.each([0, 1, 13, 20])('are sent again, and the answer is the same (bridge cut back to %i)', async (kept) => {
+    let frames = 0
+    let resent = 0
+    const forgetful = aroundExchanges((_, exchange) => async (base, rows, want) => {
+      frames += 1
+      if (base < 21 && frames > 6) resent += 1
+      // Behind the session's back: a frame without rows cuts the bridge's KV.
+      if (frames === 6) await exchange(kept, nothing, 0)
+      return exchange(base, rows, want)
+    })
+    const { tokens } = await world.answer({ prompt, maxTokens: 20 }, forgetful)
+    expect(tokens).toEqual(await reference(20))
+    expect(resent).toBeGreaterThan(0)
+  })
+
+  it('are sent again when the hole opens in the middle of prefill', async () => {
+    let frames = 0
+    const forgetful = aroundExchanges((_, exchange) => async (base, rows, want) => {
+      frames += 1
+      if (frames === 2) await exchange(0, nothing, 0)
+      return exchange(base, rows, want)
+    })
+    const { tokens } = await world.answer({ prompt, maxTokens: 10 }, forgetful)
+    expect(tokens).toEqual(await reference(10))
+    expect(frames).toBeGreaterThan(12)
+  })
+
+  it('end the session when they are lost again while they are sent again', async () => {
+    const hopeless = aroundExchanges((_, exchange) => async (base, rows, want) => {
+      await exchange(0, nothing, 0)
+      return exchange(base, rows, want)
+    })
+    await expect(world.answer({ prompt, maxTokens: 10 }, hopeless)).rejects.toMatchObject({ code: 'LINK_LOST' })
+  })
+})
+
+describe('what goes wrong', () => {
+  const poison = (states: States): States => ({ ...states, half: states.half.map((value, at) => (at === 5 ? 0x7e00 : value)) })
+
+  it('goes on at another session where the bridge returns other rows than were asked for, at most a few times', async () => {
+    const missing = (times: number) => {
+      let left = times
+      return aroundExchanges((_, exchange) => async (base, rows, want, form) => {
+        const reply = await exchange(base, rows, want, form)
+        if (reply.kind !== 'deep' || want === 0 || base < 24 || left === 0) return reply
+        left -= 1
+        return { ...reply, states: { ...reply.states, rows: want - 1 } }
+      })
+    }
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 20 }, missing(2))
+    expect(tokens).toEqual(await reference(20))
+    expect(summary.failovers).toBe(2)
+    await expect(world.answer({ prompt, maxTokens: 20 }, missing(100))).rejects.toMatchObject({
+      code: 'LINK_LOST',
+      cause: { code: 'FRAME_INVALID' },
+    })
+  })
+
+  it('names the part that returns NaN: input', async () => {
+    const input = alteredPart(world.model.part('input'), { returns: poison })
+    await expect(world.answer({ prompt }, { input })).rejects.toMatchObject({
+      code: 'RUNTIME_FAILED',
+      message: expect.stringContaining('"input"'),
+    })
+  })
+
+  it('names the part that returns NaN: adapter', async () => {
+    const adapter = alteredPart(world.model.part('adapter'), { returns: poison })
+    const createDrafter = (sampling: Sampling) => adapterDrafter(adapter, world.head, sampling)
+    await expect(world.answer({ prompt }, { createDrafter })).rejects.toMatchObject({
+      code: 'RUNTIME_FAILED',
+      message: expect.stringContaining('"adapter"'),
+    })
+  })
+
+  it('names the part that returns NaN: middle', async () => {
+    const broken = aroundExchanges((_, exchange) => async (base, rows, want) => {
+      const reply = await exchange(base, rows, want)
+      return reply.kind === 'deep' && want > 0 ? { ...reply, states: poison(reply.states) } : reply
+    })
+    await expect(world.answer({ prompt }, broken)).rejects.toMatchObject({
+      code: 'RUNTIME_FAILED',
+      message: expect.stringContaining('"middle"'),
+    })
+  })
+
+  it('frees the KV on both sides when the device runs out of memory, and the next answer works', async () => {
+    let steps = 0
+    const input = alteredPart(world.model.part('input'), {
+      before() {
+        steps += 1
+        if (steps === 5) throw new BrimError('OUT_OF_MEMORY', 'no memory for a KV cache')
+      },
+    })
+    await expect(world.answer({ prompt }, { input })).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    expect(input.heldBytes()).toBe(0)
+    await expect.poll(() => world.sessionsAtBridge()).toBe(0)
+    expect((await world.answer({ prompt, maxTokens: 5 })).tokens).toEqual(await reference(5))
+  })
+
+  it('stops within one step on both sides when it is canceled, and frees the KV', async () => {
+    for (const stopAfter of [1, 4, 9]) {
+      const stop = new AbortController()
+      let steps = 0
+      const input = alteredPart(world.model.part('input'), {
+        before() {
+          steps += 1
+          if (steps === stopAfter) stop.abort(new BrimError('CANCELED', 'enough'))
+        },
+      })
+      await expect(world.answer({ prompt, maxTokens: 100 }, { input }, stop.signal)).rejects.toMatchObject({ code: 'CANCELED' })
+      expect(steps).toBe(stopAfter)
+      expect(input.heldBytes()).toBe(0)
+      await expect.poll(() => world.sessionsAtBridge()).toBe(0)
+    }
+  })
+
+  it('stops while it waits for the bridge', async () => {
+    const stop = new AbortController()
+    let frames = 0
+    const slow = aroundExchanges((_, exchange) => (base, rows, want) => {
+      frames += 1
+      if (frames === 5) queueMicrotask(() => stop.abort(new BrimError('CANCELED', 'enough')))
+      return exchange(base, rows, want)
+    })
+    await expect(world.answer({ prompt, maxTokens: 100 }, slow, stop.signal)).rejects.toMatchObject({ code: 'CANCELED' })
+    expect(frames).toBe(5)
+    await expect.poll(() => world.sessionsAtBridge()).toBe(0)
+  })
+
+  it('frees the KV when whoever reads the answer just leaves', async () => {
+    const input = alteredPart(world.model.part('input'), {})
+    const request = { client: 'app', prompt, maxTokens: 50, sampling: greedy, eos: [], acceptedMs: 0 }
+    for await (const round of answerByHat(world.options({ input }), request, new AbortController().signal)) {
+      if (round.drafted > 0) break
+    }
+    expect(input.heldBytes()).toBe(0)
+    await expect.poll(() => world.sessionsAtBridge()).toBe(0)
+  })
+})

@@ -1,0 +1,174 @@
+import { request as httpRequest } from 'node:http'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startApi } from '../../../agent/api/server.ts'
+import { AnswerMeter } from '../../../agent/device/answer-meter.ts'
+import { type DeviceModel, openDeviceModel } from '../../../agent/hat/open-device-model.ts'
+import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
+import { answerByHat } from '../../../agent/hat/session.ts'
+import { createDataLink } from '../../../agent/link/data-link.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
+import { openBundle } from '../../../core/engine/open-bundle.ts'
+import { compareWithReference } from '../../../core/engine/reference.ts'
+import { DeviceSpeed } from '../../../core/policy/estimate/device-speed.ts'
+import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { alteredPart } from '../../support/altered-part.ts'
+import { recordingLogger } from '../../support/recording-logger.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+
+let world: AgentWorld
+let device: DeviceModel
+beforeAll(async () => {
+  world = await startAgentWorld()
+  device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
+})
+afterAll(async () => {
+  await device.close()
+  await world[Symbol.asyncDispose]()
+})
+
+/** An API of this device that tells when its `step`-th input step, or its asking for a session (0), begins. */
+async function apiThatTells(step: number, onStep: () => Promise<void>) {
+  const link = createDataLink({
+    device: 'left',
+    birth: 1,
+    speed: new DeviceSpeed(),
+    clock: systemClock,
+    random: { next: () => 0 },
+    logger: silentLogger(),
+  })
+  link.use(world.bridge.dataUrl)
+  const { dims, modelId } = device.manifest
+  const { logger, lines } = recordingLogger('info')
+  let steps = 0
+  const input = alteredPart(device.input, {
+    before() {
+      steps += 1
+      if (steps === step) void onStep()
+    },
+  })
+  const { head, adapter } = device
+  const hat = {
+    dims,
+    input,
+    head,
+    speed: new DeviceSpeed(),
+    patienceMs: 0,
+    prefixes: new PrefixMemory(systemClock),
+    wire: 'fp16' as const,
+    padding: true,
+    prefill: 'chunked' as const,
+    draftAhead: true,
+    threshold: 0.6,
+    draftLimit: 8,
+    clock: systemClock,
+  }
+  const api = await startApi({
+    host: '127.0.0.1',
+    port: 0,
+    ...device,
+    modelNames: ['tiny'],
+    nextSeed: () => 1,
+    health: () => ({}),
+    run: (request, signal) => {
+      const createDrafter = () => adapterDrafter(adapter!, head, request.sampling)
+      const open = async (until: AbortSignal) => {
+        if (step === 0) await onStep()
+        return link.open(modelId, until)
+      }
+      return answerByHat({ ...hat, createDrafter, open }, request, signal)
+    },
+    answers: new AnswerMeter(systemClock),
+    clock: systemClock,
+    logger,
+  })
+  return {
+    api,
+    input,
+    lines,
+    async [Symbol.asyncDispose]() {
+      await api.close()
+      await link.close()
+    },
+  }
+}
+
+describe('a client that leaves', () => {
+  const moments = [
+    ['while a session is asked for', 0],
+    ['in prefill', 2],
+    ['in a round', 9],
+    ['in a late round', 60],
+  ] as const
+  it.each(moments.flatMap(([moment, step]) => [true, false].map((stream) => [moment, stream, step] as const)))(
+    '%s stops the answer on both sides, and is no failure (stream: %s)',
+    async (_, stream, step) => {
+      const gone = new AbortController()
+      await using device = await apiThatTells(step, async () => {
+        gone.abort()
+        // The agent has seen the connection close before it goes on.
+        await new Promise((done) => setTimeout(done, 20))
+      })
+      const body = JSON.stringify({ prompt: Array.from({ length: 40 }, () => 5), max_tokens: 400, temperature: 0, stream })
+      const request = httpRequest(`${device.api.url}/v1/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        signal: gone.signal,
+      })
+      request.on('response', (response) => response.on('error', () => {}).resume())
+      request.on('error', () => {})
+      request.end(body)
+      await new Promise<void>((closed) => request.once('close', () => closed()))
+      await expect.poll(() => device.lines.map(({ msg }) => msg)).toContain('the client left before the end of its answer')
+      await expect.poll(async () => (await world.bridgeHealth()).kvBytes).toBe(0)
+      expect(await world.bridgeHealth()).toMatchObject({ sessions: 0 })
+      expect(device.input.heldBytes()).toBe(0)
+      const { length } = device.lines
+      await new Promise((done) => setTimeout(done, 50))
+      expect(device.lines.slice(length)).toEqual([])
+      expect(device.lines.filter((line) => Number(line.level) >= 40)).toEqual([])
+    },
+  )
+})
+
+it('many clients at once, of whom some leave, get the answers of the reference, and nothing is left behind', async () => {
+  const model = await openBundle(world.bundle, { parts: 'chain', threads: 1 })
+  const chain = model.chain({ cuts: 'half' })
+  const { eos } = model.manifest.tokens
+  const random = seededRandom(6)
+  const requests = Array.from({ length: 24 }, (_, at) => {
+    const prompt = Array.from({ length: 1 + Math.floor(random.next() * 50) }, () => 3 + Math.floor(random.next() * 300))
+    const sampling = { temperature: at % 2 === 0 ? 0 : 0.8, topK: 0, topP: 1, seed: at }
+    return { prompt, sampling, leavesAfterMs: at % 3 === 0 ? Math.floor(random.next() * 200) : undefined }
+  })
+  const answers = await Promise.all(
+    requests.map(async ({ prompt, sampling, leavesAfterMs }, at) => {
+      const response = fetch(`${world.agent.apiUrl}/v1/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          prompt,
+          max_tokens: leavesAfterMs === undefined ? 20 : 400,
+          temperature: sampling.temperature,
+          seed: sampling.seed,
+          stream: leavesAfterMs !== undefined && at % 2 === 0,
+          brim: { token_ids: true },
+        }),
+        ...(leavesAfterMs === undefined ? {} : { signal: AbortSignal.timeout(leavesAfterMs) }),
+      })
+      if (leavesAfterMs === undefined) return ((await (await response).json()) as { brim: { tokenIds: number[] } }).brim.tokenIds
+      await response.then((streaming) => streaming.text()).catch(() => {})
+      return undefined
+    }),
+  )
+  for (const [at, { prompt, sampling }] of requests.entries()) {
+    const tokenIds = answers[at]
+    if (!tokenIds) continue
+    expect(await compareWithReference(chain, prompt, sampling, tokenIds), `request ${at}`).toMatchObject({ identical: true })
+    expect(tokenIds.length === 20 || eos.includes(tokenIds.at(-1)!)).toBe(true)
+  }
+  expect(answers.filter(Boolean)).toHaveLength(16)
+  await expect.poll(() => world.bridgeHealth()).toMatchObject({ sessions: 0, kvBytes: 0 })
+  await model.release()
+})

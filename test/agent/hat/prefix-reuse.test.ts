@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
+import type { SessionWish } from '../../../agent/link/link-session.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import { greedy } from '../../../core/engine/sampler.ts'
+import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+
+const random = seededRandom(31)
+const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * 160))
+const settings = { chunkTokens: 16, draftLimit: 6 }
+
+let world: HatWorld
+beforeAll(async () => {
+  world = await startHatWorld({ settings })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const reference = (ids: readonly number[], maxTokens: number, of = world) => referenceAnswer(of.chain, ids, greedy, maxTokens, [])
+
+/** A first turn, whose end the bridge keeps. */
+async function firstTurn(prompt: readonly number[], of = world) {
+  const prefixes = new PrefixMemory(systemClock)
+  const { tokens } = await of.answer({ prompt, maxTokens: 20 }, { prefixes })
+  // The bridge's word that it keeps comes after the answer.
+  await expect.poll(() => prefixes.find('app', [...prompt, 0])).toBeDefined()
+  return { prefixes, conversation: [...prompt, ...tokens] }
+}
+
+describe('the next turn of a conversation', () => {
+  it('sends only what is new, and gives the tokens of the reference', async () => {
+    const { prefixes, conversation } = await firstTurn(randomIds(60))
+    const prompt = [...conversation, ...randomIds(10)]
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
+    expect(tokens).toEqual(await reference(prompt, 16))
+    // The last token of the first answer was never fed.
+    expect(summary.reusedTokens).toBe(conversation.length - 1)
+    const afresh = await world.answer({ prompt, maxTokens: 16 })
+    expect(afresh.summary.reusedTokens).toBe(0)
+    expect(afresh.summary.bytesUp - summary.bytesUp).toBeGreaterThan(0.9 * summary.reusedTokens * 64 * 2)
+  })
+
+  it('goes on over many turns', async () => {
+    let { prefixes, conversation } = await firstTurn(randomIds(20))
+    for (let turn = 0; turn < 4; turn++) {
+      const prompt = [...conversation, ...randomIds(5)]
+      const { tokens, summary } = await world.answer({ prompt, maxTokens: 8 }, { prefixes })
+      expect(tokens).toEqual(await reference(prompt, 8))
+      expect(summary.reusedTokens).toBe(conversation.length - 1)
+      conversation = [...prompt, ...tokens]
+      await expect.poll(() => prefixes.find('app', [...conversation, 0])?.length).toBe(conversation.length - 1)
+    }
+  })
+
+  it('may leave the conversation where it likes', async () => {
+    const { prefixes, conversation } = await firstTurn(randomIds(60))
+    const prompt = [...conversation.slice(0, 40), ...randomIds(12)]
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
+    expect(tokens).toEqual(await reference(prompt, 16))
+    expect(summary.reusedTokens).toBeGreaterThanOrEqual(40)
+  })
+
+  it('computes at least one position when the same prompt comes again', async () => {
+    const prompt = randomIds(60)
+    const { prefixes } = await firstTurn(prompt)
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
+    expect(tokens).toEqual(await reference(prompt, 16))
+    expect(summary.reusedTokens).toBe(59)
+  })
+
+  it('does not cost other conversations that begin alike what is kept of them', async () => {
+    const system = randomIds(24)
+    const prefixes = new PrefixMemory(systemClock)
+    const conversations = [0, 1].map(() => [...system, ...randomIds(60)])
+    for (let turn = 0; turn < 3; turn++)
+      for (const [at, conversation] of conversations.entries()) {
+        const prompt = [...conversation, ...randomIds(4)]
+        const { tokens, summary } = await world.answer({ prompt, maxTokens: 6 }, { prefixes })
+        expect(tokens).toEqual(await reference(prompt, 6))
+        if (turn > 0) expect(summary.reusedTokens).toBe(conversation.length - 1)
+        conversations[at] = [...prompt, ...tokens]
+        await expect.poll(() => prefixes.find('app', [...prompt, ...tokens, 0])?.length).toBe(prompt.length + 5)
+      }
+  })
+
+  it("never begins with another client's", async () => {
+    const { prefixes, conversation } = await firstTurn(randomIds(60))
+    const { summary } = await world.answer({ client: 'other', prompt: conversation, maxTokens: 4 }, { prefixes })
+    expect(summary.reusedTokens).toBe(0)
+  })
+
+  it('can be several at once: one takes the KV over, the others copy it', async () => {
+    const { prefixes, conversation } = await firstTurn(randomIds(60))
+    const prompts = Array.from({ length: 4 }, () => [...conversation, ...randomIds(6)])
+    const answers = await Promise.all(prompts.map((prompt) => world.answer({ prompt, maxTokens: 12 }, { prefixes })))
+    for (const [at, { tokens, summary }] of answers.entries()) {
+      expect(tokens).toEqual(await reference(prompts[at]!, 12))
+      expect(summary.reusedTokens).toBe(conversation.length - 1)
+    }
+  })
+
+  it('outlives its link: another session gets all rows, those of the prefix too', async () => {
+    const { prefixes, conversation } = await firstTurn(randomIds(60))
+    const prompt = [...conversation, ...randomIds(10)]
+    let frames = 0
+    const broken = {
+      prefixes,
+      async open(signal: AbortSignal, wish?: SessionWish) {
+        const session = await world.link.open(world.model.manifest.modelId, signal, wish)
+        const exchange = session.exchange.bind(session)
+        session.exchange = async (base, rows, want) => {
+          frames += 1
+          if (frames === 5) {
+            session.close()
+            throw new BrimError('LINK_LOST', 'cut')
+          }
+          return exchange(base, rows, want)
+        }
+        return session
+      },
+    }
+    const { tokens, summary } = await world.answer({ prompt, maxTokens: 16 }, broken)
+    expect(tokens).toEqual(await reference(prompt, 16))
+    expect(summary).toMatchObject({ failovers: 1, reusedTokens: conversation.length - 1 })
+  })
+})
+
+describe('a bridge that keeps nothing', () => {
+  it('says so, and every prompt is sent whole', async () => {
+    await using forgetful = await startHatWorld({ bundle: world.bundle, settings: { ...settings, prefixKeepS: 0 } })
+    const prefixes = new PrefixMemory(systemClock)
+    const prompt = randomIds(40)
+    await forgetful.answer({ prompt, maxTokens: 4 }, { prefixes })
+    const { summary } = await forgetful.answer({ prompt, maxTokens: 4 }, { prefixes })
+    expect(summary.reusedTokens).toBe(0)
+    const kvBytes = async () => {
+      const health = await (await fetch(`${forgetful.bridge.httpUrl}/health`)).json()
+      return (health as { kvBytes: number; keptKvBytes: number }).kvBytes + (health as { keptKvBytes: number }).keptKvBytes
+    }
+    await expect.poll(kvBytes).toBe(0)
+  })
+
+  it('gives up what it keeps before it refuses a session', async () => {
+    // Room for one session of 64 positions, no more.
+    const perPosition = 2 * 3 * 2 * 16 * 4
+    const small = { ...settings, kvBudgetBytes: 64 * perPosition }
+    await using tight = await startHatWorld({ bundle: world.bundle, settings: small })
+    const { prefixes } = await firstTurn(randomIds(30), tight)
+    const prompt = randomIds(30)
+    const { tokens } = await tight.answer({ prompt, maxTokens: 8 }, { prefixes })
+    expect(tokens).toEqual(await reference(prompt, 8, tight))
+  })
+})

@@ -1,0 +1,102 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { AnswerMeter } from '../../../agent/device/answer-meter.ts'
+import { answerByHat } from '../../../agent/hat/session.ts'
+import { hatGenerate, slmGenerate } from '../../../agent/jobs/generate.ts'
+import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
+import { createJobRunner, type JobWork } from '../../../agent/jobs/runner.ts'
+import type { RoundsOptions } from '../../../agent/slm/answer-rounds.ts'
+import { openLocalModel } from '../../../agent/slm/local-model.ts'
+import { type Clock, systemClock } from '../../../core/base/clock.ts'
+import { JobEvent } from '../../../core/protocol/jobs.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { loadTokenizer } from '../../../core/text/tokenizer.ts'
+import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
+import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+let dir: TempDir
+let world: HatWorld
+/** Steps of the small model, rounds of the split one. */
+let steps = 0
+const works: Record<string, JobWork> = {}
+const closers: (() => Promise<void>)[] = []
+
+/** Each look at it is far enough from the last that a piece of an answer is said. */
+function hastyClock(): Clock {
+  let nowMs = 0
+  return { nowMs: () => (nowMs += 200), sleep: systemClock.sleep }
+}
+
+beforeAll(async () => {
+  dir = tempDir()
+  world = await startHatWorld({ bundle: await buildTextBundle(dir.path) })
+  const { manifest } = world.model
+  const local = await openLocalModel({ bundle: await buildSlmBundle(dir.path), threads: 1 }, manifest)
+  closers.push(local.close)
+  const { chain } = local
+  const counted = {
+    ...local,
+    chain: {
+      ...chain,
+      createSequence: chain.createSequence.bind(chain),
+      step(items: Parameters<typeof chain.step>[0]) {
+        steps += 1
+        return chain.step(items)
+      },
+    },
+  }
+  const tokenizer = await loadTokenizer(join(world.bundle, 'tokenizer'))
+  const rounds: RoundsOptions = {
+    manifest: { ...manifest, tokens: { eos: [] } },
+    tokenizer,
+    clock: systemClock,
+    async *run(request, signal) {
+      for await (const round of answerByHat(world.options(), request, signal)) {
+        steps += 1
+        yield round
+      }
+    },
+  }
+  const context = { modelNames: ['brim'], tokenizer, chatTemplate: undefined, nextSeed: () => 1, local: undefined }
+  const answers = new AnswerMeter(systemClock)
+  works['slm.generate'] = slmGenerate(rounds, counted, () => 1, answers)
+  works['hat.generate'] = hatGenerate(rounds, context, answers)
+})
+afterAll(async () => {
+  for (const close of closers) await close()
+  await world[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
+
+it.each(['slm.generate', 'hat.generate'])(
+  '%s that is canceled ends within one step of its model, and frees what it held',
+  async (kind) => {
+    const store = openDatabase(join(dir.path, `${kind}.sqlite`), [ledgerTable])
+    const runner = createJobRunner({ ledger: new JobLedger(store), works, clock: hastyClock(), logger: silentLogger() })
+    const port = runner.port('mqtt://a')
+    const at = { v: 1, bridge: 'bridge-1', job: '0123abcd-1', attempt: 1 }
+    const events: JobEvent[] = []
+    let stepsAtCancel: number | undefined
+    port.onLink((said) => {
+      const event = JobEvent.parse(JSON.parse(said))
+      events.push(event)
+      if (event.type !== 'text' || stepsAtCancel !== undefined) return
+      stepsAtCancel = steps
+      port.onJob(Buffer.from(JSON.stringify({ ...at, type: 'cancel' })))
+    })
+    runner.start()
+    steps = 0
+    try {
+      port.onJob(Buffer.from(JSON.stringify({ ...at, type: 'run', kind, input: { prompt: 'Can you', maxTokens: 200 } })))
+      await expect.poll(() => events.at(-1)?.type, { timeout: 20_000 }).toBe('canceled')
+      expect(stepsAtCancel).toBeGreaterThan(0)
+      expect(steps - stepsAtCancel!).toBeLessThanOrEqual(1)
+      await expect.poll(() => world.sessionsAtBridge()).toBe(0)
+    } finally {
+      await runner.close()
+      store.close()
+    }
+  },
+)

@@ -1,0 +1,381 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { type BridgeLink, createBridgeLink } from '../../../agent/link/bridge-link.ts'
+import { type ControlLink, createControlLink } from '../../../agent/link/control-link.ts'
+import type { RemotePort, RemotePublish } from '../../../agent/remote/commands.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { DeviceSpeed } from '../../../core/policy/estimate/device-speed.ts'
+import { type BridgeState, DeviceState, type MessageFault } from '../../../core/protocol/messages.ts'
+import { bridgeStateTopic, deviceTopic } from '../../../core/protocol/topics.ts'
+import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
+import { mosquittoMissing, mqttClient, startBroker, startMosquitto, watchTopic } from '../../support/broker.ts'
+import { startDataPlane, testModelId } from '../../support/data-plane.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { recordingLogger } from '../../support/recording-logger.ts'
+import { scriptedPart } from '../../support/scripted-part.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+
+const topic = deviceTopic('default', 'jetson-01', 'state')
+const never = new AbortController().signal
+const links: (ControlLink | BridgeLink)[] = []
+afterEach(async () => {
+  await Promise.all(links.splice(0).map((link) => link.close()))
+})
+
+const optionsFor = (url: string, birth: number) => ({
+  url,
+  fleet: 'default',
+  device: 'jetson-01',
+  birth,
+  agent: '0.1.0',
+  modelId: testModelId,
+  clock: systemClock,
+  random: { next: () => 0.05 },
+  logger: silentLogger(),
+  heartbeatS: 30,
+})
+
+function controlTo(
+  url: string,
+  birth = 1,
+  onBridges: (states: ReadonlyMap<string, BridgeState>) => void = () => {},
+): ControlLink {
+  const link = createControlLink({ ...optionsFor(url, birth), onBridges })
+  links.push(link)
+  link.start()
+  return link
+}
+
+function bridgeLinkTo(url: string): BridgeLink {
+  const link = createBridgeLink({
+    ...optionsFor(url, 1),
+    speed: new DeviceSpeed(),
+    condition: () => undefined,
+    telemetryS: 10,
+    deadBands: {},
+  })
+  links.push(link)
+  link.start()
+  return link
+}
+
+const statesSeen = (watcher: { messages: { text: string }[] }) =>
+  watcher.messages.map(({ text }) => DeviceState.parse(JSON.parse(text)))
+const deviceSays = (fields: Pick<DeviceState, 'state' | 'birth'>): string =>
+  JSON.stringify({ v: 1, at: '2026-01-02T03:04:05.678Z', ...fields } satisfies DeviceState)
+const bridgeSays = (fields: Partial<BridgeState>): string =>
+  JSON.stringify({
+    v: 1,
+    state: 'ready',
+    birth: 1,
+    at: '2026-01-02T03:04:05.678Z',
+    modelId: testModelId,
+    ...fields,
+  } satisfies BridgeState)
+
+const brokers = [
+  { name: 'embedded broker', start: startBroker, missing: () => false },
+  { name: 'mosquitto', start: startMosquitto, missing: mosquittoMissing },
+]
+
+describe.each(brokers)('the orders of a bridge, on the $name', ({ start, missing }) => {
+  it.skipIf(missing())('are heard and answered, and a new state is told', async () => {
+    await using broker = await start()
+    const heard: string[] = []
+    let said: RemotePublish | undefined
+    let state: RemotePort['state'] = 'ready'
+    const remote: RemotePort = {
+      get state() {
+        return state
+      },
+      onCommand(payload) {
+        heard.push(payload.toString())
+        state = 'draining'
+        void said?.announce().then(() => said?.reply('done'))
+        said?.log('line')
+      },
+      onLink(publish) {
+        said = publish
+      },
+    }
+    const link = createControlLink({ ...optionsFor(broker.url, 1), onBridges: () => {}, remote })
+    links.push(link)
+    link.start()
+    await using states = await watchTopic(broker.url, topic)
+    await expect.poll(() => statesSeen(states).at(-1)?.state).toBe('ready')
+    await using replies = await watchTopic(broker.url, deviceTopic('default', 'jetson-01', 'replies'))
+    await using lines = await watchTopic(broker.url, deviceTopic('default', 'jetson-01', 'log'))
+    const bridge = await mqttClient(broker.url, 'bridge-bridge-1')
+    await expect
+      .poll(async () => {
+        // Until the device has subscribed there is nobody to hear it: said again, as a bridge does.
+        await bridge.publishAsync(deviceTopic('default', 'jetson-01', 'commands'), 'order', { qos: 1 })
+        return replies.messages[0]?.text
+      })
+      .toBe('done')
+    expect(heard[0]).toBe('order')
+    await expect.poll(() => statesSeen(states).at(-1)?.state).toBe('draining')
+    await expect.poll(() => lines.messages[0]?.text).toBe('line')
+    await bridge.endAsync()
+    await link.close()
+    expect(said).toBeUndefined()
+  })
+})
+
+describe.each(brokers)('the state of a device, on the $name', ({ start, missing }) => {
+  it.skipIf(missing())('is retained: ready, with birth, release and model', async () => {
+    await using broker = await start()
+    controlTo(broker.url, 3)
+    await using early = await watchTopic(broker.url, topic)
+    await expect
+      .poll(() => statesSeen(early).at(-1))
+      .toMatchObject({ state: 'ready', birth: 3, agent: '0.1.0', modelId: testModelId })
+    await using late = await watchTopic(broker.url, topic)
+    await expect.poll(() => late.messages[0]?.retain).toBe(true)
+  })
+
+  it.skipIf(missing())('becomes disconnected when the agent stops, and lost stays unsaid', async () => {
+    await using broker = await start()
+    const link = controlTo(broker.url)
+    await using watcher = await watchTopic(broker.url, topic)
+    await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('ready')
+    await link.close()
+    await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('disconnected')
+    expect(statesSeen(watcher).map(({ state }) => state)).not.toContain('lost')
+  })
+
+  it.skipIf(missing())(
+    'becomes lost, with the same birth, when the device loses power, and ready when it comes back',
+    async () => {
+      await using broker = await start()
+      await using relay = await startRelay(portOf(broker.url))
+      controlTo(through(relay, broker.url), 5)
+      await using watcher = await watchTopic(broker.url, topic)
+      await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('ready')
+      relay.cut()
+      await expect.poll(() => statesSeen(watcher)).toContainEqual(expect.objectContaining({ state: 'lost', birth: 5 }))
+      await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 5 })
+    },
+  )
+
+  it.skipIf(missing())('outlives the will of an earlier start that comes late', async () => {
+    await using broker = await start()
+    await using watcher = await watchTopic(broker.url, topic)
+    const will = { topic, payload: Buffer.from(deviceSays({ state: 'lost', birth: 6 })), qos: 1, retain: true } as const
+    // Left behind by the earlier start: the broker notices when the new one takes its place, and then speaks the will.
+    const earlier = await mqttClient(broker.url, 'device-jetson-01', { will })
+    controlTo(broker.url, 7)
+    await expect.poll(() => statesSeen(watcher)).toContainEqual(expect.objectContaining({ state: 'lost', birth: 6 }))
+    await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 7 })
+    earlier.end(true)
+  })
+
+  it.skipIf(missing())('is followed by the states of all bridges', async () => {
+    await using broker = await start()
+    let seen: ReadonlyMap<string, BridgeState> = new Map()
+    controlTo(broker.url, 1, (states) => {
+      seen = new Map(states)
+    })
+    await using _one = await bridgeAnnounces(broker.url, 'one', bridgeSays({ birth: 2 }))
+    await using two = await bridgeAnnounces(broker.url, 'two', bridgeSays({ birth: 9 }))
+    await expect.poll(() => [...seen.keys()].sort()).toEqual(['one', 'two'])
+    await two.say(bridgeSays({ state: 'lost', birth: 8 }))
+    await two.say(bridgeSays({ sessions: 4, birth: 9 }))
+    await expect.poll(() => seen.get('two')).toMatchObject({ state: 'ready', birth: 9, sessions: 4 })
+    // Its store was lost.
+    await two.say(bridgeSays({ sessions: 5, birth: 1 }))
+    await expect.poll(() => seen.get('two')).toMatchObject({ state: 'ready', birth: 1, sessions: 5 })
+  })
+})
+
+it.skipIf(mosquittoMissing())('the state is said again whenever an older one or a will has replaced it', async () => {
+  // The embedded broker lets nobody but the device itself publish there.
+  await using broker = await startMosquitto()
+  controlTo(broker.url, 7)
+  await using watcher = await watchTopic(broker.url, topic)
+  await expect.poll(() => statesSeen(watcher).at(-1)?.state).toBe('ready')
+  const late = await mqttClient(broker.url, 'late')
+  for (const wrong of [
+    { state: 'lost', birth: 7 },
+    { state: 'lost', birth: 6 },
+    { state: 'ready', birth: 6 },
+    // Of a life before this device was installed anew.
+    { state: 'lost', birth: 57 },
+  ] as const) {
+    await late.publishAsync(topic, deviceSays(wrong), { qos: 1, retain: true })
+    await expect.poll(() => statesSeen(watcher).at(-2)).toMatchObject(wrong)
+    await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 7 })
+  }
+  await late.endAsync()
+})
+
+it('the state is said again every heartbeat, with nothing new but its time', async () => {
+  await using broker = await startBroker()
+  await using watcher = await watchTopic(broker.url, topic)
+  const clock = fakeClock()
+  const link = createControlLink({ ...optionsFor(broker.url, 3), clock, onBridges: () => {} })
+  links.push(link)
+  link.start()
+  await expect.poll(() => watcher.messages.length).toBe(1)
+  await clock.advance(29_999)
+  expect(watcher.messages.length).toBe(1)
+  for (const count of [2, 3]) {
+    await clock.advance(30_000)
+    await expect.poll(() => watcher.messages.length).toBe(count)
+  }
+  const [first, , third] = statesSeen(watcher)
+  expect(third).toEqual({ ...first, at: third!.at })
+  expect(first).toMatchObject({ state: 'ready', birth: 3, connection: 1, heartbeatS: 30, clockIsSet: true })
+  expect(Date.parse(third!.at)).toBeGreaterThan(Date.parse(first!.at))
+  await using late = await watchTopic(broker.url, topic)
+  await expect.poll(() => late.messages[0]).toMatchObject({ retain: true, text: watcher.messages[2]!.text })
+})
+
+it('a connection made anew is told by its number, and heartbeats can be turned off', async () => {
+  await using broker = await startBroker()
+  await using relay = await startRelay(portOf(broker.url))
+  await using watcher = await watchTopic(broker.url, topic)
+  const clock = fakeClock()
+  const options = { ...optionsFor(through(relay, broker.url), 1), clock, heartbeatS: 0 }
+  const link = createControlLink({ ...options, onBridges: () => {} })
+  links.push(link)
+  link.start()
+  await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', connection: 1 })
+  await clock.advance(300_000)
+  relay.cut()
+  await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'lost', connection: 1 })
+  await expect
+    .poll(async () => {
+      await clock.advance(1_000)
+      return statesSeen(watcher).at(-1)
+    })
+    .toMatchObject({ state: 'ready', connection: 2 })
+  const first = statesSeen(watcher).filter(({ connection }) => connection === 1)
+  expect(first.map(({ state }) => state)).toEqual(['ready', 'lost'])
+})
+
+it('what a bridge could not read is logged as an error with a code, and once what of a bridge cannot be read', async () => {
+  await using broker = await startBroker()
+  const { logger, lines } = recordingLogger('warn')
+  const link = createControlLink({ ...optionsFor(broker.url, 1), logger, onBridges: () => {} })
+  links.push(link)
+  link.start()
+  await using newer = await bridgeAnnounces(broker.url, 'two', '{"v":2}')
+  await newer.say('{"v":3}')
+  const about = (text: string) => lines.filter(({ err }) => (err as Error | undefined)?.message.includes(text))
+  await expect.poll(() => about('bridge "two" cannot be read')).toMatchObject([{ err: { code: 'PROTOCOL_VERSION' } }])
+  const client = await mqttClient(broker.url, 'bridge-one')
+  const at = '2026-01-02T03:04:05.678Z'
+  const fault: MessageFault = { v: 1, bridge: 'one', leaf: 'telemetry', reason: '"birth": wrong', at }
+  await client.publishAsync(deviceTopic('default', 'jetson-01', 'faults'), '{"v":1}')
+  await client.publishAsync(deviceTopic('default', 'jetson-01', 'faults'), JSON.stringify(fault))
+  await expect
+    .poll(() => about('telemetry'))
+    .toMatchObject([{ err: { code: 'MESSAGE_INVALID', message: expect.stringContaining('bridge "one"') } }])
+  expect(lines.some(({ msg }) => msg === 'unreadable fault ignored')).toBe(true)
+  await client.endAsync()
+})
+
+it('a broker that is not there yet is waited for', async () => {
+  await using relay = await startRelay(1)
+  const link = controlTo(through(relay, 'mqtt://127.0.0.1:1'))
+  await link.tryNow()
+  expect(link.connected).toBe(false)
+  await using broker = await startBroker()
+  relay.target = portOf(broker.url)
+  await expect.poll(() => link.connected).toBe(true)
+})
+
+it('a broker that hangs does not keep an agent that stops', async () => {
+  await using broker = await startBroker()
+  await using relay = await startRelay(portOf(broker.url))
+  const clock = fakeClock()
+  const link = createControlLink({ ...optionsFor(through(relay, broker.url), 1), clock, onBridges: () => {} })
+  link.start()
+  await expect.poll(() => link.connected).toBe(true)
+  relay.stall()
+  const closed = link.close()
+  await clock.advance(2_000)
+  await closed
+})
+
+describe('the way to the bridge', () => {
+  it('leads through its announcement to a session, however soon it is asked for', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using broker = await startBroker()
+    await using _bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: plane.dataUrl }))
+    const link = bridgeLinkTo(broker.url)
+    const session = await link.open(never)
+    expect(session.chunkTokens).toBe(16)
+    expect(link.status()).toEqual({
+      broker: 'connected',
+      bridge: 'connected',
+      bridgeId: 'one',
+      dataUrl: plane.dataUrl,
+      sessions: 0,
+    })
+  })
+
+  it('is told to be missing while there is no broker', async () => {
+    const link = bridgeLinkTo('mqtt://127.0.0.1:1')
+    await expect(link.open(never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    expect(link.status()).toEqual({ broker: 'unreachable', bridge: 'unreachable' })
+  })
+
+  it('is told to be missing while the announced data plane does not answer', async () => {
+    await using broker = await startBroker()
+    await using _bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: 'ws://127.0.0.1:1/v1/data' }))
+    await expect(bridgeLinkTo(broker.url).open(never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+  })
+
+  it('is refused by name when the bridge serves another model', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using broker = await startBroker()
+    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: plane.dataUrl, modelId: 'cd'.repeat(32) }))
+    const link = bridgeLinkTo(broker.url)
+    await expect(link.open(never)).rejects.toMatchObject({
+      code: 'BUNDLE_MISMATCH',
+      message: expect.stringContaining('cdcdcdcdcdcd'),
+    })
+    expect(link.status().bridge).toBe('mismatch')
+    await bridge.say(bridgeSays({ data: plane.dataUrl, birth: 2 }))
+    await expect.poll(() => link.status().bridge).toBe('connected')
+    await link.open(never)
+  })
+
+  it('follows a bridge that has moved', async () => {
+    await using broker = await startBroker()
+    const before = await startDataPlane(scriptedPart())
+    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: before.dataUrl }))
+    const link = bridgeLinkTo(broker.url)
+    await link.open(never)
+    await before[Symbol.asyncDispose]()
+    await expect.poll(() => link.status().bridge).toBe('unreachable')
+    await using after = await startDataPlane(scriptedPart())
+    await bridge.say(bridgeSays({ data: after.dataUrl, birth: 2 }))
+    await expect.poll(() => link.status().bridge).toBe('connected')
+    await link.open(never)
+    expect(after.sessions.count).toBe(1)
+  })
+
+  it('follows a bridge that had moved before its old address fell silent', async () => {
+    await using broker = await startBroker()
+    const before = await startDataPlane(scriptedPart())
+    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: before.dataUrl }))
+    const link = bridgeLinkTo(broker.url)
+    const session = await link.open(never)
+    await using after = await startDataPlane(scriptedPart())
+    await bridge.say(bridgeSays({ data: after.dataUrl, birth: 2 }))
+    await session.exchange(0, { rows: 1, width: 2, half: Uint16Array.of(1, 2) }, 1)
+    await before[Symbol.asyncDispose]()
+    await expect.poll(() => link.status().bridge).toBe('connected')
+    await link.open(never)
+    expect(after.sessions.count).toBe(1)
+  })
+})
+
+async function bridgeAnnounces(url: string, bridge: string, state: string) {
+  const client = await mqttClient(url, `bridge-${bridge}`)
+  const say = (text: string) => client.publishAsync(bridgeStateTopic('default', bridge), text, { qos: 1, retain: true })
+  await say(state)
+  return { say, [Symbol.asyncDispose]: () => client.endAsync(true) }
+}

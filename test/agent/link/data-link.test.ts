@@ -1,0 +1,431 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { createDataLink, type DataLink, type DataLinkOptions } from '../../../agent/link/data-link.ts'
+import type { LinkSession } from '../../../agent/link/link-session.ts'
+import { type Clock, systemClock } from '../../../core/base/clock.ts'
+import { DeviceSpeed } from '../../../core/policy/estimate/device-speed.ts'
+import { encodeFault } from '../../../core/protocol/fault.ts'
+import { decodeFrame, encodeFrame, type Frame, maxFrameBytes } from '../../../core/protocol/frame.ts'
+import { ToBridge, type ToDevice } from '../../../core/protocol/messages.ts'
+import type { States } from '../../../core/protocol/states.ts'
+import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
+import { startDataPlane, testModelId } from '../../support/data-plane.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { scriptedPart } from '../../support/scripted-part.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+
+/** Rows by their fp16 bits. */
+const rowsOf = (values: number[][]): States => ({
+  rows: values.length,
+  width: values[0]?.length ?? 0,
+  half: Uint16Array.from(values.flat()),
+})
+const halfNaN = 0x7e00
+
+/** Time goes by faster. */
+const hurried = (times: number): Clock => ({
+  nowMs: () => systemClock.nowMs() * times,
+  sleep: (ms, signal) => systemClock.sleep(ms / times, signal),
+})
+
+const never = new AbortController().signal
+const links: DataLink[] = []
+afterEach(async () => {
+  await Promise.all(links.splice(0).map((link) => link.close()))
+})
+
+function linkTo(url: string, options: Partial<DataLinkOptions> = {}): DataLink {
+  const link = createDataLink({
+    device: 'jetson-01',
+    birth: 1,
+    speed: new DeviceSpeed(),
+    clock: systemClock,
+    random: { next: () => 0 },
+    logger: silentLogger(),
+    ...options,
+  })
+  links.push(link)
+  link.use(url)
+  return link
+}
+
+const deepOf = async (session: LinkSession, base: number, rows: States, want: number) => {
+  const reply = await session.exchange(base, rows, want)
+  if (reply.kind !== 'deep') throw new Error(`answered by ${reply.kind}`)
+  return reply.states
+}
+
+describe('sessions at a real bridge', () => {
+  it('are opened with its advice, and get back the rows they want', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const session = await linkTo(bridge.dataUrl).open(testModelId, never)
+    expect(session).toMatchObject({ chunkTokens: 16, draftLimit: 4 })
+    const rows = rowsOf([
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ])
+    expect(await deepOf(session, 0, rows, 2)).toEqual(
+      rowsOf([
+        [3, 4],
+        [5, 6],
+      ]),
+    )
+    expect((await deepOf(session, 3, rows, 0)).rows).toBe(0)
+  })
+
+  it('tell it what link and device manage, and take another chunk size from it', async () => {
+    await using bridge = await startDataPlane(scriptedPart(), { width: 64 })
+    const speed = new DeviceSpeed()
+    const session = await linkTo(bridge.dataUrl, { speed }).open(testModelId, never)
+    const frame = (rows: number) => ({ rows, width: 64, half: new Uint16Array(rows * 64) })
+    expect(session.rates.upBytesPerS).toBeUndefined()
+    await session.exchange(0, frame(32), 0)
+    expect(session.rates.upBytesPerS).toBeGreaterThan(0)
+    // A device so slow that no chunk is too small for it.
+    speed.prefilled(20, 20)
+    await session.exchange(32, frame(16), 0)
+    await expect.poll(() => session.chunkTokens).toBe(4)
+  })
+
+  it('are not waited for forever: who asks may ask another bridge', async () => {
+    await using bridge = await strangeBridge(() => {}, { opens: false })
+    const link = linkTo(bridge.url, { clock: hurried(10) })
+    await expect.poll(() => link.answers).toBe(true)
+    await expect(link.open(testModelId, never)).rejects.toMatchObject({
+      code: 'BRIDGE_UNREACHABLE',
+      message: expect.stringContaining('5000 ms'),
+    })
+    expect([link.connected, link.answers]).toEqual([true, false])
+  })
+
+  it('do not mix up their replies', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const link = linkTo(bridge.dataUrl)
+    const [one, two] = await Promise.all([link.open(testModelId, never), link.open(testModelId, never)])
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => deepOf(i % 2 === 0 ? one : two, Math.floor(i / 2), rowsOf([[i, i + 1]]), 1)),
+    )
+    expect(replies).toEqual(Array.from({ length: 20 }, (_, i) => rowsOf([[i, i + 1]])))
+  })
+
+  it('learn where the bridge found a hole', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const session = await linkTo(bridge.dataUrl).open(testModelId, never)
+    await session.exchange(0, rowsOf([[1, 2]]), 0)
+    expect(await session.exchange(5, rowsOf([[1, 2]]), 1)).toEqual({ kind: 'gap', length: 1 })
+  })
+
+  it('end alone when the bridge reports a fault', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const link = linkTo(bridge.dataUrl)
+    const [broken, healthy] = await Promise.all([link.open(testModelId, never), link.open(testModelId, never)])
+    await expect(broken.exchange(0, rowsOf([[halfNaN, 1]]), 1)).rejects.toMatchObject({ code: 'FRAME_INVALID' })
+    await expect(broken.exchange(0, rowsOf([[1, 1]]), 1)).rejects.toMatchObject({ code: 'FRAME_INVALID' })
+    expect(await deepOf(healthy, 0, rowsOf([[7, 8]]), 1)).toEqual(rowsOf([[7, 8]]))
+  })
+
+  it('free their KV at the bridge when they are closed', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const session = await linkTo(bridge.dataUrl).open(testModelId, never)
+    expect(bridge.sessions.count).toBe(1)
+    session.close()
+    await expect.poll(() => bridge.sessions.count).toBe(0)
+    expect(bridge.kvBytes()).toBe(0)
+    await expect(session.exchange(0, rowsOf([[1, 1]]), 1)).rejects.toMatchObject({ code: 'CANCELED' })
+  })
+
+  it('are refused when device and bridge hold different models', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    await expect(linkTo(bridge.dataUrl).open('cd'.repeat(32), never)).rejects.toMatchObject({ code: 'BUNDLE_MISMATCH' })
+  })
+
+  it('are refused, with a time to wait, when the bridge is full', async () => {
+    await using bridge = await startDataPlane(scriptedPart(), { sessionsPerPeer: 1 })
+    const link = linkTo(bridge.dataUrl)
+    await link.open(testModelId, never)
+    await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'SESSION_REFUSED', hint: 'try again in 1000 ms' })
+  })
+
+  it('reject what is under way when the connection breaks, and can be opened again after it', async () => {
+    const part = scriptedPart({ manual: true })
+    const bridge = await startDataPlane(part)
+    await using relay = await startRelay(portOf(bridge.dataUrl))
+    const link = linkTo(through(relay, bridge.dataUrl))
+    const session = await link.open(testModelId, never)
+    const underWay = session.exchange(0, rowsOf([[1, 2]]), 1)
+    const lost = expect(underWay).rejects.toMatchObject({ code: 'LINK_LOST' })
+    await expect.poll(() => part.steps.length).toBe(1)
+    const closing = bridge[Symbol.asyncDispose]()
+    await lost
+    await part.finishStep()
+    await closing
+    await expect.poll(() => link.connected).toBe(false)
+    await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    await using again = await startDataPlane(scriptedPart())
+    relay.target = portOf(again.dataUrl)
+    const next = await link.open(testModelId, never)
+    expect(await deepOf(next, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+    expect(again.sessions.count).toBe(1)
+  })
+
+  it('outlive a bridge that is too busy to read for a while', async () => {
+    const clock = fakeClock()
+    const part = scriptedPart({ manual: true })
+    const width = 32_768
+    await using bridge = await startDataPlane(part, { clock, width })
+    await using relay = await startRelay(portOf(bridge.dataUrl))
+    const link = linkTo(through(relay, bridge.dataUrl), { clock })
+    const session = await link.open(testModelId, never)
+    const rows: States = { rows: 16, width, half: new Uint16Array(16 * width) }
+    // A megabyte each: the bridge stops reading after eight, so it does not see our pings.
+    const replies = Array.from({ length: 12 }, (_, at) => session.exchange(16 * at, rows, 0))
+    await expect.poll(() => part.steps.length).toBe(1)
+    for (let heartbeats = 0; heartbeats < 4; heartbeats++) {
+      const before = relay.bytes().down
+      await clock.advance(15_000)
+      // A ping of the bridge, on its way through real sockets.
+      await expect.poll(() => relay.bytes().down).toBeGreaterThan(before)
+      await new Promise((done) => setTimeout(done, 20))
+    }
+    expect(link.connected).toBe(true)
+    for (const reply of replies) {
+      await part.finishStep()
+      expect((await reply).kind).toBe('deep')
+    }
+  })
+
+  it('leave nothing behind at the bridge when whoever asked has left meanwhile', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    const link = linkTo(bridge.dataUrl)
+    await link.open(testModelId, never)
+    const leaving = new AbortController()
+    const opening = link.open(testModelId, leaving.signal)
+    leaving.abort(new Error('gone'))
+    await expect(opening).rejects.toThrow('gone')
+    const next = await link.open(testModelId, never)
+    await next.exchange(0, rowsOf([[1, 2]]), 0)
+    expect(bridge.sessions.count).toBe(2)
+  })
+
+  it('count the bytes that really crossed the socket', async () => {
+    await using bridge = await startDataPlane(scriptedPart(), { width: 64 })
+    await using relay = await startRelay(portOf(bridge.dataUrl))
+    const link = linkTo(through(relay, bridge.dataUrl))
+    const first = await link.open(testModelId, never)
+    first.close()
+    await expect.poll(() => bridge.sessions.count).toBe(0)
+    const before = relay.bytes()
+    const session = await link.open(testModelId, never)
+    for (const rows of [1, 3, 16]) await session.exchange(0, { rows, width: 64, half: new Uint16Array(rows * 64) }, rows)
+    session.close()
+    await expect.poll(() => bridge.sessions.count).toBe(0)
+    expect({ up: session.bytesUp, down: session.bytesDown }).toEqual({
+      up: relay.bytes().up - before.up,
+      down: relay.bytes().down - before.down,
+    })
+  })
+})
+
+describe('what a strange bridge sends', () => {
+  it('is dropped when it answers an earlier epoch, a strange session or nothing that was asked', async () => {
+    await using bridge = await strangeBridge((frame, send) => {
+      const { session, epoch, seq } = frame
+      send(encodeFrame({ type: 'deep', session, epoch: epoch - 1, seq }, rowsOf([[9, 9]])))
+      send(encodeFault({ session, epoch: epoch - 1, seq }, { code: 'LINK_LOST', message: 'of an earlier epoch' }))
+      send(encodeFrame({ type: 'deep', session: session + 1n, epoch, seq }, rowsOf([[9, 9]])))
+      send(encodeFrame({ type: 'deep', session, epoch, seq: seq + 7 }, rowsOf([[9, 9]])))
+      send(encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[1, 2]])))
+    })
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    expect(await deepOf(session, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+  })
+
+  it('is taken once though it is said twice, and where it belongs though it comes out of order', async () => {
+    const held: (() => void)[] = []
+    await using bridge = await strangeBridge(({ session, epoch, seq, base }, send) => {
+      const reply = encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[base, base]]))
+      held.unshift(() => {
+        send(reply)
+        send(reply)
+      })
+      if (held.length === 3) for (const answer of held.splice(0)) answer()
+    })
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    for (const bases of [
+      [1, 2, 3],
+      [4, 5, 6],
+    ]) {
+      const replies = await Promise.all(bases.map((base) => deepOf(session, base, rowsOf([[0, 0]]), 1)))
+      expect(replies).toEqual(bases.map((base) => rowsOf([[base, base]])))
+    }
+  })
+
+  it('breaks the connection when it is larger than any frame, and the next one is as good as new', async () => {
+    await using bridge = await strangeBridge(({ session, epoch, seq, base }, send) => {
+      send(base === 0 ? new Uint8Array(maxFrameBytes + 1) : encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[1, 2]])))
+    })
+    const link = linkTo(bridge.url)
+    const session = await link.open(testModelId, never)
+    await expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({ code: 'LINK_LOST' })
+    const next = await link.open(testModelId, never)
+    expect(await deepOf(next, 1, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+  })
+
+  it('ends the session when it is malformed, and no other', async () => {
+    await using bridge = await strangeBridge((frame, send) => {
+      const good = encodeFrame({ type: 'deep', session: frame.session, epoch: frame.epoch, seq: frame.seq }, rowsOf([[1, 2]]))
+      if (frame.base === 0) return send(good)
+      good[1] = 99
+      send(good)
+    })
+    const link = linkTo(bridge.url)
+    const [one, two] = await Promise.all([link.open(testModelId, never), link.open(testModelId, never)])
+    await expect(one.exchange(1, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({ code: 'FRAME_INVALID' })
+    expect(await deepOf(two, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+    await expect.poll(() => bridge.closed).toHaveLength(1)
+  })
+
+  it('keeps its name when the code is of a newer release', async () => {
+    await using bridge = await strangeBridge((frame, send) =>
+      send(encodeFault(frame, { code: 'QUOTA_SPENT', message: 'no more today' })),
+    )
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    await expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toThrow(/QUOTA_SPENT/)
+  })
+
+  it('is not waited for when it never says welcome', async () => {
+    await using bridge = await strangeBridge(() => {}, { welcome: false })
+    const clock = fakeClock()
+    const link = linkTo(bridge.url, { clock })
+    const refused = expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    await expect.poll(() => bridge.hellos).toBe(1)
+    await clock.advance(3_000)
+    await refused
+    await clock.advance(10_000)
+    // Given up and tried anew.
+    await expect.poll(() => bridge.hellos).toBe(2)
+  })
+
+  it('is given up within seconds when it falls silent while it owes a reply', async () => {
+    await using bridge = await strangeBridge(() => {}, { autoPong: false })
+    const clock = fakeClock()
+    const link = linkTo(bridge.url, { clock })
+    const session = await link.open(testModelId, never)
+    const lost = expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({
+      code: 'LINK_LOST',
+      message: expect.stringContaining('fallen silent'),
+    })
+    let ended = false
+    void lost.finally(() => {
+      ended = true
+    })
+    const fromMs = clock.nowMs()
+    for (let turns = 0; !ended && turns < 10_000; turns++) {
+      await clock.advance(10)
+      await new Promise((turn) => setImmediate(turn))
+    }
+    await lost
+    expect(clock.nowMs() - fromMs).toBeLessThan(5_000)
+  })
+
+  it('is given up by its heartbeat when it falls silent and owes nothing', async () => {
+    await using bridge = await strangeBridge(() => {}, { autoPong: false })
+    const clock = fakeClock()
+    const link = linkTo(bridge.url, { clock })
+    await link.open(testModelId, never)
+    await clock.advance(20_000)
+    await clock.advance(20_000)
+    await expect.poll(() => link.connected).toBe(false)
+  })
+
+  it('is waited for, however long it takes, as long as it shows that it lives', async () => {
+    const lateMs = 1_500
+    await using bridge = await strangeBridge(({ session, epoch, seq }, send) => {
+      setTimeout(() => send(encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[1, 2]]))), lateMs)
+    })
+    const session = await linkTo(bridge.url, { clock: hurried(2) }).open(testModelId, never)
+    expect(await deepOf(session, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
+    expect(bridge.pings).toBeGreaterThan(2)
+  })
+
+  it('is cut off when it does not answer our goodbye', async () => {
+    await using bridge = await strangeBridge(() => {})
+    const clock = fakeClock()
+    const link = linkTo(bridge.url, { clock })
+    await link.open(testModelId, never)
+    bridge.stall()
+    const closed = link.close()
+    await clock.advance(1_000)
+    await closed
+  })
+})
+
+interface StrangeBridge extends AsyncDisposable {
+  readonly url: string
+  readonly closed: string[]
+  readonly hellos: number
+  readonly pings: number
+  /** Reads nothing any more. */
+  stall(): void
+}
+
+/** A real WebSocket server that answers frames as a test wants it to. */
+async function strangeBridge(
+  onRows: (frame: Frame, send: (bytes: Uint8Array) => void) => void,
+  { welcome = true, autoPong = true, opens = true } = {},
+): Promise<StrangeBridge> {
+  const server = new WebSocketServer({ host: '127.0.0.1', port: 0, autoPong })
+  await once(server, 'listening')
+  const closed: string[] = []
+  let sessions = 0
+  let hellos = 0
+  let pings = 0
+  server.on('connection', (socket: WebSocket) => {
+    const say = (message: ToDevice) => socket.send(JSON.stringify(message))
+    socket.on('ping', () => {
+      pings += 1
+    })
+    socket.on('message', (data: Buffer, isBinary) => {
+      if (isBinary) return onRows(decodeFrame(data), (bytes) => socket.send(bytes))
+      const message = ToBridge.parse(JSON.parse(data.toString()))
+      if (message.type === 'hello') hellos += 1
+      if (message.type === 'hello' && welcome) say({ type: 'welcome', v: 1, bridge: 'strange', modelId: testModelId })
+      if (message.type === 'open' && opens) {
+        sessions += 1
+        const session = sessions.toString(16).padStart(16, '0')
+        say({
+          type: 'opened',
+          request: message.request,
+          session,
+          epoch: 5,
+          held: 0,
+          moved: false,
+          chunkTokens: 8,
+          frameTokens: 64,
+          draftLimit: 2,
+        })
+      }
+      if (message.type === 'close') closed.push(message.session)
+    })
+  })
+  return {
+    url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    closed,
+    get hellos() {
+      return hellos
+    },
+    get pings() {
+      return pings
+    },
+    stall() {
+      for (const client of server.clients) client.pause()
+    },
+    async [Symbol.asyncDispose]() {
+      for (const client of server.clients) client.terminate()
+      await new Promise((done) => server.close(done))
+    },
+  }
+}

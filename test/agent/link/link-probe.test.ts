@@ -1,0 +1,143 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { WebSocketServer } from 'ws'
+import { createDataLink, type DataLink } from '../../../agent/link/data-link.ts'
+import { probeBytes, probeLimits } from '../../../agent/link/link-probe.ts'
+import type { Clock } from '../../../core/base/clock.ts'
+import { DeviceSpeed } from '../../../core/policy/estimate/device-speed.ts'
+import { ToBridge, type ToDevice } from '../../../core/protocol/messages.ts'
+import { decodeProbe, encodeProbe, isProbe, maxProbeBytes, type Probe } from '../../../core/protocol/probe.ts'
+import { portOf } from '../../../lab/cluster/relay.ts'
+import { startDataPlane, testModelId } from '../../support/data-plane.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { scriptedPart } from '../../support/scripted-part.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { startSlowLink } from '../../support/slow-link.ts'
+
+const never = new AbortController().signal
+const links: DataLink[] = []
+afterEach(async () => {
+  await Promise.all(links.splice(0).map((link) => link.close()))
+})
+
+async function linkTo(url: string, clock: Clock): Promise<DataLink> {
+  const link = createDataLink({
+    device: 'jetson-01',
+    birth: 1,
+    speed: new DeviceSpeed(),
+    clock,
+    random: { next: () => 0.5 },
+    logger: silentLogger(),
+  })
+  links.push(link)
+  link.use(url)
+  await expect.poll(() => link.connected).toBe(true)
+  return link
+}
+
+describe('a link that nobody uses', () => {
+  it('is known both ways after one probe of a few tens of KiB', async () => {
+    const clock = fakeClock()
+    const rates = { upBytesPerS: 50_000, downBytesPerS: 200_000 }
+    await using plane = await startDataPlane(scriptedPart())
+    await using slow = await startSlowLink(portOf(plane.dataUrl), rates, clock)
+    const link = await linkTo(`ws://127.0.0.1:${slow.port}/v1/data`, clock)
+    await expect.poll(() => link.rates?.rttS).toBeGreaterThan(0)
+    expect(link.rates).toMatchObject({ upBytesPerS: undefined, downBytesPerS: undefined })
+    const before = slow.bytesUp
+    await clock.advance(probeLimits.quietMs)
+    await expect.poll(() => link.rates?.downBytesPerS).toBeDefined()
+    // The clock may run past the moment of the probe by what hello and welcome took: 3 ms of 250.
+    expect(Math.abs(link.rates!.upBytesPerS! / rates.upBytesPerS - 1)).toBeLessThan(0.1)
+    expect(Math.abs(link.rates!.downBytesPerS! / rates.downBytesPerS - 1)).toBeLessThan(0.1)
+    expect(slow.bytesUp - before).toBeLessThan(2 * probeBytes + 1024)
+  })
+
+  it('is not probed while a session is open, but when it has been closed', async () => {
+    const clock = fakeClock()
+    await using bridge = await probedBridge()
+    const link = await linkTo(bridge.url, clock)
+    const session = await link.open(testModelId, never)
+    for (let looks = 0; looks < 3; looks++) await clock.advance(probeLimits.quietMs)
+    // Opened over the same connection: whatever was sent before it has come.
+    const other = await link.open(testModelId, never)
+    expect(bridge.probes).toEqual([])
+    session.close()
+    other.close()
+    await clock.advance(2 * probeLimits.quietMs)
+    await expect.poll(() => bridge.probes).toMatchObject([{ want: 0, payload: { length: probeBytes } }])
+  })
+
+  it('is left to a session that opens: the probe is not gone on with, and measures nothing', async () => {
+    const clock = fakeClock()
+    await using bridge = await probedBridge()
+    const link = await linkTo(bridge.url, clock)
+    await clock.advance(probeLimits.quietMs)
+    await expect.poll(() => bridge.probes.length).toBe(1)
+    await link.open(testModelId, never)
+    bridge.answer({ seq: bridge.probes[0]!.seq, want: 0, payload: new Uint8Array() })
+    await link.open(testModelId, never)
+    await link.open(testModelId, never)
+    expect(bridge.probes).toHaveLength(1)
+    expect(link.rates).toMatchObject({ upBytesPerS: undefined, measuredS: undefined })
+  })
+
+  it('is not measured by an answer that does not fit', async () => {
+    const clock = fakeClock()
+    await using bridge = await probedBridge()
+    const link = await linkTo(bridge.url, clock)
+    await clock.advance(probeLimits.quietMs)
+    await expect.poll(() => bridge.probes.length).toBe(1)
+    const { seq } = bridge.probes[0]!
+    bridge.answer({ seq: seq + 1, want: 0, payload: new Uint8Array() })
+    bridge.answer({ seq, want: 0, payload: new Uint8Array(9) })
+    bridge.answer({ seq, want: 0, payload: new Uint8Array(maxProbeBytes + 1) })
+    const session = await link.open(testModelId, never)
+    expect(link.rates?.upBytesPerS).toBeUndefined()
+    session.close()
+  })
+
+  it('is not probed where the bridge does not say that it answers', async () => {
+    const clock = fakeClock()
+    await using bridge = await probedBridge({ answersProbes: false })
+    const link = await linkTo(bridge.url, clock)
+    await clock.advance(3 * probeLimits.quietMs)
+    await link.open(testModelId, never)
+    expect(bridge.probes).toEqual([])
+    expect(link.answers).toBe(true)
+  })
+})
+
+/** A real WebSocket server that opens sessions and answers probes when a test says so. */
+async function probedBridge({ answersProbes = true } = {}) {
+  const server = new WebSocketServer({ host: '127.0.0.1', port: 0 })
+  await once(server, 'listening')
+  const probes: Probe[] = []
+  const send = (data: string | Uint8Array) => {
+    for (const client of server.clients) client.send(data)
+  }
+  const say = (message: ToDevice) => send(JSON.stringify(message))
+  let sessions = 0
+  server.on('connection', (socket) => {
+    socket.on('message', (data: Buffer, isBinary) => {
+      if (isBinary) return isProbe(data) ? void probes.push(decodeProbe(Uint8Array.from(data))) : undefined
+      const message = ToBridge.parse(JSON.parse(data.toString()))
+      const probing = answersProbes ? { probeBytes: maxProbeBytes } : {}
+      if (message.type === 'hello') say({ type: 'welcome', v: 1, bridge: 'strange', modelId: testModelId, ...probing })
+      if (message.type !== 'open') return
+      sessions += 1
+      const terms = { epoch: 1, held: 0, moved: false, chunkTokens: 8, frameTokens: 64, draftLimit: 2 }
+      say({ type: 'opened', request: message.request, session: sessions.toString(16).padStart(16, '0'), ...terms })
+    })
+  })
+  return {
+    url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    probes,
+    answer: (probe: Probe) => send(encodeProbe(probe)),
+    async [Symbol.asyncDispose]() {
+      for (const client of server.clients) client.terminate()
+      await new Promise((done) => server.close(done))
+    },
+  }
+}

@@ -1,0 +1,109 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Bridge, startBridge } from '../../../cloud-bridge/bridge.ts'
+import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
+import { kvBytesPerPosition } from '../../../cloud-bridge/serving/kv-budget.ts'
+import { readManifest } from '../../../core/model/bundle.ts'
+import { readSse } from '../../../core/openai/sse.ts'
+import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { connectDevice, type TestDevice } from '../../support/test-device.ts'
+
+let world: AgentWorld
+let width: number
+beforeAll(async () => {
+  world = await startAgentWorld()
+  width = (await readManifest(world.bundle)).dims.hidden
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+async function start(id: string, settings: Partial<BridgeSettings> = {}): Promise<Bridge & AsyncDisposable> {
+  const own = { bundle: world.bundle, stateDir: join(world.dir, id), mqttPort: 0, httpPort: 0 }
+  const bridge = await startBridge({ id, ...own, threads: 1, logLevel: 'silent', ...settings })
+  return { ...bridge, [Symbol.asyncDispose]: bridge.close }
+}
+
+/** For one session, as it is charged at first. */
+async function roomForOne(): Promise<Partial<BridgeSettings>> {
+  const { parts } = await readManifest(world.bundle)
+  return { chunkTokens: 128, kvBudgetBytes: 128 * kvBytesPerPosition(parts.middle!) }
+}
+
+const sessionsAt = async (bridge: Bridge) =>
+  ((await (await fetch(`${bridge.httpUrl}/health`)).json()) as { sessions: number }).sessions
+const healthOf = async (apiUrl: string) => (await fetch(`${apiUrl}/health`)).json()
+const ask = (apiUrl: string, fields: object = {}) =>
+  fetch(`${apiUrl}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
+  })
+
+async function occupy(bridge: Bridge, sessions: number): Promise<TestDevice> {
+  const device = await connectDevice(bridge.dataUrl, 'occupant', width)
+  for (let i = 0; i < sessions; i++) await device.open(bridge.modelId)
+  return device
+}
+
+describe('a device that knows several bridges', () => {
+  it('asks the one whose retained state tells of the fewest sessions, whichever that is now', async () => {
+    await using a = await start('bridge-a')
+    await using b = await start('bridge-b')
+    const agent = await world.startAgent({ id: 'choosy', bridges: [a.mqttUrl, b.mqttUrl] })
+    for (const [busy, idle, name] of [
+      [a, b, 'bridge-b'],
+      [b, a, 'bridge-a'],
+    ] as const) {
+      await using _ = await occupy(busy, 3)
+      await expect.poll(() => healthOf(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: name })
+      const events = readSse((await ask(agent.apiUrl, { max_tokens: 500, stream: true })).body!)
+      await events.next()
+      expect([await sessionsAt(busy), await sessionsAt(idle)]).toEqual([3, 1])
+      await events.return(undefined)
+      await expect.poll(() => sessionsAt(idle)).toBe(0)
+    }
+  })
+
+  it('asks the next one where the KV memory of the first is full', async () => {
+    await using full = await start('full', await roomForOne())
+    await using other = await start('other')
+    await using _ = await occupy(full, 1)
+    await using __ = await occupy(other, 2)
+    const agent = await world.startAgent({ id: 'turned-away', bridges: [full.mqttUrl, other.mqttUrl] })
+    await expect.poll(() => healthOf(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: 'full', sessions: 1 })
+    expect((await ask(agent.apiUrl)).status).toBe(200)
+  })
+
+  it('goes on at another where one has no KV memory left in the middle of an answer, with the same tokens', async () => {
+    await using full = await start('bridge-full', await roomForOne())
+    await using roomy = await start('bridge-roomy')
+    const prompt = Array.from({ length: 100 }, (_, at) => 5 + (at % 90))
+    const fields = { prompt, max_tokens: 60, brim: { token_ids: true } }
+    const answerBy = async (id: string, bridges: string[]) => {
+      const { apiUrl } = await world.startAgent({ id, bridges })
+      await expect.poll(() => healthOf(apiUrl)).toMatchObject({ bridge: 'connected' })
+      return (await (await ask(apiUrl, fields)).json()) as { choices: { text: string }[]; brim: { failovers: number } }
+    }
+    const wanted = await answerBy('roomy-alone', [roomy.mqttUrl])
+    const answer = await answerBy('first-full', [full.mqttUrl, roomy.mqttUrl])
+    expect(answer.choices[0]!.text).toBe(wanted.choices[0]!.text)
+    expect(answer.brim.failovers).toBe(1)
+    expect(wanted.brim.failovers).toBe(0)
+    const alone = await world.startAgent({ id: 'full-alone', bridges: [full.mqttUrl], patienceS: 0.2 })
+    await expect.poll(() => healthOf(alone.apiUrl)).toMatchObject({ bridge: 'connected' })
+    expect(await (await ask(alone.apiUrl, fields)).json()).toMatchObject({ error: { code: 'LINK_LOST' } })
+  })
+})
+
+it('a bridge whose KV memory is full lives, and tells who asks when to ask again', async () => {
+  await using full = await start('alone', await roomForOne())
+  const occupant = await occupy(full, 1)
+  const agent = await world.startAgent({ id: 'patient-asker', bridges: [full.mqttUrl] })
+  const refused = await ask(agent.apiUrl)
+  expect(refused.status).toBe(503)
+  expect(refused.headers.get('retry-after')).toBe('1')
+  expect(await refused.json()).toMatchObject({
+    error: { code: 'SESSION_REFUSED', message: expect.stringContaining('KV memory'), hint: 'try again in 1000 ms' },
+  })
+  await occupant[Symbol.asyncDispose]()
+  await expect.poll(async () => (await ask(agent.apiUrl)).status).toBe(200)
+})

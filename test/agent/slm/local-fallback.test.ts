@@ -1,0 +1,289 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Report } from '../../../agent/api/report.ts'
+import type { LocalModel } from '../../../agent/slm/local-model.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
+import { readSse } from '../../../core/openai/sse.ts'
+import type { TextTokenizer } from '../../../core/text/tokenizer.ts'
+import { type FallbackWorld, type OrphanedDevice, startFallbackWorld } from '../../support/fallback-world.ts'
+
+const messages = [{ role: 'user', content: 'Tell me a story about a king.' }]
+const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
+/** Tokens that the answer has when its bridge dies. */
+const certain = 9
+
+let world: FallbackWorld
+let promptIds: number[]
+/** The bridge dies at this position. */
+let inTheMiddle: number
+beforeAll(async () => {
+  world = await startFallbackWorld()
+  promptIds = world.tokenizer.encode(world.chatTemplate.render(messages), { addSpecialTokens: false })
+  // Prefill gives the first token, and each token's row the next.
+  inTheMiddle = promptIds.length + certain - 1
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+interface Answer {
+  choices: { message: { content: string }; finish_reason: string }[]
+  usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number }
+  brim: Report & { tokenIds: number[] }
+  error?: { code: string; message: string; param: string | null; hint?: string }
+}
+
+const post = (device: OrphanedDevice, fields: object = {}, path = 'chat/completions') =>
+  fetch(`${device.api.url}/v1/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      ...(path === 'chat/completions' ? { messages } : {}),
+      max_tokens: 60,
+      temperature: 0,
+      brim: { fallback: 'slm', token_ids: true },
+      ...fields,
+    }),
+  })
+const whole = async (...asked: Parameters<typeof post>) => (await (await post(...asked)).json()) as Answer
+
+async function streamed(device: OrphanedDevice, fields: object = {}) {
+  const events: { choices?: { delta: { content?: string } }[]; brim?: Answer['brim']; error?: { code: string } }[] = []
+  for await (const data of readSse((await post(device, { stream: true, ...fields })).body!))
+    if (data !== '[DONE]') events.push(JSON.parse(data))
+  const text = events.map(({ choices }) => choices?.[0]?.delta.content ?? '').join('')
+  return { text, last: events.at(-1)! }
+}
+
+const fieldsOf = ({ temperature, seed }: Sampling) => ({ temperature, seed })
+const read = (tokenizer: TextTokenizer, ids: readonly number[], before: readonly number[] = []) => {
+  const detokenizer = tokenizer.detokenizer()
+  for (const id of before) detokenizer.push(id)
+  return ids.map((id) => detokenizer.push(id)).join('')
+}
+const alone = (model: LocalModel, prefix: readonly number[], tokens: number, sampling = greedy) =>
+  referenceAnswer(model.chain, prefix, sampling, tokens, model.chain.manifest.tokens.eos)
+
+describe('an answer whose last bridge dies goes on with the small model of the same vocabulary', () => {
+  it.each([
+    ['greedy', greedy],
+    ['sampled', sampled],
+  ])('from the same tokens, %s', async (_, sampling) => {
+    await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
+    const { choices, usage, brim } = await whole(device, fieldsOf(sampling))
+    const [hat, slm] = brim.sources
+    expect(brim.sources).toEqual([
+      { from: 0, tokens: expect.any(Number), source: 'hat', model: 'brim-demo' },
+      { from: hat!.tokens, tokens: expect.any(Number), source: 'slm', model: 'brim-demo-slm-deep' },
+    ])
+    const before = brim.tokenIds.slice(0, hat!.tokens)
+    expect(before).toHaveLength(certain)
+    expect(before).toEqual(await referenceAnswer(world.hat.chain, promptIds, sampling, before.length, []))
+    const after = brim.tokenIds.slice(hat!.tokens)
+    expect(after).toEqual(await alone(world.deep, [...promptIds, ...before], 60 - before.length, sampling))
+    expect(after).toHaveLength(slm!.tokens)
+    expect(after.length).toBeGreaterThan(1)
+    expect(choices[0]!.message.content).toBe(read(world.tokenizer, brim.tokenIds))
+    expect(usage).toEqual({
+      prompt_tokens: promptIds.length,
+      completion_tokens: brim.tokenIds.length,
+      total_tokens: promptIds.length + brim.tokenIds.length,
+    })
+    expect(brim).toMatchObject({
+      mode: 'hat',
+      fallback: { code: 'LINK_LOST', message: expect.stringContaining('no bridge took it over in 0.1 s') },
+      tbtMs: { p50: expect.any(Number), p95: expect.any(Number) },
+    })
+    // The wait for a bridge is part of the gap at the seam: 50 ms before the second attempt.
+    expect(brim.tpotMs! * (brim.tokenIds.length - 1)).toBeGreaterThan(45)
+    expect(device.logged).toContainEqual(expect.objectContaining({ level: 40, sources: brim.sources, fallback: brim.fallback }))
+  })
+
+  it('streamed as in one piece', async () => {
+    await using one = await world.orphan({ until: inTheMiddle, local: world.deep })
+    await using other = await world.orphan({ until: inTheMiddle, local: world.deep })
+    const { choices, brim } = await whole(one)
+    const { text, last } = await streamed(other)
+    expect(text).toBe(choices[0]!.message.content)
+    expect(last.brim).toMatchObject({ sources: brim.sources, tokenIds: brim.tokenIds, fallback: { code: 'LINK_LOST' } })
+  })
+
+  it('to its end of text, at most as long as asked for, up to a stop string', async () => {
+    const ask = async (fields: object) => {
+      await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
+      return await whole(device, { ...fieldsOf(sampled), ...fields })
+    }
+    const full = await ask({ max_tokens: 400 })
+    const { tokenIds, sources } = full.brim
+    expect(full.choices[0]!.finish_reason).toBe('stop')
+    expect(world.deep.chain.manifest.tokens.eos).toContain(tokenIds.at(-1))
+    const seam = sources[1]!.from
+    const short = await ask({ max_tokens: seam + 2 })
+    expect(short.choices[0]!.finish_reason).toBe('length')
+    expect(short.brim.tokenIds).toEqual(tokenIds.slice(0, seam + 2))
+    // The string begins before the seam and ends after it.
+    const text = full.choices[0]!.message.content
+    const at = read(world.tokenizer, tokenIds.slice(0, seam)).length
+    const stop = text.slice(at - 3, at + 3)
+    expect(text.indexOf(stop)).toBe(at - 3)
+    const stopped = await ask({ max_tokens: 400, stop })
+    expect(stopped.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: text.slice(0, at - 3) } })
+  })
+
+  it('several at once, each as if it were alone', async () => {
+    const seeds = [1, 2, 3, 4]
+    await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
+    const answers = await Promise.all(seeds.map((seed) => whole(device, { temperature: 0.8, seed })))
+    for (const [at, { brim }] of answers.entries()) {
+      const sampling = { ...sampled, seed: seeds[at]! }
+      const { from: seam } = brim.sources.find(({ source }) => source === 'slm')!
+      const prefix = [...promptIds, ...brim.tokenIds.slice(0, seam)]
+      expect(brim.tokenIds.slice(seam)).toEqual(await alone(world.deep, prefix, 60 - seam, sampling))
+    }
+    expect(device.heldBytes()).toBe(0)
+  })
+})
+
+describe('an answer whose last bridge dies goes on with a small model of another vocabulary', () => {
+  it('from the same text', async () => {
+    await using device = await world.orphan({ until: inTheMiddle, local: world.other })
+    const { text, last } = await streamed(device, fieldsOf(sampled))
+    const { sources, tokenIds } = last.brim!
+    const [hat, slm] = sources
+    expect([hat!.source, slm!.source, slm!.model]).toEqual(['hat', 'slm', 'brim-demo-slm-other'])
+    const before = read(world.tokenizer, tokenIds.slice(0, hat!.tokens))
+    expect(text.startsWith(before)).toBe(true)
+    const { tokenizer, chatTemplate } = world.other
+    const encode = (part: string) => tokenizer.encode(part, { addSpecialTokens: false })
+    const prefix = [...encode(chatTemplate!.render(messages)), ...encode(before)]
+    const after = tokenIds.slice(hat!.tokens)
+    expect(after).toEqual(await alone(world.other, prefix, 60 - hat!.tokens, sampled))
+    expect(text).toBe(before + read(tokenizer, after, encode(before)))
+    expect(text).not.toContain('\ufffd')
+  })
+
+  it.each([
+    ['text', 'Once upon a time'],
+    ['tokens', () => world.tokenizer.encode('Once upon a time')],
+  ])('also where the prompt is %s', async (_, prompt) => {
+    await using device = await world.orphan({ until: 0, local: world.other })
+    const asked = { prompt: typeof prompt === 'string' ? prompt : prompt(), max_tokens: 12 }
+    const { brim } = await whole(device, asked, 'completions')
+    expect(brim.tokenIds).toEqual(await alone(world.other, world.other.tokenizer.encode('Once upon a time'), 12))
+  })
+})
+
+describe('an answer that finds no bridge at all', () => {
+  it('is the small model’s alone', async () => {
+    await using device = await world.orphan({ until: 0, local: world.deep })
+    const { choices, usage, brim } = await whole(device)
+    const expected = await alone(world.deep, promptIds, 60)
+    expect(brim).toMatchObject({
+      mode: 'slm',
+      tokenIds: expected,
+      sources: [{ from: 0, tokens: expected.length, source: 'slm', model: 'brim-demo-slm-deep' }],
+      fallback: { code: 'BRIDGE_UNREACHABLE' },
+      acceptLength: null,
+      rounds: 0,
+      bytesUp: 0,
+    })
+    expect(brim.ttftMs).toBeGreaterThan(0)
+    expect(usage.completion_tokens).toBe(expected.length)
+    expect(choices[0]!.message.content).toBe(read(world.tokenizer, expected))
+    expect((await streamed(device)).text).toBe(choices[0]!.message.content)
+  })
+
+  it('ends with both lengths where the prompt is longer than the small model’s context', async () => {
+    await using device = await world.orphan({ until: 0, local: world.deep })
+    const { status, body } = await post(device, { prompt: Array.from({ length: 700 }, () => 5) }, 'completions').then(
+      async (response) => ({ status: response.status, body: (await response.json()) as Answer }),
+    )
+    expect(status).toBe(503)
+    expect(body.error).toMatchObject({ code: 'BRIDGE_UNREACHABLE', message: expect.stringMatching(/700 tokens.*512 tokens/) })
+  })
+
+  it('ends where the small model’s context does, however much the LLM’s would hold', async () => {
+    await using device = await world.orphan({ until: 0, local: world.deep })
+    const prompt = Array.from({ length: 505 }, (_, at) => 300 + at)
+    const { choices, brim } = await whole(device, { prompt, max_tokens: 50 }, 'completions')
+    expect(brim.tokenIds.length).toBeLessThanOrEqual(7)
+    expect([brim.tokenIds.length, choices[0]!.finish_reason]).toEqual([7, 'length'])
+  })
+})
+
+describe('without leave to change the model', () => {
+  it.each([undefined, { fallback: 'none' }])('an answer ends with its bridges (brim: %j)', async (brim) => {
+    await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
+    expect((await streamed(device, { brim })).last.error).toMatchObject({ code: 'LINK_LOST' })
+    const { error } = await whole(device, { brim })
+    expect(error).toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+  })
+
+  it('an answer of bridges alone says so', async () => {
+    await using device = await world.orphan({ until: Number.POSITIVE_INFINITY, local: world.deep })
+    const { brim } = await whole(device, { max_tokens: 20 })
+    expect(brim).toMatchObject({
+      mode: 'hat',
+      sources: [{ from: 0, tokens: 20, source: 'hat', model: 'brim-demo' }],
+      fallback: null,
+    })
+  })
+
+  it('a device that has no small model says so before any work', async () => {
+    await using device = await world.orphan({ until: 0 })
+    const response = await post(device)
+    expect(response.status).toBe(400)
+    expect(((await response.json()) as Answer).error).toMatchObject({
+      code: 'REQUEST_INVALID',
+      param: 'brim.fallback',
+      hint: expect.stringContaining('--slm'),
+    })
+    expect((await whole(device, { brim: { fallback: 'llm' } })).error).toMatchObject({ param: 'brim.fallback' })
+  })
+})
+
+describe('a small model without a chat template', () => {
+  it('of another vocabulary is told before any work, for chats alone', async () => {
+    const untaught = { ...world.other, chatTemplate: undefined }
+    await using device = await world.orphan({ until: 0, local: untaught })
+    expect((await whole(device)).error).toMatchObject({ code: 'CHAT_TEMPLATE_INVALID', param: 'brim.fallback' })
+    expect((await whole(device, { brim: {} })).error).toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    expect((await whole(device, { prompt: 'Once' }, 'completions')).brim.mode).toBe('slm')
+  })
+
+  it('of the same vocabulary reads the tokens as they are', async () => {
+    await using device = await world.orphan({ until: 0, local: { ...world.deep, chatTemplate: undefined } })
+    expect((await whole(device)).brim.tokenIds).toEqual(await alone(world.deep, promptIds, 60))
+  })
+})
+
+/** It never comes to an end of its own. */
+function endless(model: LocalModel): LocalModel {
+  const { chain } = model
+  const manifest = { ...chain.manifest, tokens: { eos: [] } }
+  return { ...model, chain: { manifest, createSequence: () => chain.createSequence(), step: (items) => chain.step(items) } }
+}
+
+describe('a client that leaves while the small model answers', () => {
+  it.each([true, false])('stops it and frees its memory (stream: %s)', async (stream) => {
+    const leaving = new AbortController()
+    let steps = 0
+    let held = 0
+    await using device: OrphanedDevice = await world.orphan({
+      until: inTheMiddle,
+      local: endless(world.deep),
+      beforeStep() {
+        steps += 1
+        if (steps !== 3) return
+        held = device.heldBytes()
+        leaving.abort()
+      },
+    })
+    const body = JSON.stringify({ messages, max_tokens: 400, temperature: 0, stream, brim: { fallback: 'slm' } })
+    const headers = { 'content-type': 'application/json' }
+    const url = `${device.api.url}/v1/chat/completions`
+    const request = fetch(url, { method: 'POST', headers, body, signal: leaving.signal }).then((response) => response.text())
+    await expect(request).rejects.toThrow()
+    expect(held).toBeGreaterThan(0)
+    await expect.poll(() => device.heldBytes()).toBe(0)
+    await expect.poll(() => device.logged.map(({ msg }) => msg)).toContain('the client left before the end of its answer')
+  })
+})

@@ -1,0 +1,213 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { readDeadBand } from '../../../agent/commands/dead-band.ts'
+import { type AgentSettings, readAgentConfig } from '../../../agent/config.ts'
+import { version } from '../../../core/base/version.ts'
+import { DeviceTelemetry } from '../../../core/protocol/messages.ts'
+import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { watchTopic } from '../../support/broker.ts'
+import { fixtureHost } from '../../support/device-fixture.ts'
+import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+
+let world: AgentWorld
+beforeAll(async () => {
+  world = await startAgentWorld()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const topicOf = (device: string) => deviceTopic('default', device, 'telemetry')
+
+async function watchTelemetry(clock: FakeClock, device: string) {
+  const watcher = await watchTopic(world.bridge.mqttUrl, topicOf(device))
+  const all = () => watcher.messages.map(({ text }) => DeviceTelemetry.parse(JSON.parse(text)))
+  return {
+    all,
+    async afterASecond() {
+      await clock.advance(1_000)
+      return all().at(-1)
+    },
+    [Symbol.asyncDispose]: watcher[Symbol.asyncDispose],
+  }
+}
+
+async function listed(device: string): Promise<unknown> {
+  const { devices } = (await (await fetch(`${world.bridge.httpUrl}/v1/devices`)).json()) as { devices: { id: string }[] }
+  return devices.find(({ id }) => id === device)
+}
+
+describe('the telemetry of an agent', () => {
+  it('tells what it has learnt of an idle link, and the bridge shows it with its age', async () => {
+    const clock = fakeClock()
+    await using watched = await watchTelemetry(clock, 'idle')
+    const agent = await world.startAgent({ id: 'idle' }, clock)
+    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject({
+      v: 1,
+      birth: 1,
+      memory: { totalBytes: expect.any(Number) },
+      link: { bridge: 'bridge-1', downBytesPerS: expect.any(Number) },
+    })
+    const last = watched.all().at(-1)!
+    expect(last.link?.upBytesPerS).toBeGreaterThan(0)
+    // Nobody has asked anything.
+    expect(last.speed).toEqual({ prefillTokensPerS: null, draftStepMs: null })
+    const { birth, link, speed } = last
+    await expect
+      .poll(() => listed('idle'))
+      .toMatchObject({ state: 'ready', telemetry: { ageS: expect.any(Number), birth, link, speed } })
+    await agent.close()
+  })
+
+  it('comes again when its time has come, though nothing has moved, and follows what has', async () => {
+    const clock = fakeClock()
+    await using watched = await watchTelemetry(clock, 'busy')
+    const agent = await world.startAgent({ id: 'busy', telemetryS: 5 }, clock)
+    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject({ link: { downBytesPerS: expect.any(Number) } })
+    const count = watched.all().length
+    await clock.advance(5_000)
+    await expect.poll(() => watched.all().length).toBeGreaterThan(count)
+    const answer = await fetch(`${agent.apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'brim', prompt: 'Where is the mill, and who is the miller of it?', max_tokens: 8 }),
+    })
+    expect(answer.status).toBe(200)
+    await answer.text()
+    await expect.poll(watched.afterASecond).toMatchObject({ speed: { draftStepMs: expect.any(Number) } })
+    await agent.close()
+  })
+
+  it('is not retained, and ends with the agent', async () => {
+    const clock = fakeClock()
+    await using watched = await watchTelemetry(clock, 'leaving')
+    const agent = await world.startAgent({ id: 'leaving' }, clock)
+    await expect.poll(watched.afterASecond).toBeDefined()
+    await agent.close()
+    await clock.advance(60_000)
+    await using late = await watchTopic(world.bridge.mqttUrl, 'brim/v1/default/device/leaving/+')
+    await expect.poll(() => late.messages.map(({ text }) => JSON.parse(text).state)).toContain('disconnected')
+    expect(late.messages.filter(({ topic }) => topic === topicOf('leaving'))).toEqual([])
+  })
+
+  it('is not sent where it is turned off', async () => {
+    const clock = fakeClock()
+    await using watched = await watchTelemetry(clock, 'silent')
+    const agent = await world.startAgent({ id: 'silent', telemetryS: 0 }, clock)
+    await expect.poll(() => listed('silent')).toMatchObject({ state: 'ready', telemetry: null })
+    await clock.advance(19_000)
+    await agent.close()
+    await expect.poll(() => listed('silent')).toMatchObject({ state: 'disconnected', telemetry: null })
+    expect(watched.all()).toEqual([])
+  })
+
+  it('tells how the device fares, at once when that has changed, and the bridge shows it', async () => {
+    using device = fixtureHost('orin-nano-jp6')
+    const clock = fakeClock()
+    await using watched = await watchTelemetry(clock, 'orin')
+    const agent = await world.startAgent({ id: 'orin' }, clock, device.host)
+    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject({
+      device: { kind: 'jetson', module: 'Orin Nano', jetpack: '6.2.1', agent: version, modelId: agent.modelId },
+      load: { gpuPercent: 0, emcPercent: null },
+      temperatures: { hottestC: 48.5 },
+      power: { totalW: 4.854, scope: 'module', jPerToken: null },
+      battery: null,
+      answers: { underWay: 0, decodeTokensPerS: {}, prefillTokensPerS: {} },
+      bundles: { llm: { name: 'tiny-llama', modelId: agent.modelId }, slm: null },
+      jobs: { waiting: 0, running: 0 },
+      spool: { waiting: expect.any(Number), dropped: { full: 0, old: 0, unstored: 0 } },
+      errors: [],
+    })
+    const hot = { '/sys/devices/virtual/thermal/cooling_device1/cur_state': '2\n' }
+    device.set(hot)
+    const isThrottled = { throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } }
+    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject(isThrottled)
+    await expect.poll(() => listed('orin')).toMatchObject({ telemetry: { ...isThrottled, device: { module: 'Orin Nano' } } })
+    await agent.close()
+  })
+
+  it('tells how fast a model has answered', async () => {
+    using device = fixtureHost('orin-nano-jp6')
+    const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('worker'))
+    const agent = await world.startAgent({ id: 'worker', telemetryS: 1 }, undefined, device.host)
+    const answer = await fetch(`${agent.apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'brim', prompt: 'Where is the mill, and who is the miller of it?', max_tokens: 16 }),
+    })
+    expect(answer.status).toBe(200)
+    await answer.text()
+    const last = () => DeviceTelemetry.parse(JSON.parse(watcher.messages.at(-1)?.text ?? '{}')).answers
+    const decodeTokensPerS = { 'tiny-llama': expect.any(Number) }
+    await expect.poll(last, { timeout: 10_000 }).toEqual({ underWay: 0, decodeTokensPerS, prefillTokensPerS: {} })
+    await agent.close()
+    await watcher[Symbol.asyncDispose]()
+  })
+
+  it('says that its times are none where nobody has told the device the time', async () => {
+    const topics = await watchTopic(world.bridge.mqttUrl, 'brim/v1/default/device/no-rtc/+')
+    vi.useFakeTimers({ toFake: ['Date'], now: 0 })
+    try {
+      const agent = await world.startAgent({ id: 'no-rtc', telemetryS: 1 })
+      const said = (leaf: string) =>
+        topics.messages.filter(({ topic }) => topic.endsWith(leaf)).map(({ text }) => JSON.parse(text))
+      await expect.poll(() => said('telemetry').at(-1), { timeout: 10_000 }).toMatchObject({ clockIsSet: false, birth: 1 })
+      expect(said('state')[0]).toMatchObject({ clockIsSet: false, state: 'ready' })
+      await agent.close()
+    } finally {
+      vi.useRealTimers()
+      await topics[Symbol.asyncDispose]()
+    }
+  })
+
+  it('tells of the small model too, of its jobs, and what came of them', async () => {
+    const slm = await buildSlmBundle(world.dir)
+    const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('small'))
+    const agent = await world.startAgent({ id: 'small', telemetryS: 1, slm })
+    const submit = (body: object) =>
+      fetch(`${world.bridge.httpUrl}/v1/jobs`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+    const input = { prompt: 'Where is the mill, and who is the miller of it?', maxTokens: 16 }
+    expect((await submit({ kind: 'slm.generate', input, device: 'small' })).status).toBe(202)
+    const said = () => watcher.messages.map(({ text }) => DeviceTelemetry.parse(JSON.parse(text)))
+    await expect
+      .poll(() => said().at(-1), { timeout: 10_000 })
+      .toMatchObject({
+        bundles: { llm: { name: 'tiny-llama' }, slm: { name: 'tiny-slm', modelId: expect.stringMatching(/^[0-9a-f]{64}$/) } },
+        answers: {
+          underWay: 0,
+          decodeTokensPerS: { 'tiny-slm': expect.any(Number) },
+          prefillTokensPerS: { 'tiny-slm': expect.any(Number) },
+        },
+        jobs: { waiting: 0, running: 0 },
+      })
+    await agent.close()
+    await watcher[Symbol.asyncDispose]()
+  })
+
+  it('is not wanted more often than once a second', () => {
+    const read = (telemetryS: number) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', telemetryS })
+    expect(read(1).telemetryS).toBe(1)
+    expect(() => read(0.5)).toThrow('telemetryS: at least 1')
+    expect(() => read(-1)).toThrow('telemetryS: at least 1')
+  })
+  it('has dead bands of its own for figures that there are', () => {
+    const read = (deadBands: object) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', deadBands } as AgentSettings)
+    const bands = { hottestC: { amount: 2 }, decodeTokensPerS: { part: 0.5 }, W: { amount: 1 } }
+    expect(read(bands).deadBands).toEqual({
+      hottestC: { amount: 2, part: 0 },
+      decodeTokensPerS: { amount: 0, part: 0.5 },
+      W: { amount: 1, part: 0 },
+    })
+    for (const name of ['hotestC', 'degrees', '']) expect(() => read({ [name]: { amount: 1 } })).toThrow('no figure')
+    expect(() => read({ W: { amount: -1 } })).toThrow('deadBands.W.amount')
+    expect(['hottestC=2', 'W=20%', 'levelPercent=0.5'].map(readDeadBand)).toEqual([
+      ['hottestC', { amount: 2 }],
+      ['W', { part: 0.2 }],
+      ['levelPercent', { amount: 0.5 }],
+    ])
+    for (const text of ['', 'W', 'W=', '=2', 'W=x', 'W=-1', 'W=1C'])
+      expect(() => readDeadBand(text)).toThrow(expect.objectContaining({ code: 'USAGE' }))
+  })
+})

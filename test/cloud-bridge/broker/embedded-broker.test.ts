@@ -1,0 +1,147 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
+import { PacketGauge } from '../../../cloud-bridge/broker/packet-gauge.ts'
+import { mayPublish, roleOf } from '../../../cloud-bridge/identity/acl.ts'
+import { isLoopback } from '../../../core/base/loopback.ts'
+import { closed, mqttClient, startBroker, watchTopic } from '../../support/broker.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+
+const stateOf = (device: string) => `brim/v1/default/device/${device}/state`
+
+describe('who may publish where', () => {
+  it.each([
+    ['device-a', stateOf('a'), true],
+    ['device-a', 'brim/v1/default/device/a/telemetry', true],
+    ['device-a', stateOf('b'), false],
+    ['device-a', 'brim/v1/default/device/a/jobs', false],
+    ['device-a', 'brim/v1/default/device/a/acks', false],
+    ['device-a', 'brim/v1/default/bridge/a/state', false],
+    ['device-a', 'other/topic', false],
+    ['device-a', 'brim/v1/other/device/a/state', false],
+    ['bridge-b', 'brim/v1/other/bridge/b/state', false],
+    ['bridge-b', 'brim/v1/other/device/a/commands', false],
+    ['device-a', '$SYS/broker', false],
+    ['bridge-b', 'brim/v1/default/bridge/b/state', true],
+    ['bridge-b', 'brim/v1/default/bridge/c/state', false],
+    ['bridge-b', 'brim/v1/default/device/a/commands', true],
+    ['bridge-b', stateOf('a'), false],
+    ['mosquitto_sub', stateOf('a'), false],
+    ['device-A/../b', stateOf('b'), false],
+  ])('%s on %s: %s', (clientId, topic, allowed) => {
+    expect(mayPublish(clientId, topic, 'default')).toBe(allowed)
+  })
+
+  it('no device name gives the rights of another', () => {
+    const id = fc.stringMatching(/^[a-z0-9]([a-z0-9_-]{0,8}[a-z0-9])?$/)
+    fc.assert(fc.property(id, id, (own, other) => mayPublish(`device-${own}`, stateOf(other), 'default') === (own === other)))
+    fc.assert(
+      fc.property(fc.string(), (clientId) => clientId.startsWith('device-') || !mayPublish(clientId, stateOf('a'), 'default')),
+    )
+    expect(roleOf('device-')).toEqual({ kind: 'watcher' })
+  })
+})
+
+describe('the embedded broker', () => {
+  it("disconnects a device that publishes under another's id, and passes nothing on", async () => {
+    await using broker = await startBroker()
+    await using watcher = await watchTopic(broker.url, '#')
+    const device = await mqttClient(broker.url, 'device-a')
+    const cut = closed(device)
+    device.publish(stateOf('b'), 'forged')
+    await cut
+    const other = await mqttClient(broker.url, 'device-b')
+    await other.publishAsync(stateOf('b'), 'own', { qos: 1 })
+    await expect.poll(() => watcher.messages.map((message) => message.text)).toEqual(['own'])
+    await other.endAsync()
+  })
+
+  it('serves the topics of its own fleet alone', async () => {
+    await using broker = await startBroker()
+    const own = 'brim/v1/default/bridge/+/state'
+    for (const client of ['device-a', 'bridge-b']) {
+      const foreign = await mqttClient(broker.url, client)
+      await foreign.subscribeAsync(own)
+      await expect(foreign.subscribeAsync('brim/v1/other/bridge/+/state')).rejects.toThrow()
+      const cut = closed(foreign)
+      foreign.publish(`brim/v1/other/${client.replace('-', '/')}/state`, 'smuggled')
+      await cut
+    }
+    const will = { topic: 'brim/v1/other/device/a/state', payload: Buffer.from('lost'), qos: 1, retain: true } as const
+    await expect(mqttClient(broker.url, 'device-a', { will })).rejects.toThrow(/not authorized/i)
+  })
+
+  it("refuses a connection whose will stands on another's topic", async () => {
+    await using broker = await startBroker()
+    const will = { topic: stateOf('b'), payload: Buffer.from('lost'), qos: 1, retain: true } as const
+    await expect(mqttClient(broker.url, 'device-a', { will })).rejects.toThrow(/not authorized/i)
+  })
+
+  it('cuts off a packet that is too large before it has been received', async () => {
+    await using broker = await startBroker()
+    const socket = connect(Number(new URL(broker.url).port), '127.0.0.1')
+    await once(socket, 'connect')
+    socket.on('error', () => {})
+    const refused = new Promise((resolve) => socket.once('close', resolve))
+    // PUBLISH that announces 200 MB, of which nothing more comes.
+    socket.write(Buffer.from([0x30, 0x80, 0x84, 0xaf, 0x5f]))
+    await refused
+  })
+
+  it('says which port is in use, and what to try', async () => {
+    await using broker = await startBroker()
+    const port = Number(new URL(broker.url).port)
+    const again = startEmbeddedBroker({
+      host: '127.0.0.1',
+      port,
+      maxPacketBytes: 1_000,
+      fleet: 'default',
+      logger: silentLogger(),
+    })
+    await expect(again).rejects.toMatchObject({ code: 'LISTEN_FAILED', hint: expect.stringContaining('--mqtt-port') })
+    await expect(again).rejects.toThrow(`127.0.0.1:${port}: the port is in use`)
+  })
+
+  it.each(['0.0.0.0', '::', '192.168.1.5', '127.0.0.1.example.org'])('refuses to listen on %s', async (host) => {
+    const start = startEmbeddedBroker({ host, port: 0, maxPacketBytes: 1_000, fleet: 'default', logger: silentLogger() })
+    await expect(start).rejects.toMatchObject({ code: 'LISTEN_REFUSED' })
+  })
+
+  it('takes addresses of this machine alone for loopback', () => {
+    expect(['127.0.0.1', '127.1.2.3', '::1', 'localhost'].every(isLoopback)).toBe(true)
+    expect(['', '10.0.0.1', '127.0.0.256', '1127.0.0.1', '127.0.0', 'localhost.evil'].some(isLoopback)).toBe(false)
+  })
+})
+
+describe('the packet gauge', () => {
+  /** A packet with a body of `bytes`, as it stands in the stream. */
+  const packet = (bytes: number): number[] => {
+    const length: number[] = []
+    let rest = bytes
+    do {
+      length.push((rest % 128) + (rest >= 128 ? 128 : 0))
+      rest = Math.floor(rest / 128)
+    } while (rest > 0)
+    return [0x30, ...length, ...Array.from({ length: bytes }, (_, i) => i % 256)]
+  }
+
+  it('finds the one that is too large, however the stream is cut into chunks', () => {
+    const bodies = fc.array(fc.integer({ min: 0, max: 400 }), { maxLength: 8 })
+    fc.assert(
+      fc.property(bodies, fc.integer({ min: 1, max: 50 }), fc.integer({ min: 0, max: 400 }), (sizes, chunk, limit) => {
+        const stream = Uint8Array.from(sizes.flatMap(packet))
+        const gauge = new PacketGauge(limit)
+        let found: number | undefined
+        for (let at = 0; at < stream.length && found === undefined; at += chunk)
+          found = gauge.feed(stream.subarray(at, at + chunk))
+        expect(found).toBe(sizes.find((size) => size > limit))
+      }),
+    )
+  })
+
+  it('refuses a length field that does not end', () => {
+    expect(new PacketGauge(100).feed(Uint8Array.of(0x30, 0xff, 0xff, 0xff, 0xff, 0x01))).toBe(Number.POSITIVE_INFINITY)
+  })
+})

@@ -1,0 +1,260 @@
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import yargs from 'yargs'
+import { createCredentials } from '../../../agent/identity/credentials.ts'
+import { readEnrolments } from '../../../agent/identity/enrolment.ts'
+import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
+import { startBridge } from '../../../cloud-bridge/bridge.ts'
+import { readLogin } from '../../../cloud-bridge/broker/broker-secrets.ts'
+import { driveMosquitto } from '../../../cloud-bridge/broker/driven-mosquitto.ts'
+import { connectDynamicSecurity } from '../../../cloud-bridge/broker/dynamic-security.ts'
+import { bridgeCommand } from '../../../cloud-bridge/commands/bridge.ts'
+import { requiresProof } from '../../../cloud-bridge/identity/exposure.ts'
+import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { type Mosquitto, startMosquitto } from '../../../lab/cluster/mosquitto.ts'
+import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
+import { closed, mosquittoMissing, mqttClient, startMosquitto as startOpenMosquitto, watchTopic } from '../../support/broker.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { enrolDevice } from '../../support/enrol-device.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const missing = mosquittoMissing()
+const stateOf = (device: string) => `brim/v1/default/device/${device}/state`
+let dir: TempDir
+beforeAll(() => {
+  dir = tempDir()
+})
+afterAll(() => dir[Symbol.dispose]())
+
+describe('a broker that lets everybody on this machine in', () => {
+  it.skipIf(missing)('carries agents and bridge, and does again when it was killed and came back', async () => {
+    await using broker = await startOpenMosquitto()
+    await using world = await startAgentWorld({ bridge: { broker: { url: broker.url } } })
+    expect(world.bridge).toMatchObject({ mqttUrl: broker.url, auth: false })
+    const health = async () => (await fetch(`${world.agent.apiUrl}/health`)).json()
+    const both = { broker: 'connected', bridge: 'connected' }
+    await expect.poll(health, { timeout: 10_000 }).toMatchObject(both)
+    await broker.kill()
+    await using watcher = await watchTopic(broker.url, '#')
+    const states = () => new Set(watcher.messages.map(({ topic, text }) => `${topic} ${JSON.parse(text).state}`))
+    const ready = [`${stateOf('jetson-01')} ready`, 'brim/v1/default/bridge/bridge-1/state ready']
+    await expect.poll(() => ready.every((one) => states().has(one)), { timeout: 20_000 }).toBe(true)
+    await expect.poll(health, { timeout: 10_000 }).toMatchObject(both)
+  })
+
+  it.skipIf(missing)('is where devices that enrol are told to go, each time, whatever key it shows', async () => {
+    await using broker = await startOpenMosquitto()
+    await using world = await startAgentWorld({ bridge: { broker: { url: broker.url } } })
+    const store = openIdentityStore(join(world.dir, 'bridge'))
+    const { enrolment } = await enrolDevice(world, store, 'orin')
+    const stateDir = join(world.dir, 'orin')
+    expect(readEnrolments(stateDir)).toMatchObject([{ mqttUrl: broker.url, foreignBroker: true, url: world.bridge.httpUrl }])
+    // Before its bridge went to this broker.
+    const before = [{ ...enrolment, mqttUrl: 'mqtt://127.0.0.1:1', foreignBroker: false }]
+    writeFileSync(join(stateDir, 'identity', 'enrolments.json'), JSON.stringify(before), { mode: 0o600 })
+    await enrolDevice(world, store, 'orin')
+    expect(readEnrolments(stateDir)).toMatchObject([{ mqttUrl: broker.url }])
+    store.close()
+    const key = readKey(keyFileOf(stateDir))
+    const pinned = { ...enrolment, pin: 'of the bridge' }
+    const credentials = createCredentials({ enrolment: pinned, key, clock: systemClock, logger: silentLogger() })
+    const signal = new AbortController().signal
+    expect(await credentials.dial('mqtts://broker.example:8883', signal)).toBeUndefined()
+    await expect(credentials.dial('wss://127.0.0.1:1', signal)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    credentials.close()
+  })
+})
+
+describe('a mosquitto that a bridge drives', () => {
+  const idle = { fleet: 'default', bridge: 'bridge-1', lastSaid: () => undefined, logger: silentLogger() }
+  const drive = (mosquitto: Mosquitto, options: Partial<Parameters<typeof driveMosquitto>[0]> = {}) =>
+    driveMosquitto({ ...idle, url: mosquitto.url, admin: readLogin(mosquitto.adminFile ?? ''), ...options })
+  const administer = (mosquitto: Mosquitto) =>
+    connectDynamicSecurity({
+      url: mosquitto.url,
+      clientId: 'test-admin',
+      admin: readLogin(mosquitto.adminFile ?? ''),
+      onReturn: () => {},
+      logger: silentLogger(),
+    })
+
+  it.skipIf(missing)('lets nobody in any more whom a bridge before it let in, and says that they are lost', async () => {
+    await using mosquitto = await startMosquitto({ guarded: true })
+    const before = await drive(mosquitto)
+    const login = { username: 'device-a', password: (await before.admit('a'))! }
+    const device = await mqttClient(mosquitto.url, 'device-a', login)
+    const cut = closed(device)
+    await device.publishAsync(stateOf('a'), 'ready', { qos: 1, retain: true })
+    // As after SIGKILL: nothing was taken back.
+    await before.close()
+    const after = await drive(mosquitto, { lastSaid: () => ({ state: 'ready', birth: 4 }) })
+    await cut
+    await expect(mqttClient(mosquitto.url, 'device-a', login)).rejects.toThrow(/not authorized/i)
+    await using watcher = await watchTopic(mosquitto.url, stateOf('a'), {
+      username: 'bridge-bridge-1',
+      password: after.password!,
+    })
+    await expect.poll(() => watcher.messages.map(({ text }) => JSON.parse(text))).toMatchObject([{ state: 'lost', birth: 4 }])
+    await after.close()
+  })
+
+  it.skipIf(missing)('is told again of bridge and devices where it came back without them, and of who is gone', async () => {
+    await using mosquitto = await startMosquitto({ guarded: true })
+    const broker = await drive(mosquitto)
+    const password = (await broker.admit('a'))!
+    const gone = (await broker.admit('gone'))!
+    const security = await administer(mosquitto)
+    for (const username of ['device-a', 'bridge-bridge-1']) await security.run([{ command: 'deleteClient', username }])
+    await security.close()
+    // While nobody listens to it: a bridge learns of a dead broker by its next word at the earliest.
+    const killed = mosquitto.kill()
+    broker.cut('gone')
+    await killed
+    const login = async (username: string, secret: string) => {
+      const client = await mqttClient(mosquitto.url, username, { username, password: secret })
+      await client.endAsync()
+      return 'in'
+    }
+    await expect.poll(() => login('device-a', password), { timeout: 10_000 }).toBe('in')
+    await expect.poll(() => login('bridge-bridge-1', broker.password!), { timeout: 10_000 }).toBe('in')
+    await expect.poll(() => login('device-gone', gone).catch(String), { timeout: 10_000 }).toMatch(/not authorized/i)
+    await broker.close()
+  })
+
+  it.skipIf(missing)('is told, when it can be reached again, of sessions that ended and began meanwhile', async () => {
+    await using mosquitto = await startMosquitto({ guarded: true })
+    await using relay = await startRelay(portOf(mosquitto.url))
+    const broker = await drive(mosquitto, { url: through(relay, mosquitto.url) })
+    const login = async (password: string) => {
+      const client = await mqttClient(mosquitto.url, 'device-a', { username: 'device-a', password })
+      await client.endAsync()
+      return 'in'
+    }
+    const before = (await broker.admit('a'))!
+    expect(await login(before)).toBe('in')
+    relay.target = 1
+    relay.cut()
+    broker.cut('a')
+    let after = ''
+    // Refused as long as the bridge has not noticed that its broker is away.
+    const admit = async () => {
+      after = (await broker.admit('a'))!
+      return 'noted'
+    }
+    await expect.poll(() => admit().catch(String), { timeout: 10_000 }).toBe('noted')
+    relay.target = portOf(mosquitto.url)
+    await expect.poll(() => login(after).catch(String), { timeout: 10_000 }).toBe('in')
+    await expect(login(before)).rejects.toThrow(/not authorized/i)
+    await broker.close()
+  })
+
+  it.skipIf(missing)('has its devices back after the bridge was started anew', async () => {
+    await using mosquitto = await startMosquitto({ guarded: true })
+    const broker = { url: mosquitto.url, adminFile: mosquitto.adminFile }
+    await using world = await startAgentWorld({ bridge: { broker } })
+    const { bundle, bridge } = world
+    const stateDir = join(world.dir, 'bridge')
+    const store = openIdentityStore(stateDir)
+    await enrolDevice(world, store, 'orin')
+    const headers = { authorization: `Bearer ${store.createKey('operator:test', 'test', 'viewer').key}` }
+    store.close()
+    const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
+    const link = async () => (await fetch(`${apiUrl}/health`)).json()
+    await expect.poll(link, { timeout: 10_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+    await bridge.close()
+    const httpPort = portOf(bridge.httpUrl)
+    const again = await startBridge({ bundle, stateDir, broker, httpPort, threads: 1, logLevel: 'silent' })
+    await expect.poll(link, { timeout: 20_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+    const devices = async () => (await fetch(`${again.httpUrl}/v1/devices`, { headers })).json()
+    const ready = { devices: [{ id: 'orin', state: 'ready' }] }
+    await expect.poll(devices, { timeout: 20_000 }).toMatchObject(ready)
+    await again.close()
+  })
+
+  it.skipIf(missing)('is refused where it lets in who proves nothing, or allows what no rule says', async () => {
+    await using open = await startOpenMosquitto()
+    await expect(drive({ ...open, adminFile: fileOf('admin:secret') })).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+    await using mosquitto = await startMosquitto({ guarded: true })
+    const security = await administer(mosquitto)
+    const acls = [{ acltype: 'subscribe', allow: true }]
+    await security.run([{ command: 'setDefaultACLAccess', acls }])
+    await security.close()
+    await expect(drive(mosquitto)).rejects.toMatchObject({
+      code: 'CONFIG_INVALID',
+      hint: 'mosquitto_ctrl dynsec setDefaultACLAccess subscribe deny',
+    })
+  })
+
+  it.skipIf(missing)('is named, with what to check, where it does not know its administrator or is away', async () => {
+    await using mosquitto = await startMosquitto({ guarded: true })
+    const { url } = mosquitto
+    const admin = readLogin(mosquitto.adminFile ?? '')
+    await expect(drive(mosquitto, { admin: { username: 'brim-admin', password: 'wrong' } })).rejects.toMatchObject({
+      code: 'NOT_AUTHORIZED',
+      message: expect.stringContaining(url),
+    })
+    await mosquitto[Symbol.asyncDispose]()
+    const away = driveMosquitto({ ...idle, url, admin, connectTimeoutMs: 200 })
+    await expect(away).rejects.toMatchObject({ code: 'BROKER_UNREACHABLE', message: expect.stringContaining(url) })
+  })
+})
+
+function fileOf(text: string, mode = 0o600): string {
+  const path = join(dir.path, `secret-${Math.random()}`)
+  writeFileSync(path, text)
+  chmodSync(path, mode)
+  return path
+}
+
+describe('the file of a secret', () => {
+  it('is read where nobody else may, and holds a name and a password', () => {
+    expect(readLogin(fileOf('admin:se:cret\n'))).toEqual({ username: 'admin', password: 'se:cret' })
+    const open = fileOf('admin:secret', 0o640)
+    expect(() => readLogin(open)).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', hint: `chmod 600 ${open}` }))
+    expect(() => readLogin(fileOf('secret'))).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID' }))
+    expect(() => readLogin(join(dir.path, 'none'))).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID' }))
+  })
+})
+
+describe('where a broker of its own may stand', () => {
+  const base = { host: '127.0.0.1', plaintext: false, enrolled: false }
+  const [here, there] = ['mqtt://127.0.0.1:1883', 'mqtts://broker.example:8883']
+
+  it('asks for a proof where it is told who devices are', () => {
+    expect(requiresProof({ ...base, broker: { url: here } })).toBe(false)
+    expect(requiresProof({ ...base, broker: { url: here, adminFile: 'admin' } })).toBe(true)
+    expect(requiresProof({ ...base, broker: { url: there, hookSecretFile: 'secret' } })).toBe(true)
+  })
+
+  it.each([
+    [{ broker: { url: here }, auth: true }, 'CONFIG_INVALID', /which devices to let in/],
+    [{ broker: { url: here }, enrolled: true }, 'CONFIG_INVALID', /which devices to let in/],
+    [{ broker: { url: here, adminFile: 'a' }, auth: false }, 'CONFIG_INVALID', /asks devices for a proof/],
+    [{ broker: { url: there } }, 'LISTEN_REFUSED', /without authentication/],
+    [{ broker: { url: 'mqtt://10.0.0.9:1883', adminFile: 'a' } }, 'LISTEN_REFUSED', /plain text/],
+    [{ broker: { url: here, adminFile: 'a' }, host: '10.0.0.1', plaintext: true }, 'CONFIG_INVALID', /elsewhere can connect/],
+  ])('refuses %j', (exposure, code, message) => {
+    const judge = () => requiresProof({ ...base, ...exposure })
+    expect(judge).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
+  })
+
+  it.each([
+    [['--broker', 'http://127.0.0.1'], 'CONFIG_INVALID'],
+    [['--broker', 'mqtt://name:secret@127.0.0.1'], 'CONFIG_INVALID'],
+    [['--broker-admin-file', 'admin'], 'USAGE'],
+    [['--broker', 'mqtt://127.0.0.1', '--mqtt-port', '1883'], 'USAGE'],
+  ])('a command line with %j is refused', async (argv, code) => {
+    const { io } = captureIo()
+    const run = yargs(['bridge', 'run', '--bundle', 'none', '--state-dir', dir.path, ...argv])
+      .command(bridgeCommand(io))
+      .strict()
+      .exitProcess(false)
+      .fail(false)
+      .parseAsync()
+    await expect(run).rejects.toMatchObject({ code })
+  })
+})

@@ -1,0 +1,322 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { run } from '../../../brim.ts'
+import { startBridge } from '../../../cloud-bridge/bridge.ts'
+import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { mqttClient } from '../../support/broker.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { fixtureHost } from '../../support/device-fixture.ts'
+
+let world: AgentWorld
+let slm: string
+beforeAll(async () => {
+  world = await startAgentWorld()
+  slm = await buildSlmBundle(world.dir)
+  await world.startAgent({ id: 'jetson-02', slm })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const at = () => ['--bridge-url', world.bridge.httpUrl]
+async function brim(...words: string[]) {
+  const { io, out, err } = captureIo()
+  const code = await run([...words, ...at()], io)
+  return { code, out: out(), err: err() }
+}
+/** A command that goes on until `stop`. */
+function following(...words: string[]) {
+  const stopping = new AbortController()
+  const { io, out, err } = captureIo({ signal: stopping.signal })
+  const ended = run([...words, ...at()], io)
+  return {
+    out,
+    err,
+    stop() {
+      stopping.abort()
+      return ended
+    },
+  }
+}
+const documents = (text: string) =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+const stateOf = async (device: string) => documents((await brim('device', 'show', device, '--json')).out)[0]?.state
+const isThere = (device: string, state = 'ready') => expect.poll(() => stateOf(device), { timeout: 20_000 }).toBe(state)
+
+async function submit(count: number, body: object): Promise<string[]> {
+  const jobs = Array.from({ length: count }, () => body)
+  const response = await fetch(`${world.bridge.httpUrl}/v1/jobs`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jobs }),
+  })
+  return ((await response.json()) as { jobs: { id: string }[] }).jobs.map(({ id }) => id)
+}
+const jobOf = async (id: string) =>
+  (await (await fetch(`${world.bridge.httpUrl}/v1/jobs/${id}`)).json()) as { state: string; attempt: number }
+
+describe('brim fleet status', () => {
+  it('shows the bridge and a line per device, in 80 columns; with --json one document', async () => {
+    using orin = fixtureHost('agx-orin-jp6')
+    const agent = await world.startAgent({ id: 'jetson-agx', telemetryS: 1 }, undefined, orin.host)
+    await isThere('jetson-agx')
+    await expect.poll(async () => (await brim('fleet', 'status')).out, { timeout: 10_000 }).toMatch(/jetson-agx +ready +AGX Orin/)
+    const { out, code } = await brim('fleet', 'status')
+    expect(code).toBe(0)
+    expect(out).toMatch(/^bridge bridge-1 .*\n/)
+    expect(out.split('\n').filter((line) => line.length > 80)).toEqual([])
+    const [document] = documents((await brim('fleet', 'status', '--json')).out) as [{ devices: { id: string }[] }]
+    expect(document).toMatchObject({ bridge: 'bridge-1', jobs: { queued: 0, underWay: 0 } })
+    expect(document.devices.map(({ id }) => id)).toEqual(expect.arrayContaining(['jetson-01', 'jetson-02', 'jetson-agx']))
+    await agent.close()
+  })
+
+  it('--watch prints a table for each change, and survives nothing but the end of its reader', async () => {
+    await isThere('jetson-01')
+    const watch = following('fleet', 'status', '--watch', '--interval', '0.1', '--label', 'watched=yes')
+    await expect.poll(watch.out).toContain('0 devices')
+    await brim('device', 'label', 'jetson-01', 'watched=yes')
+    await expect.poll(watch.out).toMatch(/jetson-01 +ready/)
+    expect(await watch.stop()).toBe(0)
+    expect((await brim('device', 'label', 'jetson-01', 'watched-')).out).toBe('jetson-01 has no labels\n')
+  })
+})
+
+it('brim fleet status has colours on a terminal alone, and none where NO_COLOR says so', async () => {
+  const shown = async (outIsTty: boolean, env: Record<string, string>) => {
+    const { io, out } = captureIo({ env })
+    await run(['fleet', 'status', ...at()], { ...io, outIsTty })
+    return out().includes('\u001b[')
+  }
+  await isThere('jetson-01')
+  expect([await shown(true, {}), await shown(true, { NO_COLOR: '1' }), await shown(false, {})]).toEqual([true, false, false])
+})
+
+describe('labels', () => {
+  it('select devices, stand in the audit log, and are checked', async () => {
+    await isThere('jetson-01')
+    await isThere('jetson-02')
+    expect((await brim('device', 'label', 'jetson-01', 'site=lab', 'rack=a1')).out).toBe('rack=a1 site=lab\n')
+    await brim('device', 'label', 'jetson-02', 'site=lab')
+    const listed = async (...words: string[]) => {
+      const [found] = documents((await brim('device', 'list', '--json', ...words)).out) as [{ devices: { id: string }[] }]
+      return found.devices.map(({ id }) => id)
+    }
+    expect(await listed('--label', 'site=lab')).toEqual(['jetson-01', 'jetson-02'])
+    expect(await listed('--label', 'site=lab', '--label', 'rack=a1')).toEqual(['jetson-01'])
+    expect((await brim('fleet', 'status', '--label', 'site=moon')).out).toContain('0 devices: none has that label')
+    expect((await brim('device', 'list')).out).toMatch(/jetson-01 +ready .* rack=a1 site=lab/)
+    expect((await brim('fleet', 'status', '--label', 'rack=a1')).out).not.toContain('jetson-02')
+    const store = openIdentityStore(join(world.dir, 'bridge'))
+    expect(store.audit(2)).toMatchObject([{ action: 'device.label', subject: 'jetson-02' }, { subject: 'jetson-01' }])
+    store.close()
+    expect(await brim('device', 'label', 'jetson-01', 'Site=lab')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('a label is named by'),
+    })
+    expect(await brim('device', 'label', 'jetson-01', 'nonsense')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('neither key=value nor key-'),
+    })
+    await brim('device', 'label', 'jetson-01', 'site-', 'rack-')
+    await brim('device', 'label', 'jetson-02', 'site-')
+  })
+})
+
+it('brim device list names those too that wait for approval and were never heard of', async () => {
+  const store = openIdentityStore(join(world.dir, 'bridge'))
+  const wish = { group: 'field', uses: 1, expiresS: 60, approve: false }
+  const { secret } = store.createToken('operator:test', wish)
+  store.enrol({ device: 'newcomer', publicKey: 'A'.repeat(43), token: secret, hardware: undefined }, '127.0.0.1')
+  store.close()
+  expect((await brim('device', 'list')).out).toMatch(/newcomer +never +– +field +pending/)
+  expect((await brim('device', 'show', 'newcomer')).out).toMatch(/state +never heard of/)
+  expect((await brim('device', 'list', '--json')).out).not.toContain('A'.repeat(43))
+  expect((await brim('fleet', 'status')).out).not.toContain('newcomer')
+})
+
+describe('brim device drain', () => {
+  it('lets a device finish what it has and gives it no more, until undrain', async () => {
+    await isThere('jetson-02')
+    const ids = await submit(30, { kind: 'slm.generate', input: { prompt: 'Can you', maxTokens: 24 }, device: 'jetson-02' })
+    const drained = await brim('device', 'drain', 'jetson-02', '--wait')
+    expect(drained).toMatchObject({ code: 0, out: 'jetson-02: drained\n' })
+    expect(await stateOf('jetson-02')).toBe('draining')
+    const waiting = []
+    for (const id of ids) {
+      const { state, attempt } = await jobOf(id)
+      if (state === 'QUEUED') waiting.push(id)
+      // Nothing that it had was lost, or done by an attempt that took its place.
+      else expect([state, attempt]).toEqual(['SUCCEEDED', 1])
+    }
+    expect(waiting.length).toBeGreaterThan(0)
+    expect((await brim('device', 'undrain', 'jetson-02')).out).toBe('jetson-02: takes jobs again\n')
+    for (const id of waiting) await expect.poll(async () => (await jobOf(id)).state, { timeout: 20_000 }).toBe('SUCCEEDED')
+  })
+
+  it('answers on while it drains, and drains on after a restart', async () => {
+    const agent = await world.startAgent({ id: 'jetson-03' })
+    await isThere('jetson-03')
+    await brim('device', 'drain', 'jetson-03')
+    await agent.close()
+    await isThere('jetson-03', 'disconnected')
+    const again = await world.startAgent({ id: 'jetson-03' })
+    await isThere('jetson-03', 'draining')
+    expect(await (await fetch(`${again.apiUrl}/health`)).json()).toMatchObject({ draining: true })
+    const answer = await fetch(`${again.apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: 'Can you', max_tokens: 2 }),
+    })
+    expect(answer.status).toBe(200)
+    await again.close()
+    await isThere('jetson-03', 'disconnected')
+  })
+
+  it('says that a device that is away has not heard of it: expired, and not done later', async () => {
+    const away = await brim('device', 'drain', 'jetson-03', '--timeout', '1')
+    expect(away).toMatchObject({ code: 1, err: expect.stringMatching(/has expired: the device was away \[COMMAND_EXPIRED\]/) })
+    const sent = documents((await brim('device', 'undrain', 'jetson-03', '--no-wait', '--json')).out)[0] as { id: string }
+    expect(sent).toMatchObject({ state: 'SENT', wish: { type: 'undrain' } })
+    const agent = await world.startAgent({ id: 'jetson-03' })
+    await isThere('jetson-03', 'ready')
+    const shown = (await brim('device', 'show', 'jetson-03')).out
+    expect(shown).toMatch(/undrain {2}DONE {2}by anyone\n.*drain {2}EXPIRED/)
+    await agent.close()
+  })
+
+  it('says that a device refuses', async () => {
+    const device = await mqttClient(world.bridge.mqttUrl, 'device-old')
+    const topic = (leaf: 'state' | 'commands' | 'replies') => deviceTopic('default', 'old', leaf)
+    device.on('message', (_, payload) => {
+      const { bridge, id } = JSON.parse(payload.toString()) as { bridge: string; id: string }
+      const reply = { v: 1, bridge, id, at: new Date().toISOString(), outcome: 'refused', reason: 'too old' }
+      device.publish(topic('replies'), JSON.stringify(reply), { qos: 1 })
+    })
+    await device.subscribeAsync(topic('commands'), { qos: 1 })
+    const state = { v: 1, state: 'ready', birth: 1, at: new Date().toISOString() }
+    await device.publishAsync(topic('state'), JSON.stringify(state), { qos: 1 })
+    await isThere('old')
+    const refused = await brim('device', 'drain', 'old')
+    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('old refuses "drain": too old [COMMAND_REFUSED]') })
+    await device.publishAsync(topic('state'), JSON.stringify({ ...state, state: 'disconnected' }), { qos: 1 })
+    await device.endAsync()
+  })
+
+  it('drains several by label, a line each', async () => {
+    for (const id of ['jetson-01', 'jetson-02']) await brim('device', 'label', id, 'site=roof')
+    expect((await brim('device', 'drain', '--label', 'site=roof')).out).toBe('jetson-01: drained\njetson-02: drained\n')
+    const undrained = await brim('device', 'undrain', '--label', 'site=roof', '--json')
+    expect(documents(undrained.out)).toMatchObject([
+      { device: 'jetson-01', state: 'DONE' },
+      { device: 'jetson-02', state: 'DONE' },
+    ])
+  })
+})
+
+describe('brim device show, watch and logs', () => {
+  it('show has units for people, "unknown" where nothing is known, and --json as it came', async () => {
+    await isThere('jetson-01')
+    await expect
+      .poll(async () => (await brim('device', 'show', 'jetson-01')).out, { timeout: 10_000 })
+      .toMatch(/totalBytes +[\d.]+ GiB[\s\S]*emcMHz|emcMHz +unknown/)
+    // What stands in no section is no empty one.
+    expect((await brim('device', 'show', 'jetson-01')).out).toMatch(/\ntelemetry\n {2}clockIsSet +yes\n/)
+    const [document] = documents((await brim('device', 'show', 'jetson-01', '--json')).out)
+    expect(document).toMatchObject({ id: 'jetson-01', identity: null, telemetry: { memory: { totalBytes: expect.any(Number) } } })
+  })
+
+  it('watch streams states, labels and commands as they come', async () => {
+    await isThere('jetson-01')
+    const watch = following('device', 'watch', 'jetson-01', '--json')
+    await expect.poll(watch.out).toContain('"type":"device"')
+    await brim('device', 'label', 'jetson-01', 'seen=yes')
+    await brim('device', 'drain', 'jetson-01')
+    await brim('device', 'undrain', 'jetson-01')
+    const heard = () => documents(watch.out()).map(({ type, now }) => `${type} ${(now as { state: string }).state}`)
+    await expect.poll(heard).toEqual(expect.arrayContaining(['labels ready', 'state draining', 'state ready']))
+    expect(documents(watch.out())).toContainEqual(expect.objectContaining({ type: 'commands', device: 'jetson-01' }))
+    expect(await watch.stop()).toBe(0)
+  })
+
+  it('logs has what a device warns of, and everything else while somebody follows', async () => {
+    await isThere('jetson-02')
+    const follow = following('device', 'logs', 'jetson-02', '--follow', '--level', 'info')
+    // Its own order comes back as a line of the log: from then on it tells.
+    await expect.poll(follow.out, { timeout: 10_000 }).toMatch(/INFO {2}remote {3}command of an operator .* type=logs/)
+    const bridge = await mqttClient(world.bridge.mqttUrl, 'bridge-other')
+    await bridge.publishAsync(deviceTopic('default', 'jetson-02', 'jobs'), 'garbage', { qos: 1 })
+    const [job] = await submit(1, {
+      kind: 'slm.generate',
+      input: { prompt: 'a secret question', maxTokens: 2 },
+      device: 'jetson-02',
+    })
+    await expect.poll(follow.out, { timeout: 10_000 }).toContain(`job ended job=${job}`)
+    expect(await follow.stop()).toBe(0)
+    expect(follow.out()).not.toContain('secret')
+    const warned = await brim('device', 'logs', 'jetson-02')
+    expect(warned.out).toMatch(/^\S+Z WARN {2}jobs {5}unreadable job message error=MESSAGE_INVALID\n$/)
+    expect((await brim('device', 'show', 'jetson-02')).out).toContain('unreadable job message')
+    await bridge.endAsync()
+  })
+})
+
+it.each([
+  [['device', 'show', 'nobody'], 1, 'DEVICE_UNKNOWN'],
+  [['device', 'watch', 'nobody'], 1, '"brim device list" names them'],
+  [['device', 'logs', 'nobody'], 1, 'DEVICE_UNKNOWN'],
+  [['device', 'drain', 'nobody'], 1, 'DEVICE_UNKNOWN'],
+  [['device', 'drain'], 2, 'name one device, or several with --label'],
+  [['device', 'drain', '--label', 'site=moon'], 1, 'no device has the label site=moon'],
+  [['device', 'drain', 'jetson-01', '--timeout', '0'], 2, 'expiresS'],
+  [['device', 'list', '--label', 'site'], 2, 'not of the form key=value'],
+  [['fleet', 'status', '--watch', '--interval', '0'], 2, '--interval'],
+])('%j is refused, and says why', async (words, code, why) => {
+  const said = await brim(...words)
+  expect(said.err).toContain(why)
+  expect(said.code).toBe(code)
+})
+
+it('says that no bridge answers', async () => {
+  const { io, err } = captureIo()
+  expect(await run(['fleet', 'status', '--bridge-url', 'http://127.0.0.1:1'], io)).toBe(1)
+  expect(err()).toContain('[BRIDGE_UNREACHABLE]')
+})
+
+it('labels, and who drains, outlive the bridge; who watches finds it again', async () => {
+  await using own = await startAgentWorld()
+  const ask = async (url: string, ...words: string[]) => {
+    const { io, out } = captureIo()
+    await run([...words, '--bridge-url', url], io)
+    return out()
+  }
+  const { httpUrl, mqttUrl } = own.bridge
+  await expect.poll(() => ask(httpUrl, 'device', 'list')).toContain('ready')
+  await ask(httpUrl, 'device', 'label', 'jetson-01', 'site=lab')
+  await ask(httpUrl, 'device', 'drain', 'jetson-01')
+  const stopping = new AbortController()
+  const { io, out, err } = captureIo({ signal: stopping.signal })
+  const watching = run(['device', 'watch', '--bridge-url', httpUrl], io)
+  await expect.poll(out).toContain('draining')
+  await own.bridge.close()
+  await expect.poll(err).toContain('trying again')
+  const ports = { mqttPort: Number(new URL(mqttUrl).port), httpPort: Number(new URL(httpUrl).port) }
+  const again = await startBridge({
+    bundle: own.bundle,
+    stateDir: join(own.dir, 'bridge'),
+    ...ports,
+    threads: 1,
+    logLevel: 'silent',
+  })
+  try {
+    await expect.poll(() => ask(httpUrl, 'device', 'list'), { timeout: 20_000 }).toMatch(/jetson-01 +draining .* site=lab/)
+    await expect.poll(() => out().match(/draining/g)?.length, { timeout: 10_000 }).toBeGreaterThan(1)
+    stopping.abort()
+    await watching
+  } finally {
+    await again.close()
+  }
+})

@@ -1,0 +1,138 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { age, compact, cutMiddle } from '../../../cloud-bridge/commands/figures.ts'
+import { type DeviceLine, type FleetStatus, layOutFleet } from '../../../cloud-bridge/commands/fleet-table.ts'
+
+const device = (id: string, more: object = {}) =>
+  ({ id, state: 'ready', seenS: 3, jobs: 0, labels: {}, problems: [], identity: null, telemetry: null, ...more }) as DeviceLine
+const fleet = (devices: DeviceLine[], more: object = {}): FleetStatus => ({
+  bridge: 'bridge-1',
+  version: '0.1.0',
+  uptimeS: 273_600,
+  sessions: 14,
+  kvBytes: 5e8,
+  kvBudgetBytes: 2e9,
+  jobs: { queued: 12, underWay: 4, dead: 1 },
+  devices,
+  ...more,
+})
+const textOf = (status: FleetStatus) => layOutFleet(status).map(({ text }) => text)
+
+const orin = (id: string, more: object = {}) =>
+  device(id, {
+    jobs: 2,
+    telemetry: {
+      device: { module: 'AGX Orin', model: null, kind: 'jetson' },
+      power: { railsW: {}, totalW: 23.46, scope: 'module', jPerToken: 1.2 },
+      temperatures: { hottestC: 71.4, zonesC: {} },
+      throttling: { isThrottled: false, causes: [] },
+      load: { cpuPercent: 23.4, gpuPercent: 97.6 },
+      link: { upBytesPerS: 1_250_000, downBytesPerS: 12_500_000, rttMs: 20 },
+      answers: { underWay: 1, decodeTokensPerS: { slow: 14.2, fast: 61.7 } },
+    },
+    ...more,
+  })
+
+describe('the table of a fleet', () => {
+  it('shows a line per device, figures to the right, and only columns that somebody knows something of', () => {
+    expect(textOf(fleet([orin('jetson-01'), device('jetson-02')]))).toEqual([
+      'bridge bridge-1  0.1.0  up 3d  14 sessions  KV 25 % of 2.0GB',
+      'jobs: 12 queued, 4 under way, 1 dead',
+      '2 devices: 2 ready',
+      '',
+      'DEVICE    STATE MODULE   SEEN  W °C CPU GPU   UP DOWN JOBS TK/S',
+      'jetson-01 ready AGX Orin   3s 23 71  23  98 1.3M  13M    2   62',
+      'jetson-02 ready –          3s  –  –   –   –    –    –    0    –',
+    ])
+  })
+
+  it('begins with what is wrong, the worst first, and marks clocks that are held down', () => {
+    const { telemetry } = orin('x')
+    const hot = orin('b', {
+      telemetry: { ...telemetry, throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } },
+      problems: [{ kind: 'throttled', detail: 'cooling cpufreq-cpu0' }],
+    })
+    const gone = orin('c', { state: 'lost', seenS: 7_200, problems: [{ kind: 'lost', detail: '' }] })
+    const lines = layOutFleet(fleet([orin('a'), hot, gone]))
+    const texts = lines.map(({ text }) => text)
+    expect(texts.slice(3, 5)).toEqual(['! 1 lost: c', '! 1 throttled: b (cooling cpufreq-cpu0)'])
+    expect(texts.slice(-3).map((line) => line[0])).toEqual(['c', 'b', 'a'])
+    expect(texts.at(-2)).toContain(' 71! ')
+    // What it measured before it was lost is not what it measures.
+    expect(texts.at(-3)).toMatch(/^c +lost +– +2h( +–)+ +2 +–$/)
+    expect(lines.map(({ mood }) => mood).slice(-3)).toEqual(['bad', 'warning', 'plain'])
+  })
+
+  it('says that nobody has been heard of', () => {
+    expect(textOf(fleet([])).at(-1)).toBe('0 devices: none has been heard of')
+  })
+
+  const figure = fc.oneof(fc.constant(null), fc.double(), fc.double({ min: 0, max: 200 }), fc.nat())
+  const word = fc.oneof(fc.string({ unit: 'binary', maxLength: 100 }), fc.stringMatching(/^[a-z0-9-]{1,64}$/))
+  const anyDevice = fc.record({
+    id: word,
+    state: fc.oneof(fc.constantFrom('ready', 'lost', 'draining', 'disconnected', null), word),
+    seenS: figure,
+    jobs: fc.nat(),
+    labels: fc.constant({}),
+    problems: fc.array(fc.record({ kind: fc.constantFrom('lost', 'throttled', 'new'), detail: word }), { maxLength: 3 }),
+    identity: fc.constant(null),
+    telemetry: fc.option(
+      fc.record({
+        device: fc.record({ module: fc.option(word), kind: word }),
+        power: fc.record({ totalW: figure }),
+        temperatures: fc.record({ hottestC: figure }),
+        throttling: fc.record({ isThrottled: fc.option(fc.boolean()) }),
+        battery: fc.option(fc.record({ levelPercent: figure })),
+        load: fc.record({ cpuPercent: figure, gpuPercent: figure }),
+        link: fc.option(fc.record({ upBytesPerS: figure, downBytesPerS: figure })),
+        answers: fc.record({ decodeTokensPerS: fc.dictionary(word, fc.double()) }),
+      }),
+    ),
+  })
+  it('has no line of more than 80 columns, whatever devices call themselves and measure', () => {
+    fc.assert(
+      fc.property(fc.array(anyDevice, { maxLength: 12 }), word, figure, (devices, bridge, some) => {
+        const status = fleet(devices as unknown as DeviceLine[], { bridge, uptimeS: some ?? 0, sessions: some ?? 0 })
+        const lines = textOf(status)
+        expect(lines.filter((line) => line.length > 80)).toEqual([])
+        expect(lines.filter((line) => /[^\x20-\x7e°–…]/.test(line))).toEqual([])
+        if (devices.length > 0) expect(lines.length).toBeGreaterThan(devices.length + 3)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('holds the widest of everything in 80 columns, and tells names apart by their ends', () => {
+    const wide = { ...orin('x').telemetry, battery: { levelPercent: 100, state: 'full' } }
+    const widest = ['1', '2'].map((end) =>
+      device(`jetson-agx-orin-warehouse-north-0${end}`, { state: 'draining', seenS: 9e5, telemetry: wide }),
+    )
+    const lines = textOf(fleet(widest))
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
+    expect(lines.at(-2)).toMatch(/^jetson-\S*…north-01 draining /)
+    expect(lines.at(-1)!.split(' ')[0]).not.toBe(lines.at(-2)!.split(' ')[0])
+  })
+})
+
+describe('figures in four characters', () => {
+  it.each([
+    [0, '0'],
+    [7.12, '7.1'],
+    [9.96, '10'],
+    [999.6, '1.0k'],
+    [1_250_000, '1.3M'],
+    [340_000_000, '340M'],
+    [1e30, '>9P'],
+    [-1, '–'],
+    [null, '–'],
+  ])('%s is %s', (value, text) => expect(compact(value)).toBe(text))
+
+  it('never has more, whatever the amount or the age', () => {
+    fc.assert(fc.property(fc.double(), (value) => compact(value).length <= 4 && age(value).length <= 4))
+  })
+
+  it('cuts the middle of a name', () => {
+    expect(cutMiddle('jetson-orin-nano-17', 13)).toBe('jetson…ano-17')
+  })
+})

@@ -1,0 +1,168 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { run } from '../../../brim.ts'
+import { ToJobDevice } from '../../../core/protocol/jobs.ts'
+import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { mqttClient } from '../../support/broker.ts'
+import { captureIo } from '../../support/captured-io.ts'
+
+let world: AgentWorld
+beforeAll(async () => {
+  world = await startAgentWorld()
+  await world.startAgent({ id: 'jetson-02', slm: await buildSlmBundle(world.dir) })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+async function brim(...words: string[]) {
+  const { io, out, err } = captureIo()
+  const code = await run(['job', ...words, '--bridge-url', world.bridge.httpUrl], io)
+  return { code, out: out(), err: err() }
+}
+const lines = (text: string) =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+describe('brim job', () => {
+  it('submits and watches: the text on stdout, the history on stderr', async () => {
+    const said = await brim('submit', 'slm.generate', '--input', '{"prompt": "Can you", "maxTokens": 8}', '--watch')
+    expect(said).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02[\s\S]*succeeded/) })
+    const [job] = (lines((await brim('list', '--limit', '1', '--json')).out)[0] as { jobs: { id: string }[] }).jobs
+    const shown = lines((await brim('show', job!.id, '--json')).out)[0] as {
+      result: { text: string }
+      events: { type: string }[]
+    }
+    expect(said.out.trim()).toBe(shown.result.text.trim())
+    expect(shown.events.at(-1)).toMatchObject({ type: 'succeeded' })
+    expect((await brim('show', job!.id)).out).toContain('SUCCEEDED')
+    expect((await brim('watch', job!.id)).out.trim()).toBe(shown.result.text.trim())
+    expect((await brim('cancel', job!.id)).out).toContain('had ended: it is SUCCEEDED')
+    const again = (await brim('retry', job!.id)).out.trim()
+    expect(again).toMatch(/^[0-9a-f]{8}-\d+$/)
+    expect((await brim('watch', again)).code).toBe(0)
+  })
+
+  it('takes a prompt as what the user says, and input from a file; the same key is the same job', async () => {
+    const file = join(world.dir, 'input.json')
+    writeFileSync(file, '{"prompt": "Is it", "maxTokens": 4}')
+    const submit = () => brim('submit', 'slm.generate', '--input', `@${file}`, '--key', 'order-7')
+    const first = (await submit()).out
+    expect(await submit()).toMatchObject({ out: first, err: expect.stringContaining('already') })
+    const chat = await brim('submit', 'hat.generate', '--prompt', 'Hello', '--max-tokens', '4', '--watch', '--json')
+    expect(lines(chat.out).at(-1)).toMatchObject({ type: 'end', job: { state: 'SUCCEEDED', result: { tokens: 4 } } })
+  })
+
+  it('ends with JOB_FAILED, and why, where the job came to nothing; --dead lists it', async () => {
+    const failed = await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-01', '--watch')
+    expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('slm.generate is not supported by this device') })
+    expect(failed.err).toContain('[JOB_FAILED]')
+    expect((await brim('list', '--dead')).out).toMatch(/slm\.generate +REJECTED/)
+  })
+
+  it('has a device install the bundle of a folder from the bridge, told by all its bytes', async () => {
+    const words = ['submit', 'bundle.install', '--model', world.bundle, '--device', 'jetson-02', '--watch', '--json']
+    const installed = await brim(...words)
+    const { modelId } = world.bridge
+    expect(lines(installed.out).at(-1)).toMatchObject({
+      job: {
+        state: 'SUCCEEDED',
+        input: { modelId, manifestSha256: expect.any(String) },
+        result: { modelId, wasInstalled: false },
+      },
+    })
+    const again = await brim('submit', 'bundle.install', '--model', modelId, '--device', 'jetson-02', '--watch')
+    expect(again).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02/) })
+    expect(JSON.parse(again.out)).toMatchObject({ modelId, wasInstalled: true })
+  })
+
+  it('shows the whole history of a dead letter, however long, and its terms are those that were asked for', async () => {
+    const { mqttUrl } = world.bridge
+    const topic = (leaf: 'state' | 'jobs' | 'events') => deviceTopic('default', 'chatty', leaf)
+    const client = await mqttClient(mqttUrl, 'device-chatty')
+    const attempts: number[] = []
+    client.on('message', (_topic, payload) => {
+      const { type, bridge, job, attempt } = ToJobDevice.parse(JSON.parse(payload.toString()))
+      if (type !== 'run') return
+      attempts.push(attempt)
+      const say = (n: number, what: object) => {
+        const event = { v: 1, bridge, job, attempt, n, at: new Date().toISOString(), ...what }
+        client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
+      }
+      say(1, { type: 'running' })
+      for (let n = 2; n < 602; n++) say(n, { type: 'text', text: 'a', from: n - 2 })
+      say(602, {
+        type: 'failed',
+        failure: 'unavailable',
+        error: { code: 'OUT_OF_MEMORY', message: `attempt ${attempt}\u001b[2J broke` },
+      })
+    })
+    await client.subscribeAsync(topic('jobs'), { qos: 1 })
+    const is = (state: string) => {
+      const message = { v: 1, state, birth: 1, at: new Date().toISOString(), jobs: ['slm.generate'] }
+      return client.publishAsync(topic('state'), JSON.stringify(message), { qos: 1, retain: true })
+    }
+    await is('ready')
+    const terms = ['--attempts', '2', '--run-timeout', '600', '--step-timeout', '300', '--lost-after', '9', '--no-replace']
+    const dead = await brim(
+      'submit',
+      'slm.generate',
+      '--prompt',
+      'Hi',
+      '--device',
+      'chatty',
+      '--keep',
+      'any',
+      ...terms,
+      '--watch',
+    )
+    expect(dead).toMatchObject({ code: 1, err: expect.stringContaining('attempt 2?[2J broke') })
+    expect(dead.err).not.toContain('\u001b')
+    await is('disconnected')
+    await client.endAsync()
+    const [{ id }] = (lines((await brim('list', '--dead', '--limit', '1', '--json')).out)[0] as { jobs: [{ id: string }] }).jobs
+    // No device writes to the terminal of whoever reads of it.
+    expect((await brim('list', '--dead')).out).not.toContain('\u001b')
+    const shown = await brim('show', id)
+    expect(shown.out).not.toContain('\u001b')
+    for (const words of [
+      /failures +\{"unavailable":2\}/,
+      /queued +attempt 1 at chatty: attempt 1\?\[2J broke/,
+      /failed +attempt 2 at chatty: attempt 2\?\[2J broke/,
+    ])
+      expect(shown.out).toMatch(words)
+    const { events } = lines((await brim('show', id, '--json')).out)[0] as { events: { seq: number }[] }
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, i) => i + 1))
+    expect(events.length).toBeGreaterThan(1_200)
+    expect(attempts).toEqual([1, 2])
+  })
+
+  it('cancels what waits', async () => {
+    const id = (await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-09')).out.trim()
+    expect((await brim('cancel', id)).out).toBe(`job ${id} is canceled\n`)
+    expect((await brim('list', '--state', 'CANCELED')).out).toContain(id)
+  })
+
+  it.each([
+    [['show', '00000000-1'], 1, 'JOB_UNKNOWN'],
+    [['submit', 'slm.generate'], 2, 'either messages or prompt'],
+    [['submit', 'slm.generate', '--input', '{'], 2, '--input is no JSON'],
+    [['submit', 'slm.generate', '--input', '@nowhere.json'], 2, 'nowhere.json cannot be read'],
+    [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input says it all'],
+    [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model, with or without --url'],
+    [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is no bundle'],
+    [['submit', 'make.coffee'], 2, 'make.coffee'],
+  ])('%j is refused, and says why', async (words, code, why) => {
+    const said = await brim(...words)
+    expect(said.code).toBe(code)
+    expect(said.err).toContain(why)
+  })
+
+  it('says that no bridge answers', async () => {
+    const { io, err } = captureIo()
+    expect(await run(['job', 'list', '--bridge-url', 'http://127.0.0.1:1'], io)).toBe(1)
+    expect(err()).toContain('[BRIDGE_UNREACHABLE]')
+  })
+})

@@ -1,0 +1,110 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type CommandsOptions, commandsTable, createCommands } from '../../../cloud-bridge/fleet/commands.ts'
+import type { Command } from '../../../core/protocol/commands.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+/** A bridge's commands at the start of a process; time goes by for all of them. */
+function world(path: string) {
+  const clock = fakeClock(Date.parse('2026-05-01T12:00:00Z'))
+  return {
+    clock,
+    async open(options: Partial<CommandsOptions> = {}) {
+      const store = openDatabase(join(path, 'bridge.sqlite'), [commandsTable])
+      const sent: { device: string; command: Command }[] = []
+      const commands = createCommands({
+        store,
+        bridge: 'bridge-1',
+        clock,
+        wallMs: clock.nowMs,
+        publish: (device, message) => sent.push({ device, command: JSON.parse(message) }),
+        onChange: () => {},
+        onUnreadable: () => {},
+        logger: silentLogger(),
+        ...options,
+      })
+      commands.start()
+      const reply = (device: string, id: string, outcome: string, more: object = {}) =>
+        commands.heard(
+          device,
+          Buffer.from(JSON.stringify({ v: 1, bridge: 'bridge-1', id, at: '2026-05-01T12:00:00Z', outcome, ...more })),
+        )
+      return {
+        commands,
+        sent,
+        reply,
+        async close() {
+          await commands.close()
+          store.close()
+        },
+      }
+    },
+  }
+}
+
+describe('a command', () => {
+  it('is said again until it is answered, and then never', async () => {
+    using dir = tempDir()
+    const { clock, open } = world(dir.path)
+    const { commands, sent, reply, close } = await open()
+    commands.presence('a', true)
+    const { id } = commands.give('a', { type: 'drain' }, 'operator-x', 30)
+    await clock.advance(2_500)
+    expect(sent.length).toBeGreaterThan(2)
+    expect(sent.every(({ device, command }) => device === 'a' && command.id === id && command.type === 'drain')).toBe(true)
+    reply('b', id, 'done')
+    expect(commands.find(id)?.state).toBe('SENT')
+    reply('a', id, 'done')
+    expect(commands.find(id)).toMatchObject({ state: 'DONE', actor: 'operator-x', device: 'a' })
+    const times = sent.length
+    await clock.advance(5_000)
+    expect(sent.length).toBe(times)
+    await close()
+  })
+
+  it('waits for a device that is away, also over a restart of the bridge', async () => {
+    using dir = tempDir()
+    const { clock, open } = world(dir.path)
+    const before = await open()
+    const { id } = before.commands.give('a', { type: 'logs', level: 'debug', forS: 60 }, 'x', 30)
+    expect(before.sent).toEqual([])
+    await before.close()
+    const { commands, sent, reply, close } = await open()
+    await clock.advance(3_000)
+    commands.presence('a', true)
+    expect(sent).toMatchObject([{ command: { id, type: 'logs', level: 'debug', forS: 60 } }])
+    reply('a', id, 'refused', { reason: 'too old' })
+    expect(commands.find(id)).toMatchObject({ state: 'REFUSED', reason: 'too old' })
+    await close()
+  })
+
+  it('expires, is not sent any more, and counts as done where it was done all the same', async () => {
+    using dir = tempDir()
+    const { clock, open } = world(dir.path)
+    const { commands, sent, reply, close } = await open()
+    const { id } = commands.give('a', { type: 'drain' }, 'x', 5)
+    await clock.advance(6_000)
+    expect(commands.find(id)).toMatchObject({ state: 'EXPIRED', reason: 'the device was away' })
+    commands.presence('a', true)
+    expect(sent).toEqual([])
+    reply('a', id, 'done')
+    expect(commands.find(id)?.state).toBe('DONE')
+    reply('a', id, 'expired')
+    expect(commands.find(id)?.state).toBe('DONE')
+    await close()
+  })
+
+  it('comes after those that were given before it', async () => {
+    using dir = tempDir()
+    const { open } = world(dir.path)
+    const { commands, sent, close } = await open()
+    for (const type of ['drain', 'undrain', 'drain'] as const) commands.give('a', { type }, 'x', 5)
+    commands.presence('a', true)
+    expect(sent.map(({ command }) => command.type)).toEqual(['drain', 'undrain', 'drain'])
+    expect(commands.of('a', 2).map(({ wish }) => wish.type)).toEqual(['drain', 'undrain'])
+    await close()
+  })
+})

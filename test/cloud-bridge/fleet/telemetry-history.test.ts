@@ -1,0 +1,155 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { readHistory } from '../../../cloud-bridge/api/history.ts'
+import { createHistory, historyTable } from '../../../cloud-bridge/fleet/history.ts'
+import type { DeviceTelemetry } from '../../../core/protocol/messages.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { recordingLogger } from '../../support/recording-logger.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const noon = Date.UTC(2026, 5, 1, 12)
+const iso = (s: number) => new Date(noon + s * 1_000).toISOString()
+const sample = (s: number, more: Partial<DeviceTelemetry> = {}): DeviceTelemetry => ({
+  v: 1,
+  at: iso(s),
+  birth: 1,
+  link: null,
+  speed: { prefillTokensPerS: s, draftStepMs: null },
+  ...more,
+})
+
+function open(path: string, mostSamples = 1_000) {
+  const store = openDatabase(join(path, 'telemetry.sqlite'), [historyTable], 'NORMAL')
+  const { logger, lines } = recordingLogger('warn')
+  const history = createHistory({ store, mostSamples, clock: fakeClock(), wallMs: () => noon + 1e6, logger })
+  return {
+    history,
+    store,
+    lines,
+    /** Seconds after noon. */
+    times: (device: string, sinceS?: number, limit = 10_000) =>
+      history
+        .of(device, { sinceMs: sinceS === undefined ? undefined : noon + sinceS * 1_000, limit })
+        .samples.map(({ at }) => (Date.parse(at) - noon) / 1_000),
+    async close() {
+      await history.close()
+      store.close()
+    },
+  }
+}
+
+describe('the history of telemetry', () => {
+  it('is in order of when things were measured, whenever they came, each device for itself, and outlives the bridge', async () => {
+    using dir = tempDir()
+    const before = open(dir.path)
+    for (const s of [50, 60, 10, 20]) before.history.add('a', sample(s, s < 50 ? { replayed: true } : {}))
+    before.history.add('b', sample(5))
+    await before.close()
+    const { history, times, close } = open(dir.path)
+    expect([times('a'), times('b'), times('c')]).toEqual([[10, 20, 50, 60], [5], []])
+    const { v: _, ...first } = sample(10, { replayed: true })
+    expect(history.of('a', { limit: 9 }).samples[0]).toEqual({ ...first, heardAt: new Date(noon + 1e6).toISOString() })
+    await close()
+  })
+
+  it('holds a sample once that a device has said twice', async () => {
+    using dir = tempDir()
+    const { history, times, close } = open(dir.path)
+    for (const s of [10, 10]) history.add('a', sample(s, { replayed: true }))
+    history.add('a', sample(10, { birth: 2 }))
+    expect(times('a')).toEqual([10, 10])
+    await close()
+  })
+
+  it('keeps the newest of each device', async () => {
+    using dir = tempDir()
+    const { history, times, close } = open(dir.path, 100)
+    history.add('quiet', sample(1))
+    for (let s = 0; s < 500; s++) history.add('loud', sample(s))
+    const kept = times('loud')
+    expect(kept.length).toBeGreaterThanOrEqual(100)
+    expect(kept.length).toBeLessThan(200)
+    expect([kept.at(-1), times('quiet')]).toEqual([499, [1]])
+    await close()
+  })
+
+  it('can be read piece by piece', async () => {
+    using dir = tempDir()
+    const { history, times, close } = open(dir.path)
+    for (let s = 1; s <= 5; s++) history.add('a', sample(s))
+    expect(times('a', undefined, 2)).toEqual([4, 5])
+    expect(times('a', 0, 2)).toEqual([1, 2])
+    expect(times('a', 2, 2)).toEqual([3, 4])
+    expect(history.of('a', { sinceMs: noon + 3_000, limit: 2 }).more).toBe(false)
+    expect(history.of('a', { sinceMs: noon + 2_000, limit: 2 }).more).toBe(true)
+    await close()
+  })
+
+  it('has what a device measured that did not know the time where it was heard of', async () => {
+    using dir = tempDir()
+    const { history, close } = open(dir.path, 1)
+    history.add('a', sample(10))
+    const early = { at: '1970-01-01T00:00:05.000Z', clockIsSet: false }
+    history.add('a', sample(0, { ...early, birth: 2 }))
+    const { samples, nextMs } = history.of('a', { limit: 1 })
+    expect([samples, nextMs]).toMatchObject([[{ ...early, heardAt: new Date(noon + 1e6).toISOString() }], noon + 1e6])
+    await close()
+  })
+
+  it('goes on for a device whose clock has been ahead by years', async () => {
+    using dir = tempDir()
+    const { history, times, close } = open(dir.path, 3)
+    const years = 5 * 366 * 86_400
+    for (let i = 0; i < 80; i++) history.add('a', sample(years + i))
+    for (const s of [1_200, 1_210]) history.add('a', sample(s))
+    expect(times('a').slice(-3)).toEqual([years + 79, 1_200, 1_210])
+    await close()
+  })
+
+  it('has each of the samples of a device that did not know the time, though they come together', async () => {
+    using dir = tempDir()
+    const { history, close } = open(dir.path)
+    for (let i = 0; i < 5; i++) history.add('a', sample(i, { clockIsSet: false, replayed: true }))
+    const { samples } = history.of('a', { limit: 9 })
+    expect(samples.map(({ speed }) => speed.prefillTokensPerS)).toEqual([0, 1, 2, 3, 4])
+    await close()
+  })
+
+  it('is turned off by a size of 0', async () => {
+    using dir = tempDir()
+    const { history, times, close } = open(dir.path, 0)
+    history.add('a', sample(1))
+    expect(times('a')).toEqual([])
+    await close()
+  })
+
+  it('outlives a disk that takes nothing, and says so once', async () => {
+    using dir = tempDir()
+    const { history, store, lines, times, close } = open(dir.path)
+    store.pragma('query_only = ON')
+    for (let s = 0; s < 2; s++) {
+      history.add('a', sample(s))
+      expect(times('a')).toEqual([])
+    }
+    expect(lines).toMatchObject([{ msg: 'telemetry not stored' }])
+    store.pragma('query_only = OFF')
+    history.add('a', sample(9))
+    expect(times('a')).toEqual([9])
+    await close()
+  })
+
+  it('is asked for with a time and a limit that can be meant', async () => {
+    using dir = tempDir()
+    const { history, close } = open(dir.path)
+    for (let s = 1; s <= 3; s++) history.add('a', sample(s))
+    const ask = (query: string) => readHistory(history, 'a', new URLSearchParams(query))
+    const page = { device: 'a', samples: [{ at: iso(2) }], more: true, next: iso(2) }
+    expect(ask(`since=${iso(1)}&limit=1`)).toMatchObject(page)
+    expect(ask(`since=${iso(3)}`)).toMatchObject({ samples: [], more: false, next: iso(3) })
+    expect(readHistory(history, 'b', new URLSearchParams())).toMatchObject({ samples: [], more: false, next: null })
+    for (const query of ['since=yesterday', 'limit=0', 'limit=many', 'limit=5001'])
+      expect(() => ask(query)).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
+    await close()
+  })
+})

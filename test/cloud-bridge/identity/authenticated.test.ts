@@ -1,0 +1,175 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { WebSocket } from 'ws'
+import yargs from 'yargs'
+import { startBridge } from '../../../cloud-bridge/bridge.ts'
+import { bridgeCommand } from '../../../cloud-bridge/commands/bridge.ts'
+import { requiresProof } from '../../../cloud-bridge/identity/exposure.ts'
+import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { readManifest } from '../../../core/model/bundle.ts'
+import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { mqttClient } from '../../support/broker.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { enrolDevice } from '../../support/enrol-device.ts'
+import { randomStates } from '../../support/random-states.ts'
+import { connectDevice } from '../../support/test-device.ts'
+
+let world: AgentWorld
+/** What an operator's commands open, beside the bridge that runs. */
+let store: IdentityStore
+let width: number
+beforeAll(async () => {
+  world = await startAgentWorld({ bridge: { auth: true } })
+  store = openIdentityStore(join(world.dir, 'bridge'))
+  width = (await readManifest(world.bundle)).dims.hidden
+})
+afterAll(async () => {
+  store.close()
+  await world[Symbol.asyncDispose]()
+})
+
+const enrolled = (device: string) => enrolDevice(world, store, device)
+
+describe('the data plane', () => {
+  it('lets nobody in without a token, and nobody be another', async () => {
+    const { dataUrl } = world.bridge
+    const token = await (await enrolled('b')).token()
+    await expect(connectDevice(dataUrl, 'b', width)).rejects.toThrow(/401/)
+    await expect(connectDevice(dataUrl, 'b', width, 'guess')).rejects.toThrow(/401/)
+    await using imposter = await connectDevice(dataUrl, 'c', width, token)
+    expect(await imposter.closed).toEqual({ code: 4401, reason: 'NOT_AUTHORIZED' })
+    await using device = await connectDevice(dataUrl, 'b', width, token)
+    await using neighbour = await connectDevice(dataUrl, 'e', width, await (await enrolled('e')).token())
+    for (const one of [device, neighbour]) {
+      const session = await one.open(world.bridge.modelId)
+      await one.rows(session, { base: 0, states: randomStates(8, width, 1) })
+      one.say({ type: 'close', session: session.hex, keep: 8 })
+      await expect.poll(() => one.messages.some(({ type }) => type === 'kept')).toBe(true)
+    }
+    const keptKvBytes = async () =>
+      ((await (await fetch(`${world.bridge.httpUrl}/health`)).json()) as { keptKvBytes: number }).keptKvBytes
+    const both = await keptKvBytes()
+    expect(both).toBeGreaterThan(0)
+    const socket: WebSocket = device.socket
+    expect(socket.readyState).toBe(socket.OPEN)
+    store.revoke('operator:test', 'b')
+    expect(await device.closed).toEqual({ code: 4401, reason: 'NOT_AUTHORIZED' })
+    expect(await keptKvBytes()).toBe(both / 2)
+    await expect(connectDevice(dataUrl, 'b', width, token)).rejects.toThrow(/401/)
+  })
+})
+
+describe('HTTP', () => {
+  it('tells anybody that the bridge is well, and nobody who its devices are', async () => {
+    const { httpUrl } = world.bridge
+    const authorization = `Bearer ${await (await enrolled('d')).token()}`
+    expect((await fetch(`${httpUrl}/health`)).status).toBe(200)
+    for (const headers of [{}, { authorization: 'Bearer guess' }, { authorization }])
+      expect((await fetch(`${httpUrl}/v1/devices`, { headers })).status).toBe(401)
+  })
+})
+
+describe('a key', () => {
+  it('reads until it is revoked, and does nothing else; one for submitting does jobs too; all stands in the audit log', async () => {
+    const { httpUrl, mqttUrl, dataUrl } = world.bridge
+    const brim = async (...argv: string[]) => {
+      const { io, out } = captureIo()
+      await yargs(['bridge', 'key', ...argv, '--json', '--state-dir', join(world.dir, 'bridge')])
+        .command(bridgeCommand(io))
+        .option('json', { type: 'boolean' })
+        .strict()
+        .exitProcess(false)
+        .fail(false)
+        .parseAsync()
+      return JSON.parse(out()) as { id: string; key: string }
+    }
+    const { id, key } = await brim('create', '--name', 'monitoring')
+    const operator = await brim('create', '--name', 'ci', '--role', 'operator')
+    const read = () => fetch(`${httpUrl}/v1/devices`, { headers: { authorization: `Bearer ${key}` } })
+    expect((await read()).status).toBe(200)
+    const jobs = (bearer: string) => fetch(`${httpUrl}/v1/jobs`, { headers: { authorization: `Bearer ${bearer}` } })
+    const submit = (bearer?: string) =>
+      fetch(`${httpUrl}/v1/jobs`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...(bearer ? { authorization: `Bearer ${bearer}` } : {}) },
+        body: JSON.stringify({ kind: 'slm.generate', input: { messages: [{ role: 'user', content: 'hello' }] } }),
+      })
+    expect([(await jobs(key)).status, (await submit(key)).status, (await submit()).status]).toEqual([403, 403, 401])
+    expect([(await jobs(operator.key)).status, (await submit(operator.key)).ok]).toEqual([200, true])
+    const order = (bearer: string, what: string) =>
+      fetch(`${httpUrl}/v1/devices/nobody/${what}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
+        body: '{}',
+      })
+    for (const what of ['labels', 'commands'])
+      expect([(await order(key, what)).status, (await order(operator.key, what)).status]).toEqual([403, 404])
+    const login = { username: 'viewer-monitoring', password: key }
+    await expect(mqttClient(mqttUrl, 'viewer-monitoring', login)).rejects.toThrow(/not authorized/i)
+    await using device = await connectDevice(dataUrl, 'monitoring', width, key)
+    expect(await device.closed).toMatchObject({ code: 4401 })
+    const listed = {
+      keys: expect.arrayContaining([expect.objectContaining({ id, name: 'monitoring', role: 'viewer', revokedAt: null })]),
+    }
+    expect(await brim('list')).toMatchObject(listed)
+    await brim('revoke', id)
+    expect((await read()).status).toBe(401)
+    const actions = () => store.audit(20).map(({ action, outcome }) => `${action} ${outcome}`)
+    const forbidden = ['labels', 'commands'].map((what) => `POST /v1/devices/nobody/${what} refused`)
+    const orders = forbidden.flatMap((line) => [line, line]).reverse()
+    const written = ['key.revoke ok', ...orders, 'job.submit ok', 'POST /v1/jobs refused', 'key.create ok', 'key.create ok']
+    await expect.poll(() => actions().slice(0, written.length)).toEqual(written)
+    await expect(brim('revoke', 'ffffffff')).rejects.toMatchObject({ code: 'IDENTITY_UNKNOWN' })
+  })
+})
+
+describe('a bridge that lets in everybody on its machine', () => {
+  it.each([
+    { auth: undefined, after: 'asks new connections for a proof' },
+    { auth: false, after: 'goes on where that was asked for' },
+  ])('$after from the first enrolment on', async ({ auth }) => {
+    const stateDir = join(world.dir, `open-${auth}`)
+    const settings = { bundle: world.bundle, stateDir, mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
+    const bridge = await startBridge({ ...settings, ...(auth === undefined ? {} : { auth }) })
+    const own = openIdentityStore(stateDir)
+    try {
+      const early = await mqttClient(bridge.mqttUrl, 'device-early')
+      const statuses = async () => (await fetch(`${bridge.httpUrl}/v1/devices`)).status
+      expect([bridge.auth, await statuses()]).toEqual([false, 200])
+      const first = await enrolDevice({ dir: stateDir, bridge }, own, 'first')
+      const asks = auth === undefined
+      expect([bridge.auth, await statuses()]).toEqual([asks, asks ? 401 : 200])
+      const late = mqttClient(bridge.mqttUrl, 'device-late')
+      if (asks) await expect(late).rejects.toThrow(/not authorized/i)
+      else await (await late).endAsync()
+      const password = await first.mqttPassword()
+      await (await mqttClient(bridge.mqttUrl, 'device-first', { username: 'device-first', password })).endAsync()
+      expect(early.connected).toBe(true)
+      await early.endAsync()
+    } finally {
+      own.close()
+      await bridge.close()
+    }
+  })
+})
+
+describe('where a bridge may listen', () => {
+  const base = { host: '10.0.0.1', plaintext: true, enrolled: false }
+
+  it('asks for a proof beyond loopback, and once a device has enrolled', () => {
+    expect(requiresProof({ ...base, host: '127.0.0.1' })).toBe(false)
+    expect(requiresProof({ ...base, host: '127.0.0.1', enrolled: true })).toBe(true)
+    expect(requiresProof({ ...base, host: '127.0.0.1', enrolled: true, auth: false })).toBe(false)
+    expect(requiresProof({ ...base, host: '::1', auth: true })).toBe(true)
+    expect(requiresProof(base)).toBe(true)
+    expect(requiresProof({ ...base, host: '0.0.0.0', dataUrl: 'ws://10.0.0.1:7070/v1/data' })).toBe(true)
+  })
+
+  it.each([
+    [{ ...base, auth: false }, 'LISTEN_REFUSED', /without authentication/],
+    [{ ...base, plaintext: false }, 'LISTEN_REFUSED', /plain text/],
+    [{ ...base, host: '0.0.0.0' }, 'CONFIG_INVALID', /no address that devices can connect to/],
+  ])('refuses %j', (exposure, code, message) => {
+    expect(() => requiresProof(exposure)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
+  })
+})

@@ -1,0 +1,357 @@
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import yargs from 'yargs'
+import { agentCommand } from '../../../agent/commands/agent.ts'
+import { createCredentials } from '../../../agent/identity/credentials.ts'
+import { openSession, readEnrolments, resetIdentity } from '../../../agent/identity/enrolment.ts'
+import { hardwareOf } from '../../../agent/identity/hardware.ts'
+import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
+import { bridgeCommand } from '../../../cloud-bridge/commands/bridge.ts'
+import { deviceCommand } from '../../../cloud-bridge/commands/device.ts'
+import { type HttpServer, startHttpServer } from '../../../cloud-bridge/http/http-server.ts'
+import { createIdentities, type Identities, sessionMs } from '../../../cloud-bridge/identity/identities.ts'
+import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import type { Clock } from '../../../core/base/clock.ts'
+import { NonceReply, noncePath, type Signed, sessionPath, signedBytes } from '../../../core/protocol/identity.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+let dir: TempDir
+let store: IdentityStore
+let clock: FakeClock
+let identities: Identities
+let http: HttpServer
+/** Devices whose session is over. */
+let ended: string[]
+const never = new AbortController().signal
+
+beforeEach(async () => {
+  dir = tempDir()
+  clock = fakeClock()
+  ended = []
+  store = openIdentityStore(dir.path)
+  const logger = silentLogger()
+  const onEnd = (device: string) => ended.push(device)
+  identities = createIdentities({
+    store,
+    asks: true,
+    asksOnceEnrolled: true,
+    bridge: 'bridge-1',
+    fleet: 'default',
+    mqttPort: () => 1883,
+    mqttTls: false,
+    onEnd,
+    clock,
+    logger,
+  })
+  http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, posts: identities.posts, upgrades: {}, logger })
+})
+afterEach(async () => {
+  vi.useRealTimers()
+  identities.close()
+  await http.close()
+  store.close()
+  dir[Symbol.dispose]()
+})
+
+/** A command as an operator or a device runs it; @returns what it prints with --json */
+async function brim(argv: string[], stdin = ''): Promise<Record<string, unknown>> {
+  const { io, out } = captureIo({ stdin })
+  await yargs([...argv, '--json'])
+    .command(agentCommand(io))
+    .command(bridgeCommand(io))
+    .command(deviceCommand(io))
+    .option('json', { type: 'boolean', default: false })
+    .strict()
+    .exitProcess(false)
+    .fail(false)
+    .parseAsync()
+  return JSON.parse(out()) as Record<string, unknown>
+}
+
+const atBridge = (...argv: string[]) => brim([...argv, '--state-dir', dir.path])
+const stateDirOf = (device: string) => join(dir.path, 'agents', device)
+const createToken = async (...options: string[]) => {
+  const url = `http://127.0.0.1:${http.port}`
+  return (await atBridge('bridge', 'token', 'create', '--url', url, ...options)) as { token: string; id: string }
+}
+/** A server that answers, and goes on answering. */
+async function startEndless(): Promise<{ port: number; close(): Promise<void> }> {
+  const server = createServer((_, response) => {
+    const more = () => {
+      while (response.write('x'.repeat(16_384)));
+    }
+    response.on('drain', more)
+    more()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+const enroll = (device: string, token: string, ...options: string[]) =>
+  brim(['agent', 'enroll', '--id', device, '--token-file', '-', '--state-dir', stateDirOf(device), ...options], `${token}\n`)
+const sessionOf = (device: string, keyOf = device) =>
+  openSession(readEnrolments(stateDirOf(device))[0]!, readKey(keyFileOf(stateDirOf(keyOf))), never)
+
+describe('a device enrols', () => {
+  it('with a token from standard input, waits for approval, and then has sessions', async () => {
+    const { token } = await createToken('--group', 'lab')
+    expect(await enroll('a', token)).toMatchObject({
+      status: 'pending',
+      group: 'lab',
+      bridge: 'bridge-1',
+      mqttUrl: 'mqtt://127.0.0.1:1883',
+    })
+    await expect(sessionOf('a')).rejects.toMatchObject({
+      code: 'NOT_AUTHORIZED',
+      hint: expect.stringContaining('brim device approve a'),
+    })
+    await atBridge('device', 'approve', 'a')
+    const session = await sessionOf('a')
+    expect(session.validForS).toBe(900)
+    expect(identities.subjectOf(session.token)).toBe('device-a')
+    expect(statSync(keyFileOf(stateDirOf('a'))).mode & 0o777).toBe(0o600)
+  })
+
+  it('from a file, with a token that approves, as often as it says', async () => {
+    const { token } = await createToken('--approve', '--uses', '2')
+    const file = join(dir.path, 'token')
+    writeFileSync(file, `${token}\n`)
+    const run = (id: string) => brim(['agent', 'enroll', '--id', id, '--token-file', file, '--state-dir', stateDirOf(id)])
+    expect(await run('a')).toMatchObject({ status: 'approved' })
+    // The answer may have been lost: asking again is no second use.
+    expect(await run('a')).toMatchObject({ status: 'approved' })
+    expect(await run('b')).toMatchObject({ status: 'approved' })
+    await expect(run('c')).rejects.toMatchObject({ code: 'ENROLL_REFUSED', message: expect.stringContaining('used up') })
+  })
+
+  it('not with a token that was revoked, or is none; both stand in the audit log or nowhere', async () => {
+    const { token, id } = await createToken()
+    await atBridge('bridge', 'token', 'revoke', id)
+    await expect(enroll('a', token)).rejects.toMatchObject({ code: 'ENROLL_REFUSED', message: `token ${id} was revoked` })
+    await expect(enroll('a', 'nonsense')).rejects.toMatchObject({ code: 'ENROLL_REFUSED' })
+    await expect(atBridge('bridge', 'token', 'revoke', 'ffffffff')).rejects.toMatchObject({ code: 'IDENTITY_UNKNOWN' })
+    await expect(atBridge('device', 'revoke', 'a')).rejects.toMatchObject({ code: 'IDENTITY_UNKNOWN' })
+    const { audit } = (await atBridge('bridge', 'audit')) as { audit: { action: string }[] }
+    expect(audit.map((line) => line.action)).toEqual(['device.enroll.refused', 'token.revoke', 'token.create'])
+  })
+
+  it('leaves no secret in the database', async () => {
+    const { token } = await createToken()
+    const { secret } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as { secret: string }
+    await enroll('a', token)
+    const files = ['identity.sqlite', 'identity.sqlite-wal'].map((name) => readFileSync(join(dir.path, name)))
+    for (const bytes of files) {
+      expect(bytes.includes(secret)).toBe(false)
+      expect(bytes.includes(Buffer.from(secret, 'base64url'))).toBe(false)
+    }
+  })
+
+  it('keeps its key and its bridges where the one that it is to be known at cannot be reached', async () => {
+    const { token } = await createToken('--uses', '9', '--approve')
+    await enroll('a', token)
+    const known = () => [readKey(keyFileOf(stateDirOf('a'))).publicKey, readEnrolments(stateDirOf('a'))]
+    const before = known()
+    await http.close()
+    await expect(enroll('a', token, '--replace')).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    expect(known()).toEqual(before)
+  })
+
+  it('is not kept busy by an answer without an end', async () => {
+    const { port, close } = await startEndless()
+    await using _ = { [Symbol.asyncDispose]: close }
+    const { token } = (await atBridge('bridge', 'token', 'create', '--url', `http://127.0.0.1:${port}`)) as { token: string }
+    await expect(enroll('a', token)).rejects.toMatchObject({
+      code: 'BRIDGE_UNREACHABLE',
+      cause: { message: expect.stringContaining('more than 65536 bytes') },
+    })
+  })
+
+  it('keeps its key unless --replace says otherwise', async () => {
+    const { token } = await createToken('--uses', '9', '--approve')
+    await enroll('a', token)
+    const key = () => readKey(keyFileOf(stateDirOf('a'))).publicKey
+    const first = key()
+    await enroll('a', token)
+    expect(key()).toBe(first)
+    await expect(enroll('a', token, '--replace')).rejects.toMatchObject({ hint: expect.stringContaining('brim device revoke a') })
+    expect(key()).not.toBe(first)
+    await atBridge('device', 'revoke', 'a')
+    expect(await enroll('a', token)).toMatchObject({ status: 'approved' })
+  })
+})
+
+describe('keys', () => {
+  it('are refused where others may read them', async () => {
+    await enroll('a', (await createToken()).token)
+    chmodSync(keyFileOf(stateDirOf('a')), 0o640)
+    expect(() => readKey(keyFileOf(stateDirOf('a')))).toThrow(
+      expect.objectContaining({ code: 'IDENTITY_INVALID', hint: expect.stringContaining('chmod 600') }),
+    )
+  })
+
+  it('open no session for a device whose key is another', async () => {
+    const { token } = await createToken('--approve', '--uses', '2')
+    await enroll('a', token)
+    await enroll('b', token)
+    await expect(sessionOf('a', 'b')).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' })
+  })
+
+  it('in a cloned image are found, and both machines named', async () => {
+    await enroll('a', (await createToken('--approve')).token)
+    const hardware = hardwareOf()
+    store.openSession('a', 'device-tree 1', '127.0.0.1')
+    expect(store.openSession('a', 'device-tree 2', '127.0.0.1')).toMatchObject({
+      code: 'DEVICE_CLONED',
+      message: expect.stringMatching(/device-tree 1, and now device-tree 2/),
+    })
+    store.openSession('a', 'device-tree 2', '127.0.0.1')
+    expect(store.devices()).toMatchObject([{ hardware: 'device-tree 1', clone: 'device-tree 2' }])
+    expect(store.audit(9).filter((line) => line.action === 'device.cloned')).toHaveLength(1)
+    const { token } = await createToken('--approve')
+    // The copy, under a name of its own but with the copied key.
+    mkdirSync(stateDirOf('copy'), { recursive: true })
+    symlinkSync(join(stateDirOf('a'), 'identity'), join(stateDirOf('copy'), 'identity'))
+    await expect(enroll('copy', token)).rejects.toMatchObject({
+      code: 'DEVICE_CLONED',
+      hint: expect.stringContaining('brim agent reset-identity'),
+    })
+    resetIdentity(stateDirOf('copy'))
+    expect(await enroll('copy', token)).toMatchObject({ status: 'approved' })
+    expect(hardware === undefined || /^[a-z-]+ \S+$/.test(hardware)).toBe(true)
+  })
+})
+
+describe('machines', () => {
+  it('are told apart by the serial number of the board, else by a real network device', () => {
+    const root = join(dir.path, 'root')
+    const put = (path: string, text: string) => {
+      mkdirSync(join(root, path, '..'), { recursive: true })
+      writeFileSync(join(root, path), text)
+    }
+    expect(hardwareOf(root)).toBeUndefined()
+    put('sys/class/net/lo/address', '00:00:00:00:00:00\n')
+    expect(hardwareOf(root)).toBeUndefined()
+    put('sys/class/net/eth0/address', '48:b0:2d:00:00:02\n')
+    put('sys/class/net/eth0/device/vendor', '')
+    expect(hardwareOf(root)).toBe('mac 48:b0:2d:00:00:02')
+    put('proc/device-tree/serial-number', '1421120041203\0')
+    expect(hardwareOf(root)).toBe('device-tree 1421120041203')
+  })
+})
+
+const isJson = { 'content-type': 'application/json' }
+
+describe('sessions', () => {
+  it('are over after 15 minutes that nobody has renewed', async () => {
+    await enroll('a', (await createToken('--approve')).token)
+    const first = await sessionOf('a')
+    await clock.advance(sessionMs - 60_000)
+    const second = await sessionOf('a')
+    await clock.advance(120_000)
+    expect(identities.subjectOf(first.token)).toBeUndefined()
+    expect(identities.subjectOf(second.token)).toBe('device-a')
+    expect(ended).toEqual([])
+    await clock.advance(sessionMs)
+    expect(ended).toEqual(['a'])
+  })
+
+  it('end within seconds of a revocation, their tokens at once', async () => {
+    await enroll('a', (await createToken('--approve')).token)
+    const { token } = await sessionOf('a')
+    await atBridge('device', 'revoke', 'a')
+    expect(identities.subjectOf(token)).toBeUndefined()
+    await clock.advance(5_000)
+    expect(ended).toEqual(['a'])
+    await expect(sessionOf('a')).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' })
+  })
+
+  it('are given to a device whose clock stands in 1970', async () => {
+    await enroll('a', (await createToken('--approve')).token)
+    vi.useFakeTimers({ toFake: ['Date'], now: 0 })
+    expect(identities.subjectOf((await sessionOf('a')).token)).toBe('device-a')
+  })
+
+  it('go on for as long as the agent lives', async () => {
+    await enroll('a', (await createToken('--approve')).token)
+    const slept: number[] = []
+    const counted: Clock = {
+      nowMs: clock.nowMs,
+      sleep(ms, signal) {
+        slept.push(ms)
+        return clock.sleep(ms, signal)
+      },
+    }
+    const [enrolment] = readEnrolments(stateDirOf('a'))
+    const key = readKey(keyFileOf(stateDirOf('a')))
+    const credentials = createCredentials({ enrolment: enrolment!, key, clock: counted, logger: silentLogger() })
+    await credentials.token(never)
+    for (let renewals = 0; renewals < 6; renewals++) {
+      await vi.waitFor(() => expect(slept).toHaveLength(renewals + 1))
+      await clock.advance(slept[renewals]!)
+    }
+    await vi.waitFor(() => expect(slept).toHaveLength(7))
+    expect(clock.nowMs()).toBe(6 * (2 / 3) * sessionMs)
+    expect(ended).toEqual([])
+    credentials.close()
+    await clock.advance(sessionMs + 1_000)
+    expect(ended).toEqual(['a'])
+  })
+
+  it('are not asked for at a bridge of another name', async () => {
+    await enroll('a', (await createToken('--approve')).token)
+    const [enrolment] = readEnrolments(stateDirOf('a'))
+    const key = readKey(keyFileOf(stateDirOf('a')))
+    await expect(openSession({ ...enrolment!, bridge: 'other' }, key, never)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
+  })
+
+  it('need a nonce that is fresh and used once', async () => {
+    await enroll('a', (await createToken('--approve')).token)
+    const post = (path: string, body: unknown) =>
+      fetch(`http://127.0.0.1:${http.port}${path}`, { method: 'POST', headers: isJson, body: JSON.stringify(body) })
+    const key = readKey(keyFileOf(stateDirOf('a')))
+    const ask = async () => NonceReply.parse(await (await post(noncePath, {})).json())
+    const request = (purpose: Signed['purpose'], { nonce, bridge, fleet }: NonceReply) => ({
+      v: 1,
+      device: 'a',
+      nonce,
+      signature: key.sign(signedBytes({ purpose, nonce, bridge, fleet, device: 'a' })),
+    })
+    const signed = request('session', await ask())
+    expect((await post(sessionPath, signed)).status).toBe(200)
+    expect((await post(sessionPath, signed)).status).toBe(401)
+    const late = request('session', await ask())
+    await clock.advance(60_000)
+    expect((await post(sessionPath, late)).status).toBe(401)
+    expect((await post(sessionPath, request('enroll', await ask()))).status).toBe(401)
+  })
+
+  it('may be asked for in vain without end by a device that waits for approval, at no cost to its neighbours', async () => {
+    await enroll('a', (await createToken()).token)
+    for (let i = 0; i < 31; i++) await expect(sessionOf('a')).rejects.toMatchObject({ message: expect.stringContaining('waits') })
+    await enroll('b', (await createToken('--approve')).token)
+    await sessionOf('b')
+  })
+
+  it('are no longer listened for where an address has failed too often', async () => {
+    const post = () => fetch(`http://127.0.0.1:${http.port}${sessionPath}`, { method: 'POST', headers: isJson, body: '{}' })
+    expect((await post()).status).toBe(400)
+    for (let i = 0; i < 29; i++) await post()
+    expect(await (await post()).json()).toMatchObject({ error: { message: expect.stringContaining('too many') } })
+    await clock.advance(60_000)
+    expect((await post()).status).toBe(400)
+  })
+})

@@ -1,0 +1,171 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  type DeviceIdentity,
+  isOtherMachine,
+  judgeEnrolment,
+  judgeSession,
+  type TokenRecord,
+} from '../../../cloud-bridge/identity/rules.ts'
+import { SessionTokens } from '../../../cloud-bridge/identity/session-tokens.ts'
+import { invitationText, readInvitation, signedBytes } from '../../../core/protocol/identity.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+
+const nowMs = Date.parse('2026-06-01T00:00:00Z')
+const token: TokenRecord = {
+  id: '01234567',
+  group: 'lab',
+  usesLeft: 1,
+  approve: false,
+  createdAt: '2026-05-31T00:00:00Z',
+  expiresAt: '2026-06-02T00:00:00Z',
+  revokedAt: null,
+}
+const device: DeviceIdentity = {
+  device: 'a',
+  group: 'lab',
+  status: 'approved',
+  publicKey: 'key-a',
+  tokenId: token.id,
+  enrolledAt: '2026-05-31T00:00:00Z',
+  hardware: 'mac 1',
+  clone: null,
+}
+const fresh = { device: 'a', publicKey: 'key-a', hardware: undefined, token, named: undefined, keyed: undefined }
+
+describe('who may enrol', () => {
+  it.each([
+    ['with a good token', {}, 'enrol', undefined],
+    ['with none that is known', { token: undefined }, 'refused', /no such token/],
+    ['with one that was revoked', { token: { ...token, revokedAt: 'x' } }, 'refused', /revoked/],
+    ['with one that is used up', { token: { ...token, usesLeft: 0 } }, 'refused', /used up/],
+    ['with one that has expired', { token: { ...token, expiresAt: '2026-06-01T00:00:00Z' } }, 'refused', /expired/],
+    ['under a name that another key has', { named: { ...device, publicKey: 'key-b' } }, 'refused', /another key/],
+    ['under the name of a revoked device', { named: { ...device, publicKey: 'key-b', status: 'revoked' } }, 'enrol', undefined],
+    ['with a revoked key', { named: { ...device, status: 'revoked' } }, 'refused', /revoked/],
+    ["with another device's key", { keyed: { ...device, device: 'b' } }, 'refused', /"b": the image was cloned/],
+    [
+      'with its key on another machine',
+      { named: device, keyed: device, hardware: 'mac 2' },
+      'refused',
+      /two machines: mac 1, and now mac 2/,
+    ],
+    [
+      'again, though its token is used up',
+      { named: device, keyed: device, token: { ...token, usesLeft: 0 } },
+      'repeat',
+      undefined,
+    ],
+  ] as const)('%s', (_, change, kind, message) => {
+    const verdict = judgeEnrolment({ ...fresh, ...change } as Parameters<typeof judgeEnrolment>[0], nowMs)
+    expect(verdict.kind).toBe(kind)
+    if (message) expect(verdict).toMatchObject({ message: expect.stringMatching(message) })
+  })
+
+  it('never without a token that is alive, whatever else is known', () => {
+    const dead = fc.constantFrom(
+      undefined,
+      { ...token, revokedAt: 'x' },
+      { ...token, usesLeft: 0 },
+      { ...token, expiresAt: '2026-01-01T00:00:00Z' },
+    )
+    const others = fc.option(
+      fc.record({ publicKey: fc.constantFrom('key-a', 'key-b'), status: fc.constantFrom('pending', 'approved', 'revoked') }),
+      {
+        nil: undefined,
+      },
+    )
+    fc.assert(
+      fc.property(dead, others, (given, other) => {
+        const named = other && ({ ...device, ...other } as DeviceIdentity)
+        expect(judgeEnrolment({ ...fresh, token: given, named }, nowMs).kind).not.toBe('enrol')
+      }),
+    )
+  })
+})
+
+describe('who may have a session', () => {
+  it('approved devices alone, on the machine that used the key first', () => {
+    expect(judgeSession('a', device, 'mac 1')).toEqual({ kind: 'granted', bind: false })
+    expect(judgeSession('a', { ...device, hardware: null }, 'mac 2')).toEqual({ kind: 'granted', bind: true })
+    expect(judgeSession('a', device, undefined)).toEqual({ kind: 'granted', bind: false })
+    expect(judgeSession('a', undefined, 'mac 1')).toMatchObject({ code: 'NOT_AUTHORIZED' })
+    expect(judgeSession('a', { ...device, status: 'pending' }, 'mac 1')).toMatchObject({
+      message: expect.stringContaining('waits'),
+    })
+    expect(judgeSession('a', { ...device, status: 'revoked' }, 'mac 1')).toMatchObject({ code: 'NOT_AUTHORIZED' })
+    expect(judgeSession('a', device, 'mac 2')).toMatchObject({
+      code: 'DEVICE_CLONED',
+      message: expect.stringMatching(/mac 1.*mac 2/),
+    })
+  })
+
+  it('compares machines by one source alone', () => {
+    expect(isOtherMachine('mac 1', 'mac 2')).toBe(true)
+    expect(isOtherMachine('mac 1', 'mac 1')).toBe(false)
+    expect(isOtherMachine('mac 1', 'dmi 1')).toBe(false)
+  })
+})
+
+describe('session tokens', () => {
+  it('name their subject until they are over', async () => {
+    const clock = fakeClock()
+    const tokens = new SessionTokens(clock)
+    const text = tokens.mint('device-a', 's1', 1_000)
+    await clock.advance(999)
+    expect(tokens.read(text)).toEqual({ subject: 'device-a', session: 's1' })
+    await clock.advance(1)
+    expect(tokens.read(text)).toBeUndefined()
+  })
+
+  it('are void where a character is changed, and in another process', () => {
+    const clock = fakeClock()
+    const tokens = new SessionTokens(clock)
+    const text = tokens.mint('device-a', 's1', 1_000)
+    expect(new SessionTokens(clock).read(text)).toBeUndefined()
+    fc.assert(
+      // The last character of base64url may carry bits that nobody reads.
+      fc.property(fc.nat(text.length - 2), fc.constantFrom('A', 'z', '_', '.', ' '), (at, other) => {
+        fc.pre(text[at] !== other)
+        expect(tokens.read(text.slice(0, at) + other + text.slice(at + 1))).toBeUndefined()
+      }),
+    )
+    fc.assert(fc.property(fc.string(), (noise) => tokens.read(noise) === undefined))
+  })
+})
+
+describe('what is signed and handed over', () => {
+  it('differs wherever one of its fields does', () => {
+    const field = fc.stringMatching(/^[a-z", ]{0,6}$/)
+    const signed = fc.record({
+      purpose: fc.constantFrom('enroll', 'session'),
+      nonce: field,
+      bridge: field,
+      fleet: field,
+      device: field,
+      hardware: field,
+    })
+    const text = (value: Parameters<typeof signedBytes>[0]) => Buffer.from(signedBytes(value)).toString()
+    fc.assert(
+      fc.property(signed, signed, (one, other) => {
+        expect(text(one as never) === text(other as never)).toBe(
+          JSON.stringify(Object.entries(one).sort()) === JSON.stringify(Object.entries(other).sort()),
+        )
+      }),
+    )
+  })
+
+  it('reads an enrolment token, and never repeats one that is broken', () => {
+    const invitation = { url: 'http://127.0.0.1:7070', id: '01234567', secret: 'x'.repeat(43) }
+    expect(readInvitation(invitationText(invitation))).toEqual(invitation)
+    const broken = invitationText(invitation).slice(0, -9)
+    let message = ''
+    try {
+      readInvitation(broken)
+    } catch (error) {
+      message = String(error)
+    }
+    expect(message).toMatch(/no enrolment token/)
+    expect(message).not.toContain(broken.slice(-20))
+  })
+})

@@ -1,0 +1,169 @@
+import { chmodSync, copyFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { connect } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import yargs from 'yargs'
+import { BundleFolder } from '../../../agent/bundles/bundle-folder.ts'
+import { enrol } from '../../../agent/identity/enrolment.ts'
+import { openIdentities } from '../../../agent/identity/identities.ts'
+import { bundleInstall } from '../../../agent/jobs/install.ts'
+import { run } from '../../../brim.ts'
+import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
+import { bridgeCommand } from '../../../cloud-bridge/commands/bridge.ts'
+import { type CertificateFiles, openCertificate } from '../../../cloud-bridge/http/certificate.ts'
+import { startHttpServer } from '../../../cloud-bridge/http/http-server.ts'
+import { requiresProof } from '../../../cloud-bridge/identity/exposure.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { readInvitation } from '../../../core/protocol/identity.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { recordingLogger } from '../../support/recording-logger.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+/** `renewed` has the key of `first`, and is not valid before 2090: what every certificate is to a clock in 1970. */
+const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url))
+
+let dir: TempDir
+let files: CertificateFiles
+beforeEach(() => {
+  dir = tempDir()
+  files = { cert: join(dir.path, 'cert.pem'), key: join(dir.path, 'key.pem') }
+  put('cert', 'first.cert')
+  put('key', 'first.key')
+})
+afterEach(() => dir[Symbol.dispose]())
+
+function put(which: 'cert' | 'key', name: string): void {
+  copyFileSync(fixture(name), files[which])
+  chmodSync(files[which], 0o600)
+}
+
+/** The name in the certificate that a listener shows. */
+function shown(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false }, () => {
+      const { subject } = socket.getPeerCertificate()
+      socket.destroy()
+      resolve(String(subject.CN))
+    })
+    socket.once('error', reject)
+  })
+}
+
+describe('a certificate', () => {
+  it('is shown by MQTT and HTTP, and replaced by a renewed one as soon as both of its files are there', async () => {
+    const clock = fakeClock()
+    const { logger, lines } = recordingLogger('info')
+    const certificate = openCertificate(files, clock, logger)
+    const base = { host: '127.0.0.1', port: 0, certificate, logger: silentLogger() }
+    const broker = await startEmbeddedBroker({ ...base, maxPacketBytes: 1_000, fleet: 'default' })
+    const http = await startHttpServer({ ...base, routes: {}, upgrades: {} })
+    const both = () => Promise.all([shown(Number(new URL(broker.url).port)), shown(http.port)])
+    try {
+      expect(new URL(broker.url).protocol).toBe('mqtts:')
+      expect(await both()).toEqual(['brim-test-first', 'brim-test-first'])
+      put('cert', 'second.cert')
+      await clock.advance(20_000)
+      expect(await both()).toEqual(['brim-test-first', 'brim-test-first'])
+      put('key', 'second.key')
+      await clock.advance(5_000)
+      expect(await both()).toEqual(['brim-test-second', 'brim-test-second'])
+      expect(lines.map((line) => line.msg)).toEqual([
+        'TLS certificate cannot be used, the one before stays',
+        'TLS certificate renewed',
+      ])
+    } finally {
+      certificate.close()
+      await http.close()
+      await broker.close()
+    }
+  })
+
+  it('is refused where everybody may read its key, or the key is of another', () => {
+    const open = () => openCertificate(files, fakeClock(), silentLogger())
+    put('key', 'second.key')
+    expect(open).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', hint: expect.stringContaining('belong together') }))
+    chmodSync(files.key, 0o644)
+    expect(open).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', hint: `chmod 600 ${files.key}` }))
+  })
+
+  it('is enough to listen beyond loopback', () => {
+    expect(requiresProof({ host: '10.0.0.1', plaintext: false, tls: files, enrolled: false })).toBe(true)
+  })
+})
+
+describe('a device and a bridge that speaks TLS', () => {
+  const ask = (apiUrl: string) =>
+    fetch(`${apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0 }),
+    })
+
+  async function invitation(stateDir: string, url: string, ...pin: string[]): Promise<string> {
+    const { io, out } = captureIo()
+    await yargs(['bridge', 'token', 'create', '--approve', '--url', url, ...pin, '--state-dir', stateDir])
+      .command(bridgeCommand(io))
+      .strict()
+      .exitProcess(false)
+      .fail(false)
+      .parseAsync()
+    return out().trim()
+  }
+
+  async function keyOf(stateDir: string): Promise<string> {
+    const { io, out } = captureIo()
+    await run(['bridge', 'key', 'create', '--name', 'ada', '--role', 'admin', '--state-dir', stateDir], io)
+    return out()
+  }
+
+  it('meet by the key in the invitation, whatever the dates of the certificate; nobody else is believed', async () => {
+    put('cert', 'renewed.cert')
+    await using world = await startAgentWorld({ bridge: { auth: true, tls: files } })
+    const { httpUrl, mqttUrl, dataUrl } = world.bridge
+    expect([httpUrl, mqttUrl, dataUrl].map((url) => new URL(url).protocol)).toEqual(['https:', 'mqtts:', 'wss:'])
+    const bridgeDir = join(world.dir, 'bridge')
+    const wish = (device: string, token: string) => ({ stateDir: join(world.dir, device), device, token, replace: false })
+
+    await enrol(wish('orin', await invitation(bridgeDir, httpUrl, '--tls-cert', fixture('first.cert'))))
+    const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
+    expect((await ask(apiUrl)).status).toBe(200)
+    expect(await (await fetch(`${apiUrl}/health`)).json()).toMatchObject({ broker: 'connected', bridge: 'connected', dataUrl })
+
+    const home = { HOME: join(world.dir, 'home') }
+    const brim = async (...words: string[]) => {
+      const { io, out, err } = captureIo({ env: home, stdin: await keyOf(bridgeDir) })
+      return { code: await run([...words, '--json'], io), out: out(), err: err() }
+    }
+    expect(await brim('login', '--bridge', httpUrl, '--pin', 'x'.repeat(43))).toMatchObject({ code: 1, out: '' })
+    expect(await brim('login', '--bridge', httpUrl)).toMatchObject({ err: expect.stringMatching(/BRIDGE_UNREACHABLE.*--pin/) })
+    expect(await brim('login', '--bridge', httpUrl, '--pin', world.bridge.pin!)).toMatchObject({ code: 0 })
+    expect(await brim('device', 'list')).toMatchObject({ code: 0, out: expect.stringContaining('"id":"orin"') })
+    // Who is invited by an admin that holds the bridge to its key does so too.
+    const { token } = JSON.parse((await brim('bridge', 'token', 'create')).out) as { token: string }
+    expect(readInvitation(token)).toMatchObject({ url: httpUrl, pin: world.bridge.pin })
+
+    // Bundles come the same way: by a connection to that key, with the session's token.
+    const identities = openIdentities(
+      { id: 'orin', fleet: 'default', stateDir: join(world.dir, 'orin') },
+      systemClock,
+      silentLogger(),
+    )
+    const own = { origin: new URL(httpUrl).origin, credentials: identities.at(identities.bridges[0]!) }
+    const folder = new BundleFolder(join(world.dir, 'elsewhere'))
+    const install = bundleInstall({ folder, bridgeOf: () => own, inUse: [], threads: 1, clock: systemClock })
+    const { signal } = new AbortController()
+    const installed = install({ modelId: world.bridge.modelId }, () => {}, signal, { link: mqttUrl, progress: () => {} })
+    expect(await installed).toMatchObject({ wasInstalled: false, probes: [{ passed: true }, { passed: true }, { passed: true }] })
+    identities.close()
+
+    const misled = enrol(wish('misled', await invitation(bridgeDir, httpUrl, '--tls-cert', fixture('second.cert'))))
+    await expect(misled).rejects.toMatchObject({ code: 'IDENTITY_INVALID', message: expect.stringContaining('another key') })
+    // Without a key to hold it to, the system's authorities decide.
+    const unpinned = enrol(wish('unpinned', await invitation(bridgeDir, httpUrl)))
+    await expect(unpinned).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+  })
+})

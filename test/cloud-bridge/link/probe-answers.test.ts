@@ -1,0 +1,77 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { WebSocket } from 'ws'
+import { probesPerMinute } from '../../../cloud-bridge/link/probe-answers.ts'
+import { decodeFault } from '../../../core/protocol/fault.ts'
+import { encodeFrame } from '../../../core/protocol/frame.ts'
+import { encodeProbe, maxProbeBytes, type Probe } from '../../../core/protocol/probe.ts'
+import { startDataPlane, testModelId } from '../../support/data-plane.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { scriptedPart } from '../../support/scripted-part.ts'
+import { connectDevice, type TestDevice } from '../../support/test-device.ts'
+
+const bytes = (length: number) => Uint8Array.from({ length }, (_, at) => at * 7)
+const ask = (device: TestDevice, probe: Probe) => device.socket.send(encodeProbe(probe))
+const answersOf = (device: TestDevice) => device.frames.filter(({ type }) => type === 'probe')
+/** When this is answered, so is all that came before it. */
+async function allAnswered(device: TestDevice, session: bigint): Promise<void> {
+  device.socket.send(encodeFrame({ type: 'rows', session, epoch: 1, seq: 1 }))
+  await device.fault({ id: session })
+}
+
+describe('a probe of a link', () => {
+  it('is answered with as much of it as it wants, without waiting and without a session', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    ask(device, { seq: 1, want: 0, payload: bytes(maxProbeBytes) })
+    ask(device, { seq: 2, want: 1000, payload: bytes(5000) })
+    const [none, some] = [await device.reply({ id: 0n }, 1), await device.reply({ id: 0n }, 2)]
+    expect([none.type, none.payload.length]).toEqual(['probe', 0])
+    expect(some).toMatchObject({ type: 'probe', want: 0, queueMs: 0, computeMs: 0 })
+    expect([...some.payload]).toEqual([...bytes(1000)])
+    expect(plane.sessions.count).toBe(0)
+  })
+
+  it.each([
+    ['wants more back than it brings', { seq: 3, want: 11, payload: bytes(10) }],
+    ['is larger than any', { seq: 3, want: 0, payload: bytes(maxProbeBytes + 1) }],
+  ])('that %s is answered by a fault; sessions go on', async (_, probe) => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = await device.open(testModelId)
+    ask(device, probe)
+    expect(decodeFault(await device.reply({ id: 0n }, 3)).code).toBe('FRAME_INVALID')
+    await device.rows(session, { base: 0, states: { rows: 1, width: 2, half: Uint16Array.of(1, 2) } })
+  })
+
+  it('is not answered more often than a few times a minute on one connection', async () => {
+    const clock = fakeClock()
+    await using plane = await startDataPlane(scriptedPart(), { clock })
+    await using greedy = await connectDevice(plane.dataUrl, 'greedy', 2)
+    await using modest = await connectDevice(plane.dataUrl, 'modest', 2)
+    for (let seq = 1; seq <= 3 * probesPerMinute; seq++) ask(greedy, { seq, want: 10, payload: bytes(10) })
+    await allAnswered(greedy, 77n)
+    expect(answersOf(greedy)).toHaveLength(probesPerMinute)
+    ask(modest, { seq: 1, want: 0, payload: bytes(10) })
+    expect((await modest.reply({ id: 0n }, 1)).type).toBe('probe')
+    await clock.advance(60_000)
+    ask(greedy, { seq: 100, want: 10, payload: bytes(10) })
+    expect((await greedy.reply({ id: 0n }, 100)).type).toBe('probe')
+    expect(greedy.socket.readyState).toBe(WebSocket.OPEN)
+  })
+
+  it('of any bytes leaves the bridge and other devices alone', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using good = await connectDevice(plane.dataUrl, 'good', 2)
+    await using bad = await connectDevice(plane.dataUrl, 'bad', 2)
+    const session = await good.open(testModelId)
+    for (const [at, to] of fc.sample(fc.tuple(fc.nat({ max: 79 }), fc.nat({ max: 255 })), { numRuns: 300, seed: 9 })) {
+      const frame = encodeProbe({ seq: 1, want: 20, payload: bytes(40) })
+      frame[at] = to
+      bad.socket.send(frame)
+    }
+    await allAnswered(bad, 77n)
+    expect(answersOf(bad).length).toBeLessThanOrEqual(probesPerMinute)
+    await good.rows(session, { base: 0, states: { rows: 1, width: 2, half: Uint16Array.of(1, 2) } })
+  })
+})

@@ -1,0 +1,227 @@
+import { once } from 'node:events'
+import { createServer, get, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createJobsHttp } from '../../../cloud-bridge/api/jobs.ts'
+import { everybody } from '../../../cloud-bridge/identity/callers.ts'
+import { createJobQueue, type JobQueue } from '../../../cloud-bridge/queue/job-queue.ts'
+import { JobStore } from '../../../cloud-bridge/queue/job-store.ts'
+import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
+import { JobSubmission, type ToJobDevice } from '../../../core/protocol/jobs.ts'
+import { openDatabase, type Store } from '../../../core/store/open-database.ts'
+import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const keptMs = 300_000
+let dir: TempDir
+let store: Store
+let jobs: JobStore
+let queue: JobQueue
+let clock: FakeClock
+/** What devices are told on their `jobs` topic. */
+let told: (ToJobDevice & { device: string })[]
+/** What of theirs could not be read. */
+let faults: string[]
+beforeEach(() => {
+  dir = tempDir()
+  store = openDatabase(join(dir.path, 'jobs.sqlite'), jobTables)
+  jobs = new JobStore(store, { next: () => 0.5 })
+  clock = fakeClock()
+  told = []
+  faults = []
+  queue = createJobQueue({
+    jobs,
+    retention: { doneMs: keptMs, deadMs: 2 * keptMs, mostJobs: 1_000, mostBytes: Number.MAX_SAFE_INTEGER },
+    bridge: 'bridge-1',
+    clock,
+    wallMs: () => clock.nowMs(),
+    publish(device, leaf, message) {
+      if (leaf === 'jobs') told.push({ ...(JSON.parse(message) as ToJobDevice), device })
+    },
+    onUnreadable: (device, leaf, reason) => void faults.push(`${leaf} of ${device}: ${reason}`),
+    logger: silentLogger(),
+  })
+  queue.start()
+})
+afterEach(async () => {
+  await queue.close()
+  store.close()
+  expect(faults).toEqual([])
+  dir[Symbol.dispose]()
+})
+
+const submit = () => queue.submit([JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' } })])[0]!.id
+function comes(device: string): void {
+  queue.deviceIs(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
+}
+function says(device: string, job: string, attempt: number, ...types: string[]): void {
+  for (const [i, type] of types.entries()) {
+    const event = {
+      v: 1,
+      bridge: 'bridge-1',
+      job,
+      attempt,
+      n: i + 1,
+      at: new Date(0).toISOString(),
+      type,
+      result: { text: 'no' },
+    }
+    queue.heard(device, Buffer.from(JSON.stringify(event)))
+  }
+}
+const runs = () => told.filter(({ type }) => type === 'run').map(({ device, job, attempt }) => [device, job, attempt])
+
+describe('the queue of a bridge', () => {
+  it('gives a device one job to do and one to have at hand; what is at hand goes to a device that has nothing to do', async () => {
+    comes('a')
+    const [first, second, third] = [submit(), submit(), submit()]
+    await expect.poll(runs).toEqual([
+      ['a', first, 1],
+      ['a', second, 1],
+    ])
+    says('a', first, 1, 'accepted', 'running')
+    says('a', second, 1, 'accepted')
+    await expect.poll(() => jobs.find(second)?.state).toBe('ACCEPTED')
+    comes('b')
+    await expect.poll(() => runs().slice(2)).toEqual([['b', third, 1]])
+    comes('c')
+    await expect.poll(() => runs().slice(3)).toEqual([['c', second, 2]])
+    expect(told).toContainEqual(expect.objectContaining({ type: 'cancel', device: 'a', job: second, attempt: 1 }))
+    expect(jobs.find(first)).toMatchObject({ state: 'RUNNING', device: 'a', attempt: 1 })
+  })
+
+  it('reads no event that is larger than one may be', async () => {
+    comes('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    const large = { v: 1, bridge: 'bridge-1', job, attempt: 1, n: 1, at: new Date(0).toISOString(), type: 'succeeded' }
+    queue.heard('a', Buffer.from(JSON.stringify({ ...large, result: { text: 'x'.repeat(250_000) } })))
+    expect(faults.splice(0)).toEqual([expect.stringContaining('events of a: it has 250')])
+    says('a', job, 1, 'accepted')
+    await expect.poll(() => jobs.find(job)?.state).toBe('ACCEPTED')
+    says('a', job, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'no' } })
+  })
+
+  it('ends what says more than a result may have: it would fill the disk', async () => {
+    comes('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    const text = 'x'.repeat(50_000)
+    const piece = { v: 1, bridge: 'bridge-1', job, attempt: 1, at: new Date(0).toISOString(), type: 'text', text }
+    for (let n = 1; n <= 8; n++) {
+      // A repeat costs nothing.
+      for (let times = 0; times < 3; times++)
+        queue.heard('a', Buffer.from(JSON.stringify({ ...piece, n, from: (n - 1) * text.length })))
+    }
+    await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'REJECTED', error: { code: 'REQUEST_INVALID' } })
+    expect(jobs.events(job, 0, 100).filter(({ type }) => type === 'text')).toHaveLength(3)
+    await expect.poll(() => told.at(-1)).toMatchObject({ type: 'cancel', device: 'a', job, attempt: 1 })
+  })
+
+  it('times an attempt out that gives no sign of life for a step, and one that takes too long however lively', async () => {
+    comes('a')
+    const kinds = { kind: 'slm.generate', input: { prompt: 'Is it far?' }, attempts: 1 }
+    const [silent] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 60 } })])
+    await expect.poll(runs).toHaveLength(1)
+    says('a', silent!.id, 1, 'accepted', 'running')
+    await expect.poll(() => jobs.find(silent!.id)?.state).toBe('RUNNING')
+    await clock.advance(5_000)
+    await expect
+      .poll(() => jobs.find(silent!.id))
+      .toMatchObject({ state: 'TIMED_OUT', error: { message: expect.stringContaining('no word') } })
+    expect(told.at(-1)).toMatchObject({ type: 'cancel', job: silent!.id })
+    const [lively] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 12 } })])
+    await expect.poll(runs).toHaveLength(2)
+    for (let beats = 1; beats <= 4; beats++) {
+      says('a', lively!.id, 1, 'accepted', ...Array.from({ length: beats }, () => 'running'))
+      await expect
+        .poll(() => store.prepare('SELECT heard_n FROM jobs ORDER BY n DESC LIMIT 1').get())
+        .toEqual({ heard_n: beats + 1 })
+      await clock.advance(3_000)
+    }
+    await expect
+      .poll(() => jobs.find(lively!.id))
+      .toMatchObject({ state: 'TIMED_OUT', error: { message: 'a was not done in time' } })
+  })
+
+  it('loses no job while its broker is away, however long: nothing is sent into the void, results count once they come', async () => {
+    comes('a')
+    const [atWork, waiting] = [submit(), submit()]
+    await expect.poll(runs).toHaveLength(2)
+    says('a', atWork, 1, 'accepted', 'running')
+    await expect.poll(() => jobs.find(atWork)?.state).toBe('RUNNING')
+    for (let s = 0; s < 1_800; s += 5) {
+      queue.deaf()
+      await clock.advance(5_000)
+    }
+    expect([jobs.find(atWork), jobs.find(waiting)]).toMatchObject([
+      { state: 'QUEUED', failures: { lost: 1 } },
+      { state: 'QUEUED', failures: { lost: 1 } },
+    ])
+    expect(runs()).toHaveLength(2)
+    says('a', atWork, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(atWork)?.state).toBe('SUCCEEDED')
+    comes('a')
+    await expect.poll(() => runs().slice(2)).toEqual([['a', waiting, 2]])
+  })
+
+  it('tells who watches a job that its device has gone, and is back', async () => {
+    comes('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    says('a', job, 1, 'accepted', 'running')
+    await expect.poll(() => jobs.find(job)?.state).toBe('RUNNING')
+    const seen: unknown[] = []
+    const stop = queue.watch(job, () => seen.push(jobs.events(job, 0, 100).at(-1)?.type))
+    queue.deviceIs('a', { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() })
+    comes('a')
+    queue.deaf()
+    expect(seen).toEqual(['away', 'back', 'away'])
+    stop()
+  })
+
+  it('lets go of a slow watcher of a job that is forgotten meanwhile', async () => {
+    comes('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    const http = createJobsHttp(queue, jobs)
+    const server = createServer((request, response) => http.handle(request, response, everybody.admit(request, 'operate')))
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const piece = { job, device: 'a', attempt: 1, report: { type: 'progress' as const } }
+    const text = 'x'.repeat(100_000)
+    jobs.report(
+      Array.from({ length: 200 }, (_, i) => ({ ...piece, n: i + 1, data: { text, from: i * text.length } })),
+      clock.nowMs(),
+    )
+    const { port } = server.address() as AddressInfo
+    const watcher = get({ host: '127.0.0.1', port, path: `/v1/jobs/${job}/events`, headers: { accept: 'text/event-stream' } })
+    const [stream] = (await once(watcher, 'response')) as [IncomingMessage]
+    queue.cancel(job)
+    submit()
+    for (let forgotten = false; !forgotten; forgotten = jobs.find(job) === undefined)
+      jobs.prune({ doneMs: Number.MAX_SAFE_INTEGER, deadMs: 0 })
+    const cut = once(stream, 'error')
+    stream.resume()
+    expect(await cut).toMatchObject([{ code: 'ECONNRESET' }])
+    server.close()
+  })
+
+  it('forgets what is kept no longer while it serves', async () => {
+    comes('a')
+    const old = submit()
+    await expect.poll(runs).toHaveLength(1)
+    says('a', old, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(old)?.state).toBe('SUCCEEDED')
+    await clock.advance(200_000)
+    const young = submit()
+    await expect.poll(runs).toHaveLength(2)
+    says('a', young, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(young)?.state).toBe('SUCCEEDED')
+    await clock.advance(keptMs - 200_000 + 60_000)
+    await expect.poll(() => jobs.find(old)).toBeUndefined()
+    expect(jobs.find(young)?.state).toBe('SUCCEEDED')
+  })
+})

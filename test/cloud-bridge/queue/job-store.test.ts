@@ -1,0 +1,378 @@
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { JobStore, type Retention, type Said } from '../../../cloud-bridge/queue/job-store.ts'
+import { isDead, isDone, jobTables, newJob } from '../../../cloud-bridge/queue/job-tables.ts'
+import { JobSubmission } from '../../../core/protocol/jobs.ts'
+import { openDatabase, type Store } from '../../../core/store/open-database.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const dirs: (TempDir | { [Symbol.dispose](): void })[] = []
+afterEach(() => {
+  for (const dir of dirs.splice(0).reverse()) dir[Symbol.dispose]()
+})
+
+function open(path = join(newDir(), 'jobs.sqlite')): { jobs: JobStore; store: Store; path: string } {
+  const store = openDatabase(path, jobTables)
+  dirs.push({ [Symbol.dispose]: () => store.close() })
+  return { jobs: new JobStore(store, { next: () => 0.5 }), store, path }
+}
+
+function newDir(): string {
+  const dir = tempDir()
+  dirs.push(dir)
+  return dir.path
+}
+
+const submission = (fields: object = {}) =>
+  newJob(JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' }, ...fields }))
+const taker = (device: string, room = 1, kinds: readonly string[] = ['slm.generate']) => ({ device, kinds, room })
+const said = (job: string, n: number, fields: Partial<Said> = {}): Said => ({
+  job,
+  device: 'a',
+  attempt: 1,
+  n,
+  report: { type: 'progress' },
+  data: {},
+  ...fields,
+})
+const ids = (list: readonly { id?: string; job?: string }[]) => list.map(({ id, job }) => id ?? job)
+
+describe('the job store', () => {
+  it('gives the highest priority first, then the oldest, each job once', () => {
+    const { jobs } = open()
+    const [low, high, later] = jobs.submit(
+      [submission({ priority: 1 }), submission({ priority: 9 }), submission({ priority: 9 })],
+      0,
+    )
+    expect(ids(jobs.claim([taker('a', 2)], 1))).toEqual([high?.id, later?.id])
+    expect(ids(jobs.claim([taker('b', 5)], 1))).toEqual([low?.id])
+    expect(jobs.claim([taker('c', 5)], 1)).toEqual([])
+    expect(jobs.loads()).toEqual(
+      new Map([
+        ['a', 2],
+        ['b', 1],
+      ]),
+    )
+  })
+
+  it('gives a job only to a device that knows the kind, and a bound one to its device alone', () => {
+    const { jobs } = open()
+    const [bound] = jobs.submit([submission({ device: 'b' })], 0)
+    jobs.submit([submission({ kind: 'hat.generate' })], 0)
+    expect(jobs.claim([taker('a', 5)], 1)).toEqual([])
+    expect(jobs.claim([taker('b', 5)], 1)).toMatchObject([{ job: bound?.id, device: 'b', attempt: 1 }])
+  })
+
+  it('fills devices evenly', () => {
+    const { jobs } = open()
+    jobs.submit(
+      Array.from({ length: 6 }, () => submission()),
+      0,
+    )
+    const given = jobs.claim([taker('a', 4), taker('b', 4), taker('c', 4)], 1).map(({ device }) => device)
+    expect(given.sort()).toEqual(['a', 'a', 'b', 'b', 'c', 'c'])
+  })
+
+  it("gives an idle device what waits behind another's work, but neither what has begun nor what is one device's alone", () => {
+    const { jobs } = open()
+    const [first, second] = jobs.submit([submission(), submission(), submission({ device: 'b' })], 0)
+    jobs.claim([taker('a', 2)], 1)
+    const started = (id: string, type: 'accepted' | 'running', n: number, device = 'a') =>
+      said(id, n, { device, report: { type } })
+    jobs.report([started(first!.id, 'accepted', 1), started(second!.id, 'accepted', 1)], 2)
+    const idle = [taker('c', 2, ['hat.generate']), taker('d', 2)]
+    expect(jobs.rebalance(idle, 3)).toEqual({ dispatched: [], orders: [] })
+    jobs.report([started(first!.id, 'running', 2)], 3)
+    expect(jobs.rebalance(idle, 4)).toMatchObject({
+      dispatched: [{ job: second!.id, device: 'd', attempt: 2 }],
+      orders: [{ kind: 'recall', job: second!.id, device: 'a', attempt: 1 }],
+    })
+    expect(jobs.find(first!.id)).toMatchObject({ state: 'RUNNING', device: 'a' })
+    expect(jobs.events(second!.id, 0, 10).map(({ type, device }) => [type, device])).toEqual([
+      ['sent', 'a'],
+      ['accepted', 'a'],
+      ['queued', 'a'],
+      ['sent', 'd'],
+    ])
+    jobs.claim([taker('b', 2)], 5)
+    const bound = jobs.list({ limit: 1 })[0]!.id
+    const [more] = jobs.submit([submission()], 6)
+    jobs.claim([taker('b', 1)], 6)
+    jobs.report(
+      [started(bound, 'accepted', 1, 'b'), started(more!.id, 'accepted', 1, 'b'), started(more!.id, 'running', 2, 'b')],
+      7,
+    )
+    expect(jobs.rebalance([taker('e', 2)], 8).dispatched).toEqual([])
+  })
+
+  it('takes the same key for the same job, across reopenings', () => {
+    const first = open()
+    const [job] = first.jobs.submit([submission({ key: 'order-7' })], 0)
+    expect(job?.isNew).toBe(true)
+    const again = open(first.path)
+    expect(again.jobs.submit([submission({ key: 'order-7' }), submission({ key: 'order-7' })], 9)).toEqual([
+      { id: job?.id, isNew: false },
+      { id: job?.id, isNew: false },
+    ])
+    expect(again.jobs.list({ limit: 10 })).toHaveLength(1)
+  })
+
+  it('returns the jobs of a large batch in their order, keys among them', () => {
+    const { jobs } = open()
+    const batch = Array.from({ length: 37 }, (_, i) => submission({ priority: i % 10, ...(i === 17 ? { key: 'k' } : {}) }))
+    const submitted = jobs.submit(batch, 0)
+    expect(submitted.map(({ id }) => jobs.find(id)?.priority)).toEqual(batch.map(({ priority }) => priority))
+    expect(jobs.find(submitted[17]!.id)?.key).toBe('k')
+    expect(new Set(ids(submitted)).size).toBe(37)
+  })
+
+  it('stores the pieces of an answer in order, each once, and asks for what is missing', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission()], 0)
+    const id = job!.id
+    jobs.claim([taker('a')], 1)
+    const piece = (n: number, text: string) => said(id, n, { data: { text } })
+    jobs.report([said(id, 1, { report: { type: 'accepted' } }), said(id, 2, { report: { type: 'running' } })], 2)
+    const early = piece(5, 'c')
+    const { gaps } = jobs.report([piece(3, 'a'), piece(3, 'a'), early], 3)
+    expect([...gaps]).toEqual([early])
+    jobs.report([piece(3, 'a'), piece(4, 'b'), piece(5, 'c')], 4)
+    expect(jobs.events(id, 0, 100).map(({ type, data }) => [type, (data as { text?: string }).text])).toEqual([
+      ['sent', undefined],
+      ['accepted', undefined],
+      ['running', undefined],
+      ['text', 'a'],
+      ['text', 'b'],
+      ['text', 'c'],
+    ])
+    expect(jobs.events(id, 4, 100).map(({ seq }) => seq)).toEqual([5, 6])
+  })
+
+  it('keeps the first result, though the pieces before it are missing, and no later one', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission()], 0)
+    jobs.claim([taker('a')], 1)
+    const done = (text: string, n: number) => said(job!.id, n, { report: { type: 'succeeded' }, data: { text } })
+    expect(jobs.report([done('yes', 7), done('no', 8)], 2).gaps.size).toBe(0)
+    expect(jobs.find(job!.id)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'yes' }, device: null, devices: ['a'] })
+    expect(jobs.events(job!.id, 0, 10).map(({ type }) => type)).toEqual(['sent', 'succeeded'])
+  })
+
+  it('takes no result that cannot be one of that job', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission({ attempts: 1 })], 0)
+    jobs.claim([taker('a')], 1)
+    jobs.report([said(job!.id, 1, { report: { type: 'succeeded' }, data: { answer: 'yes' } })], 2)
+    const message = expect.stringContaining('the result of the device is none of slm.generate: text')
+    expect(jobs.find(job!.id)).toMatchObject({ state: 'FAILED', result: null, error: { code: 'JOB_FAILED', message } })
+  })
+
+  it('sends a job to another device once the first was away for too long', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission()], 0)
+    jobs.claim([taker('a')], 0)
+    expect(jobs.presence('a', false, 100)).toEqual([])
+    expect(jobs.nextDueMs()).toBe(30_100)
+    jobs.tick(30_100)
+    expect(jobs.claim([taker('b')], 30_100)).toEqual([])
+    jobs.tick(jobs.nextDueMs()!)
+    expect(jobs.claim([taker('b')], 30_300)).toMatchObject([{ job: job?.id, device: 'b', attempt: 2 }])
+  })
+
+  it('waits for the same device where nobody may replace it', () => {
+    const { jobs } = open()
+    jobs.submit([submission({ disconnect: { replace: false, lostAfterS: 1 } })], 0)
+    jobs.claim([taker('a')], 0)
+    jobs.presence('a', false, 0)
+    jobs.tick(1_000)
+    jobs.tick(jobs.nextDueMs()!)
+    expect(jobs.claim([taker('b')], 2_000)).toEqual([])
+    expect(jobs.claim([taker('a')], 2_000)).toMatchObject([{ device: 'a', attempt: 2 }])
+  })
+
+  it('cancels once, and says so to the device that has it', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission()], 0)
+    jobs.claim([taker('a')], 1)
+    const recall = { kind: 'recall', job: job!.id, device: 'a', attempt: 1 }
+    expect(jobs.cancel(job!.id, 2)).toEqual({ canceled: true, orders: [recall] })
+    expect(jobs.cancel(job!.id, 3)).toEqual({ canceled: false, orders: [] })
+    expect(jobs.cancel('00000000-1', 3)).toBeUndefined()
+  })
+
+  it('does the same work again as a job of its own, and only once the first has ended', () => {
+    const { jobs } = open()
+    const [job] = jobs.submit([submission({ key: 'k', deadlineS: 60 })], 0)
+    expect(jobs.retry(job!.id, 1)).toBeUndefined()
+    jobs.cancel(job!.id, 2)
+    const again = jobs.retry(job!.id, 3)
+    expect(jobs.find(again!.id)).toMatchObject({ state: 'QUEUED', retryOf: job!.id, key: null, input: { prompt: 'Is it far?' } })
+    expect(jobs.find(job!.id)?.state).toBe('CANCELED')
+  })
+
+  it('lists dead letters with what went wrong', () => {
+    const { jobs } = open()
+    const [dead] = jobs.submit([submission(), submission()], 0)
+    jobs.claim([taker('a')], 1)
+    const error = { code: 'REQUEST_INVALID', message: 'not supported by this device' }
+    jobs.report([said(dead!.id, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
+    expect(jobs.list({ dead: true, limit: 10 })).toMatchObject([{ id: dead!.id, state: 'REJECTED', error }])
+    expect(jobs.events(dead!.id, 0, 10).at(-1)).toMatchObject({ type: 'rejected', device: 'a', attempt: 1, data: { error } })
+  })
+
+  it('counts what waits, is under way and is dead, and tells what a device has', () => {
+    const { jobs } = open()
+    const submitted = jobs.submit(
+      Array.from({ length: 6 }, () => submission()),
+      0,
+    )
+    const given = ids(jobs.claim([taker('a', 3)], 1))
+    expect(jobs.counts()).toEqual({ queued: 3, underWay: 3, dead: 0 })
+    expect(ids(jobs.heldBy('a'))).toEqual(given)
+    expect(jobs.heldBy('b')).toEqual([])
+    const [done, refused] = given
+    const error = { code: 'REQUEST_INVALID', message: 'no' }
+    jobs.report([said(done!, 1, { report: { type: 'succeeded' }, data: { text: 'no' } })], 2)
+    jobs.report([said(refused!, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
+    jobs.cancel(submitted[5]!.id, 2)
+    expect(jobs.counts()).toEqual({ queued: 2, underWay: 1, dead: 1 })
+  })
+
+  it('claims, expires and finds what devices hold by index, however many jobs have finished', () => {
+    const { store } = open()
+    const plan = (sql: string) =>
+      store
+        .prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+        .all()
+        .map(({ detail }) => detail)
+        .join('; ')
+    const waiting = "SELECT * FROM jobs WHERE state = 'QUEUED' AND not_before_ms IS NULL AND"
+    expect(plan(`${waiting} target IS NULL AND kind = 'x' ORDER BY priority DESC, n LIMIT 1`)).toMatch(
+      /^SEARCH jobs USING INDEX jobs_open \(kind=\?\)$/,
+    )
+    expect(plan(`${waiting} target IS NOT NULL AND target = 'x' ORDER BY priority DESC, n LIMIT 1`)).toMatch(
+      /^SEARCH jobs USING INDEX jobs_bound \(target=\?\)$/,
+    )
+    expect(
+      plan(
+        `SELECT min(target) FROM jobs WHERE target IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL AND target > 'x'`,
+      ),
+    ).toContain('SEARCH jobs USING INDEX jobs_bound (target>?)')
+    expect(plan('SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= 5 ORDER BY due_ms LIMIT 1')).toContain('jobs_due')
+    expect(plan("SELECT * FROM jobs WHERE holder = 'a'")).toContain('jobs_held')
+    expect(plan('SELECT * FROM jobs WHERE holder IS NOT NULL')).toContain('jobs_held')
+    expect(plan('SELECT holder, count(*) FROM jobs WHERE holder IS NOT NULL GROUP BY holder')).toContain('jobs_held')
+  })
+})
+
+describe('finished jobs', () => {
+  const day = 86_400_000
+  const retention = { doneMs: 7 * day, deadMs: 30 * day, mostJobs: 1_000, mostBytes: Number.MAX_SAFE_INTEGER }
+
+  /** So many jobs that ended a second apart, every `deadOf`-th of them in failure; and one that waits. */
+  function lived(count: number, deadOf = Number.POSITIVE_INFINITY) {
+    const { jobs, store, path } = open()
+    // What is looked at here is no power cut, and there are hundreds of commits.
+    store.pragma('synchronous = OFF')
+    const submitted = jobs.submit(
+      Array.from({ length: count }, (_, i) => submission({ key: `key-${i}` })),
+      0,
+    )
+    for (const [i, { id }] of submitted.entries()) {
+      const nowMs = i * 1_000
+      jobs.claim([taker('a')], nowMs)
+      const error = { code: 'REQUEST_INVALID', message: 'no' }
+      const report =
+        (i + 1) % deadOf === 0 ? ({ type: 'failed', failure: 'refused', error } as const) : ({ type: 'succeeded' } as const)
+      jobs.report([said(id, 1, { report, data: { text: 'yes '.repeat(100) } })], nowMs)
+    }
+    const [waiting] = jobs.submit([submission()], 0)
+    return { jobs, store, path, ended: submitted.map(({ id }) => id), waiting: waiting!.id }
+  }
+  function pruneAll(jobs: JobStore, limits: Retention, nowMs: number): number {
+    const cutoffs = jobs.cutoffs(limits, nowMs)
+    let removed = 0
+    for (let some = jobs.prune(cutoffs); some > 0; some = jobs.prune(cutoffs)) {
+      expect(some).toBeLessThanOrEqual(50)
+      removed += some
+    }
+    return removed
+  }
+
+  it('are kept for their time, dead letters for longer, what waits for ever; their history and keys go with them', () => {
+    const { jobs, store, ended, waiting } = lived(80, 4)
+    expect(pruneAll(jobs, retention, 7 * day - 1)).toBe(0)
+    expect(pruneAll(jobs, retention, 7 * day + 39_000)).toBe(30)
+    expect(jobs.find(ended[1]!)).toBeUndefined()
+    expect(jobs.events(ended[1]!, 0, 10)).toEqual([])
+    expect(jobs.find(ended[3]!)?.state).toBe('REJECTED')
+    expect(jobs.find(ended[41]!)?.state).toBe('SUCCEEDED')
+    expect(pruneAll(jobs, retention, 60 * day)).toBe(50)
+    expect(jobs.list({ limit: 10 }).map(({ id }) => id)).toEqual([waiting])
+    expect(store.prepare('SELECT count(*) AS count FROM job_events').get()).toEqual({ count: 0 })
+    expect(jobs.submit([submission({ key: 'key-1' })], 60 * day)).toMatchObject([{ isNew: true }])
+  })
+
+  it('are at most so many, and at most so large, the oldest going first', () => {
+    const { jobs, store, ended } = lived(100)
+    expect(pruneAll(jobs, { ...retention, mostJobs: 40 }, day)).toBe(60)
+    expect(jobs.find(ended[59]!)).toBeUndefined()
+    expect(jobs.find(ended[60]!)).toBeDefined()
+    const used = () => {
+      const pragma = (name: string) => Number(store.pragma(name, { simple: true }))
+      return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
+    }
+    const before = used()
+    const removed = pruneAll(jobs, { ...retention, mostBytes: before / 2 }, day)
+    expect(removed).toBeGreaterThan(0)
+    expect(removed).toBeLessThan(40)
+    expect(used()).toBeLessThan(before)
+    expect(jobs.find(ended.at(-1)!)).toBeDefined()
+  })
+
+  it('leave no number behind that could be given again', () => {
+    const { jobs, path, ended, waiting } = lived(3)
+    jobs.cancel(waiting, 4_000)
+    expect(pruneAll(jobs, retention, 60 * day)).toBe(3)
+    const again = open(path)
+    const [next] = again.jobs.submit([submission()], 60 * day)
+    expect([...ended, waiting]).not.toContain(next!.id)
+  })
+
+  it('that a device begins once more, because a broker was late, are recalled', () => {
+    const { jobs, ended } = lived(3)
+    pruneAll(jobs, retention, 60 * day)
+    const late = said(ended[0]!, 1, { report: { type: 'accepted' } })
+    const { orders, gaps } = jobs.report([late], 60 * day)
+    expect(orders).toEqual([{ kind: 'recall', job: ended[0], device: 'a', attempt: 1 }])
+    expect(gaps.size).toBe(0)
+    expect(jobs.report([said(ended[0]!, 2, { report: { type: 'canceled' } })], 60 * day).orders).toEqual([])
+  })
+
+  it('are found by index, whatever else there is', () => {
+    const { store } = open()
+    const plan = (which: string) =>
+      store
+        .prepare<[], { detail: string }>(
+          `EXPLAIN QUERY PLAN SELECT n FROM jobs WHERE ${which} AND finished_ms <= 5 AND n < 9 ORDER BY finished_ms LIMIT 5`,
+        )
+        .all()
+        .map(({ detail }) => detail)
+        .join('; ')
+    expect(plan(isDone)).toMatch(/^SEARCH jobs USING (COVERING )?INDEX jobs_done_age \(finished_ms>\? AND finished_ms<\?\)$/)
+    expect(plan(isDead)).toMatch(/^SEARCH jobs USING (COVERING )?INDEX jobs_dead_age \(finished_ms>\? AND finished_ms<\?\)$/)
+  })
+})
+
+describe('a submission', () => {
+  it.each([
+    ['an unknown kind', { kind: 'make.coffee', input: {} }],
+    ['neither messages nor prompt', { kind: 'slm.generate', input: {} }],
+    ['both', { kind: 'slm.generate', input: { prompt: 'a', messages: [{ role: 'user', content: 'b' }] } }],
+    ['an unknown field of the input', { kind: 'slm.generate', input: { prompt: 'a', prompts: 'b' } }],
+    ['an unknown field', { kind: 'slm.generate', input: { prompt: 'a' }, piority: 3 }],
+    ['a kind that needs a device without one', { kind: 'profile', input: {} }],
+  ])('is refused with %s', (_what, body) => {
+    expect(JobSubmission.safeParse(body).success).toBe(false)
+  })
+})

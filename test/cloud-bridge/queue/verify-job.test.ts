@@ -1,0 +1,62 @@
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { startAgent } from '../../../agent/agent.ts'
+import { startBridge } from '../../../cloud-bridge/bridge.ts'
+import type { JobDetails } from '../../../cloud-bridge/queue/job-store.ts'
+import { createClosers } from '../../../core/base/closers.ts'
+import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const messages = [{ role: 'user', content: 'Can you book a table for two?' }]
+
+// The demonstration model: text of a random one does not become the same tokens again.
+it('hat.verify tells how much of a continuation the LLM would have written, in fewer rounds than tokens', {
+  timeout: 60_000,
+}, async () => {
+  const closers = createClosers()
+  const dir = tempDir()
+  try {
+    const bundle = await ensureDemoBundle()
+    const common = { bundle, threads: 1, logLevel: 'silent' } as const
+    const bridge = await startBridge({ ...common, stateDir: join(dir.path, 'bridge'), mqttPort: 0, httpPort: 0 })
+    closers.push(bridge.close)
+    const device = { id: 'jetson-01', stateDir: join(dir.path, 'device'), bridges: [bridge.mqttUrl], apiPort: 0 }
+    closers.push((await startAgent({ ...common, ...device })).close)
+
+    const url = `${bridge.httpUrl}/v1/jobs`
+    async function done<Result>(kind: string, input: object): Promise<Result> {
+      const body = JSON.stringify({ kind, input })
+      const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+      const { id } = (await response.json()) as { id: string }
+      const show = async () => (await (await fetch(`${url}/${id}`)).json()) as JobDetails
+      await expect.poll(async () => (await show()).state, { timeout: 20_000 }).toBe('SUCCEEDED')
+      return (await show()).result as Result
+    }
+    interface Verified {
+      continuationTokens: number
+      acceptedTokens: number
+      acceptLength: number
+      isAccepted: boolean
+      text: string
+      rounds: number
+    }
+    const { text } = await done<{ text: string }>('hat.generate', { messages, maxTokens: 12 })
+    const whole = await done<Verified>('hat.verify', { messages, continuation: text })
+    expect(whole).toMatchObject({ isAccepted: true, acceptedTokens: whole.continuationTokens })
+    expect(whole.text.startsWith(text)).toBe(true)
+    expect(whole.continuationTokens).toBeGreaterThan(5)
+    expect(whole.rounds).toBeLessThan(whole.continuationTokens)
+
+    const words = text.split(' ')
+    const kept = words.slice(0, 3).join(' ')
+    const altered = await done<Verified>('hat.verify', { messages, continuation: `${kept} zebra zebra` })
+    expect(altered).toMatchObject({ isAccepted: false, acceptLength: altered.acceptedTokens + 1 })
+    expect(altered.acceptedTokens).toBeGreaterThan(0)
+    expect(altered.acceptedTokens).toBeLessThan(altered.continuationTokens)
+    // Corrected: what the LLM would have written as far as that goes.
+    expect(text.startsWith(altered.text.trimEnd())).toBe(true)
+  } finally {
+    await closers.closeAll()
+    dir[Symbol.dispose]()
+  }
+})

@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest'
+import type { States } from '../../../core/protocol/states.ts'
+import { startDataPlane, testModelId } from '../../support/data-plane.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { scriptedPart } from '../../support/scripted-part.ts'
+import { connectDevice, type OpenSession, type TestDevice } from '../../support/test-device.ts'
+
+const rows = (n: number): States => ({ rows: n, width: 2, half: new Uint16Array(n * 2).fill(0x3c00) })
+const keepMs = 60_000
+
+/** Closes a session of 20 positions and keeps some. @returns what the bridge says */
+async function leave(device: TestDevice, session: OpenSession, keep: number): Promise<string | undefined> {
+  await device.rows(session, { base: 0, states: rows(20) })
+  device.say({ type: 'close', session: session.hex, keep })
+  const said = () => device.messages.find((message) => message.type === 'kept' && message.session === session.hex)
+  await expect.poll(said).toBeDefined()
+  const message = said()
+  return message?.type === 'kept' ? message.handle : undefined
+}
+
+describe('what a session leaves behind', () => {
+  it('is resumed by its device, up to any of its positions, on another connection too', async () => {
+    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const handle = await leave(device, await device.open(testModelId), 18)
+    await using again = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = await again.open(testModelId, { handle: handle!, length: 12 })
+    expect(session.held).toBe(12)
+    await again.rows(session, { base: 12, states: rows(4) })
+  })
+
+  it.each([
+    ['another device', 'jetson-02', 12],
+    ['more positions than there are', 'jetson-01', 19],
+  ])('is nothing to %s', async (_, name, length) => {
+    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const handle = await leave(device, await device.open(testModelId), 18)
+    await using other = await connectDevice(plane.dataUrl, name, 2)
+    expect((await other.open(testModelId, { handle: handle!, length })).held).toBe(0)
+  })
+
+  it('is led to whoever has taken it, as long as those positions are what they were', async () => {
+    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const handle = (await leave(device, await device.open(testModelId), 18))!
+    const first = await device.open(testModelId, { handle, length: 12 })
+    expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(12)
+    // It goes on from position 8: what stood there before is gone.
+    await device.rows(first, { base: 8, states: rows(6) })
+    expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
+    expect((await device.open(testModelId, { handle, length: 8 })).held).toBe(8)
+    device.say({ type: 'close', session: first.hex })
+    await expect.poll(() => plane.sessions.count).toBe(3)
+    expect((await device.open(testModelId, { handle, length: 8 })).held).toBe(0)
+  })
+
+  it('is given back after a while', async () => {
+    const clock = fakeClock()
+    await using plane = await startDataPlane(scriptedPart(), { keepMs, clock })
+    const device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    await leave(device, await device.open(testModelId), 18)
+    expect(plane.kvBytes()).toBeGreaterThan(0)
+    await device[Symbol.asyncDispose]()
+    // It is looked for four times in the time after which a session is idle.
+    await clock.advance(keepMs + 30_000)
+    expect(plane.kvBytes()).toBe(0)
+  })
+
+  it('is not kept where nothing is, or where the session holds less', async () => {
+    await using without = await startDataPlane(scriptedPart())
+    await using one = await connectDevice(without.dataUrl, 'jetson-01', 2)
+    expect(await leave(one, await one.open(testModelId), 18)).toBeUndefined()
+    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using two = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    expect(await leave(two, await two.open(testModelId), 21)).toBeUndefined()
+    expect([without.kvBytes(), plane.kvBytes()]).toEqual([0, 0])
+  })
+
+  it('is purged for one device: ready or taken, its handles lead nowhere, those of others do', async () => {
+    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    await using other = await connectDevice(plane.dataUrl, 'jetson-02', 2)
+    const ready = (await leave(device, await device.open(testModelId), 18))!
+    const foreign = (await leave(other, await other.open(testModelId), 18))!
+    const taken = (await leave(device, await device.open(testModelId), 18))!
+    expect((await device.open(testModelId, { handle: taken, length: 12 })).held).toBe(12)
+    plane.sessions.purge('jetson-01')
+    for (const handle of [ready, taken]) expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
+    expect((await other.open(testModelId, { handle: foreign, length: 12 })).held).toBe(12)
+  })
+
+  it('makes room for a session before one is refused', async () => {
+    const perSession = 64 * 2 * 16 * 4
+    await using plane = await startDataPlane(scriptedPart(), { keepMs, budgetBytes: 1.5 * perSession })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const handle = await leave(device, await device.open(testModelId), 18)
+    const next = await device.open(testModelId)
+    await device.rows(next, { base: 0, states: rows(20) })
+    expect((await device.open(testModelId, { handle: handle!, length: 12 })).held).toBe(0)
+  })
+})

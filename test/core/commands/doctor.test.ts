@@ -1,0 +1,90 @@
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import yargs from 'yargs'
+import { checkDevice } from '../../../agent/commands/device-check.ts'
+import { doctorCommand } from '../../../core/commands/doctor.ts'
+import { checkMemory, checkNode } from '../../../core/commands/doctor-checks.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { fixtureHost } from '../../support/device-fixture.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const doctor = (argv: readonly string[], env: Record<string, string>) => {
+  const captured = captureIo({ env })
+  const parsed = yargs([...argv])
+    .command(doctorCommand(captured.io, [checkDevice]))
+    .option('json', { type: 'boolean' })
+    .exitProcess(false)
+    .fail(false)
+    .parseAsync()
+  return { ...captured, done: Promise.resolve(parsed) }
+}
+
+describe('brim doctor', () => {
+  it('names the library that is really used, its providers, memory and disk', async () => {
+    using dir = tempDir()
+    const { done, out } = doctor(['doctor', '--json'], { XDG_STATE_HOME: dir.path })
+    await done
+    const report = JSON.parse(out())
+    expect(report.ok).toBe(true)
+    const checks = Object.fromEntries(report.checks.map((check: { name: string }) => [check.name, check]))
+    expect(checks.node.version).toBe(process.versions.node)
+    expect(checks.onnxruntime).toMatchObject({
+      status: 'ok',
+      version: expect.stringMatching(/^1\.30\./),
+      library: expect.stringContaining('libonnxruntime'),
+    })
+    expect(checks.providers.usable).toContain('CPUExecutionProvider')
+    expect(checks.memory.freeBytes).toBeGreaterThan(0)
+    expect(checks.memory.freeBytes).toBeLessThanOrEqual(checks.memory.totalBytes)
+    expect(checks.disk).toMatchObject({ path: join(dir.path, 'brim'), freeBytes: expect.any(Number) })
+  })
+
+  it('prints a line per check', async () => {
+    using dir = tempDir()
+    const { done, out } = doctor(['doctor'], { XDG_STATE_HOME: dir.path })
+    await done
+    for (const name of ['node', 'koffi', 'onnxruntime', 'providers', 'memory', 'disk', 'device'])
+      expect(out()).toMatch(new RegExp(`^(ok|warn) +${name} `, 'm'))
+  })
+
+  it('fails when ORT_LIB names no library, and says what to try', async () => {
+    const { done, out } = doctor(['doctor', '--json'], { ORT_LIB: '/nowhere/libonnxruntime.so' })
+    await expect(done).rejects.toMatchObject({ code: 'RUNTIME_UNAVAILABLE', hint: expect.stringContaining('ORT_LIB') })
+    const report = JSON.parse(out())
+    expect(report.ok).toBe(false)
+    expect(report.checks.find(({ name }: { name: string }) => name === 'onnxruntime')).toMatchObject({ status: 'fail' })
+  })
+
+  it.skipIf(process.getuid?.() === 0)('fails where state cannot be written (not for root, who can write anywhere)', async () => {
+    using dir = tempDir()
+    chmodSync(dir.path, 0o500)
+    const { done } = doctor(['doctor'], { XDG_STATE_HOME: dir.path })
+    await expect(done).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE' })
+  })
+
+  it.each([
+    ['18.20.0', 'fail'],
+    ['20.18.3', 'fail'],
+    ['20.19.0', 'ok'],
+    ['22.0.0', 'ok'],
+  ])('judges Node %s as %s', (version, status) => {
+    expect(checkNode(version).status).toBe(status)
+  })
+
+  it('warns when memory is short', () => {
+    expect(checkMemory(2 ** 29, 2 ** 32)).toMatchObject({ status: 'warn', detail: '0.5 of 4.0 GiB free' })
+  })
+
+  it('says what sort of device this is, and what its telemetry can tell', async () => {
+    using orin = fixtureHost('orin-nano-jp6')
+    expect(await checkDevice(orin.host)).toEqual({
+      name: 'device',
+      status: 'ok',
+      detail: expect.stringMatching(/^jetson, .*, Orin Nano, JetPack 6.2.1, .*, 15W; tells GPU load, temperatures, power$/),
+      values: expect.objectContaining({ kind: 'jetson', module: 'Orin Nano', senses: ['GPU load', 'temperatures', 'power'] }),
+    })
+    using server = fixtureHost('server')
+    expect(await checkDevice(server.host)).toMatchObject({ values: { kind: 'linux', senses: [] } })
+  })
+})

@@ -1,0 +1,114 @@
+import { cpSync, rmSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import yargs from 'yargs'
+import { modelRunCommand } from '../../../core/commands/model-run.ts'
+import { buildBundle } from '../../../core/model/build.ts'
+import { loadTokenizer } from '../../../core/text/tokenizer.ts'
+import { fixtureDir, type OracleCase, readOracle } from '../../oracle/fixtures.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const oracle = readOracle('qwen2').cases[1] as OracleCase
+
+let dir: TempDir
+let bundle: string
+beforeAll(async () => {
+  dir = tempDir()
+  bundle = `${dir.path}/qwen2`
+  await buildBundle({ checkpoint: fixtureDir('qwen2'), out: bundle, format: 'fp32', split: 1 })
+})
+afterAll(() => dir[Symbol.dispose]())
+
+async function modelRun(args: string[], options: Parameters<typeof captureIo>[0] = {}, folder = bundle) {
+  const { io, out, err } = captureIo(options)
+  const cli = yargs(['run', folder, '--threads', '1', ...args])
+    .command(modelRunCommand(io))
+    .option('json', { type: 'boolean' })
+  await cli.strict().exitProcess(false).fail(false).parseAsync()
+  return { out: out(), err: err() }
+}
+
+describe('brim model run', () => {
+  it('prints one JSON document with text, tokens and figures', async () => {
+    const { out, err } = await modelRun(['--prompt-ids', oracle.promptIds.join(','), '--max-tokens', '64', '--json'])
+    const tokenizer = await loadTokenizer(fixtureDir('qwen2'))
+    const { text, ...figures } = JSON.parse(out)
+    expect(figures).toEqual({
+      finishReason: 'length',
+      tokenIds: oracle.continuation,
+      promptTokens: oracle.promptIds.length,
+      ttftMs: expect.any(Number),
+      tokensPerS: expect.any(Number),
+    })
+    expect(tokenizer.decode(oracle.continuation, { skipSpecialTokens: true }).startsWith(text)).toBe(true)
+    expect(err).toBe('')
+  })
+
+  it('prints the text alone on stdout and the figures on stderr', async () => {
+    const args = ['--prompt', 'What is a lamp?', '--raw', '--max-tokens', '64']
+    const { out, err } = await modelRun(args)
+    const { text } = JSON.parse((await modelRun([...args, '--json'])).out)
+    expect(out).toBe(text.endsWith('\n') ? text : `${text}\n`)
+    expect(err).toMatch(/^64 tokens for a prompt of \d+ · [\d.]+ tokens\/s · first after \d+ ms · ended: length\n$/)
+  })
+
+  it('prints token ids where the bundle has no tokenizer', async () => {
+    const mute = `${dir.path}/mute`
+    cpSync(bundle, mute, { recursive: true })
+    rmSync(`${mute}/tokenizer`, { recursive: true })
+    const { out } = await modelRun(['--prompt-ids', oracle.promptIds.join(','), '--max-tokens', '4'], {}, mute)
+    expect(out).toBe(`${oracle.continuation.slice(0, 4)}\n`)
+  })
+
+  it('puts the prompt into the chat template unless --raw', async () => {
+    const promptTokens = async (...args: string[]) =>
+      JSON.parse((await modelRun(['--prompt', 'Hello', '--max-tokens', '1', '--json', ...args])).out).promptTokens
+    const tokenizer = await loadTokenizer(fixtureDir('qwen2'))
+    const system = 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.'
+    const chat = `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n`
+    expect(await promptTokens()).toBe(tokenizer.encode(chat).length)
+    expect(await promptTokens('--raw')).toBe(tokenizer.encode('Hello').length)
+  })
+
+  it('takes the sampling settings and stop strings', async () => {
+    const args = [
+      '--prompt',
+      'Hello',
+      '--raw',
+      '--temperature',
+      '0.8',
+      '--top-k',
+      '20',
+      '--top-p',
+      '0.9',
+      '--max-tokens',
+      '48',
+      '--json',
+    ]
+    const first = JSON.parse((await modelRun([...args, '--seed', '4'])).out)
+    expect(JSON.parse((await modelRun([...args, '--seed', '4'])).out).tokenIds).toEqual(first.tokenIds)
+    expect(JSON.parse((await modelRun([...args, '--seed', '5'])).out).tokenIds).not.toEqual(first.tokenIds)
+    const stop = first.text.slice(8, 11)
+    const stopped = JSON.parse((await modelRun([...args, '--seed', '4', '--stop', stop])).out)
+    expect(stopped.text).toBe(first.text.slice(0, first.text.indexOf(stop)))
+    expect(stopped.finishReason).toBe('stop')
+  })
+
+  it('ends cleanly when it is interrupted', async () => {
+    const cancel = new AbortController()
+    cancel.abort()
+    const { out } = await modelRun(['--prompt', 'Hello', '--json'], { signal: cancel.signal })
+    expect(JSON.parse(out)).toMatchObject({ finishReason: 'canceled', text: '', tokenIds: [], ttftMs: null, tokensPerS: null })
+  })
+
+  it.each([
+    [['--prompt-ids', '1,x'], 'USAGE'],
+    [[], 'USAGE'],
+    [['--prompt', 'a', '--top-p', '2'], 'REQUEST_INVALID'],
+    [['--prompt-ids', '1,2', '--max-tokens', '600'], 'CONTEXT_OVERFLOW'],
+    [['--prompt', 'a', '--threads', '0'], 'USAGE'],
+    [['--prompt', 'a', '--threads', '1000000'], 'USAGE'],
+  ])('refuses %j', async (args, code) => {
+    await expect(modelRun(args)).rejects.toMatchObject({ code })
+  })
+})

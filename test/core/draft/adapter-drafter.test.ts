@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { seededRandom } from '../../../core/base/random.ts'
+import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
+import type { DeviceStream } from '../../../core/draft/device-stream.ts'
+import type { Drafted, Drafter } from '../../../core/draft/drafter.ts'
+import type { Part } from '../../../core/engine/contract.ts'
+import { openBundle } from '../../../core/engine/open-bundle.ts'
+import type { LoadedModel } from '../../../core/engine/open-model.ts'
+import { chooseToken, greedy, topProbability } from '../../../core/engine/sampler.ts'
+import { type SharedHead, shareHead } from '../../../core/engine/shared-head.ts'
+import { concatStates, type States, sliceStates } from '../../../core/protocol/states.ts'
+import { alteredPart } from '../../support/altered-part.ts'
+import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { freshRows, rowsBefore, verifiedStream } from '../../support/verified-stream.ts'
+
+const vocab = 160
+/** Of a probability; several rows at once and single ones differ by rounding. */
+const tolerance = 1e-4
+
+let dir: TempDir
+let model: LoadedModel
+let head: SharedHead
+beforeAll(async () => {
+  dir = tempDir()
+  const bundle = await buildDrafterBundle(dir.path)
+  model = await openBundle(bundle, { parts: ['input', 'middle', 'output', 'adapter', 'adapter-paper'], threads: 1 })
+  head = shareHead(model.head(), model.manifest.dims.vocab)
+})
+afterAll(async () => {
+  await model.release()
+  dir[Symbol.dispose]()
+})
+
+const random = seededRandom(8)
+const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * vocab))
+
+/** @param position for which a token is drawn */
+async function drafted(states: States, sampling = greedy, position = 0): Promise<Drafted> {
+  const [only] = await head.read(sliceStates(states, states.rows - 1, states.rows), (logits) => ({
+    token: chooseToken(logits, sampling, position),
+    topProbability: topProbability(logits),
+    others: [],
+  }))
+  return only!
+}
+
+/** What follows the stream's last row. */
+async function next(drafter: Drafter, known: DeviceStream): Promise<readonly Drafted[]> {
+  const [guesses] = await drafter.next(known, [known.rows.length - 1])
+  return guesses!
+}
+
+/** What a drafter says that sees the stream for the first time. */
+async function fromScratch(part: Part, known: DeviceStream): Promise<readonly Drafted[]> {
+  const drafter = adapterDrafter(part, head, greedy)
+  try {
+    return await next(drafter, known)
+  } finally {
+    drafter.release()
+  }
+}
+
+function expectSame(actual: readonly Drafted[], expected: readonly Drafted[]): void {
+  expect(actual.map(({ token }) => token)).toEqual(expected.map(({ token }) => token))
+  for (const [at, { topProbability: sure }] of actual.entries())
+    expect(Math.abs(sure - expected[at]!.topProbability)).toBeLessThan(tolerance)
+}
+
+describe('an adapter with features', () => {
+  it('reads the deep state before each row where it is known, zeros before, and its own state behind', async () => {
+    using stream = await verifiedStream(model, randomIds(9))
+    const { known } = stream
+    const adapter = model.part('adapter')
+    const drafter = adapterDrafter(adapter, head, greedy)
+    await stream.feed([5])
+    await stream.verify(10)
+    await stream.feed([17])
+    // Rows 0..8 know nothing, rows 9 and 10 the deep states of 8 and 9.
+    const features = rowsBefore(known.deep, 11)
+    const expected = await freshRows(adapter, known.shallow.slice(0, 11), features)
+    expectSame(await next(drafter, known), [await drafted(expected)])
+
+    await stream.feed([40])
+    const predicted = concatStates([features, sliceStates(expected, 10, 11)], known.shallow.width)
+    const behind = await freshRows(adapter, known.shallow.slice(0, 12), predicted)
+    const second = await next(drafter, known)
+    expectSame(second, [await drafted(behind)])
+
+    // Would be told from zeros there.
+    const nothing = { rows: 1, width: known.shallow.width, half: new Uint16Array(known.shallow.width) }
+    const blind = await freshRows(adapter, known.shallow.slice(0, 12), concatStates([features, nothing], nothing.width))
+    expect(Math.abs((await drafted(blind)).topProbability - second[0]!.topProbability)).toBeGreaterThan(10 * tolerance)
+    drafter.release()
+  })
+})
+
+describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) => {
+  it('says after any drafts and rollbacks what it would say of the stream at first sight', async () => {
+    const part = model.part(name)
+    for (let at = 0; at < 6; at++) {
+      const drafter = adapterDrafter(part, head, greedy)
+      const prompt = randomIds(1 + Math.floor(random.next() * 20))
+      using stream = await verifiedStream(model, prompt, (known) => drafter.catchUp(known))
+      for (let round = 0; round < 8; round++) {
+        const { length: start } = stream.known.ids
+        // The pending token, perhaps with some that somebody else has drafted.
+        await stream.feed(randomIds(1 + Math.floor(random.next() * 3)))
+        const length = Math.floor(random.next() * 5)
+        for (let drafts = 0; drafts < length; drafts++) {
+          expectSame(await next(drafter, stream.known), await fromScratch(part, stream.known))
+          await stream.feed(randomIds(1 + Math.floor(random.next() * 3)))
+        }
+        const { length: sent } = stream.known.ids
+        const kept = start + 1 + Math.floor(random.next() * (sent - start))
+        await stream.verify(kept)
+        // Where all is accepted nothing needs to be dropped.
+        if (kept < sent) drafter.gather(kept, [])
+      }
+      drafter.release()
+    }
+  })
+
+  it("draws with the LLM's own noise for the position that it drafts", async () => {
+    const part = model.part(name)
+    for (let seed = 0; seed < 8; seed++) {
+      const sampling = { temperature: 3, topK: 0, topP: 1, seed }
+      const drafter = adapterDrafter(part, head, sampling)
+      using stream = await verifiedStream(model, randomIds(5))
+      await stream.feed(randomIds(1))
+      const { shallow, deep } = stream.known
+      const features = name === 'adapter' ? rowsBefore(deep, 6) : undefined
+      const states = await freshRows(part, shallow.slice(0, 6), features)
+      expectSame(await next(drafter, stream.known), [await drafted(states, sampling, 6)])
+      drafter.release()
+    }
+  })
+
+  it('is named where it returns NaN', async () => {
+    const returns = (states: States): States => ({ ...states, half: states.half.map(() => 0x7e00) })
+    const drafter = adapterDrafter(alteredPart(model.part(name), { returns }), head, greedy)
+    using stream = await verifiedStream(model, randomIds(3))
+    await stream.feed([3])
+    await expect(next(drafter, stream.known)).rejects.toMatchObject({
+      code: 'RUNTIME_FAILED',
+      message: expect.stringContaining(`"${name}"`),
+    })
+    drafter.release()
+  })
+
+  it('computes each row of the prompt once, and frees its KV', async () => {
+    let rows = 0
+    const part = alteredPart(model.part(name), {
+      before: ([item]) => {
+        if (item && 'states' in item) rows += item.states.rows
+      },
+    })
+    const drafter = adapterDrafter(part, head, greedy)
+    using stream = await verifiedStream(model, randomIds(30), (known) => drafter.catchUp(known))
+    expect(rows).toBe(30)
+    await stream.feed([3])
+    await next(drafter, stream.known)
+    expect(rows).toBe(31)
+    expect(part.heldBytes()).toBeGreaterThan(0)
+    drafter.release()
+    expect(part.heldBytes()).toBe(0)
+  })
+})

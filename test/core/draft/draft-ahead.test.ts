@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { DeviceStream } from '../../../core/draft/device-stream.ts'
+import { DraftAhead } from '../../../core/draft/draft-ahead.ts'
+import type { DraftRules } from '../../../core/draft/draft-tokens.ts'
+import { openBundle } from '../../../core/engine/open-bundle.ts'
+import type { LoadedModel } from '../../../core/engine/open-model.ts'
+import { countingDrafter } from '../../support/counting-drafter.ts'
+import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+let dir: TempDir
+let model: LoadedModel
+beforeAll(async () => {
+  dir = tempDir()
+  model = await openBundle(await buildDrafterBundle(dir.path), { parts: ['input'], threads: 1 })
+})
+afterAll(async () => {
+  await model.release()
+  dir[Symbol.dispose]()
+})
+
+const rules: DraftRules = { threshold: 0.6, limit: 4, eos: [99] }
+const never = () => false
+
+/** Prompt 1 2 3, pending 4, drafted 10 and 20; the last might have been 30 or 40. */
+async function underWay() {
+  const stream = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
+  await stream.feed([1, 2, 3, 4, 10, 20])
+  const ahead = await DraftAhead.begin(stream, { tokens: [10, 20], others: [30, 40], ended: true }, rules.eos)
+  return { stream, ahead }
+}
+
+describe('what is drafted ahead', () => {
+  it('goes on from each token that the last might be, one step for all', async () => {
+    const { stream, ahead } = await underWay()
+    const { asked, drafter } = countingDrafter()
+    expect([await ahead.step(drafter, rules, never), await ahead.step(drafter, rules, never)]).toEqual([3, 3])
+    expect(asked).toEqual([
+      [5, 6, 7],
+      [8, 9, 10],
+    ])
+    expect(stream.ids.slice(6)).toEqual([30, 40, 21, 31, 41, 22, 32, 42])
+    expect(stream.rows.parentsFrom(6)).toEqual([4, 4, 5, 6, 7, 8, 9, 10])
+    stream.release()
+  })
+
+  it('is found where the correction falls on the last token, and where the bonus is its own first', async () => {
+    const { stream, ahead } = await underWay()
+    const { drafter } = countingDrafter()
+    await ahead.step(drafter, rules, never)
+    await ahead.step(drafter, rules, never)
+    expect(ahead.find(4, 40)).toEqual({ rows: [7, 10, 13], draft: { tokens: [41, 42], others: [91], ended: false } })
+    expect(ahead.find(5, 21)).toEqual({ rows: [8, 11], draft: { tokens: [22], others: [71], ended: false } })
+    // Another correction, another bonus, an equal id at an earlier position.
+    for (const [row, token] of [
+      [4, 50],
+      [5, 31],
+      [3, 40],
+      [3, 10],
+    ] as const)
+      expect(ahead.find(row, token)).toBeUndefined()
+    stream.release()
+  })
+
+  it('ends each branch where a draft ends: unsure, at its limit, at an end of text', async () => {
+    const { stream, ahead } = await underWay()
+    const unsure = countingDrafter(0.5)
+    expect(await ahead.step(unsure.drafter, rules, never)).toBe(3)
+    expect(await ahead.step(unsure.drafter, rules, never)).toBe(0)
+    expect(ahead.find(4, 30)?.draft).toEqual({ tokens: [31], others: [80], ended: true })
+    stream.release()
+
+    const long = await underWay()
+    const sure = countingDrafter()
+    for (let step = 0; step < rules.limit; step++) expect(await long.ahead.step(sure.drafter, rules, never)).toBe(3)
+    // One more behind the draft itself, where the first will be pending.
+    expect(await long.ahead.step(sure.drafter, rules, never)).toBe(1)
+    expect(await long.ahead.step(sure.drafter, rules, never)).toBe(0)
+    expect(long.ahead.find(4, 30)?.draft.tokens).toHaveLength(rules.limit)
+    expect(long.ahead.find(5, 21)?.draft.tokens).toHaveLength(rules.limit)
+    long.stream.release()
+
+    const last = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
+    await last.feed([1, 2, 3, 4, 98])
+    const ended = await DraftAhead.begin(last, { tokens: [98], others: [99], ended: true }, rules.eos)
+    expect(await ended.step(sure.drafter, rules, never)).toBe(1)
+    expect(await ended.step(sure.drafter, rules, never)).toBe(0)
+    expect(last.ids.slice(5)).toEqual([99, 99])
+    last.release()
+  })
+
+  it('feeds nothing any more once the answer is there', async () => {
+    const { stream, ahead } = await underWay()
+    expect(await ahead.step(countingDrafter().drafter, rules, () => true)).toBe(0)
+    expect(stream.ids).toHaveLength(8)
+    stream.release()
+  })
+})

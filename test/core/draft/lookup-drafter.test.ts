@@ -1,0 +1,95 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'
+import type { KnownStream } from '../../../core/draft/device-stream.ts'
+import { draftTokens } from '../../../core/draft/draft-tokens.ts'
+import { type Drafter, withoutMemory } from '../../../core/draft/drafter.ts'
+import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
+import { StateRows } from '../../../core/draft/state-rows.ts'
+import { RowTree } from '../../../core/engine/row-tree.ts'
+
+/** Lookup reads token ids alone. */
+function streamOf(ids: number[]): KnownStream & { readonly ids: number[] } {
+  return {
+    ids,
+    get rows() {
+      return RowTree.lineOf(ids.length)
+    },
+    shallow: new StateRows(1),
+    deep: new StateRows(1),
+  }
+}
+
+const limits = { threshold: 0.6, limit: 8 }
+/** One round, after which all of the draft is dropped. */
+async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly number[] = []): Promise<number[]> {
+  const known = streamOf([...ids])
+  const feed = async (tokens: readonly number[]) => {
+    known.ids.push(...tokens)
+  }
+  const { tokens } = await draftTokens(drafter, known, feed, { ...limits, eos })
+  expect(known.ids).toEqual([...ids, ...tokens])
+  drafter.gather(ids.length, [])
+  return [...tokens]
+}
+
+/** Says always the same. */
+const saying = (token: number, topProbability: number): Drafter => ({
+  ...withoutMemory,
+  next: async (_, rows) => rows.map(() => [{ token, topProbability, others: [] }]),
+})
+
+describe('drafting by lookup', () => {
+  it('copies what followed the same tokens before, up to the limit', async () => {
+    const text = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    expect(await draftOf(lookupDrafter(), [...text, 1, 2])).toEqual([3, 4, 5, 6, 7, 8, 9, 10])
+  })
+
+  it('repeats what repeats itself', async () => {
+    expect(await draftOf(lookupDrafter(), [1, 2, 3, 1, 2, 3])).toEqual([1, 2, 3, 1, 2, 3, 1, 2])
+  })
+
+  it('drafts nothing where nothing comes again, and nothing behind an end of text', async () => {
+    expect(await draftOf(lookupDrafter(), [1, 2, 3])).toEqual([])
+    expect(await draftOf(lookupDrafter(), [1, 2, 3, 4, 1], [3])).toEqual([2, 3])
+  })
+})
+
+describe.each([
+  { what: 'lookup', create: lookupDrafter },
+  { what: 'adapter and lookup', create: () => adapterLookupDrafter(saying(7, 0.59), 0.6) },
+])('drafting by $what, round after round', ({ create }) => {
+  it('knows nothing any more of tokens that were rejected', async () => {
+    const text = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 30 })
+    await fc.assert(
+      fc.asyncProperty(text, fc.array(text, { maxLength: 5 }), async (start, more) => {
+        const drafter = create()
+        const ids = [...start]
+        for (const tokens of more) {
+          await draftOf(drafter, ids)
+          ids.push(...tokens)
+          expect(await draftOf(drafter, ids)).toEqual(await draftOf(create(), ids))
+          ids.length -= Math.floor(tokens.length / 2)
+          drafter.gather(ids.length, [])
+        }
+      }),
+    )
+  })
+})
+
+describe('drafting by adapter and lookup', () => {
+  it('goes by the adapter while that is sure', async () => {
+    const drafter = adapterLookupDrafter(saying(7, 0.6), 0.6)
+    expect(await draftOf(drafter, [1, 2, 3, 1, 2])).toEqual([7, 7, 7, 7, 7, 7, 7, 7])
+  })
+
+  it('goes by lookup where the adapter is not and two tokens or more come again', async () => {
+    const drafter = adapterLookupDrafter(saying(7, 0.59), 0.6)
+    expect(await draftOf(drafter, [1, 2, 3, 1, 2])).toEqual([3, 1, 2, 3, 1, 2, 3, 1])
+  })
+
+  it("ends with the adapter's unsure token elsewhere", async () => {
+    const drafter = adapterLookupDrafter(saying(7, 0.59), 0.6)
+    expect(await draftOf(drafter, [1, 2, 3, 2])).toEqual([7])
+  })
+})

@@ -1,0 +1,86 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { LookupIndex, type LookupLengths } from '../../../core/draft/lookup-index.ts'
+
+const indexOf = (ids: readonly number[], lengths: LookupLengths = { shortest: 1, longest: 3 }) => {
+  const index = new LookupIndex(lengths)
+  for (const id of ids) index.push(id)
+  return index
+}
+
+/** The definition, by reading the whole text for every length. */
+function scan(ids: readonly number[], { shortest, longest }: LookupLengths) {
+  for (let length = Math.min(longest, ids.length); length >= shortest; length--) {
+    const suffix = ids.slice(-length)
+    for (let end = ids.length - 1; end >= length; end--)
+      if (suffix.every((id, at) => ids[end - length + at] === id)) return { length, end }
+  }
+  return undefined
+}
+
+const anyLengths = fc
+  .tuple(fc.integer({ min: 1, max: 4 }), fc.nat(3))
+  .map(([shortest, more]) => ({ shortest, longest: shortest + more }))
+/** Of few different tokens, so that n-grams come again. */
+const text = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 60 })
+
+describe('looking the end of a text up in the text before', () => {
+  it.each([
+    { what: 'finds the longest n-gram', ids: [1, 2, 3, 7, 9, 3, 8, 1, 2, 3], length: 3, after: [7, 9, 3] },
+    { what: 'falls back to shorter ones', ids: [5, 3, 8, 1, 2, 3], length: 1, after: [8, 1, 2] },
+    { what: 'prefers the latest occurrence', ids: [4, 1, 4, 2, 4], length: 1, after: [2, 4] },
+    { what: 'goes on to the end of the text where that repeats itself', ids: [1, 2, 1, 2, 1, 2], length: 3, after: [1, 2] },
+  ])('$what', ({ ids, length, after }) => {
+    const index = indexOf(ids)
+    const match = index.match()!
+    expect(match.length).toBe(length)
+    expect(index.after(match, 3)).toEqual(after)
+  })
+
+  it.each([
+    { what: 'in an empty text', ids: [] },
+    { what: 'where the last token is new', ids: [1, 2, 3] },
+  ])('finds nothing $what', ({ ids }) => {
+    expect(indexOf(ids).match()).toBeUndefined()
+  })
+
+  it('finds what reading the whole text finds, whatever was added and dropped before', () => {
+    const edits = fc.array(fc.record({ added: text, keptShare: fc.double({ min: 0, max: 1, noNaN: true }) }), { maxLength: 6 })
+    fc.assert(
+      fc.property(anyLengths, edits, (lengths, script) => {
+        const index = new LookupIndex(lengths)
+        let ids: number[] = []
+        for (const { added, keptShare } of script) {
+          for (const id of added) index.push(id)
+          ids = [...ids, ...added]
+          expect(index.match()).toEqual(scan(ids, lengths))
+          ids = ids.slice(0, Math.floor(keptShare * ids.length))
+          index.truncate(ids.length)
+          expect(index.match()).toEqual(scan(ids, lengths))
+          expect(index.length).toBe(ids.length)
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('offers only what stands in the text behind an occurrence of its end', () => {
+    fc.assert(
+      fc.property(text, anyLengths, fc.integer({ min: 1, max: 10 }), (ids, lengths, count) => {
+        const index = indexOf(ids, lengths)
+        const match = index.match()
+        if (!match) return
+        expect(ids.slice(match.end - match.length, match.end)).toEqual(ids.slice(-match.length))
+        const after = index.after(match, count)
+        expect(after).toEqual(ids.slice(match.end, match.end + count))
+        expect(after.length).toBeGreaterThan(0)
+      }),
+    )
+  })
+
+  it('refuses lengths that no n-gram has, and to keep more than there is', () => {
+    expect(() => new LookupIndex({ shortest: 0, longest: 3 })).toThrow(RangeError)
+    expect(() => new LookupIndex({ shortest: 3, longest: 2 })).toThrow(RangeError)
+    expect(() => indexOf([1, 2]).truncate(3)).toThrow(RangeError)
+  })
+})

@@ -1,0 +1,47 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { medusaDrafter } from '../../../core/draft/medusa-drafter.ts'
+import { openBundle } from '../../../core/engine/open-bundle.ts'
+import type { LoadedModel } from '../../../core/engine/open-model.ts'
+import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { verifiedStream } from '../../support/verified-stream.ts'
+
+let dir: TempDir
+let model: LoadedModel
+beforeAll(async () => {
+  dir = tempDir()
+  model = await openBundle(await buildDrafterBundle(dir.path), { parts: ['input', 'middle', 'output', 'medusa'], threads: 1 })
+})
+afterAll(async () => {
+  await model.release()
+  dir[Symbol.dispose]()
+})
+
+describe('drafting by Medusa heads', () => {
+  it("makes the bundle's tree of what each head thinks likeliest at the last verified position", async () => {
+    const { vocab } = model.manifest.dims
+    const heads = model.medusa()
+    const drafter = medusaDrafter(heads, vocab)
+    using stream = await verifiedStream(model, [9, 8, 7, 6, 5])
+    await stream.feed([4])
+    await stream.verify(6)
+    const { deep } = stream.known
+    const tree = await drafter.tree(stream.known, 4)
+    const logits = await heads.guess(deep.slice(5, 6))
+    const ranked = Array.from({ length: 4 }, (_, head) => {
+      const own = [...logits.subarray(head * vocab, (head + 1) * vocab)]
+      return own.map((_, token) => token).sort((a, b) => own[b]! - own[a]! || a - b)
+    })
+    expect(tree.tokens).toEqual(heads.tree.map((path) => ranked[path.length - 1]![path.at(-1)!]))
+    expect(tree.tokens).toHaveLength(8)
+    expect(new Set(tree.tokens).size).toBeGreaterThan(3)
+  })
+
+  it('leaves out what lies behind the end of the answer', async () => {
+    const drafter = medusaDrafter(model.medusa(), model.manifest.dims.vocab)
+    using stream = await verifiedStream(model, [9, 8, 7])
+    const whole = await drafter.tree(stream.known, 4)
+    expect(await drafter.tree(stream.known, 1)).toEqual({ tokens: whole.tokens.slice(0, 3), parents: [-1, -1, -1] })
+    expect(await drafter.tree(stream.known, 0)).toEqual({ tokens: [], parents: [] })
+  })
+})

@@ -1,0 +1,83 @@
+import { join } from 'node:path'
+import { openRuntime } from '../../../core/engine/capi.ts'
+import { type LoadedModel, openModel } from '../../../core/engine/open-model.ts'
+import type { Runtime } from '../../../core/engine/runtime.ts'
+import { type BuildOptions, buildBundle } from '../../../core/model/build.ts'
+import type { Manifest } from '../../../core/model/manifest.ts'
+import { type RandomCheckpointOptions, tinyLlamaConfig, writeRandomCheckpoint } from '../../../core/model/random-checkpoint.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+/** Wide enough that the library picks the kernels that real models get. */
+export const smallConfig = {
+  ...tinyLlamaConfig,
+  hidden_size: 256,
+  intermediate_size: 704,
+  num_attention_heads: 8,
+  num_key_value_heads: 4,
+  vocab_size: 640,
+} as const
+
+export interface Workshop extends AsyncDisposable {
+  readonly runtime: Runtime
+  readonly folder: string
+  readonly checkpoint: string
+  /** Builds a bundle of the random checkpoint and loads what the whole model needs, and the drafters asked for. */
+  open(
+    options: Pick<BuildOptions, 'format' | 'split' | 'accuracyLevel' | 'drafters'>,
+  ): Promise<LoadedModel & { readonly folder: string }>
+}
+
+/** A random checkpoint, a runtime, and the bundles made of the one for the other. */
+export async function workshop(
+  config: Readonly<Record<string, unknown>> = tinyLlamaConfig,
+  dtype: 'F32' | 'F16' = 'F32',
+  drafters: Pick<RandomCheckpointOptions, 'adapter' | 'adapterPaper' | 'medusa'> = {},
+): Promise<Workshop> {
+  const dir = tempDir()
+  const runtime = await openRuntime()
+  const checkpoint = join(dir.path, 'checkpoint')
+  await writeRandomCheckpoint(checkpoint, { config, dtype, seed: 5, ...drafters })
+  const models: LoadedModel[] = []
+  return {
+    runtime,
+    folder: dir.path,
+    checkpoint,
+    async open(options) {
+      const out = join(dir.path, `bundle-${models.length}`)
+      await buildBundle({ checkpoint, out, ...options })
+      const asked = options.drafters ?? []
+      const parts = asked.length === 0 ? 'chain' : (['input', 'middle', 'output', ...asked] as const)
+      const model = await openModel(runtime, out, { parts, threads: 1 })
+      models.push(model)
+      return {
+        manifest: model.manifest,
+        folder: out,
+        part: (name) => model.part(name),
+        head: () => model.head(),
+        medusa: () => model.medusa(),
+        chain: (cuts) => model.chain(cuts),
+        release: () => model.release(),
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      for (const model of models) await model.release()
+      await runtime.close()
+      dir[Symbol.dispose]()
+    },
+  }
+}
+
+/** The same ids for the same seed, all of the vocabulary. */
+export function someIds({ dims }: Pick<Manifest, 'dims'>, count: number, seed = 1): number[] {
+  return Array.from({ length: count }, (_, i) => ((i + 1) * 2_654_435_761 + seed * 40_503) % dims.vocab)
+}
+
+export function largestDifference(a: Float32Array, b: Float32Array): number {
+  if (a.length !== b.length) return Number.POSITIVE_INFINITY
+  let largest = 0
+  for (let i = 0; i < a.length; i++) {
+    const difference = Math.abs(a[i]! - b[i]!)
+    if (!(difference <= largest)) largest = difference
+  }
+  return largest
+}

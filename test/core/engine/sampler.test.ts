@@ -1,0 +1,270 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { seededRandom } from '../../../core/base/random.ts'
+import { positionNoise } from '../../../core/engine/noise.ts'
+import {
+  checkSampling,
+  choiceGap,
+  chooseToken,
+  greedy,
+  nearTie,
+  type Sampling,
+  topProbability,
+} from '../../../core/engine/sampler.ts'
+
+const sampling = (settings: Partial<Sampling>): Sampling => ({ temperature: 1, topK: 0, topP: 1, seed: 1, ...settings })
+const logitRow = fc
+  .array(fc.float({ min: -30, max: 30, noNaN: true }), { minLength: 1, maxLength: 40 })
+  .map((row) => Float32Array.from(row))
+
+describe('greedy choice', () => {
+  it('takes the likeliest token, of equal ones the lowest id', () => {
+    expect(chooseToken(Float32Array.of(0, 3, 3, 1), greedy, 5)).toBe(1)
+    expect(chooseToken(Float32Array.of(-5), greedy, 0)).toBe(0)
+    expect(chooseToken(Float32Array.of(Number.NEGATIVE_INFINITY, -7, Number.NEGATIVE_INFINITY), greedy, 0)).toBe(1)
+  })
+
+  it.each([
+    ['NaN at token 2', [0, 1, Number.NaN]],
+    ['Infinity at token 1', [0, Number.POSITIVE_INFINITY]],
+    ['no finite value', [Number.NEGATIVE_INFINITY]],
+  ])('refuses logits with %s', (what, row) => {
+    for (const temperature of [0, 1])
+      expect(() => chooseToken(Float32Array.from(row), sampling({ temperature }), 0)).toThrow(
+        expect.objectContaining({ code: 'RUNTIME_FAILED', message: expect.stringContaining(what) }),
+      )
+  })
+})
+
+describe('sampling', () => {
+  it('is what argmax of logit/T + noise over every kept token gives, ties and borders included', () => {
+    const settings = fc.record({
+      temperature: fc.double({ min: 0.05, max: 5, noNaN: true }),
+      topK: fc.integer({ min: 0, max: 45 }),
+      topP: fc.double({ min: 0.01, max: 1, noNaN: true }),
+      seed: fc.maxSafeInteger(),
+    })
+    fc.assert(
+      fc.property(logitRow, settings, fc.integer({ min: 0, max: 40_000 }), (logits, how, position) => {
+        expect(chooseToken(logits, how, position)).toBe(chooseByDefinition(logits, how, position))
+      }),
+      {
+        numRuns: 1_000,
+        // Signs, zeroes and tokens that a mask has ruled out.
+        examples: [0.3, 0.6, 0.9, 0.999].map((topP) => [
+          Float32Array.of(Number.NEGATIVE_INFINITY, 0, -0, 1e-40, -1e-40, -2, 1, Number.NEGATIVE_INFINITY),
+          { temperature: 1, topK: 0, topP, seed: 3 },
+          7,
+        ]),
+      },
+    )
+  })
+
+  it.each<[string, Partial<Sampling>]>([
+    ['at temperature 1', {}],
+    ['at temperature 0.7', { temperature: 0.7 }],
+    ['at temperature 2', { temperature: 2 }],
+    ['with top-k 5', { topK: 5 }],
+    ['with top-p 0.8', { topP: 0.8 }],
+    ['with all of them', { temperature: 1.5, topK: 7, topP: 0.9 }],
+  ])('has the distribution of the softmax %s (χ² over positions and over seeds)', (_, settings) => {
+    const logits = Float32Array.of(1.2, -0.5, 0.3, 2, -3, 0.9, 1.9, -1, 0, 0.4, -0.2, 1.1)
+    const expected = distribution(logits, sampling(settings))
+    const draws = 20_000
+    const overPositions = count(draws, (draw) => chooseToken(logits, sampling({ ...settings, seed: 42 }), draw))
+    const overSeeds = count(draws, (draw) => chooseToken(logits, sampling({ ...settings, seed: draw }), 17))
+    // 11 degrees of freedom at most: above 31.3 once in a thousand runs; the draws are fixed, so it passes or not for good.
+    expect(chiSquare(overPositions, expected, draws)).toBeLessThan(31.3)
+    expect(chiSquare(overSeeds, expected, draws)).toBeLessThan(31.3)
+  })
+
+  it('is the same for the same seed and position, and another for others', () => {
+    const logits = new Float32Array(1_000)
+    const draw = (seed: number, position: number) => chooseToken(logits, sampling({ seed }), position)
+    expect(draw(7, 3)).toBe(draw(7, 3))
+    expect(new Set(Array.from({ length: 50 }, (_, at) => draw(7, at))).size).toBeGreaterThan(40)
+    expect(new Set(Array.from({ length: 50 }, (_, at) => draw(at, 3))).size).toBeGreaterThan(40)
+    // seeds that share their lower 32 bits, or differ in sign
+    expect(new Set([5, 5 + 2 ** 32, -5, 2 ** 53 - 1].map((seed) => draw(seed, 3))).size).toBe(4)
+  })
+
+  it('draws neighbouring positions and seeds independently (χ² of pairs)', () => {
+    const logits = new Float32Array(4)
+    const expected = new Array<number>(16).fill(1 / 16)
+    const draw = (seed: number, position: number) => chooseToken(logits, sampling({ seed }), position)
+    const pairs = [
+      count(20_000, (at) => draw(3, at) * 4 + draw(3, at + 1), 16),
+      count(20_000, (at) => draw(at, 9) * 4 + draw(at + 1, 9), 16),
+      count(20_000, (at) => draw(at, 9) * 4 + draw(at, 10), 16),
+      count(20_000, (at) => draw(1, at) * 4 + draw(2, at), 16),
+    ]
+    // 15 degrees of freedom: above 37.7 once in a thousand
+    for (const pair of pairs) expect(chiSquare(pair, expected, 20_000)).toBeLessThan(37.7)
+  })
+
+  it('chooses among 152,000 tokens as the definition does', () => {
+    const random = seededRandom(5)
+    const gaussian = () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())
+    const logits = Float32Array.from({ length: 152_000 }, () => 2.5 * gaussian())
+    for (let position = 0; position < 8; position++)
+      for (const how of [sampling({ temperature: 0.8 }), sampling({ topK: 50, topP: 0.9 }), sampling({ topP: 0.95 })])
+        expect(chooseToken(logits, how, position)).toBe(chooseByDefinition(logits, how, position))
+  })
+
+  it.each<Partial<Sampling>>([
+    { temperature: -1 },
+    { temperature: Number.NaN },
+    { topK: 1.5 },
+    { topP: 0 },
+    { topP: 1.1 },
+    { seed: 0.5 },
+  ])('refuses %o', (settings) => {
+    expect(() => checkSampling(sampling(settings))).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
+  })
+})
+
+describe('noise', () => {
+  it('flips half of the bits when one bit of seed, position or token flips', () => {
+    const upper = (seed: number, position: number, token: number) => positionNoise(seed, position).upper(token)
+    const random = seededRandom(1)
+    for (let bit = 0; bit < 20; bit++) {
+      const flips = [0, 0, 0]
+      const rounds = 400
+      for (let round = 0; round < rounds; round++) {
+        const [seed, position, token] = [0, 0, 0].map(() => Math.floor(random.next() * 2 ** 20)) as [number, number, number]
+        const base = upper(seed, position, token)
+        const others = [
+          upper(seed ^ (1 << bit), position, token),
+          upper(seed, position ^ (1 << bit), token),
+          upper(seed, position, token ^ (1 << bit)),
+        ]
+        others.forEach((other, at) => {
+          flips[at] = (flips[at] ?? 0) + bitsOf(base ^ other)
+        })
+      }
+      // 32 · 400 fair coins: a standard deviation of 57 around 6,400
+      for (const flipped of flips) expect(Math.abs(flipped - 16 * rounds)).toBeLessThan(400)
+    }
+  })
+
+  it('has the mean and variance of the standard Gumbel distribution', () => {
+    let sum = 0
+    let squares = 0
+    const draws = 200_000
+    for (let draw = 0; draw < draws; draw++) {
+      const noise = positionNoise(11, Math.floor(draw / 1_000))
+      const value = noise.gumbel(draw % 1_000, noise.upper(draw % 1_000))
+      sum += value
+      squares += value * value
+    }
+    const mean = sum / draws
+    expect(mean).toBeCloseTo(0.5772, 1)
+    expect(Math.abs(mean - 0.5772)).toBeLessThan(0.012)
+    expect(Math.abs(squares / draws - mean * mean - Math.PI ** 2 / 6)).toBeLessThan(0.05)
+  })
+})
+
+describe('the top probability', () => {
+  it('is that of the softmax', () => {
+    fc.assert(
+      fc.property(logitRow, (logits) => {
+        expect(topProbability(logits)).toBeCloseTo(Math.max(...distribution(logits, sampling({}))), 6)
+      }),
+    )
+  })
+})
+
+describe('the gap to a token', () => {
+  it('is zero for the choice alone, and what the logit lacks for the others', () => {
+    fc.assert(
+      fc.property(logitRow, fc.constantFrom(0, 0.8), fc.nat(1_000), (logits, temperature, position) => {
+        const how = sampling({ temperature })
+        const choice = chooseToken(logits, how, position)
+        for (let token = 0; token < logits.length; token++) {
+          const gap = choiceGap(logits, how, position, token)
+          if (token === choice) expect(gap).toBe(0)
+          else {
+            const lifted = Float32Array.from(logits)
+            lifted[token] = (lifted[token] as number) + gap + 1e-3
+            expect(chooseToken(lifted, how, position)).toBe(token)
+          }
+        }
+      }),
+    )
+  })
+
+  it('is large for a token that top-k excludes by far, and small at its border', () => {
+    const how = sampling({ topK: 2 })
+    const logits = Float32Array.of(5, 4, 3.999, -5)
+    const gaps = [0, 1, 2, 3].map((token) =>
+      Math.min(...Array.from({ length: 60 }, (_, position) => choiceGap(logits, how, position, token))),
+    )
+    expect(gaps[2]).toBeLessThan(nearTie)
+    expect(gaps[3]).toBeGreaterThan(8)
+  })
+})
+
+/** Which tokens top-k and top-p keep, written down without any short cut. */
+function keptTokens(logits: Float32Array, { temperature, topK, topP }: Sampling): (token: number) => boolean {
+  const order = [...logits].sort((a, b) => b - a)
+  const lowest = topK > 0 ? (order[Math.min(topK, order.length) - 1] as number) : Number.NEGATIVE_INFINITY
+  const weight = (logit: number) => Math.exp((logit - (order[0] as number)) / temperature)
+  const total = [...logits].reduce((sum, logit) => (logit >= lowest ? sum + weight(logit) : sum), 0)
+  let cutoff = lowest
+  let sum = 0
+  if (topP < 1)
+    for (const logit of order) {
+      cutoff = logit
+      sum += weight(logit)
+      if (sum >= topP * total) break
+    }
+  return (token) => (logits[token] as number) >= cutoff
+}
+
+function distribution(logits: Float32Array, how: Sampling): number[] {
+  const kept = keptTokens(logits, how)
+  const top = Math.max(...logits)
+  const weights = Array.from(logits, (logit, token) => (kept(token) ? Math.exp((logit - top) / how.temperature) : 0))
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  return weights.map((weight) => weight / total)
+}
+
+function chooseByDefinition(logits: Float32Array, how: Sampling, position: number): number {
+  const kept = keptTokens(logits, how)
+  const noise = positionNoise(how.seed, position)
+  let best = -1
+  let top = Number.NEGATIVE_INFINITY
+  for (let token = 0; token < logits.length; token++) {
+    if (!kept(token)) continue
+    const score = (logits[token] as number) * (1 / how.temperature) + noise.gumbel(token, noise.upper(token))
+    if (score > top) {
+      top = score
+      best = token
+    }
+  }
+  return best
+}
+
+function count(draws: number, draw: (at: number) => number, size = 12): number[] {
+  const counts = new Array<number>(size).fill(0)
+  for (let at = 0; at < draws; at++) {
+    const drawn = draw(at)
+    counts[drawn] = (counts[drawn] ?? 0) + 1
+  }
+  return counts
+}
+
+/** Infinity when something came that cannot come. */
+function chiSquare(counts: number[], expected: number[], draws: number): number {
+  return counts.reduce((sum, seen, at) => {
+    const want = (expected[at] as number) * draws
+    if (want === 0) return seen === 0 ? sum : Number.POSITIVE_INFINITY
+    return sum + (seen - want) ** 2 / want
+  }, 0)
+}
+
+function bitsOf(value: number): number {
+  let bits = 0
+  for (let rest = value >>> 0; rest > 0; rest >>>= 1) bits += rest & 1
+  return bits
+}

@@ -1,0 +1,16 @@
+import { execFile } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, it } from 'vitest'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const cli = fileURLToPath(new URL('../../../dist/brim.js', import.meta.url))
+
+it('lets ONNX Runtime leave no telemetry behind: no log, no cache, no device id', async () => {
+  using folder = tempDir()
+  const where = { TMPDIR: folder.path, HOME: folder.path }
+  // Without CI and the like, under which the library is silent by itself.
+  await promisify(execFile)(process.execPath, [cli, 'doctor', '--json'], { env: { PATH: process.env.PATH, ...where } })
+  expect(readdirSync(folder.path)).toEqual([])
+})

@@ -1,0 +1,230 @@
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type BuildEvent, type BuildOptions, buildBundle } from '../../../core/model/build.ts'
+import { readManifest, verifyHashes } from '../../../core/model/bundle.ts'
+import { formats, graphKey, type Manifest, type PartName, slotCounts, type WeightEntry } from '../../../core/model/manifest.ts'
+import { tinyQwen2Config } from '../../../core/model/random-checkpoint.ts'
+import { tinyCheckpoint } from '../../support/checkpoint.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tokenizerJson } from '../../support/tokenizer-json.ts'
+
+let dir: TempDir
+let llama: string
+let qwen: string
+beforeAll(async () => {
+  dir = tempDir()
+  llama = await tinyCheckpoint(join(dir.path, 'llama'), {}, { adapter: { split: 1, heads: 2, kvHeads: 1, headDim: 32 } })
+  qwen = await tinyCheckpoint(join(dir.path, 'qwen'), tinyQwen2Config, { dtype: 'BF16' })
+  writeFileSync(join(llama, 'tokenizer.json'), JSON.stringify(tokenizerJson({ a: 0 }, 159)))
+  writeFileSync(join(llama, 'generation_config.json'), JSON.stringify({ eos_token_id: [2, 7], pad_token_id: 0 }))
+})
+afterAll(() => dir[Symbol.dispose]())
+
+let count = 0
+async function build(options: Partial<BuildOptions> = {}) {
+  const events: BuildEvent[] = []
+  const out = join(dir.path, `bundle-${count++}`)
+  const built = await buildBundle({ checkpoint: llama, out, format: 'fp32', onEvent: (event) => events.push(event), ...options })
+  return { ...built, events }
+}
+
+const weight = (manifest: Manifest, part: PartName, name: string): WeightEntry | undefined =>
+  manifest.parts[part]?.weights.find((entry) => entry.name === name)
+
+describe('a bundle', () => {
+  it.each(formats)('in %s reads back as it was described, every file as hashed', async (format) => {
+    const { dir: out, manifest } = await build({ format, split: 1 })
+    expect(await readManifest(out)).toEqual(manifest)
+    await verifyHashes(out, manifest)
+    const found = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).length
+    expect(manifest.files.length).toBe(found - 1)
+  })
+
+  it('of a split model has input, adapter, middle and output', async () => {
+    const { manifest } = await build({ split: 1 })
+    expect(Object.entries(manifest.parts).map(([name, part]) => [name, part.layers, part.kvHeads, part.headDim])).toEqual([
+      ['input', [0, 1], 2, 16],
+      ['adapter', [0, 1], 1, 32],
+      ['middle', [1, 4], 2, 16],
+      ['output', [4, 4], 2, 16],
+    ])
+    const keys = [false, true].flatMap((branching) => slotCounts.map((slots) => graphKey(slots, branching)))
+    expect(Object.keys(manifest.parts.middle?.graphs ?? {}).toSorted()).toEqual(keys.toSorted())
+    expect(Object.keys(manifest.parts.output?.graphs ?? {})).toEqual(['1'])
+  })
+
+  it('without a split has one part, and no adapter', async () => {
+    const { manifest, events } = await build()
+    expect(manifest.split).toBeNull()
+    expect(Object.keys(manifest.parts)).toEqual(['whole'])
+    expect(events.filter((event) => event.kind === 'warning')).toEqual([])
+  })
+
+  it('carries tokenizer, configuration and special tokens', async () => {
+    const { dir: out, manifest } = await build()
+    expect(readdirSync(join(out, 'tokenizer')).sort()).toEqual(['config.json', 'generation_config.json', 'tokenizer.json'])
+    expect(manifest.tokens).toEqual({ bos: 1, eos: [2, 7], pad: 0 })
+  })
+
+  it('counts its parameters, a tied head once', async () => {
+    const perLayer = 64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 64 * 96 + 2 * 64
+    expect((await build({ split: 1 })).manifest.card.parameters).toBe(4 * perLayer + 2 * 160 * 64 + 64)
+    expect((await build({ checkpoint: qwen })).manifest.card.parameters).toBe(4 * (perLayer + 64 + 2 * 32) + 160 * 64 + 64)
+  })
+
+  it.each(['fp32', 'int4'] as const)('in %s holds tied embeddings once', async (format) => {
+    const { manifest } = await build({ checkpoint: qwen, split: 1, format })
+    for (const role of format === 'int4' ? ['codes', 'scales'] : ['weight']) {
+      const [table, head] = [weight(manifest, 'input', `embedding.${role}`), weight(manifest, 'output', `head.${role}`)]
+      expect(head).toMatchObject({ file: 'input.weights', offset: table?.offset, bytes: table?.bytes, type: table?.type })
+    }
+    expect(manifest.files.find(({ path }) => path === 'output.weights')?.bytes).toBe(64 * 4)
+  })
+
+  it('has each weight on a cache line of its own, none over another', async () => {
+    const { manifest } = await build({ split: 1, format: 'int4' })
+    for (const part of Object.values(manifest.parts)) {
+      const own = part.weights.toSorted((a, b) => a.offset - b.offset)
+      for (const [i, entry] of own.entries()) {
+        expect(entry.offset % 64).toBe(0)
+        const previous = own[i - 1]
+        if (previous) expect(entry.offset).toBeGreaterThanOrEqual(previous.offset + previous.bytes)
+      }
+    }
+  })
+
+  it("has the checkpoint's own values in fp32, rows of q, k and v one after another", async () => {
+    const { dir: out, manifest } = await build({ split: 1 })
+    const qkv = weight(manifest, 'middle', 'layers.2.qkv.weight')
+    const stored = readFileSync(join(out, 'middle.weights')).subarray(qkv?.offset, (qkv?.offset ?? 0) + (qkv?.bytes ?? 0))
+    expect(stored).toEqual(
+      Buffer.concat(['q', 'k', 'v'].map((p) => tensorBytes(llama, `model.layers.2.self_attn.${p}_proj.weight`))),
+    )
+  })
+
+  it('warns when the device gets a tenth of the layers or more, and when it cannot read text', async () => {
+    const { events } = await build({ checkpoint: qwen, split: 2 })
+    expect(events.flatMap((event) => (event.kind === 'warning' ? [event.message] : []))).toEqual([
+      expect.stringMatching(/2 of 4 layers \(50 %\) go to the device/),
+      expect.stringMatching(/no tokenizer\.json/),
+    ])
+  })
+
+  it('leaves an adapter for another split out, and says so', async () => {
+    const { manifest, events } = await build({ split: 2 })
+    expect(manifest.parts.adapter).toBeUndefined()
+    expect(events).toContainEqual({
+      kind: 'warning',
+      message: expect.stringMatching(/trained for a split after layer 1, not 2: it is left out/),
+    })
+  })
+
+  it('ignores what old checkpoints carry along', async () => {
+    const old = await tinyCheckpoint(join(dir.path, 'old'), { tie_word_embeddings: false })
+    const { manifest } = await build({ checkpoint: old })
+    writeFileSync(
+      join(old, 'config.json'),
+      readFileSync(join(old, 'config.json'), 'utf8').replace('"tie_word_embeddings": false', '"tie_word_embeddings": true'),
+    )
+    const tied = await build({ checkpoint: old })
+    expect(tied.manifest.card.parameters).toBe(manifest.card.parameters - 160 * 64)
+  })
+
+  it('reports its progress up to the last byte', async () => {
+    const { events, manifest } = await build({ split: 1 })
+    const last = events.flatMap((event) => (event.kind === 'progress' ? [event] : [])).at(-1)
+    const weights = Object.values(manifest.parts).flatMap((part) => part.weights)
+    const bytes = weights.reduce((sum, entry) => sum + entry.bytes, 0)
+    expect(last).toEqual({ kind: 'progress', part: 'output', doneBytes: bytes, totalBytes: bytes })
+  })
+})
+
+describe('the model id', () => {
+  it('is the same for the same model, whatever the name and the adapter', async () => {
+    const first = await build({ split: 1, name: 'one' })
+    const bare = await tinyCheckpoint(join(dir.path, 'bare'))
+    const second = await build({ checkpoint: bare, split: 1, name: 'two' })
+    expect(second.manifest.parts.adapter).toBeUndefined()
+    expect(second.manifest.modelId).toBe(first.manifest.modelId)
+  })
+
+  it('differs with weights, format, level and split', async () => {
+    const other = await tinyCheckpoint(join(dir.path, 'other'), {}, { seed: 2 })
+    const variants: Partial<BuildOptions>[] = [
+      { split: 1 },
+      { split: 2 },
+      {},
+      { split: 1, format: 'fp16' },
+      { split: 1, format: 'int4' },
+      { split: 1, format: 'int4', accuracyLevel: 1 },
+      { split: 1, checkpoint: other },
+    ]
+    const ids = await Promise.all(variants.map(async (options) => (await build(options)).manifest.modelId))
+    expect(new Set(ids).size).toBe(variants.length)
+  })
+})
+
+describe('the target', () => {
+  const listing = () => readdirSync(dir.path).filter((name) => name.startsWith('target'))
+
+  it('appears whole or not at all: an abort leaves nothing', async () => {
+    for (const stopAt of ['input', 'middle', 'output'] as const) {
+      const stop = new AbortController()
+      const onEvent = (event: BuildEvent) => {
+        if (event.kind === 'progress' && event.part === stopAt) stop.abort(new Error('Ctrl-C'))
+      }
+      const out = join(dir.path, 'target/deep/bundle')
+      await expect(build({ out, split: 1, signal: stop.signal, onEvent })).rejects.toThrow('Ctrl-C')
+      expect(listing()).toEqual([])
+    }
+  })
+
+  it('is not replaced unless asked, and then only when it is a bundle', async () => {
+    const out = join(dir.path, 'target')
+    const first = await build({ out, split: 1 })
+    await expect(build({ out })).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE', hint: expect.stringContaining('--force') })
+    expect(await readManifest(out)).toEqual(first.manifest)
+    const second = await build({ out, replace: true })
+    expect(await readManifest(out)).toEqual(second.manifest)
+    expect(existsSync(join(out, 'middle.weights'))).toBe(false)
+    expect(listing()).toEqual(['target'])
+    mkdirSync(join(dir.path, 'home'))
+    writeFileSync(join(dir.path, 'home/diary.txt'), 'dear diary')
+    await expect(build({ out: join(dir.path, 'home'), replace: true })).rejects.toMatchObject({
+      message: expect.stringMatching(/is no bundle/),
+    })
+    expect(readFileSync(join(dir.path, 'home/diary.txt'), 'utf8')).toBe('dear diary')
+  })
+})
+
+describe('what a build that was killed has left', () => {
+  it('is removed by the next one, while a draft of a running process stays', async () => {
+    const out = join(dir.path, 'after-kill')
+    const gone = spawnSync(process.execPath, ['--version']).pid
+    const [orphan, alive] = [gone, process.ppid].map((pid) => `${out}.partial-${hostname()}-${pid}`) as [string, string]
+    for (const folder of [orphan, alive]) mkdirSync(folder)
+    await build({ out })
+    expect([orphan, alive, out].map((path) => existsSync(path))).toEqual([false, true, true])
+  })
+})
+
+describe('two builds of one target at once', () => {
+  it('leave the bundle of the quicker one, and tell the slower one so', async () => {
+    const quicker = await build({ split: 1 })
+    const out = join(dir.path, 'contested')
+    const onEvent = () => cpSync(quicker.dir, out, { recursive: true })
+    await expect(build({ out, onEvent })).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE', message: `${out} exists already` })
+    expect(await readManifest(out)).toEqual(quicker.manifest)
+    expect(readdirSync(dir.path).filter((name) => name.startsWith('contested'))).toEqual(['contested'])
+  })
+})
+
+function tensorBytes(checkpoint: string, name: string): Buffer {
+  const bytes = readFileSync(join(checkpoint, 'model.safetensors'))
+  const start = 8 + Number(bytes.readBigUInt64LE(0))
+  const [from, to] = JSON.parse(bytes.toString('utf8', 8, start))[name].data_offsets
+  return bytes.subarray(start + from, start + to)
+}

@@ -1,0 +1,221 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type BuildEvent, type BuildOptions, buildBundle } from '../../../core/model/build.ts'
+import { readManifest, verifyHashes } from '../../../core/model/bundle.ts'
+import { drafterNames, formats, type Manifest } from '../../../core/model/manifest.ts'
+import { editHeader, type HeaderEntry, tinyCheckpoint } from '../../support/checkpoint.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const shape = { split: 1, heads: 4, kvHeads: 2, headDim: 16 }
+const tree = [[0], [1], [0, 0], [0, 1], [0, 0, 3]]
+const drafters = { adapter: { ...shape, features: true }, adapterPaper: shape, medusa: { heads: 4, tree } }
+
+let dir: TempDir
+beforeAll(() => {
+  dir = tempDir()
+})
+afterAll(() => dir[Symbol.dispose]())
+
+let checkpoint: string
+let count = 0
+beforeEach(async () => {
+  checkpoint = await tinyCheckpoint(join(dir.path, `checkpoint-${count}`), {}, drafters)
+})
+
+async function build(options: Partial<BuildOptions> = {}) {
+  const events: BuildEvent[] = []
+  const out = join(dir.path, `bundle-${count++}`)
+  const built = await buildBundle({
+    checkpoint,
+    out,
+    format: 'fp32',
+    split: 1,
+    onEvent: (event) => events.push(event),
+    ...options,
+  })
+  return { ...built, events }
+}
+
+async function refuses(code: string, message: RegExp, options: Partial<BuildOptions> = {}) {
+  await expect(build({ drafters: drafterNames, ...options })).rejects.toMatchObject({
+    name: 'BrimError',
+    code,
+    message: expect.stringMatching(message),
+  })
+  expect(existsSync(join(dir.path, `bundle-${count - 1}`))).toBe(false)
+}
+
+describe('a bundle', () => {
+  it.each(formats)('in %s has the drafters asked for, in the order in which a token meets the parts', async (format) => {
+    const { dir: out, manifest } = await build({ format, drafters: ['medusa', 'adapter-paper', 'adapter'] })
+    const parts = ['input', 'adapter-paper', 'adapter', 'middle', 'output', 'medusa']
+    expect(Object.keys(manifest.parts)).toEqual(parts)
+    expect(await readManifest(out)).toEqual(manifest)
+    await verifyHashes(out, manifest)
+  })
+
+  it('says of each drafter what its user must know', async () => {
+    const { parts } = (await build({ drafters: drafterNames })).manifest
+    expect(parts.adapter).toMatchObject({ layers: [0, 1], kvHeads: 2, headDim: 16, features: true })
+    expect(parts['adapter-paper']).not.toHaveProperty('features')
+    expect(parts.medusa).toMatchObject({ layers: [4, 4], heads: 4, tree })
+    expect(Object.keys(parts.medusa?.graphs ?? {})).toEqual(['1'])
+  })
+
+  it('has the adapter alone unless told otherwise, and none where none is wanted or there', async () => {
+    expect(Object.keys((await build()).manifest.parts)).toEqual(['input', 'adapter', 'middle', 'output'])
+    expect(Object.keys((await build({ drafters: [] })).manifest.parts)).toEqual(['input', 'middle', 'output'])
+    rmSync(join(checkpoint, 'adapter'), { recursive: true })
+    const { manifest, events } = await build()
+    expect(Object.keys(manifest.parts)).toEqual(['input', 'middle', 'output'])
+    expect(events).not.toContainEqual({ kind: 'warning', message: expect.stringMatching(/adapter/) })
+  })
+
+  it('takes the adapter from another folder, the others from the checkpoint', async () => {
+    const paper = join(checkpoint, 'adapter-paper')
+    const { parts } = (await build({ drafters: ['adapter', 'medusa'], adapter: paper })).manifest
+    expect(parts.adapter).not.toHaveProperty('features')
+    expect(parts.medusa?.heads).toBe(4)
+  })
+
+  it.each([false, true])('holds norm and head of the LLM once, Medusa heads or not (tied: %s)', async (tied) => {
+    checkpoint = await tinyCheckpoint(join(dir.path, `tied-${tied}`), { tie_word_embeddings: tied }, drafters)
+    for (const format of ['fp32', 'int4'] as const) {
+      const { manifest } = await build({ format, drafters: ['medusa'] })
+      const { medusa, output } = manifest.parts
+      const shared = medusa?.weights.filter(({ file }) => file !== 'medusa.weights')
+      expect(shared).toEqual(output?.weights)
+      const own = medusa?.weights.filter(({ file }) => file === 'medusa.weights').reduce((sum, { bytes }) => sum + bytes, 0)
+      const matrix = format === 'fp32' ? 4 * 64 * 64 * 4 : (4 * 64 * 64) / 2 + (4 * 64 * 64 * 4) / 32
+      expect(own).toBe(matrix + 4 * 64 * 4)
+    }
+  })
+
+  it('has the same model id and as many parameters whatever drafts for it', async () => {
+    const [none, all] = [await build({ drafters: [] }), await build({ drafters: drafterNames })]
+    expect(all.manifest.modelId).toBe(none.manifest.modelId)
+    expect(all.manifest.card.parameters).toBe(none.manifest.card.parameters)
+  })
+
+  it('reports its progress up to the last byte of the last drafter', async () => {
+    const { events } = await build({ drafters: drafterNames })
+    const last = events.flatMap((event) => (event.kind === 'progress' ? [event] : [])).at(-1)
+    expect(last).toMatchObject({ part: 'medusa', doneBytes: last?.totalBytes })
+  })
+
+  it('is not read when its tree was damaged', async () => {
+    const { dir: out } = await build({ drafters: ['medusa'] })
+    const path = join(out, 'manifest.json')
+    const original = readFileSync(path, 'utf8')
+    const damages: [(medusa: NonNullable<Manifest['parts']['medusa']>) => void, RegExp][] = [
+      [(medusa) => medusa.tree?.reverse(), /part medusa: tree\.0: the path \[0, 0, 3\] has no parent/],
+      [(medusa) => delete medusa.tree, /part medusa: it has no heads or no tree/],
+      [(medusa) => delete medusa.heads, /part medusa: it has no heads or no tree/],
+      [(medusa) => Object.assign(medusa, { heads: 2 }), /is longer than there are heads \(2\)/],
+    ]
+    for (const [damage, message] of damages) {
+      const manifest = JSON.parse(original)
+      damage(manifest.parts.medusa)
+      writeFileSync(path, JSON.stringify(manifest))
+      await expect(readManifest(out)).rejects.toMatchObject({
+        code: 'BUNDLE_INVALID',
+        message: expect.stringMatching(message),
+      })
+    }
+  })
+})
+
+describe('a drafter', () => {
+  const file = (name: string) => join(checkpoint, name)
+  const edit = (path: string, change: (config: Record<string, unknown>) => void) => {
+    const config = JSON.parse(readFileSync(file(path), 'utf8'))
+    change(config)
+    writeFileSync(file(path), JSON.stringify(config))
+  }
+
+  it.each(drafterNames)('that was named must be there: %s', async (name) => {
+    rmSync(file(name), { recursive: true })
+    await refuses('CHECKPOINT_NOT_FOUND', new RegExp(`no drafter ${name}: .*${name} holds no \\w+_config\\.json`))
+  })
+
+  it('belongs to a split model', async () => {
+    await expect(buildBundle({ checkpoint, out: file('x'), format: 'fp32', drafters: ['medusa'] })).rejects.toMatchObject({
+      code: 'USAGE',
+      message: expect.stringMatching(/medusa belongs to a split model/),
+    })
+  })
+
+  it('given by its folder must be there: the remedy is another folder', async () => {
+    await expect(
+      buildBundle({ checkpoint, out: file('x'), format: 'fp32', split: 1, adapter: file('nowhere') }),
+    ).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND', hint: expect.stringMatching(/--adapter/) })
+  })
+
+  it('given by its folder must be among those named', async () => {
+    await refuses('USAGE', /not among the drafters/, { drafters: ['medusa'], adapter: file('adapter') })
+  })
+
+  it.each(['adapter', 'adapter-paper'])('that was named must have been trained for this split: %s', async (name) => {
+    edit(`${name}/adapter_config.json`, (config) => Object.assign(config, { split: 2 }))
+    await refuses('SPLIT_OUT_OF_RANGE', new RegExp(`the ${name} in .* was trained for a split after layer 2, not 1`))
+  })
+
+  it.each([
+    ['adapter/adapter_config.json', { kind: 'lora' }, /adapter_config\.json describes no adapter: kind: /],
+    ['adapter/adapter_config.json', { features: 'yes' }, /describes no adapter: features: /],
+    ['adapter/adapter_config.json', { hidden_size: 128 }, /hidden_size is 128, the model's is 64/],
+    ['adapter-paper/adapter_config.json', { features: true }, /adapter-paper.adapter_config\.json .*: features: it has none/],
+    ['medusa/medusa_config.json', { kind: 'hat-adapter' }, /medusa_config\.json describes no Medusa heads: kind: /],
+    ['medusa/medusa_config.json', { hidden_size: 32 }, /hidden_size is 32, the model's is 64/],
+    ['medusa/medusa_config.json', { heads: 0 }, /heads: /],
+    ['medusa/medusa_config.json', { tree: undefined }, /tree: /],
+    ['medusa/medusa_config.json', { tree: [] }, /tree: /],
+    ['medusa/medusa_config.json', { tree: [[0], []] }, /tree\.1: /],
+    ['medusa/medusa_config.json', { tree: [[0], [-1]] }, /tree\.1\.0: /],
+    ['medusa/medusa_config.json', { tree: [[0, 0], [0]] }, /tree\.0: the path \[0, 0\] has no parent before it/],
+    ['medusa/medusa_config.json', { tree: [[0], [0]] }, /tree\.1: the path \[0\] stands there twice/],
+    ['medusa/medusa_config.json', { tree: [[160]] }, /tree\.0: the path \[160\] holds a rank beyond the vocabulary of 160/],
+    ['medusa/medusa_config.json', { heads: 1 }, /tree\.2: the path \[0, 0\] is longer than there are heads \(1\)/],
+  ])('whose configuration is damaged is refused by file and field: %s %j', async (path, change, message) => {
+    edit(path, (config) => Object.assign(config, change))
+    await refuses('CHECKPOINT_INVALID', message)
+  })
+
+  it('whose configuration is no JSON, or whose weights are not there, is refused', async () => {
+    rmSync(file('medusa/medusa.safetensors'))
+    await refuses('CHECKPOINT_INVALID', /cannot open .*medusa\.safetensors/)
+    mkdirSync(file('medusa/medusa.safetensors'))
+    await refuses('CHECKPOINT_INVALID', /medusa\.safetensors is no file/)
+    writeFileSync(file('medusa/medusa_config.json'), '{"kind": ')
+    await refuses('CHECKPOINT_INVALID', /medusa_config\.json is no JSON object/)
+  })
+
+  it.each([
+    ['adapter', 'adapter.safetensors', 'feature_proj.weight'],
+    ['adapter-paper', 'adapter.safetensors', 'o_proj.weight'],
+    ['medusa', 'medusa.safetensors', 'blocks.3.bias'],
+  ])('must have all its tensors, of the right shape, and no other: %s', async (name, weights, tensor) => {
+    const change = (edit: (header: Record<string, HeaderEntry>) => void) => editHeader(file(name), edit, weights)
+    let entry: HeaderEntry | undefined
+    const place = `${name}/${weights}`
+    change((header) => {
+      entry = header[tensor]
+      header[tensor] = { ...entry!, shape: [...entry!.shape, 1] }
+    })
+    await refuses('TENSOR_MISMATCH', new RegExp(`^${place}: the tensor ${tensor} is \\[64, .*1\\]`))
+    change((header) => {
+      delete header[tensor]
+    })
+    await refuses('TENSOR_MISSING', new RegExp(`the tensor ${tensor} is not in ${place}`))
+    const extra: HeaderEntry = { dtype: 'F16', shape: [0], data_offsets: [0, 0] }
+    change((header) => Object.assign(header, { [tensor]: entry, 'gate.weight': extra }))
+    await refuses('TENSOR_UNEXPECTED', new RegExp(`^${place}: the tensor gate\\.weight has no place`))
+  })
+
+  it('without the word on features is the plain one, as those of earlier versions', async () => {
+    edit('adapter-paper/adapter_config.json', (config) => delete config.features)
+    const { parts } = (await build({ drafters: ['adapter'], adapter: file('adapter-paper') })).manifest
+    expect(parts.adapter).not.toHaveProperty('features')
+  })
+})

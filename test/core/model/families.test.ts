@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest'
+import { readArchitecture } from '../../../core/model/families/index.ts'
+import { qwen05bConfig, tinyLlamaConfig, tinyQwen2Config } from '../../../core/model/random-checkpoint.ts'
+
+describe('config.json', () => {
+  it('of a Llama becomes dims, rope and biases', () => {
+    expect(readArchitecture({ ...tinyLlamaConfig, some_future_field: 1 })).toEqual({
+      family: 'llama',
+      dims: { layers: 4, hidden: 64, heads: 4, kvHeads: 2, headDim: 16, ffn: 96, vocab: 160, contextLimit: 256 },
+      epsilon: 1e-5,
+      rope: { theta: 10_000, scaling: { kind: 'none' } },
+      bias: { qkv: false, output: false, mlp: false },
+      tiedEmbeddings: false,
+    })
+  })
+
+  it('of a Qwen2.5-0.5B has biases on queries, keys and values and a tied head', () => {
+    const { bias, tiedEmbeddings, dims } = readArchitecture(qwen05bConfig)
+    expect({ bias, tiedEmbeddings }).toEqual({ bias: { qkv: true, output: false, mlp: false }, tiedEmbeddings: true })
+    expect(dims).toMatchObject({ headDim: 64, kvHeads: 2, contextLimit: 32_768 })
+  })
+
+  // As published, fields that decide nothing here included.
+  const common = { hidden_act: 'silu', initializer_range: 0.02, use_cache: true, torch_dtype: 'bfloat16' }
+  const llama = { ...common, architectures: ['LlamaForCausalLM'], model_type: 'llama', pretraining_tp: 1, rms_norm_eps: 1e-5 }
+  const qwen = {
+    ...{ ...common, architectures: ['Qwen2ForCausalLM'], model_type: 'qwen2', rms_norm_eps: 1e-6, rope_theta: 1_000_000 },
+    ...{ attention_dropout: 0, bos_token_id: 151_643, use_sliding_window: false },
+  }
+  const vicuna7b = {
+    ...{ ...llama, hidden_size: 4096, intermediate_size: 11_008, num_hidden_layers: 32, num_attention_heads: 32 },
+    ...{ num_key_value_heads: 32, vocab_size: 32_000, max_position_embeddings: 4096, rope_scaling: null, pad_token_id: 0 },
+    tie_word_embeddings: false,
+  }
+  const llama32 = {
+    ...{ ...llama, hidden_size: 2048, intermediate_size: 8192, num_hidden_layers: 16, num_attention_heads: 32, head_dim: 64 },
+    ...{ num_key_value_heads: 8, vocab_size: 128_256, max_position_embeddings: 131_072, rope_theta: 500_000 },
+    ...{
+      attention_bias: false,
+      attention_dropout: 0,
+      mlp_bias: false,
+      tie_word_embeddings: true,
+      eos_token_id: [128_001, 128_009],
+    },
+    rope_scaling: {
+      ...{ factor: 32, high_freq_factor: 4, low_freq_factor: 1, original_max_position_embeddings: 8192 },
+      rope_type: 'llama3',
+    },
+  }
+  const qwen25Instruct = {
+    ...{ ...qwen, hidden_size: 896, intermediate_size: 4864, num_hidden_layers: 24, num_attention_heads: 14 },
+    ...{ num_key_value_heads: 2, vocab_size: 151_936, max_position_embeddings: 32_768, tie_word_embeddings: true },
+    ...{ sliding_window: 32_768, max_window_layers: 21 },
+  }
+  const qwen2At7b = {
+    ...{ ...qwen, hidden_size: 3584, intermediate_size: 18_944, num_hidden_layers: 28, num_attention_heads: 28 },
+    ...{ num_key_value_heads: 4, vocab_size: 152_064, max_position_embeddings: 131_072, tie_word_embeddings: false },
+    ...{ sliding_window: 131_072, max_window_layers: 28 },
+  }
+  const { rope_theta: _theta, torch_dtype: _dtype, ...bare } = qwen25Instruct
+  const qwenByTransformers5 = {
+    ...{ ...bare, dtype: 'bfloat16', sliding_window: null, layer_types: Array(24).fill('full_attention') },
+    rope_parameters: { rope_theta: 1_000_000, rope_type: 'default' },
+  }
+  it.each([
+    ['Vicuna-7B-v1.5', vicuna7b, [32, 4096, 32, 32, 128], 'none', 1e4],
+    ['Llama-3.2-1B', llama32, [16, 2048, 32, 8, 64], 'llama3', 5e5],
+    ['Qwen2.5-0.5B-Instruct, whose sliding window is off', qwen25Instruct, [24, 896, 14, 2, 64], 'none', 1e6],
+    ['Qwen2-7B', qwen2At7b, [28, 3584, 28, 4, 128], 'none', 1e6],
+    ['Qwen2.5-0.5B-Instruct, saved by transformers 5', qwenByTransformers5, [24, 896, 14, 2, 64], 'none', 1e6],
+  ])('of %s is read', (_, config, shape, scaling, theta) => {
+    const { dims, rope, tiedEmbeddings } = readArchitecture(config)
+    expect([dims.layers, dims.hidden, dims.heads, dims.kvHeads, dims.headDim]).toEqual(shape)
+    expect([rope.scaling.kind, rope.theta, tiedEmbeddings]).toEqual([scaling, theta, config.tie_word_embeddings])
+  })
+
+  it('of an old Llama without key-value heads means one for each head', () => {
+    expect(readArchitecture({ ...tinyLlamaConfig, num_key_value_heads: undefined }).dims.kvHeads).toBe(4)
+  })
+
+  it('may keep its rope settings where transformers 5 writes them', () => {
+    const { rope_theta: _, ...config } = tinyLlamaConfig
+    const rope_parameters = { rope_theta: 5e5, rope_type: 'linear', factor: 4 }
+    expect(readArchitecture({ ...config, rope_parameters }).rope).toEqual({ theta: 5e5, scaling: { kind: 'linear', factor: 4 } })
+  })
+
+  it('reads the scaling of Llama 3.1 and the older spelling of linear scaling', () => {
+    const llama3 = {
+      rope_type: 'llama3',
+      factor: 8,
+      low_freq_factor: 1,
+      high_freq_factor: 4,
+      original_max_position_embeddings: 8192,
+    }
+    const scalingOf = (rope_scaling: object) => readArchitecture({ ...tinyLlamaConfig, rope_scaling }).rope.scaling
+    expect(scalingOf(llama3)).toEqual({ kind: 'llama3', factor: 8, lowFreqFactor: 1, highFreqFactor: 4, originalPositions: 8192 })
+    expect(scalingOf({ type: 'linear', factor: 2 })).toEqual({ kind: 'linear', factor: 2 })
+  })
+
+  const refused: [what: string, config: object, code: string, message: RegExp][] = [
+    [
+      'another architecture',
+      { ...tinyLlamaConfig, architectures: ['MambaForCausalLM'] },
+      'ARCHITECTURE_UNSUPPORTED',
+      /MambaForCausalLM/,
+    ],
+    ['no architecture', { ...tinyLlamaConfig, architectures: undefined }, 'CHECKPOINT_INVALID', /architectures/],
+    ['a missing width', { ...tinyLlamaConfig, hidden_size: undefined }, 'CHECKPOINT_INVALID', /hidden_size/],
+    ['a width in words', { ...tinyLlamaConfig, intermediate_size: 'wide' }, 'CHECKPOINT_INVALID', /intermediate_size/],
+    ['a billion layers', { ...tinyLlamaConfig, num_hidden_layers: 1e9 }, 'CHECKPOINT_INVALID', /num_hidden_layers/],
+    ['another activation', { ...tinyLlamaConfig, hidden_act: 'gelu' }, 'ARCHITECTURE_UNSUPPORTED', /gelu/],
+    ['heads of 24', { ...tinyLlamaConfig, head_dim: 24 }, 'ARCHITECTURE_UNSUPPORTED', /heads of size 24/],
+    [
+      'heads that cannot share',
+      { ...tinyLlamaConfig, num_key_value_heads: 3 },
+      'CHECKPOINT_INVALID',
+      /4 attention heads cannot share 3/,
+    ],
+    ['yarn', { ...tinyLlamaConfig, rope_scaling: { rope_type: 'yarn', factor: 4 } }, 'ARCHITECTURE_UNSUPPORTED', /yarn/],
+    [
+      'linear scaling without a factor',
+      { ...tinyLlamaConfig, rope_scaling: { type: 'linear' } },
+      'CHECKPOINT_INVALID',
+      /lacks factor/,
+    ],
+    ['a sliding window', { ...tinyQwen2Config, use_sliding_window: true }, 'ARCHITECTURE_UNSUPPORTED', /use_sliding_window/],
+    ['quantised weights', { ...tinyLlamaConfig, quantization_config: { bits: 4 } }, 'ARCHITECTURE_UNSUPPORTED', /quantised/],
+  ]
+  it.each(refused)('is refused with %s', (_, config, code, message) => {
+    expect(() => readArchitecture(config)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
+  })
+
+  it('of an unknown architecture gets the list of known ones', () => {
+    expect(() => readArchitecture({ architectures: ['X'] })).toThrow(
+      expect.objectContaining({ hint: 'known are LlamaForCausalLM, Qwen2ForCausalLM' }),
+    )
+  })
+})

@@ -1,0 +1,70 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { buildBundle } from '../../../core/model/build.ts'
+import { tinyCheckpoint } from '../../support/checkpoint.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const isRoot = process.getuid?.() === 0
+
+let dir: TempDir
+let checkpoint: string
+beforeAll(async () => {
+  dir = tempDir()
+  checkpoint = await tinyCheckpoint(join(dir.path, 'checkpoint'))
+})
+afterAll(() => dir[Symbol.dispose]())
+
+describe('a target that cannot be written', () => {
+  it('is refused when a file stands in its way', async () => {
+    const file = join(dir.path, 'file')
+    writeFileSync(file, 'a file, no folder')
+    await expect(buildBundle({ checkpoint, out: join(file, 'bundle'), format: 'fp32' })).rejects.toMatchObject({
+      code: 'TARGET_UNWRITABLE',
+      message: expect.stringContaining(join(file, 'bundle')),
+    })
+  })
+
+  it('is refused when the folder above is read-only', async ({ skip }) => {
+    skip(isRoot, 'root may write everywhere')
+    const locked = join(dir.path, 'locked')
+    mkdirSync(locked)
+    chmodSync(locked, 0o500)
+    await expect(buildBundle({ checkpoint, out: join(locked, 'bundle'), format: 'fp32' })).rejects.toMatchObject({
+      code: 'TARGET_UNWRITABLE',
+    })
+  })
+})
+
+describe('a full disk', () => {
+  it('is noticed before any work where the weights cannot fit, and while writing where the rest does not', async ({ skip }) => {
+    const disk = join(dir.path, 'disk')
+    mkdirSync(disk)
+    // The weights of the fp32 bundle have 650 kB; graphs and golden vectors 150 kB more.
+    for (const [kilobytes, message] of [
+      [400, /needs 0\.\d MB, its disk has 0\.\d MB free/],
+      [720, /no space left while writing/],
+    ] as const) {
+      skip(!mountTmpfs(disk, kilobytes), 'only root may mount a small disk')
+      try {
+        await expect(buildBundle({ checkpoint, out: join(disk, 'bundle'), split: 1, format: 'fp32' })).rejects.toMatchObject({
+          code: 'DISK_FULL',
+          message: expect.stringMatching(message),
+        })
+        expect(readdirSync(disk)).toEqual([])
+      } finally {
+        execFileSync('umount', [disk])
+      }
+    }
+  })
+})
+
+function mountTmpfs(at: string, kilobytes: number): boolean {
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${kilobytes}k`, 'brim-test', at], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,101 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { createKvBudget, kvBytesPerPosition } from '../../../../cloud-bridge/serving/kv-budget.ts'
+import type { PartManifest } from '../../../../core/model/manifest.ts'
+import { admitFrame, type SessionView } from '../../../../core/policy/admission/frame.ts'
+import type { FrameHeader } from '../../../../core/protocol/frame.ts'
+import { scriptedPart } from '../../../support/scripted-part.ts'
+
+const limits = { contextLimit: 100, maxRows: 32 }
+const frame = (fields: Partial<FrameHeader>): FrameHeader => ({
+  type: 'rows',
+  session: 1n,
+  epoch: 1,
+  seq: 5,
+  base: 10,
+  n: 4,
+  want: 1,
+  queueMs: 0,
+  computeMs: 0,
+  ...fields,
+})
+const session = (fields: Partial<SessionView> = {}): SessionView => ({
+  length: 10,
+  lastSeq: 4,
+  hasReply: (seq) => seq >= 3 && seq <= 4,
+  ...fields,
+})
+const fault = (code: string) => ({ kind: 'fault', code })
+
+describe('a frame is', () => {
+  it.each([
+    ['applied at the end', {}, { kind: 'apply' }],
+    ['applied after a rollback', { base: 3 }, { kind: 'apply' }],
+    ['applied from the start again', { base: 0 }, { kind: 'apply' }],
+    ['applied with no rows: a rollback alone', { base: 3, n: 0, want: 0 }, { kind: 'apply' }],
+    ['applied up to the very last position', { base: 10, n: 30, want: 30 }, { kind: 'apply' }],
+    ['answered again when repeated', { seq: 4 }, { kind: 'repeat' }],
+    ['answered again when repeated, whatever its base says', { seq: 3, base: 99 }, { kind: 'repeat' }],
+    ['a gap beyond the length', { base: 11 }, { kind: 'gap', length: 10 }],
+    ['a fault when its reply is no longer kept', { seq: 2 }, fault('FRAME_INVALID')],
+    ['a fault when it wants more than it brings', { n: 4, want: 5 }, fault('FRAME_INVALID')],
+    ['a fault with too many rows', { base: 0, n: 33 }, fault('FRAME_INVALID')],
+    ['a fault of a type that bridges send', { type: 'deep' as const }, fault('FRAME_INVALID')],
+  ])('%s', (_, fields, expected) => {
+    expect(admitFrame(frame(fields), session(), limits)).toMatchObject(expected)
+  })
+
+  it('a fault beyond the context limit, which it names', () => {
+    const full = session({ length: 99 })
+    expect(admitFrame(frame({ base: 99, n: 2 }), full, limits)).toMatchObject(fault('CONTEXT_OVERFLOW'))
+    expect(admitFrame(frame({ base: 99, n: 1 }), full, limits)).toEqual({ kind: 'apply' })
+    expect(admitFrame(frame({ base: 99, n: 2 }), full, limits)).toMatchObject({
+      message: expect.stringContaining('limit of 100'),
+    })
+  })
+
+  it('never applied where it would leave a hole or pass the limit', () => {
+    const u32 = fc.oneof(fc.nat({ max: 130 }), fc.constant(0xffff_ffff))
+    fc.assert(
+      fc.property(fc.record({ seq: u32, base: u32, n: u32, want: u32 }), fc.nat({ max: 100 }), (fields, length) => {
+        const admission = admitFrame(frame(fields), session({ length, lastSeq: undefined }), limits)
+        if (admission.kind !== 'apply') return
+        expect(fields.base).toBeLessThanOrEqual(length)
+        expect(fields.base + fields.n).toBeLessThanOrEqual(limits.contextLimit)
+        expect(fields.want).toBeLessThanOrEqual(fields.n)
+      }),
+    )
+  })
+})
+
+describe('the KV budget', () => {
+  const manifest: PartManifest = { layers: [2, 6], kvHeads: 2, headDim: 16, graphs: {}, weights: [], golden: 'golden' }
+
+  it('counts keys and values of all layers in fp32', () => {
+    expect(kvBytesPerPosition(manifest)).toBe(2 * 4 * 2 * 16 * 4)
+  })
+
+  it('admits sessions while there is room, and again when one has left', () => {
+    const perPosition = kvBytesPerPosition(manifest)
+    const budget = createKvBudget(manifest, { budgetBytes: 100 * perPosition, contextLimit: 64, startPositions: 40 })
+    const [a, b, c] = [1, 2, 3].map(() => scriptedPart().createSequence())
+    expect([budget.admit(a!), budget.admit(b!), budget.admit(c!)]).toEqual([true, true, false])
+    expect(budget.usedBytes).toBe(80 * perPosition)
+    budget.free(a!)
+    expect(budget.admit(c!)).toBe(true)
+  })
+
+  it('charges what the buffers will be after growing, before they do', () => {
+    const perPosition = kvBytesPerPosition(manifest)
+    const budget = createKvBudget(manifest, { budgetBytes: 200 * perPosition, contextLimit: 1_000, startPositions: 10 })
+    const [a, b] = [1, 2].map(() => scriptedPart().createSequence())
+    budget.admit(a!)
+    budget.admit(b!)
+    expect(budget.grow(a!, 65)).toBe(true)
+    expect(budget.usedBytes).toBe((128 + 10) * perPosition)
+    expect(budget.grow(b!, 65)).toBe(false)
+    expect(budget.grow(a!, 65)).toBe(true)
+    budget.free(a!)
+    expect(budget.grow(b!, 65)).toBe(true)
+  })
+})

@@ -1,0 +1,48 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { draftAheadSteps, roundTripS } from '../../../../core/policy/hat/draft-ahead.ts'
+
+const trip = {
+  rows: 5,
+  bytesPerToken: 8192,
+  upBytesPerS: 8e6,
+  downBytesPerS: 12e6,
+  rttS: 0.02,
+  waitS: 0.002,
+  computeS: 0.01,
+}
+const positive = (max: number) => fc.double({ min: 1e-6, max, noNaN: true })
+const anyTrip = fc.record({
+  rows: fc.integer({ min: 1, max: 64 }),
+  bytesPerToken: fc.integer({ min: 64, max: 16_384 }),
+  upBytesPerS: fc.double({ min: 1e3, max: 1e9, noNaN: true }),
+  downBytesPerS: fc.double({ min: 1e3, max: 1e9, noNaN: true }),
+  rttS: positive(2),
+  waitS: positive(2),
+  computeS: positive(2),
+})
+
+describe('drafting ahead while a verification is away', () => {
+  it('takes as many steps as fit into the round trip', () => {
+    // 20 + 5.12 + 2 + 10 + 3.41 ms
+    expect(roundTripS(trip)).toBeCloseTo(0.0405, 4)
+    expect(draftAheadSteps(trip, 0.004)).toBe(10)
+  })
+
+  it("is the paper's Eq. 6 without propagation and waiting, of the draft alone", () => {
+    const [rows, g, gamma] = [4, 0.01, 0.003]
+    const bytes = rows * trip.bytesPerToken
+    const paper = Math.floor((bytes / trip.upBytesPerS + g + bytes / trip.downBytesPerS) / gamma)
+    expect(draftAheadSteps({ ...trip, rows, rttS: 0, waitS: 0, computeS: g }, gamma)).toBe(paper)
+  })
+
+  it('never outlasts the predicted round trip', () => {
+    fc.assert(
+      fc.property(anyTrip, positive(1), (any, stepS) => {
+        const steps = draftAheadSteps(any, stepS)
+        expect(steps).toBeGreaterThanOrEqual(0)
+        expect(steps * stepS).toBeLessThanOrEqual(roundTripS(any) * (1 + 1e-9))
+      }),
+    )
+  })
+})

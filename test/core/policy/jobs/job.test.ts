@@ -1,0 +1,301 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { seededRandom } from '../../../../core/base/random.ts'
+import {
+  holderOf,
+  isTerminal,
+  type Job,
+  type JobInput,
+  type JobReport,
+  type JobTerms,
+  nextJob,
+  submitted,
+} from '../../../../core/policy/jobs/job.ts'
+import { type AttemptFailure, attemptFailures, retryDelayMs, retryRules } from '../../../../core/policy/jobs/retry.ts'
+
+const terms: JobTerms = {
+  attempts: 10,
+  acceptMs: 10_000,
+  startMs: 600_000,
+  stepMs: 60_000,
+  runMs: 900_000,
+  lostAfterMs: 30_000,
+  replace: true,
+  keep: 'any',
+}
+const random = { next: () => 0.5 }
+
+const report = (device: string, attempt: number, type: Exclude<JobReport['type'], 'failed'>): JobInput => ({
+  kind: 'report',
+  device,
+  attempt,
+  report: { type },
+})
+const failure = (device: string, attempt: number, kind: AttemptFailure): JobInput => ({
+  kind: 'report',
+  device,
+  attempt,
+  report: { type: 'failed', failure: kind, error: { code: 'RUNTIME_FAILED', message: 'it broke' } },
+})
+
+/** What becomes of a job; each input at its time. */
+function play(inputs: readonly (readonly [number, JobInput])[], own: Partial<JobTerms> = {}) {
+  let job = submitted({ ...terms, ...own }, 3_600_000)
+  const effects: unknown[] = []
+  for (const [atMs, input] of inputs) {
+    const next = nextJob(job, input, atMs, random)
+    job = next.job
+    effects.push(...next.effects)
+  }
+  return { job, effects }
+}
+
+const dispatch = (device: string): JobInput => ({ kind: 'dispatch', device })
+const tick: JobInput = { kind: 'tick' }
+
+describe('a job', () => {
+  it('goes from QUEUED through SENT, ACCEPTED and RUNNING to SUCCEEDED', () => {
+    const states: string[] = []
+    let job = submitted(terms, 3_600_000)
+    for (const input of [
+      dispatch('a'),
+      report('a', 1, 'accepted'),
+      report('a', 1, 'running'),
+      report('a', 1, 'progress'),
+      report('a', 1, 'succeeded'),
+    ]) {
+      states.push(job.state)
+      job = nextJob(job, input, 0, random).job
+    }
+    expect([...states, job.state]).toEqual(['QUEUED', 'SENT', 'ACCEPTED', 'RUNNING', 'RUNNING', 'SUCCEEDED'])
+  })
+
+  it('is sent again to a device that comes back before it has accepted', () => {
+    const { job, effects } = play([
+      [0, dispatch('a')],
+      [5, { kind: 'absent', device: 'a' }],
+      [9, { kind: 'present', device: 'a' }],
+    ])
+    expect(job).toMatchObject({ state: 'SENT', attempt: 1, lostAtMs: null })
+    expect(effects).toEqual([
+      { kind: 'send', device: 'a', attempt: 1 },
+      { kind: 'send', device: 'a', attempt: 1 },
+    ])
+  })
+
+  it('waits lostAfterMs for a device that is away, however long a step may take, then goes to another', () => {
+    const until = play([
+      [0, dispatch('a')],
+      [1, report('a', 1, 'accepted')],
+      [2, report('a', 1, 'running')],
+      [10, { kind: 'absent', device: 'a' }],
+      [30_009, tick],
+    ])
+    expect(until.job).toMatchObject({ state: 'RUNNING', dueMs: 30_010 })
+    const lost = nextJob(until.job, tick, 30_010, random).job
+    expect(lost).toMatchObject({ state: 'QUEUED', failures: { lost: 1 }, notBeforeMs: 30_010 + 125 })
+    const waiting = nextJob(lost, tick, 30_135, random).job
+    expect(waiting).toMatchObject({ state: 'QUEUED', notBeforeMs: null, dueMs: 3_600_000 })
+    expect(nextJob(waiting, dispatch('b'), 30_136, random).job).toMatchObject({ state: 'SENT', attempt: 2, devices: ['a', 'b'] })
+  })
+
+  const replaced = [
+    [0, dispatch('a')],
+    [1, report('a', 1, 'accepted')],
+    [2, { kind: 'absent', device: 'a' }],
+    [30_002, tick],
+    [31_000, tick],
+    [31_001, dispatch('b')],
+    [31_002, report('b', 2, 'running')],
+  ] as const
+
+  it('takes the first result of any attempt, and recalls the other', () => {
+    const { job, effects } = play([...replaced, [31_003, report('a', 1, 'succeeded')], [31_004, report('b', 2, 'succeeded')]])
+    expect(job.state).toBe('SUCCEEDED')
+    expect(effects.slice(2)).toEqual([{ kind: 'recall', device: 'b', attempt: 2 }, { kind: 'keepResult' }])
+  })
+
+  it("takes the replacement's result alone where that is asked for, and recalls the first", () => {
+    const { job, effects } = play([...replaced, [31_003, report('a', 1, 'succeeded')]], { keep: 'replacement' })
+    expect(job.state).toBe('RUNNING')
+    expect(effects).toContainEqual({ kind: 'recall', device: 'a', attempt: 1 })
+    expect(nextJob(job, report('b', 2, 'succeeded'), 31_004, random).effects).toEqual([{ kind: 'keepResult' }])
+  })
+
+  it('hears nobody about an attempt that was not given to them', () => {
+    const { job } = play(replaced)
+    for (const input of [report('b', 1, 'succeeded'), report('a', 2, 'succeeded'), report('c', 3, 'succeeded')])
+      expect(nextJob(job, input, 31_003, random)).toEqual({ job, effects: [] })
+  })
+
+  it('is not failed by an attempt that has been replaced', () => {
+    const { job } = play(replaced)
+    expect(nextJob(job, failure('a', 1, 'refused'), 31_003, random)).toEqual({ job, effects: [] })
+  })
+
+  it('ends as REJECTED where the device cannot do it, FAILED where attempts ran out, TIMED_OUT after silence or its deadline', () => {
+    const begun = [[0, dispatch('a')]] as const
+    expect(play([...begun, [1, failure('a', 1, 'refused')]]).job).toMatchObject({
+      state: 'REJECTED',
+      error: { message: 'it broke' },
+    })
+    expect(play([...begun, [1, failure('a', 1, 'failed')]], { attempts: 1 }).job.state).toBe('FAILED')
+    const silent = play([...begun, [1, report('a', 1, 'running')], [60_001, tick]], { attempts: 1 })
+    expect(silent.job.state).toBe('TIMED_OUT')
+    expect(silent.effects.at(-1)).toEqual({ kind: 'recall', device: 'a', attempt: 1 })
+    expect(play([[3_600_000, tick]]).job).toMatchObject({ state: 'TIMED_OUT', attempt: 0 })
+  })
+
+  it('is not prolonged beyond runMs by signs of life', () => {
+    const inputs = [
+      [0, dispatch('a')],
+      [1, report('a', 1, 'running')],
+    ] as [number, JobInput][]
+    for (let at = 50_000; at < 900_000; at += 50_000) inputs.push([at, report('a', 1, 'progress')])
+    const { job } = play(inputs)
+    expect(job).toMatchObject({ state: 'RUNNING', dueMs: 900_001 })
+    expect(nextJob(job, tick, 900_001, random).job).toMatchObject({ state: 'QUEUED', failures: { timeout: 1 } })
+  })
+
+  it('goes to an idle device where the first is at other work, which is no failure, and the first result still wins', () => {
+    const taken = play(
+      [
+        [0, dispatch('a')],
+        [1, report('a', 1, 'accepted')],
+        [2, { kind: 'takeBack' }],
+        [2, dispatch('b')],
+      ],
+      { attempts: 1 },
+    )
+    expect(taken.job).toMatchObject({ state: 'SENT', attempt: 2, devices: ['a', 'b'], failures: {} })
+    expect(taken.effects).toContainEqual({ kind: 'recall', device: 'a', attempt: 1 })
+    expect(nextJob(taken.job, report('a', 1, 'succeeded'), 3, random).job.state).toBe('SUCCEEDED')
+    expect(nextJob(taken.job, report('a', 1, 'canceled'), 3, random).job).toBe(taken.job)
+    expect(nextJob(taken.job, failure('b', 2, 'failed'), 3, random).job).toMatchObject({
+      state: 'FAILED',
+      failures: { failed: 1 },
+    })
+  })
+
+  it('is taken back only from whoever has it and has not begun', () => {
+    const sent = play([[0, dispatch('a')]]).job
+    const running = play([
+      [0, dispatch('a')],
+      [1, report('a', 1, 'running')],
+    ]).job
+    for (const job of [submitted(terms, 3_600_000), sent, running])
+      expect(nextJob(job, { kind: 'takeBack' }, 2, random)).toEqual({ job, effects: [] })
+  })
+
+  it('waits behind other work of its device for as long as startMs, then wherever there is room: never as a failure', () => {
+    const inputs: [number, JobInput][] = []
+    for (let round = 0; round < 5; round++) {
+      const at = round * 600_002
+      inputs.push([at, dispatch('a')], [at + 1, report('a', round + 1, 'accepted')], [at + 600_001, tick])
+    }
+    const { job, effects } = play(inputs, { attempts: 2 })
+    expect(job).toMatchObject({ state: 'QUEUED', attempt: 5, failures: {}, notBeforeMs: null, dueMs: 3_600_000 })
+    expect(effects.filter((effect) => (effect as { kind: string }).kind === 'recall')).toHaveLength(5)
+    expect(nextJob(job, tick, 3_600_000, random).job).toMatchObject({
+      state: 'TIMED_OUT',
+      error: { message: 'a did not begin in time' },
+    })
+  })
+
+  it('recalls the device that has it when it is canceled', () => {
+    const { job, effects } = play([
+      [0, dispatch('a')],
+      [1, report('a', 1, 'running')],
+      [2, { kind: 'cancel' }],
+    ])
+    expect(job).toMatchObject({ state: 'CANCELED', dueMs: null })
+    expect(effects.at(-1)).toEqual({ kind: 'recall', device: 'a', attempt: 1 })
+  })
+})
+
+describe('whatever happens, in whatever order', () => {
+  const device = fc.constantFrom('a', 'b')
+  const said = fc.oneof(
+    fc.record({ type: fc.constantFrom('accepted', 'running', 'progress', 'succeeded', 'canceled') }),
+    fc.record({
+      type: fc.constant('failed'),
+      failure: fc.constantFrom(...attemptFailures),
+      error: fc.constant({ code: 'RUNTIME_FAILED', message: 'it broke' }),
+    }),
+  ) as fc.Arbitrary<JobReport>
+  const input = fc.oneof(
+    { weight: 4, arbitrary: fc.record({ kind: fc.constant('dispatch'), device }) },
+    {
+      weight: 6,
+      arbitrary: fc.record({ kind: fc.constant('report'), device, attempt: fc.integer({ min: 1, max: 4 }), report: said }),
+    },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('present', 'absent'), device }) },
+    { weight: 4, arbitrary: fc.record({ kind: fc.constant('tick') }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'takeBack') }) },
+  ) as fc.Arbitrary<JobInput>
+  const course = fc.array(fc.tuple(fc.integer({ min: 0, max: 70_000 }), input), { maxLength: 40 })
+  const ofTerms = fc.record({
+    attempts: fc.integer({ min: 1, max: 4 }),
+    keep: fc.constantFrom('any' as const, 'replacement' as const),
+  })
+
+  it('terminal states are final, one result at most is kept, every other state has a deadline, attempts fence', () => {
+    const reached = new Set<string>()
+    let replacements = 0
+    fc.assert(
+      fc.property(course, ofTerms, fc.integer(), (inputs, own, seed) => {
+        let job: Job = submitted({ ...terms, ...own }, 900_000)
+        const dice = seededRandom(seed)
+        let nowMs = 0
+        let results = 0
+        for (const [passedMs, next] of inputs) {
+          nowMs += passedMs
+          const before = job
+          const step = nextJob(before, next, nowMs, dice)
+          job = step.job
+          reached.add(job.state)
+          results += step.effects.filter(({ kind }) => kind === 'keepResult').length
+          expect(results).toBe(job.state === 'SUCCEEDED' ? 1 : 0)
+          if (isTerminal(before.state)) expect(job).toBe(before)
+          expect(job.dueMs === null).toBe(isTerminal(job.state))
+          expect(job.dueMs ?? 0).toBeLessThanOrEqual(job.endsByMs)
+          expect(job.attempt).toBe(job.devices.length)
+          const failed = Object.values(job.failures).reduce((sum, count) => sum + count, 0)
+          expect(failed).toBeLessThanOrEqual(own.attempts)
+          if (next.kind === 'report' && before.devices[next.attempt - 1] !== next.device) expect(job).toBe(before)
+          if (next.kind === 'report' && next.attempt < before.attempt && job.state !== 'SUCCEEDED') expect(job).toBe(before)
+          for (const effect of step.effects)
+            if (effect.kind === 'send') expect(effect).toMatchObject({ device: holderOf(job), attempt: job.attempt })
+        }
+        if (job.attempt > 1) replacements += 1
+        // Time alone ends every job.
+        for (let ticks = 0; !isTerminal(job.state); ticks++) {
+          expect(ticks).toBeLessThan(50)
+          const before = job
+          nowMs = Math.max(nowMs, job.dueMs ?? 0)
+          job = nextJob(job, tick, nowMs, dice).job
+          expect(job).not.toBe(before)
+        }
+      }),
+      { seed: 1, numRuns: 3_000 },
+    )
+    expect([...reached].sort()).toEqual(
+      ['ACCEPTED', 'CANCELED', 'FAILED', 'QUEUED', 'REJECTED', 'RUNNING', 'SENT', 'SUCCEEDED', 'TIMED_OUT'].sort(),
+    )
+    expect(replacements).toBeGreaterThan(50)
+  })
+})
+
+describe('the wait before the next attempt', () => {
+  it('is uniform below a bound that doubles up to its limit, by kind of failure, until there are no more', () => {
+    for (const kind of attemptFailures) {
+      const { retries, baseMs, maxMs } = retryRules[kind]
+      for (let count = 1; count <= retries; count++) {
+        const bound = Math.min(maxMs, baseMs * 2 ** (count - 1))
+        expect(retryDelayMs(kind, count, { next: () => 0 })).toBe(0)
+        expect(retryDelayMs(kind, count, { next: () => 0.75 })).toBe(0.75 * bound)
+      }
+      expect(retryDelayMs(kind, retries + 1, random)).toBeUndefined()
+    }
+  })
+})

@@ -1,0 +1,54 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { BrimError } from '../../../core/base/errors.ts'
+import { encodeFrame } from '../../../core/protocol/frame.ts'
+import { decodeProbe, encodeProbe, isProbe, maxProbeBytes } from '../../../core/protocol/probe.ts'
+
+const anyProbe = fc
+  .record({ seq: fc.nat(), want: fc.nat(), payload: fc.uint8Array({ maxLength: 300 }) })
+  .map(({ seq, want, payload }) => ({ seq, want: want % (payload.length + 1), payload }))
+
+describe('a probe', () => {
+  it('comes out as it went in', () => {
+    fc.assert(
+      fc.property(anyProbe, (probe) => {
+        const bytes = encodeProbe(probe)
+        expect(isProbe(bytes)).toBe(true)
+        expect(decodeProbe(bytes)).toEqual(probe)
+      }),
+    )
+  })
+
+  it('is told from frames of sessions', () => {
+    expect(isProbe(encodeFrame({ type: 'probe', session: 1n, epoch: 1, seq: 1 }))).toBe(false)
+    expect(isProbe(encodeFrame({ type: 'rows', session: 0n, epoch: 0, seq: 1 }))).toBe(false)
+    expect(isProbe(encodeProbe({ seq: 1, want: 0, payload: new Uint8Array() }).subarray(0, 39))).toBe(false)
+  })
+
+  it('can neither be large nor want more back than it brings', () => {
+    const largest = new Uint8Array(maxProbeBytes)
+    expect(decodeProbe(encodeProbe({ seq: 1, want: maxProbeBytes, payload: largest })).want).toBe(maxProbeBytes)
+    const tooLarge = encodeProbe({ seq: 1, want: 0, payload: new Uint8Array(maxProbeBytes + 1) })
+    expect(() => decodeProbe(tooLarge)).toThrow('are the most')
+    expect(() => decodeProbe(encodeProbe({ seq: 1, want: 11, payload: largest.subarray(0, 10) }))).toThrow('wants 11 back')
+  })
+
+  it('is refused with FRAME_INVALID, or still makes sense, when its bytes are changed', () => {
+    const changes = fc.array(fc.record({ at: fc.nat(), to: fc.integer({ min: 0, max: 255 }) }), { maxLength: 6 })
+    fc.assert(
+      fc.property(anyProbe, changes, (probe, damage) => {
+        const bytes = encodeProbe(probe)
+        for (const { at, to } of damage) bytes[at % bytes.length] = to
+        if (!isProbe(bytes)) return
+        try {
+          const { want, payload } = decodeProbe(bytes)
+          expect(want).toBeLessThanOrEqual(payload.length)
+        } catch (error) {
+          expect(error).toBeInstanceOf(BrimError)
+          expect((error as BrimError).code).toBe('FRAME_INVALID')
+        }
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+})

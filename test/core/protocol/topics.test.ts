@@ -1,0 +1,37 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  allDeviceStates,
+  bridgeStateTopic,
+  deviceTopic,
+  deviceTopics,
+  idPattern,
+  parseDeviceTopic,
+} from '../../../core/protocol/topics.ts'
+
+const id = fc.stringMatching(/^[a-z0-9]([a-z0-9_-]{0,20}[a-z0-9])?$/)
+
+describe('topics', () => {
+  it('give back the device and leaf they were made of', () => {
+    fc.assert(
+      fc.property(id, id, fc.constantFrom(...deviceTopics), (fleet, device, leaf) => {
+        expect(parseDeviceTopic(fleet, deviceTopic(fleet, device, leaf))).toEqual({ device, leaf })
+      }),
+    )
+  })
+
+  it('are not read under another fleet, with more levels, or with unknown leaves', () => {
+    expect(parseDeviceTopic('north', deviceTopic('south', 'jetson-01', 'state'))).toBeUndefined()
+    expect(parseDeviceTopic('north', 'brim/v1/north/device/jetson-01/state/x')).toBeUndefined()
+    expect(parseDeviceTopic('north', 'brim/v1/north/device/jetson-01/secrets')).toBeUndefined()
+    expect(parseDeviceTopic('north', 'brim/v1/north/device/+/state')).toBeUndefined()
+    expect(parseDeviceTopic('north', bridgeStateTopic('north', 'jetson-01'))).toBeUndefined()
+  })
+
+  it('take no id that holds a level, a wildcard, a capital, a line end or nothing', () => {
+    for (const bad of ['a/b', '+', '#', 'a+', '', 'Jetson', 'jetson\n', '-a', 'a-', 'a'.repeat(65), 'ü'])
+      expect(() => deviceTopic('default', bad, 'state'), bad).toThrow(RangeError)
+    expect(() => allDeviceStates('a/#')).toThrow(RangeError)
+    expect('a'.repeat(64)).toMatch(idPattern)
+  })
+})

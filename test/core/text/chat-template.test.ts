@@ -1,0 +1,60 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { loadChatTemplate } from '../../../core/text/chat-template.ts'
+
+describe('a chat template', () => {
+  let dir: string
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'brim-template-'))
+  })
+  afterEach(() => rm(dir, { recursive: true }))
+  const config = (content: object) => writeFile(join(dir, 'tokenizer_config.json'), JSON.stringify(content))
+
+  it('is absent where the checkpoint has none', async () => {
+    expect(await loadChatTemplate(dir)).toBeUndefined()
+    await config({ bos_token: '<s>', chat_template: null })
+    expect(await loadChatTemplate(dir)).toBeUndefined()
+  })
+
+  it('in a file of its own comes before the one in tokenizer_config.json', async () => {
+    await config({ bos_token: { content: '<s>' }, chat_template: 'old' })
+    expect((await loadChatTemplate(dir))?.render([])).toBe('old')
+    await writeFile(join(dir, 'chat_template.jinja'), '{{ bos_token }}{{ messages[0].content }}')
+    expect((await loadChatTemplate(dir))?.render([{ role: 'user', content: 'hi' }])).toBe('<s>hi')
+  })
+
+  it('that cannot be parsed is named with its file', async () => {
+    await config({ chat_template: 'fine {% for m in messages %}' })
+    await expect(loadChatTemplate(dir)).rejects.toMatchObject({
+      code: 'CHAT_TEMPLATE_INVALID',
+      message: expect.stringContaining(join(dir, 'tokenizer_config.json')),
+    })
+    await writeFile(join(dir, 'chat_template.jinja'), '{% endif %}')
+    await expect(loadChatTemplate(dir)).rejects.toMatchObject({
+      code: 'CHAT_TEMPLATE_INVALID',
+      message: expect.stringContaining('chat_template.jinja'),
+    })
+  })
+
+  it('without a default among several names those it has', async () => {
+    await config({ chat_template: [{ name: 'rag', template: 'x' }] })
+    const template = await loadChatTemplate(dir)
+    expect(() => template?.render([])).toThrow(
+      expect.objectContaining({ code: 'CHAT_TEMPLATE_INVALID', message: expect.stringContaining('rag') }),
+    )
+  })
+
+  it('that refuses a conversation is an invalid request, with its reason', async () => {
+    const template = await loadChatTemplate(fileURLToPath(new URL('../../oracle/fixtures/llama3-rope', import.meta.url)))
+    const twice = [
+      { role: 'user', content: 'one' },
+      { role: 'user', content: 'two' },
+    ]
+    expect(() => template?.render(twice)).toThrow(
+      expect.objectContaining({ code: 'REQUEST_INVALID', message: expect.stringContaining('alternate') }),
+    )
+  })
+})

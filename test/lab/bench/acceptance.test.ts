@@ -1,0 +1,262 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import yargs from 'yargs'
+import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
+import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'
+import type { Drafter } from '../../../core/draft/drafter.ts'
+import { noDrafter } from '../../../core/draft/drafter.ts'
+import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
+import { medusaDrafter } from '../../../core/draft/medusa-drafter.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import { greedy } from '../../../core/engine/sampler.ts'
+import { tokenizerFolder } from '../../../core/model/manifest.ts'
+import { loadChatTemplate } from '../../../core/text/chat-template.ts'
+import { loadTokenizer } from '../../../core/text/tokenizer.ts'
+import { acceptanceBench, benchAcceptanceCommand } from '../../../lab/bench/acceptance/bench.ts'
+import { type AcceptanceRun, type DrafterKind, drafters } from '../../../lab/bench/acceptance/figures.ts'
+import { answerGreedily, replayTrees } from '../../../lab/bench/acceptance/replay.ts'
+import { type BenchPrompt, readPrompts } from '../../../lab/bench/prompts.ts'
+import { buildTextBundle } from '../../support/agent-world.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
+import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const maxTokens = 40
+const lines = [
+  { prompt: 'The rabbit ran to the river and the rabbit ran to the', task: 'story', id: 'rabbit' },
+  { prompt: 'a', task: 'letters', id: 'a' },
+  { messages: [{ role: 'user', content: 'Where is the king of the north?' }], task: 'story', id: 'king' },
+]
+
+let dir: TempDir
+let bundle: string
+let file: string
+let world: HatWorld
+let prompts: BenchPrompt[]
+beforeAll(async () => {
+  dir = tempDir()
+  bundle = await buildDrafterBundle(dir.path)
+  file = join(dir.path, 'prompts.jsonl')
+  writeFileSync(file, lines.map((line) => JSON.stringify(line)).join('\n'))
+  world = await startHatWorld({ bundle, settings: { chunkTokens: 8 } })
+  const texts = join(bundle, tokenizerFolder)
+  const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(texts), loadChatTemplate(texts)])
+  prompts = await readPrompts(file, { tokenizer, chatTemplate, check() {} })
+})
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
+
+const bench = async (argv: readonly string[], signal?: AbortSignal) => {
+  const captured = captureIo(signal ? { signal } : {})
+  await yargs(['acceptance', ...argv])
+    .command(benchAcceptanceCommand(captured.io))
+    .option('json', { type: 'boolean' })
+    .strict()
+    .exitProcess(false)
+    .fail(false)
+    .parseAsync()
+  return captured
+}
+const measure = async (argv: readonly string[]) => {
+  const { out } = await bench(['--bundle', bundle, '--prompts', file, '--max-tokens', String(maxTokens), '--json', ...argv])
+  return JSON.parse(out()) as {
+    conditions: Record<string, unknown>
+    summary: Record<string, number | null>
+    runs: AcceptanceRun[]
+  }
+}
+
+describe('brim bench acceptance', () => {
+  // A random adapter is never sure: with 0 all drafts are as long as they may be, with 0.6 as short.
+  it.each([0, 0.02, 0.6])('finds what sessions with a bridge report, drafter by drafter (η = %d)', async (threshold) => {
+    const { runs } = await measure(['--threshold', String(threshold), '--draft-limit', '4'])
+    const adapter = (name: 'adapter' | 'adapter-paper') => adapterDrafter(world.model.part(name), world.head, greedy)
+    const sessions: Partial<Record<DrafterKind, () => Drafter>> = {
+      adapter: () => adapter('adapter'),
+      'adapter-paper': () => adapter('adapter-paper'),
+      lookup: lookupDrafter,
+      'adapter+lookup': () => adapterLookupDrafter(adapter('adapter'), threshold),
+      none: noDrafter,
+    }
+    const totals: Partial<Record<DrafterKind, number>> = {}
+    for (const [drafter, createDrafter] of Object.entries(sessions) as [DrafterKind, () => Drafter][])
+      for (const { id, ids } of prompts) {
+        const { eos } = world.model.manifest.tokens
+        const options = { createDrafter, threshold, draftLimit: 4 }
+        const { tokens, rounds, summary } = await world.answer({ prompt: [...ids], maxTokens, eos }, options)
+        expect(tokens).toEqual(await referenceAnswer(world.chain, ids, greedy, maxTokens, eos))
+        const run = runs.find((one) => one.drafter === drafter && one.id === id)!
+        expect(run.rounds.split(' '), `${drafter} on ${id}`).toEqual(
+          rounds.slice(1).map(({ drafted, accepted }) => `${drafted}/${accepted}`),
+        )
+        expect(run).toMatchObject({ drafted: summary.drafted, accepted: summary.accepted, answerTokens: tokens.length })
+        totals[drafter] = (totals[drafter] ?? 0) + summary.accepted
+      }
+    expect(totals.none).toBe(0)
+    expect(totals.adapter).toBeGreaterThan(0)
+    expect(totals['adapter-paper']).toBeGreaterThan(0)
+    expect(totals.lookup).toBeGreaterThan(0)
+  })
+
+  it('verifies the Medusa tree along the answer', async () => {
+    const { manifest } = world.model
+    const { vocab, hidden } = manifest.dims
+    const heads = world.model.medusa()
+    const parts = { manifest, input: world.model.part('input'), middle: world.model.part('middle'), chain: world.chain }
+    for (const { ids } of prompts) {
+      const answered = await answerGreedily(parts, ids, maxTokens)
+      const rounds = await replayTrees(medusaDrafter(heads, vocab), parts, answered)
+      const { answer, deep } = answered
+      let at = 0
+      for (const { accepted, drafted, longest } of rounds) {
+        const half = deep.half.slice(at * hidden, (at + 1) * hidden)
+        const logits = await heads.guess({ rows: 1, width: hidden, half })
+        const rankOf = (head: number, token: number) => {
+          const own = logits.subarray(head * vocab, (head + 1) * vocab)
+          return own.reduce((rank, logit) => (logit > own[token]! ? rank + 1 : rank), 0)
+        }
+        const rest = answer.slice(at + 1)
+        const isRight = (path: readonly number[]) =>
+          path.length <= rest.length && path.every((rank, head) => rankOf(head, rest[head]!) === rank)
+        expect(accepted).toBe(Math.max(0, ...heads.tree.filter(isRight).map(({ length }) => length)))
+        const deepest = Math.min(4, answered.maxTokens - at - 2)
+        expect({ drafted, longest }).toEqual({
+          drafted: heads.tree.filter(({ length }) => length <= deepest).length,
+          longest: deepest,
+        })
+        at += accepted + 1
+      }
+      expect(at).toBeGreaterThanOrEqual(answer.length - 1)
+    }
+  })
+
+  it('prints one document: every drafter, its accept length, its rounds', async () => {
+    const { conditions, summary, runs } = await measure([])
+    expect(new Set(runs.map(({ drafter }) => drafter))).toEqual(new Set(drafters))
+    expect(runs).toHaveLength(drafters.length * lines.length)
+    expect(conditions).toMatchObject({ maxTokens, threshold: 0.6, draftLimit: 8, answers: 3, features: true })
+    for (const [key, drafter] of [
+      ['acceptLengthAdapter', 'adapter'],
+      ['acceptLengthAdapterPaper', 'adapter-paper'],
+      ['acceptLengthMedusa', 'medusa'],
+      ['acceptLengthLookup', 'lookup'],
+      ['acceptLengthAdapterLookup', 'adapter+lookup'],
+    ] as const) {
+      const own = runs.filter((run) => run.drafter === drafter)
+      const tokens = own.reduce((sum, { answerTokens }) => sum + answerTokens - 1, 0)
+      const rounds = own.reduce((sum, run) => sum + run.rounds.split(' ').length, 0)
+      expect(summary[key]).toBeCloseTo(tokens / rounds, 10)
+      expect(summary[key]).toBeGreaterThanOrEqual(1)
+    }
+    const none = runs.filter(({ drafter }) => drafter === 'none')
+    expect(
+      none.every(
+        ({ rounds, answerTokens }) =>
+          rounds ===
+          Array(answerTokens - 1)
+            .fill('0/0')
+            .join(' '),
+      ),
+    ).toBe(true)
+  })
+
+  it('leaves out drafters that the bundle lacks: their figure is null', async () => {
+    const plain = await buildTextBundle(dir.path, { adapter: false })
+    const { out } = await bench(['--bundle', plain, '--prompts', file, '--max-tokens', '8', '--json'])
+    const { summary, runs } = JSON.parse(out())
+    expect(summary).toMatchObject({ acceptLengthAdapter: null, acceptLengthAdapterPaper: null, acceptLengthMedusa: null })
+    expect(summary.acceptLengthLookup).toBeGreaterThanOrEqual(1)
+    expect(new Set(runs.map((run: AcceptanceRun) => run.drafter))).toEqual(new Set(['lookup', 'none']))
+  })
+
+  it('prints tables, and writes document, figure and page where it is told to', async () => {
+    const folder = join(dir.path, 'results')
+    const { out, err } = await bench(['--bundle', bundle, '--prompts', file, '--quick', '--out', folder])
+    expect(out()).toMatch(/drafter +all +without loops +letters +story/)
+    expect(out()).toMatch(/none +1\.00/)
+    expect(err()).toContain('prompt 1 of 3: rabbit')
+    const [json, svg, page] = ['json', 'svg', 'md'].map((ending) => readFileSync(join(folder, `acceptance.${ending}`), 'utf8'))
+    expect(JSON.parse(json!)).toMatchObject({ bench: 'acceptance', conditions: { maxTokens: 64 } })
+    expect(svg).not.toMatch(/NaN|undefined|Infinity/)
+    for (const drafter of drafters.filter((kind) => kind !== 'none')) expect(svg).toContain(`>${drafter}</text>`)
+    expect(page).toContain('| acceptLengthAdapter |')
+    expect(page).not.toMatch(/undefined|NaN|\[object/)
+  })
+
+  it('shortens the last answers to what the context holds', async () => {
+    const long = join(dir.path, 'long.jsonl')
+    const room = 10
+    const { contextLimit } = world.model.manifest.dims
+    const texts = join(bundle, tokenizerFolder)
+    const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(texts), loadChatTemplate(texts)])
+    const encoded = (words: number) => {
+      writeFileSync(long, JSON.stringify({ prompt: 'a '.repeat(words) }))
+      return readPrompts(long, { tokenizer, chatTemplate, check() {} })
+    }
+    let words = 1
+    while ((await encoded(words + 1))[0]!.ids.length <= contextLimit - room) words++
+    const [prompt] = await encoded(words)
+    const { out } = await bench(['--bundle', bundle, '--prompts', long, '--json', '--threshold', '0'])
+    const runs = JSON.parse(out()).runs as AcceptanceRun[]
+    expect(runs.every(({ promptTokens, answerTokens }) => promptTokens + answerTokens <= contextLimit)).toBe(true)
+    expect(runs[0]!.promptTokens).toBe(prompt!.ids.length)
+    await encoded(words + 20)
+    await expect(bench(['--bundle', bundle, '--prompts', long])).rejects.toMatchObject({
+      code: 'CONTEXT_OVERFLOW',
+      message: expect.stringContaining('long.jsonl, line 1: '),
+    })
+  })
+
+  it.each([
+    ['--threshold', '2'],
+    ['--draft-limit', '0'],
+    ['--max-tokens', '1.5'],
+  ])('refuses %s %s', async (option, value) => {
+    await expect(bench(['--bundle', bundle, '--prompts', file, option, value])).rejects.toMatchObject({
+      code: 'USAGE',
+      message: expect.stringContaining(option),
+    })
+  })
+
+  it.each(['--bundle', '--prompts', '--max-tokens', '--threshold', '--draft-limit'])(
+    'needs a value behind %s',
+    async (option) => {
+      await expect(bench([option])).rejects.toThrow(/Not enough arguments/)
+    },
+  )
+
+  it('keeps its page whole whatever the tasks are called', async () => {
+    const piped = join(dir.path, 'piped.jsonl')
+    writeFileSync(piped, '{"prompt": "a", "task": "a|b"}')
+    const folder = join(dir.path, 'piped')
+    await bench(['--bundle', bundle, '--prompts', piped, '--max-tokens', '2', '--out', folder])
+    const page = readFileSync(join(folder, 'acceptance.md'), 'utf8')
+    expect(page).toContain('| drafter | all | without loops | a\\|b | drafted | accepted |')
+  })
+
+  it('ends when it is interrupted, in the middle of an answer too', async () => {
+    const stop = new AbortController()
+    stop.abort(new Error('interrupted'))
+    await expect(bench(['--bundle', bundle, '--prompts', file], stop.signal)).rejects.toThrow('interrupted')
+
+    const later = new AbortController()
+    const captured = captureIo({ signal: later.signal })
+    const context = { quick: false, io: captured.io, progress: () => setImmediate(() => later.abort(new Error('enough'))) }
+    const options = { bundle, prompts: file, maxTokens: 200, threshold: 0.6, draftLimit: 8 }
+    await expect(
+      acceptanceBench.run(context, {
+        ...options,
+        'max-tokens': 200,
+        'draft-limit': 8,
+        quick: false,
+        save: false,
+        _: [],
+        $0: 'brim',
+      }),
+    ).rejects.toThrow('enough')
+  })
+})

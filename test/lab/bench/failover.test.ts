@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest'
+import { benchFailover } from '../../../lab/bench/failover/bench.ts'
+import { type FailoverRun, summarise, touched } from '../../../lab/bench/failover/figures.ts'
+import { faultKinds, planRuns } from '../../../lab/bench/failover/plan.ts'
+import { failoverTable, reportFailover } from '../../../lab/bench/failover/report.ts'
+import { buildTextBundle } from '../../support/agent-world.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+describe('the plan of faults', () => {
+  it('is told by its seed, and has of every five runs one of each kind', () => {
+    const plan = planRuns(40, 7, 160)
+    expect(planRuns(40, 7, 160)).toEqual(plan)
+    expect(planRuns(40, 8, 160)).not.toEqual(plan)
+    for (let at = 0; at < plan.length; at += 5) {
+      const kinds = plan.slice(at, at + 5).map(({ kind }) => kind)
+      expect(kinds.sort()).toEqual([...faultKinds].sort())
+    }
+  })
+
+  it('asks for tokens of the model, at moments in prefill and in the answer', () => {
+    const plan = planRuns(100, 7, 160)
+    expect(plan.flatMap(({ question }) => question.prompt).every((id) => id >= 0 && id < 160)).toBe(true)
+    expect(plan.some(({ moment }) => moment === 0)).toBe(true)
+    expect(plan.some(({ moment }) => moment > 0.5)).toBe(true)
+  })
+})
+
+const run: FailoverRun = {
+  kind: 'cut',
+  bridge: 'bridge-a',
+  promptTokens: 9,
+  temperature: 0,
+  moment: 0.3,
+  tokens: 20,
+  identical: true,
+  duplicatedTokens: 0,
+  failovers: 1,
+  lostS: 0.5,
+  neighbours: [{ identical: true, failovers: 0, error: null }],
+  error: null,
+}
+
+describe('the figures', () => {
+  it('count a neighbour that had to move, but not where its bridge was killed or hung', () => {
+    const moved = [{ identical: true, failovers: 1, error: null }]
+    expect(touched(run)).toBe(0)
+    expect(touched({ ...run, neighbours: moved })).toBe(1)
+    for (const kind of ['kill', 'hang'] as const) expect(touched({ ...run, kind, neighbours: moved })).toBe(0)
+    expect(touched({ ...run, kind: 'kill', neighbours: [{ identical: false, failovers: 1, error: null }] })).toBe(1)
+  })
+
+  it('take no seconds from a fault that came too late', () => {
+    const summary = summarise([run, { ...run, failovers: 0, lostS: 0 }, { ...run, kind: 'kill', lostS: 2, identical: false }])
+    expect(summary).toMatchObject({
+      runs: 3,
+      failedOver: 2,
+      different: 1,
+      lostSMedianCut: 0.5,
+      lostSMedianStall: null,
+      lostSMax: 2,
+    })
+  })
+
+  it('stand in table and page by kind of fault', () => {
+    const document = { bench: 'failover', conditions: { model: 'tiny' }, summary: summarise([run]), runs: [run] }
+    expect(failoverTable(document).join('\n')).toMatch(/cut +1 +1 +1 +0 +0 +0\.50 +0\.50/)
+    expect(reportFailover(document, []).markdown).toContain('| cut | 1 | 1 | 1 | 0 | 0 | 0.50 | 0.50 |')
+  })
+})
+
+describe('two bridges and their devices, all processes', () => {
+  it('give the answers of a run without faults through kills, hangs, cuts, stalls and garbage, and no token twice', {
+    timeout: 120_000,
+  }, async () => {
+    using dir = tempDir()
+    const seed = 4
+    const { io, err } = captureIo({ env: { PATH: '' } })
+    const context = { quick: true, io, progress: io.err }
+    const { summary, runs } = await benchFailover(
+      { bundle: await buildTextBundle(dir.path), runs: 10, seed, maxTokens: 32 },
+      context,
+    )
+    expect(summary, `seed ${seed}\n${err()}`).toMatchObject({ runs: 10, different: 0, duplicatedTokens: 0, touchedNeighbours: 0 })
+    // A fault may come too late, but not all of them.
+    expect(summary.failedOver).toBeGreaterThanOrEqual(7)
+    expect(new Set((runs as FailoverRun[]).map(({ kind }) => kind)).size).toBe(faultKinds.length)
+  })
+})

@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest'
+import { figuresOf, gapsOf, predictionError, summarise } from '../../../lab/bench/hat/figures.ts'
+import { decodeSteps, encodeSteps, type HatRun, type Sample } from '../../../lab/bench/hat/runs.ts'
+
+const sample = (figures: Partial<Sample>): Sample => ({
+  prompt: 'p',
+  promptTokens: 100,
+  tokens: 5,
+  ttftMs: 100,
+  tbtMs: 10,
+  piecesMs: [],
+  rounds: 2,
+  acceptLength: 2,
+  reusedTokens: 0,
+  bytesUp: 0,
+  bytesDown: 0,
+  prefillTokensPerS: null,
+  upBytesPerS: null,
+  device: 0,
+  atMs: 0,
+  identical: true,
+  nearTies: 0,
+  ...figures,
+})
+const run = (figures: Partial<HatRun>): HatRun => ({
+  measured: 'loaded',
+  strategy: 'hat',
+  workload: 'short',
+  seed: 1,
+  devices: 8,
+  rttMs: 20,
+  perS: 1,
+  utilisation: null,
+  isVoid: false,
+  samples: [sample({})],
+  steps: '',
+  ...figures,
+})
+const batch = { togetherMs: [2, 2, 2], inTurnMs: [6, 6, 6] }
+
+describe('the steps of a run', () => {
+  it('come back from the document as they were written, to a hundredth of a millisecond', () => {
+    const steps = [
+      { items: 1, tokens: 128, computeMs: 12.34, predictedMs: null },
+      { items: 3, tokens: 9, computeMs: 1, predictedMs: 1.25 },
+    ]
+    expect(decodeSteps(encodeSteps(steps))).toEqual(steps)
+    expect(decodeSteps(encodeSteps([]))).toEqual([])
+  })
+})
+
+describe('the figures of a run', () => {
+  it('are means over requests, and over all tokens where tokens count', () => {
+    const samples = [
+      sample({ ttftMs: 100, tokens: 11, tbtMs: 10, rounds: 4 }),
+      sample({ ttftMs: 300, tokens: 31, tbtMs: 30, rounds: 6 }),
+    ]
+    const steps = encodeSteps([2, 4].map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null })))
+    expect(figuresOf({ samples, steps })).toEqual({
+      ttftMs: 200,
+      tbtMs: (10 * 10 + 30 * 30) / 40,
+      acceptLength: 4,
+      stepMs: 3,
+      stepDeviationMs: 1,
+    })
+  })
+
+  it('are null of nothing, and an answer of one token has no TBT', () => {
+    const nothing = { ttftMs: null, tbtMs: null, acceptLength: null, stepMs: null, stepDeviationMs: null }
+    expect(figuresOf({ samples: [], steps: '' })).toEqual(nothing)
+    expect(figuresOf({ samples: [sample({ tokens: 1, tbtMs: null, rounds: 0 })], steps: '' }).tbtMs).toBeNull()
+  })
+})
+
+describe('gaps between tokens', () => {
+  it('are those between pieces, and none within a piece', () => {
+    expect(gapsOf(sample({ tokens: 5, piecesMs: [100, 130, 135] })).sort((a, b) => a - b)).toEqual([0, 0, 5, 30])
+    expect(gapsOf(sample({ tokens: 1, piecesMs: [100] }))).toEqual([])
+  })
+})
+
+describe('the summary', () => {
+  const ofTbt = (strategy: HatRun['strategy'], seed: number, tbtMs: number, isVoid = false) =>
+    run({ strategy, seed, isVoid, samples: [sample({ tbtMs })] })
+
+  it('compares runs of the same seed, and takes the median over seeds', () => {
+    const runs = [
+      ...[ofTbt('hat', 1, 10), ofTbt('hat', 2, 10), ofTbt('hat', 3, 10)],
+      ...[ofTbt('u-shape', 3, 50), ofTbt('u-shape', 1, 20), ofTbt('u-shape', 2, 40)],
+    ]
+    expect(summarise(runs, batch).tbtOverUShapeShort).toBe(0.25)
+  })
+
+  it('leaves out what is void, and says null where nothing is left', () => {
+    const runs = [ofTbt('hat', 1, 10), ofTbt('u-shape', 1, 20), ofTbt('hat', 2, 10, true), ofTbt('u-shape', 2, 100, true)]
+    expect(summarise(runs, batch).tbtOverUShapeShort).toBe(0.5)
+    expect(summarise(runs.slice(2), batch).tbtOverUShapeShort).toBeNull()
+    expect(summarise([], batch)).toMatchObject({ acceptLength: null, gError: null, ttftOverLimit: null, batch16OverSerial: 3 })
+  })
+
+  it('sets the variation of step delays against that of U-shape in the same run', () => {
+    const steps = (delays: number[]) =>
+      encodeSteps(delays.map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null })))
+    const runs = [run({ steps: steps([9, 11]) }), run({ strategy: 'u-shape', steps: steps([5, 15]) })]
+    expect(summarise(runs, batch).cloudDelayCvOverUShape).toBeCloseTo(0.1 / 0.5)
+  })
+
+  it('counts answers that differ from the reference, but not those that are not held to it', () => {
+    const runs = [run({ samples: [sample({ identical: false }), sample({}), sample({ identical: null })] })]
+    expect(summarise(runs, batch).answersDifferent).toBe(1)
+  })
+
+  it('sets TTFT and its limit against U-shape, prompt for prompt the same', () => {
+    const alone = { measured: 'alone', workload: 'long' } as const
+    const hat = [
+      sample({ ttftMs: 110, prefill: { deviceMs: 0, cloudMs: 0, networkMs: 0, limitMs: 100 } }),
+      sample({ ttftMs: 330, prefill: { deviceMs: 0, cloudMs: 0, networkMs: 0, limitMs: 300 } }),
+    ]
+    const uShape = [sample({ ttftMs: 200 }), sample({ ttftMs: 600 })]
+    const runs = [run({ ...alone, samples: hat }), run({ ...alone, strategy: 'u-shape', samples: uShape })]
+    const { ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit } = summarise(runs, batch)
+    expect([ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit!.toFixed(6)]).toEqual([0.55, 0.5, '1.100000'])
+  })
+
+  it('takes the shares of TTFT from the longest prompts under U-shape', () => {
+    const prefill = { deviceMs: 10, cloudMs: 30, networkMs: 160, limitMs: 100 }
+    const runs = [run({ measured: 'longest', strategy: 'u-shape', samples: [sample({ ttftMs: 200, prefill })] })]
+    const { sharePercentDevice, sharePercentNetwork, sharePercentCloud } = summarise(runs, batch)
+    expect([sharePercentDevice, sharePercentNetwork, sharePercentCloud]).toEqual([5, 80, 15])
+  })
+})
+
+describe('the error of g', () => {
+  it('is the median of relative errors of steps that were foretold', () => {
+    const steps = encodeSteps([
+      { items: 1, tokens: 1, computeMs: 10, predictedMs: null },
+      { items: 1, tokens: 1, computeMs: 10, predictedMs: 9 },
+      { items: 1, tokens: 1, computeMs: 10, predictedMs: 12 },
+      { items: 1, tokens: 1, computeMs: 10, predictedMs: 5 },
+    ])
+    expect(predictionError([run({ steps })])).toBeCloseTo(0.2)
+  })
+})

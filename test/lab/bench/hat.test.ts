@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import yargs from 'yargs'
+import type { BenchDocument, BenchResult } from '../../../lab/bench/frame.ts'
+import { benchHat, benchHatCommand } from '../../../lab/bench/hat/bench.ts'
+import { quickPlan } from '../../../lab/bench/hat/plan.ts'
+import { hatTables, reportHat } from '../../../lab/bench/hat/report.ts'
+import { decodeSteps, type HatRun } from '../../../lab/bench/hat/runs.ts'
+import { captureIo } from '../../support/captured-io.ts'
+
+const strategies = ['hat', 'u-shape'] as const
+/** Two devices with a request each, then one device alone. */
+const tiny = {
+  ...quickPlan,
+  devices: 2,
+  maxTokens: 12,
+  prompts: 2,
+  loaded: {
+    short: { strategies, requests: 2, perS: 20 },
+    long: { strategies: [], requests: 0, perS: 20 },
+  },
+  alone: { strategies, short: 1, long: 0, longTokens: 8, secondTurns: 1, firstTurnTokens: 320, longest: 0 },
+}
+
+let result: BenchResult
+let runs: readonly HatRun[]
+beforeAll(async () => {
+  const { io, err } = captureIo({ env: process.env as Record<string, string> })
+  result = await benchHat({ plan: tiny, rttMs: 4 }, { quick: true, io, progress: io.err })
+  runs = result.runs as readonly HatRun[]
+  progress = err()
+}, 90_000)
+let progress = ''
+afterAll(() => expect(progress).toContain('loaded: hat, short prompts'))
+
+describe('brim bench hat with options that cannot be meant', () => {
+  it.each([
+    ['--strategies', 'hat,magic', 'USAGE', '"magic"'],
+    ['--rtt', '-1', 'USAGE', '--rtt'],
+    ['--rate', '0', 'USAGE', '--rate'],
+    ['--seeds', '1.5', 'USAGE', '--seeds'],
+    ['--net-trace', '/nowhere', 'REQUEST_INVALID', '/nowhere'],
+    ['--prompts', '/nowhere', 'REQUEST_INVALID', '/nowhere'],
+  ])('refuses %s %s before anything is started', async (option, value, code, named) => {
+    const { io, err } = captureIo()
+    const command = yargs(['hat', `${option}=${value}`])
+      .command(benchHatCommand(io))
+      .exitProcess(false)
+      .fail(false)
+    await expect(Promise.resolve(command.parseAsync())).rejects.toMatchObject({ code, message: expect.stringContaining(named) })
+    expect(err()).toBe('')
+  })
+})
+
+describe('brim bench hat, in a tiny form', () => {
+  it('has every request of every run, each answer the same as the reference', () => {
+    expect(runs.map(({ measured, strategy, samples }) => `${measured} ${strategy} ${samples.length}`).sort()).toEqual([
+      'alone hat 1',
+      'alone u-shape 1',
+      'loaded hat 2',
+      'loaded u-shape 2',
+      'second-turn hat 1',
+      'second-turn u-shape 1',
+    ])
+    for (const { samples } of runs)
+      for (const sample of samples) {
+        expect(sample).toMatchObject({ identical: true, nearTies: expect.any(Number) })
+        expect(sample.tokens).toBeGreaterThan(0)
+        expect(sample.ttftMs).toBeGreaterThan(4)
+        expect(sample.piecesMs).toEqual([...sample.piecesMs].sort((a, b) => a - b))
+      }
+    expect(result.summary.answersDifferent).toBe(0)
+  })
+
+  it('asks both strategies the same at the same times, and has every step of the bridge', () => {
+    const [hat, uShape] = strategies.map(
+      (strategy) => runs.find((run) => run.measured === 'loaded' && run.strategy === strategy)!,
+    )
+    const asked = (run: HatRun) => run.samples.map(({ prompt, promptTokens, device }) => ({ prompt, promptTokens, device }))
+    expect(asked(hat!)).toEqual(asked(uShape!))
+    expect(new Set(asked(hat!).map(({ device }) => device))).toEqual(new Set([0, 1]))
+    for (const run of [hat!, uShape!]) {
+      const tokens = decodeSteps(run.steps).reduce((sum, step) => sum + step.tokens, 0)
+      const needed = run.samples.reduce((sum, { promptTokens, rounds }) => sum + promptTokens + rounds, 0)
+      expect(tokens).toBeGreaterThanOrEqual(needed)
+    }
+    // No draft: a row a round. The whole prompt in a step.
+    const steps = decodeSteps(uShape!.steps)
+    for (const { promptTokens } of uShape!.samples) expect(steps.some(({ tokens }) => tokens >= promptTokens)).toBe(true)
+    expect(uShape!.samples.every(({ tokens, rounds }) => rounds === tokens - 1)).toBe(true)
+  })
+
+  it('begins a second turn with what the bridge holds under HAT alone', () => {
+    const second = (strategy: string) =>
+      runs.find((run) => run.measured === 'second-turn' && run.strategy === strategy)!.samples[0]!
+    const [hat, uShape] = [second('hat'), second('u-shape')]
+    expect(hat.promptTokens).toBe(uShape.promptTokens)
+    expect(hat.promptTokens - hat.reusedTokens).toBeLessThanOrEqual(65)
+    expect(uShape.reusedTokens).toBe(0)
+    expect(hat.bytesUp).toBeLessThan(uShape.bytesUp / 3)
+  })
+
+  it('draws tables, a figure and a page, and says null where nothing was measured', () => {
+    const { ttftOverUShapeLong, tbtOverUMedusaShort, decodeSpeedup, tbtOverUShapeShort, batch16OverSerial } = result.summary
+    expect({ ttftOverUShapeLong, tbtOverUMedusaShort }).toEqual({ ttftOverUShapeLong: null, tbtOverUMedusaShort: null })
+    for (const figure of [decodeSpeedup, tbtOverUShapeShort, batch16OverSerial]) expect(figure).toBeGreaterThan(0)
+    const machine = { command: 'brim bench hat', cpu: 'a cpu', memoryGiB: 8, platform: 'linux x64', node: '20' }
+    const frame = { ...machine, startedAt: 'now', commit: null, loadAverageBefore: 0, loadAverageAfter: 1 }
+    const document: BenchDocument = { bench: 'hat', ...result, conditions: { ...frame, ...result.conditions } }
+    expect(hatTables(document).join('\n')).toMatch(/Under load, short prompts[\s\S]*hat +\d[\s\S]*u-shape +\d/)
+    const { svg, markdown } = reportHat(document, [['decodeSpeedup', '2', '≥ 1.8', 'reached']])
+    expect(svg).toMatch(/^<svg[\s\S]*<\/svg>\n$/)
+    expect(svg).not.toContain('NaN')
+    expect(markdown).toContain('| decodeSpeedup | 2 | ≥ 1.8 | reached |')
+    expect(markdown).not.toMatch(/undefined|NaN/)
+  })
+})

@@ -1,0 +1,104 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { BrimError } from '../../../core/base/errors.ts'
+import { type ChatTemplate, loadChatTemplate } from '../../../core/text/chat-template.ts'
+import { loadTokenizer, type TextTokenizer } from '../../../core/text/tokenizer.ts'
+import { readPrompts } from '../../../lab/bench/prompts.ts'
+import { fixtureDir } from '../../oracle/fixtures.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+let dir: TempDir
+let tokenizer: TextTokenizer
+let chatTemplate: ChatTemplate | undefined
+beforeAll(async () => {
+  dir = tempDir()
+  const folder = fixtureDir('llama')
+  tokenizer = await loadTokenizer(folder)
+  chatTemplate = await loadChatTemplate(folder)
+})
+afterAll(() => dir[Symbol.dispose]())
+
+const check = (ids: readonly number[]) => {
+  if (ids.length > 60) throw new BrimError('CONTEXT_OVERFLOW', 'the prompt is too long')
+}
+const read = (content: string | Buffer, template = chatTemplate) => {
+  const file = join(dir.path, 'prompts.jsonl')
+  writeFileSync(file, content)
+  return readPrompts(file, { tokenizer, chatTemplate: template, check })
+}
+/** With a bundle that has no chat template. */
+const readWithout = (content: string) => {
+  const file = join(dir.path, 'bare.jsonl')
+  writeFileSync(file, content)
+  return readPrompts(file, { tokenizer, chatTemplate: undefined, check })
+}
+
+describe('a prompt file', () => {
+  it('gives text to the chat template, as a message of the user', async () => {
+    const [text, messages] = await read('{"prompt": "a b"}\n{"messages": [{"role": "user", "content": "a b"}]}')
+    expect(text!.ids).toEqual(messages!.ids)
+    expect(tokenizer.decode([...text!.ids])).toContain('a b')
+  })
+
+  it('may name its prompts and their tasks; blank lines, a byte order mark and CRLF are no matter', async () => {
+    const prompts = await read('\uFEFF{"prompt": "a", "id": 7, "task": "story"}\r\n\r\n{"prompt": "b"}\r\n')
+    expect(prompts.map(({ id, task }) => ({ id, task }))).toEqual([
+      { id: '7', task: 'story' },
+      { id: 'line 3', task: 'prompts' },
+    ])
+  })
+
+  it('needs no chat template for text', async () => {
+    const bare = await readWithout('{"prompt": "a b"}')
+    expect(bare[0]!.ids).toEqual(tokenizer.encode('a b'))
+  })
+
+  it('needs one for messages', async () => {
+    await expect(readWithout('{"messages": [{"role": "user", "content": "a"}]}')).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+      message: expect.stringMatching(/bare\.jsonl, line 1: .*no chat template/),
+    })
+  })
+
+  it.each([
+    { what: 'what is not JSON', line: '{"prompt": ', code: 'REQUEST_INVALID', says: /not JSON/ },
+    { what: 'neither prompt nor messages', line: '{"text": "a"}', code: 'REQUEST_INVALID', says: /neither/ },
+    {
+      what: 'both',
+      line: '{"prompt": "a", "messages": [{"role": "user", "content": "a"}]}',
+      code: 'REQUEST_INVALID',
+      says: /both/,
+    },
+    { what: 'an empty prompt', line: '{"prompt": ""}', code: 'REQUEST_INVALID', says: /prompt: / },
+    {
+      what: 'messages of another form',
+      line: '{"messages": [{"role": "user"}]}',
+      code: 'REQUEST_INVALID',
+      says: /messages\.0\.content: /,
+    },
+    {
+      what: 'a task of two lines',
+      line: '{"prompt": "a", "task": "a\\nb"}',
+      code: 'REQUEST_INVALID',
+      says: /task: a line of text/,
+    },
+    { what: 'an id that steers terminals', line: '{"prompt": "a", "id": "\\u001b[2J"}', code: 'REQUEST_INVALID', says: /id: / },
+    { what: 'no object', line: '["a"]', code: 'REQUEST_INVALID', says: /line 2: / },
+    { what: 'bytes that are no UTF-8', line: Buffer.from([0x7b, 0xff, 0x7d]), code: 'REQUEST_INVALID', says: /not UTF-8/ },
+    { what: 'a prompt too long', line: `{"prompt": "${'a b '.repeat(60)}"}`, code: 'CONTEXT_OVERFLOW', says: /too long/ },
+  ])('is refused for $what, naming file and line', async ({ line, code, says }) => {
+    const content = Buffer.concat([Buffer.from('{"prompt": "fine"}\n'), Buffer.from(line), Buffer.from('\n')])
+    const refusal = read(content)
+    await expect(refusal).rejects.toMatchObject({ code, message: expect.stringMatching(/prompts\.jsonl, line 2: /) })
+    await expect(refusal).rejects.toMatchObject({ message: expect.stringMatching(says) })
+  })
+
+  it('is refused when it holds no prompt or is not there', async () => {
+    await expect(read('\n\n')).rejects.toMatchObject({ code: 'REQUEST_INVALID', message: expect.stringContaining('no prompt') })
+    await expect(readPrompts(join(dir.path, 'none.jsonl'), { tokenizer, chatTemplate, check })).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+      message: expect.stringContaining('none.jsonl'),
+    })
+  })
+})

@@ -1,0 +1,69 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { seededRandom } from '../../../core/base/random.ts'
+import { LinkSchedule } from '../../../lab/cluster/link-schedule.ts'
+import { servedMs } from '../../../lab/cluster/rate-trace.ts'
+
+const steady = (bytesPerS: number) => ({ intervalMs: 1_000, bytesPerS: [bytesPerS] })
+const frames = fc.array(fc.record({ bytes: fc.integer({ min: 0, max: 5_000 }), afterMs: fc.integer({ min: 0, max: 40 }) }), {
+  minLength: 1,
+  maxLength: 30,
+})
+
+describe('when bytes come out of a link', () => {
+  it('is after their time at the rate, less the burst, and the delay', () => {
+    const link = new LinkSchedule({ rates: steady(1_000), delayMs: 10, jitterMs: 0 }, seededRandom(1))
+    // Idle for 1 ms at least: one byte is free.
+    expect(link.admit(5, 100)).toBe(100 + 4 + 10)
+    expect(link.backlogMs(100)).toBe(4)
+    // Right behind: nothing is free.
+    expect(link.admit(6, 101)).toBe(104 + 6 + 10)
+    expect(link.backlogMs(120)).toBe(0)
+    expect(link.admit(1, 120)).toBe(130)
+  })
+
+  it('never changes the order, whatever the jitter', () => {
+    fc.assert(
+      fc.property(frames, fc.integer({ min: 0, max: 30 }), fc.integer(), (sent, jitterMs, seed) => {
+        const link = new LinkSchedule({ rates: steady(200_000), delayMs: 10, jitterMs }, seededRandom(seed))
+        let nowMs = 0
+        let lastMs = 0
+        for (const { bytes, afterMs } of sent) {
+          nowMs += afterMs
+          const arrivesMs = link.admit(bytes, nowMs)
+          expect(arrivesMs).toBeGreaterThanOrEqual(Math.max(lastMs, nowMs))
+          lastMs = arrivesMs
+        }
+      }),
+    )
+  })
+
+  it('keeps to the rates over any time, but for the burst', () => {
+    fc.assert(
+      fc.property(frames, (sent) => {
+        const rates = { intervalMs: 20, bytesPerS: [100_000, 400_000] }
+        const link = new LinkSchedule({ rates, delayMs: 0, jitterMs: 0 }, seededRandom(1))
+        let nowMs = 50
+        let total = 0
+        let lastMs = 0
+        for (const { bytes, afterMs } of sent) {
+          nowMs += afterMs
+          total += bytes
+          lastMs = link.admit(bytes, nowMs)
+        }
+        const atOnceMs = servedMs(rates, 49, total)
+        expect(lastMs).toBeGreaterThanOrEqual(atOnceMs - 1e-6)
+        expect(lastMs).toBeLessThanOrEqual(Math.max(nowMs, servedMs(rates, nowMs, total)) + 1e-6)
+      }),
+    )
+  })
+
+  it('draws its jitter within its bounds, and keeps it while it is busy', () => {
+    const link = new LinkSchedule({ rates: steady(1_000_000), delayMs: 10, jitterMs: 4 }, seededRandom(7))
+    const idle = Array.from({ length: 50 }, (_, i) => link.admit(0, 100 * (i + 1)) - 100 * (i + 1))
+    for (const delayMs of idle) expect(delayMs >= 6 && delayMs <= 14).toBe(true)
+    expect(new Set(idle).size).toBeGreaterThan(40)
+    const first = link.admit(50_000, 10_000)
+    expect(link.admit(1_000, 10_001) - first).toBeCloseTo(1, 6)
+  })
+})

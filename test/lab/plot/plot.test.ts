@@ -1,0 +1,94 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { renderFigure, ticks } from '../../../lab/plot/plot.ts'
+
+describe('the ticks of an axis', () => {
+  it('are few round numbers from 0 to at least the largest value', () => {
+    fc.assert(
+      fc.property(fc.double({ min: 1e-6, max: 1e9, noNaN: true }), (max) => {
+        const all = ticks(max)
+        expect(all[0]).toBe(0)
+        expect(all.at(-1)).toBeGreaterThanOrEqual(max * (1 - 1e-5))
+        expect(all.length).toBeGreaterThanOrEqual(2)
+        expect(all.length).toBeLessThanOrEqual(7)
+      }),
+      { examples: [[1], [10], [99.999], [0.3]] },
+    )
+  })
+
+  it('are those a person would choose', () => {
+    expect(ticks(97)).toEqual([0, 20, 40, 60, 80, 100])
+    expect(ticks(0.45)).toEqual([0, 0.1, 0.2, 0.3, 0.4, 0.5])
+  })
+})
+
+describe('a figure', () => {
+  const figure = renderFigure({
+    title: 'A < B & C',
+    subtitle: 'medians',
+    columns: 2,
+    panels: [
+      {
+        kind: 'lines',
+        title: 'Decode',
+        xLabel: 'context',
+        yLabel: 'tokens/s',
+        series: [
+          {
+            name: 'ours',
+            points: [
+              [128, 200],
+              [1024, 150],
+            ],
+          },
+          {
+            name: 'stock',
+            points: [
+              [128, 180],
+              [1024, 60],
+            ],
+          },
+        ],
+      },
+      { kind: 'bars', title: 'Packed', yLabel: 'tokens/s', groups: [{ label: 'int4', bars: [{ name: 'ours', value: 12_345 }] }] },
+      { kind: 'lines', title: 'Nothing measured', xLabel: 'x', yLabel: 'y', series: [] },
+    ],
+  })
+
+  it('is one SVG document without holes', () => {
+    expect(figure.startsWith('<svg ')).toBe(true)
+    expect(figure.trim().endsWith('</svg>')).toBe(true)
+    expect(figure).not.toMatch(/NaN|undefined|Infinity/)
+    expect(figure.match(/<g /g)?.length).toBe(figure.match(/<\/g>/g)?.length)
+  })
+
+  it('escapes what it writes and groups digits', () => {
+    expect(figure).toContain('A &lt; B &amp; C')
+    expect(figure).toContain('12\u2009345')
+  })
+
+  it('gives a name the same colour everywhere, and one entry in the legend', () => {
+    expect(figure.match(/>ours<\/text>/g)).toHaveLength(1)
+    expect(figure.match(/fill="#0072b2"/g)?.length).toBe(3)
+  })
+
+  it('draws larger values higher', () => {
+    const heights = [...figure.matchAll(/<circle cx="[\d.]+" cy="([\d.]+)"/g)].map(([, y]) => Number(y))
+    expect(heights).toHaveLength(4)
+    expect(heights[0]).toBeLessThan(heights[1]!)
+    expect(heights[1]).toBeLessThan(heights[3]!)
+  })
+})
+
+describe('bars to be compared between panels', () => {
+  it('are drawn to one scale', () => {
+    const panel = (value: number) =>
+      ({ kind: 'bars', title: 't', yLabel: 'y', yMax: 4, groups: [{ label: 'g', bars: [{ name: 'ours', value }] }] }) as const
+    const figure = renderFigure({ title: 't', subtitle: 's', columns: 2, panels: [panel(4), panel(2)] })
+    const heights = [...figure.matchAll(/<rect x="[\d.]+" y="[\d.]+" width="44" height="([\d.]+)"/g)].map(([, height]) =>
+      Number(height),
+    )
+    expect(heights).toHaveLength(2)
+    expect(heights[0]! / heights[1]!).toBeCloseTo(2, 1)
+  })
+})
