@@ -4,7 +4,7 @@ import type { Sampling } from '../../core/engine/sampler.ts'
 import { FieldError } from '../../core/openai/api-error.ts'
 import type { ChatMessage, ChatTemplate } from '../../core/text/chat-template.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
-import type { LocalPrompt } from '../slm/hand-over.ts'
+import type { LocalPrompt } from '../answer/hand-over.ts'
 import type { LocalModel } from '../slm/local-model.ts'
 
 /** A request of either kind, understood. */

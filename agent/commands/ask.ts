@@ -2,7 +2,7 @@ import type { CommandModule } from 'yargs'
 import { z } from 'zod'
 import { BrimError, errorCodes } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { readSse } from '../../core/openai/sse.ts'
+import { readSse } from '../../core/openai/sse-reader.ts'
 
 interface AskOptions {
   question: string

@@ -1,5 +1,5 @@
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
-import type { AnswerMeter } from './answer-meter.ts'
+import type { AnswerMeter } from '../answer/meter.ts'
 import type { RecentErrors } from './recent-errors.ts'
 import type { Sample } from './sample.ts'
 import { createSampler, type SamplerOptions } from './sampler.ts'

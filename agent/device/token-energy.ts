@@ -1,4 +1,4 @@
-import { smooth } from '../../core/policy/estimate/smooth.ts'
+import { smooth } from '../../core/policy/estimate/ewma.ts'
 
 /** What counts of the past at each sample in which there was work. */
 const memory = 0.8

@@ -3,9 +3,9 @@ import type { DeviceStream } from '../../core/draft/device-stream.ts'
 import { DraftAhead, type Ready } from '../../core/draft/draft-ahead.ts'
 import { type Draft, type DraftRules, draftTokens, noDraft } from '../../core/draft/draft-tokens.ts'
 import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
-import type { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
-import { draftAheadSteps, type RoundTrip } from '../../core/policy/hat/draft-ahead.ts'
-import { chainOf, type DraftTree } from '../../core/policy/hat/tree.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { draftAheadSteps, type RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
+import { chainOf, type DraftTree } from '../../core/policy/hat/draft-tree.ts'
 import type { AheadSummary } from './summary.ts'
 
 export interface DraftingOptions {

@@ -1,5 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
-import type { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type BridgeChoice, chooseBridge } from '../../core/policy/link/choose-bridge.ts'
 import type { DeadBands } from '../../core/policy/telemetry/dead-bands.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Chain } from '../../core/engine/contract.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
 import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
-import { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
 import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../../core/text/tokenizer.ts'
 

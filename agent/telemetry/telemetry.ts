@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
-import type { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type DeadBands, type Measurements, shallReport } from '../../core/policy/telemetry/dead-bands.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { json as jsonOf } from 'node:stream/consumers'
 import { BrimError, errorCodes } from '../../core/base/errors.ts'
 import { requestOnce } from '../../core/base/pinned-request.ts'
-import { readSse } from '../../core/openai/sse.ts'
+import { readSse } from '../../core/openai/sse-reader.ts'
 import { Refusal } from '../../core/protocol/identity.ts'
 
 /** Where a bridge is, and why it should let us in. */

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Part, Sequence, StepItem } from '../../core/engine/contract.ts'
-import { smooth } from '../../core/policy/estimate/smooth.ts'
+import { smooth } from '../../core/policy/estimate/ewma.ts'
 import { type PackLimits, packStep } from '../../core/policy/serving/pack-step.ts'
 import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
 

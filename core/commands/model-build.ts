@@ -3,7 +3,7 @@ import { systemClock } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import { type BuildEvent, buildBundle } from '../model/build.ts'
-import { type DrafterName, drafterNames, type Format, formats } from '../model/manifest.ts'
+import { type DrafterPart, drafterParts, type Format, formats } from '../model/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 import { showProgress } from './progress.ts'
 
@@ -63,7 +63,7 @@ export function modelBuildCommand(io: Io): CommandModule<object, BuildCommandOpt
         .option('drafters', {
           type: 'string',
           requiresArg: true,
-          describe: `parts that draft, each from <checkpoint>/<its name>: ${drafterNames.join(',')} [adapter where it fits]`,
+          describe: `parts that draft, each from <checkpoint>/<its name>: ${drafterParts.join(',')} [adapter where it fits]`,
         })
         .option('adapter', {
           type: 'string',
@@ -103,12 +103,12 @@ async function runBuild(options: BuildCommandOptions, io: Io): Promise<void> {
 }
 
 /** @throws BrimError USAGE */
-function parseDrafters(list: string): DrafterName[] {
+function parseDrafters(list: string): DrafterPart[] {
   return list.split(',').map((entry) => {
-    const drafter = drafterNames.find((name) => name === entry.trim())
+    const drafter = drafterParts.find((name) => name === entry.trim())
     if (drafter) return drafter
     throw new BrimError('USAGE', `--drafters ${list}: there is no drafter "${entry.trim()}"`, {
-      hint: `known are ${drafterNames.join(', ')}; write it like adapter,medusa`,
+      hint: `known are ${drafterParts.join(', ')}; write it like adapter,medusa`,
     })
   })
 }

@@ -1,5 +1,5 @@
+import type { DraftTree } from '../policy/hat/draft-tree.ts'
 import type { DrafterRecord } from '../policy/hat/drafter-choice.ts'
-import type { DraftTree } from '../policy/hat/tree.ts'
 import type { KnownStream } from './device-stream.ts'
 
 export interface Drafted {

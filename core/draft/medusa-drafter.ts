@@ -1,6 +1,6 @@
 import type { MedusaHeads } from '../engine/contract.ts'
 import { likeliestTokens } from '../engine/sampler.ts'
-import { treeOf } from '../policy/hat/tree.ts'
+import { treeOf } from '../policy/hat/draft-tree.ts'
 import { type TreeDrafter, withoutMemory } from './drafter.ts'
 
 /**

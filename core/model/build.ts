@@ -11,7 +11,7 @@ import { describeBundle, goldenFile, graphFile } from './describe-bundle.ts'
 import { type DrafterFiles, openDrafters } from './drafters.ts'
 import { printGolden } from './golden.ts'
 import {
-  type DrafterName,
+  type DrafterPart,
   type Format,
   isDrafter,
   type Manifest,
@@ -36,7 +36,7 @@ export interface BuildOptions {
   /** Of int4. Default 4. */
   readonly accuracyLevel?: 1 | 4
   /** Which drafters go in, each from the checkpoint's folder of that name; by default `adapter`, where there is one for this split. */
-  readonly drafters?: readonly DrafterName[]
+  readonly drafters?: readonly DrafterPart[]
   /** Folder of the drafter `adapter`, where it is another. */
   readonly adapter?: string
   /** Name on the model card; by default the checkpoint folder's. */

@@ -4,7 +4,7 @@ import { adapterConfigFile, adapterWeightsFile, readAdapter } from './adapter-fi
 import type { Adapter, Architecture, Medusa } from './architecture.ts'
 import { readJson } from './checkpoint.ts'
 import { describesNone } from './drafter-config.ts'
-import type { DrafterName } from './manifest.ts'
+import type { DrafterPart } from './manifest.ts'
 import { medusaConfigFile, medusaWeightsFile, readMedusa } from './medusa-files.ts'
 import { TensorFiles } from './tensor-files.ts'
 
@@ -22,7 +22,7 @@ export interface DrafterOptions {
   /** Layers of the input part; absent: one `whole` part. */
   readonly split: number | undefined
   /** Which drafters; absent: `adapter`, where there is one for this split. */
-  readonly drafters: readonly DrafterName[] | undefined
+  readonly drafters: readonly DrafterPart[] | undefined
   /** Folder of `adapter`, where it is not the checkpoint's own. */
   readonly adapter: string | undefined
   readonly warn: (message: string) => void
@@ -68,9 +68,9 @@ export async function openDrafters(
   }
 }
 
-const configFileOf = (name: DrafterName) => (name === 'medusa' ? medusaConfigFile : adapterConfigFile)
+const configFileOf = (name: DrafterPart) => (name === 'medusa' ? medusaConfigFile : adapterConfigFile)
 
-async function readSpec(folder: string, name: DrafterName, model: Architecture): Promise<DrafterSpec | undefined> {
+async function readSpec(folder: string, name: DrafterPart, model: Architecture): Promise<DrafterSpec | undefined> {
   const json = await readJson(folder, configFileOf(name))
   if (json === undefined) return undefined
   if (name === 'medusa') return { part: name, medusa: readMedusa(folder, json, model) }
@@ -87,7 +87,7 @@ async function openFiles(folder: string, spec: DrafterSpec): Promise<DrafterFile
 }
 
 /** @param isGiven the folder is not the checkpoint's own */
-function missing(folder: string, name: DrafterName, isGiven: boolean): BrimError {
+function missing(folder: string, name: DrafterPart, isGiven: boolean): BrimError {
   return new BrimError('CHECKPOINT_NOT_FOUND', `there is no drafter ${name}: ${folder} holds no ${configFileOf(name)}`, {
     hint: isGiven
       ? 'give the folder that it was exported to with --adapter'
@@ -95,10 +95,10 @@ function missing(folder: string, name: DrafterName, isGiven: boolean): BrimError
   })
 }
 
-const trainedFor = (folder: string, name: DrafterName, is: number, asked: number) =>
+const trainedFor = (folder: string, name: DrafterPart, is: number, asked: number) =>
   `the ${name} in ${folder} was trained for a split after layer ${is}, not ${asked}`
 
-function otherSplit(folder: string, name: DrafterName, is: number, asked: number): BrimError {
+function otherSplit(folder: string, name: DrafterPart, is: number, asked: number): BrimError {
   return new BrimError('SPLIT_OUT_OF_RANGE', trainedFor(folder, name, is, asked), {
     hint: `build with --split ${is}, or without this drafter`,
   })

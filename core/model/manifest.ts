@@ -8,14 +8,14 @@ export type SlotCount = (typeof slotCounts)[number]
 export const graphKey = (slots: SlotCount, branching: boolean): string => (branching ? `${slots}-tree` : `${slots}`)
 
 /** Parts that guess what the LLM will say; a bundle has any of them or none. */
-export const drafterNames = ['adapter', 'adapter-paper', 'medusa'] as const
-export type DrafterName = (typeof drafterNames)[number]
+export const drafterParts = ['adapter', 'adapter-paper', 'medusa'] as const
+export type DrafterPart = (typeof drafterParts)[number]
 
-export const partNames = ['input', 'middle', 'output', 'whole', ...drafterNames] as const
+export const partNames = ['input', 'middle', 'output', 'whole', ...drafterParts] as const
 export type PartName = (typeof partNames)[number]
 
-export function isDrafter(part: PartName): part is DrafterName {
-  return drafterNames.some((name) => name === part)
+export function isDrafter(part: PartName): part is DrafterPart {
+  return drafterParts.some((name) => name === part)
 }
 
 export const formats = ['fp32', 'fp16', 'int4'] as const

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { BrimError } from '../../core/base/errors.ts'
 import { projectRoot, version } from '../../core/base/version.ts'
 import { buildBundle } from '../../core/model/build.ts'
-import { drafterNames, manifestFile } from '../../core/model/manifest.ts'
+import { drafterParts, manifestFile } from '../../core/model/manifest.ts'
 
 /** The models of models/demo: the LLM, and small ones for devices, `slm-other` with another tokenizer. */
 const demoModels = ['llm', 'slm-wide', 'slm-deep', 'slm-other'] as const
@@ -33,7 +33,7 @@ export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string
       if (new RegExp(`^demo-${model}-[0-9a-f]{16}$`).test(entry)) rmSync(join(folder, entry), { recursive: true })
   try {
     const name = model === 'llm' ? 'brim-demo' : `brim-demo-${model}`
-    const drafters = drafterNames.filter((drafter) => existsSync(join(checkpoint, drafter)))
+    const drafters = drafterParts.filter((drafter) => existsSync(join(checkpoint, drafter)))
     await buildBundle({ checkpoint, out, name, drafters, ...recipe(model) })
   } catch (error) {
     // Another process may have built the same at the same time.

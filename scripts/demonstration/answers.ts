@@ -7,7 +7,7 @@ import { openBundle } from '../../core/engine/open-bundle.ts'
 import { compareWithReference } from '../../core/engine/reference.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import { tokenizerFolder } from '../../core/model/manifest.ts'
-import { readSse } from '../../core/openai/sse.ts'
+import { readSse } from '../../core/openai/sse-reader.ts'
 import { loadChatTemplate } from '../../core/text/chat-template.ts'
 import { loadTokenizer } from '../../core/text/tokenizer.ts'
 

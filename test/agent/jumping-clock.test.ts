@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { startAgent } from '../../agent/agent.ts'
 import { startBridge } from '../../cloud-bridge/bridge.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
-import { readSse } from '../../core/openai/sse.ts'
+import { readSse } from '../../core/openai/sse-reader.ts'
 import { portOf, startRelay } from '../../lab/cluster/relay.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readSse } from '../../core/openai/sse.ts'
+import { readSse } from '../../core/openai/sse-reader.ts'
 import { type BrimProcess, startBrim } from '../../lab/cluster/processes.ts'
 import { portOf } from '../../lab/cluster/relay.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'

@@ -6,7 +6,7 @@ import type { StepInput } from '../../core/engine/contract.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
 import type { LoadedModel } from '../../core/engine/open-model.ts'
 import { buildBundle } from '../../core/model/build.ts'
-import { drafterNames, type PartName } from '../../core/model/manifest.ts'
+import { drafterParts, type PartName } from '../../core/model/manifest.ts'
 import type { States } from '../../core/protocol/states.ts'
 import { rowsOf } from '../support/plain-math.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
@@ -21,8 +21,8 @@ let model: LoadedModel
 beforeAll(async () => {
   dir = tempDir()
   const folder = join(dir.path, 'bundle')
-  await buildBundle({ checkpoint: fixture, out: folder, format: 'fp32', split: 1, drafters: drafterNames })
-  model = await openBundle(folder, { parts: ['input', 'middle', ...drafterNames], threads: 1 })
+  await buildBundle({ checkpoint: fixture, out: folder, format: 'fp32', split: 1, drafters: drafterParts })
+  model = await openBundle(folder, { parts: ['input', 'middle', ...drafterParts], threads: 1 })
 })
 afterAll(async () => {
   await model.release()

@@ -1,7 +1,7 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buildBundle } from '../../core/model/build.ts'
-import { drafterNames } from '../../core/model/manifest.ts'
+import { drafterParts } from '../../core/model/manifest.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
 
@@ -21,8 +21,8 @@ export async function buildDrafterBundle(dir: string): Promise<string> {
     medusa: { heads: 4, tree },
   })
   await cp(fixtureDir('llama'), checkpoint, { recursive: true })
-  for (const name of drafterNames) await cp(join(random, name), join(checkpoint, name), { recursive: true })
+  for (const name of drafterParts) await cp(join(random, name), join(checkpoint, name), { recursive: true })
   const out = join(dir, 'drafter-bundle')
-  await buildBundle({ checkpoint, split: 1, format: 'fp32', name: 'tiny-llama', drafters: drafterNames, out })
+  await buildBundle({ checkpoint, split: 1, format: 'fp32', name: 'tiny-llama', drafters: drafterParts, out })
   return out
 }

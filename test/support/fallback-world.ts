@@ -1,6 +1,6 @@
 import { join } from 'node:path'
+import { AnswerMeter } from '../../agent/answer/meter.ts'
 import { type Api, startApi } from '../../agent/api/server.ts'
-import { AnswerMeter } from '../../agent/device/answer-meter.ts'
 import { answerByHat } from '../../agent/hat/session.ts'
 import { createDataLink } from '../../agent/link/data-link.ts'
 import { type LocalModel, openLocalModel } from '../../agent/slm/local-model.ts'

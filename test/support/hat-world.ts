@@ -14,9 +14,9 @@ import { type LoadedModel, openModel } from '../../core/engine/open-model.ts'
 import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
 import { buildBundle } from '../../core/model/build.ts'
 import { readManifest } from '../../core/model/bundle.ts'
-import { drafterNames } from '../../core/model/manifest.ts'
+import { drafterParts } from '../../core/model/manifest.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
-import { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { silentLogger } from './silent-logger.ts'
 import { tempDir } from './temp-dir.ts'
 
@@ -74,7 +74,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
   })
   const runtime = await openRuntime()
   const { parts } = await readManifest(bundle)
-  const drafters = drafterNames.filter((name) => parts[name])
+  const drafters = drafterParts.filter((name) => parts[name])
   const model = await openModel(runtime, bundle, { parts: ['input', 'middle', 'output', ...drafters], threads: 1 })
   const { dims, modelId } = model.manifest
   const head = shareHead(model.head(), dims.vocab)

@@ -1,4 +1,4 @@
-import { DeviceSpeed } from '../../core/policy/estimate/device-speed.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 
 /** Whatever the machine does, there is always time to draft one step more ahead. */
 export class TimelessSpeed extends DeviceSpeed {

@@ -1,4 +1,4 @@
-import { smooth } from './smooth.ts'
+import { smooth } from './ewma.ts'
 
 /** A frame and its answer, as the device sees them; times of the device's clock. */
 export interface Exchange {

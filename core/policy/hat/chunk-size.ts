@@ -1,4 +1,4 @@
-import { delayAt, type Knot } from '../estimate/delay-curve.ts'
+import { delayAt, type Knot } from '../estimate/monotone-curve.ts'
 
 export interface ChunkConditions {
   /** Seconds that the device takes to bring one token's hidden state to the bridge: the slower of computing and sending it. */

@@ -1,4 +1,4 @@
-import { smooth } from '../estimate/smooth.ts'
+import { smooth } from '../estimate/ewma.ts'
 
 /** Rounds of the first drafter before others are tried: a text's beginning is no fair sample. */
 const firstRounds = 4

@@ -1,10 +1,10 @@
-import { DelayCurve } from '../estimate/delay-curve.ts'
-import { smooth } from '../estimate/smooth.ts'
+import { smooth } from '../estimate/ewma.ts'
+import { MonotoneCurve } from '../estimate/monotone-curve.ts'
 
 /** The cloud as HAT's decisions see it: what a step holds and how long it takes. HAT 'State monitoring'. */
 export class StateMonitor {
   /** g of Eq. 2. */
-  readonly g = new DelayCurve()
+  readonly g = new MonotoneCurve()
   #batchTokens: number | undefined
 
   /** μ_t = α·μ_{t−1} + (1 − α)·μ̂_t (Eq. 1); 0 before the first step. */

@@ -17,7 +17,7 @@ import type { LoadedModel } from '../../../core/engine/open-model.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import { shareHead } from '../../../core/engine/shared-head.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
-import { drafterNames, type Manifest, tokenizerFolder } from '../../../core/model/manifest.ts'
+import { drafterParts, type Manifest, tokenizerFolder } from '../../../core/model/manifest.ts'
 import { defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 import { loadChatTemplate } from '../../../core/text/chat-template.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
@@ -120,7 +120,7 @@ async function benchAcceptance({ folder, file, maxTokens, ...limits }: Measured,
     })
   const all = await readPromptsFor(manifest, folder, file)
   const prompts = context.quick ? evenly(all, quick.prompts) : all
-  const owned = drafterNames.filter((name) => manifest.parts[name])
+  const owned = drafterParts.filter((name) => manifest.parts[name])
   const threads = Math.min(4, availableParallelism())
   const model = await openBundle(folder, {
     library: context.io.env.ORT_LIB,

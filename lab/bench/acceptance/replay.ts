@@ -8,7 +8,7 @@ import { requireFinite } from '../../../core/engine/require-finite.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
 import { draftRoom } from '../../../core/policy/hat/draft-stop.ts'
-import { acceptTree, chainOf, depthOf, root } from '../../../core/policy/hat/tree.ts'
+import { acceptTree, chainOf, depthOf, root } from '../../../core/policy/hat/draft-tree.ts'
 import { type States, sliceStates } from '../../../core/protocol/states.ts'
 
 /** A prompt with the LLM's greedy answer. */

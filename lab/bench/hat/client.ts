@@ -1,5 +1,5 @@
 import { BrimError } from '../../../core/base/errors.ts'
-import { readSse } from '../../../core/openai/sse.ts'
+import { readSse } from '../../../core/openai/sse-reader.ts'
 import type { HatPrompt } from './workload.ts'
 
 /** One answer, as whoever asked saw it; times in ms. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { AnswerMeter } from '../../../agent/device/answer-meter.ts'
+import { AnswerMeter } from '../../../agent/answer/meter.ts'
 import { RecentErrors } from '../../../agent/device/recent-errors.ts'
 import { TokenEnergy } from '../../../agent/device/token-energy.ts'
 import { BrimError } from '../../../core/base/errors.ts'

@@ -3,7 +3,7 @@ import { type BridgeLink, createBridgeLink } from '../../../agent/link/bridge-li
 import { type ControlLink, createControlLink } from '../../../agent/link/control-link.ts'
 import type { RemotePort, RemotePublish } from '../../../agent/remote/commands.ts'
 import { systemClock } from '../../../core/base/clock.ts'
-import { DeviceSpeed } from '../../../core/policy/estimate/device-speed.ts'
+import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { type BridgeState, DeviceState, type MessageFault } from '../../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../../core/protocol/topics.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'

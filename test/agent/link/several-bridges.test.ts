@@ -4,7 +4,7 @@ import { type Bridge, startBridge } from '../../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
 import { kvBytesPerPosition } from '../../../cloud-bridge/serving/kv-budget.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
-import { readSse } from '../../../core/openai/sse.ts'
+import { readSse } from '../../../core/openai/sse-reader.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { connectDevice, type TestDevice } from '../../support/test-device.ts'
 

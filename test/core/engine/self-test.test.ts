@@ -5,7 +5,7 @@ import { openRuntime } from '../../../core/engine/capi.ts'
 import type { Runtime } from '../../../core/engine/runtime.ts'
 import { testPart } from '../../../core/engine/self-test.ts'
 import { buildBundle } from '../../../core/model/build.ts'
-import { drafterNames, type Manifest, type PartName } from '../../../core/model/manifest.ts'
+import { drafterParts, type Manifest, type PartName } from '../../../core/model/manifest.ts'
 import { tinyQwen2Config } from '../../../core/model/random-checkpoint.ts'
 import { tinyCheckpoint } from '../../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
@@ -64,7 +64,7 @@ describe('golden vectors', () => {
   const cases = models.flatMap((model) => variants.map(([format, level, limit]) => ({ model, format, level, limit })))
 
   it.each(cases)('of $model in $format (level $level) are met by every part', async ({ model, format, level, limit }) => {
-    for (const shape of [{ split: 1, drafters: drafterNames }, {}]) {
+    for (const shape of [{ split: 1, drafters: drafterParts }, {}]) {
       const { dir: folder, manifest } = await build(model, { format, accuracyLevel: level, ...shape })
       const tests = await testAll(folder, manifest)
       expect(tests.map(({ part }) => part)).toEqual('split' in shape ? allParts : ['whole'])
@@ -100,7 +100,7 @@ describe('golden vectors', () => {
       ['medusa', 'medusa'],
     ]
     for (const [part, name] of damaged) {
-      const { dir: folder, manifest } = await build('llama', { split: 1, format: 'int4', drafters: drafterNames })
+      const { dir: folder, manifest } = await build('llama', { split: 1, format: 'int4', drafters: drafterParts })
       const matrix = manifest.parts[part]?.weights.find((entry) => entry.name === `${name}.codes`)
       const file = openSync(join(folder, matrix?.file ?? ''), 'r+')
       // All codes become 0: minus eight steps everywhere.
@@ -112,7 +112,7 @@ describe('golden vectors', () => {
   })
 
   it.each(['adapter', 'adapter-paper'] as const)('do not go with a manifest that has other inputs: %s', async (part) => {
-    const { dir: folder, manifest } = await build('llama', { split: 1, drafters: drafterNames })
+    const { dir: folder, manifest } = await build('llama', { split: 1, drafters: drafterParts })
     const own = manifest.parts[part]!
     const changed = { ...manifest, parts: { ...manifest.parts, [part]: { ...own, features: !own.features } } }
     await expect(testPart(runtime, folder, changed, part, 1)).rejects.toMatchObject({

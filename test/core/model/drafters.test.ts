@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type BuildEvent, type BuildOptions, buildBundle } from '../../../core/model/build.ts'
 import { readManifest, verifyHashes } from '../../../core/model/bundle.ts'
-import { drafterNames, formats, type Manifest } from '../../../core/model/manifest.ts'
+import { drafterParts, formats, type Manifest } from '../../../core/model/manifest.ts'
 import { editHeader, type HeaderEntry, tinyCheckpoint } from '../../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -38,7 +38,7 @@ async function build(options: Partial<BuildOptions> = {}) {
 }
 
 async function refuses(code: string, message: RegExp, options: Partial<BuildOptions> = {}) {
-  await expect(build({ drafters: drafterNames, ...options })).rejects.toMatchObject({
+  await expect(build({ drafters: drafterParts, ...options })).rejects.toMatchObject({
     name: 'BrimError',
     code,
     message: expect.stringMatching(message),
@@ -56,7 +56,7 @@ describe('a bundle', () => {
   })
 
   it('says of each drafter what its user must know', async () => {
-    const { parts } = (await build({ drafters: drafterNames })).manifest
+    const { parts } = (await build({ drafters: drafterParts })).manifest
     expect(parts.adapter).toMatchObject({ layers: [0, 1], kvHeads: 2, headDim: 16, features: true })
     expect(parts['adapter-paper']).not.toHaveProperty('features')
     expect(parts.medusa).toMatchObject({ layers: [4, 4], heads: 4, tree })
@@ -93,13 +93,13 @@ describe('a bundle', () => {
   })
 
   it('has the same model id and as many parameters whatever drafts for it', async () => {
-    const [none, all] = [await build({ drafters: [] }), await build({ drafters: drafterNames })]
+    const [none, all] = [await build({ drafters: [] }), await build({ drafters: drafterParts })]
     expect(all.manifest.modelId).toBe(none.manifest.modelId)
     expect(all.manifest.card.parameters).toBe(none.manifest.card.parameters)
   })
 
   it('reports its progress up to the last byte of the last drafter', async () => {
-    const { events } = await build({ drafters: drafterNames })
+    const { events } = await build({ drafters: drafterParts })
     const last = events.flatMap((event) => (event.kind === 'progress' ? [event] : [])).at(-1)
     expect(last).toMatchObject({ part: 'medusa', doneBytes: last?.totalBytes })
   })
@@ -134,7 +134,7 @@ describe('a drafter', () => {
     writeFileSync(file(path), JSON.stringify(config))
   }
 
-  it.each(drafterNames)('that was named must be there: %s', async (name) => {
+  it.each(drafterParts)('that was named must be there: %s', async (name) => {
     rmSync(file(name), { recursive: true })
     await refuses('CHECKPOINT_NOT_FOUND', new RegExp(`no drafter ${name}: .*${name} holds no \\w+_config\\.json`))
   })

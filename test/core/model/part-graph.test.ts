@@ -11,7 +11,7 @@ import {
   graphOutputs as outputs,
   treeNames,
 } from '../../../core/model/graph-io.ts'
-import { drafterNames, graphKey, type Manifest, type PartName, slotCounts } from '../../../core/model/manifest.ts'
+import { drafterParts, graphKey, type Manifest, type PartName, slotCounts } from '../../../core/model/manifest.ts'
 import { tinyCheckpoint } from '../../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
     },
   )
   bundles = {
-    split: await buildBundle({ checkpoint, out: join(dir.path, 'split'), split: 1, format: 'fp32', drafters: drafterNames }),
+    split: await buildBundle({ checkpoint, out: join(dir.path, 'split'), split: 1, format: 'fp32', drafters: drafterParts }),
     whole: await buildBundle({ checkpoint, out: join(dir.path, 'whole'), format: 'int4' }),
   }
 })

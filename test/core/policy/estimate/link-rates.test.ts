@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { DeviceSpeed } from '../../../../core/policy/estimate/device-speed.ts'
 import { LinkRates } from '../../../../core/policy/estimate/link-rates.ts'
+import { DeviceSpeed } from '../../../../core/policy/hat/device-speed.ts'
 
 interface Link {
   upBytesPerS: number

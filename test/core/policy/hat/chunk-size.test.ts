@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { delayAt, type Knot } from '../../../../core/policy/estimate/delay-curve.ts'
+import { delayAt, type Knot } from '../../../../core/policy/estimate/monotone-curve.ts'
 import { chunkSize, hasMoved, nextChunk, tokenSeconds } from '../../../../core/policy/hat/chunk-size.ts'
 
 const limits = { least: 16, most: 512 }

@@ -1,9 +1,9 @@
 import { answerBudget } from '../../core/engine/generate.ts'
 import { checkSampling } from '../../core/engine/sampler.ts'
 import { type AnswerEnd, AnswerStream } from '../../core/text/answer-stream.ts'
-import { answerRounds, type RoundsOptions } from '../slm/answer-rounds.ts'
+import type { AnswerRequest } from '../api/request.ts'
+import { answerRounds, type RoundsOptions } from './fallback.ts'
 import { AnswerCourse, type Report } from './report.ts'
-import type { AnswerRequest } from './request.ts'
 
 export interface Usage {
   readonly prompt_tokens: number

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { DelayCurve, delayAt } from '../../../../core/policy/estimate/delay-curve.ts'
+import { delayAt, MonotoneCurve } from '../../../../core/policy/estimate/monotone-curve.ts'
 import { StateMonitor } from '../../../../core/policy/hat/state-monitor.ts'
 
 const anyStep = fc.record({
@@ -8,8 +8,8 @@ const anyStep = fc.record({
   delayS: fc.double({ min: 0, max: 10, noNaN: true }),
 })
 
-function curveOf(steps: readonly { tokens: number; delayS: number }[]): DelayCurve {
-  const curve = new DelayCurve()
+function curveOf(steps: readonly { tokens: number; delayS: number }[]): MonotoneCurve {
+  const curve = new MonotoneCurve()
   for (const { tokens, delayS } of steps) curve.record(tokens, delayS)
   return curve
 }
@@ -42,7 +42,7 @@ describe('the delay of a cloud step by its tokens', () => {
 
   it('is in proportion past one single step, and nothing before any', () => {
     expect(curveOf([{ tokens: 10, delayS: 1 }]).delayS(30)).toBeCloseTo(3)
-    expect(new DelayCurve().delayS(30)).toBe(0)
+    expect(new MonotoneCurve().delayS(30)).toBe(0)
   })
 
   it('never falls with more tokens, whatever was measured', () => {
@@ -92,7 +92,7 @@ describe('the delay of a cloud step by its tokens', () => {
     [1, Number.NaN],
     [Number.POSITIVE_INFINITY, 1],
   ])('refuses a step of %d tokens in %d s', (tokens, delayS) => {
-    expect(() => new DelayCurve().record(tokens, delayS)).toThrow(RangeError)
+    expect(() => new MonotoneCurve().record(tokens, delayS)).toThrow(RangeError)
   })
 })
 

@@ -5,9 +5,9 @@ import type { AnswerStream } from '../../core/text/answer-stream.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
 import type { HatRequest, HatRound } from '../hat/session.ts'
 import type { HatSummary } from '../hat/summary.ts'
+import { answerLocally } from '../slm/local-answer.ts'
+import type { LocalModel } from '../slm/local-model.ts'
 import { handOver, isBridgeGone, type LocalPrompt } from './hand-over.ts'
-import { answerLocally } from './local-answer.ts'
-import type { LocalModel } from './local-model.ts'
 
 /** Tokens that became certain at once. */
 interface Round {

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Report } from '../../../agent/api/report.ts'
+import type { Report } from '../../../agent/answer/report.ts'
 import type { LocalModel } from '../../../agent/slm/local-model.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
-import { readSse } from '../../../core/openai/sse.ts'
+import { readSse } from '../../../core/openai/sse-reader.ts'
 import type { TextTokenizer } from '../../../core/text/tokenizer.ts'
 import { type FallbackWorld, type OrphanedDevice, startFallbackWorld } from '../../support/fallback-world.ts'
 

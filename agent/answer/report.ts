@@ -1,8 +1,8 @@
 import type { BrimError } from '../../core/base/errors.ts'
 import { median, quantile } from '../../core/base/statistics.ts'
-import type { AnswerSpeed } from '../device/answer-meter.ts'
 import { type HatSummary, noSession } from '../hat/summary.ts'
-import type { AnswerRound } from '../slm/answer-rounds.ts'
+import type { AnswerRound } from './fallback.ts'
+import type { AnswerSpeed } from './meter.ts'
 
 /** A run of the answer's tokens that one model chose. */
 export interface AnswerSource {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { acceptTree, chainOf, type DraftTree, depthOf, root, treeOf } from '../../../../core/policy/hat/tree.ts'
+import { acceptTree, chainOf, type DraftTree, depthOf, root, treeOf } from '../../../../core/policy/hat/draft-tree.ts'
 
 /** Three heads' three likeliest tokens each. */
 const ranked = [

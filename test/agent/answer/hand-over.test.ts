@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isBridgeGone } from '../../../agent/slm/hand-over.ts'
+import { isBridgeGone } from '../../../agent/answer/hand-over.ts'
 import { readsTokensOf } from '../../../agent/slm/local-model.ts'
 import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'

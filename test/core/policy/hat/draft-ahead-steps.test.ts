@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { draftAheadSteps, roundTripS } from '../../../../core/policy/hat/draft-ahead.ts'
+import { draftAheadSteps, roundTripS } from '../../../../core/policy/hat/draft-ahead-steps.ts'
 
 const trip = {
   rows: 5,

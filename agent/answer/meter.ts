@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/base/clock.ts'
-import { smooth } from '../../core/policy/estimate/smooth.ts'
+import { smooth } from '../../core/policy/estimate/ewma.ts'
 
 /** What an answer has shown of its model's speed. */
 export interface AnswerSpeed {

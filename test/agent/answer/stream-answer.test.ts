@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type AnswerEvent, streamAnswer } from '../../../agent/api/answer.ts'
+import { type AnswerEvent, streamAnswer } from '../../../agent/answer/stream-answer.ts'
 import type { HatRound } from '../../../agent/hat/session.ts'
 import { HatCounters } from '../../../agent/hat/summary.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'

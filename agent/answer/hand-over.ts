@@ -1,6 +1,6 @@
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
-import type { LocalModel } from './local-model.ts'
+import type { LocalModel } from '../slm/local-model.ts'
 
 /** The prompt for the local model; text becomes tokens only when they are needed. */
 export type LocalPrompt =

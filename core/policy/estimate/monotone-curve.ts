@@ -1,4 +1,4 @@
-import { smooth } from './smooth.ts'
+import { smooth } from './ewma.ts'
 
 /** One point of a delay curve. */
 export interface Knot {
@@ -27,7 +27,7 @@ const bucketRatio = 2 ** 0.25
  * tokens never take less time: where noise says so, neighbours are averaged, each by the steps behind it (isotonic
  * regression).
  */
-export class DelayCurve {
+export class MonotoneCurve {
   readonly #buckets = new Map<number, Bucket>()
   #knots: readonly Knot[] | undefined
 

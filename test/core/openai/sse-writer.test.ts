@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { type EventStream, startEventStream } from '../../../agent/api/event-stream.ts'
+import { type EventStream, startEventStream } from '../../../core/openai/sse-writer.ts'
 
 /** More than the buffers between us hold. */
 const muchText = 'x'.repeat(32 * 2 ** 20)

@@ -1,4 +1,4 @@
-import { smooth } from './smooth.ts'
+import { smooth } from '../estimate/ewma.ts'
 
 /** A few tokens say more of what a step costs than of what a token does. */
 const leastTokens = 8
