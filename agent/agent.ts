@@ -28,7 +28,7 @@ import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { bundleInstall } from './jobs/install.ts'
 import { JobLedger, ledgerTable } from './jobs/ledger.ts'
 import { KeptProfile, profileDevice, profileTable } from './jobs/profile.ts'
-import { createJobRunner, type JobWork } from './jobs/runner.ts'
+import { createJobRunner, type JobHandler } from './jobs/runner.ts'
 import { hatVerify } from './jobs/verify.ts'
 import { type BridgeLink, createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
@@ -96,10 +96,10 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const jobDatabase = openDatabase(join(config.stateDir, 'jobs.sqlite'), [ledgerTable])
     closers.push(() => jobDatabase.close())
     /** What it does is known once all its parts are; none begins before `start`. */
-    const works: Record<string, JobWork> = {}
+    const works: Record<string, JobHandler> = {}
     const runner = createJobRunner({
       ledger: new JobLedger(jobDatabase),
-      works,
+      handlers: works,
       clock,
       logger: logger.child({ component: 'jobs' }),
     })
@@ -243,7 +243,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       inUse,
       clock,
     })
-    await bundles.prune(inUse, Date.now())
+    await bundles.removeUnused(inUse, Date.now())
     const api = await startApi({
       ...rounds,
       ...context,

@@ -31,7 +31,7 @@ import { Quotas } from './identity/quotas.ts'
 import { openIdentityStore } from './identity/store.ts'
 import { type ControlLink, connectControl } from './link/control.ts'
 import { createDataPlane } from './link/data-plane.ts'
-import { createFaults } from './link/faults.ts'
+import { createFaultReporter } from './link/faults.ts'
 import { openJobs } from './queue/open-jobs.ts'
 import { openMiddle } from './serving/open-middle.ts'
 
@@ -73,9 +73,9 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     closers.push(() => store.close())
     let control: ControlLink | undefined
     const birth = nextBirth(store)
-    const onUnreadable = createFaults({
+    const onUnreadable = createFaultReporter({
       bridge: id,
-      tell: (device, message) => control?.tell(device, 'faults', message),
+      publish: (device, message) => control?.publish(device, 'faults', message),
       clock,
       logger: logger.child({ component: 'control' }),
     })
@@ -85,7 +85,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       bridge: id,
       clock,
       wallMs: Date.now,
-      publish: (device, leaf, message) => control?.tell(device, leaf, message),
+      publish: (device, leaf, message) => control?.publish(device, leaf, message),
       onUnreadable,
       logger: logger.child({ component: 'jobs' }),
     })
@@ -98,10 +98,10 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       bridge: id,
       identities: identityStore,
       jobs: jobs.store,
-      publish: (device, message) => control?.tell(device, 'commands', message),
+      publish: (device, message) => control?.publish(device, 'commands', message),
       onUnreadable,
-      onDevice: jobs.queue.deviceIs,
-      onDeaf: jobs.queue.deaf,
+      onDeviceState: jobs.queue.onDeviceState,
+      onBrokerLost: jobs.queue.onBrokerLost,
       describe: () => ({
         bridge: id,
         version,
@@ -151,7 +151,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       certificate,
       gate,
       ownToken: identities.ownToken,
-      lastSaid: devices.lastSaid,
+      lastSaid: devices.lastState,
       logger: logger.child({ component: 'broker' }),
     })
     closers.push(broker.close)
@@ -159,7 +159,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const middle = await openMiddle(config)
     closers.push(middle.close)
     const { modelId } = middle.manifest
-    const announce = debounce(() => control?.announce(), announceEveryMs, clock)
+    const announce = debounce(() => control?.publishState(), announceEveryMs, clock)
     closers.push(announce.stop)
     const { loop, steps, budget, sessions } = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
     closers.push(loop.close)
@@ -226,19 +226,19 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       url: broker.external
         ? broker.url
         : `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(ownHost(host))}:${new URL(broker.url).port}`,
-      own: !broker.external,
+      isOwnBroker: !broker.external,
       password: broker.password ?? identities.ownToken,
       fleet,
       bridge: id,
       birth,
       describe: () => ({ bridge: version, modelId, data: dataUrl, sessions: sessions.count }),
-      ...devices.heard,
-      onJobEvent: jobs.queue.heard,
+      ...devices.handlers,
+      onJobEvent: jobs.queue.onJobEvent,
       logger: logger.child({ component: 'control' }),
     })
     closers.push(control.close)
     const joined = control
-    devices.watch(() => joined.connected)
+    devices.watchHeartbeats(() => joined.connected)
     logger.info({ birth, modelId, mqttUrl: broker.url, dataUrl, auth: identities.asks }, 'bridge ready')
     return {
       mqttUrl: broker.url,

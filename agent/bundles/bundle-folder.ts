@@ -55,7 +55,7 @@ export class BundleFolder {
   }
 
   /** What other versions have left there makes room. */
-  async dropOtherPartials(version: BundleVersion): Promise<void> {
+  async removeOtherPartials(version: BundleVersion): Promise<void> {
     const own = await this.partial(version)
     for (const name of await readdir(this.#partials))
       if (join(this.#partials, name) !== own) await rm(join(this.#partials, name), { recursive: true, force: true })
@@ -119,7 +119,7 @@ export class BundleFolder {
   }
 
   /** @param inUse folders that stay, however old @returns the model ids that went */
-  async prune(inUse: readonly string[], nowMs: number): Promise<string[]> {
+  async removeUnused(inUse: readonly string[], nowMs: number): Promise<string[]> {
     for (const name of await readdir(this.#partials).catch(() => [])) {
       const path = join(this.#partials, name)
       const { mtimeMs } = await stat(path)

@@ -13,7 +13,7 @@ const maxManifestBytes = 32 * 2 ** 20
 /** Stays free: the device has other work to write. */
 const reserveBytes = 256 * 2 ** 20
 
-export interface WantedBundle {
+export interface BundleRequest {
   readonly modelId: string
   /** Absent: whatever the server has of that model. */
   readonly manifestSha256?: string | undefined
@@ -22,12 +22,12 @@ export interface WantedBundle {
 }
 
 /** A manifest as its server has it. */
-export interface FoundManifest extends BundleVersion {
+export interface FetchedManifest extends BundleVersion {
   readonly json: Buffer
 }
 
 /** @throws BrimError BUNDLE_INVALID where it is another than the one that is wanted, and as get */
-export async function fetchManifest(wanted: WantedBundle, options: GetOptions): Promise<FoundManifest> {
+export async function fetchManifest(wanted: BundleRequest, options: GetOptions): Promise<FetchedManifest> {
   const url = fileUrl(wanted.url, manifestFile)
   const { body } = await get(url, options)
   const chunks: Buffer[] = []
@@ -59,7 +59,7 @@ export async function fetchManifest(wanted: WantedBundle, options: GetOptions): 
  */
 export async function fetchFiles(
   folder: BundleFolder,
-  found: FoundManifest,
+  found: FetchedManifest,
   url: string,
   options: GetOptions,
   onBytes: (done: number, total: number) => void,
@@ -72,7 +72,7 @@ export async function fetchFiles(
   const files = filesOf(manifest, devicePartsOf(manifest))
   if (files.some(({ path }) => path === manifestFile)) throw new BrimError('BUNDLE_INVALID', `${url} lists its own manifest`)
   const total = files.reduce((sum, { bytes }) => sum + bytes, 0)
-  if (!(await missingSpace(to, files)).isThere) await folder.dropOtherPartials(found)
+  if (!(await missingSpace(to, files)).isThere) await folder.removeOtherPartials(found)
   requireSpace(await missingSpace(to, files))
   let done = 0
   let fetchedBytes = 0

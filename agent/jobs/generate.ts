@@ -7,10 +7,10 @@ import { streamAnswer } from '../answer/stream-answer.ts'
 import { type AnswerRequest, type RequestContext, readChatRequest, readCompletionRequest } from '../api/request.ts'
 import { answerLocally } from '../slm/local-answer.ts'
 import type { LocalModel } from '../slm/local-model.ts'
-import type { JobWork } from './runner.ts'
+import type { JobHandler } from './runner.ts'
 
 /** `hat.generate`: an answer of the split model. Its text came through the cloud and goes back there. */
-export function hatGenerate(options: RoundsOptions, context: RequestContext, answers: AnswerMeter): JobWork {
+export function hatGenerate(options: RoundsOptions, context: RequestContext, answers: AnswerMeter): JobHandler {
   return (input, say, signal) =>
     metered(answers, async (shows) => {
       const request = requestOf(input, context)
@@ -29,7 +29,12 @@ export function hatGenerate(options: RoundsOptions, context: RequestContext, ans
 }
 
 /** `slm.generate`: an answer of the device's own small model. */
-export function slmGenerate({ clock }: RoundsOptions, local: LocalModel, nextSeed: () => number, answers: AnswerMeter): JobWork {
+export function slmGenerate(
+  { clock }: RoundsOptions,
+  local: LocalModel,
+  nextSeed: () => number,
+  answers: AnswerMeter,
+): JobHandler {
   const { name, tokenizer, chatTemplate } = local
   return (input, say, signal) =>
     metered(answers, async (shows) => {

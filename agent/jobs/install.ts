@@ -9,7 +9,7 @@ import { bundlePath, InstallInput } from '../../core/protocol/jobs.ts'
 import type { BundleFolder } from '../bundles/bundle-folder.ts'
 import { fetchFiles, fetchManifest } from '../bundles/fetch-bundle.ts'
 import type { OwnBridge } from '../bundles/get.ts'
-import type { JobWork } from './runner.ts'
+import type { JobHandler } from './runner.ts'
 
 export interface InstallOptions {
   readonly folder: BundleFolder
@@ -31,7 +31,7 @@ const useless: ReadonlySet<ErrorCode> = new Set(['BUNDLE_CORRUPT', 'BUNDLE_INVAL
  * `bundle.install`: the parts of a model that run on a device, fetched, held against their hashes, tried out on this machine
  * and put where the agent finds them. Installed already and intact, it is done.
  */
-export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock }: InstallOptions): JobWork {
+export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock }: InstallOptions): JobHandler {
   return async (input, _say, signal, { link, progress }) => {
     const parsed = InstallInput.safeParse(input)
     if (!parsed.success)
@@ -52,7 +52,7 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock
       const { manifest, bytes, fetchedBytes } = await fetchFiles(folder, found, url, options, progress)
       const probes = await probe(await folder.partial(found), manifest, { threads, library, signal })
       await folder.install(found)
-      const removed = await folder.prune([...inUse, folder.folderOf(modelId)], Date.now())
+      const removed = await folder.removeUnused([...inUse, folder.folderOf(modelId)], Date.now())
       const { name } = manifest.card
       const tookMs = clock.nowMs() - startedMs
       return resultOf(found.manifestSha256, { wasInstalled: false, name, bytes, fetchedBytes, probes, removed, tookMs })

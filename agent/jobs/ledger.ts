@@ -23,9 +23,9 @@ CREATE INDEX ledger_open ON ledger (state, n) WHERE state <> 'done' OR acknowled
 
 type Run = Extract<ToJobDevice, { type: 'run' }>
 /** What ends an attempt. */
-export type LastEvent = Extract<JobEvent, { type: 'succeeded' | 'failed' | 'canceled' }>
+export type FinalEvent = Extract<JobEvent, { type: 'succeeded' | 'failed' | 'canceled' }>
 
-export interface Entry {
+export interface LedgerEntry {
   readonly link: string
   readonly bridge: string
   readonly job: string
@@ -33,10 +33,10 @@ export interface Entry {
   readonly kind: string
   readonly input: unknown
   readonly state: 'waiting' | 'running' | 'done'
-  readonly lastEvent: LastEvent | null
+  readonly lastEvent: FinalEvent | null
 }
 
-interface Row extends Omit<Entry, 'input' | 'lastEvent'> {
+interface Row extends Omit<LedgerEntry, 'input' | 'lastEvent'> {
   readonly n: number
   readonly input: string
   readonly last_event: string | null
@@ -93,7 +93,7 @@ export class JobLedger {
    * On disk when it returns.
    * @returns 'new': to be done; 'known': it is at hand or at work; 'done': its last event is to be said again
    */
-  take(link: string, { bridge, job, attempt, kind, input }: Run): 'new' | 'known' | 'done' {
+  add(link: string, { bridge, job, attempt, kind, input }: Run): 'new' | 'known' | 'done' {
     const { find, insert, again, resend } = this.#statements
     return this.#store
       .transaction(() => {
@@ -106,7 +106,7 @@ export class JobLedger {
         const isNewer = attempt > row.attempt
         // What was done is not done again, whichever attempt asks; what failed is.
         if (last?.type === 'succeeded' || (last && !isNewer)) {
-          const told: LastEvent = isNewer ? { ...last, attempt, n: 1 } : last
+          const told: FinalEvent = isNewer ? { ...last, attempt, n: 1 } : last
           resend.run(link, Math.max(attempt, row.attempt), JSON.stringify(told), row.n)
           return 'done'
         }
@@ -117,13 +117,13 @@ export class JobLedger {
       .immediate()
   }
 
-  find(bridge: string, job: string): Entry | undefined {
+  find(bridge: string, job: string): LedgerEntry | undefined {
     const row = this.#statements.find.get(bridge, job)
     return row && entryOf(row)
   }
 
   /** The oldest that waits; from now on it is at work. */
-  begin(): Entry | undefined {
+  begin(): LedgerEntry | undefined {
     const { next, begin } = this.#statements
     return this.#store
       .transaction(() => {
@@ -139,7 +139,7 @@ export class JobLedger {
    * The attempt is over; to be said until it is acknowledged.
    * @returns false where it was over before, or a newer one has its place: then nothing has changed
    */
-  finish(event: LastEvent): boolean {
+  finish(event: FinalEvent): boolean {
     const { type, bridge, job, attempt } = event
     return this.#statements.finish.run(JSON.stringify(event), type === 'succeeded' ? 1 : 0, bridge, job, attempt).changes > 0
   }
@@ -164,15 +164,15 @@ export class JobLedger {
   }
 
   /** Whatever is not done, or whose end the bridge has not acknowledged. */
-  open(): Entry[] {
+  open(): LedgerEntry[] {
     return this.#statements.open.all().map(entryOf)
   }
 }
 
-function entryOf({ n: _, input, last_event, ...row }: Row): Entry {
+function entryOf({ n: _, input, last_event, ...row }: Row): LedgerEntry {
   return {
     ...row,
     input: JSON.parse(input) as unknown,
-    lastEvent: last_event === null ? null : (JSON.parse(last_event) as LastEvent),
+    lastEvent: last_event === null ? null : (JSON.parse(last_event) as FinalEvent),
   }
 }

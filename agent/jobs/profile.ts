@@ -8,7 +8,7 @@ import type { RoundsOptions } from '../answer/fallback.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
 import { answerLocally } from '../slm/local-answer.ts'
 import type { LocalModel } from '../slm/local-model.ts'
-import type { JobWork } from './runner.ts'
+import type { JobHandler } from './runner.ts'
 
 /** Of the measured answer; the one before it only warms up. */
 const promptTokens = 64
@@ -77,7 +77,7 @@ export interface ProfileOptions {
  * PICE's f(l) = ttftMs + (l - 1) · tpotMs. Of each small model `c` is its time for an answer over the LLM's (PICE Eq. 2);
  * `slm` is the one that is open. `draftStepMs` is HAT's γ, null where nothing was drafted.
  */
-export function profileDevice({ rounds, speed, local, installed, open, kept }: ProfileOptions): JobWork {
+export function profileDevice({ rounds, speed, local, installed, open, kept }: ProfileOptions): JobHandler {
   const { clock, tokenizer, manifest, run } = rounds
   async function* llmTokens(maxTokens: number, signal: AbortSignal): AsyncGenerator<number> {
     const prompt = promptOf(tokenizer)

@@ -4,10 +4,10 @@ import type { Logger } from '../../core/base/logger.ts'
 import type { AttemptFailure } from '../../core/policy/jobs/retry.ts'
 import { JobAck, JobAddress, type JobEvent, maxEventBytes, ToJobDevice } from '../../core/protocol/jobs.ts'
 import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
-import type { Entry, JobLedger, LastEvent } from './ledger.ts'
+import type { FinalEvent, JobLedger, LedgerEntry } from './ledger.ts'
 
 /** Does one kind of job. @param say a piece of the answer @returns the whole result */
-export type JobWork = (
+export type JobHandler = (
   input: unknown,
   say: (text: string) => void,
   signal: AbortSignal,
@@ -44,7 +44,7 @@ export interface JobRunner {
 
 export interface RunnerOptions {
   readonly ledger: JobLedger
-  readonly works: Readonly<Record<string, JobWork>>
+  readonly handlers: Readonly<Record<string, JobHandler>>
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -64,7 +64,7 @@ const afterAll = 2 ** 31
 
 /** The events of an attempt that is at hand, until they are acknowledged. */
 interface Course {
-  readonly entry: Entry
+  readonly entry: LedgerEntry
   events: JobEvent[]
   n: number
 }
@@ -78,18 +78,18 @@ interface Link {
 }
 
 /** The device's jobs, one at a time, oldest first. */
-export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions): JobRunner {
+export function createJobRunner({ ledger, handlers: works, clock, logger }: RunnerOptions): JobRunner {
   const links = new Map<string, Link>()
   const courses = new Map<string, Course>()
   const stopping = new AbortController()
-  let working: { readonly entry: Entry; readonly stop: AbortController } | undefined
+  let working: { readonly entry: LedgerEntry; readonly stop: AbortController } | undefined
   let wake = () => {}
   let running: Promise<unknown> | undefined
 
   const keyOf = ({ bridge, job }: { bridge: string; job: string }) => `${bridge} ${job}`
   const publish = (link: string, event: JobEvent) => links.get(link)?.publish(JSON.stringify(event))
 
-  function courseOf(entry: Entry): Course {
+  function courseOf(entry: LedgerEntry): Course {
     const known = courses.get(keyOf(entry))
     if (known?.entry.attempt === entry.attempt) return known
     const course: Course = { entry, events: [], n: 0 }
@@ -131,8 +131,8 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
     if (link) Object.assign(link, { every: 1, left: 1 })
   }
 
-  function end(entry: Entry, how: Outcome, n: number): void {
-    const event: LastEvent = { ...addressOf(entry), n, at: nowIso(), ...how }
+  function end(entry: LedgerEntry, how: Outcome, n: number): void {
+    const event: FinalEvent = { ...addressOf(entry), n, at: nowIso(), ...how }
     if (!ledger.finish(event)) return
     courses.delete(keyOf(entry))
     publish(entry.link, event)
@@ -157,7 +157,7 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
 
   function take(link: string, message: Extract<ToJobDevice, { type: 'run' }>): void {
     const before = ledger.find(message.bridge, message.job)
-    const how = ledger.take(link, message)
+    const how = ledger.add(link, message)
     const entry = ledger.find(message.bridge, message.job)
     if (!entry) throw new Error('a job that was stored is not there')
     if (how === 'done') {
@@ -178,7 +178,7 @@ export function createJobRunner({ ledger, works, clock, logger }: RunnerOptions)
     else end(entry, { type: 'canceled' }, courseOf(entry).n + 1)
   }
 
-  async function work(entry: Entry): Promise<void> {
+  async function work(entry: LedgerEntry): Promise<void> {
     const stop = new AbortController()
     working = { entry, stop }
     const course = courseOf(entry)
@@ -350,4 +350,4 @@ function failedBy(error: unknown): Outcome {
   return { type: 'failed', failure: kindOfFailure[code] ?? 'failed', error: { code, message: message.slice(0, 2_000) } }
 }
 
-const addressOf = ({ bridge, job, attempt }: Entry) => ({ v: 1 as const, bridge, job, attempt })
+const addressOf = ({ bridge, job, attempt }: LedgerEntry) => ({ v: 1 as const, bridge, job, attempt })

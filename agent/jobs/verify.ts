@@ -7,7 +7,7 @@ import type { RoundsOptions } from '../answer/fallback.ts'
 import type { RequestContext } from '../api/request.ts'
 import type { HatRequest, HatRound } from '../hat/session.ts'
 import { requestOf } from './generate.ts'
-import type { JobWork } from './runner.ts'
+import type { JobHandler } from './runner.ts'
 
 /** A session of the split model in which this drafter proposes. */
 export type DraftedRun = (createDrafter: () => Drafter, request: HatRequest, signal: AbortSignal) => AsyncGenerator<HatRound>
@@ -18,7 +18,7 @@ const greedy: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 0 }
  * `hat.verify`: how much of a continuation the LLM would have written itself, greedily. The continuation is the draft, so
  * that a few verifications check all of it; they end with the first token that the LLM would have chosen otherwise.
  */
-export function hatVerify({ manifest, tokenizer, clock }: RoundsOptions, context: RequestContext, run: DraftedRun): JobWork {
+export function hatVerify({ manifest, tokenizer, clock }: RoundsOptions, context: RequestContext, run: DraftedRun): JobHandler {
   return async (input, _say, signal) => {
     const parsed = VerifyInput.safeParse(input)
     if (!parsed.success)

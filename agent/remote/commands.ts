@@ -1,6 +1,6 @@
 import { nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { CommandAddress, CommandOrder, type CommandReply, CommandWish, type LogLevel } from '../../core/protocol/commands.ts'
+import { CommandAction, CommandAddress, CommandEnvelope, type CommandReply, type LogLevel } from '../../core/protocol/commands.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
@@ -60,11 +60,11 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
   let isDraining = drained.get() !== undefined
   const links = new Map<string, RemotePublish>()
 
-  function obey(command: CommandOrder): Pick<CommandReply, 'outcome' | 'reason'> {
+  function obey(command: CommandEnvelope): Pick<CommandReply, 'outcome' | 'reason'> {
     const nowMs = wallMs()
     if (nowMs !== undefined && nowMs >= Date.parse(command.expiresAt))
       return { outcome: 'expired', reason: `by the device's clock, ${new Date(nowMs).toISOString()}` }
-    const wish = CommandWish.safeParse(command)
+    const wish = CommandAction.safeParse(command)
     if (!wish.success) return { outcome: 'refused', reason: `this agent does not know "${command.type}", or not like this` }
     switch (wish.data.type) {
       case 'drain':
@@ -83,7 +83,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
   }
 
   /** What is done and that it was done are one commit: after a restart too a repeat gets the same reply. */
-  const obeyOnce = store.transaction((command: CommandOrder): { reply: string; isNew: boolean } => {
+  const obeyOnce = store.transaction((command: CommandEnvelope): { reply: string; isNew: boolean } => {
     const { bridge, id } = command
     const before = find.get(bridge, id)
     if (before) return { ...before, isNew: false }
@@ -103,7 +103,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
   }
 
   function heard(link: string, payload: Uint8Array): void {
-    const read = readMessage(CommandOrder, payload)
+    const read = readMessage(CommandEnvelope, payload)
     if (read.kind === 'unreadable') {
       refuse(link, read)
       return

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { CommandWish, logLevels } from '../../core/protocol/commands.ts'
+import { CommandAction, logLevels } from '../../core/protocol/commands.ts'
 import type { CommandRecord, Commands } from '../fleet/commands.ts'
 import type { DeviceLogs } from '../fleet/device-logs.ts'
 import type { FleetChange, FleetFeed } from '../fleet/feed.ts'
@@ -76,7 +76,7 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
       return saying(events)
     }
     let wake = () => {}
-    const stop = feed.watch((device, type) => {
+    const stop = feed.subscribe((device, type) => {
       if (type === 'log' || (only !== undefined && device !== only)) return
       due.set(`${type} ${device}`, { type, device })
       wake()
@@ -103,7 +103,7 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
       return saying(fresh)
     }
     let wake = () => {}
-    const stop = feed.watch((device, what) => {
+    const stop = feed.subscribe((device, what) => {
       if (device === id && what === 'log') wake()
     })
     wake = streams.open(response, next, stop).wake
@@ -115,16 +115,16 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
     call.describe('device.label', id, change)
     const now = labels.change(id, change)
     if (!now) throw invalid('a device has at most 32 labels')
-    feed.tell(id, 'labels')
+    feed.publish(id, 'labels')
     return { id, labels: now }
   }
 
   async function give(id: string, request: IncomingMessage, call: Call): Promise<CommandRecord> {
     existing(id)
     const body = await bodyOf(request)
-    const wish = understood(CommandWish, body)
+    const wish = understood(CommandAction, body)
     const { expiresS } = understood(Expiry, body)
-    const record = commands.give(id, wish, call.actor.who, expiresS)
+    const record = commands.send(id, wish, call.actor.who, expiresS)
     call.describe(`device.${wish.type}`, id, { command: record.id, ...wish, expiresAt: record.expiresAt })
     return record
   }
@@ -140,7 +140,7 @@ export function createFleetHttp(options: FleetHttpOptions): FleetHttp {
     if (find().state !== 'SENT' || waitS === 0) return find()
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, waitS * 1_000)
-      const stop = feed.watch((device) => {
+      const stop = feed.subscribe((device) => {
         if (device === id && find().state !== 'SENT') resolve()
       })
       const end = () => {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
-import type { CommandWish } from '../../core/protocol/commands.ts'
+import type { CommandAction } from '../../core/protocol/commands.ts'
 import { devicesPath } from '../api/fleet.ts'
 import type { BridgeClient } from './bridge-client.ts'
 import { DeviceLine } from './fleet-table.ts'
@@ -24,7 +24,7 @@ const askS = 20
 export const devicePath = (device: string, rest = '') => `${devicesPath}/${encodeURIComponent(device)}${rest}`
 
 /** @param expiresS the device does it by then, or never */
-export async function give(client: BridgeClient, device: string, wish: CommandWish, expiresS: number): Promise<Given> {
+export async function give(client: BridgeClient, device: string, wish: CommandAction, expiresS: number): Promise<Given> {
   return Given.parse(await client.post(devicePath(device, '/commands'), { ...wish, expiresS }))
 }
 

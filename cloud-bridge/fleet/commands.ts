@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { type Command, CommandReply, type CommandWish } from '../../core/protocol/commands.ts'
+import { type Command, type CommandAction, CommandReply } from '../../core/protocol/commands.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { OnUnreadable } from '../link/faults.ts'
@@ -29,7 +29,7 @@ export type CommandState = (typeof commandStates)[number]
 export interface CommandRecord {
   readonly id: string
   readonly device: string
-  readonly wish: CommandWish
+  readonly wish: CommandAction
   /** Who wanted it. */
   readonly actor: string
   readonly at: string
@@ -61,11 +61,11 @@ export interface CommandsOptions {
 /** Orders to devices: on disk before they are sent, said again until answered, never after they have expired. */
 export interface Commands {
   start(): void
-  give(device: string, wish: CommandWish, actor: string, expiresS: number): CommandRecord
+  send(device: string, wish: CommandAction, actor: string, expiresS: number): CommandRecord
   /** A device is there, or not any more. */
-  presence(device: string, isPresent: boolean): void
+  setPresence(device: string, isPresent: boolean): void
   /** A reply as it came from the broker. */
-  heard(device: string, payload: Uint8Array): void
+  onReply(device: string, payload: Uint8Array): void
   find(id: string): CommandRecord | undefined
   /** The newest first. */
   of(device: string, limit: number): CommandRecord[]
@@ -136,7 +136,7 @@ export function createCommands(options: CommandsOptions): Commands {
     start() {
       ticking ??= tick()
     },
-    give(device, wish, actor, expiresS) {
+    send(device, wish, actor, expiresS) {
       const id = randomBytes(8).toString('hex')
       const nowMs = wallMs()
       store
@@ -151,12 +151,12 @@ export function createCommands(options: CommandsOptions): Commands {
       onChange(device)
       return recordOf(row)
     },
-    presence(device, isPresent) {
+    setPresence(device, isPresent) {
       if (!isPresent) return void present.delete(device)
       present.add(device)
       guarded(() => send(openOf.all(device)))
     },
-    heard(device, payload) {
+    onReply(device, payload) {
       const read = readMessage(CommandReply, payload)
       if (read.kind === 'unreadable') return onUnreadable(device, 'replies', read.reason)
       const reply = read.message
@@ -178,6 +178,6 @@ export function createCommands(options: CommandsOptions): Commands {
 
 const recordOf = ({ wish, expiresMs, ...row }: Row): CommandRecord => ({
   ...row,
-  wish: JSON.parse(wish) as CommandWish,
+  wish: JSON.parse(wish) as CommandAction,
   expiresAt: new Date(expiresMs).toISOString(),
 })

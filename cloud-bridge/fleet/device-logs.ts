@@ -25,7 +25,7 @@ export class DeviceLogs {
   }
 
   /** A line as it came from the broker. @returns whether it could be read */
-  heard(device: string, payload: Uint8Array): boolean {
+  add(device: string, payload: Uint8Array): boolean {
     const said = readMessage(DeviceLog, payload)
     if (said.kind === 'unreadable') {
       this.#onUnreadable(device, 'log', said.reason)

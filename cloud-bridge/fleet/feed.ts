@@ -5,12 +5,12 @@ export type FleetChange = 'state' | 'telemetry' | 'labels' | 'commands' | 'log'
 export class FleetFeed {
   readonly #watchers = new Set<(device: string, what: FleetChange) => void>()
 
-  tell(device: string, what: FleetChange): void {
+  publish(device: string, what: FleetChange): void {
     for (const tell of [...this.#watchers]) tell(device, what)
   }
 
   /** @returns ends it */
-  watch(tell: (device: string, what: FleetChange) => void): () => void {
+  subscribe(tell: (device: string, what: FleetChange) => void): () => void {
     this.#watchers.add(tell)
     return () => this.#watchers.delete(tell)
   }

@@ -18,7 +18,7 @@ export const historyTable = `CREATE TABLE samples (
 ) STRICT`
 
 /** One sample as it was measured. */
-export interface PastTelemetry extends Omit<DeviceTelemetry, 'v'> {
+export interface StoredSample extends Omit<DeviceTelemetry, 'v'> {
   /** When this bridge heard of it, by its own clock: UTC, ISO 8601. */
   readonly heardAt: string
 }
@@ -39,7 +39,7 @@ export interface History {
   of(
     device: string,
     query: HistoryQuery,
-  ): { readonly samples: PastTelemetry[]; readonly more: boolean; readonly nextMs: number | null }
+  ): { readonly samples: StoredSample[]; readonly more: boolean; readonly nextMs: number | null }
   /** Writes down what is still in memory. */
   close(): Promise<void>
 }
@@ -48,7 +48,7 @@ export interface HistoryOptions {
   /** Must have had `historyTable`. */
   readonly store: Store
   /** Of each device; beyond it the oldest go. */
-  readonly mostSamples: number
+  readonly maxSamples: number
   readonly clock: Clock
   readonly wallMs: () => number
   readonly logger: Logger
@@ -70,7 +70,7 @@ interface Row {
 }
 
 /** What the devices measured: of each the last few, on disk, so that neither a restart nor an outage leaves a hole. */
-export function createHistory({ store, mostSamples, clock, wallMs, logger }: HistoryOptions): History {
+export function createHistory({ store, maxSamples: mostSamples, clock, wallMs, logger }: HistoryOptions): History {
   const insert = store.prepare<Row>(
     'INSERT OR IGNORE INTO samples (device, at_ms, birth, heard_ms, body) VALUES (@device, @atMs, @birth, @heardMs, @body)',
   )
@@ -151,7 +151,7 @@ export function createHistory({ store, mostSamples, clock, wallMs, logger }: His
   }
 }
 
-function sampleOf({ body, heardMs }: Row): PastTelemetry {
+function sampleOf({ body, heardMs }: Row): StoredSample {
   const measured = JSON.parse(body) as Omit<DeviceTelemetry, 'v'>
   return { ...measured, heardAt: new Date(heardMs).toISOString() }
 }

@@ -32,9 +32,9 @@ export interface OpenFleetOptions {
   readonly publish: (device: string, message: string) => void
   readonly onUnreadable: OnUnreadable
   /** A device has come, changed or gone. */
-  readonly onDevice: (device: string, state: DeviceState) => void
+  readonly onDeviceState: (device: string, state: DeviceState) => void
   /** No device could be heard for some seconds. */
-  readonly onDeaf: () => void
+  readonly onBrokerLost: () => void
   /** What `GET /v1/fleet` tells beside the devices. */
   readonly describe: () => object
   readonly clock: Clock
@@ -44,12 +44,12 @@ export interface OpenFleetOptions {
 export interface OpenFleet {
   readonly http: FleetHttp
   /** What the control plane brings. */
-  readonly heard: Pick<ControlOptions, 'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry'>
-  readonly lastSaid: Registry['lastSaid']
+  readonly handlers: Pick<ControlOptions, 'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry'>
+  readonly lastState: Registry['lastState']
   /** Nobody counts as present until heard of; commands that wait are sent. */
   start(): void
   /** From now on devices are called lost whose heartbeats have stopped, while this bridge could have heard them. */
-  watch(isConnected: () => boolean): void
+  watchHeartbeats(isConnected: () => boolean): void
   close(): Promise<void>
 }
 
@@ -58,15 +58,26 @@ export interface OpenFleet {
  * @throws BrimError STORE_FAILED
  */
 export function openFleet(options: OpenFleetOptions): OpenFleet {
-  const { store, stateDir, bridge, telemetrySamples, identities, jobs, onUnreadable, onDevice, onDeaf, clock } = options
+  const {
+    store,
+    stateDir,
+    bridge,
+    telemetrySamples,
+    identities,
+    jobs,
+    onUnreadable,
+    onDeviceState: onDevice,
+    onBrokerLost: onDeaf,
+    clock,
+  } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
-  const registry = createRegistry(store, clock, log('registry'), onUnreadable, (device, what) => feed.tell(device, what))
+  const registry = createRegistry(store, clock, log('registry'), onUnreadable, (device, what) => feed.publish(device, what))
   // Of its own: it may grow large, and none of it is worth a wait for the disk.
   const historyDatabase = openDatabase(join(stateDir, 'telemetry.sqlite'), [historyTable], 'NORMAL')
   const history = createHistory({
     store: historyDatabase,
-    mostSamples: telemetrySamples,
+    maxSamples: telemetrySamples,
     clock,
     wallMs: Date.now,
     logger: log('history'),
@@ -77,7 +88,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     clock,
     wallMs: Date.now,
     publish: options.publish,
-    onChange: (device) => feed.tell(device, 'commands'),
+    onChange: (device) => feed.publish(device, 'commands'),
     onUnreadable,
     logger: log('commands'),
   })
@@ -95,15 +106,15 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
 
   function deviceIs(device: string, said: DeviceState): void {
     onDevice(device, said)
-    commands.presence(device, said.state === 'ready' || said.state === 'draining')
+    commands.setPresence(device, said.state === 'ready' || said.state === 'draining')
   }
 
   async function lookForSilent(isConnected: () => boolean): Promise<void> {
     const pause = () => clock.sleep(lookForSilentMs, stopping.signal).catch(() => {})
     for (await pause(); !stopping.signal.aborted; await pause()) {
-      if (isConnected()) for (const { device, state } of registry.missed()) deviceIs(device, state)
+      if (isConnected()) for (const { device, state } of registry.expireHeartbeats()) deviceIs(device, state)
       else {
-        registry.deaf()
+        registry.onBrokerLost()
         onDeaf()
       }
     }
@@ -111,26 +122,26 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
 
   return {
     http: createFleetHttp({ fleet, labels, commands, logs, history, feed, describe: options.describe }),
-    heard: {
+    handlers: {
       onDeviceState(device, payload) {
-        const said = registry.heard(device, payload)
+        const said = registry.onState(device, payload)
         if (said) deviceIs(device, said)
       },
-      onDeviceReply: commands.heard,
+      onDeviceReply: commands.onReply,
       onDeviceLog(device, payload) {
-        if (logs.heard(device, payload)) feed.tell(device, 'log')
+        if (logs.add(device, payload)) feed.publish(device, 'log')
       },
       onDeviceTelemetry(device, payload) {
-        const telemetry = registry.measured(device, payload)
+        const telemetry = registry.onTelemetry(device, payload)
         if (telemetry) history.add(device, telemetry)
       },
     },
-    lastSaid: registry.lastSaid,
+    lastState: registry.lastState,
     start() {
-      registry.startOver()
+      registry.markAllLost()
       commands.start()
     },
-    watch(isConnected) {
+    watchHeartbeats(isConnected) {
       watching ??= lookForSilent(isConnected)
     },
     async close() {

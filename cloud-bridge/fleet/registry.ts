@@ -41,29 +41,29 @@ export interface LastTelemetry extends Omit<DeviceTelemetry, 'v' | 'replayed'> {
 
 export interface Registry {
   /** This bridge begins to listen: nobody counts as present until heard of again. */
-  startOver(): void
+  markAllLost(): void
   /**
    * A device's state as it came from the broker. A late will, or what is unreadable, changes nothing; a device that is
    * alive may count its births anew: it was installed again. Never throws: a disk that is full is no reason to end
    * everybody's sessions. @returns what it said, where that holds and is news: a heartbeat is none
    */
-  heard(device: string, payload: Uint8Array): DeviceState | undefined
+  onState(device: string, payload: Uint8Array): DeviceState | undefined
   /**
    * Calls devices lost whose heartbeats have stopped: whose will was never said, because the broker went down with them.
    * @returns what they would have said
    */
-  missed(): { readonly device: string; readonly state: DeviceState }[]
+  expireHeartbeats(): { readonly device: string; readonly state: DeviceState }[]
   /** Nobody could be heard until now: that they were silent says nothing, and what they say next is news. */
-  deaf(): void
+  onBrokerLost(): void
   /**
    * A device's telemetry as it came from the broker; the latest is kept, in memory: not one that is replayed. What is unreadable
    * changes nothing. @returns what could be read
    */
-  measured(device: string, payload: Uint8Array): DeviceTelemetry | undefined
+  onTelemetry(device: string, payload: Uint8Array): DeviceTelemetry | undefined
   device(id: string): DeviceRecord | undefined
   devices(): DeviceRecord[]
   /** What was heard last of a device; undefined: nothing ever was. */
-  lastSaid(device: string): Pick<DeviceState, 'state' | 'birth'> | undefined
+  lastState(device: string): Pick<DeviceState, 'state' | 'birth'> | undefined
 }
 
 /** Who is in the fleet and how they fare. */
@@ -100,11 +100,11 @@ export function createRegistry(
     telemetry: telemetryOf(stored.id),
   })
   return {
-    lastSaid: (device) => last.get(device),
-    startOver() {
+    lastState: (device) => last.get(device),
+    markAllLost() {
       store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
     },
-    heard(device, payload) {
+    onState(device, payload) {
       // An empty payload only clears what the broker retained.
       if (payload.byteLength === 0) return undefined
       const read = readMessage(DeviceState, payload)
@@ -137,7 +137,7 @@ export function createRegistry(
       onChange(device, 'state')
       return said
     },
-    missed() {
+    expireHeartbeats() {
       const nowMs = clock.nowMs()
       const silent = [...present].filter(
         ([, { said, heardMs }]) => said.heartbeatS !== undefined && nowMs - heardMs > mostMissed * said.heartbeatS * 1_000,
@@ -152,11 +152,11 @@ export function createRegistry(
         return { device, state }
       })
     },
-    deaf() {
+    onBrokerLost() {
       const heardMs = clock.nowMs()
       for (const [device, known] of present) present.set(device, { ...known, heardMs, wasUnheard: true })
     },
-    measured(device, payload) {
+    onTelemetry(device, payload) {
       const read = readMessage(DeviceTelemetry, payload)
       if (read.kind === 'unreadable') {
         onUnreadable(device, 'telemetry', read.reason)

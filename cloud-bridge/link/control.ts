@@ -25,7 +25,7 @@ const retained = publishOptions(bridgeStateDelivery)
 export interface ControlOptions {
   readonly url: string
   /** The broker is this process's own. */
-  readonly own?: boolean
+  readonly isOwnBroker?: boolean
   /** Bearer token for the broker. */
   readonly password?: string | undefined
   readonly fleet: string
@@ -47,9 +47,9 @@ export interface ControlOptions {
 export interface ControlLink {
   readonly connected: boolean
   /** Publishes the retained state again: something that `describe` tells has changed. */
-  announce(): void
+  publishState(): void
   /** Says something to a device; what cannot be said now is not kept. */
-  tell(device: string, leaf: 'jobs' | 'acks' | 'commands' | 'faults', message: string): void
+  publish(device: string, leaf: 'jobs' | 'acks' | 'commands' | 'faults', message: string): void
   /** Publishes `disconnected` and leaves; the will stays unsaid. */
   close(): Promise<void>
 }
@@ -70,7 +70,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     clientId: `bridge-${bridge}`,
     protocolVersion: 4,
     // The address is one that this process has bound: whose certificate it shows need not be asked.
-    ...(options.own === true ? { rejectUnauthorized: false } : {}),
+    ...(options.isOwnBroker === true ? { rejectUnauthorized: false } : {}),
     ...(options.password === undefined ? {} : { username: `bridge-${bridge}`, password: options.password }),
     clean: true,
     resubscribe: false,
@@ -129,8 +129,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     get connected() {
       return client.connected
     },
-    announce,
-    tell(device, leaf, message) {
+    publishState: announce,
+    publish(device, leaf, message) {
       if (!client.connected || current === 'disconnected') return
       client.publish(deviceTopic(fleet, device, leaf), message, publishOptions(deviceDelivery[leaf]), (err) => {
         if (err) logger.warn({ err, device, leaf }, 'not said to the device')

@@ -8,7 +8,7 @@ export type OnUnreadable = (device: string, leaf: DeviceTopic, reason: string) =
 
 export interface FaultOptions {
   readonly bridge: string
-  readonly tell: (device: string, message: string) => void
+  readonly publish: (device: string, message: string) => void
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -20,7 +20,7 @@ const faultsPerWindow = 10
 const mostKnown = 10_000
 
 /** Tells devices, and the log, what of theirs could not be read and why. */
-export function createFaults({ bridge, tell, clock, logger }: FaultOptions): OnUnreadable {
+export function createFaultReporter({ bridge, publish: tell, clock, logger }: FaultOptions): OnUnreadable {
   const windows = new Map<string, { sinceMs: number; count: number }>()
 
   function isTold(of: string): boolean {

@@ -8,7 +8,7 @@ const mostKnown = 10_000
  * How much an attempt may say before its result. Every piece is stored: without a bound one device could fill the bridge's disk,
  * and push out what others have finished. An honest one never meets it: all pieces of an answer are in its result again.
  */
-export class AnswerBound {
+export class EventLimit {
   readonly #said = new Map<string, { n: number; cost: number }>()
 
   /** @returns whether the attempt has said too much with this event; a repeat counts once */

@@ -6,8 +6,8 @@ import { type JobAck, JobEvent, type JobSubmission, maxEventBytes, type ToJobDev
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { OnUnreadable } from '../link/faults.ts'
-import { AnswerBound } from './answer-bound.ts'
-import type { Cutoffs, Dispatch, JobOrder, JobStore, Retention, Said, Submitted } from './job-store.ts'
+import { EventLimit } from './answer-bound.ts'
+import type { AttemptEffect, Cutoffs, DeviceReport, Dispatch, JobStore, Retention, Submitted } from './job-store.ts'
 import { newJob } from './job-tables.ts'
 
 /**
@@ -45,11 +45,11 @@ export interface JobQueue {
   cancel(id: string): boolean | undefined
   retry(id: string): Submitted | undefined
   /** Nobody can be heard: whoever has a job may be at it and counts as away, nobody is given one until heard of again. */
-  deaf(): void
+  onBrokerLost(): void
   /** A device's retained state. */
-  deviceIs(device: string, state: DeviceState): void
+  onDeviceState(device: string, state: DeviceState): void
   /** An event as it came from the broker. */
-  heard(device: string, payload: Uint8Array): void
+  onJobEvent(device: string, payload: Uint8Array): void
   /** Calls back when the job has changed; once more than needed is possible. @returns ends it */
   watch(id: string, changed: () => void): () => void
   /** Of the latest dispatches: from sending a job to the commit of its acceptance; null where there were none. */
@@ -62,12 +62,12 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   /** Devices that take jobs, and what they can do: those that drain finish what they have. */
   const takers = new Map<string, readonly string[]>()
   const watchers = new Map<string, Set<() => void>>()
-  const bound = new AnswerBound()
+  const bound = new EventLimit()
   const stopping = new AbortController()
   /** When each attempt that is not yet accepted was sent. */
   const sentMs = new Map<string, number>()
   let roundTripsMs: number[] = []
-  let heardNow: { said: Said; event: JobEvent }[] = []
+  let heardNow: { said: DeviceReport; event: JobEvent }[] = []
   let isPumpDue = false
   let ticking: Promise<void> | undefined
 
@@ -77,9 +77,9 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   const send = ({ device, job, attempt, kind, input }: Dispatch) =>
     publish(device, 'jobs', JSON.stringify({ v: 1, type: 'run', bridge, job, attempt, kind, input } satisfies ToJobDevice))
 
-  function carryOut(orders: readonly JobOrder[]): void {
+  function carryOut(orders: readonly AttemptEffect[]): void {
     for (const { kind, job, device, attempt } of orders) {
-      if (kind === 'recall') {
+      if (kind === 'cancelAttempt') {
         publish(device, 'jobs', JSON.stringify({ v: 1, type: 'cancel', bridge, job, attempt } satisfies ToJobDevice))
         continue
       }
@@ -97,10 +97,10 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       if (stopping.signal.aborted || takers.size === 0) return
       guarded('jobs not dispatched', () => {
         const loads = jobs.loads()
-        const free = [...takers].map(([device, kinds]) => ({ device, kinds, room: perDevice - (loads.get(device) ?? 0) }))
+        const free = [...takers].map(([device, kinds]) => ({ device, kinds, freeSlots: perDevice - (loads.get(device) ?? 0) }))
         const claimed = jobs.claim(free, wallMs())
         const busy = new Set(claimed.map(({ device }) => device))
-        const idle = free.filter(({ device, room }) => room === perDevice && !busy.has(device))
+        const idle = free.filter(({ device, freeSlots }) => freeSlots === perDevice && !busy.has(device))
         const { dispatched, orders } = jobs.rebalance(idle, wallMs())
         carryOut(orders)
         for (const dispatch of [...claimed, ...dispatched]) {
@@ -130,7 +130,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
         orders,
         gaps,
         changed: ids,
-      } = jobs.report(
+      } = jobs.storeReports(
         taken.map(({ said }) => said),
         wallMs(),
       )
@@ -176,8 +176,8 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     while (!stopping.signal.aborted) {
       guarded('deadlines not looked at', () => {
         const nowMs = wallMs()
-        if ((jobs.nextDueMs() ?? Number.POSITIVE_INFINITY) > nowMs) return
-        const { orders, changed: ids } = jobs.tick(nowMs)
+        if ((jobs.nextDeadlineMs() ?? Number.POSITIVE_INFINITY) > nowMs) return
+        const { orders, changed: ids } = jobs.applyDeadlines(nowMs)
         // What never was accepted is no longer waited for.
         if (sentMs.size > mostMeasured) sentMs.clear()
         carryOut(orders)
@@ -191,12 +191,12 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
 
   return {
     start() {
-      jobs.allAway(wallMs())
+      jobs.markAllAbsent(wallMs())
       ticking = tick()
     },
-    deaf() {
+    onBrokerLost() {
       takers.clear()
-      guarded('presence not stored', () => jobs.allAway(wallMs()).forEach(changed))
+      guarded('presence not stored', () => jobs.markAllAbsent(wallMs()).forEach(changed))
     },
     submit(submissions) {
       const submitted = jobs.submit(submissions.map(newJob), wallMs())
@@ -216,17 +216,17 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       pump()
       return again
     },
-    deviceIs(device, { state, jobs: kinds = [] }) {
+    onDeviceState(device, { state, jobs: kinds = [] }) {
       const isPresent = state === 'ready' || state === 'draining'
       if (state === 'ready') takers.set(device, kinds)
       else takers.delete(device)
       guarded('presence not stored', () => {
-        carryOut(jobs.presence(device, isPresent, wallMs()))
+        carryOut(jobs.setPresence(device, isPresent, wallMs()))
         for (const { id } of jobs.heldBy(device)) changed(id)
       })
       pump()
     },
-    heard(device, payload) {
+    onJobEvent(device, payload) {
       const read = readMessage(JobEvent, payload)
       if (read.kind === 'unreadable') return onUnreadable(device, 'events', read.reason)
       if (read.message.bridge !== bridge) return
@@ -259,7 +259,7 @@ function tooMuch({ v, bridge, job, attempt, n, at }: JobEvent): JobEvent {
   return { v, bridge, job, attempt, n, at, type: 'failed', failure: 'refused', error }
 }
 
-function saidOf(device: string, event: JobEvent): Said {
+function saidOf(device: string, event: JobEvent): DeviceReport {
   const { job, attempt, n } = event
   const of = { job, device, attempt, n }
   switch (event.type) {

@@ -10,7 +10,7 @@ import {
   type JobState,
   nextJob,
 } from '../../core/policy/jobs/job.ts'
-import { type JobKind, resultFault } from '../../core/protocol/jobs.ts'
+import { type JobKind, resultProblem } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { columnsOf, isDead, isDone, type JobRow, jobOf, type NewJob, updateJob } from './job-tables.ts'
 
@@ -30,18 +30,18 @@ export interface Dispatch {
 }
 
 /** A device that can take jobs now. */
-export interface Taker {
+export interface AvailableDevice {
   readonly device: string
   readonly kinds: readonly string[]
   /** How many more. */
-  readonly room: number
+  readonly freeSlots: number
 }
 
 /** An effect of the policy, and whose. */
-export type JobOrder = { readonly job: string } & Exclude<JobEffect, { kind: 'keepResult' }>
+export type AttemptEffect = { readonly job: string } & Exclude<JobEffect, { kind: 'storeResult' }>
 
 /** What a device has said, understood. */
-export interface Said {
+export interface DeviceReport {
   readonly job: string
   readonly device: string
   readonly attempt: number
@@ -79,7 +79,7 @@ export interface JobDetails extends JobRecord {
 }
 
 /** What has happened to a job; `seq` counts from 1. */
-export interface JobHappening {
+export interface JobHistoryEvent {
   readonly seq: number
   readonly at: string
   readonly attempt: number
@@ -106,9 +106,9 @@ export interface Retention {
   /** Of those that came to nothing. */
   readonly deadMs: number
   /** At most so many of either. */
-  readonly mostJobs: number
+  readonly maxJobs: number
   /** Of the whole database: where it is larger the oldest go, so that it falls below. */
-  readonly mostBytes: number
+  readonly maxBytes: number
 }
 
 /** Whatever had finished by then is kept no longer; wall clock. */
@@ -198,17 +198,17 @@ export class JobStore {
   }
 
   /** Gives waiting jobs to devices: the highest priority first, then the oldest; one's own before anybody's. */
-  claim(takers: readonly Taker[], nowMs: number): Dispatch[] {
+  claim(takers: readonly AvailableDevice[], nowMs: number): Dispatch[] {
     const { openJobs, boundJobs, nextBound } = this.#statements
     return this.#store
       .transaction(() => {
         const dispatched: Dispatch[] = []
         const open: JobRow[] = []
         const free = takers.map((taker) => ({ ...taker }))
-        const give = (row: JobRow, taker: { device: string; room: number }) => {
+        const give = (row: JobRow, taker: { device: string; freeSlots: number }) => {
           const { effects } = this.#apply(row, { kind: 'dispatch', device: taker.device }, nowMs, {})
           if (effects.length === 0) return
-          taker.room -= 1
+          taker.freeSlots -= 1
           const { kind, input } = row
           dispatched.push({
             job: this.#idOf(row.n),
@@ -221,15 +221,15 @@ export class JobStore {
         // From one device that is waited for to the next: most have no jobs of their own.
         for (let target = nextBound.get('')?.target; target != null; target = nextBound.get(target)?.target) {
           const taker = free.find(({ device }) => device === target)
-          if (taker && taker.room > 0) for (const row of boundJobs.all(target, taker.room)) give(row, taker)
+          if (taker && taker.freeSlots > 0) for (const row of boundJobs.all(target, taker.freeSlots)) give(row, taker)
         }
-        const room = free.reduce((sum, taker) => sum + Math.max(0, taker.room), 0)
-        const kinds = new Set(free.filter((taker) => taker.room > 0).flatMap((taker) => taker.kinds))
-        for (const kind of kinds) open.push(...openJobs.all(kind, room))
+        const freeSlots = free.reduce((sum, taker) => sum + Math.max(0, taker.freeSlots), 0)
+        const kinds = new Set(free.filter((taker) => taker.freeSlots > 0).flatMap((taker) => taker.kinds))
+        for (const kind of kinds) open.push(...openJobs.all(kind, freeSlots))
         open.sort((a, b) => b.priority - a.priority || a.n - b.n)
         for (const row of open) {
-          const able = free.filter((taker) => taker.room > 0 && taker.kinds.includes(row.kind))
-          const [best] = able.sort((a, b) => b.room - a.room)
+          const able = free.filter((taker) => taker.freeSlots > 0 && taker.kinds.includes(row.kind))
+          const [best] = able.sort((a, b) => b.freeSlots - a.freeSlots)
           if (best) give(row, best)
         }
         return dispatched
@@ -241,10 +241,10 @@ export class JobStore {
    * Gives idle devices what others have at hand but have not begun, being at other work. What is one device's alone stays.
    * @returns what is to be sent, and what those who had it are to be told
    */
-  rebalance(idle: readonly Taker[], nowMs: number): { dispatched: Dispatch[]; orders: JobOrder[] } {
+  rebalance(idle: readonly AvailableDevice[], nowMs: number): { dispatched: Dispatch[]; orders: AttemptEffect[] } {
     const waiting = idle.length === 0 ? [] : this.#statements.behindWork.all(mostBehindWork)
     const dispatched: Dispatch[] = []
-    const orders: JobOrder[] = []
+    const orders: AttemptEffect[] = []
     if (waiting.length === 0) return { dispatched, orders }
     return this.#store
       .transaction(() => {
@@ -253,7 +253,7 @@ export class JobStore {
           const at = free.findIndex(({ kinds }) => kinds.includes(row.kind))
           if (at < 0) continue
           const [taker] = free.splice(at, 1)
-          const { effects } = this.#apply(row, { kind: 'takeBack' }, nowMs, {})
+          const { effects } = this.#apply(row, { kind: 'requeue' }, nowMs, {})
           orders.push(...this.#ordersOf(this.#idOf(row.n), effects))
           const back = this.#statements.byNumber.get(row.n)
           if (!back || !taker) continue
@@ -270,11 +270,14 @@ export class JobStore {
    * Takes what devices have said, all in one commit; repeats change nothing. A device may be told of each that it is
    * stored, except those in `gaps`: something before them has not come.
    */
-  report(said: readonly Said[], nowMs: number): { orders: JobOrder[]; gaps: ReadonlySet<Said>; changed: ReadonlySet<string> } {
+  storeReports(
+    said: readonly DeviceReport[],
+    nowMs: number,
+  ): { orders: AttemptEffect[]; gaps: ReadonlySet<DeviceReport>; changed: ReadonlySet<string> } {
     return this.#store
       .transaction(() => {
-        const orders: JobOrder[] = []
-        const gaps = new Set<Said>()
+        const orders: AttemptEffect[] = []
+        const gaps = new Set<DeviceReport>()
         const changed = new Set<string>()
         for (const one of said) {
           const row = this.#row(one.job)
@@ -282,7 +285,7 @@ export class JobStore {
           const isPiece = !isFinal(report)
           if (!row) {
             // Long forgotten here, and there: a broker that says things late has woken it.
-            if (isPiece) orders.push({ kind: 'recall', job: one.job, device, attempt })
+            if (isPiece) orders.push({ kind: 'cancelAttempt', job: one.job, device, attempt })
             continue
           }
           const isCurrent = row.holder === device && row.attempt === attempt
@@ -304,7 +307,7 @@ export class JobStore {
   }
 
   /** A device has come or gone. */
-  presence(device: string, isPresent: boolean, nowMs: number): JobOrder[] {
+  setPresence(device: string, isPresent: boolean, nowMs: number): AttemptEffect[] {
     const kind = isPresent ? 'present' : 'absent'
     return this.#store
       .transaction(() =>
@@ -316,7 +319,7 @@ export class JobStore {
   }
 
   /** Nobody can be heard any more: whoever has a job counts as away. @returns the jobs of those that were there */
-  allAway(nowMs: number): string[] {
+  markAllAbsent(nowMs: number): string[] {
     return this.#store
       .transaction(() =>
         this.#statements.held.all().flatMap((row) => {
@@ -328,7 +331,7 @@ export class JobStore {
   }
 
   /** What is overdue; asked again until `changed` is empty. */
-  tick(nowMs: number): { orders: JobOrder[]; changed: string[] } {
+  applyDeadlines(nowMs: number): { orders: AttemptEffect[]; changed: string[] } {
     return this.#store
       .transaction(() => {
         const rows = this.#statements.due.all(nowMs, mostDue)
@@ -341,12 +344,12 @@ export class JobStore {
   }
 
   /** When `tick` has something to do; null: never, as things stand. */
-  nextDueMs(): number | null {
+  nextDeadlineMs(): number | null {
     return this.#statements.nextDue.get()?.due_ms ?? null
   }
 
   /** @returns undefined where there is no such job; `canceled` is false where it had ended */
-  cancel(id: string, nowMs: number): { canceled: boolean; orders: JobOrder[] } | undefined {
+  cancel(id: string, nowMs: number): { canceled: boolean; orders: AttemptEffect[] } | undefined {
     return this.#store
       .transaction(() => {
         const row = this.#row(id)
@@ -358,7 +361,7 @@ export class JobStore {
   }
 
   /** What `prune` is to remove, as things stand: it looks at as many index entries as there are finished jobs. */
-  cutoffs({ doneMs, deadMs, mostJobs, mostBytes }: Retention, nowMs: number): Cutoffs {
+  cutoffs({ doneMs, deadMs, maxJobs: mostJobs, maxBytes: mostBytes }: Retention, nowMs: number): Cutoffs {
     const { done, dead } = this.#statements
     const pragma = (name: string) => Number(this.#store.pragma(name, { simple: true }))
     const usedBytes = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
@@ -449,7 +452,7 @@ export class JobStore {
   }
 
   /** The events after `seq`, in order. */
-  events(id: string, seq: number, limit: number): JobHappening[] {
+  events(id: string, seq: number, limit: number): JobHistoryEvent[] {
     const n = this.#numberOf(id)
     if (n === undefined) return []
     return this.#statements.events
@@ -467,7 +470,7 @@ export class JobStore {
     const before = jobOf(row)
     const { job, effects } = nextJob(before, input, nowMs, this.#random)
     if (job === before) return { effects, isChanged: false }
-    const keeps = effects.some(({ kind }) => kind === 'keepResult')
+    const keeps = effects.some(({ kind }) => kind === 'storeResult')
     const heardN = job.attempt === row.attempt && job.state !== 'QUEUED' ? (n ?? row.heard_n) : 0
     // Where nobody may replace a device, its job waits for it.
     const target = row.target ?? (job.terms.replace ? null : (job.devices[0] ?? null))
@@ -484,8 +487,8 @@ export class JobStore {
     return { effects, isChanged: true }
   }
 
-  #ordersOf(job: string, effects: readonly JobEffect[]): JobOrder[] {
-    return effects.flatMap((effect) => (effect.kind === 'keepResult' ? [] : [{ job, ...effect }]))
+  #ordersOf(job: string, effects: readonly JobEffect[]): AttemptEffect[] {
+    return effects.flatMap((effect) => (effect.kind === 'storeResult' ? [] : [{ job, ...effect }]))
   }
 
   #recordOf(row: JobRow): JobRecord {
@@ -535,8 +538,8 @@ function pushValues(to: (string | number | null)[], job: NewJob, nowMs: number, 
 }
 
 /** What was said, and what is stored with it: a result that cannot be one of that job is a failure. */
-function validOf({ kind, input }: JobRow, { report, data }: Said): readonly [JobReport, object] {
-  const fault = report.type === 'succeeded' ? resultFault(kind, JSON.parse(input) as unknown, data) : undefined
+function validOf({ kind, input }: JobRow, { report, data }: DeviceReport): readonly [JobReport, object] {
+  const fault = report.type === 'succeeded' ? resultProblem(kind, JSON.parse(input) as unknown, data) : undefined
   if (fault === undefined) return [report, data]
   const error = { code: 'JOB_FAILED', message: `the result of the device is none of ${kind}: ${fault}`.slice(0, 2_000) }
   return [{ type: 'failed', failure: 'failed', error }, {}]

@@ -26,8 +26,8 @@ export function openJobs(
 ): Jobs {
   const database = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
   const store = new JobStore(database, seededRandom(randomInt(2 ** 32)))
-  const { keepS, keepDeadS, keepCount: mostJobs, keepBytes: mostBytes } = kept
-  const retention = { doneMs: keepS * 1_000, deadMs: keepDeadS * 1_000, mostJobs, mostBytes }
+  const { keepS, keepDeadS, keepCount: maxJobs, keepBytes: maxBytes } = kept
+  const retention = { doneMs: keepS * 1_000, deadMs: keepDeadS * 1_000, maxJobs, maxBytes }
   const queue = createJobQueue({ ...options, jobs: store, retention })
   return {
     store,

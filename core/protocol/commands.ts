@@ -18,8 +18,12 @@ const wishes = {
 }
 
 /** What an operator can want of a device. */
-export const CommandWish = z.discriminatedUnion('type', [z.object(wishes.drain), z.object(wishes.undrain), z.object(wishes.logs)])
-export type CommandWish = z.infer<typeof CommandWish>
+export const CommandAction = z.discriminatedUnion('type', [
+  z.object(wishes.drain),
+  z.object(wishes.undrain),
+  z.object(wishes.logs),
+])
+export type CommandAction = z.infer<typeof CommandAction>
 
 const address = {
   v,
@@ -48,8 +52,8 @@ export const Command = z.discriminatedUnion('type', [
 export type Command = z.infer<typeof Command>
 
 /** What a device reads of it first. What it does not know as a wish it refuses: a newer bridge learns that it is too old. */
-export const CommandOrder = z.looseObject({ ...order, type: z.string().max(64) })
-export type CommandOrder = z.infer<typeof CommandOrder>
+export const CommandEnvelope = z.looseObject({ ...order, type: z.string().max(64) })
+export type CommandEnvelope = z.infer<typeof CommandEnvelope>
 
 /** On device/<id>/replies; a repeat of the order gets the same reply. */
 export const CommandReply = z.object({

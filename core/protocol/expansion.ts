@@ -44,7 +44,7 @@ export const Expansion = z.object({
 export type Expansion = z.infer<typeof Expansion>
 
 /** What keeps it from being an expansion of that sketch; undefined: nothing does. */
-export function expansionFault(
+export function expansionProblem(
   { sketch, from }: { sketch: readonly unknown[]; from: number },
   { candidates, groups }: Expansion,
 ): string | undefined {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Expansion, expansionFault, sketchFields } from './expansion.ts'
+import { Expansion, expansionProblem, sketchFields } from './expansion.ts'
 import { idPattern } from './topics.ts'
 import { v } from './version.ts'
 
@@ -102,7 +102,7 @@ const results = {
  * Why that cannot be the result of that job; undefined: it can.
  * @param kind as stored: older bridges may have stored others, of which nothing is known
  */
-export function resultFault(kind: string, input: unknown, result: unknown): string | undefined {
+export function resultProblem(kind: string, input: unknown, result: unknown): string | undefined {
   const known = jobKinds.find((name) => name === kind)
   if (known === undefined) return undefined
   const parsed = results[known].safeParse(result)
@@ -114,11 +114,11 @@ export function resultFault(kind: string, input: unknown, result: unknown): stri
   }
   if (known !== 'pice.expand') return undefined
   const asked = ExpandInput.safeParse(input)
-  return asked.success ? expansionFault(asked.data, results[known].parse(result)) : undefined
+  return asked.success ? expansionProblem(asked.data, results[known].parse(result)) : undefined
 }
 
 /** Those that are about one device, which must be named: no other can stand in for it. */
-export const deviceBound: ReadonlySet<JobKind> = new Set(['profile', 'bundle.install'])
+export const deviceBoundKinds: ReadonlySet<JobKind> = new Set(['profile', 'bundle.install'])
 
 const duration = z
   .number()
@@ -161,7 +161,7 @@ export const JobSubmission = z
     const parsed = inputs[kind].safeParse(input)
     for (const issue of parsed.error?.issues ?? [])
       context.addIssue({ code: 'custom', path: ['input', ...issue.path], message: issue.message })
-    if (deviceBound.has(kind) && device === undefined)
+    if (deviceBoundKinds.has(kind) && device === undefined)
       context.addIssue({ code: 'custom', path: ['device'], message: `${kind} needs a device` })
   })
   .transform((submission) => {

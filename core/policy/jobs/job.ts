@@ -68,7 +68,7 @@ export type JobInput =
   | { readonly kind: 'report'; readonly device: string; readonly attempt: number; readonly report: JobReport }
   | { readonly kind: 'present' | 'absent'; readonly device: string }
   /** Another device is idle. */
-  | { readonly kind: 'takeBack' }
+  | { readonly kind: 'requeue' }
   | { readonly kind: 'cancel' }
   | { readonly kind: 'tick' }
 
@@ -76,9 +76,9 @@ export type JobEffect =
   /** The attempt goes to its device, for the first time or again. */
   | { readonly kind: 'send'; readonly device: string; readonly attempt: number }
   /** Nobody waits for that attempt any more. */
-  | { readonly kind: 'recall'; readonly device: string; readonly attempt: number }
+  | { readonly kind: 'cancelAttempt'; readonly device: string; readonly attempt: number }
   /** The result that came with the report is the job's. */
-  | { readonly kind: 'keepResult' }
+  | { readonly kind: 'storeResult' }
 
 export interface JobStep {
   readonly job: Job
@@ -91,7 +91,7 @@ export const isLive = (state: JobState): boolean => liveStates.some((live) => li
 /** The device that has the current attempt. */
 export const holderOf = ({ state, devices }: Job): string | null => (isLive(state) ? (devices.at(-1) ?? null) : null)
 
-export function submitted(terms: JobTerms, endsByMs: number): Job {
+export function queuedJob(terms: JobTerms, endsByMs: number): Job {
   const times = { dueMs: endsByMs, notBeforeMs: null, runByMs: null, lostAtMs: null }
   return { state: 'QUEUED', attempt: 0, devices: [], failures: {}, terms, endsByMs, ...times, error: null }
 }
@@ -115,7 +115,7 @@ export function nextJob(job: Job, input: JobInput, nowMs: number, random: Random
       return holderOf(job) === input.device && job.lostAtMs === null
         ? step(due({ ...job, lostAtMs: nowMs }, nowMs))
         : unchanged(job)
-    case 'takeBack':
+    case 'requeue':
       return job.state === 'ACCEPTED' ? takenBack(job, null, nowMs) : unchanged(job)
     case 'cancel':
       return isTerminal(job.state)
@@ -143,18 +143,18 @@ function reported(
   nowMs: number,
   random: Random,
 ): JobStep {
-  if (isTerminal(job.state)) return isFinal(report) ? unchanged(job) : step(job, { kind: 'recall', device, attempt })
+  if (isTerminal(job.state)) return isFinal(report) ? unchanged(job) : step(job, { kind: 'cancelAttempt', device, attempt })
   const isCurrent = attempt === job.attempt && isLive(job.state)
   if (report.type === 'succeeded') {
     // The only attempt there is may be late: nobody has replaced it.
     const counts = attempt === job.attempt || job.terms.keep === 'any'
     if (!counts) return unchanged(job)
     const { job: done, effects } = ended(job, 'SUCCEEDED', null)
-    return step(done, ...effects.filter((effect) => !isCurrent || effect.kind !== 'recall'), { kind: 'keepResult' })
+    return step(done, ...effects.filter((effect) => !isCurrent || effect.kind !== 'cancelAttempt'), { kind: 'storeResult' })
   }
   if (!isCurrent) {
     // It may still win, unless the replacement's alone counts.
-    return isFinal(report) || job.terms.keep === 'any' ? unchanged(job) : step(job, { kind: 'recall', device, attempt })
+    return isFinal(report) || job.terms.keep === 'any' ? unchanged(job) : step(job, { kind: 'cancelAttempt', device, attempt })
   }
   // Who speaks is there.
   const heard = { ...job, lostAtMs: null }
@@ -204,7 +204,7 @@ function overdue(job: Job, nowMs: number, random: Random): JobStep {
 function takenBack(job: Job, error: JobError | null, nowMs: number): JobStep {
   const device = holderOf(job)
   const waiting = due({ ...job, state: 'QUEUED', notBeforeMs: null, runByMs: null, lostAtMs: null, error }, nowMs)
-  return device === null ? step(waiting) : step(waiting, { kind: 'recall', device, attempt: job.attempt })
+  return device === null ? step(waiting) : step(waiting, { kind: 'cancelAttempt', device, attempt: job.attempt })
 }
 
 /** @param recall whether the device may still be at it */
@@ -223,14 +223,15 @@ function failed(job: Job, failure: AttemptFailure, error: JobError, nowMs: numbe
   const waiting = { ...counted, state: 'QUEUED' as const, notBeforeMs: nowMs + delayMs, runByMs: null, lostAtMs: null }
   // An attempt that was only lost from sight may still give the first result.
   const mayWin = job.terms.keep === 'any' && (failure === 'lost' || failure === 'undelivered')
-  const effects: JobEffect[] = recall && !mayWin && device !== null ? [{ kind: 'recall', device, attempt: job.attempt }] : []
+  const effects: JobEffect[] =
+    recall && !mayWin && device !== null ? [{ kind: 'cancelAttempt', device, attempt: job.attempt }] : []
   return step(due(waiting, nowMs), ...effects)
 }
 
 function ended(job: Job, state: JobState, error: JobError | null): JobStep {
   const device = holderOf(job)
   const done = { ...job, state, dueMs: null, notBeforeMs: null, runByMs: null, lostAtMs: null, error }
-  return device === null ? step(done) : step(done, { kind: 'recall', device, attempt: job.attempt })
+  return device === null ? step(done) : step(done, { kind: 'cancelAttempt', device, attempt: job.attempt })
 }
 
 /** The job with the deadline of the state that it has just entered or shown a sign of life in. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { JobStore, type Said } from '../../../cloud-bridge/queue/job-store.ts'
+import { type DeviceReport, JobStore } from '../../../cloud-bridge/queue/job-store.ts'
 import { jobTables, newJob } from '../../../cloud-bridge/queue/job-tables.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { median } from '../../../core/base/statistics.ts'
@@ -127,10 +127,10 @@ function live(jobs: JobStore, count: number, batch: number): void {
       Array.from({ length: size }, () => one),
       Date.now(),
     )
-    const given = jobs.claim([{ device, kinds: [one.kind], room: size }], Date.now())
+    const given = jobs.claim([{ device, kinds: [one.kind], freeSlots: size }], Date.now())
     if (given.length !== size) throw new Error(`${given.length} of ${size} jobs were given away`)
-    const say = (n: number, type: 'accepted' | 'running' | 'succeeded', data: Said['data'] = {}) =>
-      jobs.report(
+    const say = (n: number, type: 'accepted' | 'running' | 'succeeded', data: DeviceReport['data'] = {}) =>
+      jobs.storeReports(
         given.map(({ job, attempt }) => ({ job, device, attempt, n, report: { type }, data })),
         Date.now(),
       )

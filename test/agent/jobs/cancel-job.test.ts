@@ -5,7 +5,7 @@ import { AnswerMeter } from '../../../agent/answer/meter.ts'
 import { answerByHat } from '../../../agent/hat/session.ts'
 import { hatGenerate, slmGenerate } from '../../../agent/jobs/generate.ts'
 import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
-import { createJobRunner, type JobWork } from '../../../agent/jobs/runner.ts'
+import { createJobRunner, type JobHandler } from '../../../agent/jobs/runner.ts'
 import { openLocalModel } from '../../../agent/slm/local-model.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import { JobEvent } from '../../../core/protocol/jobs.ts'
@@ -20,7 +20,7 @@ let dir: TempDir
 let world: HatWorld
 /** Steps of the small model, rounds of the split one. */
 let steps = 0
-const works: Record<string, JobWork> = {}
+const works: Record<string, JobHandler> = {}
 const closers: (() => Promise<void>)[] = []
 
 /** Each look at it is far enough from the last that a piece of an answer is said. */
@@ -74,7 +74,7 @@ it.each(['slm.generate', 'hat.generate'])(
   '%s that is canceled ends within one step of its model, and frees what it held',
   async (kind) => {
     const store = openDatabase(join(dir.path, `${kind}.sqlite`), [ledgerTable])
-    const runner = createJobRunner({ ledger: new JobLedger(store), works, clock: hastyClock(), logger: silentLogger() })
+    const runner = createJobRunner({ ledger: new JobLedger(store), handlers: works, clock: hastyClock(), logger: silentLogger() })
     const port = runner.port('mqtt://a')
     const at = { v: 1, bridge: 'bridge-1', job: '0123abcd-1', attempt: 1 }
     const events: JobEvent[] = []

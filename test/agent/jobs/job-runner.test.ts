@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
-import { createJobRunner, type JobRunner, type JobWork } from '../../../agent/jobs/runner.ts'
+import { createJobRunner, type JobHandler, type JobRunner } from '../../../agent/jobs/runner.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { type JobAck, JobEvent } from '../../../core/protocol/jobs.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
@@ -36,16 +36,16 @@ interface Device {
   kill(): void
 }
 
-function device(work?: JobWork): Device {
+function device(work?: JobHandler): Device {
   dir ??= tempDir()
   const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
   const clock = fakeClock()
   let count = 0
-  const echo: JobWork = async (...given) => {
+  const echo: JobHandler = async (...given) => {
     count += 1
     return (work ?? (async (input) => input as Record<string, unknown>))(...given)
   }
-  const runner = createJobRunner({ ledger: new JobLedger(store), works: { echo }, clock, logger: silentLogger() })
+  const runner = createJobRunner({ ledger: new JobLedger(store), handlers: { echo }, clock, logger: silentLogger() })
   const port = runner.port('mqtt://a')
   const events: JobEvent[] = []
   port.onLink((event) => events.push(JobEvent.parse(JSON.parse(event))))
@@ -221,7 +221,7 @@ describe('a job on a device', () => {
     closers.push(async () => void store.close())
     const ledger = new JobLedger(store)
     const at = { v: 1 as const, bridge: 'bridge-1', job }
-    const taken = (attempt: number) => ledger.take('mqtt://a', { ...at, type: 'run', attempt, kind: 'echo', input: {} })
+    const taken = (attempt: number) => ledger.add('mqtt://a', { ...at, type: 'run', attempt, kind: 'echo', input: {} })
     const ends = (attempt: number, text: string) =>
       ledger.finish({ ...at, attempt, n: 3, at: '2026-01-01T00:00:00.000Z', type: 'succeeded', result: { text } })
     taken(1)

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startReplay } from '../../../agent/telemetry/replay.ts'
 import { Spool, spoolTables } from '../../../agent/telemetry/spool.ts'
 import type { LogLine } from '../../../cloud-bridge/fleet/device-logs.ts'
-import type { PastTelemetry } from '../../../cloud-bridge/fleet/history.ts'
+import type { StoredSample } from '../../../cloud-bridge/fleet/history.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
@@ -125,7 +125,7 @@ describe('an agent whose broker is away', () => {
       const answer = await fetch(`${bridge.httpUrl}/v1/devices/field/telemetry${query}`)
       // The bridge has never heard of the device yet.
       if (answer.status === 404) return []
-      return ((await answer.json()) as { samples: PastTelemetry[] }).samples
+      return ((await answer.json()) as { samples: StoredSample[] }).samples
     }
     const first = await start()
     await expect.poll(() => kept(1).length, { timeout: 15_000 }).toBeGreaterThan(1)
@@ -140,7 +140,7 @@ describe('an agent whose broker is away', () => {
     // Somebody who asks cuts the back-off short.
     const ask = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"model":"brim","prompt":"a"}' }
     await (await fetch(`${second.ready.apiUrl}/v1/completions`, ask)).text()
-    const live = ({ replayed }: PastTelemetry) => replayed === undefined
+    const live = ({ replayed }: StoredSample) => replayed === undefined
     await expect
       .poll(async () => (await samples()).at(-1), { timeout: 15_000 })
       .toMatchObject({ birth: 2, spool: { waiting: 0, dropped: { full: 0, old: 0, unstored: 0 } } })

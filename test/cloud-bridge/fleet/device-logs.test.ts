@@ -9,7 +9,7 @@ const open = () => new DeviceLogs((device, leaf, reason) => expect.fail(`${leaf}
 
 it('the latest lines of a device are remembered, and no more of them than were asked for', () => {
   const logs = open()
-  for (let i = 1; i <= 600; i++) logs.heard('a', line(`no. ${i}`))
+  for (let i = 1; i <= 600; i++) logs.add('a', line(`no. ${i}`))
   const shown = (limit: number, after = 0) => logs.of('a', 'warn', limit, after).map(({ n }) => n)
   expect(shown(3)).toEqual([598, 599, 600])
   expect(shown(0)).toEqual([])
@@ -20,10 +20,10 @@ it('the latest lines of a device are remembered, and no more of them than were a
 
 it('a device that says very much is remembered no larger than others, and costs those nothing', () => {
   const logs = open()
-  logs.heard('b', line('here'))
+  logs.add('b', line('here'))
   const large = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`field-${i}`, 'x'.repeat(500)]))
-  for (let i = 0; i < 100; i++) logs.heard('a', line('much', large))
-  logs.heard('a', line('the last'))
+  for (let i = 0; i < 100; i++) logs.add('a', line('much', large))
+  logs.add('a', line('the last'))
   const kept = logs.of('a', 'debug', Number.POSITIVE_INFINITY)
   expect(kept.length).toBeGreaterThan(1)
   expect(JSON.stringify(kept).length).toBeLessThan(300 * 1024)

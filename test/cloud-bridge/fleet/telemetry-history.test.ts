@@ -22,7 +22,7 @@ const sample = (s: number, more: Partial<DeviceTelemetry> = {}): DeviceTelemetry
 function open(path: string, mostSamples = 1_000) {
   const store = openDatabase(join(path, 'telemetry.sqlite'), [historyTable], 'NORMAL')
   const { logger, lines } = recordingLogger('warn')
-  const history = createHistory({ store, mostSamples, clock: fakeClock(), wallMs: () => noon + 1e6, logger })
+  const history = createHistory({ store, maxSamples: mostSamples, clock: fakeClock(), wallMs: () => noon + 1e6, logger })
   return {
     history,
     store,

@@ -33,7 +33,7 @@ beforeEach(() => {
   faults = []
   queue = createJobQueue({
     jobs,
-    retention: { doneMs: keptMs, deadMs: 2 * keptMs, mostJobs: 1_000, mostBytes: Number.MAX_SAFE_INTEGER },
+    retention: { doneMs: keptMs, deadMs: 2 * keptMs, maxJobs: 1_000, maxBytes: Number.MAX_SAFE_INTEGER },
     bridge: 'bridge-1',
     clock,
     wallMs: () => clock.nowMs(),
@@ -54,7 +54,7 @@ afterEach(async () => {
 
 const submit = () => queue.submit([JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' } })])[0]!.id
 function comes(device: string): void {
-  queue.deviceIs(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
+  queue.onDeviceState(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
 }
 function says(device: string, job: string, attempt: number, ...types: string[]): void {
   for (const [i, type] of types.entries()) {
@@ -68,7 +68,7 @@ function says(device: string, job: string, attempt: number, ...types: string[]):
       type,
       result: { text: 'no' },
     }
-    queue.heard(device, Buffer.from(JSON.stringify(event)))
+    queue.onJobEvent(device, Buffer.from(JSON.stringify(event)))
   }
 }
 const runs = () => told.filter(({ type }) => type === 'run').map(({ device, job, attempt }) => [device, job, attempt])
@@ -97,7 +97,7 @@ describe('the queue of a bridge', () => {
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
     const large = { v: 1, bridge: 'bridge-1', job, attempt: 1, n: 1, at: new Date(0).toISOString(), type: 'succeeded' }
-    queue.heard('a', Buffer.from(JSON.stringify({ ...large, result: { text: 'x'.repeat(250_000) } })))
+    queue.onJobEvent('a', Buffer.from(JSON.stringify({ ...large, result: { text: 'x'.repeat(250_000) } })))
     expect(faults.splice(0)).toEqual([expect.stringContaining('events of a: it has 250')])
     says('a', job, 1, 'accepted')
     await expect.poll(() => jobs.find(job)?.state).toBe('ACCEPTED')
@@ -114,7 +114,7 @@ describe('the queue of a bridge', () => {
     for (let n = 1; n <= 8; n++) {
       // A repeat costs nothing.
       for (let times = 0; times < 3; times++)
-        queue.heard('a', Buffer.from(JSON.stringify({ ...piece, n, from: (n - 1) * text.length })))
+        queue.onJobEvent('a', Buffer.from(JSON.stringify({ ...piece, n, from: (n - 1) * text.length })))
     }
     await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'REJECTED', error: { code: 'REQUEST_INVALID' } })
     expect(jobs.events(job, 0, 100).filter(({ type }) => type === 'text')).toHaveLength(3)
@@ -154,7 +154,7 @@ describe('the queue of a bridge', () => {
     says('a', atWork, 1, 'accepted', 'running')
     await expect.poll(() => jobs.find(atWork)?.state).toBe('RUNNING')
     for (let s = 0; s < 1_800; s += 5) {
-      queue.deaf()
+      queue.onBrokerLost()
       await clock.advance(5_000)
     }
     expect([jobs.find(atWork), jobs.find(waiting)]).toMatchObject([
@@ -176,9 +176,9 @@ describe('the queue of a bridge', () => {
     await expect.poll(() => jobs.find(job)?.state).toBe('RUNNING')
     const seen: unknown[] = []
     const stop = queue.watch(job, () => seen.push(jobs.events(job, 0, 100).at(-1)?.type))
-    queue.deviceIs('a', { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() })
+    queue.onDeviceState('a', { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() })
     comes('a')
-    queue.deaf()
+    queue.onBrokerLost()
     expect(seen).toEqual(['away', 'back', 'away'])
     stop()
   })
@@ -192,7 +192,7 @@ describe('the queue of a bridge', () => {
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
     const piece = { job, device: 'a', attempt: 1, report: { type: 'progress' as const } }
     const text = 'x'.repeat(100_000)
-    jobs.report(
+    jobs.storeReports(
       Array.from({ length: 200 }, (_, i) => ({ ...piece, n: i + 1, data: { text, from: i * text.length } })),
       clock.nowMs(),
     )

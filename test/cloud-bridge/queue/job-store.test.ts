@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
-import { JobStore, type Retention, type Said } from '../../../cloud-bridge/queue/job-store.ts'
+import { type DeviceReport, JobStore, type Retention } from '../../../cloud-bridge/queue/job-store.ts'
 import { isDead, isDone, jobTables, newJob } from '../../../cloud-bridge/queue/job-tables.ts'
 import { JobSubmission } from '../../../core/protocol/jobs.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
@@ -25,8 +25,8 @@ function newDir(): string {
 
 const submission = (fields: object = {}) =>
   newJob(JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' }, ...fields }))
-const taker = (device: string, room = 1, kinds: readonly string[] = ['slm.generate']) => ({ device, kinds, room })
-const said = (job: string, n: number, fields: Partial<Said> = {}): Said => ({
+const available = (device: string, freeSlots = 1, kinds: readonly string[] = ['slm.generate']) => ({ device, kinds, freeSlots })
+const said = (job: string, n: number, fields: Partial<DeviceReport> = {}): DeviceReport => ({
   job,
   device: 'a',
   attempt: 1,
@@ -44,9 +44,9 @@ describe('the job store', () => {
       [submission({ priority: 1 }), submission({ priority: 9 }), submission({ priority: 9 })],
       0,
     )
-    expect(ids(jobs.claim([taker('a', 2)], 1))).toEqual([high?.id, later?.id])
-    expect(ids(jobs.claim([taker('b', 5)], 1))).toEqual([low?.id])
-    expect(jobs.claim([taker('c', 5)], 1)).toEqual([])
+    expect(ids(jobs.claim([available('a', 2)], 1))).toEqual([high?.id, later?.id])
+    expect(ids(jobs.claim([available('b', 5)], 1))).toEqual([low?.id])
+    expect(jobs.claim([available('c', 5)], 1)).toEqual([])
     expect(jobs.loads()).toEqual(
       new Map([
         ['a', 2],
@@ -59,8 +59,8 @@ describe('the job store', () => {
     const { jobs } = open()
     const [bound] = jobs.submit([submission({ device: 'b' })], 0)
     jobs.submit([submission({ kind: 'hat.generate' })], 0)
-    expect(jobs.claim([taker('a', 5)], 1)).toEqual([])
-    expect(jobs.claim([taker('b', 5)], 1)).toMatchObject([{ job: bound?.id, device: 'b', attempt: 1 }])
+    expect(jobs.claim([available('a', 5)], 1)).toEqual([])
+    expect(jobs.claim([available('b', 5)], 1)).toMatchObject([{ job: bound?.id, device: 'b', attempt: 1 }])
   })
 
   it('fills devices evenly', () => {
@@ -69,23 +69,23 @@ describe('the job store', () => {
       Array.from({ length: 6 }, () => submission()),
       0,
     )
-    const given = jobs.claim([taker('a', 4), taker('b', 4), taker('c', 4)], 1).map(({ device }) => device)
+    const given = jobs.claim([available('a', 4), available('b', 4), available('c', 4)], 1).map(({ device }) => device)
     expect(given.sort()).toEqual(['a', 'a', 'b', 'b', 'c', 'c'])
   })
 
   it("gives an idle device what waits behind another's work, but neither what has begun nor what is one device's alone", () => {
     const { jobs } = open()
     const [first, second] = jobs.submit([submission(), submission(), submission({ device: 'b' })], 0)
-    jobs.claim([taker('a', 2)], 1)
+    jobs.claim([available('a', 2)], 1)
     const started = (id: string, type: 'accepted' | 'running', n: number, device = 'a') =>
       said(id, n, { device, report: { type } })
-    jobs.report([started(first!.id, 'accepted', 1), started(second!.id, 'accepted', 1)], 2)
-    const idle = [taker('c', 2, ['hat.generate']), taker('d', 2)]
+    jobs.storeReports([started(first!.id, 'accepted', 1), started(second!.id, 'accepted', 1)], 2)
+    const idle = [available('c', 2, ['hat.generate']), available('d', 2)]
     expect(jobs.rebalance(idle, 3)).toEqual({ dispatched: [], orders: [] })
-    jobs.report([started(first!.id, 'running', 2)], 3)
+    jobs.storeReports([started(first!.id, 'running', 2)], 3)
     expect(jobs.rebalance(idle, 4)).toMatchObject({
       dispatched: [{ job: second!.id, device: 'd', attempt: 2 }],
-      orders: [{ kind: 'recall', job: second!.id, device: 'a', attempt: 1 }],
+      orders: [{ kind: 'cancelAttempt', job: second!.id, device: 'a', attempt: 1 }],
     })
     expect(jobs.find(first!.id)).toMatchObject({ state: 'RUNNING', device: 'a' })
     expect(jobs.events(second!.id, 0, 10).map(({ type, device }) => [type, device])).toEqual([
@@ -94,15 +94,15 @@ describe('the job store', () => {
       ['queued', 'a'],
       ['sent', 'd'],
     ])
-    jobs.claim([taker('b', 2)], 5)
+    jobs.claim([available('b', 2)], 5)
     const bound = jobs.list({ limit: 1 })[0]!.id
     const [more] = jobs.submit([submission()], 6)
-    jobs.claim([taker('b', 1)], 6)
-    jobs.report(
+    jobs.claim([available('b', 1)], 6)
+    jobs.storeReports(
       [started(bound, 'accepted', 1, 'b'), started(more!.id, 'accepted', 1, 'b'), started(more!.id, 'running', 2, 'b')],
       7,
     )
-    expect(jobs.rebalance([taker('e', 2)], 8).dispatched).toEqual([])
+    expect(jobs.rebalance([available('e', 2)], 8).dispatched).toEqual([])
   })
 
   it('takes the same key for the same job, across reopenings', () => {
@@ -130,13 +130,13 @@ describe('the job store', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
     const id = job!.id
-    jobs.claim([taker('a')], 1)
+    jobs.claim([available('a')], 1)
     const piece = (n: number, text: string) => said(id, n, { data: { text } })
-    jobs.report([said(id, 1, { report: { type: 'accepted' } }), said(id, 2, { report: { type: 'running' } })], 2)
+    jobs.storeReports([said(id, 1, { report: { type: 'accepted' } }), said(id, 2, { report: { type: 'running' } })], 2)
     const early = piece(5, 'c')
-    const { gaps } = jobs.report([piece(3, 'a'), piece(3, 'a'), early], 3)
+    const { gaps } = jobs.storeReports([piece(3, 'a'), piece(3, 'a'), early], 3)
     expect([...gaps]).toEqual([early])
-    jobs.report([piece(3, 'a'), piece(4, 'b'), piece(5, 'c')], 4)
+    jobs.storeReports([piece(3, 'a'), piece(4, 'b'), piece(5, 'c')], 4)
     expect(jobs.events(id, 0, 100).map(({ type, data }) => [type, (data as { text?: string }).text])).toEqual([
       ['sent', undefined],
       ['accepted', undefined],
@@ -151,9 +151,9 @@ describe('the job store', () => {
   it('keeps the first result, though the pieces before it are missing, and no later one', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
-    jobs.claim([taker('a')], 1)
+    jobs.claim([available('a')], 1)
     const done = (text: string, n: number) => said(job!.id, n, { report: { type: 'succeeded' }, data: { text } })
-    expect(jobs.report([done('yes', 7), done('no', 8)], 2).gaps.size).toBe(0)
+    expect(jobs.storeReports([done('yes', 7), done('no', 8)], 2).gaps.size).toBe(0)
     expect(jobs.find(job!.id)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'yes' }, device: null, devices: ['a'] })
     expect(jobs.events(job!.id, 0, 10).map(({ type }) => type)).toEqual(['sent', 'succeeded'])
   })
@@ -161,8 +161,8 @@ describe('the job store', () => {
   it('takes no result that cannot be one of that job', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission({ attempts: 1 })], 0)
-    jobs.claim([taker('a')], 1)
-    jobs.report([said(job!.id, 1, { report: { type: 'succeeded' }, data: { answer: 'yes' } })], 2)
+    jobs.claim([available('a')], 1)
+    jobs.storeReports([said(job!.id, 1, { report: { type: 'succeeded' }, data: { answer: 'yes' } })], 2)
     const message = expect.stringContaining('the result of the device is none of slm.generate: text')
     expect(jobs.find(job!.id)).toMatchObject({ state: 'FAILED', result: null, error: { code: 'JOB_FAILED', message } })
   })
@@ -170,31 +170,31 @@ describe('the job store', () => {
   it('sends a job to another device once the first was away for too long', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
-    jobs.claim([taker('a')], 0)
-    expect(jobs.presence('a', false, 100)).toEqual([])
-    expect(jobs.nextDueMs()).toBe(30_100)
-    jobs.tick(30_100)
-    expect(jobs.claim([taker('b')], 30_100)).toEqual([])
-    jobs.tick(jobs.nextDueMs()!)
-    expect(jobs.claim([taker('b')], 30_300)).toMatchObject([{ job: job?.id, device: 'b', attempt: 2 }])
+    jobs.claim([available('a')], 0)
+    expect(jobs.setPresence('a', false, 100)).toEqual([])
+    expect(jobs.nextDeadlineMs()).toBe(30_100)
+    jobs.applyDeadlines(30_100)
+    expect(jobs.claim([available('b')], 30_100)).toEqual([])
+    jobs.applyDeadlines(jobs.nextDeadlineMs()!)
+    expect(jobs.claim([available('b')], 30_300)).toMatchObject([{ job: job?.id, device: 'b', attempt: 2 }])
   })
 
   it('waits for the same device where nobody may replace it', () => {
     const { jobs } = open()
     jobs.submit([submission({ disconnect: { replace: false, lostAfterS: 1 } })], 0)
-    jobs.claim([taker('a')], 0)
-    jobs.presence('a', false, 0)
-    jobs.tick(1_000)
-    jobs.tick(jobs.nextDueMs()!)
-    expect(jobs.claim([taker('b')], 2_000)).toEqual([])
-    expect(jobs.claim([taker('a')], 2_000)).toMatchObject([{ device: 'a', attempt: 2 }])
+    jobs.claim([available('a')], 0)
+    jobs.setPresence('a', false, 0)
+    jobs.applyDeadlines(1_000)
+    jobs.applyDeadlines(jobs.nextDeadlineMs()!)
+    expect(jobs.claim([available('b')], 2_000)).toEqual([])
+    expect(jobs.claim([available('a')], 2_000)).toMatchObject([{ device: 'a', attempt: 2 }])
   })
 
   it('cancels once, and says so to the device that has it', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
-    jobs.claim([taker('a')], 1)
-    const recall = { kind: 'recall', job: job!.id, device: 'a', attempt: 1 }
+    jobs.claim([available('a')], 1)
+    const recall = { kind: 'cancelAttempt', job: job!.id, device: 'a', attempt: 1 }
     expect(jobs.cancel(job!.id, 2)).toEqual({ canceled: true, orders: [recall] })
     expect(jobs.cancel(job!.id, 3)).toEqual({ canceled: false, orders: [] })
     expect(jobs.cancel('00000000-1', 3)).toBeUndefined()
@@ -213,9 +213,9 @@ describe('the job store', () => {
   it('lists dead letters with what went wrong', () => {
     const { jobs } = open()
     const [dead] = jobs.submit([submission(), submission()], 0)
-    jobs.claim([taker('a')], 1)
+    jobs.claim([available('a')], 1)
     const error = { code: 'REQUEST_INVALID', message: 'not supported by this device' }
-    jobs.report([said(dead!.id, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
+    jobs.storeReports([said(dead!.id, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
     expect(jobs.list({ dead: true, limit: 10 })).toMatchObject([{ id: dead!.id, state: 'REJECTED', error }])
     expect(jobs.events(dead!.id, 0, 10).at(-1)).toMatchObject({ type: 'rejected', device: 'a', attempt: 1, data: { error } })
   })
@@ -226,14 +226,14 @@ describe('the job store', () => {
       Array.from({ length: 6 }, () => submission()),
       0,
     )
-    const given = ids(jobs.claim([taker('a', 3)], 1))
+    const given = ids(jobs.claim([available('a', 3)], 1))
     expect(jobs.counts()).toEqual({ queued: 3, underWay: 3, dead: 0 })
     expect(ids(jobs.heldBy('a'))).toEqual(given)
     expect(jobs.heldBy('b')).toEqual([])
     const [done, refused] = given
     const error = { code: 'REQUEST_INVALID', message: 'no' }
-    jobs.report([said(done!, 1, { report: { type: 'succeeded' }, data: { text: 'no' } })], 2)
-    jobs.report([said(refused!, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
+    jobs.storeReports([said(done!, 1, { report: { type: 'succeeded' }, data: { text: 'no' } })], 2)
+    jobs.storeReports([said(refused!, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
     jobs.cancel(submitted[5]!.id, 2)
     expect(jobs.counts()).toEqual({ queued: 2, underWay: 1, dead: 1 })
   })
@@ -267,7 +267,7 @@ describe('the job store', () => {
 
 describe('finished jobs', () => {
   const day = 86_400_000
-  const retention = { doneMs: 7 * day, deadMs: 30 * day, mostJobs: 1_000, mostBytes: Number.MAX_SAFE_INTEGER }
+  const retention = { doneMs: 7 * day, deadMs: 30 * day, maxJobs: 1_000, maxBytes: Number.MAX_SAFE_INTEGER }
 
   /** So many jobs that ended a second apart, every `deadOf`-th of them in failure; and one that waits. */
   function lived(count: number, deadOf = Number.POSITIVE_INFINITY) {
@@ -280,11 +280,11 @@ describe('finished jobs', () => {
     )
     for (const [i, { id }] of submitted.entries()) {
       const nowMs = i * 1_000
-      jobs.claim([taker('a')], nowMs)
+      jobs.claim([available('a')], nowMs)
       const error = { code: 'REQUEST_INVALID', message: 'no' }
       const report =
         (i + 1) % deadOf === 0 ? ({ type: 'failed', failure: 'refused', error } as const) : ({ type: 'succeeded' } as const)
-      jobs.report([said(id, 1, { report, data: { text: 'yes '.repeat(100) } })], nowMs)
+      jobs.storeReports([said(id, 1, { report, data: { text: 'yes '.repeat(100) } })], nowMs)
     }
     const [waiting] = jobs.submit([submission()], 0)
     return { jobs, store, path, ended: submitted.map(({ id }) => id), waiting: waiting!.id }
@@ -315,7 +315,7 @@ describe('finished jobs', () => {
 
   it('are at most so many, and at most so large, the oldest going first', () => {
     const { jobs, store, ended } = lived(100)
-    expect(pruneAll(jobs, { ...retention, mostJobs: 40 }, day)).toBe(60)
+    expect(pruneAll(jobs, { ...retention, maxJobs: 40 }, day)).toBe(60)
     expect(jobs.find(ended[59]!)).toBeUndefined()
     expect(jobs.find(ended[60]!)).toBeDefined()
     const used = () => {
@@ -323,7 +323,7 @@ describe('finished jobs', () => {
       return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
     }
     const before = used()
-    const removed = pruneAll(jobs, { ...retention, mostBytes: before / 2 }, day)
+    const removed = pruneAll(jobs, { ...retention, maxBytes: before / 2 }, day)
     expect(removed).toBeGreaterThan(0)
     expect(removed).toBeLessThan(40)
     expect(used()).toBeLessThan(before)
@@ -343,10 +343,10 @@ describe('finished jobs', () => {
     const { jobs, ended } = lived(3)
     pruneAll(jobs, retention, 60 * day)
     const late = said(ended[0]!, 1, { report: { type: 'accepted' } })
-    const { orders, gaps } = jobs.report([late], 60 * day)
-    expect(orders).toEqual([{ kind: 'recall', job: ended[0], device: 'a', attempt: 1 }])
+    const { orders, gaps } = jobs.storeReports([late], 60 * day)
+    expect(orders).toEqual([{ kind: 'cancelAttempt', job: ended[0], device: 'a', attempt: 1 }])
     expect(gaps.size).toBe(0)
-    expect(jobs.report([said(ended[0]!, 2, { report: { type: 'canceled' } })], 60 * day).orders).toEqual([])
+    expect(jobs.storeReports([said(ended[0]!, 2, { report: { type: 'canceled' } })], 60 * day).orders).toEqual([])
   })
 
   it('are found by index, whatever else there is', () => {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
-import type { JobDetails, JobHappening } from '../../../cloud-bridge/queue/job-store.ts'
+import type { JobDetails, JobHistoryEvent } from '../../../cloud-bridge/queue/job-store.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
@@ -26,8 +26,8 @@ async function post(path: string, body: object = {}, more: Record<string, string
 }
 const submit = async (body: object) => (await post('', body)).body.id
 const show = async (id: string) => (await (await fetch(url(`/${id}`))).json()) as JobDetails
-async function eventsOf(id: string): Promise<JobHappening[]> {
-  return ((await (await fetch(url(`/${id}/events`))).json()) as { events: JobHappening[] }).events
+async function eventsOf(id: string): Promise<JobHistoryEvent[]> {
+  return ((await (await fetch(url(`/${id}/events`))).json()) as { events: JobHistoryEvent[] }).events
 }
 async function stateOf(device: string): Promise<string | undefined> {
   const response = await fetch(`${world.bridge.httpUrl}/v1/devices`)

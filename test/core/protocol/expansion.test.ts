@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Expansion, sentencesOf } from '../../../core/protocol/expansion.ts'
-import { ExpandInput, JobEvent, JobSubmission, resultFault } from '../../../core/protocol/jobs.ts'
+import { ExpandInput, JobEvent, JobSubmission, resultProblem } from '../../../core/protocol/jobs.ts'
 
 const sentence = fc.string({ minLength: 1, maxLength: 40 }).filter((text) => text.trim() !== '')
 const input = fc
@@ -74,7 +74,7 @@ describe('a job that expands a sketch', () => {
         (raw, groups, at, other, harm) => {
           const asked = ExpandInput.parse(raw)
           const good = expanded(asked, groups)
-          expect(resultFault('pice.expand', asked, JSON.parse(JSON.stringify(good)))).toBeUndefined()
+          expect(resultProblem('pice.expand', asked, JSON.parse(JSON.stringify(good)))).toBeUndefined()
           const bad = structuredClone(good)
           const { sentences } = bad.candidates[at % bad.candidates.length]!
           const [one, two] = [at % sentences.length, other % sentences.length]
@@ -84,7 +84,7 @@ describe('a job that expands a sketch', () => {
           else if (one === two) return
           else [sentences[one], sentences[two]] = [sentences[two]!, sentences[one]!]
           harmed += 1
-          expect(resultFault('pice.expand', asked, bad)).toMatch(/each sentence that was asked for once/)
+          expect(resultProblem('pice.expand', asked, bad)).toMatch(/each sentence that was asked for once/)
         },
       ),
       { seed: 1, numRuns: 300 },
@@ -96,7 +96,7 @@ describe('a job that expands a sketch', () => {
     const asked = ExpandInput.parse({ prompt: 'a', sketch: ['b'], expectedTokens: 1 })
     fc.assert(
       fc.property(fc.anything(), (anything) => {
-        expect(resultFault('pice.expand', asked, anything)).toEqual(expect.any(String))
+        expect(resultProblem('pice.expand', asked, anything)).toEqual(expect.any(String))
       }),
       { seed: 1, numRuns: 500 },
     )

@@ -9,7 +9,7 @@ import {
   type JobReport,
   type JobTerms,
   nextJob,
-  submitted,
+  queuedJob,
 } from '../../../../core/policy/jobs/job.ts'
 import { type AttemptFailure, attemptFailures, retryDelayMs, retryRules } from '../../../../core/policy/jobs/retry.ts'
 
@@ -40,7 +40,7 @@ const failure = (device: string, attempt: number, kind: AttemptFailure): JobInpu
 
 /** What becomes of a job; each input at its time. */
 function play(inputs: readonly (readonly [number, JobInput])[], own: Partial<JobTerms> = {}) {
-  let job = submitted({ ...terms, ...own }, 3_600_000)
+  let job = queuedJob({ ...terms, ...own }, 3_600_000)
   const effects: unknown[] = []
   for (const [atMs, input] of inputs) {
     const next = nextJob(job, input, atMs, random)
@@ -56,7 +56,7 @@ const tick: JobInput = { kind: 'tick' }
 describe('a job', () => {
   it('goes from QUEUED through SENT, ACCEPTED and RUNNING to SUCCEEDED', () => {
     const states: string[] = []
-    let job = submitted(terms, 3_600_000)
+    let job = queuedJob(terms, 3_600_000)
     for (const input of [
       dispatch('a'),
       report('a', 1, 'accepted'),
@@ -112,14 +112,14 @@ describe('a job', () => {
   it('takes the first result of any attempt, and recalls the other', () => {
     const { job, effects } = play([...replaced, [31_003, report('a', 1, 'succeeded')], [31_004, report('b', 2, 'succeeded')]])
     expect(job.state).toBe('SUCCEEDED')
-    expect(effects.slice(2)).toEqual([{ kind: 'recall', device: 'b', attempt: 2 }, { kind: 'keepResult' }])
+    expect(effects.slice(2)).toEqual([{ kind: 'cancelAttempt', device: 'b', attempt: 2 }, { kind: 'storeResult' }])
   })
 
   it("takes the replacement's result alone where that is asked for, and recalls the first", () => {
     const { job, effects } = play([...replaced, [31_003, report('a', 1, 'succeeded')]], { keep: 'replacement' })
     expect(job.state).toBe('RUNNING')
-    expect(effects).toContainEqual({ kind: 'recall', device: 'a', attempt: 1 })
-    expect(nextJob(job, report('b', 2, 'succeeded'), 31_004, random).effects).toEqual([{ kind: 'keepResult' }])
+    expect(effects).toContainEqual({ kind: 'cancelAttempt', device: 'a', attempt: 1 })
+    expect(nextJob(job, report('b', 2, 'succeeded'), 31_004, random).effects).toEqual([{ kind: 'storeResult' }])
   })
 
   it('hears nobody about an attempt that was not given to them', () => {
@@ -142,7 +142,7 @@ describe('a job', () => {
     expect(play([...begun, [1, failure('a', 1, 'failed')]], { attempts: 1 }).job.state).toBe('FAILED')
     const silent = play([...begun, [1, report('a', 1, 'running')], [60_001, tick]], { attempts: 1 })
     expect(silent.job.state).toBe('TIMED_OUT')
-    expect(silent.effects.at(-1)).toEqual({ kind: 'recall', device: 'a', attempt: 1 })
+    expect(silent.effects.at(-1)).toEqual({ kind: 'cancelAttempt', device: 'a', attempt: 1 })
     expect(play([[3_600_000, tick]]).job).toMatchObject({ state: 'TIMED_OUT', attempt: 0 })
   })
 
@@ -162,13 +162,13 @@ describe('a job', () => {
       [
         [0, dispatch('a')],
         [1, report('a', 1, 'accepted')],
-        [2, { kind: 'takeBack' }],
+        [2, { kind: 'requeue' }],
         [2, dispatch('b')],
       ],
       { attempts: 1 },
     )
     expect(taken.job).toMatchObject({ state: 'SENT', attempt: 2, devices: ['a', 'b'], failures: {} })
-    expect(taken.effects).toContainEqual({ kind: 'recall', device: 'a', attempt: 1 })
+    expect(taken.effects).toContainEqual({ kind: 'cancelAttempt', device: 'a', attempt: 1 })
     expect(nextJob(taken.job, report('a', 1, 'succeeded'), 3, random).job.state).toBe('SUCCEEDED')
     expect(nextJob(taken.job, report('a', 1, 'canceled'), 3, random).job).toBe(taken.job)
     expect(nextJob(taken.job, failure('b', 2, 'failed'), 3, random).job).toMatchObject({
@@ -183,8 +183,8 @@ describe('a job', () => {
       [0, dispatch('a')],
       [1, report('a', 1, 'running')],
     ]).job
-    for (const job of [submitted(terms, 3_600_000), sent, running])
-      expect(nextJob(job, { kind: 'takeBack' }, 2, random)).toEqual({ job, effects: [] })
+    for (const job of [queuedJob(terms, 3_600_000), sent, running])
+      expect(nextJob(job, { kind: 'requeue' }, 2, random)).toEqual({ job, effects: [] })
   })
 
   it('waits behind other work of its device for as long as startMs, then wherever there is room: never as a failure', () => {
@@ -195,7 +195,7 @@ describe('a job', () => {
     }
     const { job, effects } = play(inputs, { attempts: 2 })
     expect(job).toMatchObject({ state: 'QUEUED', attempt: 5, failures: {}, notBeforeMs: null, dueMs: 3_600_000 })
-    expect(effects.filter((effect) => (effect as { kind: string }).kind === 'recall')).toHaveLength(5)
+    expect(effects.filter((effect) => (effect as { kind: string }).kind === 'cancelAttempt')).toHaveLength(5)
     expect(nextJob(job, tick, 3_600_000, random).job).toMatchObject({
       state: 'TIMED_OUT',
       error: { message: 'a did not begin in time' },
@@ -209,7 +209,7 @@ describe('a job', () => {
       [2, { kind: 'cancel' }],
     ])
     expect(job).toMatchObject({ state: 'CANCELED', dueMs: null })
-    expect(effects.at(-1)).toEqual({ kind: 'recall', device: 'a', attempt: 1 })
+    expect(effects.at(-1)).toEqual({ kind: 'cancelAttempt', device: 'a', attempt: 1 })
   })
 })
 
@@ -231,7 +231,7 @@ describe('whatever happens, in whatever order', () => {
     },
     { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('present', 'absent'), device }) },
     { weight: 4, arbitrary: fc.record({ kind: fc.constant('tick') }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'takeBack') }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'requeue') }) },
   ) as fc.Arbitrary<JobInput>
   const course = fc.array(fc.tuple(fc.integer({ min: 0, max: 70_000 }), input), { maxLength: 40 })
   const ofTerms = fc.record({
@@ -244,7 +244,7 @@ describe('whatever happens, in whatever order', () => {
     let replacements = 0
     fc.assert(
       fc.property(course, ofTerms, fc.integer(), (inputs, own, seed) => {
-        let job: Job = submitted({ ...terms, ...own }, 900_000)
+        let job: Job = queuedJob({ ...terms, ...own }, 900_000)
         const dice = seededRandom(seed)
         let nowMs = 0
         let results = 0
@@ -254,7 +254,7 @@ describe('whatever happens, in whatever order', () => {
           const step = nextJob(before, next, nowMs, dice)
           job = step.job
           reached.add(job.state)
-          results += step.effects.filter(({ kind }) => kind === 'keepResult').length
+          results += step.effects.filter(({ kind }) => kind === 'storeResult').length
           expect(results).toBe(job.state === 'SUCCEEDED' ? 1 : 0)
           if (isTerminal(before.state)) expect(job).toBe(before)
           expect(job.dueMs === null).toBe(isTerminal(job.state))
