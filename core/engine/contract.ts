@@ -23,6 +23,11 @@ export interface Sequence {
   gather(keep: number, rows: readonly number[]): void
   /** Becomes a copy of the first `length` positions of `from`. @throws RangeError when that is more than its line */
   copyPrefix(from: Sequence, length: number): void
+  /**
+   * Releases the buffers, and keeps a copy of the rows that holds no more than them. The sequence can be used as before: its
+   * next step copies the rows back, bit for bit. @throws BrimError OUT_OF_MEMORY (nothing has changed then)
+   */
+  evict(): void
   /** Zeroes the buffers and gives them back; the sequence must not be used again. */
   release(): void
 }

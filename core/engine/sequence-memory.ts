@@ -7,37 +7,36 @@ export interface KvShape {
   readonly headDim: number
 }
 
-/** KV buffers of one sequence, all layers in one block: per layer keys then values, each [1, kvHeads, capacity, headDim]. */
-export class KvMemory {
+/** Keys and values of one sequence, all layers in one block: per layer keys then values, each [1, kvHeads, capacity, headDim]. */
+export class KvBlock {
   readonly capacity: number
-  readonly keys: readonly Tensor[]
-  readonly values: readonly Tensor[]
-  readonly #data: Float32Array<ArrayBuffer>
+  protected readonly data: Float32Array<ArrayBuffer>
   readonly #shape: KvShape
 
   /** Zeroed. @throws BrimError OUT_OF_MEMORY */
-  constructor(runtime: Runtime, shape: KvShape, capacity: number) {
+  constructor(shape: KvShape, capacity: number) {
     const { layers, kvHeads, headDim } = shape
-    const dims = [1, kvHeads, capacity, headDim]
-    const size = kvHeads * capacity * headDim
-    const data = allocate(2 * layers * size)
-    const tensorAt = (index: number) => runtime.tensor('float32', dims, data.subarray(index * size, (index + 1) * size))
     this.capacity = capacity
     this.#shape = shape
-    this.#data = data
-    this.keys = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer))
-    this.values = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer + 1))
+    this.data = allocate(2 * layers * kvHeads * capacity * headDim)
   }
 
   get bytes(): number {
-    return this.#data.byteLength
+    return this.data.byteLength
+  }
+
+  /** A copy of the first `rows` positions that holds no more than them. @throws BrimError OUT_OF_MEMORY */
+  compactCopy(rows: number): KvBlock {
+    const copy = new KvBlock(this.#shape, rows)
+    copy.copyRows(this, rows)
+    return copy
   }
 
   /** Becomes a copy of the first `rows` positions of `from`. */
-  copyRows(from: KvMemory, rows: number): void {
+  copyRows(from: KvBlock, rows: number): void {
     this.#eachPlane((start, plane) => {
       const source = plane * from.#planeSize
-      this.#data.set(from.#data.subarray(source, source + rows * this.#shape.headDim), start)
+      this.data.set(from.data.subarray(source, source + rows * this.#shape.headDim), start)
     })
   }
 
@@ -47,18 +46,14 @@ export class KvMemory {
     const picked = new Float32Array(rows.length * width)
     this.#eachPlane((start) => {
       rows.forEach((row, i) => {
-        picked.set(this.#data.subarray(start + row * width, start + (row + 1) * width), i * width)
+        picked.set(this.data.subarray(start + row * width, start + (row + 1) * width), i * width)
       })
-      this.#data.set(picked, start + at * width)
+      this.data.set(picked, start + at * width)
     })
   }
 
   zero(): void {
-    this.#data.fill(0)
-  }
-
-  release(): void {
-    for (const tensor of [...this.keys, ...this.values]) tensor.release()
+    this.data.fill(0)
   }
 
   get #planeSize(): number {
@@ -69,6 +64,27 @@ export class KvMemory {
   #eachPlane(visit: (start: number, plane: number) => void): void {
     const planes = 2 * this.#shape.layers * this.#shape.kvHeads
     for (let plane = 0; plane < planes; plane++) visit(plane * this.#planeSize, plane)
+  }
+}
+
+/** A block that steps read and append to, as tensors of the runtime. */
+export class KvMemory extends KvBlock {
+  readonly keys: readonly Tensor[]
+  readonly values: readonly Tensor[]
+
+  /** Zeroed. @throws BrimError OUT_OF_MEMORY */
+  constructor(runtime: Runtime, shape: KvShape, capacity: number) {
+    super(shape, capacity)
+    const { layers, kvHeads, headDim } = shape
+    const dims = [1, kvHeads, capacity, headDim]
+    const size = kvHeads * capacity * headDim
+    const tensorAt = (index: number) => runtime.tensor('float32', dims, this.data.subarray(index * size, (index + 1) * size))
+    this.keys = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer))
+    this.values = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer + 1))
+  }
+
+  release(): void {
+    for (const tensor of [...this.keys, ...this.values]) tensor.release()
   }
 }
 

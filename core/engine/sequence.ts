@@ -1,7 +1,7 @@
 import { BrimError } from '../base/errors.ts'
 import type { Sequence } from './contract.ts'
 import { RowTree } from './row-tree.ts'
-import type { KvMemory, KvPool } from './sequence-memory.ts'
+import type { KvBlock, KvMemory, KvPool } from './sequence-memory.ts'
 
 /** Positions that a sequence has room for when it takes its first row. */
 const firstCapacity = 64
@@ -11,6 +11,8 @@ export class KvSequence implements Sequence {
   readonly #pool: KvPool
   readonly #contextLimit: number
   #memory: KvMemory | undefined
+  /** What `evict` has taken out of the memory; the next step moves it back. */
+  #evicted: KvBlock | undefined
   #rows = RowTree.empty
   #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
 
@@ -45,8 +47,9 @@ export class KvSequence implements Sequence {
     if (!(keep >= 0 && keep <= this.line)) throw new RangeError(`cannot keep ${keep} of ${this.line} positions in a line`)
     const stray = rows.find((row) => !(row >= keep && row < this.length))
     if (stray !== undefined) throw new RangeError(`position ${stray} is not in ${keep}..${this.length}`)
-    if (keep + rows.length > this.capacity) throw new RangeError(`${rows.length} rows after ${keep} exceed the capacity`)
-    this.#memory?.gatherRows(keep, rows)
+    const block = this.#block
+    if (keep + rows.length > (block?.capacity ?? 0)) throw new RangeError(`${rows.length} rows after ${keep} exceed the capacity`)
+    block?.gatherRows(keep, rows)
     this.#rows = RowTree.lineOf(keep + rows.length)
   }
 
@@ -58,9 +61,16 @@ export class KvSequence implements Sequence {
     if (from !== this) {
       this.#rows = RowTree.empty
       this.reserve(length)
-      if (from.#memory) this.#memory?.copyRows(from.#memory, length)
+      if (from.#block) this.#memory?.copyRows(from.#block, length)
     }
     this.#rows = RowTree.lineOf(length)
+  }
+
+  evict(): void {
+    this.#demandIdle()
+    if (!this.#memory) return
+    this.#evicted = this.#memory.compactCopy(this.length)
+    this.#giveMemoryBack()
   }
 
   release(): void {
@@ -68,6 +78,7 @@ export class KvSequence implements Sequence {
     if (this.#state !== 'idle') return
     this.#state = 'released'
     this.#giveMemoryBack()
+    this.#dropEvicted()
   }
 
   belongsTo(pool: KvPool): boolean {
@@ -90,8 +101,9 @@ export class KvSequence implements Sequence {
     let capacity = Math.max(this.capacity, firstCapacity)
     while (capacity < length) capacity *= 2
     const larger = this.#pool.take(Math.min(capacity, this.#contextLimit))
-    if (this.#memory) larger.copyRows(this.#memory, this.length)
+    if (this.#block) larger.copyRows(this.#block, this.length)
     this.#giveMemoryBack()
+    this.#dropEvicted()
     this.#memory = larger
   }
 
@@ -115,8 +127,17 @@ export class KvSequence implements Sequence {
     if (wasReleased) this.release()
   }
 
+  get #block(): KvBlock | undefined {
+    return this.#memory ?? this.#evicted
+  }
+
   #demandIdle(): void {
     if (this.#state !== 'idle') throw new Error(`a sequence was used while ${this.#state}`)
+  }
+
+  #dropEvicted(): void {
+    this.#evicted?.zero()
+    this.#evicted = undefined
   }
 
   #giveMemoryBack(): void {

@@ -74,6 +74,11 @@ export class StackedSequence implements Sequence {
     }
   }
 
+  evict(): void {
+    this.#demandIdle()
+    for (const part of this.parts) part.evict()
+  }
+
   release(): void {
     if (this.#state === 'in a step') this.#state = 'released in a step'
     if (this.#state !== 'idle') return

@@ -74,6 +74,7 @@ function plainSequence(): PlainSequence {
     copyPrefix: (_, to) => {
       length = to
     },
+    evict() {},
     release() {},
   }
 }

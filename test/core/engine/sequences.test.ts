@@ -159,6 +159,40 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     for (const each of [sequence, other]) each.release()
   })
 
+  it('continues bit for bit after an eviction, whether or not rows are dropped or moved meanwhile', async () => {
+    const ids = someIds(chain.manifest, 70, 8)
+    const edits: ((sequence: Sequence) => void)[] = [
+      () => {},
+      (sequence) => sequence.truncate(40),
+      (sequence) => sequence.gather(40, [60, 50]),
+    ]
+    for (const edit of edits) {
+      const [evicted, resident] = [chain.createSequence(), chain.createSequence()]
+      for (const sequence of [evicted, resident]) await extend(chain, sequence, ids)
+      evicted.evict()
+      expect([evicted.length, evicted.capacity, evicted.bytes]).toEqual([70, 0, 0])
+      edit(evicted)
+      edit(resident)
+      const copy = chain.createSequence()
+      copy.copyPrefix(evicted, evicted.length)
+      const expected = await extend(chain, resident, [9, 10])
+      expect(largestDifference(await extend(chain, evicted, [9, 10]), expected)).toBe(0)
+      expect(largestDifference(await extend(chain, copy, [9, 10]), expected)).toBe(0)
+      for (const sequence of [evicted, resident, copy]) sequence.release()
+    }
+  })
+
+  it('zeroes and reuses the buffers of an evicted sequence, and begins anew after one without rows', async () => {
+    const sequence = chain.createSequence()
+    sequence.evict()
+    await extend(chain, sequence, [1, 2])
+    const buffers = buffersOf(sequence)
+    sequence.evict()
+    expect(buffers.every((buffer) => buffer.every((value) => value === 0))).toBe(true)
+    sequence.release()
+    await expect(extend(chain, sequence, [1])).rejects.toThrow(/released/)
+  })
+
   it('leaves nothing for the next user of its buffers', async () => {
     const first = chain.createSequence()
     await extend(chain, first, someIds(chain.manifest, 30))
