@@ -1,0 +1,175 @@
+import { z } from 'zod'
+import { idPattern } from '../topics.ts'
+import type { Operations } from './operation.ts'
+
+const name = z.string().regex(idPattern, 'lower-case letters, digits, - and _')
+const at = z.iso.datetime()
+const quotaLimit = z.int().min(1).nullable()
+
+/** Each role may do what those before it may. */
+export const keyRoles = ['viewer', 'operator', 'admin'] as const
+export type KeyRole = (typeof keyRoles)[number]
+
+export const TokenRequest = z.object({
+  group: name,
+  uses: z.int().min(1).describe('Devices that can enrol with the token.'),
+  expiresS: z
+    .int()
+    .min(1)
+    .max(366 * 86_400),
+  approve: z.boolean().describe('Devices are approved as they enrol.'),
+})
+export type TokenRequest = z.infer<typeof TokenRequest>
+
+/** An enrolment token, without its secret. */
+export const TokenRecord = z.object({
+  id: z.string(),
+  group: z.string(),
+  usesLeft: z.int().min(0),
+  approve: z.boolean(),
+  createdAt: at,
+  expiresAt: at,
+  revokedAt: at.nullable(),
+})
+export type TokenRecord = z.infer<typeof TokenRecord>
+
+export const KeyRequest = z.object({
+  name,
+  role: z.enum(keyRoles),
+  requestsPerMinute: quotaLimit.default(null),
+  jobsPerDay: quotaLimit.default(null),
+})
+export type KeyRequest = z.infer<typeof KeyRequest>
+
+/** An API key, without its secret. */
+export const KeyRecord = z.object({
+  id: z.string(),
+  name: z.string(),
+  role: z.enum(keyRoles),
+  createdAt: at,
+  revokedAt: at.nullable(),
+  requestsPerMinute: quotaLimit,
+  jobsPerDay: quotaLimit,
+})
+export type KeyRecord = z.infer<typeof KeyRecord>
+
+export const DeviceIdentity = z.object({
+  device: z.string(),
+  group: z.string(),
+  status: z.enum(['pending', 'approved', 'revoked']),
+  publicKey: z.string().describe('Ed25519, base64url.'),
+  tokenId: z.string().describe('Token that the device enrolled with.'),
+  enrolledAt: at,
+  hardware: z.string().nullable().describe('First machine that used the key since the approval.'),
+  clone: z.string().nullable().describe('Another machine that used the same key: a cloned image.'),
+})
+export type DeviceIdentity = z.infer<typeof DeviceIdentity>
+
+export const AuditLine = z.object({
+  at,
+  actor: z.string().describe('`operator:<user>`, `key:<name>/<id>`, `device:<id>`, or `anyone` where no proof is required.'),
+  from: z.string().nullable().describe("Address of the request; null: on the bridge's own machine."),
+  action: z.string().describe('`token.create`, `job.submit`, …; method and path of a request without a name.'),
+  subject: z.string(),
+  outcome: z.enum(['ok', 'refused', 'failed']),
+  detail: z.unknown(),
+})
+export type AuditLine = z.infer<typeof AuditLine>
+
+const Revoked = z.object({ id: z.string(), revoked: z.literal(true) })
+const left = z.int().min(0).nullable()
+
+export const Whoami = z.object({
+  id: z.string(),
+  name: z.string(),
+  role: z.enum(keyRoles),
+  bridge: z.string(),
+  fleet: z.string(),
+  quota: z
+    .object({ requestsPerMinute: quotaLimit, requestsLeft: left, jobsPerDay: quotaLimit, jobsLeft: left })
+    .describe('Null: no limit.'),
+})
+export type Whoami = z.infer<typeof Whoami>
+
+export const adminOperations = {
+  tokens: {
+    method: 'GET',
+    path: '/v1/admin/tokens',
+    access: 'administer',
+    summary: 'Enrolment tokens',
+    response: z.object({ tokens: z.array(TokenRecord) }),
+  },
+  createToken: {
+    method: 'POST',
+    path: '/v1/admin/tokens',
+    access: 'administer',
+    summary: 'Create an enrolment token',
+    body: TokenRequest,
+    response: z.object({ token: TokenRecord, secret: z.string().describe('Shown once; only its hash is stored.') }),
+  },
+  revokeToken: {
+    method: 'POST',
+    path: '/v1/admin/tokens/:id/revoke',
+    access: 'administer',
+    summary: 'Revoke an enrolment token',
+    response: Revoked,
+  },
+  keys: {
+    method: 'GET',
+    path: '/v1/admin/keys',
+    access: 'administer',
+    summary: 'API keys',
+    response: z.object({ keys: z.array(KeyRecord) }),
+  },
+  createKey: {
+    method: 'POST',
+    path: '/v1/admin/keys',
+    access: 'administer',
+    summary: 'Create an API key',
+    body: KeyRequest,
+    response: z.object({ id: z.string(), key: z.string().describe('Shown once; only its hash is stored.') }),
+  },
+  revokeKey: {
+    method: 'POST',
+    path: '/v1/admin/keys/:id/revoke',
+    access: 'administer',
+    summary: 'Revoke an API key',
+    response: Revoked,
+  },
+  devices: {
+    method: 'GET',
+    path: '/v1/admin/devices',
+    access: 'read',
+    summary: 'Enrolled devices',
+    response: z.object({ devices: z.array(DeviceIdentity) }),
+  },
+  approveDevice: {
+    method: 'POST',
+    path: '/v1/admin/devices/:id/approve',
+    access: 'administer',
+    summary: 'Approve a device; its next connection binds its hardware anew',
+    response: DeviceIdentity,
+  },
+  revokeDevice: {
+    method: 'POST',
+    path: '/v1/admin/devices/:id/revoke',
+    access: 'administer',
+    summary: 'Revoke a device and end its connections',
+    response: DeviceIdentity,
+  },
+  audit: {
+    method: 'GET',
+    path: '/v1/admin/audit',
+    access: 'administer',
+    summary: 'Audit log, latest first',
+    query: z.object({ limit: z.coerce.number().int().min(1).max(10_000).default(100) }),
+    response: z.object({ audit: z.array(AuditLine) }),
+  },
+  whoami: {
+    method: 'GET',
+    path: '/v1/whoami',
+    access: 'own-key',
+    summary: 'Name, role and remaining quota of the caller’s key',
+    response: Whoami,
+  },
+} as const satisfies Operations

@@ -1,0 +1,54 @@
+import { z } from 'zod'
+import type { Operations } from './operation.ts'
+
+const count = z.int().min(0)
+const ms = z.number().min(0)
+
+export const Health = z.object({
+  ok: z.literal(true),
+  version: z.string(),
+  modelId: z.string(),
+  sessions: count.describe('Open HAT sessions.'),
+  kvBytes: count.describe('KV memory of open sessions.'),
+  keptKvBytes: count.describe('KV memory of the prefix cache.'),
+  uptimeS: count,
+  pipeline: z.int().min(1).describe('Stages of the middle submodel.'),
+  serving: z.object({
+    steps: count,
+    items: count,
+    tokens: count,
+    batches: z.array(count).describe('Steps by number of streams served.'),
+    splits: count.describe('Failed steps that were repeated stream by stream.'),
+    failedItems: count,
+    queueMs: ms.describe('Moving average.'),
+    computeMs: ms.describe('Moving average.'),
+  }),
+  jobs: z.object({
+    dispatchMs: z
+      .object({ p50: ms.nullable(), p99: ms.nullable(), count })
+      .describe('From sending a job to storing its acceptance; the latest 10,000 dispatches.'),
+  }),
+})
+export type Health = z.infer<typeof Health>
+
+/** One step of the serving loop. */
+export const LoggedStep = z.object({
+  index: count.describe('Number of earlier steps since the start of the bridge.'),
+  startMs: ms.describe('Since the start of the bridge.'),
+  items: count.describe('Streams served.'),
+  tokens: count,
+  computeMs: ms,
+  predictedMs: ms.nullable().describe('Predicted duration of a step of this size; null for the first step.'),
+})
+export type LoggedStep = z.infer<typeof LoggedStep>
+
+export const bridgeOperations = {
+  health: { method: 'GET', path: '/health', access: 'open', summary: 'State and load of the bridge', response: Health },
+  steps: {
+    method: 'GET',
+    path: '/v1/steps',
+    access: 'read',
+    summary: 'Latest steps of the serving loop, oldest first',
+    response: z.object({ steps: z.array(LoggedStep) }),
+  },
+} as const satisfies Operations

@@ -1,0 +1,219 @@
+import { z } from 'zod'
+import { CommandAction, DeviceLog, logLevels } from '../commands.ts'
+import { DeviceTelemetry, deviceStates } from '../messages.ts'
+import { JobSummary } from './jobs.ts'
+import type { Operations } from './operation.ts'
+
+const at = z.iso.datetime()
+const count = z.int().min(0)
+
+export const maxLabels = 32
+const labelKey = z
+  .string()
+  .regex(/^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/, 'a label key has lower-case letters, digits and . _ / -')
+const labelValue = z
+  .string()
+  .regex(/^[A-Za-z0-9](?:[A-Za-z0-9._/:-]{0,61}[A-Za-z0-9])?$/, 'a label value has letters, digits and . _ / : -')
+const Labels = z.record(z.string(), z.string())
+
+export const LabelChange = z.strictObject({
+  set: z.record(labelKey, labelValue).default({}),
+  unset: z.array(labelKey).max(maxLabels).default([]),
+})
+export type LabelChange = z.infer<typeof LabelChange>
+
+/** Latest telemetry that the bridge has received since its start. */
+export const LatestTelemetry = DeviceTelemetry.omit({ v: true, replayed: true }).extend({
+  ageS: z.number().min(0).describe("Since it was received, by the bridge's clock."),
+})
+export type LatestTelemetry = z.infer<typeof LatestTelemetry>
+
+/** One telemetry sample of the stored history. */
+export const TelemetrySample = DeviceTelemetry.omit({ v: true }).extend({
+  heardAt: at.describe("When the bridge received it, by the bridge's clock."),
+})
+export type TelemetrySample = z.infer<typeof TelemetrySample>
+
+export const Device = z.object({
+  id: z.string(),
+  state: z.enum(deviceStates).nullable().describe('Null: enrolled, but never connected.'),
+  birth: z.int().min(1).nullable(),
+  lastSeen: at.nullable().describe("Last change of state, or stored heartbeat, by the bridge's clock."),
+  seenS: count.nullable().describe('Seconds since its last message of any kind.'),
+  agent: z.string().nullable().describe('Version of the agent.'),
+  modelId: z.string().nullable(),
+  labels: Labels,
+  jobs: count.describe('Jobs that the device holds.'),
+  problems: z
+    .array(z.object({ kind: z.string(), detail: z.string() }))
+    .describe('Worst first: `lost`, `throttled`, `battery`, `disk`, `memory`, `errors`; a later release may add kinds.'),
+  identity: z
+    .object({
+      group: z.string(),
+      status: z.enum(['pending', 'approved', 'revoked']),
+      enrolledAt: at,
+      hardware: z.string().nullable(),
+      clone: z.string().nullable(),
+    })
+    .nullable()
+    .describe('Null: not enrolled at this bridge.'),
+  telemetry: LatestTelemetry.nullable(),
+})
+export type Device = z.infer<typeof Device>
+
+export const LogLine = DeviceLog.omit({ v: true }).extend({
+  n: z.int().min(1).describe('Counts the lines of one device since the start of the bridge.'),
+  heardAt: at.describe("When the bridge received it, by the bridge's clock."),
+})
+export type LogLine = z.infer<typeof LogLine>
+
+export const commandStates = ['SENT', 'DONE', 'REFUSED', 'EXPIRED'] as const
+
+/** A remote command and what became of it. */
+export const CommandRecord = z.object({
+  id: z.string(),
+  device: z.string(),
+  wish: CommandAction.describe('The command.'),
+  actor: z.string().describe('Who gave it.'),
+  at,
+  expiresAt: at,
+  state: z.enum(commandStates),
+  endedAt: at.nullable(),
+  reason: z.string().nullable().describe('Why it was refused.'),
+})
+export type CommandRecord = z.infer<typeof CommandRecord>
+
+export const DeviceDetails = Device.extend({
+  jobsUnderWay: z.array(JobSummary),
+  commands: z.array(CommandRecord).describe('Latest first, at most 10.'),
+  log: z.array(LogLine).describe('Latest warnings and errors, at most 10.'),
+})
+export type DeviceDetails = z.infer<typeof DeviceDetails>
+
+/** A change of one device. */
+export const FleetEvent = z.object({
+  type: z.enum(['device', 'state', 'telemetry', 'labels', 'commands']).describe('`device`: the state when the stream began.'),
+  device: z.string(),
+  at,
+  now: Device.nullable(),
+  command: CommandRecord.optional().describe("With `commands`: the device's latest command."),
+})
+export type FleetEvent = z.infer<typeof FleetEvent>
+
+export const FleetStatus = z.object({
+  bridge: z.string(),
+  version: z.string(),
+  modelId: z.string(),
+  uptimeS: count,
+  sessions: count.describe('Open HAT sessions.'),
+  kvBytes: count.describe('KV memory of open sessions.'),
+  kvBudgetBytes: count,
+  jobs: z.object({ queued: count, underWay: count, dead: count }),
+  devices: z.array(Device).describe('All devices that have ever connected.'),
+})
+export type FleetStatus = z.infer<typeof FleetStatus>
+
+/** Body of `POST /v1/devices/:id/commands`: a command and how long it stays valid. */
+export const CommandRequest = z.intersection(CommandAction, z.object({ expiresS: z.number().positive().max(86_400).default(30) }))
+
+const maxWaitS = 60
+
+export const fleetOperations = {
+  status: { method: 'GET', path: '/v1/fleet', access: 'read', summary: 'Bridge and devices at a glance', response: FleetStatus },
+  events: {
+    method: 'GET',
+    path: '/v1/fleet/events',
+    access: 'read',
+    summary: 'State of every device, then every change, as a stream',
+    event: FleetEvent,
+  },
+} as const satisfies Operations
+
+export const deviceOperations = {
+  list: {
+    method: 'GET',
+    path: '/v1/devices',
+    access: 'read',
+    summary: 'All devices that are enrolled or have ever connected',
+    response: z.object({ devices: z.array(Device) }),
+  },
+  show: {
+    method: 'GET',
+    path: '/v1/devices/:id',
+    access: 'read',
+    summary: 'One device with its jobs, commands and log',
+    response: DeviceDetails,
+  },
+  events: {
+    method: 'GET',
+    path: '/v1/devices/:id/events',
+    access: 'read',
+    summary: 'State of one device, then every change, as a stream',
+    event: FleetEvent,
+  },
+  log: {
+    method: 'GET',
+    path: '/v1/devices/:id/log',
+    access: 'read',
+    summary: 'Log lines of one device; as a stream, those to come too',
+    query: z.object({
+      level: z.enum(logLevels).default('warn').describe('This level and above.'),
+      lines: z.coerce.number().int().min(0).max(500).default(100).describe('Past lines, at most.'),
+    }),
+    response: z.object({ lines: z.array(LogLine) }),
+    event: LogLine,
+  },
+  telemetry: {
+    method: 'GET',
+    path: '/v1/devices/:id/telemetry',
+    access: 'read',
+    summary: 'Stored telemetry of one device, oldest first',
+    query: z.object({
+      since: z.iso
+        .datetime({ offset: true })
+        .optional()
+        .describe('Samples measured later than this; absent: the latest samples.'),
+      limit: z.coerce.number().int().min(1).max(5_000).default(500),
+    }),
+    response: z.object({
+      device: z.string(),
+      samples: z.array(TelemetrySample),
+      more: z.boolean().describe('There are samples beyond the limit.'),
+      next: at.nullable().describe('`since` of the next page.'),
+    }),
+  },
+  label: {
+    method: 'POST',
+    path: '/v1/devices/:id/labels',
+    access: 'operate',
+    summary: 'Set and remove labels of one device',
+    body: LabelChange,
+    response: z.object({ id: z.string(), labels: Labels }),
+  },
+  command: {
+    method: 'POST',
+    path: '/v1/devices/:id/commands',
+    access: 'operate',
+    summary: 'Send a remote command to one device',
+    body: CommandRequest,
+    status: 202,
+    response: CommandRecord,
+  },
+  commands: {
+    method: 'GET',
+    path: '/v1/devices/:id/commands',
+    access: 'read',
+    summary: 'Remote commands of one device, latest first, at most 100',
+    response: z.object({ commands: z.array(CommandRecord) }),
+  },
+  showCommand: {
+    method: 'GET',
+    path: '/v1/devices/:id/commands/:command',
+    access: 'read',
+    summary: 'One remote command',
+    query: z.object({
+      waitS: z.coerce.number().min(0).max(maxWaitS).default(0).describe('Wait this long for the device to reply, in seconds.'),
+    }),
+    response: CommandRecord,
+  },
+} as const satisfies Operations

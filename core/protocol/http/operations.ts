@@ -1,0 +1,20 @@
+import { adminOperations } from './admin.ts'
+import { bridgeOperations } from './bridge.ts'
+import { brokerHookOperations } from './broker-hooks.ts'
+import { bundleOperations } from './bundles.ts'
+import { deviceOperations, fleetOperations } from './devices.ts'
+import { identityOperations } from './identity.ts'
+import { jobOperations } from './jobs.ts'
+import type { Operations } from './operation.ts'
+
+/** Every operation of a bridge's HTTP API, by the tag that docs/openapi.json groups it under. */
+export const allOperations: Readonly<Record<string, Operations>> = {
+  bridge: bridgeOperations,
+  fleet: fleetOperations,
+  devices: deviceOperations,
+  jobs: jobOperations,
+  bundles: bundleOperations,
+  admin: adminOperations,
+  identity: identityOperations,
+  brokerHooks: brokerHookOperations,
+}
