@@ -17,8 +17,6 @@ import { startApi } from './api/server.ts'
 import { BundleFolder } from './bundles/bundle-folder.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
-import { createMonitor } from './device/monitor.ts'
-import { RecentErrors } from './device/recent-errors.ts'
 import { drafterMaker } from './hat/create-drafter.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
@@ -35,6 +33,8 @@ import { createBridgeLinks } from './link/bridge-links.ts'
 import { createRemote, remoteTables } from './remote/commands.ts'
 import { type LocalModel, openLocalModel } from './slm/local-model.ts'
 import { LogOutbox } from './telemetry/log-outbox.ts'
+import { createMonitor } from './telemetry/monitor.ts'
+import { RecentErrors } from './telemetry/recent-errors.ts'
 import { startReplay } from './telemetry/replay.ts'
 import { openSpoolDatabase, Spool } from './telemetry/spool.ts'
 import { measuredOf, startTelemetry } from './telemetry/telemetry.ts'
@@ -167,12 +167,12 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     closers.push(link.close)
     const offline = () => measuredOf(undefined, undefined, speed, monitor.latest())
     const keep = (measured: Measurements) => {
-      if (link.isHeard) return false
+      if (link.hasBridge) return false
       spool.put('telemetry', measured)
       return true
     }
     outbox.spoolTo({
-      isHeard: () => link.isHeard,
+      isHeard: () => link.hasBridge,
       // Its time and birth are the spool's to know: they are mended once the clock is set.
       put: ({ v: _, at: __, birth: ___, ...line }) => spool.put('log', line),
     })

@@ -13,7 +13,7 @@ import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
 import { acceptTree, type DraftTree } from '../../core/policy/hat/draft-tree.ts'
 import { rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { type States, sliceStates } from '../../core/protocol/states.ts'
-import type { LinkSession, SessionWish } from '../link/link-session.ts'
+import type { LinkSession, SessionOptions } from '../link/link-session.ts'
 import { Drafting } from './drafting.ts'
 import { leastTokens, type PrefixMemory } from './prefix-memory.ts'
 import { isLinkFailure, type ReopenOptions, reopen } from './reopen.ts'
@@ -23,7 +23,7 @@ import { Uplink } from './uplink.ts'
 
 export interface HatOptions extends ReopenOptions {
   /** A session, beginning with what a bridge still holds where it does. */
-  open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
+  open(signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
   /** How states travel up. As int8 the answer may be another than the reference's. */
   readonly wire: Wire
   /** Whether verifications are all of one length, so that it tells nothing of the draft's; undefined: on encrypted links. */
@@ -115,7 +115,7 @@ export async function* answerByHat(
 }
 
 /** The first session. A link that breaks just now is no worse than one that breaks later; no bridge at all is told at once. */
-async function openFirst(options: HatOptions, wish: SessionWish, signal: AbortSignal): Promise<LinkSession> {
+async function openFirst(options: HatOptions, wish: SessionOptions, signal: AbortSignal): Promise<LinkSession> {
   try {
     return await options.open(signal, wish)
   } catch (error) {

@@ -82,7 +82,7 @@ export class Uplink {
     this.#closed = true
     const { bridge } = this.#session
     const held = Math.min(length, this.#line)
-    const handle = await this.#session.leave(held)
+    const handle = await this.#session.closeAndCache(held)
     return handle === undefined ? undefined : { handle, length: held, bridge }
   }
 

@@ -6,11 +6,11 @@ import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import { measuredOf, startTelemetry } from '../telemetry/telemetry.ts'
-import { atMost } from './at-most.ts'
 import { type ControlLinkOptions, createControlLink } from './control-link.ts'
 import { unreachableHint } from './data-connection.ts'
 import { createDataLink } from './data-link.ts'
-import type { LinkSession, SessionWish } from './link-session.ts'
+import type { LinkSession, SessionOptions } from './link-session.ts'
+import { withTimeout } from './with-timeout.ts'
 
 /** How long somebody who asks waits for the broker, and then for a bridge's retained state. */
 const patienceMs = 3_000
@@ -34,11 +34,11 @@ export interface BridgeLink {
   start(): void
   status(): LinkStatus
   /** A bridge hears what is said on the control plane. */
-  readonly isHeard: boolean
+  readonly hasBridge: boolean
   /** @returns whether the broker has it */
-  say(leaf: DeviceTopic, message: string): Promise<boolean>
+  publish(leaf: DeviceTopic, message: string): Promise<boolean>
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
+  open(signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
   close(): Promise<void>
 }
 
@@ -82,9 +82,9 @@ export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
     if (mismatch(next)) {
       if (next.modelId !== previous?.modelId) logger.error({ err: mismatched(next, modelId) }, 'no session can be opened')
     } else {
-      data.use(next.data)
+      data.connectTo(next.data)
       // It has just started: the wait that its absence had led to is over.
-      if (next.birth !== previous?.birth) data.hurry()
+      if (next.birth !== previous?.birth) data.retryNow()
     }
     for (const tell of found) tell()
   }
@@ -97,8 +97,8 @@ export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
     })
     found.add(tell)
     try {
-      if (!control.connected) await atMost(patienceMs, Promise.race([known, control.tryNow()]), clock, signal)
-      if (!choice && control.connected) await atMost(patienceMs, known, clock, signal)
+      if (!control.connected) await withTimeout(patienceMs, Promise.race([known, control.retryNow()]), clock, signal)
+      if (!choice && control.connected) await withTimeout(patienceMs, known, clock, signal)
     } finally {
       found.delete(tell)
     }
@@ -121,18 +121,18 @@ export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
     },
     status: () => ({
       broker: control.connected ? 'connected' : 'unreachable',
-      bridge: choice && mismatch(choice) ? 'mismatch' : data.answers ? 'connected' : 'unreachable',
+      bridge: choice && mismatch(choice) ? 'mismatch' : data.isResponsive ? 'connected' : 'unreachable',
       ...(choice ? { bridgeId: choice.bridge, dataUrl: choice.data, sessions: states.get(choice.bridge)?.sessions ?? 0 } : {}),
     }),
-    get isHeard() {
-      return control.isHeard
+    get hasBridge() {
+      return control.hasBridge
     },
-    say: control.say,
+    publish: control.publish,
     async open(signal, wish) {
       signal.throwIfAborted()
       if (!choice) await findBridge(signal)
       // The bridge may have moved, and only the broker can say where.
-      else if (!data.connected && !control.connected) void control.tryNow()
+      else if (!data.connected && !control.connected) void control.retryNow()
       if (choice && mismatch(choice)) throw mismatched(choice, modelId)
       return data.open(modelId, signal, wish).catch((error: unknown) => {
         // It is there, but does not let us in.

@@ -2,7 +2,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import type { BridgeLink, LinkStatus } from './bridge-link.ts'
-import type { LinkSession, SessionWish } from './link-session.ts'
+import type { LinkSession, SessionOptions } from './link-session.ts'
 
 /** Several bridges of one fleet, each with a broker of its own. */
 export interface BridgeLinks {
@@ -10,15 +10,15 @@ export interface BridgeLinks {
   /** Of the bridge that the next session would be opened at. */
   status(): LinkStatus
   /** Whether any bridge hears what is said on the control plane. */
-  readonly isHeard: boolean
+  readonly hasBridge: boolean
   /** Says it to one that hears. @returns whether its broker has it */
-  say(leaf: DeviceTopic, message: string): Promise<boolean>
+  publish(leaf: DeviceTopic, message: string): Promise<boolean>
   /**
    * A session at the bridge that holds what is to be resumed, else at the one with the fewest sessions; at another where
    * that one cannot give one.
    * @throws BrimError what the best of them threw
    */
-  open(signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
+  open(signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
   close(): Promise<void>
 }
 
@@ -44,7 +44,7 @@ export function createBridgeLinks(named: readonly BridgeLink[], logger: Logger):
   }
 
   /** The best first: of those connected the one that holds a prefix, then the least busy, then the one named first; one to be avoided last. */
-  function byMerit({ resume, avoid }: SessionWish = {}): { link: BridgeLink; status: LinkStatus }[] {
+  function byMerit({ resume, avoid }: SessionOptions = {}): { link: BridgeLink; status: LinkStatus }[] {
     dropDoubles()
     const holder = resume?.bridge
     const rated = links.map((link) => ({ link, status: link.status() }))
@@ -62,10 +62,10 @@ export function createBridgeLinks(named: readonly BridgeLink[], logger: Logger):
       for (const link of links) link.start()
     },
     status: () => byMerit()[0]!.status,
-    get isHeard() {
-      return links.some(({ isHeard }) => isHeard)
+    get hasBridge() {
+      return links.some(({ hasBridge: isHeard }) => isHeard)
     },
-    say: async (leaf, message) => (await links.find(({ isHeard }) => isHeard)?.say(leaf, message)) ?? false,
+    publish: async (leaf, message) => (await links.find(({ hasBridge: isHeard }) => isHeard)?.publish(leaf, message)) ?? false,
     async open(signal, wish) {
       let first: unknown
       for (const { link } of byMerit(wish)) {

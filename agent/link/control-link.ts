@@ -13,7 +13,7 @@ import { allBridgeStates, type DeviceTopic, deviceTopic, parseBridgeStateTopic }
 import type { Credentials } from '../identity/credentials.ts'
 import type { JobPort } from '../jobs/runner.ts'
 import type { RemotePort } from '../remote/commands.ts'
-import { stayConnected } from './stay-connected.ts'
+import { keepConnected } from './keep-connected.ts'
 
 const connectTimeoutMs = 10_000
 const goodbyeTimeoutMs = 2_000
@@ -49,15 +49,15 @@ export interface ControlLink {
   start(): void
   readonly connected: boolean
   /** Connected, and a bridge has announced itself there. */
-  readonly isHeard: boolean
+  readonly hasBridge: boolean
   /** Why the bridge does not let this device in, where that is what it said last. */
   readonly refusal: BrimError | undefined
   /** Somebody needs a bridge: tries at once; resolves when the attempt has succeeded or failed. */
-  tryNow(): Promise<void>
+  retryNow(): Promise<void>
   /** Publishes telemetry once, for those who listen now. @returns false where it could not be said */
   report(measured: Measurements): boolean
   /** Says something under the device's own name, at least once. @returns whether the broker has it */
-  say(leaf: DeviceTopic, message: string): Promise<boolean>
+  publish(leaf: DeviceTopic, message: string): Promise<boolean>
   /** Publishes `disconnected` and leaves; the will stays unsaid. */
   close(): Promise<void>
 }
@@ -262,13 +262,13 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     }
   }
 
-  const persistent = stayConnected({ ...options, what: 'control plane', connect: connectOnce })
+  const persistent = keepConnected({ ...options, name: 'control plane', connect: connectOnce })
   return {
     start: () => persistent.start(),
     get connected() {
       return client !== undefined
     },
-    get isHeard() {
+    get hasBridge() {
       return (
         client !== undefined && !closing && [...bridges.values()].some(({ state }) => state === 'ready' || state === 'draining')
       )
@@ -276,14 +276,14 @@ export function createControlLink(options: ControlLinkOptions): ControlLink {
     get refusal() {
       return refusal
     },
-    tryNow: () => persistent.tryNow(),
+    retryNow: () => persistent.retryNow(),
     report(measured) {
       if (!client || closing) return false
       const telemetry: DeviceTelemetry = { v: 1, at: nowIso(), birth, clockIsSet: clockIsSet(), ...measured }
       client.publish(topicOf('telemetry'), JSON.stringify(telemetry), publishOptions(deviceDelivery.telemetry))
       return true
     },
-    say(leaf, message) {
+    publish(leaf, message) {
       const on = client
       if (!on || closing) return Promise.resolve(false)
       return new Promise((resolve) => {

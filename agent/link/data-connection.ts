@@ -12,7 +12,7 @@ import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/pro
 import { isProbe } from '../../core/protocol/probe.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import { LinkProbe, probeBytes } from './link-probe.ts'
-import { type LinkSession, OpenSession, remoteError, type SessionWish } from './link-session.ts'
+import { type LinkSession, OpenSession, remoteError, type SessionOptions } from './link-session.ts'
 import { SilenceWatch } from './silence-watch.ts'
 import { webSocketBytes } from './web-socket-bytes.ts'
 
@@ -143,7 +143,7 @@ export class DataConnection {
   /**
    * @throws BrimError BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED
    */
-  open(modelId: string, signal: AbortSignal, wish: SessionWish = {}): Promise<LinkSession> {
+  open(modelId: string, signal: AbortSignal, wish: SessionOptions = {}): Promise<LinkSession> {
     return new Promise((resolve, reject) => {
       if (this.#ended.signal.aborted) return reject(this.#ended.signal.reason)
       if (signal.aborted) return reject(signal.reason)
@@ -407,7 +407,7 @@ export class DataConnection {
 }
 
 /** What concerns the bridge of a wish. */
-function onWire({ resume, wire }: SessionWish): Pick<Extract<ToBridge, { type: 'open' }>, 'resume' | 'wire'> {
+function onWire({ resume, wire }: SessionOptions): Pick<Extract<ToBridge, { type: 'open' }>, 'resume' | 'wire'> {
   return { ...(resume ? { resume: { handle: resume.handle, length: resume.length } } : {}), ...(wire ? { wire } : {}) }
 }
 

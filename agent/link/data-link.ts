@@ -5,10 +5,10 @@ import type { Random } from '../../core/base/random.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Credentials } from '../identity/credentials.ts'
-import { atMost } from './at-most.ts'
 import { DataConnection, unreachableHint } from './data-connection.ts'
-import type { LinkSession, SessionWish } from './link-session.ts'
-import { type Persistent, stayConnected } from './stay-connected.ts'
+import { keepConnected, type Reconnector } from './keep-connected.ts'
+import type { LinkSession, SessionOptions } from './link-session.ts'
+import { withTimeout } from './with-timeout.ts'
 
 /** How long somebody who asks for a session waits for a connection that is being made. */
 const patienceMs = 3_000
@@ -30,29 +30,29 @@ export interface DataLinkOptions {
 export interface DataLink {
   readonly connected: boolean
   /** Connected, to a bridge that has not left anybody without an answer lately. */
-  readonly answers: boolean
+  readonly isResponsive: boolean
   /** Of the connection that stands. */
   readonly rates: LinkRates | undefined
   /** Where the bridge's data plane is; the connection to another one is closed. */
-  use(url: string): void
+  connectTo(url: string): void
   /** Cuts the wait for the next attempt to connect short. */
-  hurry(): void
+  retryNow(): void
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  open(modelId: string, signal: AbortSignal, wish?: SessionWish): Promise<LinkSession>
+  open(modelId: string, signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
   close(): Promise<void>
 }
 
 export function createDataLink(options: DataLinkOptions): DataLink {
   const { clock } = options
-  let target: { url: string; persistent: Persistent } | undefined
+  let target: { url: string; persistent: Reconnector } | undefined
   let connection: DataConnection | undefined
   /** Targets that were given up and still wind down. */
   const leaving = new Set<Promise<void>>()
 
-  function start(url: string): { url: string; persistent: Persistent } {
-    const persistent = stayConnected({
+  function start(url: string): { url: string; persistent: Reconnector } {
+    const persistent = keepConnected({
       ...options,
-      what: 'data plane',
+      name: 'data plane',
       async connect(signal) {
         const token = await options.credentials?.token(signal)
         const socket = await options.credentials?.dial(url, signal)
@@ -92,22 +92,22 @@ export function createDataLink(options: DataLinkOptions): DataLink {
     get connected() {
       return connection !== undefined
     },
-    get answers() {
+    get isResponsive() {
       return connection?.answers === true
     },
     get rates() {
       return connection?.rates
     },
-    use(url) {
+    connectTo(url) {
       if (url === target?.url) return
       leave()
       target = start(url)
     },
-    hurry() {
-      if (!connection) void target?.persistent.tryNow()
+    retryNow() {
+      if (!connection) void target?.persistent.retryNow()
     },
     async open(modelId, signal, wish) {
-      if (!connection && target) await atMost(patienceMs, target.persistent.tryNow(), clock, signal)
+      if (!connection && target) await withTimeout(patienceMs, target.persistent.retryNow(), clock, signal)
       if (!connection) throw unreachable(target?.url)
       return connection.open(modelId, signal, wish)
     },

@@ -26,7 +26,7 @@ export interface Resume {
 }
 
 /** What a session is opened with. */
-export interface SessionWish {
+export interface SessionOptions {
   readonly resume?: Resume | undefined
   /** How states travel up; fp16 where nothing is said. */
   readonly wire?: Wire | undefined
@@ -71,7 +71,7 @@ export interface LinkSession {
    * Closes, and asks the bridge to hold on to the first `length` positions.
    * @returns the handle to resume them by; undefined where the bridge does not keep them, or the link broke
    */
-  leave(length: number): Promise<string | undefined>
+  closeAndCache(length: number): Promise<string | undefined>
 }
 
 export interface SessionTerms {
@@ -85,7 +85,7 @@ export interface SessionTerms {
 }
 
 /** What a session needs of its connection. */
-export interface Carrier {
+export interface SessionTransport {
   readonly bridge: string
   readonly clock: Clock
   readonly rates: LinkRates
@@ -119,12 +119,12 @@ export class OpenSession implements LinkSession {
   bytesUp = 0
   bytesDown = 0
   readonly #epoch: number
-  readonly #carrier: Carrier
+  readonly #carrier: SessionTransport
   readonly #waiting = new Map<number, Waiting>()
   #seq = 0
   #ended: BrimError | undefined
 
-  constructor(terms: SessionTerms, carrier: Carrier) {
+  constructor(terms: SessionTerms, carrier: SessionTransport) {
     this.id = sessionBits(terms.session)
     this.#epoch = terms.epoch
     this.chunkTokens = terms.chunkTokens
@@ -167,7 +167,7 @@ export class OpenSession implements LinkSession {
     void this.#leave()
   }
 
-  leave(length: number): Promise<string | undefined> {
+  closeAndCache(length: number): Promise<string | undefined> {
     return this.#leave(length)
   }
 

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
-import { type Awaited, askAfterS, giveUpAfterS } from '../../core/policy/link/silence.ts'
+import { askAfterS, giveUpAfterS, type PendingReplies } from '../../core/policy/link/silence.ts'
 import { frameCostBytes, readAheadBytes } from '../../core/protocol/messages.ts'
 
 export interface SilenceWatchOptions {
@@ -55,7 +55,7 @@ export class SilenceWatch {
     this.#heard = true
   }
 
-  get #owed(): Awaited {
+  get #owed(): PendingReplies {
     return { bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, rates: this.#options.rates }
   }
 

@@ -43,7 +43,7 @@ export class LogOutbox implements LogTap {
     this.#filledMs = clock.nowMs()
   }
 
-  get least(): number {
+  get minLevel(): number {
     const asked = this.#wanted()
     return asked === undefined ? ownLevel : Math.min(ownLevel, asked)
   }
@@ -72,7 +72,7 @@ export class LogOutbox implements LogTap {
     // Telling may itself log: that would never end.
     if (this.#isTelling) return
     const { number, ...told } = lineToTell(json)
-    if (number < this.least) return
+    if (number < this.minLevel) return
     if (!this.#takeRoom()) {
       this.#dropped += 1
       return

@@ -10,7 +10,7 @@ const lookEveryMs = 1_000
 
 export interface ReplayOptions {
   readonly spool: Spool
-  readonly links: Pick<BridgeLinks, 'isHeard' | 'say'>
+  readonly links: Pick<BridgeLinks, 'hasBridge' | 'publish'>
   readonly clock: Clock
 }
 
@@ -25,7 +25,7 @@ export function startReplay({ spool, links, clock }: ReplayOptions): { close(): 
   async function run(): Promise<void> {
     let sentMs = Number.NEGATIVE_INFINITY
     while (!signal.aborted) {
-      const step = nextReplay(spool.shelves, links.isHeard, clock.nowMs() - sentMs, gapMs)
+      const step = nextReplay(spool.shelves, links.hasBridge, clock.nowMs() - sentMs, gapMs)
       switch (step.kind) {
         case 'idle':
           await pause(lookEveryMs)
@@ -37,7 +37,7 @@ export function startReplay({ spool, links, clock }: ReplayOptions): { close(): 
           const message = spool.next(step.leaf)
           sentMs = clock.nowMs()
           // Forgotten once the broker has it: what a crash comes between is said twice.
-          if (message && (await Promise.race([links.say(step.leaf, message.text), stopped]))) {
+          if (message && (await Promise.race([links.publish(step.leaf, message.text), stopped]))) {
             // A disk that is full does not even forget: until it does, nothing is said, or the same would be for ever.
             while (!spool.done(step.leaf, message.n) && !signal.aborted) await pause(lookEveryMs)
           } else await pause(lookEveryMs)

@@ -9,9 +9,9 @@ import {
   type Moment,
   mendedWallMs,
   nextDrop,
-  type Shelf,
   type SpooledLeaf,
   type SpoolLimits,
+  type SpoolQueue,
   spoolPriorities,
 } from '../../core/policy/telemetry/spool.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
@@ -121,7 +121,7 @@ export class Spool {
   }
 
   /** What waits, by topic. */
-  get shelves(): Pick<Shelf, 'leaf' | 'count'>[] {
+  get shelves(): Pick<SpoolQueue, 'leaf' | 'count'>[] {
     return leaves.map((leaf) => ({ leaf, count: this.#counts.get(leaf) ?? 0 }))
   }
 

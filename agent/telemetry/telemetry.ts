@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { type DeadBands, type Measurements, shallReport } from '../../core/policy/telemetry/dead-bands.ts'
+import { type DeadBands, type Measurements, shouldReport } from '../../core/policy/telemetry/dead-bands.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 
 /** What is measured is looked at so often, and so at most reported. */
@@ -29,7 +29,7 @@ export function startTelemetry({ everyMs, deadBands, clock, measure, report }: T
       await clock.sleep(lookEveryMs, signal)
       const measured = measure()
       const nowMs = clock.nowMs()
-      if (!shallReport(told, measured, nowMs, everyMs, deadBands)) continue
+      if (!shouldReport(told, measured, nowMs, everyMs, deadBands)) continue
       // Who was not there to be told is told as soon as there.
       told = report(measured) ? { atMs: nowMs, measured } : undefined
     }

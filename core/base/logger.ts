@@ -5,7 +5,7 @@ export type { Logger }
 /** Another reader of the log, beside stderr. */
 export interface LogTap {
   /** pino's number of the level from which on it wants lines, whatever stderr gets; may change. */
-  readonly least: number
+  readonly minLevel: number
   /** One line, as it would be on stderr: JSON, secrets redacted. */
   write(line: string): void
 }
@@ -30,7 +30,7 @@ export function createLogger(
       hooks: {
         logMethod(args, method, number) {
           // Before a line is made that nobody wants.
-          if (number < Math.min(least, tap?.least ?? number)) return
+          if (number < Math.min(least, tap?.minLevel ?? number)) return
           const [data] = args as unknown[]
           if (number >= least && typeof data === 'object' && data !== null && 'err' in data) onError(data.err)
           method.apply(this, args)

@@ -123,7 +123,7 @@ describe('a device without memory for one more KV', () => {
     const logger = silentLogger()
     const random = { next: () => 0 }
     const link = createDataLink({ device: 'full', birth: 1, speed: new DeviceSpeed(), clock: systemClock, random, logger })
-    link.use(world.bridge.dataUrl)
+    link.connectTo(world.bridge.dataUrl)
     const { dims, modelId } = device.manifest
     let full = true
     const input = alteredPart(device.input, {

@@ -63,7 +63,7 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
       const device = { device: 'jetson-01', birth: started, random: { next: () => 0 }, clock: systemClock }
       const { speed } = hat.options()
       const link = createDataLink({ ...device, speed, logger: silentLogger() })
-      link.use(bridge.dataUrl)
+      link.connectTo(bridge.dataUrl)
       let dead: Promise<void> | undefined
       const dies = () => {
         dead ??= bridge.close()

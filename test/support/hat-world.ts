@@ -87,7 +87,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     random: { next: () => 0 },
     logger: silentLogger(),
   })
-  link.use(bridge.dataUrl)
+  link.connectTo(bridge.dataUrl)
 
   const hatOptions = (overrides: Partial<HatOptions> = {}): HatOptions => ({
     dims,

@@ -1,7 +1,7 @@
 import type { LinkRates } from '../estimate/link-rates.ts'
 
 /** What a device waits for, and by what link. */
-export interface Awaited {
+export interface PendingReplies {
   /** Of the frames without a reply, and of the replies. */
   readonly bytesUp: number
   readonly bytesDown: number
@@ -22,7 +22,7 @@ const unknownBytesPerS = 64_000
  * at β_up and β_down) and its computing (as measured).
  * @returns seconds of silence after which the bridge is asked whether it lives
  */
-export function askAfterS(awaited: Awaited): number {
+export function askAfterS(awaited: PendingReplies): number {
   return bounded(leastS.ask, wayS(awaited) + awaited.rates.cloudS)
 }
 
@@ -30,11 +30,11 @@ export function askAfterS(awaited: Awaited): number {
  * The question goes behind everything under way, as its answer does, and takes no computing.
  * @returns seconds of further silence after which the link is taken for dead
  */
-export function giveUpAfterS(awaited: Awaited): number {
+export function giveUpAfterS(awaited: PendingReplies): number {
   return bounded(leastS.giveUp, wayS(awaited))
 }
 
-const wayS = ({ bytesUp, bytesDown, rates: { rttS, upBytesPerS, downBytesPerS } }: Awaited) =>
+const wayS = ({ bytesUp, bytesDown, rates: { rttS, upBytesPerS, downBytesPerS } }: PendingReplies) =>
   rttS + bytesUp / (upBytesPerS ?? unknownBytesPerS) + bytesDown / (downBytesPerS ?? unknownBytesPerS)
 
 const bounded = (least: number, expectedS: number) => Math.min(mostS, Math.max(least, slack * expectedS))

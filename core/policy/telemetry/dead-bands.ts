@@ -70,7 +70,7 @@ const isObject = (value: Value): value is { readonly [name: string]: Value } => 
  * @param told what was said last, to those who listen now; undefined: nothing
  * @param own in place of the usual dead bands of these names
  */
-export function shallReport(
+export function shouldReport(
   told: { readonly atMs: number; readonly measured: Measurements } | undefined,
   measured: Measurements,
   nowMs: number,

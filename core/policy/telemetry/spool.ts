@@ -8,7 +8,7 @@ export interface SpoolLimits {
 }
 
 /** What waits under one topic. */
-export interface Shelf {
+export interface SpoolQueue {
   readonly leaf: SpooledLeaf
   readonly count: number
   /** Of its oldest; null: nobody knows. */
@@ -29,7 +29,7 @@ export interface Drop {
  * important. Asked again after each.
  * @param usedBytes of all shelves, as they lie on disk
  */
-export function nextDrop(shelves: readonly Shelf[], usedBytes: number, limits: SpoolLimits): Drop | undefined {
+export function nextDrop(shelves: readonly SpoolQueue[], usedBytes: number, limits: SpoolLimits): Drop | undefined {
   const filled = byImportance(shelves)
   const old = filled.find(({ oldestAgeMs }) => oldestAgeMs !== null && oldestAgeMs > limits.maxAgeMs)
   if (old) return { leaf: old.leaf, reason: 'old' }
@@ -48,7 +48,7 @@ export type ReplayStep =
  * @param sinceSentMs since the last one
  */
 export function nextReplay(
-  shelves: readonly Pick<Shelf, 'leaf' | 'count'>[],
+  shelves: readonly Pick<SpoolQueue, 'leaf' | 'count'>[],
   isHeard: boolean,
   sinceSentMs: number,
   gapMs: number,
@@ -59,7 +59,7 @@ export function nextReplay(
 }
 
 /** Those that hold something, the least important first. */
-function byImportance<T extends Pick<Shelf, 'leaf' | 'count'>>(shelves: readonly T[]): T[] {
+function byImportance<T extends Pick<SpoolQueue, 'leaf' | 'count'>>(shelves: readonly T[]): T[] {
   return shelves.filter(({ count }) => count > 0).sort((a, b) => spoolPriorities[a.leaf] - spoolPriorities[b.leaf])
 }
 

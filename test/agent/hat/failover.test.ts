@@ -42,7 +42,7 @@ function linked(url: string, onExchange: (frame: number) => void, clock: Clock =
     random: { next: () => 0 },
     logger: silentLogger(),
   })
-  link.use(url)
+  link.connectTo(url)
   let frames = 0
   const options: Partial<HatOptions> = {
     clock,

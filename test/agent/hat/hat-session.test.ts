@@ -213,7 +213,7 @@ describe('verifications', () => {
       random: { next: () => 0 },
       logger: silentLogger(),
     })
-    link.use(through(relay, world.bridge.dataUrl))
+    link.connectTo(through(relay, world.bridge.dataUrl))
     const sizes = { up: new Set<number>(), down: new Set<number>() }
     const expected = await reference(40)
     let drafts = 0

@@ -38,7 +38,7 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     random: { next: () => 0 },
     logger: silentLogger(),
   })
-  link.use(world.bridge.dataUrl)
+  link.connectTo(world.bridge.dataUrl)
   const { dims, modelId } = device.manifest
   const { logger, lines } = recordingLogger('info')
   let steps = 0

@@ -19,8 +19,8 @@ function linksOf(states: readonly LinkStatus[]) {
     (status, at): BridgeLink => ({
       start() {},
       status: () => status,
-      isHeard: status.broker === 'connected',
-      say: async (_leaf, message) => {
+      hasBridge: status.broker === 'connected',
+      publish: async (_leaf, message) => {
         said.push([at, message])
         return true
       },
@@ -92,8 +92,8 @@ describe('several bridges', () => {
 
   it('hear what the device says where one of them is there: that one alone', async () => {
     const { said, links } = linksOf([down, up, up])
-    expect([links.isHeard, await links.say('log', 'x'), said]).toEqual([true, true, [[1, 'x']]])
+    expect([links.hasBridge, await links.publish('log', 'x'), said]).toEqual([true, true, [[1, 'x']]])
     const away = linksOf([down, down])
-    expect([away.links.isHeard, await away.links.say('log', 'x'), away.said]).toEqual([false, false, []])
+    expect([away.links.hasBridge, await away.links.publish('log', 'x'), away.said]).toEqual([false, false, []])
   })
 })

@@ -278,7 +278,7 @@ it('what a bridge could not read is logged as an error with a code, and once wha
 it('a broker that is not there yet is waited for', async () => {
   await using relay = await startRelay(1)
   const link = controlTo(through(relay, 'mqtt://127.0.0.1:1'))
-  await link.tryNow()
+  await link.retryNow()
   expect(link.connected).toBe(false)
   await using broker = await startBroker()
   relay.target = portOf(broker.url)

@@ -47,7 +47,7 @@ function linkTo(url: string, options: Partial<DataLinkOptions> = {}): DataLink {
     ...options,
   })
   links.push(link)
-  link.use(url)
+  link.connectTo(url)
   return link
 }
 
@@ -93,12 +93,12 @@ describe('sessions at a real bridge', () => {
   it('are not waited for forever: who asks may ask another bridge', async () => {
     await using bridge = await strangeBridge(() => {}, { opens: false })
     const link = linkTo(bridge.url, { clock: hurried(10) })
-    await expect.poll(() => link.answers).toBe(true)
+    await expect.poll(() => link.isResponsive).toBe(true)
     await expect(link.open(testModelId, never)).rejects.toMatchObject({
       code: 'BRIDGE_UNREACHABLE',
       message: expect.stringContaining('5000 ms'),
     })
-    expect([link.connected, link.answers]).toEqual([true, false])
+    expect([link.connected, link.isResponsive]).toEqual([true, false])
   })
 
   it('do not mix up their replies', async () => {

@@ -31,7 +31,7 @@ async function linkTo(url: string, clock: Clock): Promise<DataLink> {
     logger: silentLogger(),
   })
   links.push(link)
-  link.use(url)
+  link.connectTo(url)
   await expect.poll(() => link.connected).toBe(true)
   return link
 }
@@ -105,7 +105,7 @@ describe('a link that nobody uses', () => {
     await clock.advance(3 * probeLimits.quietMs)
     await link.open(testModelId, never)
     expect(bridge.probes).toEqual([])
-    expect(link.answers).toBe(true)
+    expect(link.isResponsive).toBe(true)
   })
 })
 

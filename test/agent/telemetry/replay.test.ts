@@ -18,9 +18,9 @@ describe('what waits in the spool', () => {
     const said: string[] = []
     return {
       said,
-      isHeard: true,
+      hasBridge: true,
       answer: Promise.resolve(true),
-      say(_leaf: string, message: string): Promise<boolean> {
+      publish(_leaf: string, message: string): Promise<boolean> {
         said.push(JSON.parse(message).x)
         return this.answer
       },

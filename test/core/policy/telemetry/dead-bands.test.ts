@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type DeadBands, type Measurements, shallReport } from '../../../../core/policy/telemetry/dead-bands.ts'
+import { type DeadBands, type Measurements, shouldReport } from '../../../../core/policy/telemetry/dead-bands.ts'
 
 const figure = fc.option(fc.double({ min: 1, max: 1e9, noNaN: true }))
 const anyMeasurements: fc.Arbitrary<Measurements> = fc.record({
@@ -32,8 +32,8 @@ describe('telemetry', () => {
   it('is reported where nothing has been, and again when its time has come', () => {
     fc.assert(
       fc.property(anyMeasurements, fc.nat({ max: 20_000 }), (now, ms) => {
-        expect(shallReport(undefined, now, ms, 10_000)).toBe(true)
-        expect(shallReport({ atMs: 0, measured: now }, now, ms, 10_000)).toBe(ms >= 10_000)
+        expect(shouldReport(undefined, now, ms, 10_000)).toBe(true)
+        expect(shouldReport({ atMs: 0, measured: now }, now, ms, 10_000)).toBe(ms >= 10_000)
       }),
     )
   })
@@ -48,7 +48,7 @@ describe('telemetry', () => {
     ['the bridge is another', { link: { ...link!, bridge: 'two' }, speed }, true],
     ['drafting has been measured', { link, speed: { ...speed, draftStepMs: 2 } }, true],
   ])('before its time, if %s', (_, now, expected) => {
-    expect(shallReport({ atMs: 0, measured }, now, 1_000, 10_000)).toBe(expected)
+    expect(shouldReport({ atMs: 0, measured }, now, 1_000, 10_000)).toBe(expected)
   })
 })
 
@@ -103,13 +103,13 @@ describe('what moves within its dead band', () => {
     ['a model half as fast', { answers: { underWay: 0, decodeTokensPerS: { tiny: 20 } } }, true],
     ['a section that an older agent does not send', { fan: undefined }, true],
   ])('%s', (_, change, expected) => {
-    expect(shallReport({ atMs: 0, measured: condition }, { ...condition, ...change }, 1_000, 10_000)).toBe(expected)
+    expect(shouldReport({ atMs: 0, measured: condition }, { ...condition, ...change }, 1_000, 10_000)).toBe(expected)
   })
 })
 
 describe("a dead band of one's own", () => {
   const at = (hottestC: number, cpu: number): Measurements => ({ ...measured, temperatures: { hottestC, zonesC: { cpu } } })
-  const moved = (now: Measurements, own: DeadBands) => shallReport({ atMs: 0, measured: at(50, 50) }, now, 1_000, 10_000, own)
+  const moved = (now: Measurements, own: DeadBands) => shouldReport({ atMs: 0, measured: at(50, 50) }, now, 1_000, 10_000, own)
 
   it.each<[string, Measurements, DeadBands, boolean]>([
     ['of a figure replaces that of its unit', at(52, 50), { hottestC: { part: 0, amount: 1 } }, true],

@@ -6,16 +6,16 @@ import {
   mendedWallMs,
   nextDrop,
   nextReplay,
-  type Shelf,
   type SpooledLeaf,
+  type SpoolQueue,
   spoolPriorities,
 } from '../../../../core/policy/telemetry/spool.ts'
 
-const shelf = (leaf: SpooledLeaf, count: number, oldestAgeMs: number | null = 0): Shelf => ({ leaf, count, oldestAgeMs })
+const shelf = (leaf: SpooledLeaf, count: number, oldestAgeMs: number | null = 0): SpoolQueue => ({ leaf, count, oldestAgeMs })
 const limits = { maxBytes: 1_000, maxAgeMs: 60_000 }
 
 describe('what is dropped from the spool', () => {
-  it.each<[string, Shelf[], number, ReturnType<typeof nextDrop>]>([
+  it.each<[string, SpoolQueue[], number, ReturnType<typeof nextDrop>]>([
     ['nothing while there is room', [shelf('telemetry', 9), shelf('log', 9)], 1_000, undefined],
     [
       'the least important where there is none',

@@ -1,8 +1,8 @@
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 import type { AnswerMeter } from '../answer/meter.ts'
+import type { Sample } from '../device/sample.ts'
+import { createSampler, type SamplerOptions } from '../device/sampler.ts'
 import type { RecentErrors } from './recent-errors.ts'
-import type { Sample } from './sample.ts'
-import { createSampler, type SamplerOptions } from './sampler.ts'
 import { TokenEnergy } from './token-energy.ts'
 
 export interface MonitorOptions extends SamplerOptions {

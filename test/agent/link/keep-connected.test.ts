@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { stayConnected } from '../../../agent/link/stay-connected.ts'
+import { keepConnected } from '../../../agent/link/keep-connected.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { fullJitterMs, reconnectLimits } from '../../../core/policy/link/back-off.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -15,8 +15,8 @@ function persistentUnderTest(random = { next: () => 0.5 }) {
   const breaks: (() => void)[] = []
   const world = { reachable: false, reason: 'refused' }
   const { logger, lines } = recordingLogger('warn')
-  const persistent = stayConnected({
-    what: 'test',
+  const persistent = keepConnected({
+    name: 'test',
     clock,
     random,
     logger,
@@ -64,7 +64,7 @@ describe('a connection that is kept up', () => {
     await clock.advance(100_000)
     const before = attemptsAtMs.length
     world.reachable = true
-    await persistent.tryNow()
+    await persistent.retryNow()
     expect(attemptsAtMs.length).toBe(before + 1)
     expect(attemptsAtMs.at(-1)).toBe(100_000)
     const stopped = persistent.stop()
@@ -110,7 +110,7 @@ describe('a connection that is kept up', () => {
     await turn()
     await clock.advance(10_000)
     breakConnection()
-    void persistent.tryNow()
+    void persistent.retryNow()
     await turn()
     expect(attemptsAtMs).toEqual([0, 500, 10_000])
     const stopped = persistent.stop()

@@ -7,8 +7,8 @@ import { fullJitterMs, reconnectLimits } from '../../core/policy/link/back-off.t
 /** A connection that broke sooner than this counts as one more failure: it may be refused again and again. */
 const stableMs = 30_000
 
-export interface StayConnectedOptions {
-  readonly what: string
+export interface ReconnectorOptions {
+  readonly name: string
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -16,11 +16,11 @@ export interface StayConnectedOptions {
   connect(signal: AbortSignal): Promise<{ readonly gone: Promise<unknown> }>
 }
 
-export interface Persistent {
+export interface Reconnector {
   /** Makes the first attempt; once is enough. */
   start(): void
   /** Somebody needs the connection: cuts the present wait short, resolves when the attempt has succeeded or failed. */
-  tryNow(): Promise<void>
+  retryNow(): Promise<void>
   /** No further attempts; resolves when none is under way and the connection, which is the caller's to close, is gone. */
   stop(): Promise<void>
 }
@@ -29,7 +29,7 @@ export interface Persistent {
  * Keeps one connection up for good: connect, wait for its end, wait (full jitter, 1 s to 5 min), again. A bridge may be
  * away for days: only what has changed is worth a warning, the attempts in between are for debugging.
  */
-export function stayConnected({ what, clock, random, logger, connect }: StayConnectedOptions): Persistent {
+export function keepConnected({ name: what, clock, random, logger, connect }: ReconnectorOptions): Reconnector {
   const stopping = new AbortController()
   let wait = new AbortController()
   let watchers: (() => void)[] = []
@@ -72,7 +72,7 @@ export function stayConnected({ what, clock, random, logger, connect }: StayConn
     start() {
       running ??= run()
     },
-    tryNow() {
+    retryNow() {
       wait.abort()
       return new Promise((resolve) => watchers.push(resolve))
     },
