@@ -6,7 +6,7 @@ import { loadTokenizer, tokenizerFile } from '../text/tokenizer.ts'
 import type { Architecture } from './architecture.ts'
 import { readArchitecture } from './families/index.ts'
 import type { Manifest } from './manifest.ts'
-import type { Matrix, Vector } from './parameters.ts'
+import { embeddingTensor, headTensor, type Matrix, type Vector } from './parameters.ts'
 import { checkTensor, TensorFiles } from './tensor-files.ts'
 
 export interface Checkpoint extends AsyncDisposable {
@@ -37,10 +37,11 @@ export async function openCheckpoint(folder: string): Promise<Checkpoint> {
     throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} holds no config.json`, {
       hint: 'give the folder of a Hugging Face model: config.json, *.safetensors, tokenizer.json',
     })
-  const architecture = readArchitecture(config)
-  await checkVocabulary(folder, architecture.dims.vocab)
+  const configured = readArchitecture(config)
+  await checkVocabulary(folder, configured.dims.vocab)
   const tokens = readTokens({ ...(config as object), ...((await readJson(folder, 'generation_config.json')) ?? {}) })
   const tensors = await TensorFiles.open(await weightFiles(folder))
+  const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(tensors)) }
   return { folder, architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
 }
 
@@ -71,9 +72,14 @@ export function checkTensors(
     })
 }
 
-/** Tensors that old checkpoints carry along: tables we make ourselves, and a head that is tied anyway. */
+/** Tensors that some checkpoints carry along: rotary tables, which we compute, and a copy of a tied head. */
 export function isRedundant(name: string, { tiedEmbeddings }: Architecture): boolean {
-  return name.endsWith('.rotary_emb.inv_freq') || (tiedEmbeddings && name === 'lm_head.weight')
+  return name.endsWith('.rotary_emb.inv_freq') || (tiedEmbeddings && name === headTensor)
+}
+
+/** As transformers 5 does: a head that differs from the embedding is used even if config.json ties the two. */
+async function hasOwnHead(tensors: TensorFiles): Promise<boolean> {
+  return tensors.find(headTensor) !== undefined && !(await tensors.areEqual(embeddingTensor, headTensor))
 }
 
 /** @returns undefined where there is no such file. @throws BrimError CHECKPOINT_INVALID for what is no JSON object */

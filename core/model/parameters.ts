@@ -67,6 +67,10 @@ export interface PartParameters {
   readonly head: Matrix | undefined
 }
 
+/** Names that every family gives these tensors. */
+export const embeddingTensor = 'model.embed_tokens.weight'
+export const headTensor = 'lm_head.weight'
+
 /** Names of the rotary tables among a part's weights. */
 export const rotaryNames = { cos: 'rope.cos', sin: 'rope.sin' } as const
 
@@ -75,9 +79,8 @@ export function partParameters(spec: PartSpec): PartParameters {
   const { hidden, vocab } = model.dims
   const first = part === 'input' || part === 'whole'
   const last = part === 'output' || part === 'whole' || part === 'medusa'
-  const embedded = 'model.embed_tokens.weight'
   return {
-    embedding: first ? matrix('embedding', hidden, [embedded, vocab]) : undefined,
+    embedding: first ? matrix('embedding', hidden, [embeddingTensor, vocab]) : undefined,
     blocks: spec.adapter
       ? [adapterBlock(spec)]
       : Array.from({ length: layers[1] - layers[0] }, (_, i) => decoderLayer(spec, layers[0] + i)),
@@ -86,7 +89,7 @@ export function partParameters(spec: PartSpec): PartParameters {
       weight: matrix('medusa', hidden, ...medusaSources(medusa.heads, 'weight', hidden)),
       bias: vector('medusa.bias', ...medusaSources(medusa.heads, 'bias', hidden)),
     },
-    head: last ? matrix('head', hidden, [model.tiedEmbeddings ? embedded : 'lm_head.weight', vocab]) : undefined,
+    head: last ? matrix('head', hidden, [model.tiedEmbeddings ? embeddingTensor : headTensor, vocab]) : undefined,
   }
 }
 

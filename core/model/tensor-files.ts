@@ -8,6 +8,10 @@ import { headerLength, parseHeader, prefixBytes, type TensorInfo } from './safet
 export const chunkBytes = 8 << 20
 
 const readable = ['F32', 'F16', 'BF16']
+const isReadable = ({ dtype }: TensorInfo) => readable.includes(dtype)
+
+/** Values of each tensor that are compared at once (4 MiB as fp32). */
+const comparedValues = 1 << 20
 
 export interface TensorSource {
   /** Values `from` (inclusive) to `from + into.length` of a tensor, as float32. */
@@ -76,6 +80,22 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
     }
   }
 
+  /** Both tensors exist, are readable, and have the same shape and values; their types may differ. */
+  async areEqual(first: string, second: string): Promise<boolean> {
+    const [a, b] = [this.find(first), this.find(second)]
+    if (!(a && b) || a.shape.join() !== b.shape.join()) return false
+    if (!(isReadable(a) && isReadable(b))) return false
+    const count = a.shape.reduce((product, dim) => product * dim, 1)
+    const values = [new Float32Array(comparedValues), new Float32Array(comparedValues)] as const
+    for (let from = 0; from < count; from += comparedValues) {
+      const [own, other] = values.map((each) => each.subarray(0, count - from)) as [Float32Array, Float32Array]
+      await this.read(first, from, own)
+      await this.read(second, from, other)
+      if (own.some((value, i) => value !== other[i])) return false
+    }
+    return true
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#handles.map((handle) => handle.close()))
   }
@@ -120,7 +140,7 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
 
 /** @throws BrimError TENSOR_MISMATCH unless type and shape are what the model needs */
 export function checkTensor(info: TensorInfo, shape: readonly number[]): void {
-  if (!readable.includes(info.dtype))
+  if (!isReadable(info))
     throw new BrimError('TENSOR_MISMATCH', `${info.file}: the tensor ${info.name} is ${info.dtype}, not ${readable.join(', ')}`, {
       hint: 'quantised checkpoints cannot be converted: start from the original weights',
     })

@@ -35,3 +35,15 @@ export function safetensors(json: string, data: Uint8Array): Buffer {
   prefix.writeBigUInt64LE(BigInt(header.length))
   return Buffer.concat([prefix, header, data])
 }
+
+/** Adds a copy of a tensor under another name. */
+export function repeatTensor(path: string, name: string, copyName: string): void {
+  const bytes = readFileSync(path)
+  const end = 8 + Number(bytes.readBigUInt64LE(0))
+  const header: Record<string, HeaderEntry> = JSON.parse(bytes.toString('utf8', 8, end))
+  const data = bytes.subarray(end)
+  const { dtype, shape, data_offsets } = header[name]!
+  const copy = data.subarray(...data_offsets)
+  const repeated: HeaderEntry = { dtype, shape, data_offsets: [data.length, data.length + copy.length] }
+  writeFileSync(path, safetensors(JSON.stringify({ ...header, [copyName]: repeated }), Buffer.concat([data, copy])))
+}

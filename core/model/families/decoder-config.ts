@@ -10,6 +10,7 @@ const Scaling = z.looseObject({
   /** The older spelling of rope_type. */
   type: z.string().optional(),
   rope_theta: z.number().positive().optional(),
+  partial_rotary_factor: z.number().nullish(),
   factor: z.number().positive().optional(),
   low_freq_factor: z.number().positive().optional(),
   high_freq_factor: z.number().positive().optional(),
@@ -33,6 +34,7 @@ export const DecoderConfig = z.looseObject({
   rope_scaling: Scaling.nullish(),
   /** Where transformers 5 keeps rope_theta and rope_scaling. */
   rope_parameters: Scaling.nullish(),
+  partial_rotary_factor: z.number().nullish(),
   tie_word_embeddings: z.boolean().default(false),
   quantization_config: z.unknown().optional(),
 })
@@ -71,9 +73,13 @@ export function readDims(config: DecoderConfig): Dims {
   return dims
 }
 
+/** As transformers 5 does: a rope_scaling that is not empty replaces rope_parameters, its theta included. */
 export function readRope(config: DecoderConfig): Rope {
-  const scaling = config.rope_parameters ?? config.rope_scaling ?? {}
-  return { theta: config.rope_parameters?.rope_theta ?? config.rope_theta ?? 10_000, scaling: readScaling(scaling) }
+  const { rope_scaling: older, rope_parameters: newer } = config
+  const rope = older && Object.keys(older).length > 0 ? older : (newer ?? {})
+  const rotated = rope.partial_rotary_factor ?? config.partial_rotary_factor ?? 1
+  if (rotated !== 1) throw unsupported(`partial_rotary_factor ${rotated} (only 1)`)
+  return { theta: rope.rope_theta ?? config.rope_theta ?? 10_000, scaling: readScaling(rope) }
 }
 
 export function unsupported(what: string): BrimError {

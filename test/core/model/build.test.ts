@@ -7,7 +7,8 @@ import { type BuildEvent, type BuildOptions, buildBundle } from '../../../core/m
 import { readManifest, verifyHashes } from '../../../core/model/bundle.ts'
 import { formats, graphKey, type Manifest, type PartName, slotCounts, type WeightEntry } from '../../../core/model/manifest.ts'
 import { tinyQwen2Config } from '../../../core/model/random-checkpoint.ts'
-import { tinyCheckpoint } from '../../support/checkpoint.ts'
+import { TensorFiles } from '../../../core/model/tensor-files.ts'
+import { repeatTensor, tinyCheckpoint } from '../../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 import { tokenizerJson } from '../../support/tokenizer-json.ts'
 
@@ -54,6 +55,29 @@ describe('a bundle', () => {
     const keys = [false, true].flatMap((branching) => slotCounts.map((slots) => graphKey(slots, branching)))
     expect(Object.keys(manifest.parts.middle?.graphs ?? {}).toSorted()).toEqual(keys.toSorted())
     expect(Object.keys(manifest.parts.output?.graphs ?? {})).toEqual(['1'])
+  })
+
+  it('uses an lm_head.weight that differs from the embedding although the configuration ties them', async () => {
+    const untied = await tinyCheckpoint(join(dir.path, 'untied'), { tie_word_embeddings: false })
+    const config = join(untied, 'config.json')
+    writeFileSync(config, readFileSync(config, 'utf8').replace('"tie_word_embeddings": false', '"tie_word_embeddings": true'))
+    const head = await TensorFiles.open([join(untied, 'model.safetensors')])
+    const values = new Float32Array(64)
+    await head.read('lm_head.weight', 0, values)
+    await head[Symbol.asyncDispose]()
+
+    const { dir: out, manifest } = await build({ checkpoint: untied })
+    const entry = weight(manifest, 'whole', 'head.weight')!
+    const bytes = readFileSync(join(out, entry.file)).subarray(entry.offset, entry.offset + 256)
+    expect(new Float32Array(Uint8Array.from(bytes).buffer)).toEqual(values)
+  })
+
+  it('stores a head once that equals the embedding, whether the checkpoint repeats it or not', async () => {
+    const repeated = join(dir.path, 'repeated')
+    cpSync(qwen, repeated, { recursive: true })
+    repeatTensor(join(repeated, 'model.safetensors'), 'model.embed_tokens.weight', 'lm_head.weight')
+    const { manifest } = await build({ checkpoint: repeated })
+    expect(weight(manifest, 'whole', 'head.weight')?.offset).toBe(weight(manifest, 'whole', 'embedding.weight')?.offset)
   })
 
   it('without a split has one part, and no adapter', async () => {
@@ -120,17 +144,6 @@ describe('a bundle', () => {
       kind: 'warning',
       message: expect.stringMatching(/trained for a split after layer 1, not 2: it is left out/),
     })
-  })
-
-  it('ignores what old checkpoints carry along', async () => {
-    const old = await tinyCheckpoint(join(dir.path, 'old'), { tie_word_embeddings: false })
-    const { manifest } = await build({ checkpoint: old })
-    writeFileSync(
-      join(old, 'config.json'),
-      readFileSync(join(old, 'config.json'), 'utf8').replace('"tie_word_embeddings": false', '"tie_word_embeddings": true'),
-    )
-    const tied = await build({ checkpoint: old })
-    expect(tied.manifest.card.parameters).toBe(manifest.card.parameters - 160 * 64)
   })
 
   it('reports its progress up to the last byte', async () => {

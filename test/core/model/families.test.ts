@@ -84,6 +84,25 @@ describe('config.json', () => {
     expect(readArchitecture({ ...config, rope_parameters }).rope).toEqual({ theta: 5e5, scaling: { kind: 'linear', factor: 4 } })
   })
 
+  // What LlamaConfig of transformers 5.23 makes of the same fields.
+  const linear = { rope_type: 'linear', factor: 4 }
+  const plain = { rope_theta: 5e5, rope_type: 'default' }
+  it.each([
+    ['takes the scaling from rope_scaling', { rope_parameters: plain, rope_scaling: linear }, 1e4, 'linear'],
+    ['takes theta from the top level then', { rope_parameters: plain, rope_scaling: linear, rope_theta: 1e6 }, 1e6, 'linear'],
+    [
+      'takes theta from rope_scaling first',
+      { rope_parameters: plain, rope_scaling: { ...linear, rope_theta: 7e5 } },
+      7e5,
+      'linear',
+    ],
+    ['ignores rope_scaling: null', { rope_parameters: plain, rope_scaling: null, rope_theta: 1e6 }, 5e5, 'none'],
+    ['ignores an empty rope_scaling', { rope_parameters: { ...linear, rope_theta: 5e5 }, rope_scaling: {} }, 5e5, 'linear'],
+  ])('with both rope_parameters and rope_scaling %s', (_, fields, theta, kind) => {
+    const { rope_theta: _theta, ...config } = tinyLlamaConfig
+    expect(readArchitecture({ ...config, ...fields }).rope).toMatchObject({ theta, scaling: { kind } })
+  })
+
   it('reads the scaling of Llama 3.1 and the older spelling of linear scaling', () => {
     const llama3 = {
       rope_type: 'llama3',
@@ -122,6 +141,18 @@ describe('config.json', () => {
       { ...tinyLlamaConfig, rope_scaling: { type: 'linear' } },
       'CHECKPOINT_INVALID',
       /lacks factor/,
+    ],
+    [
+      'rotation of a part of each head',
+      { ...tinyLlamaConfig, partial_rotary_factor: 0.5 },
+      'ARCHITECTURE_UNSUPPORTED',
+      /partial_rotary_factor 0\.5/,
+    ],
+    [
+      'rotation of a part of each head in rope_parameters',
+      { ...tinyLlamaConfig, rope_parameters: { rope_type: 'default', partial_rotary_factor: 0.5 } },
+      'ARCHITECTURE_UNSUPPORTED',
+      /partial_rotary_factor 0\.5/,
     ],
     ['a sliding window', { ...tinyQwen2Config, use_sliding_window: true }, 'ARCHITECTURE_UNSUPPORTED', /use_sliding_window/],
     ['quantised weights', { ...tinyLlamaConfig, quantization_config: { bits: 4 } }, 'ARCHITECTURE_UNSUPPORTED', /quantised/],
