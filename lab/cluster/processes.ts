@@ -7,93 +7,86 @@ import { pinnedTo } from './cores.ts'
 
 const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 
-/** A `brim … --json` process that says when it is ready. */
+/** A running `brim … --json` process. */
 export interface BrimProcess {
-  /** The `ready` line. */
+  /** The line {event: 'ready', …} that it printed. */
   readonly ready: Record<string, unknown>
   readonly pid: number
-  /** Resolves once the process has ended, asked politely first. */
+  /** SIGTERM, and SIGKILL 10 s later; resolves when the process has ended. */
   stop(): Promise<void>
+  /** SIGKILL; resolves when the process has ended. */
+  kill(): Promise<void>
 }
 
 export interface StartOptions {
-  /** The environment that the process is given, e.g. Io.env. */
+  /** The environment of the process, for example Io.env. */
   readonly env: Readonly<Record<string, string | undefined>>
+  /** Time limit for the line {event: 'ready'}; 60 s where absent. */
   readonly readyWithinMs?: number
   readonly signal?: AbortSignal
-  /** The only core that it may run on, where lab/cores.ts says that this can be had. */
+  /** The only core that the process may run on; see cores.ts. */
   readonly core?: number | undefined
 }
 
+const readyWithinMs = 60_000
+const killAfterMs = 10_000
+/** Lines of stderr that an error message can quote. */
+const quotedLines = 3
+
 /**
- * Starts `brim <args> --json` as a process of its own and waits for its line {event:'ready'}.
- * @throws BrimError of the child's own code where it printed one, else RUNTIME_FAILED
+ * Starts `brim <args> --json` and waits for its line {event: 'ready'}.
+ * @throws BrimError RUNTIME_FAILED when that line does not come, with the end of the process's stderr as the cause
  */
 export async function startBrim(args: readonly string[], options: StartOptions): Promise<BrimProcess> {
-  // Our end of its stdin closes when we die, however we die; it then stops by itself.
+  options.signal?.throwIfAborted()
+  // The process stops when its stdin closes, so it cannot outlive this one, even after SIGKILL.
   const env = { ...options.env, BRIM_STOP_WITH_STDIN: '1' }
   const command = [...(options.core === undefined ? [] : pinnedTo(options.core)), process.execPath, cli, ...args, '--json']
   const child = spawn(command[0]!, command.slice(1), { stdio: ['pipe', 'pipe', 'pipe'], env })
-  const complaints: string[] = []
-  createInterface({ input: child.stderr }).on('line', (line) => {
-    complaints.push(line)
-    if (complaints.length > 50) complaints.shift()
-  })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  const end = async (signal: 'SIGTERM' | 'SIGKILL') => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+    const timer = setTimeout(() => child.kill('SIGKILL'), killAfterMs)
+    await ended
+    clearTimeout(timer)
+  }
   try {
-    const ready = await firstReadyLine(child, ended, complaints, args, options)
-    return { ready, pid: child.pid ?? 0, stop: () => stop(child, ended) }
+    const ready = await readyLine(child, `brim ${args.slice(0, 2).join(' ')}`, options)
+    return { ready, pid: child.pid ?? 0, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') }
   } catch (error) {
-    await stop(child, ended)
+    await end('SIGTERM')
     throw error
   }
 }
 
-function firstReadyLine(
-  child: ChildProcess,
-  ended: Promise<void>,
-  complaints: string[],
-  args: readonly string[],
-  options: StartOptions,
-) {
-  const what = `brim ${args.slice(0, 2).join(' ')}`
-  return new Promise<Record<string, unknown>>((resolve, reject) => {
-    const readyWithinMs = options.readyWithinMs ?? 60_000
-    const timer = setTimeout(
-      () => reject(new BrimError('RUNTIME_FAILED', `${what} was not ready within ${readyWithinMs / 1000} s`)),
-      readyWithinMs,
-    )
-    const abort = () => reject(options.signal?.reason)
-    options.signal?.addEventListener('abort', abort, { once: true })
-    void ended.then(() => {
+function readyLine(child: ChildProcess, name: string, options: StartOptions): Promise<Record<string, unknown>> {
+  const { readyWithinMs: limitMs = readyWithinMs, signal } = options
+  const lastLines: string[] = []
+  createInterface({ input: child.stderr! }).on('line', (line) => {
+    lastLines.push(line)
+    if (lastLines.length > quotedLines) lastLines.shift()
+  })
+  return new Promise((resolve, reject) => {
+    const settle = (settleIt: () => void) => {
       clearTimeout(timer)
-      options.signal?.removeEventListener('abort', abort)
-      reject(
-        new BrimError('RUNTIME_FAILED', `${what} ended before it was ready`, {
-          cause: new Error(complaints.slice(-3).join('\n')),
-        }),
-      )
-    })
-    if (!child.stdout) throw new Error('stdout is a pipe')
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      const event = parse(line)
-      if (event?.event !== 'ready') return
-      clearTimeout(timer)
-      options.signal?.removeEventListener('abort', abort)
-      resolve(event)
+      signal?.removeEventListener('abort', abort)
+      settleIt()
+    }
+    const fail = (message: string) =>
+      settle(() => reject(new BrimError('RUNTIME_FAILED', message, { cause: new Error(lastLines.join('\n')) })))
+    const timer = setTimeout(() => fail(`${name} was not ready within ${limitMs / 1000} s`), limitMs)
+    const abort = () => settle(() => reject(signal?.reason))
+    signal?.addEventListener('abort', abort, { once: true })
+    child.once('error', (error) => lastLines.push(error.message))
+    child.once('close', () => fail(`${name} ended before it was ready`))
+    createInterface({ input: child.stdout! }).on('line', (line) => {
+      const event = parseObject(line)
+      if (event?.event === 'ready') settle(() => resolve(event))
     })
   })
 }
 
-async function stop(child: ChildProcess, ended: Promise<void>): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return ended
-  child.kill('SIGTERM')
-  const impatience = setTimeout(() => child.kill('SIGKILL'), 10_000)
-  await ended
-  clearTimeout(impatience)
-}
-
-function parse(line: string): Record<string, unknown> | undefined {
+function parseObject(line: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line)
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined

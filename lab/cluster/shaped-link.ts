@@ -9,13 +9,12 @@ export interface LinkShape {
 }
 
 /** A device's link: a TCP relay on a free loopback port that lets bytes through no faster than its shape says. */
-export interface ShapedLink {
+export interface ShapedLink extends AsyncDisposable {
   readonly port: number
   /** The time of its rate traces. */
   nowMs(): number
   /** The traces go on from this time, as if nothing had been sent; for a link that is idle. */
   startOver(atMs: number): void
-  close(): Promise<void>
 }
 
 export interface ShapedLinkOptions {
@@ -74,7 +73,7 @@ export async function startShapedLink({ target, shape, random }: ShapedLinkOptio
       startedMs = performance.now() - atMs
       schedules = fresh()
     },
-    async close() {
+    async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy()
       await new Promise((done) => server.close(done))
     },

@@ -1,12 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { CommandModule } from 'yargs'
 import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
-import { type BrimProcess, startBrim } from '../../lab/cluster/processes.ts'
 import { layOutTable } from '../../lab/plot/table.ts'
 import { type Answer, askByHat, openReference, type Question, type Reference } from './answers.ts'
 import { DemoView } from './view.ts'
@@ -26,14 +23,14 @@ export function demoCommand(io: Io): CommandModule<object, DemoOptions> {
         .usage('Usage: brim demo [options]')
         .example('brim demo', 'answers side by side, then a table')
         .example('brim demo --json | tail -n 1', 'the same figures as one JSON document')
-        .example('brim demo --keep', 'leave bridge and devices running until Ctrl-C')
-        .option('keep', { type: 'boolean', default: false, describe: 'leave everything running and print the endpoints' })
-        .option('max-tokens', { type: 'number', default: 64, describe: 'longest answer, in tokens' }),
+        .example('brim demo --keep', 'keep bridge and devices running until Ctrl-C')
+        .option('keep', { type: 'boolean', default: false, describe: 'keep bridge and devices running and print their URLs' })
+        .option('max-tokens', { type: 'number', default: 64, describe: 'maximum length of an answer, in tokens' }),
     handler: ({ json, keep, maxTokens }) => runDemo({ json: json === true, keep, maxTokens }, io),
   }
 }
 
-interface Wishes {
+interface DemoRun {
   readonly json: boolean
   readonly keep: boolean
   readonly maxTokens: number
@@ -44,63 +41,31 @@ const questions: readonly Omit<Question, 'maxTokens'>[] = [
   { device: 'jetson-02', prompt: 'Do you like to watch football on TV?' },
   { device: 'jetson-01', prompt: 'I want to transfer some money to my savings account.' },
 ]
-const forTheWhole = { device: 'no network', prompt: 'What will the weather be like in London tomorrow?' }
+const questionToWholeModel = { device: 'no network', prompt: 'What will the weather be like in London tomorrow?' }
 
-async function runDemo(options: Wishes, io: Io): Promise<void> {
-  io.err('demo: preparing the demonstration bundle')
+async function runDemo(options: DemoRun, io: Io): Promise<void> {
+  io.err('demo: building the demonstration bundle, unless an earlier run has built it')
   const bundle = await ensureDemoBundle()
-  const state = await mkdtemp(join(tmpdir(), 'brim-demo-'))
-  const started: BrimProcess[] = []
-  const start = async (args: readonly string[]) => {
-    const process = await startBrim(args, { env: io.env, signal: io.signal })
-    started.push(process)
-    return process
-  }
   try {
+    await using cluster = await Cluster.create({ bundle, env: io.env, signal: io.signal })
     io.err('demo: starting a bridge and two devices')
-    const bridge = await start([
-      'bridge',
-      'run',
-      '--bundle',
-      bundle,
-      '--state-dir',
-      join(state, 'bridge'),
-      '--mqtt-port',
-      '0',
-      '--http-port',
-      '0',
-    ])
-    const devices = [...new Set(questions.map((question) => question.device))]
-    const agents = new Map(
-      await Promise.all(
-        devices.map(async (device) => {
-          const where = ['--bridge', String(bridge.ready.mqttUrl), '--state-dir', join(state, device), '--api-port', '0']
-          const agent = await start(['agent', 'run', '--bundle', bundle, '--id', device, ...where])
-          return [device, String(agent.ready.apiUrl)] as const
-        }),
-      ),
-    )
-    const reference = await openReference(bundle, io.env.ORT_LIB)
-    try {
-      const answers = await askEverything(agents, reference, options, io)
-      report(answers, options, io)
-    } finally {
-      await reference.release()
-    }
-    if (options.keep) await keepRunning(bridge, agents, io)
+    const bridge = await cluster.startBridge()
+    const ids = [...new Set(questions.map(({ device }) => device))]
+    const agents = await Promise.all(ids.map((id) => cluster.startAgent({ id, bridges: [bridge.ready.mqttUrl] })))
+    const apiUrls = new Map(agents.map((agent, at) => [ids[at]!, agent.ready.apiUrl]))
+    await using reference = await openReference(bundle, io.env.ORT_LIB)
+    report(await askEverything(apiUrls, reference, options, io), options, io)
+    if (options.keep) await keepRunning(bridge, apiUrls, io)
   } catch (error) {
-    // Whatever broke off in the middle of a Ctrl-C did so because of it.
+    // After Ctrl-C, every other failure is a consequence of it.
     throw io.signal.aborted ? new BrimError('CANCELED', 'the demonstration was interrupted') : error
-  } finally {
-    await Promise.all(started.map((process) => process.stop()))
-    await rm(state, { recursive: true, force: true })
   }
 }
 
 async function askEverything(
-  agents: ReadonlyMap<string, string>,
+  apiUrls: ReadonlyMap<string, string>,
   reference: Reference,
-  options: Wishes,
+  options: DemoRun,
   io: Io,
 ): Promise<Answer[]> {
   const { maxTokens } = options
@@ -108,12 +73,12 @@ async function askEverything(
   const view = new DemoView(questions, io, quiet)
   const byHat = await Promise.all(
     questions.map((question, column) =>
-      askByHat({ ...question, maxTokens }, agents.get(question.device) ?? '', (text) => view.add(column, text), io.signal),
+      askByHat({ ...question, maxTokens }, apiUrls.get(question.device)!, (text) => view.add(column, text), io.signal),
     ),
   )
   view.close()
-  const wholeView = new DemoView([forTheWhole], io, quiet)
-  const whole = await reference.answer({ ...forTheWhole, maxTokens }, (text) => wholeView.add(0, text), io.signal)
+  const wholeView = new DemoView([questionToWholeModel], io, quiet)
+  const whole = await reference.answer({ ...questionToWholeModel, maxTokens }, (text) => wholeView.add(0, text), io.signal)
   wholeView.close()
   const answers: Answer[] = []
   for (const { tokenIds, ...answer } of [...byHat, whole]) {
@@ -123,20 +88,9 @@ async function askEverything(
   return answers
 }
 
-function report(answers: readonly Answer[], options: Wishes, io: Io): void {
-  const head = [
-    'device',
-    'mode',
-    'tokens',
-    'TTFT ms',
-    'TBT p50',
-    'p95',
-    'accept length',
-    'per trip',
-    'KiB up',
-    'down',
-    'identical',
-  ]
+function report(answers: readonly Answer[], options: DemoRun, io: Io): void {
+  const figures = ['tokens', 'TTFT ms', 'TBT p50', 'p95', 'accept length', 'per trip', 'KiB up', 'down']
+  const head = ['device', 'mode', ...figures, 'identical']
   const rows = answers.map((answer) => [
     answer.device,
     answer.mode,
@@ -159,13 +113,13 @@ function report(answers: readonly Answer[], options: Wishes, io: Io): void {
     })
 }
 
-async function keepRunning(bridge: BrimProcess, agents: ReadonlyMap<string, string>, io: Io): Promise<void> {
+async function keepRunning(bridge: BridgeNode, apiUrls: ReadonlyMap<string, string>, io: Io): Promise<void> {
   io.err('')
   io.err(`bridge   ${bridge.ready.httpUrl}/health   MQTT ${bridge.ready.mqttUrl}`)
-  for (const [device, url] of agents) io.err(`${device}  ${url}/v1`)
+  for (const [device, url] of apiUrls) io.err(`${device}  ${url}/v1`)
   const body = JSON.stringify({ model: 'brim', messages: [{ role: 'user', content: 'Is there a good hotel in Paris?' }] })
-  io.err(`try: curl -s ${[...agents.values()][0]}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`)
-  io.err('Ctrl-C ends it')
+  io.err(`try: curl -s ${[...apiUrls.values()][0]}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`)
+  io.err('press Ctrl-C to stop')
   await untilAborted(io.signal)
 }
 

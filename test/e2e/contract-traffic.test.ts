@@ -41,11 +41,10 @@ async function record() {
   return { recorded, [Symbol.asyncDispose]: () => client.endAsync(true) }
 }
 
-/** A tenth of a second there and back. */
-async function startSlow(target: number) {
+/** A link with a round trip of 100 ms. */
+function startSlow(target: number) {
   const way = { rates: { intervalMs: 1_000, bytesPerS: [1e6] }, delayMs: 50, jitterMs: 0 }
-  const link = await startShapedLink({ target, shape: { up: way, down: way }, random: seededRandom(1) })
-  return { port: link.port, [Symbol.asyncDispose]: link.close }
+  return startShapedLink({ target, shape: { up: way, down: way }, random: seededRandom(1) })
 }
 
 const isOn = (channel: Channel, topic: string) =>

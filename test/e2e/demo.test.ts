@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
+import { isMissing } from '../support/prerequisites.ts'
 
 const cli = fileURLToPath(new URL('../../dist/brim.js', import.meta.url))
 const folders: string[] = []
@@ -64,7 +65,7 @@ describe('brim demo', () => {
 
   it('cleans up and exits with 130 on Ctrl-C', async () => {
     const demo = startDemo('--keep', '--max-tokens', '8')
-    await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('Ctrl-C ends it')
+    await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('press Ctrl-C to stop')
     expect(demo.err()).toContain('curl')
     demo.child.kill('SIGINT')
     expect(await demo.ended).toBe(130)
@@ -72,11 +73,14 @@ describe('brim demo', () => {
     expect(processesOf(demo.temporary)).toEqual([])
   })
 
-  it.skipIf(!existsSync('/proc/self/cmdline'))('leaves no process behind when it is killed', async () => {
-    const demo = startDemo('--keep', '--max-tokens', '8')
-    await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('Ctrl-C ends it')
-    expect(processesOf(demo.temporary).length).toBeGreaterThanOrEqual(3)
-    demo.child.kill('SIGKILL')
-    await expect.poll(() => processesOf(demo.temporary), { timeout: 20_000 }).toEqual([])
-  })
+  it.skipIf(isMissing('/proc, which lists processes', existsSync('/proc/self/cmdline')))(
+    'leaves no process behind when it is killed',
+    async () => {
+      const demo = startDemo('--keep', '--max-tokens', '8')
+      await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('press Ctrl-C to stop')
+      expect(processesOf(demo.temporary).length).toBeGreaterThanOrEqual(3)
+      demo.child.kill('SIGKILL')
+      await expect.poll(() => processesOf(demo.temporary), { timeout: 20_000 }).toEqual([])
+    },
+  )
 })

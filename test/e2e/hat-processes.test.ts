@@ -1,50 +1,34 @@
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSse } from '../../core/openai/sse-reader.ts'
-import { type BrimProcess, startBrim } from '../../lab/cluster/processes.ts'
+import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { portOf } from '../../lab/cluster/relay.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
 let dir: TempDir
-let bundle: string
-const started: BrimProcess[] = []
+let cluster: Cluster
+let bridge: BridgeNode
+let agent: AgentNode
 beforeAll(async () => {
   dir = tempDir()
-  bundle = await buildTextBundle(dir.path)
-  bridge = await startBridge()
-  agent = await startAgent()
+  cluster = await Cluster.create({ bundle: await buildTextBundle(dir.path), env: process.env })
+  bridge = await cluster.startBridge()
+  agent = await startAgent('jetson-01')
 })
 afterAll(async () => {
-  await Promise.all(started.map((brim) => brim.stop()))
+  await cluster[Symbol.asyncDispose]()
   dir[Symbol.dispose]()
 })
 
-let bridge: BrimProcess
-let agent: BrimProcess
-
-async function start(...args: string[]): Promise<BrimProcess> {
-  const brim = await startBrim([...args, '--bundle', bundle, '--threads', '1'], { env: process.env })
-  started.push(brim)
-  return brim
-}
-const startBridge = (ports: { mqtt?: number; http?: number } = {}, folder = 'bridge') =>
-  start(
-    ...['bridge', 'run', '--state-dir', join(dir.path, folder)],
-    ...['--mqtt-port', String(ports.mqtt ?? 0), '--http-port', String(ports.http ?? 0)],
-  )
-const startAgent = (port = 0, id = 'jetson-01', ...more: string[]) =>
-  start(
-    ...['agent', 'run', '--id', id, '--state-dir', join(dir.path, id), '--patience', '0.5', ...more],
-    ...['--bridge', String(bridge.ready.mqttUrl), '--api-port', String(port)],
-  )
-const bridgePorts = () => ({ mqtt: portOf(String(bridge.ready.mqttUrl)), http: portOf(String(bridge.ready.httpUrl)) })
+const startAgent = (id: string, ...args: string[]) =>
+  cluster.startAgent({ id, bridges: [bridge.ready.mqttUrl], args: ['--patience', '0.5', ...args] })
 
 const fromBridge = async (path: string) => (await fetch(`${bridge.ready.httpUrl}${path}`)).json()
-const held = async () => {
+const inUse = async () => {
   const { sessions, kvBytes } = (await fromBridge('/health')) as { sessions: number; kvBytes: number }
   return { sessions, kvBytes }
 }
+/** State and birth of the first device that the bridge knows. */
 const device = async () => {
   const { devices } = (await fromBridge('/v1/devices')) as { devices: { state: string; birth: number }[] }
   return devices.map(({ state, birth }) => ({ state, birth }))[0]
@@ -56,7 +40,7 @@ const ask = (fields: object = {}, device = agent) =>
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
   })
-/** An answer that is long enough to be still under way after its first pieces. */
+/** The events of an answer that is still under way after its first two. */
 async function longAnswer(fields: object = {}, device = agent) {
   const response = await ask({ max_tokens: 500, stream: true, ...fields }, device)
   const events = readSse(response.body!)
@@ -70,60 +54,63 @@ async function lastOf(events: AsyncIterable<string>): Promise<string> {
   return last
 }
 
-describe('real processes', () => {
-  it('a second bridge on the same ports says so, and the first one does not notice', async () => {
+describe('a bridge and agents as processes', () => {
+  it('rejects a second bridge on the same ports or state folder, and the first bridge keeps working', async () => {
     expect((await ask()).status).toBe(200)
     const before = await device()
     expect(before).toMatchObject({ state: 'ready' })
-    await expect(startBridge(bridgePorts(), 'another')).rejects.toThrow(/ended before it was ready/)
-    await expect(startBridge()).rejects.toMatchObject({ cause: { message: expect.stringContaining('STATE_IN_USE') } })
+    const ports = { mqttPort: portOf(bridge.ready.mqttUrl), httpPort: portOf(bridge.ready.httpUrl) }
+    await expect(cluster.startBridge({ id: 'second', ...ports })).rejects.toThrow(/ended before it was ready/)
+    await expect(cluster.startBridge()).rejects.toMatchObject({ cause: { message: expect.stringContaining('STATE_IN_USE') } })
     expect(await device()).toEqual(before)
   })
 
-  it('a second agent on the same port says so, and the first one goes on with its answer', async () => {
+  it('rejects a second agent on the same port or state folder, and the first agent finishes its answer', async () => {
     const before = await device()
     const events = await longAnswer()
-    const port = String(portOf(String(agent.ready.apiUrl)))
-    const where = ['--state-dir', join(dir.path, 'another-agent'), '--bridge', String(bridge.ready.mqttUrl), '--api-port', port]
-    await expect(start('agent', 'run', '--id', 'jetson-01', ...where)).rejects.toThrow(/ended before it was ready/)
-    await expect(startAgent()).rejects.toMatchObject({ cause: { message: expect.stringContaining('STATE_IN_USE') } })
+    const bridges = [bridge.ready.mqttUrl]
+    const second = cluster.startAgent({ id: 'second', bridges, apiPort: portOf(agent.ready.apiUrl) })
+    await expect(second).rejects.toThrow(/ended before it was ready/)
+    await expect(startAgent('jetson-01')).rejects.toMatchObject({
+      cause: { message: expect.stringContaining('STATE_IN_USE') },
+    })
     expect(await lastOf(events)).toBe('[DONE]')
     expect(await device()).toEqual(before)
   })
 
-  it('an agent that is killed in the middle of an answer is lost, and the bridge frees its KV', async () => {
+  it('reports an agent that is killed during an answer as lost, and frees its KV at the bridge', async () => {
     const events = await longAnswer()
-    expect((await held()).kvBytes).toBeGreaterThan(0)
+    expect((await inUse()).kvBytes).toBeGreaterThan(0)
     const { birth } = (await device())!
-    process.kill(agent.pid, 'SIGKILL')
-    await expect(lastOf(events)).rejects.toThrow()
-    await expect.poll(held).toEqual({ sessions: 0, kvBytes: 0 })
+    const ended = expect(lastOf(events)).rejects.toThrow()
+    await agent.kill()
+    await ended
+    await expect.poll(inUse).toEqual({ sessions: 0, kvBytes: 0 })
     await expect.poll(device).toEqual({ state: 'lost', birth })
-    agent = await startAgent()
+    await agent.restart()
     expect((await ask()).status).toBe(200)
     await expect.poll(device).toMatchObject({ state: 'ready' })
   })
 
-  it('a bridge that is killed in the middle of an answer ends it with an error, and serves again when it is back', async () => {
+  it('ends an answer with an error when its bridge is killed, and answers again after a restart', async () => {
     const events = await longAnswer()
-    process.kill(bridge.pid, 'SIGKILL')
+    await bridge.kill()
     expect(JSON.parse(await lastOf(events))).toMatchObject({ error: { code: 'LINK_LOST' } })
     expect((await ask()).status).toBe(503)
-    bridge = await startBridge(bridgePorts())
+    await bridge.restart()
     await expect.poll(async () => (await ask()).status, { timeout: 10_000 }).toBe(200)
     await expect.poll(device, { timeout: 10_000 }).toMatchObject({ state: 'ready' })
-    expect(await held()).toEqual({ sessions: 0, kvBytes: 0 })
+    expect(await inUse()).toEqual({ sessions: 0, kvBytes: 0 })
   })
 
-  it('a bridge that is killed in the middle of an answer leaves it to the small model of the device', async () => {
-    const slm = await buildSlmBundle(dir.path)
-    const independent = await startAgent(0, 'jetson-02', '--slm', slm)
+  it("continues an answer with the device's own small model when its bridge is killed", async () => {
+    const independent = await startAgent('jetson-02', '--slm', await buildSlmBundle(dir.path))
     const events = await longAnswer({ brim: { fallback: 'slm' } }, independent)
-    process.kill(bridge.pid, 'SIGKILL')
-    const said: string[] = []
-    for await (const data of events) said.push(data)
-    expect(said.at(-1)).toBe('[DONE]')
-    expect((JSON.parse(said.at(-2)!) as { brim: unknown }).brim).toMatchObject({
+    await bridge.kill()
+    const received: string[] = []
+    for await (const data of events) received.push(data)
+    expect(received.at(-1)).toBe('[DONE]')
+    expect((JSON.parse(received.at(-2)!) as { brim: unknown }).brim).toMatchObject({
       sources: [
         { source: 'hat', model: 'tiny-llama' },
         { source: 'slm', model: 'tiny-slm' },

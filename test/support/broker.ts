@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { type IClientOptions, type MqttClient, connect as mqttConnect } from 'mqtt'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import { startMosquitto as launchMosquitto, mosquittoLacks } from '../../lab/cluster/mosquitto.ts'
+import { isMissing } from './prerequisites.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export interface TestBroker extends AsyncDisposable {
@@ -29,14 +30,11 @@ export async function startBroker(): Promise<TestBroker> {
   }
 }
 
-/** Prints why and tells to skip where a program of mosquitto's is missing; under CI that is a failure. */
+/** Whether to skip a test that needs mosquitto, or a client program of it. @throws Error under CI=true */
 export function mosquittoMissing(program: 'mosquitto' | 'mosquitto_sub' = 'mosquitto'): boolean {
-  const isThere = spawnSync(program, ['--help']).error === undefined
-  const lacks = program === 'mosquitto' ? mosquittoLacks() : isThere ? undefined : `${program} is not installed`
-  if (lacks === undefined) return false
-  if (process.env.CI === 'true') throw new Error(`${lacks}, and under CI=true tests that need it may not be skipped`)
-  console.log(`skipped: ${lacks}`)
-  return true
+  const lacks = mosquittoLacks()
+  if (lacks !== undefined) return isMissing(lacks, false)
+  return program !== 'mosquitto' && isMissing(program, spawnSync(program, ['--help']).error === undefined)
 }
 
 /** A real mosquitto that lets everybody in, on a free loopback port. */

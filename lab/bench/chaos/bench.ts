@@ -7,7 +7,8 @@ import { isTerminal, type JobState } from '../../../core/policy/jobs/job.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { renderFigure } from '../../plot/plot.ts'
 import { type Bench, type BenchContext, type BenchDocument, type BenchResult, type CommonOptions, commandOf } from '../frame.ts'
-import { type ChaosBroker, type ChaosWorld, chaosBrokers, startChaosWorld } from './world.ts'
+import { type ChaosBroker, type ChaosCluster, chaosBrokers, startChaosCluster } from './cluster.ts'
+import type { JobClient } from './job-client.ts'
 
 interface ChaosFlags {
   broker: ChaosBroker
@@ -99,17 +100,17 @@ export interface ChaosLimits {
 export async function benchChaos(limits: ChaosLimits, context: BenchContext): Promise<BenchResult> {
   const { broker, kills, seed } = limits
   context.progress(`starting a bridge and ${agents} devices`)
-  await using world = await startChaosWorld({ ...limits, agents, io: context.io })
+  await using cluster = await startChaosCluster({ ...limits, agents, io: context.io })
   const ids = new Map<string, string>()
   const plan = planKills(kills, seed, agents, broker)
   const done = new AbortController()
   const random = seededRandom(seed + 1)
-  const flowing = flow(world, ids, random, done.signal)
+  const flowing = flow(cluster.jobs, ids, random, done.signal)
   // Until the last kill: what fails there must end the run, not be forgotten.
-  const struck = strikeAll(world, plan, context).finally(() => done.abort())
+  const struck = strikeAll(cluster, plan, context).finally(() => done.abort())
   await Promise.all([struck, flowing])
   context.progress(`${ids.size} jobs; waiting for the last of them`)
-  const all = await settle(world, ids)
+  const all = await settle(cluster, ids)
   const count = (which: (run: ChaosRun) => boolean) => all.filter(which).length
   const summary = {
     kills,
@@ -125,25 +126,25 @@ export async function benchChaos(limits: ChaosLimits, context: BenchContext): Pr
   return { conditions: { seed, kills, agents, inFlight, broker }, summary, runs: all.filter(isOfNote) }
 }
 
-async function strikeAll(world: ChaosWorld, plan: readonly Kill[], context: BenchContext): Promise<void> {
+async function strikeAll(cluster: ChaosCluster, plan: readonly Kill[], context: BenchContext): Promise<void> {
   for (const [at, { victim, agent, afterMs }] of plan.entries()) {
     await delay(afterMs)
     context.progress(`fault ${at + 1} of ${plan.length}: ${victim}`)
-    if (victim === 'agent') await world.killAgent(agent)
-    else if (victim === 'bridge') await world.killBridge()
-    else if (victim === 'broker') await world.killBroker()
-    else world.cutLinks()
+    if (victim === 'agent') await cluster.agents[agent]!.restart()
+    else if (victim === 'bridge') await cluster.bridge.restart()
+    else if (victim === 'broker') await cluster.mosquitto?.kill()
+    else cluster.mqttRelay.cut()
   }
 }
 
 /** Keeps some jobs under way, each under a key of its own. */
-async function flow(world: ChaosWorld, ids: Map<string, string>, random: Random, over: AbortSignal): Promise<void> {
+async function flow(jobs: JobClient, ids: Map<string, string>, random: Random, over: AbortSignal): Promise<void> {
   const open = new Set<string>()
   while (!over.aborted) {
     while (open.size < inFlight && !over.aborted) {
       const key = `job-${ids.size}`
       const question = Math.floor(random.next() * questions.length)
-      const id = await world.submit(`${key}-${question}`, {
+      const id = await jobs.submit(`${key}-${question}`, {
         kind: 'slm.generate',
         input: { prompt: questions[question], maxTokens: 24 },
         attempts: 100,
@@ -155,28 +156,28 @@ async function flow(world: ChaosWorld, ids: Map<string, string>, random: Random,
       open.add(id)
     }
     for (const id of open) {
-      const job = await world.show(id)
+      const job = await jobs.show(id)
       if (!job || isTerminal(job.state as JobState)) open.delete(id)
     }
     await delay(20)
   }
 }
 
-async function settle(world: ChaosWorld, ids: ReadonlyMap<string, string>): Promise<ChaosRun[]> {
+async function settle({ jobs, finishedJobs }: ChaosCluster, ids: ReadonlyMap<string, string>): Promise<ChaosRun[]> {
   const open = new Set(ids.values())
   for (const startedMs = performance.now(); open.size > 0 && performance.now() - startedMs < settleMs; await delay(50)) {
     for (const id of open) {
-      const job = await world.show(id)
+      const job = await jobs.show(id)
       if (!job || isTerminal(job.state as JobState)) open.delete(id)
     }
   }
-  const finished = world.finished()
+  const finished = finishedJobs()
   const answers = new Map<string, string>()
   const runs: ChaosRun[] = []
   for (const [key, id] of ids) {
-    const job = await world.show(id)
-    const again = await world.submit(key, { kind: 'slm.generate', input: { prompt: questions[0] } })
-    const ends = (await world.history(id)).filter((type) => isTerminal(type.toUpperCase() as JobState)).length
+    const job = await jobs.show(id)
+    const again = await jobs.submit(key, { kind: 'slm.generate', input: { prompt: questions[0] } })
+    const ends = (await jobs.history(id)).filter((type) => isTerminal(type.toUpperCase() as JobState)).length
     const stuck = job !== undefined && !isTerminal(job.state as JobState)
     const question = key.split('-').at(-1)!
     const text = job?.result?.text

@@ -8,10 +8,10 @@ import { readManifest } from '../../../core/model/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { RelayedConnection } from '../../cluster/relay.ts'
 import { type Bench, type BenchContext, type BenchResult, type CommonOptions, commandOf } from '../frame.ts'
+import { type Answer, type FailoverCluster, type Site, startFailoverCluster } from './cluster.ts'
 import { type FailoverRun, summarise } from './figures.ts'
 import { drawQuestion, type PlannedRun, planRuns, type Question } from './plan.ts'
 import { failoverTable, reportFailover } from './report.ts'
-import { type Answer, type FailoverWorld, type Site, startFailoverWorld } from './world.ts'
 
 interface FailoverOptions {
   bundle: string | undefined
@@ -97,14 +97,14 @@ export async function benchFailover(limits: FailoverLimits, context: BenchContex
   const { bundle, seed, maxTokens } = limits
   const { card, modelId, dims, format } = await readManifest(bundle)
   context.progress('starting two bridges, a device and its neighbours')
-  await using world = await startFailoverWorld({ bundle, maxTokens, io: context.io })
+  await using cluster = await startFailoverCluster({ bundle, maxTokens, io: context.io })
   // Of its own, so that the plan is the same whatever had to be drawn anew.
   const spare = seededRandom(seed + 1)
-  const askedOfNeighbours = await answered(world, drawQuestion(spare, dims.vocab), () => drawQuestion(spare, dims.vocab))
+  const askedOfNeighbours = await answered(cluster, drawQuestion(spare, dims.vocab), () => drawQuestion(spare, dims.vocab))
   const runs: FailoverRun[] = []
   for (const [at, plan] of planRuns(limits.runs, seed, dims.vocab).entries()) {
-    const asked = await answered(world, plan.question, () => drawQuestion(spare, dims.vocab))
-    const run = await runOnce(world, plan, asked, askedOfNeighbours)
+    const asked = await answered(cluster, plan.question, () => drawQuestion(spare, dims.vocab))
+    const run = await runOnce(cluster, plan, asked, askedOfNeighbours)
     runs.push(run)
     context.progress(`run ${at + 1} of ${limits.runs}: ${told(run)}`)
   }
@@ -122,11 +122,11 @@ interface Asked {
 }
 
 /** A question, drawn again while its answer is too short for a fault in the middle. */
-async function answered(world: FailoverWorld, first: Question, again: () => Question): Promise<Asked> {
+async function answered(cluster: FailoverCluster, first: Question, again: () => Question): Promise<Asked> {
   let question = first
   for (let draws = 1; draws <= drawsAtMost; draws++) {
-    const answer = await world.ask(question)
-    if (answer.tokenIds.length >= shortestAnswer && answer.atMs.length >= 2) return { question, answer }
+    const answer = await cluster.ask(question)
+    if (answer.tokenIds.length >= shortestAnswer && answer.arrivedMs.length >= 2) return { question, answer }
     question = again()
   }
   throw new BrimError('RUNTIME_FAILED', `none of ${drawsAtMost} answers was as long as ${shortestAnswer} tokens`, {
@@ -134,26 +134,26 @@ async function answered(world: FailoverWorld, first: Question, again: () => Ques
   })
 }
 
-async function runOnce(world: FailoverWorld, plan: PlannedRun, asked: Asked, ofNeighbours: Asked): Promise<FailoverRun> {
+async function runOnce(cluster: FailoverCluster, plan: PlannedRun, asked: Asked, ofNeighbours: Asked): Promise<FailoverRun> {
   const { kind, moment } = plan
   const { question, answer: expected } = asked
-  const before = new Map(world.sites.flatMap((site) => site.connections()).map((link) => [link, link.up.length]))
+  const before = new Map(cluster.sites.flatMap((site) => site.connections()).map((link) => [link, link.up.length]))
   let struck: Struck | undefined
   const strikeNow = () => {
-    struck ??= strike(victim(world, before), plan)
+    struck ??= strike(victim(cluster, before), plan)
   }
-  const neighbours = world.askNeighbours(ofNeighbours.question).map(outcomeOf)
+  const neighbours = cluster.askNeighbours(ofNeighbours.question).map(outcomeOf)
   const onText = (soFar: string) => {
     if (soFar.length > moment * expected.text.length) strikeNow()
   }
-  const own = outcomeOf(world.ask(question, onText))
+  const own = outcomeOf(cluster.ask(question, onText))
   let over = false
   void own.then(() => {
     over = true
   })
   // In prefill: as soon as any of its frames is on the way.
   while (moment === 0 && !over && !struck) {
-    if (world.sites.some((site) => site.connections().some((link) => link.up.length > (before.get(link) ?? 0) + 1))) strikeNow()
+    if (cluster.sites.some((site) => site.connections().some((link) => link.up.length > (before.get(link) ?? 0) + 1))) strikeNow()
     else await delay(1)
   }
   const { answer, error } = await own
@@ -169,7 +169,7 @@ async function runOnce(world: FailoverWorld, plan: PlannedRun, asked: Asked, ofN
     identical: isSame(answer, expected),
     duplicatedTokens: Math.max(0, (answer?.tokenIds.length ?? 0) - expected.tokenIds.length),
     failovers: answer?.failovers ?? 0,
-    lostS: struck ? longestWaitS(answer?.atMs ?? [], struck.atMs) : 0,
+    lostS: struck ? longestWaitS(answer?.arrivedMs ?? [], struck.atMs) : 0,
     neighbours: others.map((other) => ({
       identical: isSame(other.answer, ofNeighbours.answer),
       failovers: other.answer?.failovers ?? 0,
@@ -206,8 +206,8 @@ interface Victim {
 }
 
 /** The connection that has carried most since then: the answer is on it. */
-function victim(world: FailoverWorld, before: ReadonlyMap<RelayedConnection, number>): Victim {
-  const candidates = world.sites.flatMap((site) => site.connections().map((link) => ({ site, link })))
+function victim(cluster: FailoverCluster, before: ReadonlyMap<RelayedConnection, number>): Victim {
+  const candidates = cluster.sites.flatMap((site) => site.connections().map((link) => ({ site, link })))
   const carried = ({ link }: Victim) => link.up.length - (before.get(link) ?? 0)
   const [busiest] = candidates.sort((a, b) => carried(b) - carried(a))
   if (!busiest) throw new Error('the device is answering without a connection')
@@ -225,13 +225,13 @@ function strike({ site, link }: Victim, { kind, noise }: PlannedRun): Struck {
   const atMs = systemClock.nowMs()
   switch (kind) {
     case 'kill': {
-      const back = site.restart()
+      const back = site.bridge.restart()
       back.catch(() => {})
       return { site, atMs, heal: () => back }
     }
     case 'hang':
-      site.hang()
-      return { site, atMs, heal: async () => site.resume() }
+      site.bridge.suspend()
+      return { site, atMs, heal: async () => site.bridge.resume() }
     case 'cut':
       link.cut()
       break

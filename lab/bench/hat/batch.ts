@@ -5,7 +5,7 @@ import { decodeFault } from '../../../core/protocol/fault.ts'
 import { decodeFrame, encodeFrame, type Frame } from '../../../core/protocol/frame.ts'
 import { sessionBits, type ToBridge, ToDevice } from '../../../core/protocol/messages.ts'
 import type { States } from '../../../core/protocol/states.ts'
-import type { HatWorld } from './world.ts'
+import type { HatCluster } from './cluster.ts'
 
 /** Sessions with as many positions before, each decoding so many tokens a turn. */
 const batch = { sessions: 16, context: 256, tokens: 8, turns: 8, warmUp: 1 } as const
@@ -22,9 +22,9 @@ export interface BatchTimes {
  * How much a bridge gains by computing many sessions' tokens in one step: the same tokens by sessions that decode at the
  * same time and by one session after another. Straight to the bridge, without links and devices, whose time is not meant.
  */
-export async function timeBatch(world: HatWorld, modelId: string, width: number, signal: AbortSignal): Promise<BatchTimes> {
+export async function timeBatch(cluster: HatCluster, modelId: string, width: number, signal: AbortSignal): Promise<BatchTimes> {
   const times = { togetherMs: [] as number[], inTurnMs: [] as number[] }
-  const client = await connectClient(world.dataUrl, width, signal)
+  const client = await connectClient(cluster.dataUrl, width, signal)
   try {
     const sessions = await Promise.all(Array.from({ length: batch.sessions }, () => client.open(modelId)))
     await Promise.all(sessions.map((session) => session.send(batch.context)))

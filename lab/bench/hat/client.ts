@@ -1,17 +1,16 @@
-import { BrimError } from '../../../core/base/errors.ts'
-import { readSse } from '../../../core/openai/sse-reader.ts'
+import { type AskOptions, askAgent } from '../../cluster/ask-agent.ts'
 import type { HatPrompt } from './workload.ts'
 
-/** One answer, as whoever asked saw it; times in ms. */
+/** One answer as its client saw it; times in ms. */
 export interface Answered {
   readonly prompt: string
   readonly promptTokens: number
   readonly tokens: number
   /** From the request to the first text. */
   readonly ttftMs: number
-  /** Mean time between tokens; null below two. */
+  /** Mean time between tokens; null below two tokens. */
   readonly tbtMs: number | null
-  /** When each piece of text came, since the request. */
+  /** When each piece of text arrived, since the request. */
   readonly piecesMs: readonly number[]
   readonly rounds: number
   readonly acceptLength: number | null
@@ -24,55 +23,24 @@ export interface Answered {
   readonly tokenIds: readonly number[]
 }
 
-/** The field of our own in the agent's last chunk. */
-interface Report {
-  ttftMs: number
-  rounds: number
-  acceptLength: number | null
-  reusedTokens: number
-  bytesUp: number
-  bytesDown: number
-  rates: { prefillTokensPerS: number | null; upBytesPerS: number | null }
-  tokenIds: number[]
-}
-
-export interface Asked {
+export interface HatRequest {
   readonly prompt: HatPrompt
   readonly maxTokens: number
-  /** Nobody begins with what another one asked. */
+  /** Requests of different users share no cached prefix. */
   readonly user: string
 }
 
-/** Asks a device's own API, greedily, and reads the stream. @throws BrimError LINK_LOST with what the agent said */
-export async function askAgent(apiUrl: string, { prompt, maxTokens, user }: Asked, signal: AbortSignal): Promise<Answered> {
-  const startedMs = performance.now()
-  const response = await fetch(`${apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      prompt: prompt.ids,
-      max_tokens: maxTokens,
-      temperature: 0,
-      stream: true,
-      user,
-      brim: { token_ids: true },
-    }),
-    signal,
-  })
-  if (!response.ok || !response.body)
-    throw new BrimError('LINK_LOST', `${user} was answered ${response.status}: ${await response.text()}`)
-  const piecesMs: number[] = []
-  let report: Report | undefined
-  for await (const data of readSse(response.body)) {
-    if (data === '[DONE]') break
-    const chunk = JSON.parse(data) as { choices?: { text?: string }[]; brim?: Report; error?: { message: string } }
-    if (chunk.error) throw new BrimError('LINK_LOST', `${user}: ${chunk.error.message}`)
-    if ((chunk.choices?.[0]?.text ?? '') !== '') piecesMs.push(Math.round(100 * (performance.now() - startedMs)) / 100)
-    report = chunk.brim ?? report
-  }
-  if (!report) throw new BrimError('LINK_LOST', `${user}: the answer ended without figures`)
+/** Asks a device's API for a greedy answer. @throws BrimError LINK_LOST with the agent's message */
+export async function askDevice(
+  apiUrl: string,
+  { prompt, maxTokens, user }: HatRequest,
+  signal: AskOptions['signal'],
+): Promise<Answered> {
+  const body = { prompt: prompt.ids, max_tokens: maxTokens, temperature: 0, user }
+  const { sentMs, arrivedMs, report } = await askAgent(apiUrl, body, { signal })
   const { rounds, acceptLength, reusedTokens, bytesUp, bytesDown, rates, tokenIds } = report
-  // An answer that begins with its end has no text: then the agent's own word counts.
+  const piecesMs = arrivedMs.map((atMs) => Math.round(100 * (atMs - sentMs)) / 100)
+  // An answer that begins with its end-of-text token has no text: the agent's own figure counts.
   const ttftMs = piecesMs[0] ?? report.ttftMs
   const tokens = tokenIds.length
   return {

@@ -1,11 +1,12 @@
+import type { LoggedStep } from '../../../cloud-bridge/serving/step-log.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { type Cores, coreBusySeconds, cpuSeconds } from '../../cluster/cores.ts'
 import { servedMs } from '../../cluster/rate-trace.ts'
-import { type Answered, askAgent } from './client.ts'
+import { type Answered, askDevice } from './client.ts'
+import type { HatCluster } from './cluster.ts'
 import type { HatRun, PrefillFigures, Sample, Utilisation } from './runs.ts'
 import { encodeSteps } from './runs.ts'
 import type { Arrival, HatPrompt } from './workload.ts'
-import type { HatWorld, Step } from './world.ts'
 
 /** Samples whose answers have still to be held against the reference. */
 export interface Taken {
@@ -24,27 +25,27 @@ export type Measurement = Pick<HatRun, 'samples' | 'steps' | 'utilisation'> & { 
 
 /** Requests as they arrive, whether or not earlier ones are answered. */
 export async function runLoad(
-  world: HatWorld,
+  cluster: HatCluster,
   { prompts, arrivals, maxTokens }: Load,
   cores: Cores | undefined,
   signal: AbortSignal,
 ): Promise<Measurement> {
-  const before = (await world.steps()).at(-1)?.index ?? -1
-  for (const { link } of world.devices) link.startOver(0)
-  const use = watchUse(world, cores)
+  const before = (await cluster.steps()).at(-1)?.index ?? -1
+  for (const { link } of cluster.devices) link.startOver(0)
+  const use = watchUse(cluster, cores)
   const startedMs = performance.now()
   const taken = await Promise.all(
     arrivals.map(async ({ atMs, device, prompt: at }, i) => {
       await systemClock.sleep(Math.max(0, startedMs + atMs - performance.now()), signal)
       const askedMs = performance.now() - startedMs
       const prompt = prompts[at]!
-      const answered = await askAgent(world.devices[device]!.apiUrl, { prompt, maxTokens, user: `request ${i}` }, signal)
+      const answered = await askDevice(cluster.devices[device]!.apiUrl, { prompt, maxTokens, user: `request ${i}` }, signal)
       return take(answered, prompt, device, askedMs)
     }),
   )
   const wallMs = performance.now() - startedMs
   const used = use()
-  const steps = stepsAfter(await world.steps(), before)
+  const steps = stepsAfter(await cluster.steps(), before)
   const computing = steps.reduce((sum, { computeMs }) => sum + computeMs, 0) / wallMs
   return {
     samples: taken.map(({ sample }) => sample),
@@ -67,13 +68,17 @@ export interface AloneOptions {
 }
 
 /** One request while nobody else asks for anything. */
-export async function askAlone(world: HatWorld, options: AloneOptions, signal: AbortSignal): Promise<Taken & { steps: Step[] }> {
+export async function askAlone(
+  cluster: HatCluster,
+  options: AloneOptions,
+  signal: AbortSignal,
+): Promise<Taken & { steps: LoggedStep[] }> {
   const { prompt, maxTokens, user, atMs } = options
-  const device = world.devices[0]!
-  const before = (await world.steps()).at(-1)?.index ?? -1
+  const device = cluster.devices[0]!
+  const before = (await cluster.steps()).at(-1)?.index ?? -1
   device.link.startOver(atMs)
-  const answered = await askAgent(device.apiUrl, { prompt, maxTokens, user }, signal)
-  const steps = stepsAfter(await world.steps(), before)
+  const answered = await askDevice(device.apiUrl, { prompt, maxTokens, user }, signal)
+  const steps = stepsAfter(await cluster.steps(), before)
   const prefill = prefillFigures(answered, steps, device.shape.up.rates, options)
   return { ...take(answered, prompt, 0, atMs, prefill), steps }
 }
@@ -85,7 +90,7 @@ function take(answered: Answered, prompt: HatPrompt, device: number, atMs: numbe
 }
 
 /** @throws Error where the bridge's log was too short: it holds thousands of steps */
-function stepsAfter(steps: readonly Step[], before: number): Step[] {
+function stepsAfter(steps: readonly LoggedStep[], before: number): LoggedStep[] {
   const first = steps[0]?.index ?? 0
   if (first > before + 1) throw new Error(`${first - before - 1} steps of the bridge were not asked for in time`)
   return steps.filter(({ index }) => index > before)
@@ -94,7 +99,7 @@ function stepsAfter(steps: readonly Step[], before: number): Step[] {
 /** Of an answer that had the bridge for itself: its first steps are the prompt's. */
 function prefillFigures(
   { promptTokens, reusedTokens, ttftMs, prefillTokensPerS }: Answered,
-  steps: readonly Step[],
+  steps: readonly LoggedStep[],
   upload: Parameters<typeof servedMs>[0],
   { atMs, stateBytes, rttMs, headMs }: AloneOptions,
 ): PrefillFigures {
@@ -116,11 +121,11 @@ function prefillFigures(
 }
 
 /** @returns what asks for the share of cores used since now */
-function watchUse(world: HatWorld, cores: Cores | undefined): () => Omit<Utilisation, 'computing'> {
-  const others = [...world.agentPids, process.pid]
+function watchUse(cluster: HatCluster, cores: Cores | undefined): () => Omit<Utilisation, 'computing'> {
+  const others = [...cluster.agentPids, process.pid]
   const look = () => ({
     atS: performance.now() / 1_000,
-    bridge: cpuSeconds([world.bridgePid]),
+    bridge: cpuSeconds([cluster.bridgePid]),
     others: cpuSeconds(others),
     core: cores ? coreBusySeconds(cores.others) : undefined,
   })

@@ -3,7 +3,8 @@ import { seededRandom } from '../../../core/base/random.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { type BatchTimes, timeBatch } from './batch.ts'
-import { askAgent } from './client.ts'
+import { askDevice } from './client.ts'
+import { type HatCluster, startHatCluster } from './cluster.ts'
 import { type LinkConditions, linkShape } from './links.ts'
 import { runLoad, type Taken } from './load.ts'
 import type { Plan } from './plan.ts'
@@ -11,7 +12,6 @@ import type { HatRun } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
 import { startTurns } from './turns.ts'
 import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
-import { type HatWorld, startWorld } from './world.ts'
 
 /** What all measurements share. */
 export interface Bed {
@@ -88,12 +88,12 @@ async function loadOnce(bed: Bed, run: RunOf, perS: number, results: Results): P
   bed.progress(`${run.measured}: ${strategy}, ${workload} prompts, ${perS.toFixed(2)} requests/s, seed ${seed}`)
   const random = seededRandom(seed)
   const shapes = Array.from({ length: plan.devices }, (_, device) => linkShape(device, links, random))
-  await using world = await startWorld({ bundle: bed.bundle, strategy, workload, shapes, seed, cores, io })
-  await warmUp(world, bed)
+  await using cluster = await startHatCluster({ bundle: bed.bundle, strategy, workload, shapes, seed, cores, io })
+  await warmUp(cluster, bed)
   const prompts = workloads[workload]
   const { requests } = plan.loaded[workload]
   const arrivals = arrivalsOf(requests, perS, { devices: plan.devices, prompts: prompts.length }, random)
-  const measurement = await runLoad(world, { prompts, arrivals, maxTokens: plan.maxTokens }, cores, io.signal)
+  const measurement = await runLoad(cluster, { prompts, arrivals, maxTokens: plan.maxTokens }, cores, io.signal)
   results.taken.push({ strategy, taken: measurement.taken })
   const { samples, steps, utilisation } = measurement
   const isVoid = (utilisation?.others ?? 0) > busiest
@@ -101,9 +101,9 @@ async function loadOnce(bed: Bed, run: RunOf, perS: number, results: Results): P
 }
 
 /** An answer of each device that nobody counts. */
-async function warmUp(world: HatWorld, { dialogues, eos, io }: Bed): Promise<void> {
+async function warmUp(cluster: HatCluster, { dialogues, eos, io }: Bed): Promise<void> {
   const prompt = promptOfLength(dialogues, 0, 160, eos)
-  await Promise.all(world.devices.map(({ apiUrl }) => askAgent(apiUrl, { prompt, maxTokens: 16, user: 'warm-up' }, io.signal)))
+  await Promise.all(cluster.devices.map(({ apiUrl }) => askDevice(apiUrl, { prompt, maxTokens: 16, user: 'warm-up' }, io.signal)))
 }
 
 /** One device, one request at a time: decoding as in the paper's Table IV, TTFT against its limit, second turns. */
@@ -137,9 +137,9 @@ export async function measureRtts(bed: Bed, results: Results): Promise<void> {
 /** A bridge of HAT's, without devices. */
 export async function measureBatch({ bundle, plan, cores, io }: Bed, modelId: string, width: number): Promise<BatchTimes> {
   const seed = plan.seeds[0] ?? 1
-  await using world = await startWorld({ bundle, strategy: 'hat', workload: 'short', shapes: [], seed, cores, io })
-  // Awaited here: the world ends with this function.
-  return await timeBatch(world, modelId, width, io.signal)
+  await using cluster = await startHatCluster({ bundle, strategy: 'hat', workload: 'short', shapes: [], seed, cores, io })
+  // Awaited here: the cluster ends with this function.
+  return await timeBatch(cluster, modelId, width, io.signal)
 }
 
 /** ± 5 ms, less where the round trip is short. */

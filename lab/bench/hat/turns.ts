@@ -1,12 +1,13 @@
+import type { LoggedStep } from '../../../cloud-bridge/serving/step-log.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'
+import { type HatCluster, startHatCluster } from './cluster.ts'
 import { type LinkConditions, linkShape } from './links.ts'
 import { askAlone, type Taken } from './load.ts'
 import type { Bed, Results } from './measure.ts'
 import { encodeSteps, type HatRun, type Measured } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
 import { type HatPrompt, promptOfLength, type WorkloadName } from './workload.ts'
-import { type HatWorld, type Step, startWorld } from './world.ts'
 
 /** One device of each strategy, with a bridge of its own; one request at a time, the strategies taking turns. */
 export interface Turns extends AsyncDisposable {
@@ -26,7 +27,7 @@ const settledMs = 200
 /** Of a second turn: what is new. */
 const newTokens = 64
 
-type Answer = Taken & { readonly steps: readonly Step[] }
+type Answer = Taken & { readonly steps: readonly LoggedStep[] }
 
 export async function startTurns(
   bed: Bed,
@@ -36,16 +37,16 @@ export async function startTurns(
 ): Promise<Turns> {
   const { bundle, cores, io, headMs, dialogues, eos } = bed
   const { stateBytes, rttMs } = links
-  const worlds: HatWorld[] = []
+  const clusters: HatCluster[] = []
   const measured: { of: Pick<HatRun, 'measured' | 'strategy' | 'workload'>; answers: Answer[] }[] = []
   let asked = 0
   const stop = async () => {
-    await Promise.all(worlds.map((world) => world[Symbol.asyncDispose]()))
+    await Promise.all(clusters.map((cluster) => cluster[Symbol.asyncDispose]()))
   }
 
-  async function askOne(world: HatWorld, prompt: HatPrompt, user: string, maxTokens: number): Promise<Answer> {
+  async function askOne(cluster: HatCluster, prompt: HatPrompt, user: string, maxTokens: number): Promise<Answer> {
     const options = { prompt, maxTokens, user, atMs: asked * apartMs, stateBytes, rttMs, headMs }
-    return askAlone(world, options, io.signal)
+    return askAlone(cluster, options, io.signal)
   }
 
   function note(of: Pick<HatRun, 'measured' | 'strategy' | 'workload'>, answer: Answer): void {
@@ -59,10 +60,10 @@ export async function startTurns(
   try {
     for (const strategy of strategies) {
       const shapes = [linkShape(group, links, seededRandom(seed))]
-      worlds.push(await startWorld({ bundle, strategy, workload: 'short', shapes, seed, cores, io }))
+      clusters.push(await startHatCluster({ bundle, strategy, workload: 'short', shapes, seed, cores, io }))
     }
     const warmUp = promptOfLength(dialogues, 0, 160, eos)
-    for (const world of worlds) await askOne(world, warmUp, 'warm-up', 16)
+    for (const cluster of clusters) await askOne(cluster, warmUp, 'warm-up', 16)
   } catch (error) {
     await stop()
     throw error
@@ -72,10 +73,10 @@ export async function startTurns(
       for (const [at, prompt] of prompts.entries()) {
         bed.progress(`${what}, RTT ${rttMs} ms: ${workload} prompt ${at + 1} of ${prompts.length}, ${prompt.ids.length} tokens`)
         asked += 1
-        for (const world of worlds)
+        for (const cluster of clusters)
           note(
-            { measured: what, strategy: world.strategy, workload },
-            await askOne(world, prompt, `${what} ${workload} ${at}`, maxTokens),
+            { measured: what, strategy: cluster.strategy, workload },
+            await askOne(cluster, prompt, `${what} ${workload} ${at}`, maxTokens),
           )
       }
     },
@@ -84,13 +85,13 @@ export async function startTurns(
         bed.progress(`second turn ${at + 1} of ${prompts.length}, after ${prompt.ids.length} tokens`)
         asked += 1
         const next = promptOfLength(dialogues, at, newTokens, eos)
-        for (const world of worlds) {
+        for (const cluster of clusters) {
           const user = `conversation ${at}`
-          const first = await askOne(world, prompt, user, maxTokens)
+          const first = await askOne(cluster, prompt, user, maxTokens)
           await systemClock.sleep(settledMs + rttMs, io.signal)
           const ids = [...prompt.ids, ...first.tokenIds, ...next.ids]
-          const second = await askOne(world, { id: `${prompt.id}+${next.id}`, ids }, user, maxTokens)
-          note({ measured: 'second-turn', strategy: world.strategy, workload: 'long' }, second)
+          const second = await askOne(cluster, { id: `${prompt.id}+${next.id}`, ids }, user, maxTokens)
+          note({ measured: 'second-turn', strategy: cluster.strategy, workload: 'long' }, second)
         }
       }
     },

@@ -9,7 +9,7 @@ import { JobEvent, ToJobDevice } from '../../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../../core/protocol/messages.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
-import { startBrim } from '../../cluster/processes.ts'
+import { Cluster } from '../../cluster/cluster.ts'
 
 /** What a bridge has measured of its dispatches, with `devices` devices on loopback. */
 export interface DispatchRun {
@@ -41,14 +41,11 @@ const fleet = 'default'
 export async function benchDispatch(limits: DispatchLimits, io: Io, progress: (line: string) => void): Promise<DispatchRun> {
   const { bundle, dir, devices, jobs, perS } = limits
   progress('starting a bridge')
-  const bridge = await startBrim(
-    ['bridge', 'run', '--bundle', bundle, '--state-dir', join(dir, 'bridge'), '--mqtt-port', '0', '--http-port', '0'],
-    { env: io.env, signal: io.signal },
-  )
+  await using cluster = await Cluster.create({ bundle, folder: dir, env: io.env, signal: io.signal })
+  const { mqttUrl, httpUrl } = (await cluster.startBridge()).ready
   const inbox = openDatabase(join(dir, 'inbox.sqlite'), ['CREATE TABLE inbox (job TEXT, device TEXT, body TEXT) STRICT'])
   const clients: MqttClient[] = []
   try {
-    const { mqttUrl, httpUrl } = bridge.ready as { mqttUrl: string; httpUrl: string }
     progress(`connecting ${devices} devices`)
     const insert = inbox.prepare('INSERT INTO inbox (job, device, body) VALUES (?, ?, ?)')
     const store = (job: string, device: string, body: string) => void insert.run(job, device, body)
@@ -67,7 +64,6 @@ export async function benchDispatch(limits: DispatchLimits, io: Io, progress: (l
   } finally {
     await Promise.all(clients.map((client) => client.endAsync(true)))
     inbox.close()
-    await bridge.stop()
   }
 }
 

@@ -7,7 +7,7 @@ import { type LinkShape, type ShapedLink, startShapedLink } from '../../../lab/c
 const open: (Server | Socket | ShapedLink)[] = []
 afterEach(async () => {
   for (const each of open.splice(0)) {
-    if ('startOver' in each) await each.close()
+    if ('startOver' in each) await each[Symbol.asyncDispose]()
     else if ('listen' in each) each.close()
     else each.destroy()
   }
