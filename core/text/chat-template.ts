@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Template } from '@huggingface/jinja'
 import { BrimError } from '../base/errors.ts'
+import { parseTemplate, type Template } from './jinja/template.ts'
 import { readTokenizerConfig } from './tokenizer-config.ts'
 
 export const chatTemplateFile = 'chat_template.jinja'
@@ -48,13 +48,8 @@ export async function loadChatTemplate(dir: string): Promise<ChatTemplate | unde
         })
       }
       try {
-        return template.render({
-          ...config.specialTokens,
-          messages,
-          tools: tools ?? null,
-          documents: null,
-          add_generation_prompt: addGenerationPrompt,
-        })
+        const variables = { messages, tools: tools ?? null, documents: null, add_generation_prompt: addGenerationPrompt }
+        return template.render({ ...config.specialTokens, ...variables }, new Date())
       } catch (cause) {
         const why = cause instanceof Error ? cause.message : String(cause)
         throw new BrimError('REQUEST_INVALID', `the model's chat template refuses this conversation: ${why}`, {
@@ -68,7 +63,7 @@ export async function loadChatTemplate(dir: string): Promise<ChatTemplate | unde
 
 function parse(source: string, name: string, file: string): Template {
   try {
-    return new Template(source)
+    return parseTemplate(source)
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
     throw new BrimError('CHAT_TEMPLATE_INVALID', `${file}: the chat template '${name}' cannot be read: ${why}`, {
