@@ -108,7 +108,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
         modelId,
         uptimeS: uptimeS(),
         sessions: sessions.count,
-        kvBytes: budget.usedBytes - sessions.keptBytes,
+        kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
         kvBudgetBytes: config.kvBudgetBytes,
         jobs: jobs.store.counts(),
       }),
@@ -134,7 +134,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       onEnd(device) {
         broker.cut(device)
         plane.cut(device)
-        sessions.purge(device)
+        serving.purge(device)
       },
       clock,
       logger: logger.child({ component: 'identity' }),
@@ -161,8 +161,8 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
     const { modelId } = middle.manifest
     const announce = debounce(() => control?.publishState(), announceEveryMs, clock)
     closers.push(announce.stop)
-    const { loop, steps, budget, sessions } = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
-    closers.push(loop.close)
+    const { serving, steps, sessions } = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
+    closers.push(serving.close)
     const plane = createDataPlane({
       sessions,
       bridge: id,
@@ -187,11 +187,11 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
           version,
           modelId,
           sessions: sessions.count,
-          kvBytes: budget.usedBytes - sessions.keptBytes,
-          keptKvBytes: sessions.keptBytes,
+          kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
+          keptKvBytes: serving.memory.cachedBytes,
           uptimeS: uptimeS(),
           pipeline: config.pipeline,
-          serving: loop.metrics,
+          serving: serving.metrics,
           jobs: { dispatchMs: jobs.queue.dispatchMs },
         }),
         '/v1/steps': () => ({ steps: steps.list() }),

@@ -1,27 +1,24 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Sequence, StepItem } from '../../core/engine/contract.ts'
 import { admitFrame, type FrameLimits } from '../../core/policy/admission/frame.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
 import { decodeStates, encodeFrame, type Frame, paddedRowsOf } from '../../core/protocol/frame.ts'
 import { firstNonFiniteRow, type States } from '../../core/protocol/states.ts'
-import type { KvBudget } from '../serving/kv-budget.ts'
-import type { StepLoop } from '../serving/step-loop.ts'
+import type { AppendResult, Rows } from '../serving/pending-rows.ts'
+import type { Stream } from '../serving/stream.ts'
 
-/** Replies kept for a repeat. */
-const repliesKept = 8
+/** Replies that are cached for repeated frames. */
+const cachedReplies = 8
 
-export interface SessionParts {
+export interface SessionOptions {
   readonly id: bigint
   readonly epoch: number
   readonly width: number
   readonly limits: FrameLimits
-  readonly sequence: Sequence
-  readonly budget: KvBudget
-  readonly loop: StepLoop
+  readonly stream: Stream
   readonly clock: Clock
   send(bytes: Uint8Array): void
-  /** The session has ended by a fault, which has been sent; `cause` where an error led to it. */
+  /** The session has failed, and the device has been sent the fault; `cause` is the error that led to it, if any. */
   onFault(fault: Fault, cause?: unknown): void
 }
 
@@ -30,34 +27,29 @@ export interface Session {
   readonly epoch: number
   /** Frames that wait or are being computed. */
   readonly pending: number
-  /** Frames are dealt with in the order of these calls; resolves when this one has been, or has been dropped. */
+  /** Handles frames in the order of the calls; resolves when this one has been answered or dropped. */
   receive(frame: Frame, receivedMs: number): Promise<void>
-  /** Tells the device why, then ends. */
+  /** Sends the device a fault, then ends. */
   fail(fault: Fault, seq: number): Promise<void>
-  /** Drops what waits, lets a running step finish, frees the KV. */
+  /** Drops frames that wait, lets a running step finish, releases the KV. */
   end(): Promise<void>
-  /** Ends, but leaves the KV of the first `length` positions; undefined where it holds fewer, or has ended before. */
-  leave(length: number): Promise<Sequence | undefined>
-  /** Between two of its frames: copies the first positions that it began with; false where they are no longer what they were. */
-  share(target: Sequence, length: number): Promise<boolean>
+  /** Ends, and caches the KV of the first `length` positions. @returns the handle, as Stream.keep */
+  keep(length: number): Promise<string | undefined>
 }
 
-/** One device's conversation with the middle: rows in, deep rows out, and the KV in between. */
-export function createSession(parts: SessionParts): Session {
-  const { id, epoch, width, limits, sequence, budget, loop, clock } = parts
+/** One device's exchange with the middle part: frames of shallow rows in, frames of deep rows out. */
+export function createSession(options: SessionOptions): Session {
+  const { id, epoch, width, limits, stream, clock } = options
   const replies = new Map<number, Uint8Array>()
-  const stop = new AbortController()
   let lastSeq: number | undefined
-  /** Positions that are still what the session began with. */
-  let untouched = sequence.length
-  /** First position and rows of the last frame, where it brought a tree of which nothing has been kept yet. */
+  /** First position and rows of the last frame, where it brought a tree from which no row has been kept yet. */
   let tree: { base: number; n: number } | undefined
   let pending = 0
-  let tail: Promise<void> = Promise.resolve()
-  let ending: Promise<void> | undefined
+  let lastFrame: Promise<void> = Promise.resolve()
+  let hasEnded = false
 
   async function handle(frame: Frame, receivedMs: number): Promise<void> {
-    if (ending) return
+    if (hasEnded) return
     try {
       const view = { length: lengthFor(frame), lastSeq, hasReply: (seq: number) => replies.has(seq) }
       const admission = admitFrame(frame, view, limits)
@@ -65,93 +57,79 @@ export function createSession(parts: SessionParts): Session {
         case 'apply':
           return await apply(frame, receivedMs)
         case 'repeat':
-          return parts.send(replies.get(frame.seq)!)
+          return options.send(replies.get(frame.seq)!)
         case 'gap':
-          return parts.send(encodeFrame({ type: 'gap', session: id, epoch, seq: frame.seq, base: admission.length }))
+          return options.send(encodeFrame({ type: 'gap', session: id, epoch, seq: frame.seq, base: admission.length }))
         case 'fault':
           return fault(admission, frame.seq)
         default:
           return admission satisfies never
       }
     } catch (error) {
-      // What was aborted is nobody's fault: the session has ended.
-      if (!ending) fault(faultOf(error), frame.seq, error)
+      // Closing the stream rejects what waits: the session has ended, so there is no fault to send.
+      if (!hasEnded) fault(faultOf(error), frame.seq, error)
     }
   }
 
-  /** Positions that the KV holds in a line, once what the frame keeps of a tree has been gathered. */
+  /** Positions in a line, once the rows that the frame keeps of a tree have been gathered. @throws BrimError FRAME_INVALID */
   function lengthFor({ tree: form, base, seq }: Frame): number {
-    if (!form || form.kept.length === 0 || (lastSeq !== undefined && seq <= lastSeq)) return sequence.line
+    if (!form || form.kept.length === 0 || (lastSeq !== undefined && seq <= lastSeq)) return stream.line
     const last = form.kept.at(-1)!
     if (!tree || last >= tree.n || base !== tree.base + form.kept.length)
-      throw new BrimError('FRAME_INVALID', `frame ${seq} keeps ${form.kept.length} rows of a tree that was not there`)
+      throw new BrimError(
+        'FRAME_INVALID',
+        `frame ${seq} keeps ${form.kept.length} rows of a tree that the previous frame did not bring`,
+      )
     return base
   }
 
   async function apply(frame: Frame, receivedMs: number): Promise<void> {
     const { seq, base, n, want } = frame
     const { kept = [], parents = [] } = frame.tree ?? {}
-    if (base === 0 && parents.length > 0) throw new BrimError('FRAME_INVALID', `frame ${seq} branches from nothing`)
+    if (base === 0 && parents.length > 0) throw new BrimError('FRAME_INVALID', `frame ${seq} branches before the first position`)
     const states = decodeStates(frame, width)
     const badRow = firstNonFiniteRow(states)
     if (badRow !== undefined) throw new BrimError('FRAME_INVALID', `row ${badRow} of frame ${seq} holds NaN or infinity`)
-    if (!budget.grow(sequence, base + n))
-      throw new BrimError('OUT_OF_MEMORY', `the bridge has no KV memory left for ${base + n} positions`)
-    untouched = Math.min(untouched, base)
     if (tree && kept.length > 0) {
       const from = tree.base
-      sequence.gather(
+      stream.gather(
         from,
         kept.map((row) => from + row),
       )
     }
-    sequence.truncate(base)
-    const deep =
-      n === 0
-        ? nothing(states)
-        : await loop.submit(
-            { sequence, states, parents: rowsOf(parents, base), select: lastRows(n, want), prompt: want < n },
-            stop.signal,
-          )
-    if (ending) return
+    stream.truncate(base)
+    const rows = { states, parents: positionsOf(parents, base), select: lastRows(n, want) }
+    const deep = n === 0 ? nothing(states) : await stream.append(rows)
+    if (hasEnded) return
     tree = parents.length > 0 ? { base, n } : undefined
     const wrongRow = firstNonFiniteRow(deep.states)
     if (wrongRow !== undefined) throw new BrimError('RUNTIME_FAILED', `the middle part returned NaN for frame ${seq}`)
-    const { computeMs } = deep
-    const queueMs = Math.max(0, clock.nowMs() - receivedMs - computeMs)
-    // A verification whose length tells nothing is answered by one that does not either.
-    const form = { paddedRows: paddedRowsOf(frame, width) }
-    const reply = encodeFrame(
-      { type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs },
-      deep.states,
-      form,
-    )
+    const reply = replyTo(frame, deep, receivedMs)
     lastSeq = seq
     replies.set(seq, reply)
-    if (replies.size > repliesKept) replies.delete(replies.keys().next().value!)
-    parts.send(reply)
+    if (replies.size > cachedReplies) replies.delete(replies.keys().next().value!)
+    options.send(reply)
+  }
+
+  function replyTo(frame: Frame, deep: Pick<AppendResult, 'states' | 'computeMs'>, receivedMs: number): Uint8Array {
+    const { seq, base, n, want } = frame
+    const { states, computeMs } = deep
+    const queueMs = Math.max(0, clock.nowMs() - receivedMs - computeMs)
+    // The length of a padded frame hides how many rows it has; its reply is padded alike.
+    const form = { paddedRows: paddedRowsOf(frame, width) }
+    return encodeFrame({ type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs }, states, form)
   }
 
   function fault(reason: Fault, seq: number, cause?: unknown): void {
     const { code, message } = reason
-    parts.send(encodeFault({ session: id, epoch, seq }, { code, message }))
+    options.send(encodeFault({ session: id, epoch, seq }, { code, message }))
     void end()
-    parts.onFault(reason, cause)
+    options.onFault(reason, cause)
   }
 
   function end(): Promise<void> {
-    return finish(() => {
-      budget.free(sequence)
-      sequence.release()
-    })
-  }
-
-  function finish(last: () => void): Promise<void> {
-    if (ending) return ending
-    // Set before the abort: whoever it wakes sees that it is over.
-    ending = tail.then(last)
-    stop.abort()
-    return ending
+    hasEnded = true
+    return stream.close()
   }
 
   return {
@@ -162,38 +140,21 @@ export function createSession(parts: SessionParts): Session {
     },
     receive(frame, receivedMs) {
       pending += 1
-      tail = tail
+      lastFrame = lastFrame
         .then(() => handle(frame, receivedMs))
         .finally(() => {
           pending -= 1
         })
-      return tail
+      return lastFrame
     },
     fail(reason, seq) {
-      if (!ending) fault(reason, seq)
+      if (!hasEnded) fault(reason, seq)
       return end()
     },
     end,
-    async leave(length) {
-      if (ending) return undefined
-      if (sequence.line < length) {
-        await end()
-        return undefined
-      }
-      await finish(() => sequence.truncate(length))
-      return sequence
-    },
-    share(target, length) {
-      const shared = tail.then(() => {
-        if (ending || length > untouched) return false
-        target.copyPrefix(sequence, length)
-        return true
-      })
-      tail = shared.then(
-        () => {},
-        () => {},
-      )
-      return shared
+    keep(length) {
+      hasEnded = true
+      return stream.keep(length)
     },
   }
 }
@@ -203,19 +164,19 @@ const nothing = ({ width }: States) => ({
   computeMs: 0,
 })
 
-/** A frame's parents as rows of the sequence; undefined for a line. */
-function rowsOf(parents: readonly number[], base: number): number[] | undefined {
+/** A frame's parents as positions of the stream; undefined for a line. */
+function positionsOf(parents: readonly number[], base: number): number[] | undefined {
   return parents.length === 0 ? undefined : parents.map((parent) => base + parent)
 }
 
-function lastRows(n: number, want: number): StepItem['select'] {
+function lastRows(n: number, want: number): Rows['select'] {
   if (want === 0) return 'none'
   if (want === 1) return 'last'
   if (want === n) return 'all'
   return Array.from({ length: want }, (_, i) => n - want + i)
 }
 
-/** What the device is told; only our own errors have words meant for others. */
+/** The fault that the device is sent. Only our own errors have messages that are meant for others. */
 function faultOf(error: unknown): Fault {
   if (error instanceof BrimError) return { code: error.code, message: error.message }
   return { code: 'RUNTIME_FAILED', message: 'the bridge failed to compute this frame; its log says why' }

@@ -5,21 +5,21 @@ import { type Manifest, slotCounts } from '../../core/model/manifest.ts'
 export interface MiddleOptions {
   readonly bundle: string
   readonly threads: number
-  /** Stages that the part's layers are cut into. */
+  /** Stages that the part's layers are cut into; each can compute a step of its own. */
   readonly pipeline: number
-  /** Path of a libonnxruntime; absent: the one that comes with the packages. */
+  /** Path of a libonnxruntime. Default: the library of the onnxruntime-node package. */
   readonly library?: string | undefined
 }
 
 export interface Middle {
   readonly part: Part
   readonly manifest: Manifest
-  /** Sequences that one step can serve. */
+  /** Streams that one step can serve. */
   readonly slots: number
   close(): Promise<void>
 }
 
-/** The part of a bundle that the cloud runs, with all its packed graphs for lines ready. @throws BrimError as openBundle */
+/** Opens the part of a bundle that the cloud runs, and compiles its packed graphs. @throws BrimError as openBundle */
 export async function openMiddle({ bundle, threads, pipeline, library }: MiddleOptions): Promise<Middle> {
   const model = await openBundle(bundle, { library, parts: ['middle'], threads, stages: pipeline, slots: slotCounts })
   return { part: model.part('middle'), manifest: model.manifest, slots: Math.max(...slotCounts), close: () => model.release() }

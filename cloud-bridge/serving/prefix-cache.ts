@@ -1,112 +1,65 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '../../core/base/clock.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
 
-/** What a handle leads to: a KV that stands ready, or the session that goes on with it now. */
-export type Kept<Owner> =
-  | { readonly kind: 'ready'; readonly sequence: Sequence }
-  | { readonly kind: 'taken'; readonly owner: Owner }
+/** What a handle leads to: cached KV, or the open stream that has taken it over. */
+export type Prefix<Stream> =
+  | { readonly kind: 'cached'; readonly sequence: Sequence }
+  | { readonly kind: 'taken'; readonly stream: Stream }
 
-interface Entry<Owner> {
-  readonly device: string
-  readonly kept: Kept<Owner>
+export interface CachedEntry {
+  readonly handle: string
+  readonly owner: string
+  readonly sequence: Sequence
   readonly sinceMs: number
 }
 
 /**
- * KV that ended sessions leave behind, for the next turn of a conversation or another prompt that begins alike. The
- * bridge knows neither tokens nor hashes of them: a device names what it wants by a random handle, and only its own.
+ * KV that closed streams have left for later ones. The bridge knows neither tokens nor hashes of them: an owner names what it
+ * wants by a random handle, and finds only its own. Holds the sequences; `KvMemory` charges and releases them.
  */
-export class KeptPrefixes<Owner> {
-  readonly #entries = new Map<string, Entry<Owner>>()
-  readonly #keepMs: number
-  readonly #clock: Clock
-  readonly #release: (sequence: Sequence) => void
+export class PrefixCache<Stream> {
+  readonly #entries = new Map<string, { readonly owner: string; readonly sinceMs: number; readonly prefix: Prefix<Stream> }>()
 
-  /** @param keepMs unused for so long it is given back; 0: nothing is kept */
-  constructor(keepMs: number, clock: Clock, release: (sequence: Sequence) => void) {
-    this.#keepMs = keepMs
-    this.#clock = clock
-    this.#release = release
-  }
-
-  /** Those that stand ready. */
-  sequences(): Sequence[] {
-    return this.#ready().map(({ sequence }) => sequence)
-  }
-
-  /** @returns the handle of a sequence, which is no longer the caller's; undefined: nothing is kept here, it has been given back */
-  keep(device: string, sequence: Sequence): string | undefined {
-    if (this.#keepMs === 0) {
-      this.#release(sequence)
-      return undefined
-    }
+  /** @returns the handle of the sequence */
+  add(owner: string, sequence: Sequence, nowMs: number): string {
     const handle = randomBytes(16).toString('hex')
-    this.#set(handle, device, { kind: 'ready', sequence })
+    this.#entries.set(handle, { owner, sinceMs: nowMs, prefix: { kind: 'cached', sequence } })
     return handle
   }
 
-  find(device: string, handle: string): Kept<Owner> | undefined {
+  find(owner: string, handle: string): Prefix<Stream> | undefined {
     const entry = this.#entries.get(handle)
-    return entry?.device === device ? entry.kept : undefined
+    return entry?.owner === owner ? entry.prefix : undefined
   }
 
-  /** Nobody else finds a sequence that stood ready from now on. */
-  take(handle: string): void {
+  /** From now on the handle leads to this stream, for others who want the same prefix. */
+  markTaken(handle: string, stream: Stream): void {
+    const entry = this.#entries.get(handle)
+    if (entry) this.#entries.set(handle, { ...entry, prefix: { kind: 'taken', stream } })
+  }
+
+  /** The stream has closed: its handles lead nowhere. */
+  forget(stream: Stream): void {
+    for (const [handle, { prefix }] of this.#entries)
+      if (prefix.kind === 'taken' && prefix.stream === stream) this.#entries.delete(handle)
+  }
+
+  /** Deletes all handles of an owner. @returns the cached ones, whose sequences the caller releases */
+  deleteOwned(owner: string): CachedEntry[] {
+    const cached = this.cached().filter((entry) => entry.owner === owner)
+    for (const [handle, entry] of this.#entries) if (entry.owner === owner) this.#entries.delete(handle)
+    return cached
+  }
+
+  delete(handle: string): void {
     this.#entries.delete(handle)
   }
 
-  /** Who wants the same meanwhile is led to the session that has taken it. */
-  share(handle: string, device: string, owner: Owner): void {
-    this.#set(handle, device, { kind: 'taken', owner })
-  }
-
-  /** The owner has ended: what it went on with is gone, or kept under another handle. */
-  forget(owner: Owner): void {
-    for (const [handle, { kept }] of this.#entries)
-      if (kept.kind === 'taken' && kept.owner === owner) this.#entries.delete(handle)
-  }
-
-  /** This device's handles lead nowhere any more. */
-  purge(device: string): void {
-    for (const [handle, entry] of this.#entries) {
-      if (entry.device !== device) continue
-      if (entry.kept.kind === 'ready') this.#giveBack({ handle, sequence: entry.kept.sequence })
-      else this.#entries.delete(handle)
-    }
-  }
-
-  /** Gives back the one that has stood ready for longest; false where none does. */
-  evict(): boolean {
-    // Insertion order is the order of age.
-    const [oldest] = this.#ready()
-    if (oldest) this.#giveBack(oldest)
-    return oldest !== undefined
-  }
-
-  /** Gives back what has stood ready for too long. */
-  expire(): void {
-    const beforeMs = this.#clock.nowMs() - this.#keepMs
-    for (const one of this.#ready()) if (one.sinceMs <= beforeMs) this.#giveBack(one)
-  }
-
-  /** Gives everything back that stands ready. */
-  clear(): void {
-    for (const one of this.#ready()) this.#giveBack(one)
-  }
-
-  #set(handle: string, device: string, kept: Kept<Owner>): void {
-    this.#entries.set(handle, { device, kept, sinceMs: this.#clock.nowMs() })
-  }
-
-  #ready(): { handle: string; sequence: Sequence; sinceMs: number }[] {
-    return [...this.#entries].flatMap(([handle, { kept, sinceMs }]) =>
-      kept.kind === 'ready' ? [{ handle, sequence: kept.sequence, sinceMs }] : [],
+  /** Oldest first. */
+  cached(): CachedEntry[] {
+    // A map lists its entries in the order in which they were added.
+    return [...this.#entries].flatMap(([handle, { owner, sinceMs, prefix }]) =>
+      prefix.kind === 'cached' ? [{ handle, owner, sinceMs, sequence: prefix.sequence }] : [],
     )
-  }
-
-  #giveBack({ handle, sequence }: { handle: string; sequence: Sequence }): void {
-    this.#entries.delete(handle)
-    this.#release(sequence)
   }
 }

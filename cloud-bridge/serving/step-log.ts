@@ -1,38 +1,38 @@
-import type { EndedStep } from './step-loop.ts'
+import type { EndedStep } from './serving-metrics.ts'
 
-/** One step as `/v1/steps` tells it. */
+/** One step as `/v1/steps` reports it. */
 export interface LoggedStep {
-  /** Steps before it since the start: whoever asks often enough misses none and counts none twice. */
+  /** Steps before it since the start: a client that asks often enough misses none and counts none twice. */
   readonly index: number
   /** Since the bridge's start. */
   readonly startMs: number
   readonly items: number
   readonly tokens: number
   readonly computeMs: number
-  /** g of a step of so many tokens, before this one was known; null for the first. */
+  /** g(tokens) of HAT Eq. 2, as it was before this step; null for the first step. */
   readonly predictedMs: number | null
 }
 
-/** The last steps, as many as fit. */
+/** The last `capacity` steps. */
 export class StepLog {
-  readonly #most: number
+  readonly #capacity: number
   readonly #steps: LoggedStep[] = []
   #count = 0
 
-  constructor(most: number) {
-    this.#most = most
+  constructor(capacity: number) {
+    this.#capacity = capacity
   }
 
-  /** @param sinceMs the start, by the clock of the steps; @param predictedS g */
-  record({ startedMs, ...step }: EndedStep, sinceMs: number, predictedS: number | undefined): void {
+  /** @param originMs the bridge's start, by the clock of the steps */
+  record({ startedMs, ...step }: EndedStep, originMs: number, predictedS: number | undefined): void {
     const predictedMs = predictedS === undefined ? null : predictedS * 1_000
-    this.#steps[this.#count % this.#most] = { index: this.#count, startMs: startedMs - sinceMs, ...step, predictedMs }
+    this.#steps[this.#count % this.#capacity] = { index: this.#count, startMs: startedMs - originMs, ...step, predictedMs }
     this.#count += 1
   }
 
   /** Oldest first. */
   list(): LoggedStep[] {
-    const next = this.#count % this.#most
-    return this.#count <= this.#most ? [...this.#steps] : [...this.#steps.slice(next), ...this.#steps.slice(0, next)]
+    const oldest = this.#count % this.#capacity
+    return this.#count <= this.#capacity ? [...this.#steps] : [...this.#steps.slice(oldest), ...this.#steps.slice(0, oldest)]
   }
 }

@@ -1,11 +1,12 @@
 import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
 import { startHttpServer } from '../../cloud-bridge/http/http-server.ts'
 import { createDataPlane } from '../../cloud-bridge/link/data-plane.ts'
-import { createKvBudget } from '../../cloud-bridge/serving/kv-budget.ts'
-import { createStepLoop, type EndedStep } from '../../cloud-bridge/serving/step-loop.ts'
+import { createServing, type Serving } from '../../cloud-bridge/serving/serving.ts'
+import type { EndedStep } from '../../cloud-bridge/serving/serving-metrics.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
+import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
 import { silentLogger } from './silent-logger.ts'
 
@@ -15,6 +16,7 @@ export interface TestDataPlane extends AsyncDisposable {
   readonly dataUrl: string
   readonly httpUrl: string
   readonly sessions: Sessions
+  readonly serving: Serving
   readonly kvBytes: () => number
 }
 
@@ -27,26 +29,26 @@ export async function startDataPlane(
     sessionsPerPeer?: number
     budgetBytes?: number
     contextLimit?: number
-    keepMs?: number
+    prefixMs?: number
   } = {},
 ): Promise<TestDataPlane> {
   const { clock = systemClock, width = 2, contextLimit = 256 } = options
   const logger = silentLogger()
   const monitor = new StateMonitor()
   const onStep = ({ tokens, computeMs }: EndedStep) => monitor.record(tokens, computeMs / 1_000)
-  const loop = createStepLoop(part, { tokenBudget: 64, slots: 16, smallTokens: 8, promptTokens: 32, patience: 4 }, clock, onStep)
-  const kv = { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, startPositions: 16 }
-  const budget = createKvBudget(part.manifest, kv)
-  const limits = {
-    contextLimit,
-    maxRows: 64,
-
-    sessionsPerPeer: options.sessionsPerPeer ?? 8,
-    idleMs: 120_000,
-    keepMs: options.keepMs ?? 0,
-  }
+  const serving = createServing({
+    part,
+    policy: decodeFirst({ promptRows: 32, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 }),
+    step: { rows: 64, streams: 16, pipeline: 1 },
+    kv: { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, firstPositions: 16, prefixMs: options.prefixMs ?? 0 },
+    maxDecodeRows: 8,
+    clock,
+    logger,
+    onStep,
+  })
+  const limits = { contextLimit, maxRows: 64, sessionsPerPeer: options.sessionsPerPeer ?? 8, idleMs: 120_000 }
   const chunks = { monitor, limits: { least: 4, most: 64 }, pipeline: 1, initialTokens: 16 }
-  const sessions = createSessions({ part, width, loop, budget, chunks, limits, clock, logger })
+  const sessions = createSessions({ serving, width, chunks, limits, clock, logger })
   const plane = createDataPlane({
     sessions,
     bridge: 'bridge-1',
@@ -62,12 +64,13 @@ export async function startDataPlane(
     dataUrl: `ws://127.0.0.1:${http.port}${dataPath}`,
     httpUrl: `http://127.0.0.1:${http.port}`,
     sessions,
-    kvBytes: () => budget.usedBytes,
+    serving,
+    kvBytes: () => serving.memory.usedBytes,
     async [Symbol.asyncDispose]() {
       await sessions.shutdown({ code: 'LINK_LOST', message: 'the bridge is shutting down' })
       await plane.close()
       await http.close()
-      await loop.close()
+      await serving.close()
     },
   }
 }

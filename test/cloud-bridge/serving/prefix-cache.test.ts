@@ -6,7 +6,7 @@ import { scriptedPart } from '../../support/scripted-part.ts'
 import { connectDevice, type OpenSession, type TestDevice } from '../../support/test-device.ts'
 
 const rows = (n: number): States => ({ rows: n, width: 2, half: new Uint16Array(n * 2).fill(0x3c00) })
-const keepMs = 60_000
+const prefixMs = 60_000
 
 /** Closes a session of 20 positions and keeps some. @returns what the bridge says */
 async function leave(device: TestDevice, session: OpenSession, keep: number): Promise<string | undefined> {
@@ -20,7 +20,7 @@ async function leave(device: TestDevice, session: OpenSession, keep: number): Pr
 
 describe('what a session leaves behind', () => {
   it('is resumed by its device, up to any of its positions, on another connection too', async () => {
-    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const handle = await leave(device, await device.open(testModelId), 18)
     await using again = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -33,7 +33,7 @@ describe('what a session leaves behind', () => {
     ['another device', 'jetson-02', 12],
     ['more positions than there are', 'jetson-01', 19],
   ])('is nothing to %s', async (_, name, length) => {
-    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const handle = await leave(device, await device.open(testModelId), 18)
     await using other = await connectDevice(plane.dataUrl, name, 2)
@@ -41,7 +41,7 @@ describe('what a session leaves behind', () => {
   })
 
   it('is led to whoever has taken it, as long as those positions are what they were', async () => {
-    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const handle = (await leave(device, await device.open(testModelId), 18))!
     const first = await device.open(testModelId, { handle, length: 12 })
@@ -57,13 +57,13 @@ describe('what a session leaves behind', () => {
 
   it('is given back after a while', async () => {
     const clock = fakeClock()
-    await using plane = await startDataPlane(scriptedPart(), { keepMs, clock })
+    await using plane = await startDataPlane(scriptedPart(), { prefixMs, clock })
     const device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await leave(device, await device.open(testModelId), 18)
     expect(plane.kvBytes()).toBeGreaterThan(0)
     await device[Symbol.asyncDispose]()
     // It is looked for four times in the time after which a session is idle.
-    await clock.advance(keepMs + 30_000)
+    await clock.advance(prefixMs + 30_000)
     expect(plane.kvBytes()).toBe(0)
   })
 
@@ -71,28 +71,28 @@ describe('what a session leaves behind', () => {
     await using without = await startDataPlane(scriptedPart())
     await using one = await connectDevice(without.dataUrl, 'jetson-01', 2)
     expect(await leave(one, await one.open(testModelId), 18)).toBeUndefined()
-    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using two = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     expect(await leave(two, await two.open(testModelId), 21)).toBeUndefined()
     expect([without.kvBytes(), plane.kvBytes()]).toEqual([0, 0])
   })
 
   it('is purged for one device: ready or taken, its handles lead nowhere, those of others do', async () => {
-    await using plane = await startDataPlane(scriptedPart(), { keepMs })
+    await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await using other = await connectDevice(plane.dataUrl, 'jetson-02', 2)
     const ready = (await leave(device, await device.open(testModelId), 18))!
     const foreign = (await leave(other, await other.open(testModelId), 18))!
     const taken = (await leave(device, await device.open(testModelId), 18))!
     expect((await device.open(testModelId, { handle: taken, length: 12 })).held).toBe(12)
-    plane.sessions.purge('jetson-01')
+    plane.serving.purge('jetson-01')
     for (const handle of [ready, taken]) expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
     expect((await other.open(testModelId, { handle: foreign, length: 12 })).held).toBe(12)
   })
 
   it('makes room for a session before one is refused', async () => {
     const perSession = 64 * 2 * 16 * 4
-    await using plane = await startDataPlane(scriptedPart(), { keepMs, budgetBytes: 1.5 * perSession })
+    await using plane = await startDataPlane(scriptedPart(), { prefixMs, budgetBytes: 1.5 * perSession })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const handle = await leave(device, await device.open(testModelId), 18)
     const next = await device.open(testModelId)

@@ -1,132 +1,154 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { createStepLoop } from '../../../cloud-bridge/serving/step-loop.ts'
-import { systemClock } from '../../../core/base/clock.ts'
+import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
+import type { Stream } from '../../../cloud-bridge/serving/stream.ts'
 import type { Sequence } from '../../../core/engine/contract.ts'
+import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
+import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
 import { alteredPart } from '../../support/altered-part.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
-import { scriptedPart } from '../../support/scripted-part.ts'
+import { type ScriptedPart, scriptedPart } from '../../support/scripted-part.ts'
+import { openStream, testServing } from '../../support/serving.ts'
 
-const limits = { tokenBudget: 64, promptTokens: 32, slots: 4, smallTokens: 8, patience: 2 }
-const never = new AbortController().signal
 const rows = (n: number) => ({ rows: n, width: 2, half: new Uint16Array(n * 2) })
+const append = (stream: Stream, n: number) => stream.append({ states: rows(n), select: 'all' })
+const prefill = (stream: Stream, n: number) => stream.append({ states: rows(n), select: 'last' })
+const openStreams = (serving: Serving, count: number) =>
+  Promise.all(Array.from({ length: count }, () => openStream(serving))) as Promise<[Stream, ...Stream[]]>
+const rowsOfSteps = (part: ScriptedPart) => part.steps.map((step) => step.map((item) => item.rows))
+const small = { rows: 10, streams: 1 }
+
+/** Finishes the steps of a manual part until the promise has settled. */
+async function finishSteps<T>(part: ScriptedPart, settling: Promise<T>): Promise<T> {
+  let isSettled = false
+  const settle = () => {
+    isSettled = true
+  }
+  settling.then(settle, settle)
+  while (!isSettled) {
+    // Each step begins a turn after the one before it.
+    for (let turn = 0; turn < 4; turn++) await nextTurn()
+    if (!isSettled) await part.finishStep()
+  }
+  return settling
+}
 
 describe('the step loop', () => {
-  it('packs whatever is ready, one item per sequence, in the order it came', async () => {
+  it('packs the rows of all streams that wait, in the order in which they arrived', async () => {
     const part = scriptedPart()
-    const loop = createStepLoop(part, limits, systemClock)
-    const [a, b] = [part.createSequence(), part.createSequence()]
-    const submit = (sequence: Sequence, n: number) =>
-      loop.submit({ sequence, states: rows(n), select: 'all', prompt: false }, never)
-    await Promise.all([submit(a, 3), submit(b, 4), submit(a, 5)])
-    expect(part.steps).toEqual([
-      [
-        { sequence: a, rows: 3 },
-        { sequence: b, rows: 4 },
-      ],
-      [{ sequence: a, rows: 5 }],
-    ])
-    expect(a.length).toBe(8)
-    expect(loop.metrics).toMatchObject({ steps: 2, items: 3, tokens: 12, splits: 0 })
-    expect(loop.metrics.batches.slice(0, 3)).toEqual([0, 1, 1])
+    const serving = testServing(part)
+    const [a, b, c] = await openStreams(serving, 3)
+    await Promise.all([append(b!, 4), append(a, 3), append(c!, 5)])
+    expect(rowsOfSteps(part)).toEqual([[4, 3, 5]])
+    expect([a, b, c].map((stream) => stream!.length)).toEqual([3, 4, 5])
+    expect(serving.metrics).toMatchObject({ steps: 1, items: 3, tokens: 12, splits: 0 })
+    expect(serving.metrics.batches.slice(0, 4)).toEqual([0, 0, 0, 1])
   })
 
-  it('lets who was just answered be in the very next step', async () => {
+  it('gives a stream whose rows were returned a place in the very next step', async () => {
     const part = scriptedPart()
-    const loop = createStepLoop(part, limits, systemClock)
-    const stream = async (sequence: Sequence) => {
-      for (let i = 0; i < 5; i++) await loop.submit({ sequence, states: rows(1), select: 'all', prompt: false }, never)
+    const decode = async (stream: Stream) => {
+      for (let i = 0; i < 5; i++) await append(stream, 1)
     }
-    await Promise.all([stream(part.createSequence()), stream(part.createSequence()), stream(part.createSequence())])
+    await Promise.all((await openStreams(testServing(part), 3)).map(decode))
     expect(part.steps.map((step) => step.length)).toEqual([3, 3, 3, 3, 3])
   })
 
   it('serves a decode without waiting for the prompts before it', async () => {
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, limits, systemClock)
-    const prompts = [1, 2, 3].map(() =>
-      loop.submit({ sequence: part.createSequence(), states: rows(60), select: 'last', prompt: false }, never),
-    )
-    const decode = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
+    const [decoding, ...prompting] = await openStreams(testServing(part), 4)
+    const prompts = prompting.map((stream) => prefill(stream, 60))
+    const decode = append(decoding, 1)
     await part.finishStep()
     await decode
-    const served = Promise.all(prompts)
-    let done = false
-    void served.then(() => {
-      done = true
-    })
-    while (!done) await part.finishStep()
-    const rowsOfSteps = part.steps.map((step) => step.map((item) => item.rows))
-    // Pieces of 32 as long as somebody decodes.
-    expect(rowsOfSteps[0]).toEqual([32, 1])
-    for (const step of rowsOfSteps.slice(1)) expect(step.reduce((sum, n) => sum + n)).toBeLessThanOrEqual(32)
-    expect(rowsOfSteps.flat().reduce((sum, n) => sum + n)).toBe(181)
+    await finishSteps(part, Promise.all(prompts))
+    // Pieces of 32 rows while a stream decodes.
+    expect(rowsOfSteps(part)[0]).toEqual([32, 1])
+    for (const step of rowsOfSteps(part).slice(1)) expect(step.reduce((sum, n) => sum + n)).toBeLessThanOrEqual(32)
+    expect(rowsOfSteps(part).flat()).toHaveLength(7)
+    expect(
+      rowsOfSteps(part)
+        .flat()
+        .reduce((sum, n) => sum + n),
+    ).toBe(181)
   })
 
-  it('returns of a prompt in pieces what was asked for, as if it had been one', async () => {
+  it('gives prompts the whole of each step again once no stream has decoded for a while', async () => {
     const part = scriptedPart()
-    const loop = createStepLoop(part, { ...limits, tokenBudget: 10, smallTokens: 2 }, systemClock)
-    const states = { rows: 25, width: 1, half: Uint16Array.from({ length: 25 }, (_, row) => row) }
-    const of = async (select: 'all' | 'last' | 'none' | number[]) => {
-      const { states: got } = await loop.submit({ sequence: part.createSequence(), states, select, prompt: false }, never)
-      return [...got.half]
-    }
-    expect(await of('all')).toEqual([...states.half])
-    expect(await of('last')).toEqual([24])
-    expect(await of('none')).toEqual([])
-    expect(await of([3, 9, 10, 24])).toEqual([3, 9, 10, 24])
-    expect(part.steps.map(([item]) => item!.rows).slice(0, 3)).toEqual([10, 10, 5])
+    const clock = fakeClock()
+    const [a, b] = await openStreams(testServing(part, { clock }), 2)
+    await append(a, 1)
+    await clock.advance(499)
+    await prefill(b!, 40)
+    await clock.advance(500)
+    await prefill(b!, 40)
+    expect(rowsOfSteps(part)).toEqual([[1], [32], [8], [40]])
   })
 
-  it('drops a prompt that is given up between two pieces', async () => {
+  it('returns the selected rows of a prompt in pieces, as if it had been one step', async () => {
+    const part = scriptedPart()
+    const serving = testServing(part, { step: small, maxDecodeRows: 2 })
+    const states = { rows: 25, width: 1, half: Uint16Array.from({ length: 25 }, (_, row) => row) }
+    const selected = async (select: 'all' | 'last' | 'none' | number[]) => {
+      const result = await (await openStream(serving)).append({ states, select })
+      return [...result.states.half]
+    }
+    expect(await selected('all')).toEqual([...states.half])
+    expect(await selected('last')).toEqual([24])
+    expect(await selected('none')).toEqual([])
+    expect(await selected([3, 9, 10, 24])).toEqual([3, 9, 10, 24])
+    expect(rowsOfSteps(part).slice(0, 3)).toEqual([[10], [10], [5]])
+  })
+
+  it('drops a prompt whose stream is closed between two pieces', async () => {
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, { ...limits, tokenBudget: 10, smallTokens: 2 }, systemClock)
-    const stop = new AbortController()
-    const prompt = loop.submit({ sequence: part.createSequence(), states: rows(25), select: 'last', prompt: false }, stop.signal)
+    const serving = testServing(part, { step: small, maxDecodeRows: 2 })
+    const stream = await openStream(serving)
+    const dropped = expect(prefill(stream, 25)).rejects.toMatchObject({ code: 'CANCELED' })
     await expect.poll(() => part.steps.length).toBe(1)
-    const dropped = expect(prompt).rejects.toMatchObject({ code: 'CANCELED' })
-    stop.abort()
+    const closed = stream.close()
+    expect(serving.memory.usedBytes).toBeGreaterThan(0)
     await part.finishStep()
     await dropped
+    await closed
     expect(part.steps.length).toBe(1)
+    expect(serving.memory.usedBytes).toBe(0)
   })
 
-  it('removes an item that is given up while it waits, and finishes one that runs', async () => {
+  it('rejects the rows of a closed stream that wait, and returns those that a step is computing', async () => {
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, { ...limits, slots: 1 }, systemClock)
-    const stop = new AbortController()
-    const running = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, stop.signal)
+    const [a, b] = await openStreams(testServing(part, { step: { streams: 1 } }), 2)
+    const running = append(a, 1)
     await expect.poll(() => part.steps.length).toBe(1)
-    const waiting = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, stop.signal)
-    stop.abort()
+    const waiting = append(b!, 1)
+    const closed = [a.close(), b!.close()]
     await expect(waiting).rejects.toMatchObject({ code: 'CANCELED' })
     await part.finishStep()
     await expect(running).resolves.toMatchObject({ states: { rows: 1 } })
+    await Promise.all(closed)
     expect(part.steps.length).toBe(1)
-    await expect(
-      loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, stop.signal),
-    ).rejects.toMatchObject({ code: 'CANCELED' })
+    await expect(append(a, 1)).rejects.toMatchObject({ code: 'CANCELED' })
   })
 
-  it('fails the one item that is to blame, and serves the others of its step', async () => {
+  it('fails only the stream that is to blame for a failed step', async () => {
     const part = scriptedPart()
-    const loop = createStepLoop(part, limits, systemClock)
-    const [a, bad, c] = [part.createSequence(), part.createSequence(), part.createSequence()]
-    part.failFor(bad)
-    const results = await Promise.allSettled(
-      [a, bad, c].map((sequence) => loop.submit({ sequence, states: rows(2), select: 'all', prompt: false }, never)),
-    )
+    const serving = testServing(part)
+    const [a, bad, c] = await openStreams(serving, 3)
+    await append(bad!, 1)
+    part.failFor(part.steps[0]![0]!.sequence)
+    const results = await Promise.allSettled([a, bad, c].map((stream) => append(stream!, 2)))
     expect(results.map((result) => result.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
-    expect([a, bad, c].map((sequence) => sequence.length)).toEqual([2, 0, 2])
-    expect(loop.metrics).toMatchObject({ splits: 1, failedItems: 1, steps: 2 })
+    expect([a, bad, c].map((stream) => stream!.length)).toEqual([2, 1, 2])
+    expect(serving.metrics).toMatchObject({ splits: 1, failedItems: 1, steps: 3 })
   })
 
-  it('tells how long an item waited and how long it was computed', async () => {
+  it('measures how long rows waited and how long they were computed', async () => {
     const clock = fakeClock()
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, { ...limits, slots: 1 }, clock)
-    const first = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
-    const second = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
+    const serving = testServing(part, { clock, step: { streams: 1 } })
+    const [a, b] = await openStreams(serving, 2)
+    const first = append(a, 1)
+    const second = append(b!, 1)
     await expect.poll(() => part.steps.length).toBe(1)
     await clock.advance(30)
     await part.finishStep()
@@ -135,131 +157,144 @@ describe('the step loop', () => {
     await clock.advance(10)
     await part.finishStep()
     expect(await second).toMatchObject({ queueMs: 30, computeMs: 10 })
-    expect(loop.metrics.computeMs).toBeCloseTo(0.8 * 30 + 0.2 * 10)
+    expect(serving.metrics.computeMs).toBeCloseTo(0.8 * 30 + 0.2 * 10)
+    expect(serving.metrics.queueMs).toBeCloseTo(0.2 * 30)
   })
 
-  it('closes without leaving anyone waiting, after the step that runs', async () => {
+  it('rejects what waits when it closes, and resolves after the step that runs', async () => {
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, { ...limits, slots: 1 }, systemClock)
-    const running = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
+    const serving = testServing(part, { step: { streams: 1 } })
+    const [a, b] = await openStreams(serving, 2)
+    const running = append(a, 1)
     await expect.poll(() => part.steps.length).toBe(1)
-    const waiting = loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never)
-    let closed = false
-    const closing = loop.close().then(() => {
-      closed = true
+    const waiting = append(b!, 1)
+    let isClosed = false
+    const closing = serving.close().then(() => {
+      isClosed = true
     })
-    await expect(waiting).rejects.toMatchObject({ code: 'CANCELED' })
-    expect(closed).toBe(false)
+    await expect(waiting).rejects.toMatchObject({ code: 'CANCELED', message: 'the bridge is shutting down' })
+    expect(isClosed).toBe(false)
     await part.finishStep()
     await closing
-    await expect(running).resolves.toBeDefined()
-    await expect(
-      loop.submit({ sequence: part.createSequence(), states: rows(1), select: 'all', prompt: false }, never),
-    ).rejects.toMatchObject({
-      code: 'CANCELED',
-    })
+    await expect(running).resolves.toMatchObject({ states: { rows: 1 } })
+    await expect(append(a, 1)).rejects.toMatchObject({ code: 'CANCELED' })
+  })
+
+  it('refuses a second append, and changes of the rows, during an append', async () => {
+    const part = scriptedPart({ manual: true })
+    const stream = await openStream(testServing(part))
+    const first = append(stream, 1)
+    expect(() => stream.truncate(0)).toThrow('during an append')
+    expect(() => stream.gather(0, [])).toThrow('during an append')
+    expect(() => append(stream, 1)).toThrow('during an append')
+    await part.finishStep()
+    expect((await first).states.rows).toBe(1)
+  })
+
+  it('rejects rows for which the KV memory has no room', async () => {
+    const perPosition = 2 * 16 * 4
+    const serving = testServing(scriptedPart(), { kv: { budgetBytes: 136 * perPosition, firstPositions: 8 } })
+    const [a, b] = await openStreams(serving, 2)
+    await prefill(a, 100)
+    await expect(prefill(b!, 9)).rejects.toMatchObject({ code: 'OUT_OF_MEMORY', message: expect.stringContaining('9 positions') })
+    await a.close()
+    await expect(prefill(b!, 9)).resolves.toMatchObject({ states: { rows: 1 } })
   })
 })
 
 describe('the step loop over a pipeline of two stages', () => {
-  const two = { ...limits, pipeline: 2 }
-  const request = (sequence: Sequence, n: number, prompt = false) =>
-    ({ sequence, states: rows(n), select: 'all', prompt }) as const
-
   it('has two steps under way at once, and the third waits for one of them', async () => {
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, { ...two, slots: 1 }, systemClock)
-    const [a, b, c] = [1, 2, 3].map(() => part.createSequence())
-    const answers = [a!, b!, c!].map((sequence) => loop.submit(request(sequence, 2), never))
+    const serving = testServing(part, { step: { pipeline: 2, streams: 1 } })
+    const appended = (await openStreams(serving, 3)).map((stream) => append(stream, 2))
     await expect.poll(() => part.steps.length).toBe(2)
     // Nothing has ended yet.
-    expect(loop.metrics.steps).toBe(0)
+    expect(serving.metrics.steps).toBe(0)
     await part.finishStep()
-    await answers[0]
+    await appended[0]
     await expect.poll(() => part.steps.length).toBe(3)
     await part.finishStep()
     await part.finishStep()
-    await Promise.all(answers)
-    expect(part.steps).toEqual([a, b, c].map((sequence) => [{ sequence, rows: 2 }]))
-    expect(loop.metrics).toMatchObject({ steps: 3, items: 3, tokens: 6 })
+    await Promise.all(appended)
+    expect(new Set(part.steps.map(([item]) => item!.sequence)).size).toBe(3)
+    expect(serving.metrics).toMatchObject({ steps: 3, items: 3, tokens: 6 })
   })
 
-  it('fills the second stage with who comes while the first step is under way', async () => {
+  it('begins a second step with rows that arrive while the first is under way', async () => {
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, two, systemClock)
-    const first = loop.submit(request(part.createSequence(), 1), never)
+    const [a, b] = await openStreams(testServing(part, { step: { pipeline: 2 } }), 2)
+    const first = append(a, 1)
     await expect.poll(() => part.steps.length).toBe(1)
-    const second = loop.submit(request(part.createSequence(), 1), never)
+    const second = append(b!, 1)
     await expect.poll(() => part.steps.length).toBe(2)
     await part.finishStep()
     await part.finishStep()
-    await Promise.all([first, second])
+    expect((await Promise.all([first, second])).map(({ states }) => states.rows)).toEqual([1, 1])
   })
 
-  it('never has one sequence in both, whether its rows are two items or a prompt in pieces', async () => {
+  it('never has one stream in both steps, also where its prompt is in pieces', async () => {
     const part = scriptedPart({ manual: true })
     const underWay: Sequence[] = []
-    let most = 0
+    let maxUnderWay = 0
     const watched = alteredPart(part, {
       before: (items) => {
         underWay.push(...items.map(({ sequence }) => sequence))
         expect(new Set(underWay).size).toBe(underWay.length)
-        most = Math.max(most, underWay.length)
+        maxUnderWay = Math.max(maxUnderWay, underWay.length)
       },
       after: (items) => {
         for (const { sequence } of items) underWay.splice(underWay.indexOf(sequence), 1)
       },
     })
-    const loop = createStepLoop(watched, { ...two, tokenBudget: 10, smallTokens: 2, slots: 1 }, systemClock)
-    const sequences = [1, 2, 3].map(() => part.createSequence())
-    const answers = Promise.all(
-      sequences.flatMap((sequence, i) =>
-        [request(sequence, 25, true), request(sequence, 1 + i), request(sequence, 30, true)].map((asked) =>
-          loop.submit(asked, new AbortController().signal),
-        ),
-      ),
-    )
-    let done = false
-    void answers.finally(() => {
-      done = true
-    })
-    while (!done) {
-      // Each step begins a turn after the one before it.
-      for (let turn = 0; turn < 4; turn++) await nextTurn()
-      await part.finishStep()
+    const serving = testServing(watched, { step: { ...small, pipeline: 2 }, maxDecodeRows: 2 })
+    const streams = await openStreams(serving, 3)
+    const appendThrice = async (stream: Stream, i: number) => {
+      const results = [await prefill(stream, 25), await append(stream, 1 + i), await append(stream, 30)]
+      return results.map(({ states }) => states.rows)
     }
-    expect((await answers).map(({ states }) => states.rows)).toEqual([25, 1, 30, 25, 2, 30, 25, 3, 30])
-    expect(sequences.map(({ length }) => length)).toEqual([56, 57, 58])
-    expect(most).toBe(2)
-    expect(loop.metrics.failedItems).toBe(0)
+    const returned = await finishSteps(part, Promise.all(streams.map(appendThrice)))
+    expect(returned).toEqual([
+      [1, 1, 30],
+      [1, 2, 30],
+      [1, 3, 30],
+    ])
+    expect(streams.map(({ length }) => length)).toEqual([56, 57, 58])
+    expect(maxUnderWay).toBe(2)
+    expect(serving.metrics.failedItems).toBe(0)
   })
 
-  it('fails the one item that is to blame while another step is under way', async () => {
+  it('fails only the stream that is to blame while another step is under way', async () => {
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, { ...two, slots: 2 }, systemClock)
-    const [a, bad, c, d] = [1, 2, 3, 4].map(() => part.createSequence())
-    part.failFor(bad!)
-    const answers = Promise.allSettled([a!, bad!, c!, d!].map((sequence) => loop.submit(request(sequence, 2), never)))
-    let done = false
-    void answers.then(() => {
-      done = true
-    })
-    await expect.poll(() => part.steps.length).toBe(2)
-    while (!done) await part.finishStep()
-    expect((await answers).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
-    expect([a, bad, c, d].map((sequence) => sequence!.length)).toEqual([2, 0, 2, 2])
-    expect(loop.metrics).toMatchObject({ splits: 1, failedItems: 1 })
+    const serving = testServing(part, { step: { pipeline: 2, streams: 2 } })
+    const [bad, ...others] = await openStreams(serving, 4)
+    await finishSteps(part, append(bad, 1))
+    part.failFor(part.steps[0]![0]!.sequence)
+    const results = Promise.allSettled([others[0]!, bad, others[1]!, others[2]!].map((stream) => append(stream, 2)))
+    await expect.poll(() => part.steps.length).toBe(3)
+    expect((await finishSteps(part, results)).map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+      'fulfilled',
+    ])
+    expect([bad, ...others].map(({ length }) => length)).toEqual([1, 2, 2, 2])
+    expect(serving.metrics).toMatchObject({ splits: 1, failedItems: 1 })
   })
 
-  it('measures a step from its beginning to its end, the other one under way or not', async () => {
+  it('measures a step from its beginning to its end, whether or not the other one is under way', async () => {
     const clock = fakeClock()
     const part = scriptedPart({ manual: true })
     const delays: number[] = []
-    const loop = createStepLoop(part, { ...two, slots: 1 }, clock, ({ computeMs }) => delays.push(computeMs))
-    const first = loop.submit(request(part.createSequence(), 1), never)
+    const serving = testServing(part, {
+      clock,
+      step: { pipeline: 2, streams: 1 },
+      onStep: ({ computeMs }) => delays.push(computeMs),
+    })
+    const [a, b] = await openStreams(serving, 2)
+    const first = append(a, 1)
     await expect.poll(() => part.steps.length).toBe(1)
     await clock.advance(10)
-    const second = loop.submit(request(part.createSequence(), 1), never)
+    const second = append(b!, 1)
     await expect.poll(() => part.steps.length).toBe(2)
     await clock.advance(20)
     await part.finishStep()
@@ -270,23 +305,62 @@ describe('the step loop over a pipeline of two stages', () => {
     expect(delays).toEqual([30, 30])
   })
 
-  it('closes after both steps, and drops what is left of a prompt', async () => {
+  it('closes after both steps, and rejects the rest of a prompt', async () => {
     const part = scriptedPart({ manual: true })
-    const loop = createStepLoop(part, { ...two, tokenBudget: 10, smallTokens: 2, slots: 1 }, systemClock)
-    const prompt = loop.submit(request(part.createSequence(), 25, true), never)
-    const decode = loop.submit(request(part.createSequence(), 1), never)
+    const serving = testServing(part, { step: { ...small, pipeline: 2 }, maxDecodeRows: 2 })
+    const [a, b] = await openStreams(serving, 2)
+    const dropped = expect(prefill(a, 25)).rejects.toMatchObject({ code: 'CANCELED' })
+    const decode = append(b!, 1)
     await expect.poll(() => part.steps.length).toBe(2)
-    let closed = false
-    const closing = loop.close().then(() => {
-      closed = true
+    let isClosed = false
+    const closing = serving.close().then(() => {
+      isClosed = true
     })
-    const dropped = expect(prompt).rejects.toMatchObject({ code: 'CANCELED' })
     await part.finishStep()
-    expect(closed).toBe(false)
+    expect(isClosed).toBe(false)
     await part.finishStep()
     await closing
     await dropped
-    await expect(decode).resolves.toBeDefined()
+    expect((await decode).states.rows).toBe(1)
     expect(part.steps.length).toBe(2)
+  })
+})
+
+describe('a policy', () => {
+  const never: ServingPolicy = {
+    plan: () => ({ evict: [], preempt: [], resume: [], run: [], lookAgainAtMs: undefined }),
+  }
+
+  it('that defers a step is asked again at the time that it names', async () => {
+    const clock = fakeClock()
+    const part = scriptedPart()
+    const running = decodeFirst({ promptRows: 32, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 })
+    const deferring: ServingPolicy = {
+      plan: (state, nowMs) => (nowMs < 50 ? { ...never.plan(state, nowMs), lookAgainAtMs: 50 } : running.plan(state, nowMs)),
+    }
+    const stream = await openStream(testServing(part, { clock, policy: deferring }))
+    const appended = append(stream, 1)
+    await clock.advance(49)
+    expect(part.steps.length).toBe(0)
+    await clock.advance(1)
+    expect(await appended).toMatchObject({ queueMs: 50, computeMs: 0 })
+  })
+
+  it('that runs nothing is asked again when rows arrive, and serving closes all the same', async () => {
+    let plans = 0
+    const policy: ServingPolicy = {
+      plan(state, nowMs) {
+        plans += 1
+        return never.plan(state, nowMs)
+      },
+    }
+    const serving = testServing(scriptedPart(), { policy })
+    const [a, b] = await openStreams(serving, 2)
+    const rejected = [a, b!].map((stream) => expect(append(stream, 1)).rejects.toMatchObject({ code: 'CANCELED' }))
+    await nextTurn()
+    await nextTurn()
+    expect(plans).toBe(1)
+    await serving.close()
+    await Promise.all(rejected)
   })
 })

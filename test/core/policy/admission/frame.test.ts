@@ -1,10 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createKvBudget, kvBytesPerPosition } from '../../../../cloud-bridge/serving/kv-budget.ts'
-import type { PartManifest } from '../../../../core/model/manifest.ts'
 import { admitFrame, type SessionView } from '../../../../core/policy/admission/frame.ts'
 import type { FrameHeader } from '../../../../core/protocol/frame.ts'
-import { scriptedPart } from '../../../support/scripted-part.ts'
 
 const limits = { contextLimit: 100, maxRows: 32 }
 const frame = (fields: Partial<FrameHeader>): FrameHeader => ({
@@ -65,37 +62,5 @@ describe('a frame is', () => {
         expect(fields.want).toBeLessThanOrEqual(fields.n)
       }),
     )
-  })
-})
-
-describe('the KV budget', () => {
-  const manifest: PartManifest = { layers: [2, 6], kvHeads: 2, headDim: 16, graphs: {}, weights: [], golden: 'golden' }
-
-  it('counts keys and values of all layers in fp32', () => {
-    expect(kvBytesPerPosition(manifest)).toBe(2 * 4 * 2 * 16 * 4)
-  })
-
-  it('admits sessions while there is room, and again when one has left', () => {
-    const perPosition = kvBytesPerPosition(manifest)
-    const budget = createKvBudget(manifest, { budgetBytes: 100 * perPosition, contextLimit: 64, startPositions: 40 })
-    const [a, b, c] = [1, 2, 3].map(() => scriptedPart().createSequence())
-    expect([budget.admit(a!), budget.admit(b!), budget.admit(c!)]).toEqual([true, true, false])
-    expect(budget.usedBytes).toBe(80 * perPosition)
-    budget.free(a!)
-    expect(budget.admit(c!)).toBe(true)
-  })
-
-  it('charges what the buffers will be after growing, before they do', () => {
-    const perPosition = kvBytesPerPosition(manifest)
-    const budget = createKvBudget(manifest, { budgetBytes: 200 * perPosition, contextLimit: 1_000, startPositions: 10 })
-    const [a, b] = [1, 2].map(() => scriptedPart().createSequence())
-    budget.admit(a!)
-    budget.admit(b!)
-    expect(budget.grow(a!, 65)).toBe(true)
-    expect(budget.usedBytes).toBe((128 + 10) * perPosition)
-    expect(budget.grow(b!, 65)).toBe(false)
-    expect(budget.grow(a!, 65)).toBe(true)
-    budget.free(a!)
-    expect(budget.grow(b!, 65)).toBe(true)
   })
 })

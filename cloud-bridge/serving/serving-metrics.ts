@@ -1,0 +1,42 @@
+import { smooth } from '../../core/policy/estimate/ewma.ts'
+
+/** A step that has ended. */
+export interface EndedStep {
+  /** By the clock of the step loop. */
+  readonly startedMs: number
+  /** Streams that it served. */
+  readonly items: number
+  readonly tokens: number
+  /** From its beginning to its end, through all stages. */
+  readonly computeMs: number
+}
+
+/** Counters since the start. The averages are exponential, in ms. */
+export class ServingMetrics {
+  steps = 0
+  items = 0
+  tokens = 0
+  /** Steps by how many streams they served: batches[1] counts those that served one. */
+  readonly batches: number[]
+  /** Packed steps that failed and were repeated stream by stream. */
+  splits = 0
+  failedItems = 0
+  queueMs = 0
+  computeMs = 0
+
+  constructor(maxStreams: number) {
+    this.batches = Array.from({ length: maxStreams + 1 }, () => 0)
+  }
+
+  /** @param arrivedMs when the rows of each of its streams arrived */
+  record({ startedMs, items, tokens, computeMs }: EndedStep, arrivedMs: readonly number[]): void {
+    const isFirst = this.steps === 0
+    const queueMs = arrivedMs.reduce((sum, atMs) => sum + startedMs - atMs, 0) / items
+    this.queueMs = smooth(isFirst ? undefined : this.queueMs, queueMs)
+    this.computeMs = smooth(isFirst ? undefined : this.computeMs, computeMs)
+    this.steps += 1
+    this.items += items
+    this.tokens += tokens
+    this.batches[items] = (this.batches[items] ?? 0) + 1
+  }
+}

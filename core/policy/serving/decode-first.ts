@@ -1,0 +1,88 @@
+import { type CachedPrefix, evictionsFor, type KvUsage } from '../admission/kv.ts'
+import type { ServingPlan, ServingPolicy, ServingState, StreamState } from './policy.ts'
+
+export interface DecodeFirstLimits {
+  /** Rows of prompts in one step while a stream decodes. They bound how long a prompt delays another stream's next token. */
+  readonly promptRows: number
+  /** A piece of a prompt has at least this many rows, unless fewer wait: fewer are not worth a place in a step. */
+  readonly minPromptRows: number
+  /** Rows that were skipped by this many steps go before all others. */
+  readonly maxStepsSkipped: number
+  /** A stream counts as decoding for this long after its last decode step: its next rows are on their way. */
+  readonly decodingMs: number
+}
+
+/**
+ * Decode and verify first, then prompts, each in the order of arrival, while rows and places last. Prompts are cut into
+ * pieces, so that no stream's next token waits for another's whole prompt (Sarathi-Serve, arXiv:2403.02310), and rows that
+ * were skipped too often go first, so that prompts proceed however many streams decode. Streams are never preempted; one
+ * that was is resumed as soon as its rows wait and its KV fits.
+ */
+export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
+  return {
+    plan(state, nowMs) {
+      const { evict, resume } = resumptions(state)
+      const resumed = new Set(resume)
+      const ready = state.streams.filter(
+        ({ id, waitingRows, residency }) => waitingRows > 0 && (residency === 'resident' || resumed.has(id)),
+      )
+      const decoding = state.lastDecodeMs !== undefined && nowMs - state.lastDecodeMs < limits.decodingMs
+      return { evict, preempt: [], resume, run: nextStep(ready, state.step, limits, decoding), lookAgainAtMs: undefined }
+    },
+  }
+}
+
+/** Which evicted streams fit into the memory, those whose rows arrived first before the others. */
+function resumptions({ streams, memory, cached }: ServingState): Pick<ServingPlan, 'evict' | 'resume'> {
+  const evict: string[] = []
+  const resume: number[] = []
+  let left: readonly CachedPrefix[] = cached
+  let usage: KvUsage = memory
+  for (const { id, waitingRows, residency, kvBytes } of streams) {
+    if (residency !== 'evicted' || waitingRows === 0) continue
+    const evictions = evictionsFor(kvBytes, usage, left)
+    if (!evictions) break
+    const freedBytes = evictions.reduce((sum, prefix) => sum + prefix.kvBytes, 0)
+    usage = { ...usage, usedBytes: usage.usedBytes - freedBytes + kvBytes }
+    left = left.slice(evictions.length)
+    evict.push(...evictions.map(({ handle }) => handle))
+    resume.push(id)
+  }
+  return { evict, resume }
+}
+
+/** @param decoding a stream decodes, though none of its rows may wait now */
+function nextStep(
+  ready: readonly StreamState[],
+  step: ServingState['step'],
+  limits: DecodeFirstLimits,
+  decoding: boolean,
+): ServingPlan['run'] {
+  const promptsAreLimited = decoding || ready.some(({ phase }) => phase !== 'prefill')
+  // Stable: streams of the same rank stay in the order of arrival.
+  const ranked = ready.toSorted((a, b) => rankOf(a, limits) - rankOf(b, limits))
+  let freeRows = step.rows
+  let freePromptRows = promptsAreLimited ? Math.min(limits.promptRows, step.rows) : step.rows
+  const chosen = new Map<StreamState, number>()
+  for (const stream of ranked) {
+    if (chosen.size === step.streams) break
+    const { waitingRows, phase } = stream
+    const isPrompt = phase === 'prefill'
+    const rows = Math.min(waitingRows, freeRows, isPrompt ? freePromptRows : freeRows)
+    // The rows of a draft go together or not at all.
+    const minRows = isPrompt ? Math.min(limits.minPromptRows, limits.promptRows) : waitingRows
+    if (rows < Math.min(waitingRows, minRows, step.rows)) continue
+    chosen.set(stream, rows)
+    freeRows -= rows
+    if (isPrompt) freePromptRows -= rows
+  }
+  return ready.flatMap((stream) => {
+    const rows = chosen.get(stream)
+    return rows === undefined ? [] : [{ stream: stream.id, rows }]
+  })
+}
+
+function rankOf({ stepsSkipped, phase }: StreamState, limits: DecodeFirstLimits): number {
+  if (stepsSkipped >= limits.maxStepsSkipped) return 0
+  return phase === 'prefill' ? 2 : 1
+}

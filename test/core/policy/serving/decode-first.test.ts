@@ -1,0 +1,225 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decodeFirst } from '../../../../core/policy/serving/decode-first.ts'
+import type { Phase, Residency, ServingPlan, ServingState, StreamState } from '../../../../core/policy/serving/policy.ts'
+
+const limits = { promptRows: 128, minPromptRows: 16, maxStepsSkipped: 4, decodingMs: 500 }
+const step = { rows: 512, streams: 16 }
+const policy = decodeFirst(limits)
+const nowMs = 10_000
+
+const stream = (id: number, fields: Partial<StreamState> = {}): StreamState => ({
+  id,
+  waitingRows: 1,
+  phase: 'decode',
+  arrivedMs: id,
+  stepsSkipped: 0,
+  contextLength: 64,
+  kvBytes: 64,
+  residency: 'resident',
+  ...fields,
+})
+const prompt = (id: number, waitingRows: number, stepsSkipped = 0) => stream(id, { waitingRows, phase: 'prefill', stepsSkipped })
+const draft = (id: number, waitingRows: number) => stream(id, { waitingRows, phase: waitingRows === 1 ? 'decode' : 'verify' })
+const stateOf = (streams: readonly StreamState[], fields: Partial<ServingState> = {}): ServingState => ({
+  streams,
+  cached: [],
+  memory: { budgetBytes: 1_000_000, usedBytes: 0 },
+  step,
+  lastDecodeMs: undefined,
+  ...fields,
+})
+const runOf = (streams: readonly StreamState[], lastDecodeMs?: number) =>
+  policy.plan(stateOf(streams, { lastDecodeMs }), nowMs).run
+
+const anyRows: fc.Arbitrary<{ waitingRows: number; phase: Phase }> = fc.oneof(
+  fc.integer({ min: 1, max: 600 }).map((waitingRows) => ({ waitingRows, phase: 'prefill' as const })),
+  fc.integer({ min: 2, max: 16 }).map((waitingRows) => ({ waitingRows, phase: 'verify' as const })),
+  fc.constant({ waitingRows: 1, phase: 'decode' as const }),
+)
+const anyResidency = fc.constantFrom<Residency>('resident', 'resident', 'evicted', 'in flight')
+const streamsOf = (residency: fc.Arbitrary<Residency>) =>
+  fc
+    .array(fc.tuple(anyRows, fc.nat({ max: 6 }), residency), { maxLength: 40 })
+    .map((all) => all.map(([rows, stepsSkipped, where], id) => stream(id, { ...rows, stepsSkipped, residency: where })))
+const resident = streamsOf(fc.constant<Residency>('resident'))
+const anyLastDecode = fc.option(fc.integer({ min: nowMs - 1_000, max: nowMs }), { nil: undefined })
+
+const sumOf = (run: ServingPlan['run']) => run.reduce((sum, { rows }) => sum + rows, 0)
+const isPrompt = ({ phase }: StreamState) => phase === 'prefill'
+
+describe('a step', () => {
+  it('stays within rows and places, and takes of a stream no more than waits', () => {
+    fc.assert(
+      fc.property(resident, anyLastDecode, (streams, lastDecodeMs) => {
+        const run = runOf(streams, lastDecodeMs)
+        expect(run.length).toBeLessThanOrEqual(step.streams)
+        expect(new Set(run.map((entry) => entry.stream)).size).toBe(run.length)
+        expect(sumOf(run)).toBeLessThanOrEqual(step.rows)
+        for (const entry of run) {
+          expect(entry.rows).toBeGreaterThan(0)
+          expect(entry.rows).toBeLessThanOrEqual(streams[entry.stream]!.waitingRows)
+        }
+      }),
+    )
+  })
+
+  it('holds no more rows of prompts than the limit while a stream decodes', () => {
+    fc.assert(
+      fc.property(resident, anyLastDecode, (streams, lastDecodeMs) => {
+        const run = runOf(streams, lastDecodeMs)
+        const decodes = lastDecodeMs !== undefined && nowMs - lastDecodeMs < limits.decodingMs
+        if (!decodes && streams.every(isPrompt)) return
+        expect(sumOf(run.filter((entry) => isPrompt(streams[entry.stream]!)))).toBeLessThanOrEqual(limits.promptRows)
+      }),
+    )
+  })
+
+  it.each([
+    [limits.decodingMs - 1, 128],
+    [limits.decodingMs, 400],
+  ])('%i ms after the last decode step takes %i rows of a prompt', (sinceMs, rows) => {
+    expect(runOf([prompt(1, 400)], nowMs - sinceMs)).toEqual([{ stream: 1, rows }])
+  })
+
+  it('never cuts a decode or a draft in two', () => {
+    fc.assert(
+      fc.property(resident, anyLastDecode, (streams, lastDecodeMs) => {
+        for (const { stream: id, rows } of runOf(streams, lastDecodeMs))
+          if (!isPrompt(streams[id]!)) expect(rows).toBe(streams[id]!.waitingRows)
+      }),
+    )
+  })
+
+  it('is empty only where no resident stream waits', () => {
+    fc.assert(
+      fc.property(resident, (streams) => {
+        expect(runOf(streams).length > 0).toBe(streams.length > 0)
+        expect(runOf(streams.map((one) => ({ ...one, waitingRows: 0 })))).toEqual([])
+      }),
+    )
+  })
+
+  it('leaves out a decode only where places or rows ran out', () => {
+    fc.assert(
+      fc.property(resident, (streams) => {
+        const run = runOf(streams)
+        const chosen = new Set(run.map((entry) => entry.stream))
+        const left = streams.filter((one) => !chosen.has(one.id) && !isPrompt(one))
+        const isLatePrompt = (id: number) => isPrompt(streams[id]!) && streams[id]!.stepsSkipped < limits.maxStepsSkipped
+        const [late, before] = [
+          run.filter((entry) => isLatePrompt(entry.stream)),
+          run.filter((entry) => !isLatePrompt(entry.stream)),
+        ]
+        // A prompt beside a decode that was left out is only right where that decode did not fit.
+        if (late.length > 0) for (const one of left) expect(sumOf(before) + one.waitingRows).toBeGreaterThan(step.rows)
+      }),
+    )
+  })
+
+  it.each<[string, StreamState[], [number, number][]]>([
+    [
+      'decodes beside the first rows of the prompt that came before them',
+      [prompt(0, 400), draft(1, 1), draft(2, 4)],
+      [
+        [0, 128],
+        [1, 1],
+        [2, 4],
+      ],
+    ],
+    ['the whole of a prompt where no stream decodes', [prompt(0, 400)], [[0, 400]]],
+    [
+      'two prompts, the second in part',
+      [prompt(0, 300), prompt(1, 300)],
+      [
+        [0, 300],
+        [1, 212],
+      ],
+    ],
+    [
+      'no piece of a third prompt that is too small',
+      [prompt(0, 300), prompt(1, 200), prompt(2, 100)],
+      [
+        [0, 300],
+        [1, 200],
+      ],
+    ],
+    [
+      'the prompt that was skipped too often before one that came first',
+      [prompt(0, 512), prompt(1, 512, 4), draft(2, 1)],
+      [
+        [1, 128],
+        [2, 1],
+      ],
+    ],
+  ])('holds %s', (_, streams, expected) => {
+    expect(runOf(streams)).toEqual(expected.map(([id, rows]) => ({ stream: id, rows })))
+  })
+
+  it('takes the rows of every stream within a bounded number of steps, whatever else arrives', () => {
+    const arrivals = fc.array(fc.array(fc.integer({ min: 1, max: 512 }), { maxLength: 12 }), { minLength: 80, maxLength: 80 })
+    fc.assert(
+      fc.property(arrivals, fc.integer({ min: 1, max: 512 }), (rounds, rows) => {
+        let ids = 0
+        const arrive = (size: number) => ({ ...(size > 16 ? prompt(++ids, size) : draft(++ids, size)) })
+        const ours = arrive(rows)
+        let waiting = [...rounds[0]!.map(arrive), ours]
+        for (const sizes of rounds.slice(1)) {
+          waiting.push(...sizes.map(arrive))
+          const run = new Map(runOf(waiting, nowMs).map((entry) => [entry.stream, entry.rows]))
+          waiting = waiting
+            .map((one) => {
+              const taken = run.get(one.id)
+              return taken === undefined
+                ? { ...one, stepsSkipped: one.stepsSkipped + 1 }
+                : { ...one, waitingRows: one.waitingRows - taken }
+            })
+            .filter((one) => one.waitingRows > 0)
+          if (!waiting.some((one) => one.id === ours.id)) return
+        }
+        throw new Error('the rows were never served')
+      }),
+    )
+  })
+})
+
+describe('the memory of a plan', () => {
+  it('runs no stream without KV in memory, resumes those that wait and fit, and preempts none', () => {
+    const cachedOf = fc.array(fc.nat({ max: 200 }), { maxLength: 5 })
+    fc.assert(
+      fc.property(streamsOf(anyResidency), cachedOf, fc.nat({ max: 2_000 }), (streams, cachedBytes, freeBytes) => {
+        const cached = cachedBytes.map((kvBytes, i) => ({ handle: `${i}`, kvBytes }))
+        const usedBytes = cachedBytes.reduce((sum, bytes) => sum + bytes, 0)
+        const memory = { usedBytes, budgetBytes: usedBytes + freeBytes }
+        const { run, resume, evict, preempt } = policy.plan(stateOf(streams, { cached, memory }), nowMs)
+        expect(preempt).toEqual([])
+        for (const id of resume) expect(streams[id]!.residency).toBe('evicted')
+        for (const entry of run)
+          expect(streams[entry.stream]!.residency === 'resident' || resume.includes(entry.stream)).toBe(true)
+        const freedBytes = evict.reduce((sum, handle) => sum + cachedBytes[Number(handle)]!, 0)
+        const resumedBytes = resume.reduce((sum, id) => sum + streams[id]!.kvBytes, 0)
+        expect(resumedBytes).toBeLessThanOrEqual(freeBytes + freedBytes)
+        if (streams.every(({ residency }) => residency !== 'evicted')) expect(evict).toEqual([])
+      }),
+    )
+  })
+
+  it('evicts the oldest prefixes for a stream that is resumed, and runs it in the same step', () => {
+    const streams = [stream(0, { residency: 'evicted', kvBytes: 100 }), stream(1, { residency: 'evicted', waitingRows: 0 })]
+    const cached = ['a', 'b', 'c'].map((handle) => ({ handle, kvBytes: 60 }))
+    const memory = { budgetBytes: 200, usedBytes: 190 }
+    expect(policy.plan(stateOf(streams, { cached, memory }), nowMs)).toEqual({
+      evict: ['a', 'b'],
+      preempt: [],
+      resume: [0],
+      run: [{ stream: 0, rows: 1 }],
+      lookAgainAtMs: undefined,
+    })
+  })
+
+  it('leaves evicted what does not fit, and those behind it, so that a large stream is not overtaken for ever', () => {
+    const streams = [stream(0, { residency: 'evicted', kvBytes: 300 }), stream(1, { residency: 'evicted', kvBytes: 10 })]
+    const memory = { budgetBytes: 200, usedBytes: 0 }
+    expect(policy.plan(stateOf(streams, { memory }), nowMs)).toMatchObject({ resume: [], run: [] })
+  })
+})

@@ -1,0 +1,34 @@
+import { createServing, type Serving, type ServingOptions } from '../../cloud-bridge/serving/serving.ts'
+import type { Stream } from '../../cloud-bridge/serving/stream.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import type { Part } from '../../core/engine/contract.ts'
+import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
+import { silentLogger } from './silent-logger.ts'
+
+/** Serving over any part, with small steps; limits as a test needs them. */
+export function testServing(
+  part: Part,
+  options: Partial<Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows'>> & {
+    readonly step?: Partial<ServingOptions['step']>
+    readonly kv?: Partial<ServingOptions['kv']>
+  } = {},
+): Serving {
+  const { maxDecodeRows = 8, step, kv, ...others } = options
+  return createServing({
+    part,
+    policy: decodeFirst({ promptRows: 32, minPromptRows: maxDecodeRows, maxStepsSkipped: 4, decodingMs: 500 }),
+    step: { rows: 64, streams: 16, pipeline: 1, ...step },
+    kv: { budgetBytes: 2 ** 30, contextLimit: 256, firstPositions: 16, prefixMs: 0, ...kv },
+    maxDecodeRows,
+    clock: systemClock,
+    logger: silentLogger(),
+    ...others,
+  })
+}
+
+/** @throws Error where there is no memory for the stream */
+export async function openStream(serving: Serving, owner = 'jetson-01'): Promise<Stream> {
+  const opened = await serving.open(owner)
+  if (!opened) throw new Error('no memory for a stream')
+  return opened.stream
+}
