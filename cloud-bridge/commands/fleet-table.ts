@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { type ProblemKind, problemKinds } from '../../core/policy/fleet/problems.ts'
 import { conditionSections } from '../../core/protocol/device-condition.ts'
-import { type ProblemKind, problemKinds } from '../fleet/problems.ts'
 import { age, compact, cutEnd, cutMiddle, percent, unknown } from './figures.ts'
 
 const amount = z.number().nullish()

@@ -1,8 +1,8 @@
+import { type Problem, problemsOf } from '../../core/policy/fleet/problems.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { DeviceIdentity } from '../identity/rules.ts'
-import type { JobRecord } from '../queue/job-store.ts'
+import type { JobRecord } from '../queue/job-reader.ts'
 import type { LabelSet, Labels } from './labels.ts'
-import { type Problem, problemsOf } from './problems.ts'
 import type { DeviceRecord, Registry } from './registry.ts'
 
 /** One line of `GET /v1/devices`. */

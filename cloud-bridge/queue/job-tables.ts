@@ -1,14 +1,13 @@
 import { holderOf, type Job, type JobError, type JobState, type JobTerms } from '../../core/policy/jobs/job.ts'
-import type { JobSubmission } from '../../core/protocol/jobs.ts'
 
-/** Jobs that came to what they were for, or that nobody wanted any more; and dead letters. */
+/** SQL conditions of finished jobs: those that succeeded or were canceled, and dead letters. */
 export const isDone = "finished_ms IS NOT NULL AND state IN ('SUCCEEDED', 'CANCELED')"
 export const isDead = "finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT')"
 
 /**
- * Migrations. A job is one row; partial indexes hold only what is waited for, so that a million finished jobs slow
- * nobody down; what is false of a new job stands first in their conditions. The newest row is never deleted, so that `n` is
- * never given twice. `job_events` is what has happened to a job, the pieces of its answer among it.
+ * Migrations. A job is one row. Partial indexes hold only open jobs, so that a million finished jobs slow nothing down.
+ * Each condition begins with a column that is null in a new job, which keeps inserts cheap. The newest row is never
+ * deleted, so that SQLite never reuses `n`. `job_events` holds the history of a job, with the pieces of its answer.
  */
 export const jobTables = [
   `
@@ -68,6 +67,7 @@ export interface JobRow {
   readonly target: string | null
   readonly priority: number
   readonly key: string | null
+  /** JSON, as `terms`, `devices`, `failures`, `error` and `result`. */
   readonly input: string
   readonly terms: string
   readonly submitted_ms: number
@@ -78,7 +78,9 @@ export interface JobRow {
   readonly attempt: number
   readonly devices: string | null
   readonly failures: string | null
+  /** The device of the current attempt. */
   readonly holder: string | null
+  /** Number of the attempt's last stored event. */
   readonly heard_n: number
   readonly not_before_ms: number | null
   readonly run_by_ms: number | null
@@ -88,40 +90,7 @@ export interface JobRow {
   readonly finished_ms: number | null
 }
 
-/** A submission as it is stored. */
-export interface NewJob {
-  readonly kind: string
-  readonly target: string | null
-  readonly priority: number
-  readonly key: string | null
-  /** JSON. */
-  readonly input: string
-  /** JSON of JobTerms. */
-  readonly terms: string
-  readonly deadlineMs: number
-}
-
-export function newJob(submission: JobSubmission): NewJob {
-  const { kind, device = null, priority, key = null, input, deadlineS } = submission
-  const texts = { input: JSON.stringify(input), terms: JSON.stringify(termsOf(submission)) }
-  return { kind, target: device, priority, key, ...texts, deadlineMs: Math.round(deadlineS * 1_000) }
-}
-
-function termsOf({ attempts, timeouts, disconnect }: JobSubmission): JobTerms {
-  const ms = (seconds: number) => Math.round(seconds * 1_000)
-  return {
-    attempts,
-    acceptMs: ms(timeouts.acceptS),
-    startMs: ms(timeouts.startS),
-    stepMs: ms(timeouts.stepS),
-    runMs: ms(timeouts.runS),
-    lostAfterMs: ms(disconnect.lostAfterS),
-    replace: disconnect.replace,
-    keep: disconnect.keep,
-  }
-}
-
-/** What the policy decides about. */
+/** The row as the policy's input. */
 export function jobOf(row: JobRow): Job {
   return {
     state: row.state,
@@ -138,12 +107,12 @@ export function jobOf(row: JobRow): Job {
   }
 }
 
-/** What the policy may have changed, as the columns of `updateJob`. */
+/** The columns that the policy may have changed, in the order of `updateJob`. */
 export function columnsOf(job: Job): readonly (string | number | null)[] {
   const { state, attempt, devices, failures, dueMs, notBeforeMs, runByMs, lostAtMs, error } = job
-  const told = error === null ? null : JSON.stringify(error)
-  const names = [state, attempt, JSON.stringify(devices), JSON.stringify(failures), holderOf(job)]
-  return [...names, dueMs, notBeforeMs, runByMs, lostAtMs, told]
+  const errorJson = error === null ? null : JSON.stringify(error)
+  const attempts = [state, attempt, JSON.stringify(devices), JSON.stringify(failures), holderOf(job)]
+  return [...attempts, dueMs, notBeforeMs, runByMs, lostAtMs, errorJson]
 }
 
 export const updateJob = `UPDATE jobs SET state = ?, attempt = ?, devices = ?, failures = ?, holder = ?,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { JobDetails } from '../../cloud-bridge/queue/job-store.ts'
+import type { JobDetails } from '../../cloud-bridge/queue/job-reader.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'

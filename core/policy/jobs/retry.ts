@@ -1,41 +1,46 @@
 import type { Random } from '../../base/random.ts'
 
-/** Why an attempt came to nothing. */
+/** Why an attempt failed. */
 export const attemptFailures = ['undelivered', 'lost', 'timeout', 'interrupted', 'unavailable', 'failed', 'refused'] as const
 export type AttemptFailure = (typeof attemptFailures)[number]
 
-interface RetryRule {
-  /** Attempts that may fail this way and be followed by another. */
+export interface RetryRule {
+  /** Failures of this kind that another attempt may follow. */
   readonly retries: number
   readonly baseMs: number
   readonly maxMs: number
 }
 
-/** What passes by itself is tried often, what will fail the same way again seldom, what cannot succeed never. */
+/** Transient failures are retried often, failures that are likely to repeat seldom, permanent ones never. */
 export const retryRules: Readonly<Record<AttemptFailure, RetryRule>> = {
-  /** Sent, and never said to have come. */
+  /** The device did not accept the job. */
   undelivered: { retries: 20, baseMs: 250, maxMs: 30_000 },
-  /** The device was away for longer than the job waits. */
+  /** The device was absent for longer than the job allows. */
   lost: { retries: 20, baseMs: 250, maxMs: 30_000 },
-  /** The agent ended in the middle; one that a job kills must not be killed for ever. */
+  /** The agent stopped during the attempt. Limited, because the job itself may crash the agent. */
   interrupted: { retries: 10, baseMs: 250, maxMs: 30_000 },
-  /** No bridge or no room for it just now. */
+  /** The device had no bridge, or the bridge no capacity. */
   unavailable: { retries: 20, baseMs: 1_000, maxMs: 60_000 },
-  /** Not begun, or not gone on, in time. */
+  /** The attempt made no progress, or did not end, in time. */
   timeout: { retries: 2, baseMs: 1_000, maxMs: 60_000 },
-  /** The runtime failed, memory was short. */
+  /** The runtime failed or memory ran out. */
   failed: { retries: 2, baseMs: 1_000, maxMs: 60_000 },
-  /** The device cannot do it, and says so: asking again changes nothing. */
+  /** The device cannot do the job; a retry would fail the same way. */
   refused: { retries: 0, baseMs: 0, maxMs: 0 },
 }
 
 /**
- * How long to wait after the `count`-th failure of its kind (>= 1): "full jitter", uniform between nothing and a bound
- * that doubles. M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog 2015.
+ * Delay before the attempt that follows the `count`-th failure of its kind (>= 1): "full jitter", uniform in
+ * [0, min(maxMs, baseMs · 2^(count − 1))). M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog 2015.
  * @returns ms; undefined: no further attempt
  */
-export function retryDelayMs(failure: AttemptFailure, count: number, random: Random): number | undefined {
-  const { retries, baseMs, maxMs } = retryRules[failure]
+export function retryDelayMs(
+  failure: AttemptFailure,
+  count: number,
+  random: Random,
+  rules: Readonly<Record<AttemptFailure, RetryRule>> = retryRules,
+): number | undefined {
+  const { retries, baseMs, maxMs } = rules[failure]
   if (count > retries) return undefined
   return random.next() * Math.min(maxMs, baseMs * 2 ** (count - 1))
 }

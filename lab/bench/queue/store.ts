@@ -1,6 +1,8 @@
 import { join } from 'node:path'
-import { type DeviceReport, JobStore } from '../../../cloud-bridge/queue/job-store.ts'
-import { jobTables, newJob } from '../../../cloud-bridge/queue/job-tables.ts'
+import { createJobStore, type JobStore } from '../../../cloud-bridge/queue/job-store.ts'
+import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
+import type { DeviceReport } from '../../../cloud-bridge/queue/reports.ts'
+import { newJob } from '../../../cloud-bridge/queue/submissions.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { median } from '../../../core/base/statistics.ts'
 import { JobSubmission } from '../../../core/protocol/jobs.ts'
@@ -41,7 +43,7 @@ function timed(work: () => void): number {
 
 function openJobs(path: string): { store: Store; jobs: JobStore } {
   const store = openDatabase(path, jobTables)
-  return { store, jobs: new JobStore(store, seededRandom(1)) }
+  return { store, jobs: createJobStore(store, seededRandom(1)) }
 }
 
 /**

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createJobsHttp } from '../../../cloud-bridge/api/jobs.ts'
 import { everybody } from '../../../cloud-bridge/identity/callers.ts'
 import { createJobQueue, type JobQueue } from '../../../cloud-bridge/queue/job-queue.ts'
-import { JobStore } from '../../../cloud-bridge/queue/job-store.ts'
+import { createJobStore, type JobStore } from '../../../cloud-bridge/queue/job-store.ts'
 import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
 import { JobSubmission, type ToJobDevice } from '../../../core/protocol/jobs.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
@@ -27,7 +27,7 @@ let faults: string[]
 beforeEach(() => {
   dir = tempDir()
   store = openDatabase(join(dir.path, 'jobs.sqlite'), jobTables)
-  jobs = new JobStore(store, { next: () => 0.5 })
+  jobs = createJobStore(store, { next: () => 0.5 })
   clock = fakeClock()
   told = []
   faults = []
@@ -131,7 +131,7 @@ describe('the queue of a bridge', () => {
     await clock.advance(5_000)
     await expect
       .poll(() => jobs.find(silent!.id))
-      .toMatchObject({ state: 'TIMED_OUT', error: { message: expect.stringContaining('no word') } })
+      .toMatchObject({ state: 'TIMED_OUT', error: { message: expect.stringContaining('no progress') } })
     expect(told.at(-1)).toMatchObject({ type: 'cancel', job: silent!.id })
     const [lively] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 12 } })])
     await expect.poll(runs).toHaveLength(2)
@@ -144,7 +144,7 @@ describe('the queue of a bridge', () => {
     }
     await expect
       .poll(() => jobs.find(lively!.id))
-      .toMatchObject({ state: 'TIMED_OUT', error: { message: 'a was not done in time' } })
+      .toMatchObject({ state: 'TIMED_OUT', error: { message: 'a did not finish in time' } })
   })
 
   it('loses no job while its broker is away, however long: nothing is sent into the void, results count once they come', async () => {

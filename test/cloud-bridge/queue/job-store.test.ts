@@ -1,7 +1,10 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
-import { type DeviceReport, JobStore, type Retention } from '../../../cloud-bridge/queue/job-store.ts'
-import { isDead, isDone, jobTables, newJob } from '../../../cloud-bridge/queue/job-tables.ts'
+import { createJobStore, type JobStore } from '../../../cloud-bridge/queue/job-store.ts'
+import { isDead, isDone, jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
+import type { DeviceReport } from '../../../cloud-bridge/queue/reports.ts'
+import { newJob } from '../../../cloud-bridge/queue/submissions.ts'
+import type { RetentionLimits } from '../../../core/policy/jobs/retention.ts'
 import { JobSubmission } from '../../../core/protocol/jobs.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
@@ -14,7 +17,7 @@ afterEach(() => {
 function open(path = join(newDir(), 'jobs.sqlite')): { jobs: JobStore; store: Store; path: string } {
   const store = openDatabase(path, jobTables)
   dirs.push({ [Symbol.dispose]: () => store.close() })
-  return { jobs: new JobStore(store, { next: () => 0.5 }), store, path }
+  return { jobs: createJobStore(store, { next: () => 0.5 }), store, path }
 }
 
 function newDir(): string {
@@ -81,11 +84,11 @@ describe('the job store', () => {
       said(id, n, { device, report: { type } })
     jobs.storeReports([started(first!.id, 'accepted', 1), started(second!.id, 'accepted', 1)], 2)
     const idle = [available('c', 2, ['hat.generate']), available('d', 2)]
-    expect(jobs.rebalance(idle, 3)).toEqual({ dispatched: [], orders: [] })
+    expect(jobs.rebalance(idle, 3)).toEqual({ dispatched: [], effects: [] })
     jobs.storeReports([started(first!.id, 'running', 2)], 3)
     expect(jobs.rebalance(idle, 4)).toMatchObject({
       dispatched: [{ job: second!.id, device: 'd', attempt: 2 }],
-      orders: [{ kind: 'cancelAttempt', job: second!.id, device: 'a', attempt: 1 }],
+      effects: [{ kind: 'cancelAttempt', job: second!.id, device: 'a', attempt: 1 }],
     })
     expect(jobs.find(first!.id)).toMatchObject({ state: 'RUNNING', device: 'a' })
     expect(jobs.events(second!.id, 0, 10).map(({ type, device }) => [type, device])).toEqual([
@@ -163,7 +166,7 @@ describe('the job store', () => {
     const [job] = jobs.submit([submission({ attempts: 1 })], 0)
     jobs.claim([available('a')], 1)
     jobs.storeReports([said(job!.id, 1, { report: { type: 'succeeded' }, data: { answer: 'yes' } })], 2)
-    const message = expect.stringContaining('the result of the device is none of slm.generate: text')
+    const message = expect.stringContaining("the device's result is invalid for slm.generate: text")
     expect(jobs.find(job!.id)).toMatchObject({ state: 'FAILED', result: null, error: { code: 'JOB_FAILED', message } })
   })
 
@@ -195,8 +198,8 @@ describe('the job store', () => {
     const [job] = jobs.submit([submission()], 0)
     jobs.claim([available('a')], 1)
     const recall = { kind: 'cancelAttempt', job: job!.id, device: 'a', attempt: 1 }
-    expect(jobs.cancel(job!.id, 2)).toEqual({ canceled: true, orders: [recall] })
-    expect(jobs.cancel(job!.id, 3)).toEqual({ canceled: false, orders: [] })
+    expect(jobs.cancel(job!.id, 2)).toEqual({ canceled: true, effects: [recall] })
+    expect(jobs.cancel(job!.id, 3)).toEqual({ canceled: false, effects: [] })
     expect(jobs.cancel('00000000-1', 3)).toBeUndefined()
   })
 
@@ -289,7 +292,7 @@ describe('finished jobs', () => {
     const [waiting] = jobs.submit([submission()], 0)
     return { jobs, store, path, ended: submitted.map(({ id }) => id), waiting: waiting!.id }
   }
-  function pruneAll(jobs: JobStore, limits: Retention, nowMs: number): number {
+  function pruneAll(jobs: JobStore, limits: RetentionLimits, nowMs: number): number {
     const cutoffs = jobs.cutoffs(limits, nowMs)
     let removed = 0
     for (let some = jobs.prune(cutoffs); some > 0; some = jobs.prune(cutoffs)) {
@@ -343,10 +346,10 @@ describe('finished jobs', () => {
     const { jobs, ended } = lived(3)
     pruneAll(jobs, retention, 60 * day)
     const late = said(ended[0]!, 1, { report: { type: 'accepted' } })
-    const { orders, gaps } = jobs.storeReports([late], 60 * day)
-    expect(orders).toEqual([{ kind: 'cancelAttempt', job: ended[0], device: 'a', attempt: 1 }])
+    const { effects, gaps } = jobs.storeReports([late], 60 * day)
+    expect(effects).toEqual([{ kind: 'cancelAttempt', job: ended[0], device: 'a', attempt: 1 }])
     expect(gaps.size).toBe(0)
-    expect(jobs.storeReports([said(ended[0]!, 2, { report: { type: 'canceled' } })], 60 * day).orders).toEqual([])
+    expect(jobs.storeReports([said(ended[0]!, 2, { report: { type: 'canceled' } })], 60 * day).effects).toEqual([])
   })
 
   it('are found by index, whatever else there is', () => {

@@ -8,9 +8,9 @@ import {
   type JobInput,
   type JobReport,
   type JobTerms,
-  nextJob,
   queuedJob,
 } from '../../../../core/policy/jobs/job.ts'
+import { nextJob } from '../../../../core/policy/jobs/next-job.ts'
 import { type AttemptFailure, attemptFailures, retryDelayMs, retryRules } from '../../../../core/policy/jobs/retry.ts'
 
 const terms: JobTerms = {
@@ -198,7 +198,7 @@ describe('a job', () => {
     expect(effects.filter((effect) => (effect as { kind: string }).kind === 'cancelAttempt')).toHaveLength(5)
     expect(nextJob(job, tick, 3_600_000, random).job).toMatchObject({
       state: 'TIMED_OUT',
-      error: { message: 'a did not begin in time' },
+      error: { message: 'a did not start the job in time' },
     })
   })
 

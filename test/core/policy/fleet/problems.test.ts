@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { problemsOf } from '../../../cloud-bridge/fleet/problems.ts'
-import type { LastTelemetry } from '../../../cloud-bridge/fleet/registry.ts'
+import type { LastTelemetry } from '../../../../cloud-bridge/fleet/registry.ts'
+import { problemsOf } from '../../../../core/policy/fleet/problems.ts'
 
 const at = '2026-05-01T12:00:00Z'
 const telemetry = (more: object) =>

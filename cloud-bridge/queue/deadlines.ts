@@ -1,0 +1,46 @@
+import type { AttemptEffect, JobDatabase } from './job-database.ts'
+import type { JobRow } from './job-tables.ts'
+
+/** What time and the presence of devices change. Times are the wall clock in ms. */
+export interface Deadlines {
+  /** Applies expired deadlines, up to a limit: call it again until `changed` is empty. */
+  applyDeadlines(nowMs: number): { effects: AttemptEffect[]; changed: string[] }
+  /** Time of the next deadline; null: there is none. */
+  nextDeadlineMs(): number | null
+  /** A device became present or absent. */
+  setPresence(device: string, isPresent: boolean, nowMs: number): AttemptEffect[]
+  /** Counts every device as absent. @returns ids of the jobs whose device was present */
+  markAllAbsent(nowMs: number): string[]
+}
+
+/** Deadlines of one transaction. */
+const maxDue = 256
+
+export function createDeadlines(db: JobDatabase): Deadlines {
+  const due = db.store.prepare<[number, number], JobRow>(
+    'SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= ? ORDER BY due_ms LIMIT ?',
+  )
+  const nextDue = db.store.prepare<[], number>('SELECT due_ms FROM jobs WHERE due_ms IS NOT NULL ORDER BY due_ms LIMIT 1').pluck()
+  const held = db.store.prepare<[], JobRow & { holder: string }>('SELECT * FROM jobs WHERE holder IS NOT NULL')
+  const heldBy = db.store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n')
+  return {
+    applyDeadlines: (nowMs) =>
+      db.transaction(() => {
+        const rows = due.all(nowMs, maxDue)
+        const effects = rows.flatMap((row) => db.apply(row, { kind: 'tick' }, nowMs).effects)
+        return { effects, changed: rows.map(({ n }) => db.idOf(n)) }
+      }),
+    nextDeadlineMs: () => nextDue.get() ?? null,
+    setPresence(device, isPresent, nowMs) {
+      const kind = isPresent ? 'present' : 'absent'
+      return db.transaction(() => heldBy.all(device).flatMap((row) => db.apply(row, { kind, device }, nowMs).effects))
+    },
+    markAllAbsent: (nowMs) =>
+      db.transaction(() =>
+        held.all().flatMap((row) => {
+          const { isChanged } = db.apply(row, { kind: 'absent', device: row.holder }, nowMs)
+          return isChanged ? [db.idOf(row.n)] : []
+        }),
+      ),
+  }
+}

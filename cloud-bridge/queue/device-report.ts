@@ -1,0 +1,39 @@
+import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/retry.ts'
+import { type JobEvent, maxEventBytes } from '../../core/protocol/jobs.ts'
+import type { DeviceReport } from './reports.ts'
+
+/** A device's event as the store takes it. */
+export function reportOf(device: string, event: JobEvent): DeviceReport {
+  const { job, attempt, n } = event
+  const address = { job, device, attempt, n }
+  switch (event.type) {
+    case 'text': {
+      const { text, from, sentence } = event
+      return { ...address, report: { type: 'progress' }, data: { text, from, ...(sentence === undefined ? {} : { sentence }) } }
+    }
+    case 'progress': {
+      const { doneBytes, totalBytes } = event
+      return { ...address, report: { type: 'progress' }, data: { doneBytes, totalBytes } }
+    }
+    case 'succeeded':
+      return { ...address, report: { type: 'succeeded' }, data: event.result }
+    case 'failed':
+      return { ...address, report: { type: 'failed', failure: failureOf(event.failure), error: event.error }, data: {} }
+    case 'accepted':
+    case 'running':
+    case 'canceled':
+      return { ...address, report: { type: event.type }, data: {} }
+    default:
+      return event satisfies never
+  }
+}
+
+/** A newer device may report failures that this bridge does not know. */
+const failureOf = (name: string): AttemptFailure => attemptFailures.find((known) => known === name) ?? 'failed'
+
+/** The failure of an attempt whose events exceed the limit. */
+export function oversizedReport(device: string, { job, attempt, n }: JobEvent): DeviceReport {
+  const message = `the answer exceeds the limit of ${maxEventBytes} bytes for a result`
+  const report = { type: 'failed', failure: 'refused', error: { code: 'REQUEST_INVALID', message } } as const
+  return { job, device, attempt, n, report, data: {} }
+}

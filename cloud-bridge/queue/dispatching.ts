@@ -1,0 +1,108 @@
+import { type AvailableDevice, assignJobs, rebalanceJobs } from '../../core/policy/jobs/dispatch.ts'
+import type { AttemptEffect, JobDatabase } from './job-database.ts'
+import type { JobRow } from './job-tables.ts'
+
+/** An attempt to be sent to its device. */
+export interface Dispatch {
+  readonly job: string
+  readonly attempt: number
+  readonly device: string
+  readonly kind: string
+  readonly input: unknown
+}
+
+/** Gives jobs to devices: SQL selects a bounded number of candidates, core/policy/jobs/dispatch.ts chooses. */
+export interface Dispatching {
+  /** Dispatches queued jobs to devices with free slots. @param nowMs wall clock */
+  claim(devices: readonly AvailableDevice[], nowMs: number): Dispatch[]
+  /**
+   * Moves jobs that wait behind a running job to idle devices.
+   * @returns the new attempts, and the cancellations for the devices that had the jobs
+   */
+  rebalance(idle: readonly AvailableDevice[], nowMs: number): { dispatched: Dispatch[]; effects: AttemptEffect[] }
+  /** The current attempt of a job, to be sent again; undefined: no device has the job. */
+  dispatchOf(id: string): Dispatch | undefined
+  /** Number of jobs that each device holds. */
+  loads(): ReadonlyMap<string, number>
+}
+
+/** Candidates of one rebalancing. */
+const maxWaiting = 256
+
+export function createDispatching(db: JobDatabase): Dispatching {
+  const isReady = "state = 'QUEUED' AND not_before_ms IS NULL"
+  const unbound = db.store.prepare<[string, number, number], JobRow>(
+    `SELECT * FROM jobs WHERE ${isReady} AND target IS NULL AND kind = ? AND ends_by_ms > ? ORDER BY priority DESC, n LIMIT ?`,
+  )
+  const bound = db.store.prepare<[string, number, number], JobRow>(
+    `SELECT * FROM jobs WHERE ${isReady} AND target IS NOT NULL AND target = ? AND ends_by_ms > ?
+     ORDER BY priority DESC, n LIMIT ?`,
+  )
+  const nextTarget = db.store
+    .prepare<[string], string | null>(
+      `SELECT min(target) FROM jobs WHERE target IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL AND target > ?`,
+    )
+    .pluck()
+  const behindRunning = db.store.prepare<[number], JobRow>(
+    `SELECT * FROM jobs AS waiting WHERE holder IS NOT NULL AND state = 'ACCEPTED' AND target IS NULL
+     AND EXISTS (SELECT 1 FROM jobs WHERE holder = waiting.holder AND state = 'RUNNING')
+     ORDER BY priority DESC, n LIMIT ?`,
+  )
+  const countByHolder = db.store.prepare<[], { holder: string; count: number }>(
+    'SELECT holder, count(*) AS count FROM jobs WHERE holder IS NOT NULL GROUP BY holder',
+  )
+
+  /** At most as many as there are free slots: of each kind, and of each device. */
+  function candidates(devices: readonly AvailableDevice[], nowMs: number): JobRow[] {
+    const free = new Map(devices.filter(({ freeSlots }) => freeSlots > 0).map((device) => [device.device, device]))
+    const rows: JobRow[] = []
+    // Steps from target to target in the index, because few devices have jobs of their own.
+    for (let target = nextTarget.get(''); target != null; target = nextTarget.get(target)) {
+      const device = free.get(target)
+      if (device) rows.push(...bound.all(target, nowMs, device.freeSlots))
+    }
+    const slots = [...free.values()].reduce((sum, { freeSlots }) => sum + freeSlots, 0)
+    const kinds = new Set([...free.values()].flatMap((device) => device.kinds))
+    for (const kind of kinds) rows.push(...unbound.all(kind, nowMs, slots))
+    return rows
+  }
+
+  function dispatch(row: JobRow, device: string, nowMs: number): Dispatch[] {
+    const { isChanged } = db.apply(row, { kind: 'dispatch', device }, nowMs)
+    return isChanged ? [dispatchTo(device, row.attempt + 1, row)] : []
+  }
+
+  const dispatchTo = (device: string, attempt: number, { n, kind, input }: JobRow): Dispatch => ({
+    job: db.idOf(n),
+    attempt,
+    device,
+    kind,
+    input: JSON.parse(input) as unknown,
+  })
+
+  return {
+    claim: (devices, nowMs) =>
+      db.transaction(() =>
+        assignJobs(candidates(devices, nowMs), devices).flatMap(({ job, device }) => dispatch(job, device, nowMs)),
+      ),
+    rebalance(idle, nowMs) {
+      const moves = idle.length === 0 ? [] : rebalanceJobs(behindRunning.all(maxWaiting), idle)
+      const dispatched: Dispatch[] = []
+      const effects: AttemptEffect[] = []
+      if (moves.length === 0) return { dispatched, effects }
+      return db.transaction(() => {
+        for (const { job, device } of moves) {
+          effects.push(...db.apply(job, { kind: 'requeue' }, nowMs).effects)
+          const queued = db.rowOf(db.idOf(job.n))
+          if (queued) dispatched.push(...dispatch(queued, device, nowMs))
+        }
+        return { dispatched, effects }
+      })
+    },
+    dispatchOf(id) {
+      const row = db.rowOf(id)
+      return row?.holder == null ? undefined : dispatchTo(row.holder, row.attempt, row)
+    },
+    loads: () => new Map(countByHolder.all().map(({ holder, count }) => [holder, count])),
+  }
+}

@@ -1,0 +1,142 @@
+import { isTerminal, type Job, type JobState } from '../../core/policy/jobs/job.ts'
+import type { JobKind } from '../../core/protocol/jobs.ts'
+import type { JobDatabase } from './job-database.ts'
+import { isDead, type JobRow, jobOf } from './job-tables.ts'
+
+export interface JobRecord {
+  readonly id: string
+  readonly kind: string
+  readonly state: JobState
+  readonly attempt: number
+  /** The device of the current attempt. */
+  readonly device: string | null
+  /** The only device that may run the job. */
+  readonly boundTo: string | null
+  readonly priority: number
+  readonly key: string | null
+  readonly submittedAt: string
+  readonly deadlineAt: string
+  readonly finishedAt: string | null
+  readonly retryOf: string | null
+  readonly failures: Job['failures']
+  readonly error: Job['error']
+}
+
+export interface JobDetails extends JobRecord {
+  readonly input: unknown
+  readonly result: unknown
+  /** The device of each attempt. */
+  readonly devices: readonly string[]
+}
+
+/** One line of a job's history; `seq` counts from 1. */
+export interface JobHistoryEvent {
+  readonly seq: number
+  readonly at: string
+  readonly attempt: number
+  readonly device: string | null
+  readonly type: string
+  readonly data: unknown
+}
+
+export interface JobFilter {
+  readonly state?: JobState | undefined
+  readonly kind?: JobKind | undefined
+  /** Only dead letters. */
+  readonly dead?: boolean | undefined
+  readonly limit: number
+}
+
+export interface JobReader {
+  find(id: string): JobDetails | undefined
+  /** The newest jobs first. */
+  list(filter: JobFilter): JobRecord[]
+  /** The history after line `seq`, in order. */
+  events(id: string, seq: number, limit: number): JobHistoryEvent[]
+  /** The jobs that a device holds, the oldest first. */
+  heldBy(device: string): JobRecord[]
+  /** Numbers of queued and dispatched jobs, and of dead letters (at most 10,000 of these are counted). */
+  counts(): { queued: number; underWay: number; dead: number }
+}
+
+const maxCounted = 10_000
+const deadStates: ReadonlySet<JobState | undefined> = new Set(['FAILED', 'REJECTED', 'TIMED_OUT'])
+
+export function createJobReader(db: JobDatabase): JobReader {
+  const heldBy = db.store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n')
+  // Reads partial indexes only: every open job has a deadline.
+  const counts = db.store.prepare<[], { open: number; held: number; dead: number }>(
+    `SELECT (SELECT count(*) FROM jobs WHERE due_ms IS NOT NULL) AS open,
+      (SELECT count(*) FROM jobs WHERE holder IS NOT NULL) AS held,
+      (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE ${isDead} LIMIT ${maxCounted})) AS dead`,
+  )
+  const events = db.store.prepare<
+    [number, number, number],
+    { seq: number; at_ms: number; attempt: number; device: string | null; type: string; data: string }
+  >('SELECT seq, at_ms, attempt, device, type, data FROM job_events WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?')
+
+  function recordOf(row: JobRow): JobRecord {
+    const { failures, error } = jobOf(row)
+    return {
+      id: db.idOf(row.n),
+      kind: row.kind,
+      state: row.state,
+      attempt: row.attempt,
+      device: row.holder,
+      boundTo: row.target,
+      priority: row.priority,
+      key: row.key,
+      submittedAt: iso(row.submitted_ms),
+      deadlineAt: iso(row.ends_by_ms),
+      finishedAt: row.finished_ms === null ? null : iso(row.finished_ms),
+      retryOf: row.retry_of,
+      failures,
+      error,
+    }
+  }
+
+  return {
+    find(id) {
+      const row = db.rowOf(id)
+      if (!row) return undefined
+      const { input, result, devices } = row
+      return {
+        ...recordOf(row),
+        input: JSON.parse(input) as unknown,
+        result: result === null ? null : (JSON.parse(result) as unknown),
+        devices: JSON.parse(devices ?? '[]') as string[],
+      }
+    },
+    list({ state, kind, dead, limit }) {
+      const isOpen = state !== undefined && !isTerminal(state)
+      const conditions = [
+        // Reads the few open jobs by their index, not all retained ones.
+        ...(isOpen ? ['due_ms IS NOT NULL'] : []),
+        ...(state === undefined ? [] : ['state = @state']),
+        ...(kind === undefined ? [] : ['kind = @kind']),
+        ...(dead || deadStates.has(state) ? [isDead] : []),
+      ]
+      const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
+      return db.store
+        .prepare<[object], JobRow>(
+          `SELECT * FROM jobs ${isOpen ? 'INDEXED BY jobs_due' : ''} ${where} ORDER BY n DESC LIMIT @limit`,
+        )
+        .all({ state, kind, limit })
+        .map(recordOf)
+    },
+    events(id, seq, limit) {
+      const n = db.numberOf(id)
+      if (n === undefined) return []
+      return events
+        .all(n, seq, limit)
+        .map(({ at_ms, data, ...event }) => ({ ...event, at: iso(at_ms), data: JSON.parse(data) as unknown }))
+    },
+    heldBy: (device) => heldBy.all(device).map(recordOf),
+    counts() {
+      const { open, held, dead } = counts.get()!
+      return { queued: open - held, underWay: held, dead }
+    },
+  }
+}
+
+const iso = (ms: number) => new Date(ms).toISOString()

@@ -1,0 +1,34 @@
+import type { Clock } from '../../core/base/clock.ts'
+import type { RetentionLimits } from '../../core/policy/jobs/retention.ts'
+import type { Cutoffs, Retention } from './retention.ts'
+
+/** Interval between two searches for expired jobs. */
+const searchMs = 60_000
+/** Maximum time of one call. */
+const sliceMs = 10
+
+/** Deletes expired jobs in short slices, so that other work need not wait. */
+export class Pruner {
+  readonly #store: Retention
+  readonly #limits: RetentionLimits
+  readonly #clock: Clock
+  #cutoffs: Cutoffs | undefined
+  #searchedMs = Number.NEGATIVE_INFINITY
+
+  constructor(store: Retention, limits: RetentionLimits, clock: Clock) {
+    this.#store = store
+    this.#limits = limits
+    this.#clock = clock
+  }
+
+  /** @param wallMs wall clock */
+  prune(wallMs: number): void {
+    const startedMs = this.#clock.nowMs()
+    if (startedMs - this.#searchedMs >= searchMs) {
+      this.#cutoffs = this.#store.cutoffs(this.#limits, wallMs)
+      this.#searchedMs = startedMs
+    }
+    while (this.#cutoffs && this.#clock.nowMs() - startedMs < sliceMs)
+      if (this.#store.prune(this.#cutoffs) === 0) this.#cutoffs = undefined
+  }
+}

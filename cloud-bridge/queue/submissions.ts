@@ -1,0 +1,120 @@
+import { isTerminal, type JobTerms } from '../../core/policy/jobs/job.ts'
+import type { JobSubmission } from '../../core/protocol/jobs.ts'
+import type { AttemptEffect, JobDatabase } from './job-database.ts'
+
+export interface Submitted {
+  readonly id: string
+  /** False: the idempotency key belongs to an earlier job, which this is. */
+  readonly isNew: boolean
+}
+
+/** A submission as stored. */
+export interface NewJob {
+  readonly kind: string
+  readonly target: string | null
+  readonly priority: number
+  readonly key: string | null
+  /** JSON. */
+  readonly input: string
+  /** JSON of JobTerms. */
+  readonly terms: string
+  readonly deadlineMs: number
+}
+
+/** What clients ask of the job store. Times are the wall clock in ms. */
+export interface Submissions {
+  /** @returns one entry for each job, in order */
+  submit(jobs: readonly NewJob[], nowMs: number): Submitted[]
+  /** Submits the same work as a new job. @returns undefined if the job is unknown or has not ended */
+  retry(id: string, nowMs: number): Submitted | undefined
+  /** @returns undefined if the job is unknown; `canceled` is false if it had ended */
+  cancel(id: string, nowMs: number): { canceled: boolean; effects: AttemptEffect[] } | undefined
+  /** Whether a job was submitted with this idempotency key. */
+  hasKey(key: string): boolean
+}
+
+/** Rows of one INSERT: a statement costs about as much as a row. */
+const rowsPerInsert = 10
+const insertJobs =
+  'INSERT INTO jobs (kind, target, priority, key, input, terms, submitted_ms, ends_by_ms, due_ms, retry_of) VALUES'
+const placeholders = '(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
+type Values = (string | number | null)[]
+
+export function createSubmissions(db: JobDatabase): Submissions {
+  const insertOne = db.store.prepare<[Values]>(`${insertJobs} ${placeholders}`)
+  const insertMany = db.store.prepare<[Values]>(
+    `${insertJobs} ${Array.from({ length: rowsPerInsert }, () => placeholders).join(', ')}`,
+  )
+  const byKey = db.store.prepare<[string], { n: number }>('SELECT n FROM jobs WHERE key = ?')
+
+  function insert(job: NewJob, nowMs: number, retryOf: string | null): Submitted {
+    const { lastInsertRowid } = insertOne.run(valuesOf(job, nowMs, retryOf))
+    return { id: db.idOf(Number(lastInsertRowid)), isNew: true }
+  }
+
+  function insertOrFind(job: NewJob, nowMs: number): Submitted {
+    const known = job.key === null ? undefined : byKey.get(job.key)
+    return known ? { id: db.idOf(known.n), isNew: false } : insert(job, nowMs, null)
+  }
+
+  function insertBatch(jobs: readonly NewJob[], nowMs: number): Submitted[] {
+    const last = Number(insertMany.run(jobs.flatMap((job) => valuesOf(job, nowMs, null))).lastInsertRowid)
+    return jobs.map((_, at) => ({ id: db.idOf(last - jobs.length + 1 + at), isNew: true }))
+  }
+
+  return {
+    submit: (jobs, nowMs) =>
+      db.transaction(() => {
+        const submitted: Submitted[] = []
+        for (let at = 0; at < jobs.length; at += rowsPerInsert) {
+          const batch = jobs.slice(at, at + rowsPerInsert)
+          const isWhole = batch.length === rowsPerInsert && batch.every(({ key }) => key === null)
+          submitted.push(...(isWhole ? insertBatch(batch, nowMs) : batch.map((job) => insertOrFind(job, nowMs))))
+        }
+        return submitted
+      }),
+    retry: (id, nowMs) =>
+      db.transaction(() => {
+        const row = db.rowOf(id)
+        if (!row || !isTerminal(row.state)) return undefined
+        return insert({ ...row, key: null, deadlineMs: row.ends_by_ms - row.submitted_ms }, nowMs, id)
+      }),
+    cancel: (id, nowMs) =>
+      db.transaction(() => {
+        const row = db.rowOf(id)
+        if (!row) return undefined
+        const { effects, isChanged } = db.apply(row, { kind: 'cancel' }, nowMs)
+        return { canceled: isChanged, effects }
+      }),
+    hasKey: (key) => byKey.get(key) !== undefined,
+  }
+}
+
+/** The values of `placeholders`. */
+function valuesOf(job: NewJob, nowMs: number, retryOf: string | null): Values {
+  const { kind, target, priority, key, input, terms, deadlineMs } = job
+  const submittedMs = Math.round(nowMs)
+  const endsByMs = submittedMs + deadlineMs
+  return [kind, target, priority, key, input, terms, submittedMs, endsByMs, endsByMs, retryOf]
+}
+
+export function newJob(submission: JobSubmission): NewJob {
+  const { kind, device = null, priority, key = null, input, deadlineS } = submission
+  const json = { input: JSON.stringify(input), terms: JSON.stringify(termsOf(submission)) }
+  return { kind, target: device, priority, key, ...json, deadlineMs: msOf(deadlineS) }
+}
+
+const msOf = (seconds: number) => Math.round(seconds * 1_000)
+
+function termsOf({ attempts, timeouts, disconnect }: JobSubmission): JobTerms {
+  return {
+    attempts,
+    acceptMs: msOf(timeouts.acceptS),
+    startMs: msOf(timeouts.startS),
+    stepMs: msOf(timeouts.stepS),
+    runMs: msOf(timeouts.runS),
+    lostAfterMs: msOf(disconnect.lostAfterS),
+    replace: disconnect.replace,
+    keep: disconnect.keep,
+  }
+}

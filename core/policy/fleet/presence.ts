@@ -1,0 +1,28 @@
+import type { DeviceState } from '../../protocol/messages.ts'
+
+type State = DeviceState['state']
+
+/** Whether the device receives messages. */
+export const isPresent = (state: State): boolean => state === 'ready' || state === 'draining'
+
+/** Whether the device takes new jobs; a draining device finishes the jobs it has. */
+export const takesJobs = (state: State): boolean => state === 'ready'
+
+/** Whether the device has a connection and therefore publishes heartbeats. */
+export const isConnected = (state: State): boolean => state !== 'lost' && state !== 'disconnected'
+
+/** Missed heartbeats in a row that make a device lost. Brokers wait one and a half keepalives. */
+export const maxMissedHeartbeats = 3
+
+/**
+ * Whether a device has been silent for too long.
+ * @param heartbeatS its announced interval; undefined: it announces none and is never expired
+ */
+export function hasMissedHeartbeats(
+  lastStateMs: number,
+  heartbeatS: number | undefined,
+  nowMs: number,
+  maxMissed = maxMissedHeartbeats,
+): boolean {
+  return heartbeatS !== undefined && nowMs - lastStateMs > maxMissed * heartbeatS * 1_000
+}

@@ -1,0 +1,63 @@
+import type { DeviceState, DeviceTelemetry } from '../../protocol/messages.ts'
+
+/** The most severe first. */
+export const problemKinds = ['lost', 'throttled', 'battery', 'disk', 'memory', 'errors'] as const
+export type ProblemKind = (typeof problemKinds)[number]
+export interface Problem {
+  readonly kind: ProblemKind
+  /** Such as 'cooling cpufreq-cpu0', '12 %' or 'LINK_LOST'; empty where the kind needs no detail. */
+  readonly detail: string
+}
+
+/** The latest sample of a device. */
+export type ProblemSample = Pick<DeviceTelemetry, 'at' | 'throttling' | 'battery' | 'disk' | 'memory' | 'errors'>
+
+export interface ProblemLimits {
+  readonly minBatteryPercent: number
+  /** Minimum free share of the disk and of memory, 0..1. */
+  readonly minFreeDisk: number
+  readonly minFreeMemory: number
+  /** How long an error counts as a problem, in ms. */
+  readonly errorAgeMs: number
+}
+
+export const problemLimits: ProblemLimits = {
+  minBatteryPercent: 20,
+  minFreeDisk: 0.1,
+  minFreeMemory: 0.05,
+  errorAgeMs: 10 * 60_000,
+}
+
+/** What needs an operator's attention, the most severe first. The samples of an absent device are out of date and ignored. */
+export function problemsOf(
+  state: DeviceState['state'] | null,
+  sample: ProblemSample | null,
+  limits: ProblemLimits = problemLimits,
+): Problem[] {
+  if (state === 'lost') return [{ kind: 'lost', detail: '' }]
+  if (sample === null || state === null || state === 'disconnected') return []
+  const { throttling, battery, disk, memory } = sample
+  const problems: Problem[] = []
+  if (throttling?.isThrottled) problems.push({ kind: 'throttled', detail: throttling.causes.join(', ') })
+  const level = battery?.levelPercent
+  if (level != null && level < limits.minBatteryPercent && battery?.state !== 'charging' && battery?.isPlugged !== true)
+    problems.push({ kind: 'battery', detail: `${Math.round(level)} %` })
+  if (isShort(disk, limits.minFreeDisk)) problems.push({ kind: 'disk', detail: `${usedPercent(disk)} % full` })
+  if (isShort(memory, limits.minFreeMemory)) problems.push({ kind: 'memory', detail: `${usedPercent(memory)} % full` })
+  const codes = recentErrors(sample, limits.errorAgeMs)
+  if (codes.length > 0) problems.push({ kind: 'errors', detail: codes.join(', ') })
+  return problems
+}
+
+type Capacity = { totalBytes: number | null; freeBytes: number | null } | undefined
+
+function isShort(capacity: Capacity, minFree: number): boolean {
+  if (capacity?.totalBytes == null || capacity.freeBytes === null || capacity.totalBytes === 0) return false
+  return capacity.freeBytes < minFree * capacity.totalBytes
+}
+
+const usedPercent = (capacity: Capacity) => Math.floor(100 * (1 - (capacity?.freeBytes ?? 0) / (capacity?.totalBytes ?? 1)))
+
+/** Compares two times of the device's own clock. */
+const recentErrors = ({ at, errors = [] }: ProblemSample, maxAgeMs: number): string[] =>
+  errors.filter((error) => Date.parse(at) - Date.parse(error.at) < maxAgeMs).map(({ code }) => code)
