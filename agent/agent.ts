@@ -10,27 +10,27 @@ import type { Measurements } from '../core/policy/telemetry/dead-bands.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
-import type { RoundsOptions } from './answer/fallback.ts'
 import { AnswerMeter } from './answer/meter.ts'
-import type { RequestContext } from './api/request.ts'
 import { startApi } from './api/server.ts'
 import { BundleFolder } from './bundles/bundle-folder.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
 import { drafterMaker } from './hat/create-drafter.ts'
+import { hatEndpoint } from './hat/endpoint.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
-import { answerByHat, type HatOptions } from './hat/session.ts'
+import type { HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { bundleInstall } from './jobs/install.ts'
 import { JobLedger, ledgerTable } from './jobs/ledger.ts'
-import { KeptProfile, profileDevice, profileTable } from './jobs/profile.ts'
+import { ProfileStore, profileDevice, profileTable } from './jobs/profile.ts'
 import { createJobRunner, type JobHandler } from './jobs/runner.ts'
 import { hatVerify } from './jobs/verify.ts'
 import { type BridgeLink, createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
 import { createRemote, remoteTables } from './remote/commands.ts'
+import { slmEndpoint } from './slm/endpoint.ts'
 import { type LocalModel, openLocalModel } from './slm/local-model.ts'
 import { LogOutbox } from './telemetry/log-outbox.ts'
 import { createMonitor } from './telemetry/monitor.ts'
@@ -85,12 +85,12 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const { manifest, adapter, medusa, input, head } = model
     const { modelId, dims, card } = manifest
 
-    const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, bundle: config.slm }, manifest)
+    const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, bundle: config.slm })
     if (local) closers.push(local.close)
-    const slm = local?.name
+    const slm = local?.text.name
     const versions = {
       llm: { name: card.name, modelId },
-      slm: local ? { name: local.name, modelId: local.chain.manifest.modelId } : null,
+      slm: local ? { name: local.text.name, modelId: local.modelId } : null,
     }
 
     const jobDatabase = openDatabase(join(config.stateDir, 'jobs.sqlite'), [ledgerTable])
@@ -201,34 +201,29 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       patienceMs: config.patienceS * 1_000,
       clock,
     }
-    const rounds: RoundsOptions = {
-      manifest,
-      tokenizer: model.tokenizer,
-      clock,
-      local,
-      run: (request, signal) => answerByHat(hat, request, signal),
-    }
-    const context: RequestContext = {
-      modelNames: [card.name, anyModel],
-      tokenizer: model.tokenizer,
-      chatTemplate: model.chatTemplate,
-      nextSeed: () => randomInt(seedBound),
-      local,
-    }
-    works['hat.generate'] = hatGenerate(rounds, context, answers)
-    works['hat.verify'] = hatVerify(rounds, context, (createDrafter, request, signal) =>
-      answerByHat({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, request, signal),
+    const endpoint = hatEndpoint(hat, model.text)
+    const slmAnswers = local && slmEndpoint(local, clock)
+    const nextSeed = () => randomInt(seedBound)
+    const answering = { clock, meter: answers }
+    works['hat.generate'] = hatGenerate({ ...answering, endpoint, nextSeed })
+    works['hat.verify'] = hatVerify(model.text, (createDrafter) =>
+      hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, model.text),
     )
-    const kept = new KeptProfile(store)
+    const profiles = new ProfileStore(store)
     works.profile = profileDevice({
-      rounds,
+      llm: endpoint,
+      llmId: modelId,
       speed,
-      local,
+      slm: local && slmAnswers && { modelId: local.modelId, endpoint: slmAnswers },
       installed: () => bundles.list(),
-      open: (folder) => openLocalModel({ ...config, bundle: folder }, manifest),
-      kept,
+      async open(folder) {
+        const opened = await openLocalModel({ ...config, bundle: folder })
+        return { modelId: opened.modelId, endpoint: slmEndpoint(opened, clock), close: opened.close }
+      },
+      store: profiles,
+      clock,
     })
-    if (local) works['slm.generate'] = slmGenerate(rounds, local, context.nextSeed, answers)
+    if (slmAnswers) works['slm.generate'] = slmGenerate({ ...answering, endpoint: slmAnswers, nextSeed })
     const inUse = [config.bundle, ...(config.slm === undefined ? [] : [config.slm])]
     works['bundle.install'] = bundleInstall({
       ...config,
@@ -245,8 +240,12 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     })
     await bundles.removeUnused(inUse, Date.now())
     const api = await startApi({
-      ...rounds,
-      ...context,
+      ...answering,
+      endpoint,
+      slm: slmAnswers,
+      modelNames: [card.name, anyModel],
+      createdAt: card.createdAt,
+      nextSeed,
       host: config.apiHost,
       port: config.apiPort,
       health: () => ({
@@ -254,12 +253,11 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         version,
         modelId,
         slm: slm ?? null,
-        profile: kept.last,
+        profile: profiles.last,
         clockIsSet: clockIsSet(),
         draining: remote.isDraining,
         ...link.status(),
       }),
-      answers,
       logger: logger.child({ component: 'api' }),
     })
     closers.push(api.close)
@@ -284,5 +282,5 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
 /** Four digits are more than it is known by. */
 function ratesOf(local: LocalModel | undefined): Record<string, number> {
   const rate = local?.speed.prefillTokensPerS
-  return local && rate !== undefined ? { [local.name]: Number(rate.toPrecision(4)) } : {}
+  return local && rate !== undefined ? { [local.text.name]: Number(rate.toPrecision(4)) } : {}
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
-import { smooth } from '../../core/policy/estimate/ewma.ts'
+import { Ewma } from '../../core/policy/estimate/ewma.ts'
 
-/** What an answer has shown of its model's speed. */
+/** How fast one answer's model was. */
 export interface AnswerSpeed {
   readonly model: string
   /** Mean time per token after the first; null below two tokens. */
@@ -9,11 +9,11 @@ export interface AnswerSpeed {
   readonly tokens: number
 }
 
-/** How many answers are under way, and how fast models decode: of tokens it knows how many there were, not which. */
+/** Counts the answers in progress and measures how fast models decode. It sees how many tokens answers have, never which. */
 export class AnswerMeter {
   readonly #clock: Clock
-  readonly #decodeTokensPerS = new Map<string, number>()
-  #underWay = 0
+  readonly #decodeTokensPerS = new Map<string, Ewma>()
+  #active = 0
   #busyMs = 0
   #busySinceMs = 0
   #tokens = 0
@@ -22,33 +22,39 @@ export class AnswerMeter {
     this.#clock = clock
   }
 
+  /** Answers in progress. */
   get underWay(): number {
-    return this.#underWay
+    return this.#active
   }
 
-  /** By model, of one answer at a time; four digits. */
+  /** By model, for one answer at a time; four significant digits. */
   get decodeTokensPerS(): Record<string, number> {
-    return Object.fromEntries([...this.#decodeTokensPerS].map(([model, rate]) => [model, Number(rate.toPrecision(4))]))
+    const rates = [...this.#decodeTokensPerS].map(([model, rate]) => [model, Number(rate.value?.toPrecision(4))])
+    return Object.fromEntries(rates)
   }
 
-  /** Since the start: tokens of answers that have ended, seconds in which any was under way. */
+  /** Since the start: tokens of finished answers, and seconds in which any answer was in progress. */
   get totals(): { readonly tokens: number; readonly busyS: number } {
-    const now = this.#underWay > 0 ? this.#clock.nowMs() - this.#busySinceMs : 0
-    return { tokens: this.#tokens, busyS: (this.#busyMs + now) / 1_000 }
+    const current = this.#active > 0 ? this.#clock.nowMs() - this.#busySinceMs : 0
+    return { tokens: this.#tokens, busyS: (this.#busyMs + current) / 1_000 }
   }
 
-  /** @returns to be called at its end, with what it has shown unless it broke off */
+  /** @returns a function to call when the answer ends, with its speed unless it failed */
   begin(): (speed?: AnswerSpeed) => void {
-    if (this.#underWay === 0) this.#busySinceMs = this.#clock.nowMs()
-    this.#underWay++
+    if (this.#active === 0) this.#busySinceMs = this.#clock.nowMs()
+    this.#active++
     return (speed) => {
-      this.#underWay--
-      if (this.#underWay === 0) this.#busyMs += this.#clock.nowMs() - this.#busySinceMs
+      this.#active--
+      if (this.#active === 0) this.#busyMs += this.#clock.nowMs() - this.#busySinceMs
       if (!speed) return
       this.#tokens += speed.tokens
-      const { model, tpotMs } = speed
-      if (tpotMs !== null && tpotMs > 0)
-        this.#decodeTokensPerS.set(model, smooth(this.#decodeTokensPerS.get(model), 1_000 / tpotMs))
+      if (speed.tpotMs !== null && speed.tpotMs > 0) this.#recordRate(speed.model, 1_000 / speed.tpotMs)
     }
+  }
+
+  #recordRate(model: string, tokensPerS: number): void {
+    const rate = this.#decodeTokensPerS.get(model) ?? new Ewma()
+    rate.record(tokensPerS)
+    this.#decodeTokensPerS.set(model, rate)
   }
 }

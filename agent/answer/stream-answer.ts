@@ -1,64 +1,78 @@
-import { answerBudget } from '../../core/engine/generate.ts'
-import { checkSampling } from '../../core/engine/sampler.ts'
-import { type AnswerEnd, AnswerStream } from '../../core/text/answer-stream.ts'
-import type { AnswerRequest } from '../api/request.ts'
-import { answerRounds, type RoundsOptions } from './fallback.ts'
-import { AnswerCourse, type Report } from './report.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import type { AnswerEnd } from '../../core/text/answer-stream.ts'
+import { AnswerText } from './answer-text.ts'
+import type { AnswerRequest, Endpoint } from './endpoint.ts'
+import type { AnswerMeter, AnswerSpeed } from './meter.ts'
+import { type AnswerReport, ReportBuilder, speedOf } from './report.ts'
 
-export interface Usage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly total_tokens: number
+/** `text` holds whole characters; it is empty where a chunk completed none. `end` comes last, once. */
+export type AnswerEvent = { readonly kind: 'text'; readonly text: string } | ({ readonly kind: 'end' } & AnswerSummary)
+
+export interface AnswerSummary {
+  readonly finishReason: AnswerEnd
+  readonly promptTokens: number
+  /** Each in the vocabulary of its source. */
+  readonly tokenIds: readonly number[]
+  readonly report: AnswerReport
 }
 
-/** `text` holds whole characters; it is empty where a round completed none. `end` comes last, once. */
-export type AnswerEvent =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'end'; readonly finishReason: AnswerEnd; readonly usage: Usage; readonly report: Report }
+export interface StreamOptions {
+  readonly endpoint: Endpoint
+  readonly clock: Clock
+  /** Counts the answer while it is being made. */
+  readonly meter: AnswerMeter
+}
 
 /**
- * One answer as text. An event a round, the first when the first token is certain; at the last one the session has
- * ended on both sides, however slowly it is read.
- * @param acceptedMs when the request came
- * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID before any work; what the rounds throw
+ * One answer as text: an event for each chunk, the first when the first token is certain. The endpoint has freed its
+ * memory before the last text is delivered, however slowly the client reads.
+ * @throws BrimError as the endpoint does
  */
 export async function* streamAnswer(
-  options: RoundsOptions,
+  { endpoint, clock, meter }: StreamOptions,
   request: AnswerRequest,
-  acceptedMs: number,
   signal: AbortSignal,
-): AsyncGenerator<AnswerEvent> {
-  const { manifest, tokenizer, clock } = options
-  const { client, promptIds, sampling, stop, fallback } = request
-  const { eos } = manifest.tokens
-  checkSampling(sampling)
-  const maxTokens = answerBudget(promptIds, request.maxTokens, manifest.dims)
-  const answer = new AnswerStream(tokenizer, { maxTokens, eos, stop })
-  const course = new AnswerCourse(acceptedMs)
-  const hatRequest = { client, prompt: promptIds, maxTokens, sampling, eos, acceptedMs }
-  let text = ''
-  for await (const round of answerRounds(options, hatRequest, answer, fallback, signal)) {
-    const before = answer.tokenIds.length
-    text = ''
-    for (const token of round.tokens) {
-      text += answer.push(token).text
-      // A stop string may end the answer in the middle of a round.
-      if (answer.end) break
+): AsyncGenerator<AnswerEvent, void> {
+  const finished = meter.begin()
+  let speed: AnswerSpeed | undefined
+  try {
+    const report = new ReportBuilder(clock.nowMs())
+    const answer = new AnswerText(request.answered ?? { model: endpoint.model, ids: [] }, request.stop)
+    const tokenIds: number[] = []
+    let finishReason: AnswerEnd | undefined
+    let text = ''
+    for await (const chunk of endpoint.answer(request, signal)) {
+      const piece = answer.push(chunk)
+      report.add(chunk, piece, clock.nowMs())
+      tokenIds.push(...chunk.tokens.slice(0, piece.tokens))
+      text = piece.text
+      finishReason = piece.end
+      if (finishReason) break
+      yield { kind: 'text', text }
     }
-    course.took(round, answer.tokenIds.length - before, text, clock.nowMs())
-    if (answer.end) break
+    if (!finishReason) throw new Error('the endpoint stopped before the end of its answer')
+    const summary = { finishReason, promptTokens: request.prompt.idsFor(endpoint.model).length, tokenIds, report: report.build() }
+    speed = speedOf(summary)
     yield { kind: 'text', text }
-  }
-  if (!answer.end) throw new Error('the session ended before its answer')
-  yield { kind: 'text', text }
-  yield {
-    kind: 'end',
-    finishReason: answer.end,
-    usage: usageOf(promptIds.length, answer.tokenIds.length),
-    report: course.report(request.tokenIds ? answer.tokenIds : undefined),
+    yield { kind: 'end', ...summary }
+  } finally {
+    finished(speed)
   }
 }
 
-function usageOf(prompt: number, completion: number): Usage {
-  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+/** Reads a whole answer. @param onText receives each piece of text before the next is read */
+export async function collectAnswer(
+  events: AsyncIterable<AnswerEvent>,
+  onText: (text: string) => void | Promise<void> = () => {},
+): Promise<AnswerSummary & { readonly text: string }> {
+  let text = ''
+  for await (const event of events) {
+    if (event.kind === 'end') {
+      const { kind: _, ...summary } = event
+      return { text, ...summary }
+    }
+    text += event.text
+    await onText(event.text)
+  }
+  throw new Error('the answer ended without a summary')
 }

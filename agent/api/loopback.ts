@@ -1,11 +1,11 @@
 import { isLoopback } from '../../core/base/loopback.ts'
 
 /**
- * Whether a request comes from this machine and means this machine. A page from elsewhere cannot lie about either: DNS
- * rebinding keeps the attacker's name in Host, a cross-site request carries its Origin.
- * @returns what is wrong, or undefined
+ * Rejects requests that a web page of another machine has caused. A page can forge neither header: DNS rebinding leaves
+ * the attacker's name in Host, and a cross-site request carries its Origin.
+ * @returns the reason, or undefined for a request from this machine
  */
-export function refuseStranger(host: string | undefined, origin: string | undefined): string | undefined {
+export function rejectForeign(host: string | undefined, origin: string | undefined): string | undefined {
   if (!isLoopback(hostnameOf(`http://${host ?? ''}`))) return `Host "${host ?? ''}" is not this machine`
   if (origin !== undefined && !isLoopback(hostnameOf(origin))) return `Origin "${origin}" is not this machine`
   return undefined

@@ -2,112 +2,117 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { toApiError } from '../../core/openai/api-error.ts'
-import type { Identity, Shape } from '../../core/openai/responses.ts'
-import { startEventStream } from '../../core/openai/sse-writer.ts'
-import type { RoundsOptions } from '../answer/fallback.ts'
-import type { AnswerMeter, AnswerSpeed } from '../answer/meter.ts'
-import { speedOf } from '../answer/report.ts'
-import { type AnswerEvent, streamAnswer } from '../answer/stream-answer.ts'
-import type { AnswerRequest } from './request.ts'
+import { toErrorBody } from '../../core/openai/api-error.ts'
+import type { ResponseFormat, ResponseHead, Usage } from '../../core/openai/responses.ts'
+import { type SseWriter, startSse } from '../../core/openai/sse-writer.ts'
+import { type AnswerEvent, type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../answer/stream-answer.ts'
+import type { ApiRequest } from './request.ts'
 
-export interface ServeOptions extends RoundsOptions {
+export interface ServeOptions extends Omit<StreamOptions, 'endpoint'> {
+  /** The model's name in responses. */
   readonly model: string
-  /** Is told of every answer's beginning and end. */
-  readonly answers: AnswerMeter
   readonly logger: Logger
   /** Aborted when the agent stops. */
   readonly stopping: AbortSignal
 }
 
-type End = Extract<AnswerEvent, { kind: 'end' }>
-
 /**
- * One answer over HTTP, whole or as a stream. Until the first token is certain, failures are HTTP errors; later ones
- * are an event of the stream. Whoever leaves stops the session.
+ * One answer over HTTP, whole or as a stream. Failures before the first token are HTTP errors; later ones are an event
+ * of the stream. The answer stops when its client disconnects.
  */
 export async function serveAnswer(
   options: ServeOptions,
-  shape: Shape,
-  request: AnswerRequest,
+  format: ResponseFormat,
+  request: ApiRequest,
   reply: FastifyReply,
-  acceptedMs: number,
 ): Promise<void> {
-  const id = `${shape.idPrefix}-${randomUUID()}`
-  const of: Identity = { id, created: Math.floor(Date.now() / 1000), model: options.model }
+  const { clock, meter, model, stopping } = options
+  const id = `${format.idPrefix}-${randomUUID()}`
+  const head: ResponseHead = { id, created: Math.floor(Date.now() / 1000), model }
   const log = options.logger.child({ request: id })
-  const left = new AbortController()
+  const disconnected = new AbortController()
   const onClose = () => {
-    if (!reply.raw.writableFinished) left.abort(new BrimError('CANCELED', 'the client left'))
+    if (!reply.raw.writableFinished) disconnected.abort(new BrimError('CANCELED', 'the client disconnected'))
   }
   reply.raw.once('close', onClose)
-  const signal = AbortSignal.any([left.signal, options.stopping])
-  const events = streamAnswer(options, request, acceptedMs, signal)
-  const ended = options.answers.begin()
-  let speed: AnswerSpeed | undefined
+  const signal = AbortSignal.any([disconnected.signal, stopping])
+  const events = streamAnswer({ endpoint: request.endpoint, clock, meter }, request.answer, signal)
+  const send = request.stream ? sendStream : sendWhole
   try {
-    const end = request.stream
-      ? await sendStream(events, shape, of, request, reply, signal)
-      : await sendWhole(events, shape, of, reply)
-    const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback } = end.report
-    speed = speedOf(end.report, end.usage.completion_tokens)
-    const figures = { finishReason: end.finishReason, ...end.usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
-    if (fallback) log.warn({ ...figures, sources, fallback }, 'no bridge could be had: the small model of this device went on')
-    else log.info(figures, 'answered')
+    logAnswer(log, await send(events, format, head, request, reply, signal))
   } catch (err) {
-    if (left.signal.aborted) log.info('the client left before the end of its answer')
-    else if (reply.sent) log.warn({ err }, 'answer broken off')
+    if (disconnected.signal.aborted) log.info('the client disconnected before the end of its answer')
+    else if (reply.sent) log.warn({ err }, 'answer failed after its first token')
     else throw err
   } finally {
     reply.raw.off('close', onClose)
-    await events.return(undefined)
-    ended(speed)
+    await events.return()
   }
 }
 
-async function sendWhole(events: AsyncGenerator<AnswerEvent>, shape: Shape, of: Identity, reply: FastifyReply): Promise<End> {
-  let text = ''
-  for await (const event of events) {
-    if (event.kind === 'text') {
-      text += event.text
-    } else {
-      await reply.send({ ...shape.whole(of, text, event.finishReason), usage: event.usage, brim: event.report })
-      return event
-    }
-  }
-  throw new Error('an answer without an end')
+type Events = AsyncGenerator<AnswerEvent, void>
+
+async function sendWhole(
+  events: Events,
+  format: ResponseFormat,
+  head: ResponseHead,
+  request: ApiRequest,
+  reply: FastifyReply,
+): Promise<AnswerSummary> {
+  const answer = await collectAnswer(events)
+  const whole = format.whole(head, answer.text, answer.finishReason)
+  await reply.send({ ...whole, usage: usageOf(answer), brim: reportOf(request, answer) })
+  return answer
 }
 
 async function sendStream(
-  events: AsyncGenerator<AnswerEvent>,
-  shape: Shape,
-  of: Identity,
-  request: AnswerRequest,
+  events: Events,
+  format: ResponseFormat,
+  head: ResponseHead,
+  request: ApiRequest,
   reply: FastifyReply,
   signal: AbortSignal,
-): Promise<End> {
-  // What fails before this is an HTTP error.
-  let next = await events.next()
-  reply.hijack()
-  const stream = startEventStream(reply.raw, signal)
-  const usage = request.includeUsage ? { usage: null } : {}
+): Promise<AnswerSummary> {
+  let sse: SseWriter | undefined
+  // OpenAI: with include_usage every chunk but the last has a null usage.
+  const noUsage = request.includeUsage ? { usage: null } : {}
+  /** The response begins with the first token: failures before it are HTTP errors. */
+  const begin = async (): Promise<SseWriter> => {
+    reply.hijack()
+    const writer = startSse(reply.raw, signal)
+    const first = format.first(head)
+    if (first) await writer.send({ ...first, ...noUsage })
+    return writer
+  }
   try {
-    const first = shape.first(of)
-    if (first) await stream.send({ ...first, ...usage })
-    for (; !next.done; next = await events.next()) {
-      const event = next.value
-      if (event.kind === 'end') {
-        await stream.send({ ...shape.last(of, event.finishReason), ...usage, brim: event.report })
-        if (request.includeUsage) await stream.send({ ...shape.figures(of), usage: event.usage, brim: event.report })
-        stream.end(true)
-        return event
-      }
-      if (event.text !== '') await stream.send({ ...shape.piece(of, event.text), ...usage })
-    }
-    throw new Error('an answer without an end')
+    const answer = await collectAnswer(events, async (text) => {
+      sse ??= await begin()
+      if (text !== '') await sse.send({ ...format.text(head, text), ...noUsage })
+    })
+    const brim = reportOf(request, answer)
+    await sse?.send({ ...format.end(head, answer.finishReason), ...noUsage, brim })
+    if (request.includeUsage) await sse?.send({ ...format.usage(head), usage: usageOf(answer), brim })
+    sse?.end(true)
+    return answer
   } catch (error) {
-    await stream.send(toApiError(error))
-    stream.end(false)
+    await sse?.send(toErrorBody(error))
+    sse?.end(false)
     throw error
   }
+}
+
+const reportOf = ({ tokenIds }: ApiRequest, answer: AnswerSummary): object =>
+  tokenIds ? { ...answer.report, tokenIds: answer.tokenIds } : answer.report
+
+function usageOf({ promptTokens, tokenIds }: AnswerSummary): Usage {
+  const { length } = tokenIds
+  return { prompt_tokens: promptTokens, completion_tokens: length, total_tokens: promptTokens + length }
+}
+
+function logAnswer(log: Logger, answer: AnswerSummary): void {
+  const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback } = answer.report
+  const { finishReason } = answer
+  const figures = { finishReason, ...usageOf(answer), ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
+  if (fallback) log.warn({ ...figures, sources, fallback }, 'no bridge could be reached: the small model continued the answer')
+  else log.info(figures, 'answered')
 }

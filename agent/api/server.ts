@@ -2,26 +2,28 @@ import type { AddressInfo } from 'node:net'
 import { type FastifyInstance, fastify } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
-import { FieldError, statusOf, toApiError } from '../../core/openai/api-error.ts'
-import { chatShape, completionShape } from '../../core/openai/responses.ts'
-import { refuseStranger } from './loopback.ts'
-import { type RequestContext, readChatRequest, readCompletionRequest } from './request.ts'
+import { statusOf, toErrorBody } from '../../core/openai/api-error.ts'
+import { chatFormat, completionFormat } from '../../core/openai/responses.ts'
+import { rejectForeign } from './loopback.ts'
+import { readChatRequest, readCompletionRequest, type Served, unknownModel } from './request.ts'
 import { type ServeOptions, serveAnswer } from './serve-answer.ts'
 
 const maxBodyBytes = 8 * 2 ** 20
 
-export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, RequestContext {
+export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, Served {
   readonly host: string
   /** 0: a free one. */
   readonly port: number
-  /** What /health tells beside `status`. */
+  /** When the model was built: ISO 8601. */
+  readonly createdAt: string
+  /** Fields of /health beside `status`. */
   readonly health: () => object
 }
 
 export interface Api {
   /** http://host:port */
   readonly url: string
-  /** Stops answers under way, then the server. */
+  /** Cancels answers in progress, then stops the server. */
   close(): Promise<void>
 }
 
@@ -32,20 +34,20 @@ export interface Api {
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { host, port, logger } = options
   if (!isLoopback(host))
-    throw new BrimError('LISTEN_REFUSED', `the API does not listen on ${host}: whoever connects is not authenticated`, {
-      hint: 'use 127.0.0.1; from another machine, go through an SSH tunnel',
+    throw new BrimError('LISTEN_REFUSED', `the API does not listen on ${host}: its clients are not authenticated`, {
+      hint: 'use 127.0.0.1; from another machine, use an SSH tunnel',
     })
   const stopping = new AbortController()
   const app = fastify({ bodyLimit: maxBodyBytes, forceCloseConnections: true, logger: false })
-  /** Answers whose sessions still hold KV. */
-  const underWay = new Set<Promise<void>>()
+  /** Answers whose endpoints may still hold memory. */
+  const inProgress = new Set<Promise<void>>()
   guard(app, options)
   addRoutes(
     app,
     options,
     (answer) => {
-      underWay.add(answer)
-      return answer.finally(() => underWay.delete(answer))
+      inProgress.add(answer)
+      return answer.finally(() => inProgress.delete(answer))
     },
     stopping.signal,
   )
@@ -65,38 +67,38 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     url,
     async close() {
       stopping.abort(new BrimError('CANCELED', 'the agent is shutting down'))
-      await Promise.allSettled(underWay)
+      await Promise.allSettled(inProgress)
       await app.close()
     },
   }
 }
 
 function guard(app: FastifyInstance, { logger }: ApiOptions): void {
-  // JSON alone: it is what makes a browser ask before it sends anything across sites.
+  // JSON only: browsers ask before they send JSON across sites, and do not for plain text.
   app.removeContentTypeParser('text/plain')
   app.addHook('onRequest', async (request, reply) => {
-    const stranger = refuseStranger(request.headers.host, request.headers.origin)
-    if (stranger === undefined) return
-    const error = new BrimError('REQUEST_INVALID', stranger, { hint: 'call the API by 127.0.0.1 or localhost' })
-    await reply.code(403).send(toApiError(error))
+    const reason = rejectForeign(request.headers.host, request.headers.origin)
+    if (reason === undefined) return
+    const error = new BrimError('REQUEST_INVALID', reason, { hint: 'call the API by 127.0.0.1 or localhost' })
+    await reply.code(403).send(toErrorBody(error))
   })
   app.setNotFoundHandler((request, reply) => {
-    const error = new BrimError('REQUEST_INVALID', `there is no ${request.method} ${request.url.split('?')[0]}`)
-    return reply.code(404).send(toApiError(error))
+    const error = new BrimError('REQUEST_INVALID', `unknown route ${request.method} ${request.url.split('?')[0]}`)
+    return reply.code(404).send(toErrorBody(error))
   })
   app.setErrorHandler((thrown, request, reply) => {
     const status = httpStatusOf(thrown)
     const error = status < 500 && thrown instanceof Error && !(thrown instanceof BrimError) ? unreadable(thrown) : thrown
     if (status >= 500) logger.warn({ err: thrown, path: request.routeOptions.url }, 'request failed')
-    // A stream that has begun has told its reader already.
+    // A stream that has begun reports its failure in an event.
     if (reply.sent) return
     if (thrown instanceof BrimError && thrown.retryAfterMs !== undefined)
       void reply.header('retry-after', Math.ceil(thrown.retryAfterMs / 1_000))
-    return reply.code(status).send(toApiError(error))
+    return reply.code(status).send(toErrorBody(error))
   })
 }
 
-/** Fastify's own errors (no JSON, too large, wrong type) bring their status. */
+/** Fastify's own errors (no JSON, too large, wrong content type) have a status. */
 function httpStatusOf(error: unknown): number {
   if (error instanceof BrimError || !(error instanceof Error) || !('statusCode' in error)) return statusOf(error)
   return typeof error.statusCode === 'number' ? error.statusCode : 500
@@ -110,38 +112,24 @@ function addRoutes(
   track: (answer: Promise<void>) => Promise<void>,
   stopping: AbortSignal,
 ): void {
-  const { clock, modelNames, manifest } = options
-  const [name = manifest.card.name] = modelNames
+  const { modelNames, createdAt } = options
+  const [name] = modelNames
   const serving: ServeOptions = { ...options, model: name, stopping }
-  const created = Math.floor(Date.parse(manifest.card.createdAt) / 1000)
-  const model = { id: name, object: 'model', created, owned_by: 'brim' }
-
-  const contextOf = (authorization: string | undefined) => ({ ...options, authorization })
-
-  app.post('/v1/chat/completions', async (request, reply) => {
-    const acceptedMs = clock.nowMs()
-    await track(
-      serveAnswer(serving, chatShape, readChatRequest(request.body, contextOf(request.headers.authorization)), reply, acceptedMs),
-    )
-    return reply
-  })
-  app.post('/v1/completions', async (request, reply) => {
-    const acceptedMs = clock.nowMs()
-    await track(
-      serveAnswer(
-        serving,
-        completionShape,
-        readCompletionRequest(request.body, contextOf(request.headers.authorization)),
-        reply,
-        acceptedMs,
-      ),
-    )
-    return reply
-  })
+  const model = { id: name, object: 'model', created: Math.floor(Date.parse(createdAt) / 1000), owned_by: 'brim' }
+  const routes = [
+    { path: '/v1/chat/completions', read: readChatRequest, format: chatFormat },
+    { path: '/v1/completions', read: readCompletionRequest, format: completionFormat },
+  ]
+  for (const { path, read, format } of routes) {
+    app.post(path, async ({ body, headers }, reply) => {
+      await track(serveAnswer(serving, format, read(body, options, headers.authorization), reply))
+      return reply
+    })
+  }
   app.get('/v1/models', async () => ({ object: 'list', data: [model] }))
-  app.get<{ Params: { id: string } }>('/v1/models/:id', async (request) => {
-    if (modelNames.includes(request.params.id)) return model
-    throw new FieldError('MODEL_UNKNOWN', 'model', `there is no model "${request.params.id}" here`, `this agent runs "${name}"`)
+  app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => {
+    if (modelNames.includes(id)) return model
+    throw unknownModel(id, name)
   })
   app.get('/health', async () => ({ status: 'ok', ...options.health() }))
 }

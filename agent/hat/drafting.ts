@@ -6,7 +6,7 @@ import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { draftAheadSteps, type RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
 import { chainOf, type DraftTree } from '../../core/policy/hat/draft-tree.ts'
-import type { AheadSummary } from './summary.ts'
+import type { DraftAheadFigures } from '../answer/figures.ts'
 
 export interface DraftingOptions {
   readonly drafter: Drafter | TreeDrafter
@@ -38,7 +38,7 @@ export class Drafting {
   }
 
   /** Null where nothing is drafted ahead. */
-  get ahead(): AheadSummary | null {
+  get ahead(): DraftAheadFigures | null {
     const { ahead, drafter } = this.#options
     return ahead && !('tree' in drafter) ? { ...this.#counts } : null
   }

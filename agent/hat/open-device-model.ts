@@ -1,11 +1,9 @@
-import { join } from 'node:path'
 import type { MedusaHeads, Part } from '../../core/engine/contract.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
 import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
-import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
-import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
-import { loadTokenizer, type TextTokenizer } from '../../core/text/tokenizer.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
+import { loadTextModel, type TextModel } from '../answer/text-model.ts'
 
 /** What of a split model stays on the device. */
 export interface DeviceModel {
@@ -16,8 +14,7 @@ export interface DeviceModel {
   readonly adapter: Part | undefined
   /** Absent: the bundle has none, or nobody asked for them. */
   readonly medusa: MedusaHeads | undefined
-  readonly tokenizer: TextTokenizer
-  readonly chatTemplate: ChatTemplate | undefined
+  readonly text: TextModel
   close(): Promise<void>
 }
 
@@ -32,8 +29,7 @@ export interface DeviceModelOptions {
 /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
 export async function openDeviceModel({ bundle, threads, library, medusa }: DeviceModelOptions): Promise<DeviceModel> {
   const manifest = await readManifest(bundle)
-  const folder = join(bundle, tokenizerFolder)
-  const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(folder), loadChatTemplate(folder)])
+  const text = await loadTextModel(bundle, manifest)
   const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)
   const drafters = wanted.filter((name) => manifest.parts[name])
   const model = await openBundle(bundle, { library, parts: ['input', 'output', ...drafters], threads, branching: true })
@@ -43,8 +39,7 @@ export async function openDeviceModel({ bundle, threads, library, medusa }: Devi
     head: shareHead(model.head(), manifest.dims.vocab),
     adapter: manifest.parts.adapter && model.part('adapter'),
     medusa: medusa && manifest.parts.medusa ? model.medusa() : undefined,
-    tokenizer,
-    chatTemplate,
+    text,
     close: () => model.release(),
   }
 }

@@ -13,12 +13,13 @@ import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
 import { acceptTree, type DraftTree } from '../../core/policy/hat/draft-tree.ts'
 import { rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { type States, sliceStates } from '../../core/protocol/states.ts'
+import type { EndpointFigures } from '../answer/figures.ts'
 import type { LinkSession, SessionOptions } from '../link/link-session.ts'
 import { Drafting } from './drafting.ts'
 import { leastTokens, type PrefixMemory } from './prefix-memory.ts'
 import { isLinkFailure, type ReopenOptions, reopen } from './reopen.ts'
+import { RoundCounters } from './round-counters.ts'
 import type { Prefill } from './strategy.ts'
-import { HatCounters, type HatSummary } from './summary.ts'
 import { Uplink } from './uplink.ts'
 
 export interface HatOptions extends ReopenOptions {
@@ -53,8 +54,6 @@ export interface HatRequest {
   readonly sampling: Sampling
   /** Tokens that end the answer; the one that does is part of it. */
   readonly eos: readonly number[]
-  /** When the request came, by the session's clock. */
-  readonly acceptedMs: number
 }
 
 /** Tokens that became certain at once: the first after prefill, then those of each verification. */
@@ -62,8 +61,8 @@ export interface HatRound {
   readonly tokens: readonly number[]
   readonly drafted: number
   readonly accepted: number
-  /** Of the answer up to here. */
-  summary(): HatSummary
+  /** Of the session up to here. */
+  figures(): EndpointFigures
 }
 
 /**
@@ -134,9 +133,8 @@ class HatSession {
   readonly #drafter: Drafter | TreeDrafter
   readonly #drafting: Drafting
   readonly #signal: AbortSignal
-  readonly #openedMs: number
   readonly #held: number
-  readonly #counters = new HatCounters()
+  readonly #counters = new RoundCounters()
 
   constructor(
     options: HatOptions,
@@ -154,7 +152,6 @@ class HatSession {
     this.#drafter = drafter
     this.#held = held
     this.#signal = signal
-    this.#openedMs = options.clock.nowMs()
     const { speed, clock, threshold, draftAhead: ahead, dims } = options
     const { contextLimit } = dims
     const checkCanceled = () => this.#checkCanceled()
@@ -172,12 +169,12 @@ class HatSession {
   }
 
   async *run(): AsyncGenerator<HatRound, void> {
-    const { prompt, maxTokens, eos, acceptedMs } = this.#request
+    const { prompt, maxTokens, eos } = this.#request
     const { clock } = this.#options
     let pending = await this.#prefill()
-    this.#counters.first(acceptedMs, this.#openedMs, clock.nowMs())
+    this.#counters.first()
     this.verified = prompt.length
-    yield { tokens: [pending], drafted: 0, accepted: 0, summary: () => this.#summary() }
+    yield { tokens: [pending], drafted: 0, accepted: 0, figures: () => this.#figures() }
     while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
       this.verified = undefined
       const startedMs = clock.nowMs()
@@ -191,22 +188,21 @@ class HatSession {
       this.#drafting.settle(position, path, tokens.at(-1)!)
       const end = tokens.findIndex((token) => eos.includes(token))
       const added = end < 0 ? tokens : tokens.slice(0, end + 1)
-      this.#counters.round(added.length, draft.tokens.length, path.length, clock.nowMs())
+      this.#counters.round(added.length, draft.tokens.length, path.length)
       // What a failover takes is nobody's draft.
       if (this.#uplink.failovers === failovers) this.#drafter.ended?.(added.length, (clock.nowMs() - startedMs) / 1_000)
       pending = added.at(-1)!
       this.verified = position + 1 + path.length
-      yield { tokens: added, drafted: draft.tokens.length, accepted: path.length, summary: () => this.#summary() }
+      yield { tokens: added, drafted: draft.tokens.length, accepted: path.length, figures: () => this.#figures() }
     }
   }
 
-  #summary(): HatSummary {
+  #figures(): EndpointFigures {
     const { bytesUp, bytesDown, wideRows, failovers, terms } = this.#uplink
     const { prefillTokensPerS = null, draftStepS } = this.#options.speed
     const { upBytesPerS = null, downBytesPerS = null } = terms.rates
-    const draftStepMs = draftStepS === undefined ? null : draftStepS * 1_000
-    const measured = { upBytesPerS, downBytesPerS, prefillTokensPerS, draftStepMs }
-    return this.#counters.summary({
+    return {
+      ...this.#counters.figures,
       wire: this.#options.wire,
       drafting: this.#drafter.report?.() ?? null,
       ahead: this.#drafting.ahead,
@@ -215,8 +211,13 @@ class HatSession {
       bytesDown,
       wideRows,
       failovers,
-      rates: measured,
-    })
+      rates: {
+        upBytesPerS,
+        downBytesPerS,
+        prefillTokensPerS,
+        draftStepMs: draftStepS === undefined ? null : draftStepS * 1_000,
+      },
+    }
   }
 
   /** @returns the first token of the answer */

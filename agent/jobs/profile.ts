@@ -1,23 +1,22 @@
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Sampling } from '../../core/engine/sampler.ts'
+import { greedy } from '../../core/engine/sampler.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Store } from '../../core/store/open-database.ts'
-import type { TextTokenizer } from '../../core/text/tokenizer.ts'
-import type { RoundsOptions } from '../answer/fallback.ts'
+import type { Endpoint } from '../answer/endpoint.ts'
+import { Prompt } from '../answer/prompt.ts'
+import type { TextModel } from '../answer/text-model.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
-import { answerLocally } from '../slm/local-answer.ts'
-import type { LocalModel } from '../slm/local-model.ts'
+import { jobClient } from './generate.ts'
 import type { JobHandler } from './runner.ts'
 
-/** Of the measured answer; the one before it only warms up. */
+/** Of the measured answer. */
 const promptTokens = 64
 const answerTokens = 32
 const warmUpTokens = 4
-const greedy: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 0 }
 const filler = 'Is there a good place to stay near the station, with breakfast and a room for two people? '
 
-/** How fast one model answers at this device: a prompt of 64 tokens, then 32 tokens whatever they are. */
+/** How fast one model answers on this device: a prompt of 64 tokens, then 32 tokens, ends of text ignored. */
 export interface ModelProfile {
   readonly model: string
   readonly modelId: string
@@ -29,99 +28,94 @@ export interface ModelProfile {
   readonly decodeTokensPerS: number
 }
 
-/** One that cannot be opened here, and why. */
+/** A model that cannot be opened on this device, and why. */
 interface UnfitModel {
   readonly model: string
   readonly modelId: string
   readonly code: string
 }
 
-/** A migration: what was measured last, as JSON. */
+/** A migration: the last profile, as JSON. */
 export const profileTable = 'CREATE TABLE profile (id INTEGER PRIMARY KEY CHECK (id = 1), profile TEXT NOT NULL) STRICT;'
 
-/** The device's own memory of its last profile. */
-export class KeptProfile {
+/** The last profile, on disk. */
+export class ProfileStore {
   readonly #read
   readonly #write
 
-  /** @param store must have had `profileTable` */
+  /** @param store has `profileTable` */
   constructor(store: Store) {
     this.#read = store.prepare<[], { profile: string }>('SELECT profile FROM profile')
     this.#write = store.prepare('INSERT OR REPLACE INTO profile (id, profile) VALUES (1, ?)')
   }
 
-  /** null: none was measured. */
+  /** Null before the first profile. */
   get last(): Record<string, unknown> | null {
     const row = this.#read.get()
     return row ? (JSON.parse(row.profile) as Record<string, unknown>) : null
   }
 
-  keep(profile: Record<string, unknown>): void {
+  save(profile: Record<string, unknown>): void {
     this.#write.run(JSON.stringify(profile))
   }
 }
 
 export interface ProfileOptions {
-  readonly rounds: RoundsOptions
+  /** The split model. */
+  readonly llm: Endpoint
+  readonly llmId: string
   readonly speed: DeviceSpeed
   /** The small model that is open. */
-  readonly local: LocalModel | undefined
-  /** Whole models that are installed beside it; each is opened for as long as it is measured. */
+  readonly slm: SmallModel | undefined
+  /** Bundles installed beside it; each whole model is opened for as long as it is measured. */
   readonly installed: () => Promise<readonly InstalledBundle[]>
-  readonly open: (folder: string) => Promise<LocalModel & { close(): Promise<void> }>
-  readonly kept: KeptProfile
+  readonly open: (folder: string) => Promise<SmallModel & { close(): Promise<void> }>
+  readonly store: ProfileStore
+  readonly clock: Clock
+}
+
+/** A whole model on this device. */
+export interface SmallModel {
+  readonly modelId: string
+  readonly endpoint: Endpoint
 }
 
 /**
- * `profile`: what the device's models take, measured now, told and kept. `llm` is the split model as this device gets it:
- * PICE's f(l) = ttftMs + (l - 1) · tpotMs. Of each small model `c` is its time for an answer over the LLM's (PICE Eq. 2);
+ * `profile`: how fast the device's models answer, measured now and stored. `llm` is the split model as this device gets it:
+ * PICE's f(l) = ttftMs + (l - 1) · tpotMs. `c` of a small model is its time for an answer over the LLM's (PICE Eq. 2);
  * `slm` is the one that is open. `draftStepMs` is HAT's γ, null where nothing was drafted.
  */
-export function profileDevice({ rounds, speed, local, installed, open, kept }: ProfileOptions): JobHandler {
-  const { clock, tokenizer, manifest, run } = rounds
-  async function* llmTokens(maxTokens: number, signal: AbortSignal): AsyncGenerator<number> {
-    const prompt = promptOf(tokenizer)
-    const request = { client: 'brim-jobs', prompt, maxTokens, sampling: greedy, eos: [], acceptedMs: clock.nowMs() }
-    for await (const { tokens } of run(request, signal)) yield tokens.length
-  }
-  async function* slmTokens(of: LocalModel, maxTokens: number, signal: AbortSignal): AsyncGenerator<number> {
-    const request = { promptIds: promptOf(of.tokenizer), maxTokens, sampling: greedy, eos: [], signal, clock }
-    for await (const { kind } of answerLocally(of, undefined, request)) if (kind === 'token') yield 1
-  }
-  const measureLocal = (of: LocalModel, signal: AbortSignal) =>
-    measure({ model: of.name, modelId: of.modelId }, (tokens) => slmTokens(of, tokens, signal), clock, signal)
-
+export function profileDevice({ llm, llmId, speed, slm: own, installed, open, store, clock }: ProfileOptions): JobHandler {
   async function* smallModels(signal: AbortSignal, unfit: UnfitModel[]): AsyncGenerator<ModelProfile> {
-    if (local) yield await measureLocal(local, signal)
-    for (const { modelId, folder, manifest: own } of await installed()) {
-      if (modelId === local?.modelId || own.split !== null) continue
+    if (own) yield await measure(own, clock, signal)
+    for (const { modelId, folder, manifest } of await installed()) {
+      if (modelId === own?.modelId || manifest.split !== null) continue
       const model = await open(folder).catch((error: unknown) => {
-        // One that is too large for this device, or broken, says nothing about the others.
+        // A model that is broken or too large for this device must not keep the others from being measured.
         if (!(error instanceof BrimError)) throw error
-        unfit.push({ model: own.card.name, modelId, code: error.code })
+        unfit.push({ model: manifest.card.name, modelId, code: error.code })
       })
       if (!model) continue
       try {
-        yield await measureLocal(model, signal)
+        yield await measure(model, clock, signal)
       } finally {
         await model.close()
       }
     }
   }
 
-  return async (_input, _say, signal) => {
-    const named = { model: manifest.card.name, modelId: manifest.modelId }
-    const llm = await measure(named, (tokens) => llmTokens(tokens, signal), clock, signal)
+  return async (_input, _publish, signal) => {
+    const large = await measure({ modelId: llmId, endpoint: llm }, clock, signal)
     const models: (ModelProfile & { c: number })[] = []
     const unfit: UnfitModel[] = []
-    for await (const slm of smallModels(signal, unfit)) models.push({ ...slm, c: wholeMs(slm) / wholeMs(llm) })
-    const slm = local ? (models[0] ?? null) : null
+    for await (const small of smallModels(signal, unfit)) models.push({ ...small, c: answerMs(small) / answerMs(large) })
+    const slm = own ? (models[0] ?? null) : null
     const { draftStepS, prefillTokensPerS } = speed
     const profile = {
       measuredAt: nowIso(),
       promptTokens,
       answerTokens,
-      llm,
+      llm: large,
       slm,
       c: slm?.c ?? null,
       models,
@@ -129,40 +123,41 @@ export function profileDevice({ rounds, speed, local, installed, open, kept }: P
       draftStepMs: draftStepS === undefined ? null : draftStepS * 1_000,
       inputPrefillTokensPerS: prefillTokensPerS ?? null,
     }
-    kept.keep(profile)
+    store.save(profile)
     return profile
   }
 }
 
-async function measure(
-  named: Pick<ModelProfile, 'model' | 'modelId'>,
-  answer: (maxTokens: number) => AsyncGenerator<number>,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<ModelProfile> {
-  for await (const _ of answer(warmUpTokens));
+/** The first answer only warms up. @throws BrimError CANCELED, and as the endpoint does */
+async function measure({ modelId, endpoint }: SmallModel, clock: Clock, signal: AbortSignal): Promise<ModelProfile> {
+  const request = { prompt: fillerPrompt(endpoint.model), sampling: greedy, stop: [], ignoreEos: true, client: jobClient }
+  for await (const _ of endpoint.answer({ ...request, maxTokens: warmUpTokens }, signal));
   const startedMs = clock.nowMs()
   let firstMs: number | undefined
-  let tokens = 0
-  for await (const count of answer(answerTokens)) {
+  let count = 0
+  for await (const { tokens } of endpoint.answer({ ...request, maxTokens: answerTokens }, signal)) {
     firstMs ??= clock.nowMs()
-    tokens += count
+    count += tokens.length
   }
   const endMs = clock.nowMs()
-  if (signal.aborted || firstMs === undefined) throw new BrimError('CANCELED', 'the measurement was stopped')
+  if (firstMs === undefined) throw new Error('the endpoint made no token')
   const ttftMs = firstMs - startedMs
-  const tpotMs = (endMs - firstMs) / Math.max(1, tokens - 1)
-  return { ...named, ttftMs, tpotMs, prefillTokensPerS: (1_000 * promptTokens) / ttftMs, decodeTokensPerS: 1_000 / tpotMs }
+  const tpotMs = (endMs - firstMs) / Math.max(1, count - 1)
+  return {
+    model: endpoint.model.name,
+    modelId,
+    ttftMs,
+    tpotMs,
+    prefillTokensPerS: (1_000 * promptTokens) / ttftMs,
+    decodeTokensPerS: 1_000 / tpotMs,
+  }
 }
 
-const wholeMs = ({ ttftMs, tpotMs }: ModelProfile) => ttftMs + (answerTokens - 1) * tpotMs
+/** f(l) of an answer of the measured length. */
+const answerMs = ({ ttftMs, tpotMs }: ModelProfile) => ttftMs + (answerTokens - 1) * tpotMs
 
-function promptOf(tokenizer: TextTokenizer): number[] {
+function fillerPrompt(model: TextModel): Prompt {
   let text = filler
-  let ids = tokenizer.encode(text)
-  while (ids.length < promptTokens) {
-    text += filler
-    ids = tokenizer.encode(text)
-  }
-  return [...ids.slice(0, promptTokens)]
+  while (model.tokenizer.encode(text).length < promptTokens) text += filler
+  return new Prompt({ kind: 'ids', tokens: { model, ids: model.tokenizer.encode(text).slice(0, promptTokens) } })
 }

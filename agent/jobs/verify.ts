@@ -1,43 +1,26 @@
-import { BrimError } from '../../core/base/errors.ts'
 import { type Drafter, withoutMemory } from '../../core/draft/drafter.ts'
-import { answerBudget } from '../../core/engine/generate.ts'
-import type { Sampling } from '../../core/engine/sampler.ts'
+import { greedy } from '../../core/engine/sampler.ts'
 import { VerifyInput } from '../../core/protocol/jobs.ts'
-import type { RoundsOptions } from '../answer/fallback.ts'
-import type { RequestContext } from '../api/request.ts'
-import type { HatRequest, HatRound } from '../hat/session.ts'
-import { requestOf } from './generate.ts'
+import type { Endpoint } from '../answer/endpoint.ts'
+import type { TextModel } from '../answer/text-model.ts'
+import { jobClient, parseInput, promptOf } from './generate.ts'
 import type { JobHandler } from './runner.ts'
-
-/** A session of the split model in which this drafter proposes. */
-export type DraftedRun = (createDrafter: () => Drafter, request: HatRequest, signal: AbortSignal) => AsyncGenerator<HatRound>
-
-const greedy: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 0 }
 
 /**
  * `hat.verify`: how much of a continuation the LLM would have written itself, greedily. The continuation is the draft, so
- * that a few verifications check all of it; they end with the first token that the LLM would have chosen otherwise.
+ * a few verifications check all of it; they end with the first token that the LLM would have chosen otherwise.
+ * @param draftedBy the split model with this drafter
  */
-export function hatVerify({ manifest, tokenizer, clock }: RoundsOptions, context: RequestContext, run: DraftedRun): JobHandler {
-  return async (input, _say, signal) => {
-    const parsed = VerifyInput.safeParse(input)
-    if (!parsed.success)
-      throw new BrimError('REQUEST_INVALID', `the job's input: ${parsed.error.issues[0]?.message ?? 'invalid'}`)
-    const { continuation, ...prompt } = parsed.data
-    const { promptIds, client } = requestOf(prompt, context)
-    const draft = tokenizer.encode(continuation, { addSpecialTokens: false })
-    const maxTokens = answerBudget(promptIds, draft.length + 1, manifest.dims)
-    const request = {
-      client,
-      prompt: promptIds,
-      maxTokens,
-      sampling: greedy,
-      eos: manifest.tokens.eos,
-      acceptedMs: clock.nowMs(),
-    }
+export function hatVerify(model: TextModel, draftedBy: (createDrafter: () => Drafter) => Endpoint): JobHandler {
+  return async (input, _publish, signal) => {
+    const { continuation, ...rest } = parseInput(VerifyInput, input)
+    const prompt = promptOf(rest)
+    const draft = model.tokenizer.encode(continuation, { addSpecialTokens: false })
+    const endpoint = draftedBy(() => continuationDrafter(prompt.idsFor(model).length, draft))
+    const request = { prompt, maxTokens: draft.length + 1, sampling: greedy, stop: [], client: jobClient }
     const chosen: number[] = []
     let rounds = 0
-    for await (const { tokens } of run(() => continuationDrafter(promptIds.length, draft), request, signal)) {
+    for await (const { tokens } of endpoint.answer(request, signal)) {
       chosen.push(...tokens)
       rounds += 1
       if (chosen.some((token, at) => token !== draft[at])) break
@@ -51,13 +34,13 @@ export function hatVerify({ manifest, tokenizer, clock }: RoundsOptions, context
       acceptedTokens,
       acceptLength: corrected.length,
       isAccepted: acceptedTokens === draft.length,
-      text: tokenizer.decode(corrected, { skipSpecialTokens: true }),
+      text: model.tokenizer.decode(corrected, { skipSpecialTokens: true }),
       rounds,
     }
   }
 }
 
-/** Proposes what follows in the continuation, all of it at once. */
+/** Proposes all that follows in the continuation at once. */
 function continuationDrafter(promptTokens: number, continuation: readonly number[]): Drafter {
   return {
     ...withoutMemory,

@@ -1,18 +1,22 @@
-import { BrimError, type ErrorCode } from '../base/errors.ts'
+import { z } from 'zod'
+import { BrimError, type ErrorCode, errorCodes } from '../base/errors.ts'
 
-/** A failure in OpenAI's shape, with our code. */
-export interface ApiError {
-  readonly error: {
-    readonly message: string
-    readonly type: 'invalid_request_error' | 'server_error'
-    /** The field that is wrong. */
-    readonly param: string | null
-    readonly code: string
-    readonly hint?: string
-  }
-}
+/** OpenAI's form of an error, with our codes and hints; readers accept other servers' errors too. */
+export const ErrorDetail = z.object({
+  message: z.string(),
+  type: z.string().nullish(),
+  /** The field that is wrong. */
+  param: z.string().nullish(),
+  code: z.string().nullish(),
+  hint: z.string().nullish(),
+})
+export type ErrorDetail = z.infer<typeof ErrorDetail>
 
-/** What the caller can change is 4xx, what time or the operator can change is 503, the rest 500. */
+/** The body of a failed response, and the event that ends a failed stream. */
+export const ErrorBody = z.object({ error: ErrorDetail })
+export type ErrorBody = z.infer<typeof ErrorBody>
+
+/** 4xx: the request can be corrected; 503: time or the operator can help; 500: everything else. */
 const statuses: Partial<Record<ErrorCode, number>> = {
   REQUEST_INVALID: 400,
   CONTEXT_OVERFLOW: 400,
@@ -44,8 +48,8 @@ export function statusOf(error: unknown): number {
   return error instanceof BrimError ? (statuses[error.code] ?? 500) : 500
 }
 
-/** Errors of ours have words meant for others; of any other the log knows more. */
-export function toApiError(error: unknown): ApiError {
+/** Messages of our own errors are meant for clients; those of others stay in the log. */
+export function toErrorBody(error: unknown): ErrorBody {
   if (!(error instanceof BrimError))
     return { error: { message: 'the agent failed; its log says why', type: 'server_error', param: null, code: 'INTERNAL' } }
   const { code, message, hint } = error
@@ -58,4 +62,10 @@ export function toApiError(error: unknown): ApiError {
       ...(hint === undefined ? {} : { hint }),
     },
   }
+}
+
+/** The error that a server reported; a code that we do not have becomes REQUEST_INVALID. */
+export function fromErrorDetail({ message, code, hint }: ErrorDetail): BrimError {
+  const known = Object.keys(errorCodes).find((name): name is ErrorCode => name === code)
+  return new BrimError(known ?? 'REQUEST_INVALID', message, hint == null ? {} : { hint })
 }

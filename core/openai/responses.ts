@@ -1,54 +1,96 @@
+import { z } from 'zod'
 import type { AnswerEnd } from '../text/answer-stream.ts'
+import { ErrorDetail } from './api-error.ts'
 
-/** What is the same in all chunks of an answer. */
-export interface Identity {
+export const Usage = z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() })
+export type Usage = z.infer<typeof Usage>
+
+/** What a reader uses of the `brim` field, our extension: how the answer was made. Fields with defaults are newer than the others. */
+export const BrimReport = z.looseObject({
+  ttftMs: z.number(),
+  tbtMs: z.object({ p50: z.number().nullable(), p95: z.number().nullable() }),
+  rounds: z.int().default(0),
+  acceptLength: z.number().nullable(),
+  bytesUp: z.number(),
+  bytesDown: z.number(),
+  drafting: z.looseObject({ chosen: z.string() }).nullish(),
+  reusedTokens: z.int().default(0),
+  failovers: z.int().default(0),
+  wire: z.string().default('fp16'),
+  sources: z.array(z.looseObject({ from: z.int(), tokens: z.int(), source: z.string(), model: z.string() })).default([]),
+  fallback: z.object({ code: z.string(), message: z.string() }).nullish(),
+  /** Where the request asked for them. */
+  tokenIds: z.array(z.int()).default([]),
+})
+export type BrimReport = z.infer<typeof BrimReport>
+
+/** One event of a streamed answer, of either endpoint: a text, an end, figures, or an error. */
+export const ResponseChunk = z.object({
+  choices: z
+    .array(
+      z.object({
+        /** Of /v1/chat/completions. */
+        delta: z.object({ content: z.string().nullish() }).nullish(),
+        /** Of /v1/completions. */
+        text: z.string().nullish(),
+        finish_reason: z.string().nullish(),
+      }),
+    )
+    .default([]),
+  usage: Usage.nullish(),
+  brim: BrimReport.nullish(),
+  error: ErrorDetail.nullish(),
+})
+
+/** What all chunks of one response have in common. */
+export interface ResponseHead {
   readonly id: string
   /** Unix seconds. */
   readonly created: number
   readonly model: string
 }
 
-/** An answer in the words of one of OpenAI's endpoints. */
-export interface Shape {
+/** The responses of one of OpenAI's endpoints. */
+export interface ResponseFormat {
   readonly idPrefix: string
-  whole(of: Identity, text: string, finishReason: AnswerEnd): object
-  /** Comes before any text; undefined where the endpoint has no such chunk. */
-  first(of: Identity): object | undefined
-  piece(of: Identity, text: string): object
-  last(of: Identity, finishReason: AnswerEnd): object
-  /** Usage alone. */
-  figures(of: Identity): object
+  whole(head: ResponseHead, text: string, finishReason: AnswerEnd): object
+  /** The chunk before any text; undefined where the endpoint has none. */
+  first(head: ResponseHead): object | undefined
+  text(head: ResponseHead, text: string): object
+  end(head: ResponseHead, finishReason: AnswerEnd): object
+  /** The chunk that carries usage alone. */
+  usage(head: ResponseHead): object
 }
 
-export const chatShape: Shape = {
+export const chatFormat: ResponseFormat = {
   idPrefix: 'chatcmpl',
-  whole: (of, text, finishReason) => ({
-    ...of,
+  whole: (head, text, finishReason) => ({
+    ...head,
     object: 'chat.completion',
     choices: [
       { index: 0, message: { role: 'assistant', content: text, refusal: null }, logprobs: null, finish_reason: finishReason },
     ],
   }),
-  first: (of) => chatChunk(of, { role: 'assistant', content: '' }, null),
-  piece: (of, text) => chatChunk(of, { content: text }, null),
-  last: (of, finishReason) => chatChunk(of, {}, finishReason),
-  figures: (of) => ({ ...of, object: 'chat.completion.chunk', choices: [] }),
+  first: (head) => chatChunk(head, { role: 'assistant', content: '' }, null),
+  text: (head, text) => chatChunk(head, { content: text }, null),
+  end: (head, finishReason) => chatChunk(head, {}, finishReason),
+  usage: (head) => ({ ...head, object: 'chat.completion.chunk', choices: [] }),
 }
 
-export const completionShape: Shape = {
+export const completionFormat: ResponseFormat = {
   idPrefix: 'cmpl',
-  whole: (of, text, finishReason) => completion(of, text, finishReason),
+  whole: (head, text, finishReason) => completion(head, text, finishReason),
   first: () => undefined,
-  piece: (of, text) => completion(of, text, null),
-  last: (of, finishReason) => completion(of, '', finishReason),
-  figures: (of) => ({ ...of, object: 'text_completion', choices: [] }),
+  text: (head, text) => completion(head, text, null),
+  end: (head, finishReason) => completion(head, '', finishReason),
+  usage: (head) => ({ ...head, object: 'text_completion', choices: [] }),
 }
 
-function chatChunk(of: Identity, delta: object, finishReason: AnswerEnd | null): object {
+function chatChunk(head: ResponseHead, delta: object, finishReason: AnswerEnd | null): object {
   const choice = { index: 0, delta, logprobs: null, finish_reason: finishReason }
-  return { ...of, object: 'chat.completion.chunk', choices: [choice] }
+  return { ...head, object: 'chat.completion.chunk', choices: [choice] }
 }
 
-function completion(of: Identity, text: string, finishReason: AnswerEnd | null): object {
-  return { ...of, object: 'text_completion', choices: [{ index: 0, text, logprobs: null, finish_reason: finishReason }] }
+function completion(head: ResponseHead, text: string, finishReason: AnswerEnd | null): object {
+  return { ...head, object: 'text_completion', choices: [{ index: 0, text, logprobs: null, finish_reason: finishReason }] }
 }

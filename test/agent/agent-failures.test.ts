@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AnswerMeter } from '../../agent/answer/meter.ts'
 import { startApi } from '../../agent/api/server.ts'
+import { hatEndpoint } from '../../agent/hat/endpoint.ts'
 import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
-import { answerByHat } from '../../agent/hat/session.ts'
 import { createDataLink } from '../../agent/link/data-link.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import { systemClock } from '../../core/base/clock.ts'
@@ -151,12 +151,12 @@ describe('a device without memory for one more KV', () => {
     const api = await startApi({
       host: '127.0.0.1',
       port: 0,
-      ...device,
+      createdAt: device.manifest.card.createdAt,
       modelNames: ['tiny'],
       nextSeed: () => 1,
       health: () => ({}),
-      run: (request, signal) => answerByHat({ ...hat, open: (until) => link.open(modelId, until) }, request, signal),
-      answers: new AnswerMeter(systemClock),
+      endpoint: hatEndpoint({ ...hat, open: (until) => link.open(modelId, until) }, device.text),
+      meter: new AnswerMeter(systemClock),
       clock: systemClock,
       logger,
     })

@@ -46,14 +46,14 @@ describe('50 held-out prompts, drafted by the trained adapter and verified at th
         const batch = prompts.slice(from, from + atOnce).map((prompt, at) => ({ prompt, sampling: samplingOf(from + at) }))
         const answers = await Promise.all(batch.map((asked) => world.answer({ ...asked, maxTokens, eos })))
         for (const [at, { prompt, sampling }] of batch.entries()) {
-          const { tokens, summary } = answers[at]!
+          const { tokens, figures } = answers[at]!
           const comparison = await compareWithReference(world.chain, prompt, sampling, tokens)
           expect(comparison, `prompt ${from + at}`).toMatchObject({ identical: true })
           totals.tokens += tokens.length
           totals.nearTies += comparison.nearTies
-          totals.drafted += summary.drafted
-          totals.accepted += summary.accepted
-          totals.rounds += summary.rounds
+          totals.drafted += figures.drafted
+          totals.accepted += figures.accepted
+          totals.rounds += figures.rounds
         }
       }
       const acceptLength = (totals.tokens - promptCount) / totals.rounds

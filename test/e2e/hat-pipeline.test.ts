@@ -20,6 +20,6 @@ it('answers that a pipeline of two stages verifies, many at once, have the token
   const answers = await Promise.all(asked.map((request) => world.answer(request)))
   for (const [at, { prompt, sampling, maxTokens }] of asked.entries())
     expect(answers[at]!.tokens).toEqual(await referenceAnswer(world.chain, prompt, sampling, maxTokens, []))
-  expect(answers.reduce((sum, { summary }) => sum + summary.drafted, 0)).toBeGreaterThan(0)
+  expect(answers.reduce((sum, { figures }) => sum + figures.drafted, 0)).toBeGreaterThan(0)
   expect(await (await fetch(`${world.bridge.httpUrl}/health`)).json()).toMatchObject({ sessions: 0, pipeline: 2 })
 })

@@ -88,7 +88,7 @@ describe('what crosses the network in a private answer', () => {
       { role: 'system', content: system },
       { role: 'user', content: question },
     ]
-    const promptIds = device.tokenizer.encode(device.chatTemplate!.render(messages), { addSpecialTokens: false })
+    const promptIds = device.text.tokenizer.encode(device.text.chatTemplate!.render(messages), { addSpecialTokens: false })
     await agent.close()
 
     const [connection] = data.connections

@@ -1,15 +1,14 @@
 import { join } from 'node:path'
 import { AnswerMeter } from '../../agent/answer/meter.ts'
+import { loadTextModel, type TextModel } from '../../agent/answer/text-model.ts'
 import { type Api, startApi } from '../../agent/api/server.ts'
-import { answerByHat } from '../../agent/hat/session.ts'
+import { hatEndpoint } from '../../agent/hat/endpoint.ts'
 import { createDataLink } from '../../agent/link/data-link.ts'
+import { slmEndpoint } from '../../agent/slm/endpoint.ts'
 import { type LocalModel, openLocalModel } from '../../agent/slm/local-model.ts'
 import { startBridge } from '../../cloud-bridge/bridge.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { Chain, Sequence } from '../../core/engine/contract.ts'
-import { tokenizerFolder } from '../../core/model/manifest.ts'
-import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
-import { loadTokenizer, type TextTokenizer } from '../../core/text/tokenizer.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { type HatWorld, startHatWorld, withoutDrafts } from './hat-world.ts'
 import { recordingLogger } from './recording-logger.ts'
@@ -28,8 +27,8 @@ export interface OrphanedDevice extends AsyncDisposable {
 /** The demonstration models: the LLM between device and bridges, small ones on the device. */
 export interface FallbackWorld extends AsyncDisposable {
   readonly hat: HatWorld
-  readonly tokenizer: TextTokenizer
-  readonly chatTemplate: ChatTemplate
+  /** The LLM's. */
+  readonly text: TextModel
   /** With the LLM's vocabulary. */
   readonly deep: LocalModel
   /** With one of its own. */
@@ -42,18 +41,15 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
   const dir = tempDir()
   const bundle = await ensureDemoBundle('llm')
   const hat = await startHatWorld({ bundle })
-  const folder = join(bundle, tokenizerFolder)
-  const [tokenizer, chatTemplate] = [await loadTokenizer(folder), (await loadChatTemplate(folder))!]
   const { manifest } = hat.model
-  const open = async (name: 'slm-deep' | 'slm-other') =>
-    openLocalModel({ bundle: await ensureDemoBundle(name), threads: 1 }, manifest)
+  const text = await loadTextModel(bundle, manifest)
+  const open = async (name: 'slm-deep' | 'slm-other') => openLocalModel({ bundle: await ensureDemoBundle(name), threads: 1 })
   const [deep, other] = [await open('slm-deep'), await open('slm-other')]
   let started = 0
 
   return {
     hat,
-    tokenizer,
-    chatTemplate,
+    text,
     deep,
     other,
     async orphan({ until, local, beforeStep }) {
@@ -89,15 +85,13 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
       const api = await startApi({
         host: '127.0.0.1',
         port: 0,
-        manifest,
-        tokenizer,
-        chatTemplate,
+        createdAt: manifest.card.createdAt,
         modelNames: [manifest.card.name],
         nextSeed: () => 1,
         health: () => ({}),
-        run: (request, signal) => answerByHat(options, request, signal),
-        ...(local && counted ? { local: { ...local, chain: counted.chain } } : {}),
-        answers: new AnswerMeter(systemClock),
+        endpoint: hatEndpoint(options, text),
+        slm: local && counted && slmEndpoint({ ...local, chain: counted.chain }, systemClock),
+        meter: new AnswerMeter(systemClock),
         clock: systemClock,
         logger,
       })

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
+import type { EndpointFigures } from '../../agent/answer/figures.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat, type HatOptions, type HatRequest } from '../../agent/hat/session.ts'
-import type { HatSummary } from '../../agent/hat/summary.ts'
 import { createDataLink, type DataLink } from '../../agent/link/data-link.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
@@ -23,7 +23,7 @@ import { tempDir } from './temp-dir.ts'
 export interface HatAnswer {
   readonly tokens: number[]
   readonly rounds: { tokens: readonly number[]; drafted: number; accepted: number }[]
-  readonly summary: HatSummary
+  readonly figures: EndpointFigures
 }
 
 /** A bundle, a real bridge that serves its middle, and the device's parts, without the agent around them. */
@@ -122,17 +122,17 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
         maxTokens: 16,
         sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
         eos: [],
-        acceptedMs: systemClock.nowMs(),
         ...request,
       }
       const rounds: HatAnswer['rounds'] = []
-      let summary: HatSummary | undefined
-      for await (const { tokens, drafted, accepted, summary: take } of answerByHat(hatOptions(overrides), full, signal)) {
+      let figures: EndpointFigures | undefined
+      for await (const round of answerByHat(hatOptions(overrides), full, signal)) {
+        const { tokens, drafted, accepted } = round
         rounds.push({ tokens, drafted, accepted })
-        summary = take()
+        figures = round.figures()
       }
-      if (!summary) throw new Error('an answer without a round')
-      return { tokens: rounds.flatMap(({ tokens }) => tokens), rounds, summary }
+      if (!figures) throw new Error('an answer without a round')
+      return { tokens: rounds.flatMap(({ tokens }) => tokens), rounds, figures }
     },
     async sessionsAtBridge() {
       const health = (await (await fetch(`${bridge.httpUrl}/health`)).json()) as { sessions: number }

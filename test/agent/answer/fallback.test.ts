@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Report } from '../../../agent/answer/report.ts'
+import type { AnswerReport } from '../../../agent/answer/report.ts'
 import type { LocalModel } from '../../../agent/slm/local-model.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
@@ -18,7 +18,7 @@ let promptIds: number[]
 let inTheMiddle: number
 beforeAll(async () => {
   world = await startFallbackWorld()
-  promptIds = world.tokenizer.encode(world.chatTemplate.render(messages), { addSpecialTokens: false })
+  promptIds = world.text.tokenizer.encode(world.text.chatTemplate!.render(messages), { addSpecialTokens: false })
   // Prefill gives the first token, and each token's row the next.
   inTheMiddle = promptIds.length + certain - 1
 })
@@ -27,7 +27,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 interface Answer {
   choices: { message: { content: string }; finish_reason: string }[]
   usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number }
-  brim: Report & { tokenIds: number[] }
+  brim: AnswerReport & { tokenIds: number[] }
   error?: { code: string; message: string; param: string | null; hint?: string }
 }
 
@@ -81,7 +81,7 @@ describe('an answer whose last bridge dies goes on with the small model of the s
     expect(after).toEqual(await alone(world.deep, [...promptIds, ...before], 60 - before.length, sampling))
     expect(after).toHaveLength(slm!.tokens)
     expect(after.length).toBeGreaterThan(1)
-    expect(choices[0]!.message.content).toBe(read(world.tokenizer, brim.tokenIds))
+    expect(choices[0]!.message.content).toBe(read(world.text.tokenizer, brim.tokenIds))
     expect(usage).toEqual({
       prompt_tokens: promptIds.length,
       completion_tokens: brim.tokenIds.length,
@@ -121,7 +121,7 @@ describe('an answer whose last bridge dies goes on with the small model of the s
     expect(short.brim.tokenIds).toEqual(tokenIds.slice(0, seam + 2))
     // The string begins before the seam and ends after it.
     const text = full.choices[0]!.message.content
-    const at = read(world.tokenizer, tokenIds.slice(0, seam)).length
+    const at = read(world.text.tokenizer, tokenIds.slice(0, seam)).length
     const stop = text.slice(at - 3, at + 3)
     expect(text.indexOf(stop)).toBe(at - 3)
     const stopped = await ask({ max_tokens: 400, stop })
@@ -149,9 +149,9 @@ describe('an answer whose last bridge dies goes on with a small model of another
     const { sources, tokenIds } = last.brim!
     const [hat, slm] = sources
     expect([hat!.source, slm!.source, slm!.model]).toEqual(['hat', 'slm', 'brim-demo-slm-other'])
-    const before = read(world.tokenizer, tokenIds.slice(0, hat!.tokens))
+    const before = read(world.text.tokenizer, tokenIds.slice(0, hat!.tokens))
     expect(text.startsWith(before)).toBe(true)
-    const { tokenizer, chatTemplate } = world.other
+    const { tokenizer, chatTemplate } = world.other.text
     const encode = (part: string) => tokenizer.encode(part, { addSpecialTokens: false })
     const prefix = [...encode(chatTemplate!.render(messages)), ...encode(before)]
     const after = tokenIds.slice(hat!.tokens)
@@ -162,12 +162,12 @@ describe('an answer whose last bridge dies goes on with a small model of another
 
   it.each([
     ['text', 'Once upon a time'],
-    ['tokens', () => world.tokenizer.encode('Once upon a time')],
+    ['tokens', () => world.text.tokenizer.encode('Once upon a time')],
   ])('also where the prompt is %s', async (_, prompt) => {
     await using device = await world.orphan({ until: 0, local: world.other })
     const asked = { prompt: typeof prompt === 'string' ? prompt : prompt(), max_tokens: 12 }
     const { brim } = await whole(device, asked, 'completions')
-    expect(brim.tokenIds).toEqual(await alone(world.other, world.other.tokenizer.encode('Once upon a time'), 12))
+    expect(brim.tokenIds).toEqual(await alone(world.other, world.other.text.tokenizer.encode('Once upon a time'), 12))
   })
 })
 
@@ -187,7 +187,7 @@ describe('an answer that finds no bridge at all', () => {
     })
     expect(brim.ttftMs).toBeGreaterThan(0)
     expect(usage.completion_tokens).toBe(expected.length)
-    expect(choices[0]!.message.content).toBe(read(world.tokenizer, expected))
+    expect(choices[0]!.message.content).toBe(read(world.text.tokenizer, expected))
     expect((await streamed(device)).text).toBe(choices[0]!.message.content)
   })
 
@@ -242,7 +242,7 @@ describe('without leave to change the model', () => {
 
 describe('a small model without a chat template', () => {
   it('of another vocabulary is told before any work, for chats alone', async () => {
-    const untaught = { ...world.other, chatTemplate: undefined }
+    const untaught = { ...world.other, text: { ...world.other.text, chatTemplate: undefined } }
     await using device = await world.orphan({ until: 0, local: untaught })
     expect((await whole(device)).error).toMatchObject({ code: 'CHAT_TEMPLATE_INVALID', param: 'brim.fallback' })
     expect((await whole(device, { brim: {} })).error).toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
@@ -250,16 +250,17 @@ describe('a small model without a chat template', () => {
   })
 
   it('of the same vocabulary reads the tokens as they are', async () => {
-    await using device = await world.orphan({ until: 0, local: { ...world.deep, chatTemplate: undefined } })
+    await using device = await world.orphan({
+      until: 0,
+      local: { ...world.deep, text: { ...world.deep.text, chatTemplate: undefined } },
+    })
     expect((await whole(device)).brim.tokenIds).toEqual(await alone(world.deep, promptIds, 60))
   })
 })
 
 /** It never comes to an end of its own. */
 function endless(model: LocalModel): LocalModel {
-  const { chain } = model
-  const manifest = { ...chain.manifest, tokens: { eos: [] } }
-  return { ...model, chain: { manifest, createSequence: () => chain.createSequence(), step: (items) => chain.step(items) } }
+  return { ...model, text: { ...model.text, eos: [] } }
 }
 
 describe('a client that leaves while the small model answers', () => {
@@ -284,6 +285,6 @@ describe('a client that leaves while the small model answers', () => {
     await expect(request).rejects.toThrow()
     expect(held).toBeGreaterThan(0)
     await expect.poll(() => device.heldBytes()).toBe(0)
-    await expect.poll(() => device.logged.map(({ msg }) => msg)).toContain('the client left before the end of its answer')
+    await expect.poll(() => device.logged.map(({ msg }) => msg)).toContain('the client disconnected before the end of its answer')
   })
 })

@@ -85,9 +85,9 @@ describe('an answer whose link breaks', () => {
   )('%s in %s goes on with the same tokens', async (_, __, at, breakIt) => {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
     await using device = relayed(relay, (frame) => frame === at && breakIt(relay))
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 24 }, device.options)
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 24 }, device.options)
     expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 24, []))
-    expect(summary.failovers).toBe(1)
+    expect(figures.failovers).toBe(1)
   })
 
   it('breaks while the first session is being opened is answered all the same', async () => {
@@ -122,10 +122,10 @@ describe('an answer whose link breaks', () => {
       relay.stall(way)
     }
     await using device = relayed(relay, (frame) => frame === 9 && stall(), hurried)
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 24 }, device.options)
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 24 }, device.options)
     expect(hurried.nowMs() - stalledMs).toBeLessThan(15_000)
     expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 24, []))
-    expect(summary.failovers).toBe(1)
+    expect(figures.failovers).toBe(1)
   })
 
   it('again and again, anywhere, goes on with the same tokens, greedy and sampled', async () => {
@@ -140,10 +140,10 @@ describe('an answer whose link breaks', () => {
         left -= 1
         ways[Math.floor(random.next() * ways.length)]![1](relay)
       })
-      const { tokens, summary } = await world.answer({ prompt: ids, maxTokens: 20, sampling }, device.options)
+      const { tokens, figures } = await world.answer({ prompt: ids, maxTokens: 20, sampling }, device.options)
       expect(tokens).toEqual(await referenceAnswer(world.chain, ids, sampling, 20, []))
-      expect(summary.failovers).toBeLessThanOrEqual(3)
-      failovers += summary.failovers
+      expect(figures.failovers).toBeLessThanOrEqual(3)
+      failovers += figures.failovers
     }
     expect(failovers).toBeGreaterThan(20)
     await expect.poll(() => world.sessionsAtBridge()).toBe(0)
@@ -166,10 +166,10 @@ describe('an answer whose link breaks', () => {
       starts += 1
       running = running.then(restart)
     })
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 120 }, { ...device.options, patienceMs: 20_000 })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 120 }, { ...device.options, patienceMs: 20_000 })
     expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 120, []))
     expect(starts).toBe(10)
-    expect(summary.failovers).toBeGreaterThan(0)
+    expect(figures.failovers).toBeGreaterThan(0)
     await (await running).close()
   })
 

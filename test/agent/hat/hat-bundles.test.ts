@@ -45,12 +45,12 @@ describe('rows that fp16 cannot hold', () => {
     for (let at = 0; at < 4; at++) {
       const prompt = Array.from({ length: 21 }, () => Math.floor(random.next() * 160))
       const expected = await referenceAnswer(world.chain, prompt, sampling, 24, [])
-      const { tokens, summary } = await world.answer({ prompt, maxTokens: 24, sampling }, { padding: false })
+      const { tokens, figures } = await world.answer({ prompt, maxTokens: 24, sampling }, { padding: false })
       expect(tokens).toEqual(expected)
-      expect(summary.drafted).toBeGreaterThan(0)
-      expect(summary.wideRows).toBeGreaterThanOrEqual(prompt.filter(loud).length)
+      expect(figures.drafted).toBeGreaterThan(0)
+      expect(figures.wideRows).toBeGreaterThanOrEqual(prompt.filter(loud).length)
       // Not all of them: what fits still travels as fp16.
-      expect(summary.bytesUp).toBeLessThan((prompt.length + summary.rounds + summary.drafted) * hidden * 6)
+      expect(figures.bytesUp).toBeLessThan((prompt.length + figures.rounds + figures.drafted) * hidden * 6)
     }
   })
 })

@@ -206,7 +206,7 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
     let ready = 0
     for (let at = 0; at < 500; at++) {
       const { prompt, sampling, right } = known[at % known.length]!
-      const { tokens, rounds, sightings, summary } = await watchedAnswer(
+      const { tokens, rounds, sightings, figures } = await watchedAnswer(
         prompt,
         right,
         sampling,
@@ -215,7 +215,7 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
         at % 4 === 0,
       )
       expect(tokens).toEqual(right)
-      ready += summary.ahead?.rounds ?? 0
+      ready += figures.ahead?.rounds ?? 0
       for (const round of rounds) {
         accepted += round.accepted
         rejected += round.drafted - round.accepted

@@ -69,8 +69,8 @@ describe('an answer by the split model', () => {
     const plain = await world.answer({ prompt, maxTokens: 24, sampling }, withoutDrafts)
     expect(drafting.tokens).toEqual(expected)
     expect(plain.tokens).toEqual(expected)
-    expect(drafting.summary.drafted).toBeGreaterThan(0)
-    expect(plain.summary).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
+    expect(drafting.figures.drafted).toBeGreaterThan(0)
+    expect(plain.figures).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
   })
 
   it('is the reference whatever drafter is measured, chosen and left on the way, and says which', async () => {
@@ -83,12 +83,12 @@ describe('an answer by the split model', () => {
       vocab,
       draftAhead: true,
     }
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 80 }, { createDrafter: drafterMaker('auto', parts) })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 80 }, { createDrafter: drafterMaker('auto', parts) })
     expect(tokens).toEqual(expected)
-    const { chosen, drafters } = summary.drafting!
+    const { chosen, drafters } = figures.drafting!
     expect(drafters.map(({ name }) => name)).toEqual(['adapter+lookup ahead', 'adapter+lookup', 'lookup', 'none'])
     expect(drafters.map(({ name }) => name)).toContain(chosen)
-    expect(drafters.reduce((sum, { rounds }) => sum + rounds, 0)).toBe(summary.rounds)
+    expect(drafters.reduce((sum, { rounds }) => sum + rounds, 0)).toBe(figures.rounds)
     for (const { tokensPerS } of drafters) expect(tokensPerS).toBeGreaterThan(0)
   })
 
@@ -101,9 +101,9 @@ describe('an answer by the split model', () => {
       vocab,
       draftAhead: true,
     }
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 40 }, { createDrafter: drafterMaker(name, parts) })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 40 }, { createDrafter: drafterMaker(name, parts) })
     expect(tokens).toEqual(await reference(40))
-    expect(summary.drafting).toBeNull()
+    expect(figures.drafting).toBeNull()
   })
 
   it('cannot be drafted by an adapter that the bundle has not', () => {
@@ -115,10 +115,10 @@ describe('an answer by the split model', () => {
 
   it('comes in fewer rounds when drafts are right', async () => {
     const expected = await reference(29)
-    const { tokens, rounds, summary } = await world.answer({ prompt, maxTokens: 29 }, oracle(expected))
+    const { tokens, rounds, figures } = await world.answer({ prompt, maxTokens: 29 }, oracle(expected))
     expect(tokens).toEqual(expected)
     expect(rounds.map((round) => round.tokens.length)).toEqual([1, 7, 7, 7, 7])
-    expect(summary).toMatchObject({ tokens: 29, rounds: 4, acceptLength: 7, drafted: 24, accepted: 24 })
+    expect(figures).toMatchObject({ rounds: 4, acceptLength: 7, drafted: 24, accepted: 24 })
   })
 
   it('takes what a drafter guesses at once as it takes it token by token, in fewer input steps', async () => {
@@ -152,12 +152,12 @@ describe('an answer by the split model', () => {
     const full = await reference(40)
     const eos = [full.find((token, at) => at >= 9 && full.indexOf(token) === at)!]
     for (const run of [1, 5]) {
-      const { tokens, rounds, summary } = await world.answer({ prompt, maxTokens: 40, eos }, oracle(full, prompt, run))
+      const { tokens, rounds, figures } = await world.answer({ prompt, maxTokens: 40, eos }, oracle(full, prompt, run))
       expect(tokens).toEqual(await reference(40, greedy, eos))
       expect(tokens.length).toBeLessThan(40)
       expect(rounds.at(-1)!.tokens.at(-1)).toBe(eos[0])
       // Nothing is drafted behind an end of text.
-      expect(summary.drafted).toBe(summary.accepted)
+      expect(figures.drafted).toBe(figures.accepted)
     }
   })
 
@@ -189,15 +189,12 @@ describe('an answer by the split model', () => {
     expect(Math.max(...(await drafted(0)))).toBe(0)
   })
 
-  it('reports time and bytes that add up', async () => {
-    const { summary, tokens } = await world.answer({ prompt, maxTokens: 20 })
-    expect(summary.tbtMs).toHaveLength(tokens.length - 1)
-    expect(summary.tbtMs.filter((gap) => gap > 0)).toHaveLength(summary.rounds)
-    expect(summary.ttftMs).toBeGreaterThanOrEqual(summary.prefillMs)
-    expect(summary.rates).toMatchObject({ prefillTokensPerS: expect.any(Number), draftStepMs: expect.any(Number) })
+  it('reports rates, and bytes that add up', async () => {
+    const { figures } = await world.answer({ prompt, maxTokens: 20 })
+    expect(figures.rates).toMatchObject({ prefillTokensPerS: expect.any(Number), draftStepMs: expect.any(Number) })
     const rowBytes = 64 * 2
-    expect(summary.bytesUp).toBeGreaterThan((prompt.length + summary.rounds + summary.drafted) * rowBytes)
-    expect(summary.bytesDown).toBeGreaterThan((1 + summary.rounds + summary.drafted) * rowBytes)
+    expect(figures.bytesUp).toBeGreaterThan((prompt.length + figures.rounds + figures.drafted) * rowBytes)
+    expect(figures.bytesDown).toBeGreaterThan((1 + figures.rounds + figures.drafted) * rowBytes)
   })
 })
 
@@ -261,8 +258,8 @@ describe('states as int8', () => {
     const half = await world.answer({ prompt: long, maxTokens: 12 })
     const int8 = await world.answer({ prompt: long, maxTokens: 12 }, { wire: 'int8' })
     const again = await world.answer({ prompt: long, maxTokens: 12 }, { wire: 'int8', ...withoutDrafts })
-    expect([half.summary.wire, int8.summary.wire]).toEqual(['fp16', 'int8'])
-    expect(int8.summary.bytesUp / half.summary.bytesUp).toBeLessThan(0.8)
+    expect([half.figures.wire, int8.figures.wire]).toEqual(['fp16', 'int8'])
+    expect(int8.figures.bytesUp / half.figures.bytesUp).toBeLessThan(0.8)
     expect(int8.tokens).toEqual(again.tokens)
   })
 })
@@ -357,9 +354,9 @@ describe('what goes wrong', () => {
         return { ...reply, states: { ...reply.states, rows: want - 1 } }
       })
     }
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 20 }, missing(2))
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 20 }, missing(2))
     expect(tokens).toEqual(await reference(20))
-    expect(summary.failovers).toBe(2)
+    expect(figures.failovers).toBe(2)
     await expect(world.answer({ prompt, maxTokens: 20 }, missing(100))).rejects.toMatchObject({
       code: 'LINK_LOST',
       cause: { code: 'FRAME_INVALID' },

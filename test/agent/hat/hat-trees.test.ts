@@ -96,7 +96,7 @@ describe('an answer whose drafts branch', () => {
       const right = await reference(prompt, 24, sampling)
       const answer = await world.answer({ prompt, maxTokens: 24, sampling }, treesOf(prompt, right, random))
       expect(answer.tokens).toEqual(right)
-      accepted += answer.summary.accepted
+      accepted += answer.figures.accepted
     }
     expect(accepted).toBeGreaterThan(60)
   })
@@ -107,9 +107,9 @@ describe('an answer whose drafts branch', () => {
       const prompt = randomIds(12)
       const right = await reference(prompt, 30)
       const options = { ...treesOf(prompt, right, random), ...breaking(at, 3) }
-      const { tokens, summary } = await world.answer({ prompt, maxTokens: 30 }, options)
+      const { tokens, figures } = await world.answer({ prompt, maxTokens: 30 }, options)
       expect(tokens).toEqual(right)
-      expect(summary.failovers).toBeGreaterThan(0)
+      expect(figures.failovers).toBeGreaterThan(0)
     }
   })
 
@@ -122,9 +122,9 @@ describe('an answer whose drafts branch', () => {
       const first = await world.answer({ prompt, maxTokens: 12 }, { ...treesOf(prompt, right, random), prefixes })
       const next = [...prompt, ...first.tokens, ...randomIds(3)]
       await expect.poll(() => prefixes.find('app', next) !== undefined).toBe(true)
-      const { tokens, summary } = await world.answer({ prompt: next, maxTokens: 12 }, { prefixes })
+      const { tokens, figures } = await world.answer({ prompt: next, maxTokens: 12 }, { prefixes })
       expect(tokens).toEqual(await reference(next, 12))
-      expect(summary.reusedTokens).toBeGreaterThanOrEqual(20)
+      expect(figures.reusedTokens).toBeGreaterThanOrEqual(20)
     }
   })
 
@@ -172,10 +172,10 @@ describe('with all drafters of a bundle', () => {
       for (const draftAhead of [true, false]) {
         const prompt = randomIds(15)
         const options = { createDrafter: drafterMaker(name, parts), draftAhead, threshold: 0.02 }
-        const { tokens, summary } = await world.answer({ prompt, maxTokens: 40, sampling }, options)
+        const { tokens, figures } = await world.answer({ prompt, maxTokens: 40, sampling }, options)
         expect(tokens).toEqual(await reference(prompt, 40, sampling))
-        expect(summary.ahead === null).toBe(!draftAhead || name === 'medusa')
-        if (name === 'medusa') expect(summary.drafted).toBeGreaterThan(100)
+        expect(figures.ahead === null).toBe(!draftAhead || name === 'medusa')
+        if (name === 'medusa') expect(figures.drafted).toBeGreaterThan(100)
       }
   })
 
@@ -183,8 +183,8 @@ describe('with all drafters of a bundle', () => {
     const prompt = randomIds(60)
     const { tokens } = await world.answer({ prompt, maxTokens: 8 }, { prefill })
     expect(tokens).toEqual(await reference(prompt, 8))
-    const { summary } = await world.answer({ prompt, maxTokens: 1 }, { prefill })
-    const statesDown = summary.bytesDown / (2 * world.model.manifest.dims.hidden)
+    const { figures } = await world.answer({ prompt, maxTokens: 1 }, { prefill })
+    const statesDown = figures.bytesDown / (2 * world.model.manifest.dims.hidden)
     expect(Math.floor(statesDown / 60)).toBe(prefill === 'whole-all' ? 1 : 0)
   })
 })

@@ -2,15 +2,16 @@ import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AnswerMeter } from '../../../agent/answer/meter.ts'
 import { startApi } from '../../../agent/api/server.ts'
+import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
 import { type DeviceModel, openDeviceModel } from '../../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
-import { answerByHat } from '../../../agent/hat/session.ts'
 import { createDataLink } from '../../../agent/link/data-link.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
 import { openBundle } from '../../../core/engine/open-bundle.ts'
 import { compareWithReference } from '../../../core/engine/reference.ts'
+import type { Sampling } from '../../../core/engine/sampler.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { alteredPart } from '../../support/altered-part.ts'
@@ -63,23 +64,21 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     threshold: 0.6,
     draftLimit: 8,
     clock: systemClock,
+    createDrafter: (sampling: Sampling) => adapterDrafter(adapter!, head, sampling),
+    async open(until: AbortSignal) {
+      if (step === 0) await onStep()
+      return link.open(modelId, until)
+    },
   }
   const api = await startApi({
     host: '127.0.0.1',
     port: 0,
-    ...device,
+    createdAt: device.manifest.card.createdAt,
     modelNames: ['tiny'],
     nextSeed: () => 1,
     health: () => ({}),
-    run: (request, signal) => {
-      const createDrafter = () => adapterDrafter(adapter!, head, request.sampling)
-      const open = async (until: AbortSignal) => {
-        if (step === 0) await onStep()
-        return link.open(modelId, until)
-      }
-      return answerByHat({ ...hat, createDrafter, open }, request, signal)
-    },
-    answers: new AnswerMeter(systemClock),
+    endpoint: hatEndpoint(hat, device.text),
+    meter: new AnswerMeter(systemClock),
     clock: systemClock,
     logger,
   })
@@ -120,7 +119,9 @@ describe('a client that leaves', () => {
       request.on('error', () => {})
       request.end(body)
       await new Promise<void>((closed) => request.once('close', () => closed()))
-      await expect.poll(() => device.lines.map(({ msg }) => msg)).toContain('the client left before the end of its answer')
+      await expect
+        .poll(() => device.lines.map(({ msg }) => msg))
+        .toContain('the client disconnected before the end of its answer')
       await expect.poll(async () => (await world.bridgeHealth()).kvBytes).toBe(0)
       expect(await world.bridgeHealth()).toMatchObject({ sessions: 0 })
       expect(device.input.heldBytes()).toBe(0)

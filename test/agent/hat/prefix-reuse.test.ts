@@ -33,22 +33,22 @@ describe('the next turn of a conversation', () => {
   it('sends only what is new, and gives the tokens of the reference', async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const prompt = [...conversation, ...randomIds(10)]
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
     expect(tokens).toEqual(await reference(prompt, 16))
     // The last token of the first answer was never fed.
-    expect(summary.reusedTokens).toBe(conversation.length - 1)
+    expect(figures.reusedTokens).toBe(conversation.length - 1)
     const afresh = await world.answer({ prompt, maxTokens: 16 })
-    expect(afresh.summary.reusedTokens).toBe(0)
-    expect(afresh.summary.bytesUp - summary.bytesUp).toBeGreaterThan(0.9 * summary.reusedTokens * 64 * 2)
+    expect(afresh.figures.reusedTokens).toBe(0)
+    expect(afresh.figures.bytesUp - figures.bytesUp).toBeGreaterThan(0.9 * figures.reusedTokens * 64 * 2)
   })
 
   it('goes on over many turns', async () => {
     let { prefixes, conversation } = await firstTurn(randomIds(20))
     for (let turn = 0; turn < 4; turn++) {
       const prompt = [...conversation, ...randomIds(5)]
-      const { tokens, summary } = await world.answer({ prompt, maxTokens: 8 }, { prefixes })
+      const { tokens, figures } = await world.answer({ prompt, maxTokens: 8 }, { prefixes })
       expect(tokens).toEqual(await reference(prompt, 8))
-      expect(summary.reusedTokens).toBe(conversation.length - 1)
+      expect(figures.reusedTokens).toBe(conversation.length - 1)
       conversation = [...prompt, ...tokens]
       await expect.poll(() => prefixes.find('app', [...conversation, 0])?.length).toBe(conversation.length - 1)
     }
@@ -57,17 +57,17 @@ describe('the next turn of a conversation', () => {
   it('may leave the conversation where it likes', async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const prompt = [...conversation.slice(0, 40), ...randomIds(12)]
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
     expect(tokens).toEqual(await reference(prompt, 16))
-    expect(summary.reusedTokens).toBeGreaterThanOrEqual(40)
+    expect(figures.reusedTokens).toBeGreaterThanOrEqual(40)
   })
 
   it('computes at least one position when the same prompt comes again', async () => {
     const prompt = randomIds(60)
     const { prefixes } = await firstTurn(prompt)
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
     expect(tokens).toEqual(await reference(prompt, 16))
-    expect(summary.reusedTokens).toBe(59)
+    expect(figures.reusedTokens).toBe(59)
   })
 
   it('does not cost other conversations that begin alike what is kept of them', async () => {
@@ -77,9 +77,9 @@ describe('the next turn of a conversation', () => {
     for (let turn = 0; turn < 3; turn++)
       for (const [at, conversation] of conversations.entries()) {
         const prompt = [...conversation, ...randomIds(4)]
-        const { tokens, summary } = await world.answer({ prompt, maxTokens: 6 }, { prefixes })
+        const { tokens, figures } = await world.answer({ prompt, maxTokens: 6 }, { prefixes })
         expect(tokens).toEqual(await reference(prompt, 6))
-        if (turn > 0) expect(summary.reusedTokens).toBe(conversation.length - 1)
+        if (turn > 0) expect(figures.reusedTokens).toBe(conversation.length - 1)
         conversations[at] = [...prompt, ...tokens]
         await expect.poll(() => prefixes.find('app', [...prompt, ...tokens, 0])?.length).toBe(prompt.length + 5)
       }
@@ -87,17 +87,17 @@ describe('the next turn of a conversation', () => {
 
   it("never begins with another client's", async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
-    const { summary } = await world.answer({ client: 'other', prompt: conversation, maxTokens: 4 }, { prefixes })
-    expect(summary.reusedTokens).toBe(0)
+    const { figures } = await world.answer({ client: 'other', prompt: conversation, maxTokens: 4 }, { prefixes })
+    expect(figures.reusedTokens).toBe(0)
   })
 
   it('can be several at once: one takes the KV over, the others copy it', async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const prompts = Array.from({ length: 4 }, () => [...conversation, ...randomIds(6)])
     const answers = await Promise.all(prompts.map((prompt) => world.answer({ prompt, maxTokens: 12 }, { prefixes })))
-    for (const [at, { tokens, summary }] of answers.entries()) {
+    for (const [at, { tokens, figures }] of answers.entries()) {
       expect(tokens).toEqual(await reference(prompts[at]!, 12))
-      expect(summary.reusedTokens).toBe(conversation.length - 1)
+      expect(figures.reusedTokens).toBe(conversation.length - 1)
     }
   })
 
@@ -121,9 +121,9 @@ describe('the next turn of a conversation', () => {
         return session
       },
     }
-    const { tokens, summary } = await world.answer({ prompt, maxTokens: 16 }, broken)
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 16 }, broken)
     expect(tokens).toEqual(await reference(prompt, 16))
-    expect(summary).toMatchObject({ failovers: 1, reusedTokens: conversation.length - 1 })
+    expect(figures).toMatchObject({ failovers: 1, reusedTokens: conversation.length - 1 })
   })
 })
 
@@ -133,8 +133,8 @@ describe('a bridge that keeps nothing', () => {
     const prefixes = new PrefixMemory(systemClock)
     const prompt = randomIds(40)
     await forgetful.answer({ prompt, maxTokens: 4 }, { prefixes })
-    const { summary } = await forgetful.answer({ prompt, maxTokens: 4 }, { prefixes })
-    expect(summary.reusedTokens).toBe(0)
+    const { figures } = await forgetful.answer({ prompt, maxTokens: 4 }, { prefixes })
+    expect(figures.reusedTokens).toBe(0)
     const kvBytes = async () => {
       const health = await (await fetch(`${forgetful.bridge.httpUrl}/health`)).json()
       return (health as { kvBytes: number; keptKvBytes: number }).kvBytes + (health as { keptKvBytes: number }).keptKvBytes

@@ -1,16 +1,17 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { RoundsOptions } from '../../../agent/answer/fallback.ts'
+import type { Endpoint } from '../../../agent/answer/endpoint.ts'
 import { AnswerMeter } from '../../../agent/answer/meter.ts'
-import { answerByHat } from '../../../agent/hat/session.ts'
+import { loadTextModel } from '../../../agent/answer/text-model.ts'
+import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
 import { hatGenerate, slmGenerate } from '../../../agent/jobs/generate.ts'
 import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
 import { createJobRunner, type JobHandler } from '../../../agent/jobs/runner.ts'
+import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
 import { openLocalModel } from '../../../agent/slm/local-model.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import { JobEvent } from '../../../core/protocol/jobs.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
-import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -33,7 +34,7 @@ beforeAll(async () => {
   dir = tempDir()
   world = await startHatWorld({ bundle: await buildTextBundle(dir.path) })
   const { manifest } = world.model
-  const local = await openLocalModel({ bundle: await buildSlmBundle(dir.path), threads: 1 }, manifest)
+  const local = await openLocalModel({ bundle: await buildSlmBundle(dir.path), threads: 1 })
   closers.push(local.close)
   const { chain } = local
   const counted = {
@@ -47,22 +48,20 @@ beforeAll(async () => {
       },
     },
   }
-  const tokenizer = await loadTokenizer(join(world.bundle, 'tokenizer'))
-  const rounds: RoundsOptions = {
-    manifest: { ...manifest, tokens: { eos: [] } },
-    tokenizer,
-    clock: systemClock,
-    async *run(request, signal) {
-      for await (const round of answerByHat(world.options(), request, signal)) {
+  const model = { ...(await loadTextModel(world.bundle, manifest)), eos: [] }
+  const endpoint = hatEndpoint(world.options(), model)
+  const countedEndpoint: Endpoint = {
+    model,
+    async *answer(request, signal) {
+      for await (const chunk of endpoint.answer(request, signal)) {
         steps += 1
-        yield round
+        yield chunk
       }
     },
   }
-  const context = { modelNames: ['brim'], tokenizer, chatTemplate: undefined, nextSeed: () => 1, local: undefined }
-  const answers = new AnswerMeter(systemClock)
-  works['slm.generate'] = slmGenerate(rounds, counted, () => 1, answers)
-  works['hat.generate'] = hatGenerate(rounds, context, answers)
+  const options = { clock: systemClock, meter: new AnswerMeter(systemClock), nextSeed: () => 1 }
+  works['slm.generate'] = slmGenerate({ ...options, endpoint: slmEndpoint(counted, systemClock) })
+  works['hat.generate'] = hatGenerate({ ...options, endpoint: countedEndpoint })
 })
 afterAll(async () => {
   for (const close of closers) await close()

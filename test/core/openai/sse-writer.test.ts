@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { type EventStream, startEventStream } from '../../../core/openai/sse-writer.ts'
+import { type SseWriter, startSse } from '../../../core/openai/sse-writer.ts'
 
 /** More than the buffers between us hold. */
 const muchText = 'x'.repeat(32 * 2 ** 20)
@@ -11,8 +11,8 @@ const muchText = 'x'.repeat(32 * 2 ** 20)
 async function toStalledReader(signal: AbortSignal) {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const streams = new Promise<EventStream>((resolve) => {
-    server.once('request', (_, response) => resolve(startEventStream(response, signal)))
+  const streams = new Promise<SseWriter>((resolve) => {
+    server.once('request', (_, response) => resolve(startSse(response, signal)))
   })
   const reader = connect((server.address() as AddressInfo).port, '127.0.0.1')
   reader.on('error', () => {})

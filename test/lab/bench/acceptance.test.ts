@@ -87,14 +87,14 @@ describe('brim bench acceptance', () => {
       for (const { id, ids } of prompts) {
         const { eos } = world.model.manifest.tokens
         const options = { createDrafter, threshold, draftLimit: 4 }
-        const { tokens, rounds, summary } = await world.answer({ prompt: [...ids], maxTokens, eos }, options)
+        const { tokens, rounds, figures } = await world.answer({ prompt: [...ids], maxTokens, eos }, options)
         expect(tokens).toEqual(await referenceAnswer(world.chain, ids, greedy, maxTokens, eos))
         const run = runs.find((one) => one.drafter === drafter && one.id === id)!
         expect(run.rounds.split(' '), `${drafter} on ${id}`).toEqual(
           rounds.slice(1).map(({ drafted, accepted }) => `${drafted}/${accepted}`),
         )
-        expect(run).toMatchObject({ drafted: summary.drafted, accepted: summary.accepted, answerTokens: tokens.length })
-        totals[drafter] = (totals[drafter] ?? 0) + summary.accepted
+        expect(run).toMatchObject({ drafted: figures.drafted, accepted: figures.accepted, answerTokens: tokens.length })
+        totals[drafter] = (totals[drafter] ?? 0) + figures.accepted
       }
     expect(totals.none).toBe(0)
     expect(totals.adapter).toBeGreaterThan(0)

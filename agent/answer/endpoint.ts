@@ -1,0 +1,87 @@
+import type { BrimError } from '../../core/base/errors.ts'
+import { answerBudget } from '../../core/engine/generate.ts'
+import { checkSampling, type Sampling } from '../../core/engine/sampler.ts'
+import type { AnswerEnd } from '../../core/text/answer-stream.ts'
+import type { EndpointFigures } from './figures.ts'
+import type { Prompt } from './prompt.ts'
+import { inTokensOf, type TextModel, type Tokens } from './text-model.ts'
+
+/** What an answer is wanted for, in terms that every endpoint understands. */
+export interface AnswerRequest {
+  readonly prompt: Prompt
+  /** The answer so far: the endpoint continues after it. Absent: a new answer. */
+  readonly answered?: Tokens
+  /** Tokens that may still follow; absent: as many as the context holds. */
+  readonly maxTokens?: number
+  readonly sampling: Sampling
+  /** Strings that end the text. Readers of the tokens look for them: one may begin in one endpoint's tokens and end in another's. */
+  readonly stop: readonly string[]
+  /** Whether end-of-text tokens are tokens like any other: for measurements of a fixed length. */
+  readonly ignoreEos?: boolean
+  /** Identifies the application that asks: a prefix cached for one client is never reused for another. */
+  readonly client: string
+}
+
+/**
+ * Makes answers. An endpoint may be one model or made of other endpoints; it can start at any token position, so that an
+ * answer can move between endpoints while it is being written.
+ */
+export interface Endpoint {
+  /** The model that begins answers here: its tokenizer decides what a prompt counts. */
+  readonly model: TextModel
+  /**
+   * Aborting the signal or leaving the iteration stops the work within one step and frees what it held. With the same
+   * seed, a continuation from any position has the tokens that the model would have chosen there itself.
+   * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, CHAT_TEMPLATE_INVALID before any work; CANCELED; the model's own failures
+   */
+  answer(request: AnswerRequest, signal: AbortSignal): AsyncGenerator<AnswerChunk, void>
+}
+
+/** Which endpoint chose some tokens. */
+export interface AnswerSource {
+  /** 'hat': the split model, with a bridge; 'slm': a small model of the device's own. */
+  readonly kind: 'hat' | 'slm'
+  readonly model: TextModel
+}
+
+/** Tokens that became certain at once. */
+export interface AnswerChunk {
+  readonly source: AnswerSource
+  /** In the vocabulary of the source's model. */
+  readonly tokens: readonly number[]
+  /** Set with the last chunk: after 'stop' its last token is an end-of-text token, which has no text. */
+  readonly end: AnswerEnd | undefined
+  /** What the source has spent and measured up to this chunk; absent where it has nothing to report beside its tokens. */
+  figures?(): EndpointFigures
+  /** Why this source continues an answer that another endpoint could not. */
+  readonly cause?: BrimError
+}
+
+/** Where one model starts, in its own tokens. */
+export interface Start {
+  /** The prompt and the answer so far. */
+  readonly ids: readonly number[]
+  readonly maxTokens: number
+  readonly eos: readonly number[]
+}
+
+/**
+ * A new answer that its context cannot hold is rejected; a continuation ends early instead, with its context full.
+ * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, CHAT_TEMPLATE_INVALID
+ */
+export function startOf({ prompt, answered, maxTokens, sampling, ignoreEos }: AnswerRequest, model: TextModel): Start {
+  checkSampling(sampling)
+  const eos = ignoreEos ? [] : model.eos
+  const promptIds = prompt.idsFor(model)
+  if (!answered) return { ids: promptIds, maxTokens: answerBudget(promptIds, maxTokens, model.dims), eos }
+  const ids = [...promptIds, ...inTokensOf(model, answered)]
+  const available = answerBudget(ids, undefined, model.dims)
+  return { ids, maxTokens: Math.min(maxTokens ?? available, available), eos }
+}
+
+/** Whether an answer ends with these tokens. @param left tokens that may follow them */
+export function endOf(tokens: readonly number[], left: number, eos: readonly number[]): AnswerEnd | undefined {
+  const last = tokens.at(-1)
+  if (last !== undefined && eos.includes(last)) return 'stop'
+  return left <= 0 ? 'length' : undefined
+}

@@ -1,0 +1,52 @@
+import { join } from 'node:path'
+import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
+import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
+import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../../core/text/tokenizer.ts'
+
+/** How one model reads prompts and writes text. */
+export interface TextModel {
+  readonly name: string
+  readonly dims: { readonly contextLimit: number; readonly vocab: number }
+  /** Token ids that end an answer. */
+  readonly eos: readonly number[]
+  readonly tokenizer: TextTokenizer
+  readonly chatTemplate: ChatTemplate | undefined
+  /** SHA-256 of the tokenizer's file; undefined where the bundle does not list it. */
+  readonly tokenizerHash: string | undefined
+}
+
+/** @throws BrimError TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID */
+export async function loadTextModel(bundle: string, manifest: Manifest): Promise<TextModel> {
+  const folder = join(bundle, tokenizerFolder)
+  const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(folder), loadChatTemplate(folder)])
+  return textModel(manifest, tokenizer, chatTemplate)
+}
+
+export function textModel(
+  { card, dims, tokens, files }: Manifest,
+  tokenizer: TextTokenizer,
+  chatTemplate: ChatTemplate | undefined,
+): TextModel {
+  const tokenizerHash = files.find(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)?.sha256
+  return { name: card.name, dims, eos: tokens.eos, tokenizer, chatTemplate, tokenizerHash }
+}
+
+/** Whether a model reads every token id of another one as the other does: same tokenizer file, vocabulary large enough. */
+export function sharesTokens(own: TextModel, other: TextModel): boolean {
+  if (own === other) return true
+  return own.tokenizerHash !== undefined && own.tokenizerHash === other.tokenizerHash && own.dims.vocab >= other.dims.vocab
+}
+
+/** Token ids, and the model whose vocabulary they belong to. */
+export interface Tokens {
+  readonly model: TextModel
+  readonly ids: readonly number[]
+}
+
+/** The ids as they are where the models share tokens; otherwise the text, in whole characters, tokenised again. */
+export function inTokensOf(own: TextModel, { model, ids }: Tokens): readonly number[] {
+  if (sharesTokens(own, model)) return ids
+  const detokenizer = model.tokenizer.detokenizer()
+  const text = ids.map((id) => detokenizer.push(id)).join('')
+  return own.tokenizer.encode(text, { addSpecialTokens: false })
+}

@@ -1,0 +1,20 @@
+import { type Endpoint, endOf, startOf } from '../answer/endpoint.ts'
+import type { TextModel } from '../answer/text-model.ts'
+import { answerByHat, type HatOptions } from './session.ts'
+
+/** The split model as an endpoint: each answer is a HAT session. */
+export function hatEndpoint(options: HatOptions, model: TextModel): Endpoint {
+  const source = { kind: 'hat', model } as const
+  return {
+    model,
+    async *answer(request, signal) {
+      const { ids: prompt, maxTokens, eos } = startOf(request, model)
+      const { client, sampling } = request
+      let left = maxTokens
+      for await (const { tokens, figures } of answerByHat(options, { client, prompt, maxTokens, sampling, eos }, signal)) {
+        left -= tokens.length
+        yield { source, tokens, end: endOf(tokens, left, eos), figures }
+      }
+    },
+  }
+}

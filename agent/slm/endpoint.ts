@@ -1,0 +1,29 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { generate } from '../../core/engine/generate.ts'
+import { type Endpoint, endOf, startOf } from '../answer/endpoint.ts'
+import type { LocalModel } from './local-model.ts'
+
+/** The device's own model as an endpoint. Measures how fast it reads prompts. */
+export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Clock): Endpoint {
+  const source = { kind: 'slm', model } as const
+  return {
+    model,
+    async *answer(request, signal) {
+      const { ids: promptIds, maxTokens, eos } = startOf(request, model)
+      const { sampling } = request
+      const startedMs = clock.nowMs()
+      let left = maxTokens
+      for await (const event of generate(chain, undefined, { promptIds, maxTokens, eos, sampling, signal, clock })) {
+        if (event.kind === 'end') {
+          if (event.summary.finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was canceled')
+          return
+        }
+        if (left === maxTokens) speed.prefilled(promptIds.length, (clock.nowMs() - startedMs) / 1_000)
+        left -= 1
+        const tokens = [event.token]
+        yield { source, tokens, end: endOf(tokens, left, eos) }
+      }
+    },
+  }
+}

@@ -1,0 +1,82 @@
+import type { z } from 'zod'
+import { BrimError } from '../base/errors.ts'
+import { ErrorBody, fromErrorDetail } from './api-error.ts'
+import type { ChatRequest, CompletionRequest } from './request.ts'
+import { type BrimReport, ResponseChunk, type Usage } from './responses.ts'
+import { readSse } from './sse-reader.ts'
+
+/** What a client sends: messages make a chat request, a prompt a completion request. */
+export type AnswerBody = z.input<typeof ChatRequest> | z.input<typeof CompletionRequest>
+
+export interface StreamedAnswer {
+  readonly text: string
+  readonly finishReason: string | undefined
+  readonly usage: Usage | undefined
+  readonly report: BrimReport
+}
+
+/**
+ * Asks an agent for an answer and reads it as a stream.
+ * @param api base URL, e.g. http://127.0.0.1:7071
+ * @param onText receives each piece of text as it arrives
+ * @throws BrimError AGENT_UNREACHABLE, LINK_LOST (the stream broke), the agent's own errors; the signal's reason
+ */
+export async function streamFromAgent(
+  api: string,
+  body: AnswerBody,
+  signal: AbortSignal,
+  onText: (piece: string) => void = () => {},
+): Promise<StreamedAnswer> {
+  const response = await post(api, body, signal)
+  let text = ''
+  let finishReason: string | undefined
+  let usage: Usage | undefined
+  let report: BrimReport | undefined
+  for await (const chunk of chunksOf(response)) {
+    if (chunk.error) throw fromErrorDetail(chunk.error)
+    const [choice] = chunk.choices
+    const piece = choice?.delta?.content ?? choice?.text ?? ''
+    text += piece
+    if (piece !== '') onText(piece)
+    finishReason = choice?.finish_reason ?? finishReason
+    usage = chunk.usage ?? usage
+    report = chunk.brim ?? report
+  }
+  if (!report) throw new BrimError('LINK_LOST', 'the answer broke off', { hint: "the agent's log says why; ask again" })
+  return { text, finishReason, usage, report }
+}
+
+async function post(api: string, body: AnswerBody, signal: AbortSignal): Promise<Response> {
+  const path = 'messages' in body ? 'chat/completions' : 'completions'
+  const response = await fetch(`${api.replace(/\/$/, '')}/v1/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
+    signal,
+  }).catch((cause: unknown) => {
+    signal.throwIfAborted()
+    throw new BrimError('AGENT_UNREACHABLE', `no agent answers at ${api}`, {
+      cause: cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause,
+      hint: 'start one with "brim agent run", or name its API with --api',
+    })
+  })
+  if (response.ok) return response
+  const parsed = ErrorBody.safeParse(await response.json().catch(() => undefined))
+  if (parsed.success) throw fromErrorDetail(parsed.data.error)
+  throw new BrimError('AGENT_UNREACHABLE', `${api} answers with HTTP ${response.status}, but not as an agent does`, {
+    hint: 'check that --api names the API of an agent',
+  })
+}
+
+async function* chunksOf(response: Response): AsyncGenerator<z.infer<typeof ResponseChunk>> {
+  if (!response.body) return
+  try {
+    for await (const data of readSse(response.body)) {
+      if (data === '[DONE]') return
+      yield ResponseChunk.parse(JSON.parse(data))
+    }
+  } catch (cause) {
+    if (cause instanceof BrimError) throw cause
+    throw new BrimError('LINK_LOST', 'the connection to the agent broke in the middle of the answer', { cause })
+  }
+}
