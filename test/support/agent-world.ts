@@ -7,7 +7,7 @@ import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { buildBundle } from '../../core/model/build.ts'
-import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
 import { tempDir } from './temp-dir.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type RandomCheckpointOptions, tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+import { type RandomCheckpointOptions, tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 
 /** A random checkpoint of a few layers, with what else a test wants in its config.json. */
 export async function tinyCheckpoint(

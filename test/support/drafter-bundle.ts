@@ -2,7 +2,7 @@ import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buildBundle } from '../../core/model/build.ts'
 import { drafterParts } from '../../core/model/manifest.ts'
-import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
 
 const shape = { split: 1, heads: 4, kvHeads: 2, headDim: 16 }

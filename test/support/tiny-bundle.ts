@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { buildBundle } from '../../core/model/build.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
-import { tinyLlamaConfig, writeRandomCheckpoint } from '../../core/model/random-checkpoint.ts'
+import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { tempDir } from './temp-dir.ts'
 
 export interface TinyBundle extends Disposable {

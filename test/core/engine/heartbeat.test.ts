@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { expect, it } from 'vitest'
-import { tinyLlamaConfig } from '../../../core/model/random-checkpoint.ts'
+import { tinyLlamaConfig } from '../../../lab/random-checkpoint.ts'
 import { someIds, workshop } from './models.ts'
 
 /** About 30 million parameters: a prefill of 1,800 tokens takes about a second. */

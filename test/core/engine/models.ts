@@ -4,7 +4,7 @@ import { type LoadedModel, openModel } from '../../../core/engine/open-model.ts'
 import type { Runtime } from '../../../core/engine/runtime.ts'
 import { type BuildOptions, buildBundle } from '../../../core/model/build.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
-import { type RandomCheckpointOptions, tinyLlamaConfig, writeRandomCheckpoint } from '../../../core/model/random-checkpoint.ts'
+import { type RandomCheckpointOptions, tinyLlamaConfig, writeRandomCheckpoint } from '../../../lab/random-checkpoint.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 /** Wide enough that the library picks the kernels that real models get. */

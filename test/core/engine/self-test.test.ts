@@ -6,7 +6,7 @@ import type { Runtime } from '../../../core/engine/runtime.ts'
 import { testPart } from '../../../core/engine/self-test.ts'
 import { buildBundle } from '../../../core/model/build.ts'
 import { drafterParts, type Manifest, type PartName } from '../../../core/model/manifest.ts'
-import { tinyQwen2Config } from '../../../core/model/random-checkpoint.ts'
+import { tinyQwen2Config } from '../../../lab/random-checkpoint.ts'
 import { tinyCheckpoint } from '../../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { readArchitecture } from '../../../core/model/families/index.ts'
-import { qwen05bConfig, tinyLlamaConfig, tinyQwen2Config } from '../../../core/model/random-checkpoint.ts'
+import { qwen05bConfig, tinyLlamaConfig, tinyQwen2Config } from '../../../lab/random-checkpoint.ts'
 
 describe('config.json', () => {
   it('of a Llama becomes dims, rope and biases', () => {

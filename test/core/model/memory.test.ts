@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { buildBundle } from '../../../core/model/build.ts'
-import { tinyLlamaConfig, writeRandomCheckpoint } from '../../../core/model/random-checkpoint.ts'
+import { tinyLlamaConfig, writeRandomCheckpoint } from '../../../lab/random-checkpoint.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 /** A checkpoint of 600 MB: as fp32 it would be 1.2 GB. */

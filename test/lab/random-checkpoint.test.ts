@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { tinyLlamaConfig, writeRandomCheckpoint } from '../../../core/model/random-checkpoint.ts'
-import { TensorFiles } from '../../../core/model/tensor-files.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { TensorFiles } from '../../core/model/tensor-files.ts'
+import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
 let dir: TempDir
 beforeAll(() => {

@@ -1,11 +1,11 @@
 import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { encodeHalves } from '../base/half.ts'
-import { adapterConfigFile, adapterWeightsFile } from './adapter-files.ts'
-import type { Medusa, PartSpec } from './architecture.ts'
-import { readArchitecture } from './families/index.ts'
-import { medusaConfigFile, medusaWeightsFile } from './medusa-files.ts'
-import { listParameters, type Matrix, partParameters, type Vector } from './parameters.ts'
+import { encodeHalves } from '../core/base/half.ts'
+import { adapterConfigFile, adapterWeightsFile } from '../core/model/adapter-files.ts'
+import type { Medusa, PartSpec } from '../core/model/architecture.ts'
+import { readArchitecture } from '../core/model/families/index.ts'
+import { medusaConfigFile, medusaWeightsFile } from '../core/model/medusa-files.ts'
+import { listParameters, type Matrix, partParameters, type Vector } from '../core/model/parameters.ts'
 
 export type CheckpointType = 'F32' | 'F16' | 'BF16'
 
