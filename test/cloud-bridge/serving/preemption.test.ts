@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
+import { type Random, seededRandom } from '../../../core/base/random.ts'
+import type { Part } from '../../../core/engine/contract.ts'
+import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
+import type { ServingPolicy, ServingState } from '../../../core/policy/serving/policy.ts'
+import type { States } from '../../../core/protocol/states.ts'
+import { type Workshop, workshop } from '../../core/engine/models.ts'
+import { randomStates } from '../../support/random-states.ts'
+import { scriptedPart } from '../../support/scripted-part.ts'
+import { openStream, testServing } from '../../support/serving.ts'
+
+let bench: Workshop
+let middle: Part
+let width: number
+beforeAll(async () => {
+  bench = await workshop()
+  const model = await bench.open({ format: 'fp32', split: 1 })
+  middle = model.part('middle')
+  width = model.manifest.dims.hidden
+})
+afterAll(() => bench[Symbol.asyncDispose]())
+
+const ordinary = decodeFirst({ promptRows: 32, minPromptRows: 16, maxStepsSkipped: 4, decodingMs: 500 })
+
+/** The ordinary policy, but in half of its plans random streams lose their KV first, those included that were to run. */
+function preempting(random: Random, onPreempt: (state: ServingState) => void): ServingPolicy {
+  return {
+    plan(state, nowMs) {
+      const plan = ordinary.plan(state, nowMs)
+      const preempt = state.streams
+        .filter(({ residency }) => residency === 'resident' && random.next() < 0.25)
+        .map(({ id }) => id)
+      if (preempt.length === 0) return plan
+      onPreempt(state)
+      const run = plan.run.filter(({ stream }) => !preempt.includes(stream))
+      return { ...plan, preempt, run, lookAgainAtMs: nowMs }
+    },
+  }
+}
+
+const nextStates = (random: Random, rows: number) => randomStates(rows, width, Math.floor(random.next() * 2 ** 31))
+
+/** What a device does in an answer: a prompt in chunks, then drafts that are kept in part, some of them trees. */
+async function converse(serving: Serving, seed: number): Promise<States[]> {
+  const random = seededRandom(seed)
+  const count = (max: number) => 1 + Math.floor(random.next() * max)
+  const stream = await openStream(serving, `device-${seed}`)
+  const returned: States[] = []
+  for (let chunk = 0; chunk < 4; chunk++) {
+    const { states } = await stream.append({ states: nextStates(random, count(15)), select: 'last' })
+    returned.push(states)
+  }
+  for (let round = 0; round < 30; round++) {
+    const base = stream.length
+    if (round % 3 === 2) {
+      // Row 0 follows the text, rows 1 and 2 follow row 0: one of them is kept.
+      const parents = [base - 1, base, base]
+      returned.push((await stream.append({ states: nextStates(random, 3), parents, select: 'all' })).states)
+      stream.gather(base, [base, base + count(2)])
+    } else {
+      returned.push((await stream.append({ states: nextStates(random, count(6)), select: 'all' })).states)
+      stream.truncate(base + 1)
+    }
+  }
+  await stream.close()
+  return returned
+}
+
+const seeds = [1, 2, 3, 4, 5, 6]
+const bitsOf = (answers: readonly States[][]) => answers.map((answer) => answer.map(({ half }) => [...half]))
+
+describe('a stream that is preempted', () => {
+  it.each([1, 2])('at random moments returns the very bits of one that is not (seed %i)', async (seed) => {
+    const undisturbed = testServing(middle, { policy: ordinary, maxDecodeRows: 16 })
+    const expected = await Promise.all(seeds.map((each) => converse(undisturbed, each)))
+    let preemptions = 0
+    let waiting = 0
+    const policy = preempting(seededRandom(seed), ({ streams }) => {
+      preemptions += 1
+      if (streams.some(({ waitingRows }) => waitingRows > 0)) waiting += 1
+    })
+    const disturbed = testServing(middle, { policy, maxDecodeRows: 16 })
+    const answers = await Promise.all(seeds.map((each) => converse(disturbed, each)))
+    expect(bitsOf(answers)).toEqual(bitsOf(expected))
+    expect(Math.min(preemptions, waiting)).toBeGreaterThan(20)
+    expect(disturbed.memory.usedBytes).toBe(0)
+  })
+
+  it('frees its memory for another, and goes on once that one has closed', async () => {
+    const perPosition = 2 * 16 * 4
+    let preempt: number[] = []
+    const policy: ServingPolicy = {
+      plan(state, nowMs) {
+        const plan = { ...ordinary.plan(state, nowMs), preempt }
+        preempt = []
+        return plan
+      },
+    }
+    const kv = { budgetBytes: 136 * perPosition, firstPositions: 8 }
+    const serving = testServing(scriptedPart(), { policy, kv })
+    const rows = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
+    const [first, second] = [await openStream(serving), await openStream(serving)]
+    await first.append(rows(64))
+    preempt = [1]
+    await expect(second.append(rows(100))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    await second.append(rows(8))
+    expect(serving.memory.usedBytes).toBe(64 * perPosition)
+    await second.append(rows(92))
+    expect(first.length).toBe(64)
+    first.truncate(60)
+    let isComputed = false
+    const waiting = first.append(rows(1)).then(() => {
+      isComputed = true
+    })
+    await second.append(rows(1))
+    expect(isComputed).toBe(false)
+    await second.close()
+    await waiting
+    expect(first.length).toBe(61)
+  })
+
+  it('is refused rows that the whole memory could not hold', async () => {
+    const policy: ServingPolicy = {
+      plan(state, nowMs) {
+        const idle = state.streams.filter(({ waitingRows, residency }) => waitingRows === 0 && residency === 'resident')
+        return { ...ordinary.plan(state, nowMs), preempt: idle.map(({ id }) => id) }
+      },
+    }
+    const serving = testServing(scriptedPart(), { policy, kv: { budgetBytes: 128 * 2 * 16 * 4 } })
+    const rows = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
+    const stream = await openStream(serving)
+    await stream.append(rows(8))
+    await expect.poll(() => serving.memory.usedBytes).toBe(0)
+    await expect(stream.append(rows(121))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    await stream.append(rows(120))
+    expect(stream.length).toBe(128)
+  })
+
+  it('leaves its KV in the prefix cache when it is closed, where there is room', async () => {
+    const policy: ServingPolicy = {
+      plan: (state, nowMs) => ({ ...ordinary.plan(state, nowMs), preempt: state.streams.map(({ id }) => id) }),
+    }
+    const expected = await continued(testServing(middle, { maxDecodeRows: 16, kv: { prefixMs: 60_000 } }))
+    const answered = await continued(
+      testServing(middle, { policy: afterRows(policy), maxDecodeRows: 16, kv: { prefixMs: 60_000 } }),
+    )
+    expect(bitsOf([answered])).toEqual(bitsOf([expected]))
+  })
+})
+
+/** Preempts only once no rows wait. */
+function afterRows(policy: ServingPolicy): ServingPolicy {
+  return {
+    plan: (state, nowMs) => (state.streams.some(({ waitingRows }) => waitingRows > 0) ? ordinary : policy).plan(state, nowMs),
+  }
+}
+
+/** Rows of a stream that begins with the cached prefix of another. */
+async function continued(serving: Serving): Promise<States[]> {
+  const random = seededRandom(9)
+  const first = await openStream(serving)
+  await first.append({ states: nextStates(random, 12), select: 'none' })
+  // The step has ended, so that the plan after it preempts the stream.
+  for (let turn = 0; turn < 4; turn++) await new Promise((done) => setImmediate(done))
+  const handle = await first.keep(10)
+  const next = await serving.open('jetson-01', { handle: handle!, length: 10 })
+  expect(next).toMatchObject({ moved: true, stream: { length: 10 } })
+  const { states } = await next!.stream.append({ states: nextStates(random, 4), select: 'all' })
+  await serving.close()
+  return [states]
+}
