@@ -2,14 +2,14 @@ import { featureInputs, graphInputs, kvNames, treeNames } from '../model/graph-i
 import type { Dims } from '../model/manifest.ts'
 import type { States } from '../protocol/states.ts'
 import type { Sequence, StepItem } from './contract.ts'
-import { OneAtATime } from './one-at-a-time.ts'
 import { type Packing, packItems } from './part-packing.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
 import { RowTree } from './row-tree.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 import { KvSequence } from './sequence.ts'
 import { KvMemory, KvPool } from './sequence-memory.ts'
-import { demandStates, statesInputs } from './states-tensors.ts'
+import { SerialQueue } from './serial-queue.ts'
+import { checkStates, statesInputs } from './states-tensors.ts'
 
 /** Of one slot, by layer. */
 type KvNames = readonly ReturnType<typeof kvNames>[]
@@ -27,10 +27,10 @@ export class AttentionPart {
   readonly #sessions: PartSessions
   readonly #pool: KvPool
   /** Stands in for the sequence of unused slots. */
-  readonly #nobody: KvMemory
+  readonly #paddingSlot: KvMemory
   /** Hundreds of names, the same ones at every step. */
   readonly #names: KvNames[] = []
-  readonly #queue = new OneAtATime()
+  readonly #queue = new SerialQueue()
 
   constructor(source: PartSource, dims: Dims) {
     const { kvHeads, headDim, layers } = source.manifest
@@ -39,7 +39,7 @@ export class AttentionPart {
     this.dims = dims
     this.#sessions = new PartSessions(source)
     this.#pool = new KvPool(source.runtime, shape)
-    this.#nobody = new KvMemory(source.runtime, shape, 1)
+    this.#paddingSlot = new KvMemory(source.runtime, shape, 1)
   }
 
   get runtime(): Runtime {
@@ -67,7 +67,7 @@ export class AttentionPart {
     await this.#queue.idle()
     await this.#sessions.release()
     this.#pool.release()
-    this.#nobody.release()
+    this.#paddingSlot.release()
   }
 
   async #step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
@@ -76,27 +76,27 @@ export class AttentionPart {
     if (new Set(sequences).size < sequences.length) throw new Error('one sequence stands twice in a step')
     const counts = items.map((item) => this.#countRows(item))
     sequences.forEach((sequence, slot) => {
-      sequence.demandRoom(sequence.length + counts[slot]!)
+      sequence.requireWithinContext(sequence.length + counts[slot]!)
     })
     const grown = sequences.map((sequence, slot) => sequence.extended(counts[slot]!, items[slot]?.parents))
     const branching = grown.some((rows) => rows.branches)
     // The operator takes a run from nothing for a first prompt, whose rows are a line.
     if (grown.some((rows, slot) => rows.branches && sequences[slot]!.length === 0))
       throw new RangeError('rows branch, and there is none to branch from')
-    const isAlone = this.source.neverOneRow && counts.length === 1 && counts[0] === 1
-    const { session, slots } = await this.#sessions.open(isAlone ? 2 : items.length, branching)
+    const needsPadRow = this.source.needsTwoRows && counts.length === 1 && counts[0] === 1
+    const { session, slots } = await this.#sessions.open(needsPadRow ? 2 : items.length, branching)
     const returnsAll = this.source.name === 'input'
     const work = items.map(({ select }, slot) => ({
       rows: counts[slot]!,
       past: sequences[slot]!.length,
       select: returnsAll ? ('all' as const) : select,
     }))
-    const company = { rows: 1, past: 0, select: returnsAll ? ('all' as const) : ('none' as const) }
-    const packing = packItems(isAlone ? [...work, company] : work, slots)
+    const padRow = { rows: 1, past: 0, select: returnsAll ? ('all' as const) : ('none' as const) }
+    const packing = packItems(needsPadRow ? [...work, padRow] : work, slots)
     sequences.forEach((sequence, slot) => {
       sequence.reserve(sequence.length + counts[slot]!)
     })
-    const inputs = this.#rowInputs(isAlone ? [...items, ...items] : items, packing.rows)
+    const inputs = this.#rowInputs(needsPadRow ? [...items, ...items] : items, packing.rows)
     const select = this.#padSelect(packing.select)
     this.#addPacking(inputs, packing, select, slots)
     if (branching) this.#addBranches(inputs, grown, counts, slots)
@@ -104,7 +104,7 @@ export class AttentionPart {
     const own = [...inputs.values(), ...result.tensors.values()]
     const results = new Map(result.tensors)
     const memories = sequences.map((sequence) => sequence.startStep())
-    for (let slot = 0; slot < slots; slot++) bindMemory(inputs, results, memories[slot] ?? this.#nobody, this.#namesOf(slot))
+    for (let slot = 0; slot < slots; slot++) bindMemory(inputs, results, memories[slot] ?? this.#paddingSlot, this.#namesOf(slot))
     let appended = false
     try {
       await session.run(inputs, results)
@@ -112,7 +112,7 @@ export class AttentionPart {
     } finally {
       for (const tensor of own) tensor.release()
       // Unused slots worked on somebody's row.
-      if (slots > items.length) this.#nobody.zero()
+      if (slots > items.length) this.#paddingSlot.zero()
       sequences.forEach((sequence, slot) => {
         sequence.finishStep(appended ? grown[slot] : undefined)
       })
@@ -121,7 +121,7 @@ export class AttentionPart {
   }
 
   #namesOf(slot: number): KvNames {
-    this.#names[slot] ??= this.#nobody.keys.map((_, layer) => kvNames(slot, layer))
+    this.#names[slot] ??= this.#paddingSlot.keys.map((_, layer) => kvNames(slot, layer))
     return this.#names[slot]
   }
 
@@ -134,18 +134,18 @@ export class AttentionPart {
     const rows = 'ids' in item ? item.ids.length : item.states.rows
     if (rows === 0) throw new RangeError('a step without new rows')
     if ('states' in item) {
-      demandStates(item.states, this.dims.hidden)
-      this.#demandFeatures(item.features, rows)
+      checkStates(item.states, this.dims.hidden)
+      this.#checkFeatures(item.features, rows)
     }
     return rows
   }
 
-  #demandFeatures(features: States | undefined, rows: number): void {
+  #checkFeatures(features: States | undefined, rows: number): void {
     const { name, manifest } = this.source
     if ((features !== undefined) !== (manifest.features === true))
       throw new RangeError(features ? `part ${name} takes no features` : `part ${name} needs features beside its states`)
     if (!features) return
-    demandStates(features, this.dims.hidden)
+    checkStates(features, this.dims.hidden)
     if (features.rows !== rows) throw new RangeError(`${features.rows} rows of features beside ${rows} of states`)
   }
 
@@ -170,9 +170,9 @@ export class AttentionPart {
   /** Repeats row 0 where too few are selected: states of no rows have a peak of another shape, and see `neverOneRow`. */
   #padSelect(select: BigInt64Array): BigInt64Array {
     const isWhole = this.source.name === 'whole'
-    const least = isWhole ? (this.source.neverOneRow && select.length === 1 ? 2 : 0) : 1
-    if (select.length >= least) return select
-    const padded = new BigInt64Array(least)
+    const minRows = isWhole ? (this.source.needsTwoRows && select.length === 1 ? 2 : 0) : 1
+    if (select.length >= minRows) return select
+    const padded = new BigInt64Array(minRows)
     padded.set(select)
     return padded
   }

@@ -30,7 +30,7 @@ export interface OrtLibrary {
 }
 
 /** The first ONNX Runtime that reads opset 21 with IR 10. */
-const oldestMinor = 18
+const minMinor = 18
 /** The first with EP devices (plug-in execution providers). */
 const epDevicesMinor = 22
 
@@ -49,12 +49,12 @@ export function bundledLibrary(): string {
 export function loadLibrary(path: string): OrtLibrary {
   try {
     enlargeStacks()
-    forbidTelemetry()
+    disableTelemetry()
     const handle = koffi.load(path)
     const [getApi, getVersion] = koffi.decode(handle.func('OrtGetApiBase', 'void*', [])(), koffi.array('void*', 2))
     const version: string = koffi.decode(getVersion, koffi.proto('const char*', []))()
     const minor = Number(version.split('.')[1])
-    if (!(minor >= oldestMinor)) throw new Error(`it is ONNX Runtime ${version}; 1.${oldestMinor} or newer is needed`)
+    if (!(minor >= minMinor)) throw new Error(`it is ONNX Runtime ${version}; 1.${minMinor} or newer is needed`)
     const table: MaybePointer = koffi.decode(getApi, koffi.proto('void*', ['uint32_t']))(minor)
     if (table === null) throw new Error(`ONNX Runtime ${version} does not give its API ${minor}`)
     const slots: Pointer[] = koffi.decode(table, koffi.array('void*', minor >= epDevicesMinor ? 313 : 217))
@@ -72,7 +72,7 @@ export function loadLibrary(path: string): OrtLibrary {
  * From 1.29 on the official libraries for Linux and macOS report to their maker what models run where, unless this stands
  * in the environment before the first call. Set in C: the library reads its own copy, and Node's may belong to a worker.
  */
-function forbidTelemetry(): void {
+function disableTelemetry(): void {
   const setenv = koffi.load(null).func('setenv', 'int', ['const char*', 'const char*', 'int'])
   setenv('ORT_DISABLE_TELEMETRY', '1', 1)
 }

@@ -1,5 +1,5 @@
 import type { OrtApi, Pointer } from './capi-library.ts'
-import { created } from './capi-status.ts'
+import { createPointer } from './capi-status.ts'
 import type { Tensor } from './runtime.ts'
 
 type Weights = ReadonlyMap<string, Tensor>
@@ -14,19 +14,21 @@ export class PrepackedWeights {
   }
 
   /** The container of these weights, for one more session. */
-  take(weights: Weights): Pointer {
+  acquire(weights: Weights): Pointer {
     const known = this.#containers.get(weights)
     if (known) {
       known.users++
       return known.pointer
     }
-    const pointer = created(this.#api, 'making room for packed weights', (out) => this.#api.createPrepackedWeightsContainer(out))
+    const pointer = createPointer(this.#api, 'making room for packed weights', (out) =>
+      this.#api.createPrepackedWeightsContainer(out),
+    )
     this.#containers.set(weights, { pointer, users: 1 })
     return pointer
   }
 
   /** One session less; its handle must be gone already. */
-  giveBack(weights: Weights): void {
+  release(weights: Weights): void {
     const container = this.#containers.get(weights)
     if (!container) throw new Error('packed weights were given back too often')
     container.users--

@@ -1,7 +1,7 @@
 import koffi from 'koffi'
 import { BrimError } from '../base/errors.ts'
 import type { OrtApi, OrtLibrary, Pointer } from './capi-library.ts'
-import { check, created } from './capi-status.ts'
+import { check, createPointer } from './capi-status.ts'
 
 const cpu = 'CPUExecutionProvider'
 
@@ -59,12 +59,12 @@ function listDevices(api: OrtApi, env: Pointer): EpDevice[] {
 function appendBuiltIn(api: OrtApi, options: Pointer, name: string): void {
   const what = `starting ${name}`
   if (name === 'CUDAExecutionProvider') {
-    const settings = created(api, what, (out) => api.createCudaOptions(out))
+    const settings = createPointer(api, what, (out) => api.createCudaOptions(out))
     const status = api.appendCuda(options, settings)
     api.releaseCudaOptions(settings)
     check(api, status, what)
   } else if (name === 'TensorrtExecutionProvider') {
-    const settings = created(api, what, (out) => api.createTensorRtOptions(out))
+    const settings = createPointer(api, what, (out) => api.createTensorRtOptions(out))
     const status = api.appendTensorRt(options, settings)
     api.releaseTensorRtOptions(settings)
     check(api, status, what)

@@ -2,9 +2,9 @@ import koffi from 'koffi'
 import { BrimError } from '../base/errors.ts'
 import type { OrtApi, OrtLibrary, Pointer } from './capi-library.ts'
 import { appendProvider } from './capi-providers.ts'
-import { check, created } from './capi-status.ts'
+import { check, createPointer } from './capi-status.ts'
 import { CapiTensor } from './capi-tensor.ts'
-import type { Session, SessionOptions, Tensor } from './runtime.ts'
+import type { EngineSession, EngineSessionOptions, Tensor } from './runtime.ts'
 
 /**
  * Makes a session; compiling the graph and packing the weights happen off the event loop.
@@ -16,13 +16,13 @@ export async function createSession(
   env: Pointer,
   prepacked: Pointer | undefined,
   graph: Uint8Array,
-  options: SessionOptions,
+  options: EngineSessionOptions,
   onRelease: () => void,
 ): Promise<CapiSession> {
   const { api } = library
-  const settings = created(api, 'setting up a session', (out) => api.createSessionOptions(out))
+  const settings = createPointer(api, 'setting up a session', (out) => api.createSessionOptions(out))
   try {
-    configure(library, env, settings, options)
+    applyOptions(library, env, settings, options)
     const out = new BigUint64Array(1)
     const status = await new Promise<Pointer | null>((resolve, reject) => {
       const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
@@ -30,7 +30,7 @@ export async function createSession(
         api.createSessionFromArrayWithPrepackedWeights.async(env, graph, graph.length, settings, prepacked, out, done)
       else api.createSessionFromArray.async(env, graph, graph.length, settings, out, done)
     })
-    hold(graph)
+    keepAlive(graph)
     check(api, status, 'loading a graph')
     return new CapiSession(api, out[0]!, options.weights, onRelease)
   } finally {
@@ -38,7 +38,7 @@ export async function createSession(
   }
 }
 
-function configure(library: OrtLibrary, env: Pointer, settings: Pointer, options: SessionOptions): void {
+function applyOptions(library: OrtLibrary, env: Pointer, settings: Pointer, options: EngineSessionOptions): void {
   const { api } = library
   const what = 'setting up a session'
   check(api, api.setIntraOpNumThreads(settings, options.threads), what)
@@ -53,7 +53,7 @@ function configure(library: OrtLibrary, env: Pointer, settings: Pointer, options
 }
 
 /** One compiled graph. */
-export class CapiSession implements Session {
+export class CapiSession implements EngineSession {
   readonly inputNames: readonly string[]
   readonly outputNames: readonly string[]
   readonly #api: OrtApi
@@ -102,7 +102,7 @@ export class CapiSession implements Session {
       })
       check(this.#api, status, 'running a graph')
     } finally {
-      hold(inputs, outputs, values, results, this.#weights)
+      keepAlive(inputs, outputs, values, results, this.#weights)
       this.#running--
       if (this.#running === 0) this.#idle?.()
     }
@@ -124,7 +124,7 @@ export class CapiSession implements Session {
 }
 
 /** What is mentioned here after a call stays alive until then, whatever the optimiser thinks. */
-function hold(..._kept: unknown[]): void {}
+function keepAlive(..._kept: unknown[]): void {}
 
 function handleOf(tensor: Tensor): Pointer {
   if (tensor instanceof CapiTensor) return tensor.handle
@@ -138,10 +138,10 @@ function namesOf(
   name: OrtApi['sessionGetInputName'],
 ): string[] {
   const what = 'reading the names of a graph'
-  const allocator = created(api, what, (out) => api.getAllocatorWithDefaultOptions(out))
-  const total = Number(created(api, what, (out) => count(session, out)))
+  const allocator = createPointer(api, what, (out) => api.getAllocatorWithDefaultOptions(out))
+  const total = Number(createPointer(api, what, (out) => count(session, out)))
   return Array.from({ length: total }, (_, index) => {
-    const pointer = created(api, what, (out) => name(session, index, allocator, out))
+    const pointer = createPointer(api, what, (out) => name(session, index, allocator, out))
     const text = koffi.decode.string(pointer)
     check(api, api.allocatorFree(allocator, pointer), what)
     return text

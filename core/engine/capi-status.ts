@@ -15,7 +15,7 @@ export function check(api: OrtApi, status: Pointer | null, what: string): void {
 }
 
 /** Calls a function of the C API with one pointer-sized output as its last argument, and returns it. */
-export function created(api: OrtApi, what: string, call: (out: BigUint64Array) => Pointer | null): Pointer {
+export function createPointer(api: OrtApi, what: string, call: (out: BigUint64Array) => Pointer | null): Pointer {
   const out = new BigUint64Array(1)
   check(api, call(out), what)
   return out[0]!

@@ -1,5 +1,5 @@
 import type { OrtApi, Pointer } from './capi-library.ts'
-import { created } from './capi-status.ts'
+import { createPointer } from './capi-status.ts'
 import type { Tensor, TensorData, TensorType } from './runtime.ts'
 
 /** Numbers of ONNXTensorElementDataType, and bytes per element. */
@@ -33,7 +33,7 @@ export class CapiTensor implements Tensor {
     this.type = type
     this.dims = dims
     this.data = typeof memory === 'bigint' ? undefined : memory
-    this.#handle = created(api, `making a ${type} tensor [${dims}]`, (out) =>
+    this.#handle = createPointer(api, `making a ${type} tensor [${dims}]`, (out) =>
       api.createTensorWithData(memoryInfo, memory, needed, shape, dims.length, code, out),
     )
   }

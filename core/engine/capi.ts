@@ -2,13 +2,13 @@ import { bundledLibrary, loadLibrary, type OrtLibrary, type Pointer } from './ca
 import { PrepackedWeights } from './capi-prepacked.ts'
 import { listProviders } from './capi-providers.ts'
 import { type CapiSession, createSession } from './capi-session.ts'
-import { created } from './capi-status.ts'
+import { createPointer } from './capi-status.ts'
 import { bytesPer, CapiTensor } from './capi-tensor.ts'
 import { mapReadOnly } from './mapped-file.ts'
-import type { MappedFile, Runtime, RuntimeInfo, Session, SessionOptions, TensorData, TensorType } from './runtime.ts'
+import type { EngineSession, EngineSessionOptions, MappedFile, Runtime, RuntimeInfo, TensorData, TensorType } from './runtime.ts'
 
 /** ORT_LOGGING_LEVEL_FATAL: failures come back as statuses, nothing is to be printed behind our back. */
-const logNothing = 4
+const logLevelFatal = 4
 
 /**
  * ONNX Runtime through its C API.
@@ -31,9 +31,9 @@ class CapiRuntime implements Runtime {
   constructor(library: OrtLibrary) {
     const { api, path, version } = library
     this.#library = library
-    this.#env = created(api, 'starting', (out) => api.createEnv(logNothing, 'brim', out))
+    this.#env = createPointer(api, 'starting', (out) => api.createEnv(logLevelFatal, 'brim', out))
     // OrtDeviceAllocator, OrtMemTypeDefault: plain memory of this process.
-    this.#memoryInfo = created(api, 'starting', (out) => api.createCpuMemoryInfo(0, 0, out))
+    this.#memoryInfo = createPointer(api, 'starting', (out) => api.createCpuMemoryInfo(0, 0, out))
     this.#prepacked = new PrepackedWeights(api)
     this.info = { library: path, version, providers: listProviders(library, this.#env) }
   }
@@ -55,11 +55,11 @@ class CapiRuntime implements Runtime {
     }
   }
 
-  async session(graph: Uint8Array, options: SessionOptions): Promise<Session> {
+  async session(graph: Uint8Array, options: EngineSessionOptions): Promise<EngineSession> {
     if (this.#closed) throw new Error('a runtime was used after it was closed')
     const { weights } = options
-    const prepacked = weights && this.#prepacked.take(weights)
-    const forget = () => weights && this.#prepacked.giveBack(weights)
+    const prepacked = weights && this.#prepacked.acquire(weights)
+    const forget = () => weights && this.#prepacked.release(weights)
     try {
       const session: CapiSession = await createSession(this.#library, this.#env, prepacked, graph, options, () => {
         forget()

@@ -1,9 +1,9 @@
 import { graphInputs, graphOutputs } from '../model/graph-io.ts'
 import type { Dims } from '../model/manifest.ts'
 import { concatStates, type States } from '../protocol/states.ts'
-import { OneAtATime } from './one-at-a-time.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
-import { demandStates, statesInputs } from './states-tensors.ts'
+import { SerialQueue } from './serial-queue.ts'
+import { checkStates, statesInputs } from './states-tensors.ts'
 
 /** A part without attention: states → logits, `perRow` times the vocabulary for each row. */
 export class LogitsPart {
@@ -11,7 +11,7 @@ export class LogitsPart {
   readonly #dims: Dims
   readonly #perRow: number
   readonly #sessions: PartSessions
-  readonly #queue = new OneAtATime()
+  readonly #queue = new SerialQueue()
 
   constructor(source: PartSource, dims: Dims, perRow: number) {
     this.source = source
@@ -27,10 +27,10 @@ export class LogitsPart {
   /** @returns [rows, perRow, vocab] row-major. @throws RangeError, BrimError RUNTIME_FAILED */
   logits(states: States): Promise<Float32Array> {
     const { hidden, vocab } = this.#dims
-    demandStates(states, hidden)
-    if (states.rows !== 1 || !this.source.neverOneRow) return this.#queue.run(() => this.#run(states))
-    const twice = concatStates([states, states], hidden)
-    return this.#queue.run(async () => (await this.#run(twice)).subarray(0, this.#perRow * vocab))
+    checkStates(states, hidden)
+    if (states.rows !== 1 || !this.source.needsTwoRows) return this.#queue.run(() => this.#run(states))
+    const doubled = concatStates([states, states], hidden)
+    return this.#queue.run(async () => (await this.#run(doubled)).subarray(0, this.#perRow * vocab))
   }
 
   async release(): Promise<void> {

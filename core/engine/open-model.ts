@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { readManifest } from '../model/bundle.ts'
 import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, type SlotCount } from '../model/manifest.ts'
-import { cutIntoStages } from '../model/stages.ts'
+import { splitIntoStages } from '../model/stages.ts'
 import { AttentionPart } from './attention-part.ts'
 import { SplitChain, WholeChain } from './chain.ts'
 import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
@@ -31,7 +31,7 @@ export interface OpenModelOptions {
   readonly stages?: number
 }
 
-const mostThreads = 256
+const maxThreads = 256
 
 /** Parts of one bundle, loaded. */
 export interface LoadedModel {
@@ -68,8 +68,8 @@ export async function openModel(runtime: Runtime, folder: string, options: OpenM
 
 /** The library takes any number, and would start that many threads for every graph. */
 function checkThreads(threads: number): void {
-  if (Number.isInteger(threads) && threads >= 1 && threads <= mostThreads) return
-  throw new BrimError('CONFIG_INVALID', `${threads} threads are not possible: 1 to ${mostThreads} are`, {
+  if (Number.isInteger(threads) && threads >= 1 && threads <= maxThreads) return
+  throw new BrimError('CONFIG_INVALID', `${threads} threads are not possible: 1 to ${maxThreads} are`, {
     hint: 'as many as the machine has cores are enough',
   })
 }
@@ -79,7 +79,7 @@ function chainParts({ split }: Manifest): readonly PartName[] {
 }
 
 /** @param parts at least one, one after another */
-function inOneLine(manifest: PartManifest, parts: readonly AttentionPart[]): CuttingPart {
+function connectStages(manifest: PartManifest, parts: readonly AttentionPart[]): CuttingPart {
   const stages = parts.map((part) => new StatesPart(part))
   return stages.length === 1 ? stages[0]! : new PipelinedPart(manifest, stages)
 }
@@ -117,10 +117,10 @@ class BundleModel implements LoadedModel {
     if (!manifest) throw this.#missing(name)
     const { runtime, folder, threads, providers = [], slots = [1], branching = false, stages = 1 } = options
     const { format, dims } = this.manifest
-    const neverOneRow = format.name === 'int4' && format.accuracyLevel === 1
+    const needsTwoRows = format.name === 'int4' && format.accuracyLevel === 1
     const sourceOf = async ({ manifest, graph }: Pick<PartSource, 'manifest' | 'graph'>): Promise<PartSource> => {
       const weights = await this.#weights.load(manifest.weights)
-      return { runtime, folder, name, manifest, graph, weights, neverOneRow, threads, providers }
+      return { runtime, folder, name, manifest, graph, weights, needsTwoRows, threads, providers }
     }
     const asBuilt = { manifest, graph: graphsOf(folder, name, manifest) }
     if (name === 'output') {
@@ -133,7 +133,7 @@ class BundleModel implements LoadedModel {
     }
     const isCut = name === 'middle' && stages !== 1
     const parts: AttentionPart[] = []
-    for (const stage of isCut ? await cutIntoStages(folder, this.manifest, manifest, stages) : [asBuilt]) {
+    for (const stage of isCut ? await splitIntoStages(folder, this.manifest, manifest, stages) : [asBuilt]) {
       const part = new AttentionPart(await sourceOf(stage), dims)
       parts.push(part)
       this.#attention.push(part)
@@ -143,7 +143,7 @@ class BundleModel implements LoadedModel {
       }
     }
     if (name === 'whole') this.#whole = parts[0]
-    else this.#states.set(name, inOneLine(manifest, parts))
+    else this.#states.set(name, connectStages(manifest, parts))
   }
 
   part(name: PartName): CuttingPart {

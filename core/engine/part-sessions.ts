@@ -1,6 +1,6 @@
 import { graphKey, type PartManifest, type PartName, type SlotCount, slotCounts } from '../model/manifest.ts'
 import { slotsFor } from './part-packing.ts'
-import type { Runtime, Session, Tensor } from './runtime.ts'
+import type { EngineSession, Runtime, Tensor } from './runtime.ts'
 
 export interface PartSource {
   readonly runtime: Runtime
@@ -15,7 +15,7 @@ export interface PartSource {
    * MatMulNBits at accuracy level 1 has a kernel of its own for one row, which sums in another order than the one for
    * several: a second row keeps results independent of what else is in the step.
    */
-  readonly neverOneRow: boolean
+  readonly needsTwoRows: boolean
   readonly threads: number
   readonly providers: readonly string[]
 }
@@ -25,7 +25,7 @@ export class PartSessions {
   readonly #source: PartSource
   readonly #offered: readonly SlotCount[]
   /** By the graph's key in the manifest. */
-  readonly #sessions = new Map<string, Promise<Session>>()
+  readonly #sessions = new Map<string, Promise<EngineSession>>()
 
   constructor(source: PartSource) {
     this.#source = source
@@ -37,7 +37,7 @@ export class PartSessions {
    * @param branching rows may follow other rows than the one before
    * @throws RangeError when no graph has as many; BrimError BUNDLE_CORRUPT, RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY
    */
-  async open(sequences: number, branching = false): Promise<{ session: Session; slots: number }> {
+  async open(sequences: number, branching = false): Promise<{ session: EngineSession; slots: number }> {
     const slots = slotsFor(sequences, this.#offered)
     const key = graphKey(slots, branching)
     const opening = this.#sessions.get(key) ?? this.#load(slots, branching)
@@ -56,7 +56,7 @@ export class PartSessions {
     await Promise.all(sessions.map((session) => (session.status === 'fulfilled' ? session.value.release() : undefined)))
   }
 
-  async #load(slots: SlotCount, branching: boolean): Promise<Session> {
+  async #load(slots: SlotCount, branching: boolean): Promise<EngineSession> {
     const { runtime, folder, graph, weights, threads, providers } = this.#source
     return runtime.session(await graph(slots, branching), { threads, providers, weights, externalFolder: folder })
   }

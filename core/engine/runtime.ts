@@ -13,7 +13,7 @@ export interface Tensor {
   release(): void
 }
 
-export interface SessionOptions {
+export interface EngineSessionOptions {
   /** Threads within one operator. */
   readonly threads: number
   /** Execution providers in order of preference, e.g. ['CUDAExecutionProvider']; the CPU is always last. */
@@ -24,7 +24,7 @@ export interface SessionOptions {
   readonly externalFolder?: string
 }
 
-export interface Session {
+export interface EngineSession {
   readonly inputNames: readonly string[]
   readonly outputNames: readonly string[]
   /** Runs off the event loop. All outputs are preallocated by the caller; an output may be the memory of an input (KV). */
@@ -45,7 +45,7 @@ export interface Runtime {
   /** Maps a file for reading: its tensors cost no anonymous memory until something packs them. */
   mapFile(path: string): MappedFile
   /** @throws BrimError RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY */
-  session(graph: Uint8Array, options: SessionOptions): Promise<Session>
+  session(graph: Uint8Array, options: EngineSessionOptions): Promise<EngineSession>
   close(): Promise<void>
 }
 

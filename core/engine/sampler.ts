@@ -35,7 +35,7 @@ export function checkSampling({ temperature, topK, topP, seed }: Sampling): void
 export function chooseToken(logits: Float32Array, sampling: Sampling, position: number): number {
   const likeliest = argmax(logits)
   if (sampling.temperature === 0) return likeliest
-  return bestPerturbed(logits, sampling, position, likeliest, lowestKept(logits, sampling, likeliest)).token
+  return bestPerturbed(logits, sampling, position, likeliest, logitFloor(logits, sampling, likeliest)).token
 }
 
 /**
@@ -93,13 +93,13 @@ export function choiceGap(logits: Float32Array, sampling: Sampling, position: nu
     const score = logit / sampling.temperature + noise.gumbel(token, noise.upper(token))
     return Math.max((choice.score - score) * sampling.temperature, kept - logit)
   }
-  const kept = lowestKept(logits, sampling, likeliest)
+  const kept = logitFloor(logits, sampling, likeliest)
   const own = gapAt(kept)
   if (own === 0) return 0
   const borders = sampling.topK > 0 ? [kept + nearTie] : []
   if (sampling.topP < 1)
     for (const topP of [Math.max(Number.MIN_VALUE, sampling.topP - 0.005), Math.min(1, sampling.topP + 0.005)])
-      borders.push(lowestKept(logits, { ...sampling, topP }, likeliest))
+      borders.push(logitFloor(logits, { ...sampling, topP }, likeliest))
   return Math.max(Number.MIN_VALUE, Math.min(own, ...borders.map(gapAt)))
 }
 
@@ -111,21 +111,21 @@ function argmax(logits: Float32Array): number {
     if (logit > top) {
       top = logit
       best = token
-    } else if (Number.isNaN(logit)) throw broken(`NaN at token ${token}`)
+    } else if (Number.isNaN(logit)) throw invalidLogits(`NaN at token ${token}`)
   }
-  if (best < 0) throw broken('no finite value')
-  if (top === Number.POSITIVE_INFINITY) throw broken(`Infinity at token ${best}`)
+  if (best < 0) throw invalidLogits('no finite value')
+  if (top === Number.POSITIVE_INFINITY) throw invalidLogits(`Infinity at token ${best}`)
   return best
 }
 
-function broken(what: string): BrimError {
+function invalidLogits(what: string): BrimError {
   return new BrimError('RUNTIME_FAILED', `the model's logits hold ${what}`, {
     hint: 'run "brim model verify" on the bundle; a checkpoint that overflows needs another format',
   })
 }
 
 /** Gumbel noise from a uniform u ≤ 1 − e^−d is less than d (because 1 − x ≤ e^−x): that bound for whole d, in 32 bits. */
-const hopelessUpTo = Float64Array.from({ length: 48 }, (_, d) => Math.floor((1 - Math.exp(-d)) * 4_294_967_296) - 1)
+const noiseBound = Float64Array.from({ length: 48 }, (_, d) => Math.floor((1 - Math.exp(-d)) * 4_294_967_296) - 1)
 
 /** argmax of logit/T + noise over the tokens with logit ≥ kept; of equal scores the lowest id. */
 function bestPerturbed(logits: Float32Array, sampling: Sampling, position: number, likeliest: number, kept: number) {
@@ -140,7 +140,7 @@ function bestPerturbed(logits: Float32Array, sampling: Sampling, position: numbe
     const upper = noise.upper(token)
     // Most tokens lie so far below the best score that their noise, seen in its upper bits alone, cannot lift them there.
     const missing = score - logit * inverse
-    if (missing >= 1 && upper <= (hopelessUpTo[Math.min(47, Math.floor(missing))] as number)) continue
+    if (missing >= 1 && upper <= (noiseBound[Math.min(47, Math.floor(missing))] as number)) continue
     const own = scoreOf(token, upper)
     if (own > score || (own === score && token < best)) {
       score = own
@@ -151,7 +151,7 @@ function bestPerturbed(logits: Float32Array, sampling: Sampling, position: numbe
 }
 
 /** The smallest logit that top-k and top-p keep. */
-function lowestKept(logits: Float32Array, { temperature, topK, topP }: Sampling, likeliest: number): number {
+function logitFloor(logits: Float32Array, { temperature, topK, topP }: Sampling, likeliest: number): number {
   const byCount = topK > 0 && topK < logits.length ? kthLargest(logits, topK) : Number.NEGATIVE_INFINITY
   return topP < 1 ? nucleusBorder(logits, { temperature, topP }, logits[likeliest] as number, byCount) : byCount
 }

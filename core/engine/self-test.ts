@@ -49,17 +49,17 @@ const takesFeatures = (input: GoldenVector['input']) => input.kind === 'states' 
 /** @returns [rows, width] of states or logits */
 async function runGolden(model: LoadedModel, part: PartName, input: GoldenVector['input']): Promise<Float32Array> {
   if (input.kind === 'ids') return part === 'whole' ? runWhole(model, input.ids) : runPart(model, part, input)
-  const states = plain(input)
+  const states = withoutAbsent(input)
   if (part === 'output') return model.head().logits(states)
   if (part === 'medusa') return model.medusa().guess(states)
   const { features } = input
-  return runPart(model, part, { kind: 'states', states, ...(features ? { features: plain(features) } : {}) })
+  return runPart(model, part, { kind: 'states', states, ...(features ? { features: withoutAbsent(features) } : {}) })
 }
 
 type PartInput = Extract<GoldenVector['input'], { kind: 'ids' }> | { kind: 'states'; states: States; features?: States }
 
 /** Leaves out what is absent. */
-function plain({ rows, width, half, wide }: Omit<States, 'wide'> & { wide?: States['wide'] | undefined }): States {
+function withoutAbsent({ rows, width, half, wide }: Omit<States, 'wide'> & { wide?: States['wide'] | undefined }): States {
   return { rows, width, half, ...(wide ? { wide } : {}) }
 }
 
@@ -68,13 +68,13 @@ async function runPart(model: LoadedModel, name: PartName, input: PartInput): Pr
   const sequence = part.createSequence()
   const blocks = []
   for (const [from, to] of cuts()) {
-    blocks.push(...(await part.step([{ sequence, select: 'all', ...cutInput(input, from, to) }])))
+    blocks.push(...(await part.step([{ sequence, select: 'all', ...sliceInput(input, from, to) }])))
   }
   sequence.release()
   return fromStates(concatStates(blocks, model.manifest.dims.hidden))
 }
 
-function cutInput(input: PartInput, from: number, to: number): StepInput {
+function sliceInput(input: PartInput, from: number, to: number): StepInput {
   if (input.kind === 'ids') return { ids: input.ids.slice(from, to) }
   const { states, features } = input
   return { states: sliceStates(states, from, to), ...(features ? { features: sliceStates(features, from, to) } : {}) }

@@ -100,15 +100,15 @@ export class KvPool {
     this.#shape = shape
   }
 
-  take(capacity: number): KvMemory {
+  acquire(capacity: number): KvMemory {
     const memory = this.#free.get(capacity)?.pop()
     if (!memory) return new KvMemory(this.#runtime, this.#shape, capacity)
     this.#freeBytes -= memory.bytes
     return memory
   }
 
-  giveBack(memory: KvMemory): void {
-    if (this.#freeBytes + memory.bytes > keptBytes) {
+  recycle(memory: KvMemory): void {
+    if (this.#freeBytes + memory.bytes > maxFreeBytes) {
       memory.release()
       return
     }
@@ -127,7 +127,7 @@ export class KvPool {
 }
 
 /** More than this is cheaper to get fresh from the system, which zeroes page by page as they are touched. */
-const keptBytes = 64 * 1024 * 1024
+const maxFreeBytes = 64 * 1024 * 1024
 
 function allocate(values: number): Float32Array<ArrayBuffer> {
   try {

@@ -38,12 +38,12 @@ export class KvSequence implements Sequence {
   }
 
   truncate(length: number): void {
-    this.#demandIdle()
+    this.#requireIdle()
     this.#rows = this.#rows.truncated(length)
   }
 
   gather(keep: number, rows: readonly number[]): void {
-    this.#demandIdle()
+    this.#requireIdle()
     if (!(keep >= 0 && keep <= this.line)) throw new RangeError(`cannot keep ${keep} of ${this.line} positions in a line`)
     const stray = rows.find((row) => !(row >= keep && row < this.length))
     if (stray !== undefined) throw new RangeError(`position ${stray} is not in ${keep}..${this.length}`)
@@ -54,9 +54,9 @@ export class KvSequence implements Sequence {
   }
 
   copyPrefix(from: Sequence, length: number): void {
-    this.#demandIdle()
+    this.#requireIdle()
     if (!(from instanceof KvSequence) || from.#pool !== this.#pool) throw new Error('a sequence of another part')
-    from.#demandIdle()
+    from.#requireIdle()
     if (!(length >= 0 && length <= from.line)) throw new RangeError(`cannot copy ${length} of ${from.line} positions in a line`)
     if (from !== this) {
       this.#rows = RowTree.empty
@@ -67,17 +67,17 @@ export class KvSequence implements Sequence {
   }
 
   evict(): void {
-    this.#demandIdle()
+    this.#requireIdle()
     if (!this.#memory) return
     this.#evicted = this.#memory.compactCopy(this.length)
-    this.#giveMemoryBack()
+    this.#recycleMemory()
   }
 
   release(): void {
     if (this.#state === 'in a step') this.#state = 'released in a step'
     if (this.#state !== 'idle') return
     this.#state = 'released'
-    this.#giveMemoryBack()
+    this.#recycleMemory()
     this.#dropEvicted()
   }
 
@@ -86,8 +86,8 @@ export class KvSequence implements Sequence {
   }
 
   /** Fails when a step to `length` positions cannot be, without doing anything. @throws BrimError CONTEXT_OVERFLOW */
-  demandRoom(length: number): void {
-    this.#demandIdle()
+  requireWithinContext(length: number): void {
+    this.#requireIdle()
     if (length > this.#contextLimit)
       throw new BrimError('CONTEXT_OVERFLOW', `${length} tokens exceed the model's context of ${this.#contextLimit}`, {
         hint: 'shorten the prompt or ask for fewer tokens',
@@ -96,13 +96,13 @@ export class KvSequence implements Sequence {
 
   /** Makes room for `length` positions. @throws BrimError CONTEXT_OVERFLOW, OUT_OF_MEMORY (nothing has changed then) */
   reserve(length: number): void {
-    this.demandRoom(length)
+    this.requireWithinContext(length)
     if (length <= this.capacity) return
     let capacity = Math.max(this.capacity, firstCapacity)
     while (capacity < length) capacity *= 2
-    const larger = this.#pool.take(Math.min(capacity, this.#contextLimit))
+    const larger = this.#pool.acquire(Math.min(capacity, this.#contextLimit))
     if (this.#block) larger.copyRows(this.#block, this.length)
-    this.#giveMemoryBack()
+    this.#recycleMemory()
     this.#dropEvicted()
     this.#memory = larger
   }
@@ -131,7 +131,7 @@ export class KvSequence implements Sequence {
     return this.#memory ?? this.#evicted
   }
 
-  #demandIdle(): void {
+  #requireIdle(): void {
     if (this.#state !== 'idle') throw new Error(`a sequence was used while ${this.#state}`)
   }
 
@@ -140,8 +140,8 @@ export class KvSequence implements Sequence {
     this.#evicted = undefined
   }
 
-  #giveMemoryBack(): void {
-    if (this.#memory) this.#pool.giveBack(this.#memory)
+  #recycleMemory(): void {
+    if (this.#memory) this.#pool.recycle(this.#memory)
     this.#memory = undefined
   }
 }

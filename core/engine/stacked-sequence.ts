@@ -21,7 +21,7 @@ export class StackedSequence implements Sequence {
   ): Promise<Result> {
     const stacks = sequences.map((sequence) => {
       if (!(sequence instanceof StackedSequence)) throw new Error(`a sequence of another part was given to ${owner}`)
-      sequence.#demandIdle()
+      sequence.#requireIdle()
       return sequence
     })
     if (new Set(stacks).size < stacks.length) throw new Error('one sequence stands twice in a step')
@@ -51,20 +51,20 @@ export class StackedSequence implements Sequence {
   }
 
   truncate(length: number): void {
-    this.#demandIdle()
+    this.#requireIdle()
     for (const part of this.parts) part.truncate(length)
   }
 
   gather(keep: number, rows: readonly number[]): void {
-    this.#demandIdle()
+    this.#requireIdle()
     for (const part of this.parts) part.gather(keep, rows)
   }
 
   copyPrefix(from: Sequence, length: number): void {
-    this.#demandIdle()
+    this.#requireIdle()
     if (!(from instanceof StackedSequence) || from.parts.length !== this.parts.length)
       throw new Error('a sequence of another part')
-    from.#demandIdle()
+    from.#requireIdle()
     try {
       this.parts.forEach((part, at) => {
         part.copyPrefix(from.parts[at]!, length)
@@ -75,7 +75,7 @@ export class StackedSequence implements Sequence {
   }
 
   evict(): void {
-    this.#demandIdle()
+    this.#requireIdle()
     for (const part of this.parts) part.evict()
   }
 
@@ -99,7 +99,7 @@ export class StackedSequence implements Sequence {
     for (const part of this.parts) part.truncate(length)
   }
 
-  #demandIdle(): void {
+  #requireIdle(): void {
     if (this.#state !== 'idle') throw new Error(`a sequence was used while ${this.#state}`)
   }
 }

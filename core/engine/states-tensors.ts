@@ -26,7 +26,7 @@ export function statesInputs(
 }
 
 /** @throws RangeError when the block is not what it says, which would let the library read beyond it */
-export function demandStates({ rows, width, half, wide }: States, hidden: number): void {
+export function checkStates({ rows, width, half, wide }: States, hidden: number): void {
   if (width !== hidden) throw new RangeError(`states of width ${width} for a model of width ${hidden}`)
   if (half.length !== rows * width) throw new RangeError(`${half.length} values in ${rows} rows of ${width}`)
   if (!wide) return

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import type { Adapter, Architecture } from './architecture.ts'
-import { demandHidden, parseDrafter } from './drafter-config.ts'
+import { checkHiddenSize, parseDrafter } from './drafter-config.ts'
 
 export const adapterConfigFile = 'adapter_config.json'
 export const adapterWeightsFile = 'adapter.safetensors'
@@ -28,7 +28,7 @@ const AdapterConfig = z.object({
 export function readAdapter(folder: string, json: object, model: Architecture): Adapter {
   const path = join(folder, adapterConfigFile)
   const config = parseDrafter(AdapterConfig, path, json, 'adapter')
-  demandHidden(path, config.hidden_size, model)
+  checkHiddenSize(path, config.hidden_size, model)
   if (config.head_dim % 16 !== 0 || config.num_attention_heads % config.num_key_value_heads !== 0)
     throw new BrimError(
       'ARCHITECTURE_UNSUPPORTED',

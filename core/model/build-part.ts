@@ -5,7 +5,7 @@ import { addInto, attend, gatedSilu, multiplyRows, rmsNorm, silu } from './golde
 import { type AttentionBlock, type Matrix, type MedusaBlocks, type Mlp, rotaryNames, type Vector } from './parameters.ts'
 import { inverseFrequencies, rotaryRows } from './rope.ts'
 import type { PartPlan } from './weight-plan.ts'
-import type { WeightStream } from './weight-stream.ts'
+import type { WeightWriter } from './weight-writer.ts'
 
 export interface WrittenPart {
   readonly golden: GoldenVector
@@ -18,13 +18,13 @@ export interface WrittenPart {
  * forgotten, so memory does not depend on the model's size.
  * @param incoming states for parts that take them
  */
-export async function writePart(plan: PartPlan, weights: WeightStream, incoming: States | undefined): Promise<WrittenPart> {
+export async function writePart(plan: PartPlan, weights: WeightWriter, incoming: States | undefined): Promise<WrittenPart> {
   const { spec, parameters } = plan
   const { hidden, vocab } = spec.model.dims
   const epsilon = spec.adapter?.epsilon ?? spec.model.epsilon
   const tolerance = goldenTolerance(spec.format)
   await writeRotaryTables(spec, weights)
-  const { rows, features, input } = await firstRows(plan, weights, incoming)
+  const { rows, features, input } = await partInput(plan, weights, incoming)
   for (const { attention, mlp } of parameters.blocks) {
     addInto(rows, await runAttention(spec, weights, attention, { rows, features }, epsilon))
     if (mlp) addInto(rows, await runMlp(weights, mlp, rows, epsilon))
@@ -33,18 +33,22 @@ export async function writePart(plan: PartPlan, weights: WeightStream, incoming:
     const expected = { rows: goldenRows, width: hidden, values: rows }
     return { golden: { input, expected, tolerance }, states: toStates(rows, hidden) }
   }
-  const normalised = rmsNorm(rows, await weights.vector(parameters.norm), epsilon)
-  const looks = parameters.medusa ? await lookAhead(weights, parameters.medusa, normalised) : [normalised]
-  await weights.copy(parameters.head)
+  const normalised = rmsNorm(rows, await weights.writeVector(parameters.norm), epsilon)
+  const headInputs = parameters.medusa ? await runMedusaBlocks(weights, parameters.medusa, normalised) : [normalised]
+  await weights.writeMatrix(parameters.head)
   const columns = goldenLogitColumns(vocab)
   const head = await weights.rows(parameters.head, columns)
-  const values = goldenLogits(looks, head, hidden)
-  const expected = { rows: goldenRows * looks.length, width: vocab, columns, values }
+  const values = goldenLogits(headInputs, head, hidden)
+  const expected = { rows: goldenRows * headInputs.length, width: vocab, columns, values }
   return { golden: { input, expected, tolerance }, states: undefined }
 }
 
 /** What each Medusa head makes of the normalised rows: per head [goldenRows, hidden]. */
-async function lookAhead(weights: WeightStream, { weight, bias }: MedusaBlocks, rows: Float32Array): Promise<Float32Array[]> {
+async function runMedusaBlocks(
+  weights: WeightWriter,
+  { weight, bias }: MedusaBlocks,
+  rows: Float32Array,
+): Promise<Float32Array[]> {
   const changes = silu(await linear(weights, weight, bias, rows))
   const hidden = weight.columns
   return Array.from({ length: weight.rows / hidden }, (_, head) =>
@@ -52,29 +56,29 @@ async function lookAhead(weights: WeightStream, { weight, bias }: MedusaBlocks, 
   )
 }
 
-/** @param looks each [goldenRows, hidden]. @param head [columns, hidden]. @returns [goldenRows, looks, columns] */
-function goldenLogits(looks: readonly Float32Array[], head: Float32Array, hidden: number): Float32Array {
+/** @param headInputs each [goldenRows, hidden]. @param head [columns, hidden]. @returns [goldenRows, headInputs, columns] */
+function goldenLogits(headInputs: readonly Float32Array[], head: Float32Array, hidden: number): Float32Array {
   const columns = head.length / hidden
-  const values = new Float32Array(goldenRows * looks.length * columns)
-  for (const [at, rows] of looks.entries()) {
+  const values = new Float32Array(goldenRows * headInputs.length * columns)
+  for (const [at, rows] of headInputs.entries()) {
     const own = new Float32Array(goldenRows * columns)
     multiplyRows(rows, head, hidden, own, 0)
     for (let row = 0; row < goldenRows; row++)
-      values.set(own.subarray(row * columns, (row + 1) * columns), (row * looks.length + at) * columns)
+      values.set(own.subarray(row * columns, (row + 1) * columns), (row * headInputs.length + at) * columns)
   }
   return values
 }
 
-async function writeRotaryTables(spec: PartSpec, weights: WeightStream): Promise<void> {
+async function writeRotaryTables(spec: PartSpec, weights: WeightWriter): Promise<void> {
   const { blocks, headDim, rope } = attentionOf(spec)
   if (blocks === 0) return
   const { cos, sin } = rotaryRows(inverseFrequencies(headDim, rope), 0, spec.model.dims.contextLimit)
-  await weights.table(rotaryNames.cos, cos)
-  await weights.table(rotaryNames.sin, sin)
+  await weights.writeTable(rotaryNames.cos, cos)
+  await weights.writeTable(rotaryNames.sin, sin)
 }
 
 /** What a part begins with. */
-interface FirstRows {
+interface PartInput {
   /** [goldenRows, hidden] */
   readonly rows: Float32Array
   /** [goldenRows, hidden] */
@@ -82,45 +86,45 @@ interface FirstRows {
   readonly input: GoldenVector['input']
 }
 
-async function firstRows(
+async function partInput(
   { spec, parameters }: PartPlan,
-  weights: WeightStream,
+  weights: WeightWriter,
   incoming: States | undefined,
-): Promise<FirstRows> {
+): Promise<PartInput> {
   if (parameters.embedding) {
     const ids = goldenIds(spec.model.dims.vocab)
-    await weights.copy(parameters.embedding)
+    await weights.writeMatrix(parameters.embedding)
     return { rows: await weights.rows(parameters.embedding, ids), features: undefined, input: { kind: 'ids', ids } }
   }
   if (!incoming) throw new Error(`the part ${spec.part} needs states to begin with`)
   const rows = fromStates(incoming)
-  const input = { kind: 'states' as const, ...writable(incoming) }
+  const input = { kind: 'states' as const, ...toGoldenStates(incoming) }
   if (!spec.adapter?.features) return { rows, features: undefined, input }
-  const features = oneLater(incoming)
-  return { rows, features: fromStates(features), input: { ...input, features: writable(features) } }
+  const features = shiftedByOne(incoming)
+  return { rows, features: fromStates(features), input: { ...input, features: toGoldenStates(features) } }
 }
 
 /** Stands in for deep states, which are not there yet: the row before each, and zeros (unknown) for the first. */
-function oneLater(states: States): States {
+function shiftedByOne(states: States): States {
   const { rows, width } = states
   return concatStates([{ rows: 1, width, half: new Uint16Array(width) }, sliceStates(states, 0, rows - 1)], width)
 }
 
-function writable({ rows, width, half, wide }: States) {
+function toGoldenStates({ rows, width, half, wide }: States) {
   return { rows, width, half, ...(wide ? { wide: { index: [...wide.index], values: wide.values } } : {}) }
 }
 
 async function runAttention(
   spec: PartSpec,
-  weights: WeightStream,
+  weights: WeightWriter,
   block: AttentionBlock,
-  { rows, features }: Pick<FirstRows, 'rows' | 'features'>,
+  { rows, features }: Pick<PartInput, 'rows' | 'features'>,
   epsilon: number,
 ): Promise<Float32Array> {
   const shape = attentionOf(spec)
-  const normalised = rmsNorm(rows, await weights.vector(block.norm), epsilon)
+  const normalised = rmsNorm(rows, await weights.writeVector(block.norm), epsilon)
   if (block.features && features) {
-    const known = rmsNorm(features, await weights.vector(block.features.norm), epsilon)
+    const known = rmsNorm(features, await weights.writeVector(block.features.norm), epsilon)
     addInto(normalised, await weights.multiply(block.features.projection, known))
   }
   const qkv = await linear(weights, block.qkv, block.qkvBias, normalised)
@@ -128,15 +132,15 @@ async function runAttention(
   return linear(weights, block.output, block.outputBias, attend(qkv, shape, rotary))
 }
 
-async function runMlp(weights: WeightStream, mlp: Mlp, rows: Float32Array, epsilon: number): Promise<Float32Array> {
-  const normalised = rmsNorm(rows, await weights.vector(mlp.norm), epsilon)
+async function runMlp(weights: WeightWriter, mlp: Mlp, rows: Float32Array, epsilon: number): Promise<Float32Array> {
+  const normalised = rmsNorm(rows, await weights.writeVector(mlp.norm), epsilon)
   const gate = await linear(weights, mlp.gate, mlp.gateBias, normalised)
   const up = await linear(weights, mlp.up, mlp.upBias, normalised)
   return linear(weights, mlp.down, mlp.downBias, gatedSilu(gate, up))
 }
 
-async function linear(weights: WeightStream, matrix: Matrix, bias: Vector | undefined, x: Float32Array): Promise<Float32Array> {
+async function linear(weights: WeightWriter, matrix: Matrix, bias: Vector | undefined, x: Float32Array): Promise<Float32Array> {
   const out = await weights.multiply(matrix, x)
-  if (bias) addInto(out, await weights.vector(bias))
+  if (bias) addInto(out, await weights.writeVector(bias))
   return out
 }

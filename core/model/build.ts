@@ -9,7 +9,7 @@ import { BundleDraft } from './bundle-draft.ts'
 import { type Checkpoint, checkTensors, isRedundant, openCheckpoint, textFiles } from './checkpoint.ts'
 import { describeBundle, goldenFile, graphFile } from './describe-bundle.ts'
 import { type DrafterFiles, openDrafters } from './drafters.ts'
-import { printGolden } from './golden.ts'
+import { serializeGolden } from './golden.ts'
 import {
   type DrafterPart,
   type Format,
@@ -21,9 +21,9 @@ import {
   tokenizerFolder,
 } from './manifest.ts'
 import { buildPartGraph } from './part-graph.ts'
-import { ownOrModel } from './tensor-files.ts'
+import { preferOwn } from './tensor-files.ts'
 import { ownParameters, type PartPlan, planParts } from './weight-plan.ts'
-import { WeightStream } from './weight-stream.ts'
+import { WeightWriter } from './weight-writer.ts'
 
 export interface BuildOptions {
   /** A Hugging Face directory. */
@@ -144,17 +144,17 @@ async function writeParts(
       onEvent?.({ kind: 'progress', part, doneBytes, totalBytes })
     }
     const own = drafters.find(({ spec }) => spec.part === part)
-    const source = own ? ownOrModel(own.tensors, checkpoint.tensors) : checkpoint.tensors
+    const source = own ? preferOwn(own.tensors, checkpoint.tensors) : checkpoint.tensors
     const sink = await draft.file(plan.file)
     const result = await writePart(
       plan,
-      new WeightStream(source, sink, plan, { signal, onBytes }),
+      new WeightWriter(source, sink, plan, { signal, onBytes }),
       part === 'output' || part === 'medusa' ? deep : shallow,
     )
     await sink.close()
     if (part === 'input') shallow = result.states
     if (part === 'middle') deep = result.states
-    await draft.write(goldenFile(plan), printGolden(result.golden))
+    await draft.write(goldenFile(plan), serializeGolden(result.golden))
     // Without attention there is nothing to keep apart: any rows go through one graph.
     const attends = attentionOf(plan.spec).blocks > 0
     for (const slots of attends ? slotCounts : ([1] as const))

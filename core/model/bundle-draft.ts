@@ -14,12 +14,12 @@ export class BundleDraft {
   readonly #replace: boolean
   readonly #records: FileRecord[] = []
   /** The uppermost folder that was made for this draft. */
-  #made: string | undefined
+  #createdFolder: string | undefined
   #open: FileSink | undefined
 
   private constructor(target: string, replace: boolean) {
     this.#target = target
-    this.#folder = `${target}${partialMark}${process.pid}`
+    this.#folder = `${target}${draftSuffix}${process.pid}`
     this.#replace = replace
   }
 
@@ -29,11 +29,11 @@ export class BundleDraft {
    */
   static async begin(target: string, replace: boolean): Promise<BundleDraft> {
     const draft = new BundleDraft(resolve(target), replace)
-    if (await exists(draft.#target)) await demandReplaceable(draft.#target, replace)
-    await explain(draft.#target, async () => {
-      await removeOrphans(draft.#target)
+    if (await exists(draft.#target)) await requireReplaceable(draft.#target, replace)
+    await withWriteErrors(draft.#target, async () => {
+      await removeAbandonedDrafts(draft.#target)
       await rm(draft.#folder, { recursive: true, force: true })
-      draft.#made = await mkdir(draft.#folder, { recursive: true })
+      draft.#createdFolder = await mkdir(draft.#folder, { recursive: true })
     })
     return draft
   }
@@ -51,7 +51,7 @@ export class BundleDraft {
   /** Begins a file; one at a time. @param path relative, with '/' */
   async file(path: string): Promise<FileSink> {
     const place = join(this.#folder, path)
-    this.#open = await explain(this.#target, async () => {
+    this.#open = await withWriteErrors(this.#target, async () => {
       await mkdir(dirname(place), { recursive: true })
       return new FileSink(path, await open(place, 'w'), this.#target, (record) => this.#records.push(record))
     })
@@ -66,9 +66,9 @@ export class BundleDraft {
 
   /** Becomes the target, in one step (two where an older one is replaced). */
   async commit(): Promise<void> {
-    await explain(this.#target, async () => {
+    await withWriteErrors(this.#target, async () => {
       // Another build may have been quicker; what it made is not ours to replace.
-      if (await exists(this.#target)) await demandReplaceable(this.#target, this.#replace)
+      if (await exists(this.#target)) await requireReplaceable(this.#target, this.#replace)
       else return rename(this.#folder, this.#target)
       const old = `${this.#target}.old-${process.pid}`
       await rename(this.#target, old)
@@ -84,10 +84,14 @@ export class BundleDraft {
 
   /** Leaves nothing behind. */
   async discard(): Promise<void> {
-    await this.#open?.abandon()
+    await this.#open?.abort()
     await rm(this.#folder, { recursive: true, force: true })
     // Folders above it that were made for it too, unless something else moved in meanwhile.
-    for (let above = dirname(this.#folder); this.#made !== undefined && above.startsWith(this.#made); above = dirname(above))
+    for (
+      let above = dirname(this.#folder);
+      this.#createdFolder !== undefined && above.startsWith(this.#createdFolder);
+      above = dirname(above)
+    )
       await rmdir(above).catch(() => {})
   }
 }
@@ -116,7 +120,7 @@ export class FileSink {
   /** The bytes are on their way when this resolves: the caller may use the array again. */
   async write(bytes: Uint8Array): Promise<void> {
     this.#hash.update(bytes)
-    await explain(this.#target, async () => {
+    await withWriteErrors(this.#target, async () => {
       for (let done = 0; done < bytes.length; ) done += (await this.#handle.write(bytes, done)).bytesWritten
     })
     this.#position += bytes.length
@@ -128,13 +132,13 @@ export class FileSink {
   }
 
   async close(): Promise<FileRecord> {
-    await explain(this.#target, () => this.abandon())
+    await withWriteErrors(this.#target, () => this.abort())
     const record = { path: this.#path, bytes: this.#position, sha256: this.#hash.digest('hex') }
     this.#done(record)
     return record
   }
 
-  async abandon(): Promise<void> {
+  async abort(): Promise<void> {
     if (!this.#isOpen) return
     this.#isOpen = false
     await this.#handle.close()
@@ -142,10 +146,10 @@ export class FileSink {
 }
 
 /** Drafts carry host and process, so that what a killed build left can be told from one at work (on a shared disk too). */
-const partialMark = `.partial-${hostname()}-`
+const draftSuffix = `.partial-${hostname()}-`
 
-async function removeOrphans(target: string): Promise<void> {
-  const mark = `${basename(target)}${partialMark}`
+async function removeAbandonedDrafts(target: string): Promise<void> {
+  const mark = `${basename(target)}${draftSuffix}`
   const beside = await readdir(dirname(target)).catch(() => [])
   for (const name of beside.filter((entry) => entry.startsWith(mark)))
     if (!isRunning(Number(name.slice(mark.length)))) await rm(join(dirname(target), name), { recursive: true, force: true })
@@ -160,7 +164,7 @@ function isRunning(pid: number): boolean {
 }
 
 /** Only a bundle is ever replaced: a mistyped --out must not cost anybody a folder. */
-async function demandReplaceable(target: string, replace: boolean): Promise<void> {
+async function requireReplaceable(target: string, replace: boolean): Promise<void> {
   if (!(await exists(join(target, manifestFile))))
     throw new BrimError('TARGET_UNWRITABLE', `${target} exists and is no bundle`, { hint: 'choose another --out' })
   if (!replace)
@@ -177,7 +181,7 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /** Says what a failed write means for the one who asked for a bundle. */
-async function explain<T>(target: string, work: () => Promise<T>): Promise<T> {
+async function withWriteErrors<T>(target: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (cause) {

@@ -4,11 +4,11 @@ type FileEntry = Manifest['files'][number]
 
 /** The parts of a bundle that need this file; none: it is the tokenizer's, or another that all have in common. */
 export function partsOf(manifest: Manifest, path: string): PartName[] {
-  return needersOf(manifest).get(path) ?? []
+  return partsByFile(manifest).get(path) ?? []
 }
 
 /** Of each file that a part needs: which do. In one pass, for a manifest from a stranger may name very many. */
-function needersOf({ parts }: Manifest): Map<string, PartName[]> {
+function partsByFile({ parts }: Manifest): Map<string, PartName[]> {
   const needers = new Map<string, PartName[]>()
   for (const [name, { graphs, weights, golden }] of Object.entries(parts))
     for (const path of new Set([golden, ...Object.values(graphs), ...weights.map(({ file }) => file)]))
@@ -23,6 +23,6 @@ export function devicePartsOf({ parts }: Manifest): PartName[] {
 
 /** The files of a bundle that these parts need, and those that belong to none. */
 export function filesOf(manifest: Manifest, wanted: readonly PartName[]): FileEntry[] {
-  const needers = needersOf(manifest)
+  const needers = partsByFile(manifest)
   return manifest.files.filter(({ path }) => needers.get(path)?.some((part) => wanted.includes(part)) ?? true)
 }

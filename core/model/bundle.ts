@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import { Manifest, manifestFile } from './manifest.ts'
-import { treeFault } from './medusa-tree.ts'
+import { findTreeError } from './medusa-tree.ts'
 import { modelIdOf } from './model-id.ts'
 
 const rebuild = 'copy the bundle again, or build it again with "brim model build"'
@@ -103,7 +103,7 @@ function checkReferences(path: string, { parts, files }: Manifest): void {
 function checkMedusa(path: string, { parts: { medusa }, dims }: Manifest): void {
   if (!medusa) return
   const { heads = 0, tree } = medusa
-  const fault = tree && heads > 0 ? treeFault(tree, heads, dims.vocab) : 'it has no heads or no tree'
+  const fault = tree && heads > 0 ? findTreeError(tree, heads, dims.vocab) : 'it has no heads or no tree'
   if (fault) throw new BrimError('BUNDLE_INVALID', `${path}: part medusa: ${fault}`, { hint: rebuild })
 }
 

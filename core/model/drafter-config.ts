@@ -7,17 +7,17 @@ export function parseDrafter<S extends z.ZodType>(schema: S, path: string, json:
   const parsed = schema.safeParse(json)
   if (parsed.success) return parsed.data
   const fields = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the document'}: ${issue.message}`)
-  throw describesNone(path, what, fields.join('; '))
+  throw invalidDrafter(path, what, fields.join('; '))
 }
 
-export function describesNone(path: string, what: string, why: string): BrimError {
+export function invalidDrafter(path: string, what: string, why: string): BrimError {
   return new BrimError('CHECKPOINT_INVALID', `${path} describes no ${what}: ${why}`, {
     hint: 'export it again, or choose other --drafters',
   })
 }
 
 /** @throws BrimError CHECKPOINT_INVALID unless the drafter is as wide as the model */
-export function demandHidden(path: string, hidden: number, { dims }: Architecture): void {
+export function checkHiddenSize(path: string, hidden: number, { dims }: Architecture): void {
   if (hidden === dims.hidden) return
   throw new BrimError('CHECKPOINT_INVALID', `${path}: hidden_size is ${hidden}, the model's is ${dims.hidden}`, {
     hint: 'it was trained for another model',

@@ -3,7 +3,7 @@ import { BrimError } from '../base/errors.ts'
 import { adapterConfigFile, adapterWeightsFile, readAdapter } from './adapter-files.ts'
 import type { Adapter, Architecture, Medusa } from './architecture.ts'
 import { readJson } from './checkpoint.ts'
-import { describesNone } from './drafter-config.ts'
+import { invalidDrafter } from './drafter-config.ts'
 import type { DrafterPart } from './manifest.ts'
 import { medusaConfigFile, medusaWeightsFile, readMedusa } from './medusa-files.ts'
 import { TensorFiles } from './tensor-files.ts'
@@ -55,9 +55,9 @@ export async function openDrafters(
       const folder = name === 'adapter' && adapter !== undefined ? adapter : join(checkpoint, name)
       const spec = await readSpec(folder, name, model)
       if (spec === undefined) {
-        if (asked.has(name)) throw missing(folder, name, folder === adapter)
+        if (asked.has(name)) throw missingDrafter(folder, name, folder === adapter)
       } else if ('adapter' in spec && spec.adapter.split !== split) {
-        if (asked.has(name)) throw otherSplit(folder, name, spec.adapter.split, split)
+        if (asked.has(name)) throw wrongSplit(folder, name, spec.adapter.split, split)
         warn(`${trainedFor(folder, name, spec.adapter.split, split)}: it is left out, so devices will not draft`)
       } else opened.push(await openFiles(folder, spec))
     }
@@ -76,7 +76,7 @@ async function readSpec(folder: string, name: DrafterPart, model: Architecture):
   if (name === 'medusa') return { part: name, medusa: readMedusa(folder, json, model) }
   const adapter = readAdapter(folder, json, model)
   if (name === 'adapter-paper' && adapter.features)
-    throw describesNone(join(folder, adapterConfigFile), "adapter of the paper's form", 'features: it has none')
+    throw invalidDrafter(join(folder, adapterConfigFile), "adapter of the paper's form", 'features: it has none')
   return { part: name, adapter }
 }
 
@@ -87,7 +87,7 @@ async function openFiles(folder: string, spec: DrafterSpec): Promise<DrafterFile
 }
 
 /** @param isGiven the folder is not the checkpoint's own */
-function missing(folder: string, name: DrafterPart, isGiven: boolean): BrimError {
+function missingDrafter(folder: string, name: DrafterPart, isGiven: boolean): BrimError {
   return new BrimError('CHECKPOINT_NOT_FOUND', `there is no drafter ${name}: ${folder} holds no ${configFileOf(name)}`, {
     hint: isGiven
       ? 'give the folder that it was exported to with --adapter'
@@ -98,7 +98,7 @@ function missing(folder: string, name: DrafterPart, isGiven: boolean): BrimError
 const trainedFor = (folder: string, name: DrafterPart, is: number, asked: number) =>
   `the ${name} in ${folder} was trained for a split after layer ${is}, not ${asked}`
 
-function otherSplit(folder: string, name: DrafterPart, is: number, asked: number): BrimError {
+function wrongSplit(folder: string, name: DrafterPart, is: number, asked: number): BrimError {
   return new BrimError('SPLIT_OUT_OF_RANGE', trainedFor(folder, name, is, asked), {
     hint: `build with --split ${is}, or without this drafter`,
   })

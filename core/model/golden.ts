@@ -52,7 +52,7 @@ export function parseGolden(file: string, json: string): GoldenVector {
   }
 }
 
-export function printGolden({ input, expected, tolerance }: GoldenVector): string {
+export function serializeGolden({ input, expected, tolerance }: GoldenVector): string {
   const printBlock = (block: z.infer<typeof Block>) => ({
     ...block,
     half: toBase64(block.half),

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { Architecture, Medusa } from './architecture.ts'
-import { demandHidden, describesNone, parseDrafter } from './drafter-config.ts'
-import { treeFault } from './medusa-tree.ts'
+import { checkHiddenSize, invalidDrafter, parseDrafter } from './drafter-config.ts'
+import { findTreeError } from './medusa-tree.ts'
 
 export const medusaConfigFile = 'medusa_config.json'
 export const medusaWeightsFile = 'medusa.safetensors'
@@ -24,8 +24,8 @@ const MedusaConfig = z.object({
 export function readMedusa(folder: string, json: object, model: Architecture): Medusa {
   const path = join(folder, medusaConfigFile)
   const { hidden_size, heads, tree } = parseDrafter(MedusaConfig, path, json, what)
-  demandHidden(path, hidden_size, model)
-  const fault = treeFault(tree, heads, model.dims.vocab)
-  if (fault) throw describesNone(path, what, fault)
+  checkHiddenSize(path, hidden_size, model)
+  const fault = findTreeError(tree, heads, model.dims.vocab)
+  if (fault) throw invalidDrafter(path, what, fault)
   return { heads, tree }
 }

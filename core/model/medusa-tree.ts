@@ -5,7 +5,7 @@
  * @param vocab how many choices a head has
  * @returns 'tree.3: …', naming the path by its place
  */
-export function treeFault(tree: readonly (readonly number[])[], heads: number, vocab: number): string | undefined {
+export function findTreeError(tree: readonly (readonly number[])[], heads: number, vocab: number): string | undefined {
   const seen = new Set(['[]'])
   for (const [at, path] of tree.entries()) {
     const name = print(path)

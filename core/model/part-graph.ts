@@ -21,7 +21,7 @@ import {
 import { matrixNames, type PartPlan } from './weight-plan.ts'
 
 /** A residual stream: `value + pending`, the sum being left to the next normalisation, which fuses it. */
-interface Stream {
+interface Residual {
   readonly value: string
   readonly pending: string | undefined
 }
@@ -65,7 +65,7 @@ class PartGraph {
     this.#graph.int64s('axis.0', [0])
     this.#graph.int64s('axis.1', [1])
     this.#graph.int64s('axis.last', [-1])
-    let stream = this.#begin()
+    let stream = this.#firstResidual()
     const slots = blocks.length > 0 ? this.#declareSlots() : []
     blocks.forEach((block, layer) => {
       stream = this.#block(stream, block, layer, slots)
@@ -74,8 +74,8 @@ class PartGraph {
     const selects = part !== 'input' && slots.length > 0
     if (norm && head) {
       const normalised = this.#select(this.#normalise(stream, norm).normalised, selects)
-      this.#giveLogits(medusa ? this.#lookAhead(normalised, medusa) : normalised, head, selects)
-    } else this.#giveStates(this.#select(this.#sum(stream), selects), selects)
+      this.#outputLogits(medusa ? this.#medusaBlocks(normalised, medusa) : normalised, head, selects)
+    } else this.#outputStates(this.#select(this.#sum(stream), selects), selects)
     return this.#graph.encode(part)
   }
 
@@ -88,16 +88,16 @@ class PartGraph {
    * A later stage begins as a layer within the uncut middle does, with something pending, though it be zeros: the fused
    * normalisation rounds otherwise than the plain one, and stages are to give the very bits of the uncut middle.
    */
-  #begin(): Stream {
-    const value = this.#takeRows()
+  #firstResidual(): Residual {
+    const value = this.#inputRows()
     if (!this.#plan.spec.continues) return { value, pending: undefined }
     return { value, pending: this.#graph.node('ConstantOfShape', [this.#graph.node('Shape', [value])]) }
   }
 
   /** The rows that come in: embedded ids, or states from the wire. float32 [1, T, H] */
-  #takeRows(): string {
+  #inputRows(): string {
     const { embedding } = this.#plan.parameters
-    return embedding ? this.#embed(embedding) : this.#takeStates(inputs, 'W')
+    return embedding ? this.#embed(embedding) : this.#inputStates(inputs, 'W')
   }
 
   #embed(embedding: Matrix): string {
@@ -111,7 +111,7 @@ class PartGraph {
     })
   }
 
-  #takeStates(names: StatesInputNames, wideRows: string): string {
+  #inputStates(names: StatesInputNames, wideRows: string): string {
     const { hidden } = this.#plan.spec.model.dims
     const half = this.#graph.input(names.half, 'float16', [1, 'T', hidden])
     const wide = this.#graph.input(names.wide, 'float32', [wideRows, hidden])
@@ -146,7 +146,7 @@ class PartGraph {
     return names
   }
 
-  #block(stream: Stream, block: Block, layer: number, slots: readonly Slot[]): Stream {
+  #block(stream: Residual, block: Block, layer: number, slots: readonly Slot[]): Residual {
     const { normalised, value } = this.#normalise(stream, block.attention.norm)
     const attended = this.#attend(this.#addFeatures(normalised, block.attention), block.attention, layer, slots)
     return block.mlp ? this.#mlp({ value, pending: attended }, block.mlp) : { value, pending: attended }
@@ -154,7 +154,7 @@ class PartGraph {
 
   #addFeatures(rows: string, { features }: AttentionBlock): string {
     if (!features) return rows
-    const { normalised } = this.#normalise({ value: this.#takeStates(featureInputs, 'WF'), pending: undefined }, features.norm)
+    const { normalised } = this.#normalise({ value: this.#inputStates(featureInputs, 'WF'), pending: undefined }, features.norm)
     return this.#graph.node('Add', [rows, this.#linear(normalised, features.projection, undefined)])
   }
 
@@ -208,7 +208,7 @@ class PartGraph {
     })
   }
 
-  #mlp(stream: Stream, mlp: Mlp): Stream {
+  #mlp(stream: Residual, mlp: Mlp): Residual {
     const { normalised, value } = this.#normalise(stream, mlp.norm)
     const gate = this.#linear(normalised, mlp.gate, mlp.gateBias)
     const up = this.#linear(normalised, mlp.up, mlp.upBias)
@@ -216,7 +216,7 @@ class PartGraph {
   }
 
   /** What each Medusa head makes of every row, the heads of a row one after another. float32 [1, T·K, H] */
-  #lookAhead(rows: string, { weight, bias }: MedusaBlocks): string {
+  #medusaBlocks(rows: string, { weight, bias }: MedusaBlocks): string {
     const hidden = weight.columns
     const apart = this.#graph.int64s('heads.apart', [1, -1, weight.rows / hidden, hidden])
     const joined = this.#graph.int64s('heads.joined', [1, -1, hidden])
@@ -231,7 +231,7 @@ class PartGraph {
   }
 
   /** RMSNorm of value + pending, and that sum. */
-  #normalise({ value, pending }: Stream, weight: Vector): { normalised: string; value: string } {
+  #normalise({ value, pending }: Residual, weight: Vector): { normalised: string; value: string } {
     const epsilon = { float: this.#epsilon }
     if (pending === undefined) {
       const attributes = { axis: -1, epsilon, stash_type: 1 }
@@ -261,7 +261,7 @@ class PartGraph {
     return this.#graph.node('Add', [this.#graph.node('FusedMatMul', [x, names.weight], options), bias.name], named)
   }
 
-  #sum({ value, pending }: Stream): string {
+  #sum({ value, pending }: Residual): string {
     return pending === undefined ? value : this.#graph.node('Add', [value, pending])
   }
 
@@ -271,7 +271,7 @@ class PartGraph {
   }
 
   /** The rows themselves, what crosses the wire, and whether it can. */
-  #giveStates(rows: string, selects: boolean): void {
+  #outputStates(rows: string, selects: boolean): void {
     const shape = [1, selects ? 'M' : 'T']
     const { hidden } = this.#plan.spec.model.dims
     this.#graph.node('Identity', [rows], { outputs: [outputs.states] })
@@ -283,7 +283,7 @@ class PartGraph {
     this.#graph.output(outputs.peak, 'float32', shape)
   }
 
-  #giveLogits(rows: string, head: Matrix, selects: boolean): void {
+  #outputLogits(rows: string, head: Matrix, selects: boolean): void {
     this.#linear(rows, head, undefined, outputs.logits)
     const { part, model } = this.#plan.spec
     this.#graph.output(outputs.logits, 'float32', [1, selects ? 'M' : part === 'medusa' ? 'TK' : 'T', model.dims.vocab])

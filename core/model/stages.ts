@@ -22,7 +22,7 @@ const configFile = 'config.json'
  * @throws BrimError CONFIG_INVALID where there are fewer layers than stages, BUNDLE_CORRUPT, BUNDLE_INVALID where this
  * version of Brim writes other graphs than the bundle's
  */
-export async function cutIntoStages(folder: string, manifest: Manifest, middle: PartManifest, count: number): Promise<Stage[]> {
+export async function splitIntoStages(folder: string, manifest: Manifest, middle: PartManifest, count: number): Promise<Stage[]> {
   const [first, end] = middle.layers
   const layers = end - first
   if (!(Number.isInteger(count) && count >= 1 && count <= layers))
@@ -30,11 +30,11 @@ export async function cutIntoStages(folder: string, manifest: Manifest, middle: 
       hint: `every stage needs a layer of its own: 1 to ${layers} are possible`,
     })
   const whole = await readMiddle(folder, manifest, middle)
-  demandSameGraphs(manifest, middle, planOver(middle, whole))
+  requireSameGraphs(manifest, middle, planLayers(middle, whole))
   const bounds = Array.from({ length: count + 1 }, (_, stage) => first + Math.ceil((stage * layers) / count))
   return bounds.slice(1).map((to, stage) => {
     const from = bounds[stage]!
-    const plan = planOver(middle, { ...whole, layers: [from, to], continues: stage > 0 })
+    const plan = planLayers(middle, { ...whole, layers: [from, to], continues: stage > 0 })
     return {
       manifest: { ...middle, layers: [from, to], weights: [...plan.weights] },
       graph: (slots, branching) => buildPartGraph(plan, slots, branching),
@@ -59,14 +59,14 @@ async function readMiddle(folder: string, { format }: Manifest, { layers }: Part
 }
 
 /** The plan of these layers, their weights being where the bundle has them. */
-function planOver(middle: PartManifest, spec: PartSpec): PartPlan {
+function planLayers(middle: PartManifest, spec: PartSpec): PartPlan {
   const plan = planParts([spec])[0]!
   const own = new Set(plan.weights.map(({ name }) => name))
   return { ...plan, weights: middle.weights.filter(({ name }) => own.has(name)) }
 }
 
 /** The stages compute what the whole middle does only if we would write its graphs byte for byte as they are. */
-function demandSameGraphs({ card, files }: Manifest, middle: PartManifest, whole: PartPlan): void {
+function requireSameGraphs({ card, files }: Manifest, middle: PartManifest, whole: PartPlan): void {
   const isSame = (branching: boolean) => {
     const graph = files.find(({ path }) => path === middle.graphs[graphKey(1, branching)])
     return (

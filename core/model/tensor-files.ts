@@ -19,7 +19,7 @@ export interface TensorSource {
 }
 
 /** A drafter's own tensors, and the LLM's for what the two share. */
-export function ownOrModel(own: TensorFiles, model: TensorFiles): TensorSource {
+export function preferOwn(own: TensorFiles, model: TensorFiles): TensorSource {
   return { read: (name, from, into) => (own.find(name) ? own : model).read(name, from, into) }
 }
 

@@ -23,10 +23,10 @@ it('keeps no more than 64 MiB of returned buffers', () => {
   const pool = new KvPool(runtime, shape)
   const perPosition = 2 * 2 * 2 * 16 * 4
   const capacity = (40 * 2 ** 20) / perPosition
-  const [first, second] = [pool.take(capacity), pool.take(capacity)]
-  pool.giveBack(first)
-  pool.giveBack(second)
-  const taken = [pool.take(capacity), pool.take(capacity)]
+  const [first, second] = [pool.acquire(capacity), pool.acquire(capacity)]
+  pool.recycle(first)
+  pool.recycle(second)
+  const taken = [pool.acquire(capacity), pool.acquire(capacity)]
   // As booleans: a failed comparison would print 40 MiB.
   expect(taken.map((memory) => memory === first)).toEqual([true, false])
   expect(taken.some((memory) => memory === second)).toBe(false)
@@ -34,9 +34,9 @@ it('keeps no more than 64 MiB of returned buffers', () => {
 
 it('never hands a buffer to two users', () => {
   const pool = new KvPool(runtime, shape)
-  const first = pool.take(64)
-  pool.giveBack(first)
-  expect([pool.take(64), pool.take(64)].filter((memory) => memory === first)).toHaveLength(1)
+  const first = pool.acquire(64)
+  pool.recycle(first)
+  expect([pool.acquire(64), pool.acquire(64)].filter((memory) => memory === first)).toHaveLength(1)
 })
 
 it('grows to the context limit where doubling would pass it', () => {

@@ -12,14 +12,14 @@ import { matrixNames, type PartPlan } from './weight-plan.ts'
 /** Values that are converted at once (8 MiB as fp32). */
 const chunkValues = 2 << 20
 
-type Visit = (firstRow: number, values: Float32Array) => void
+type VisitRows = (firstRow: number, values: Float32Array) => void
 
 /**
  * The weights of one part on their way from the checkpoint into the bundle, chunk by chunk. Whoever asks for a weight
  * gets it as the bundle holds it (rounded, dequantised), so the golden vectors are computed in passing. What the part
  * shares with another is read, not written again.
  */
-export class WeightStream {
+export class WeightWriter {
   readonly #tensors: TensorSource
   readonly #sink: FileSink
   readonly #plan: PartPlan
@@ -44,24 +44,24 @@ export class WeightStream {
   }
 
   /** Writes float32 values that come from no checkpoint. */
-  async table(name: string, values: Float32Array): Promise<void> {
+  async writeTable(name: string, values: Float32Array): Promise<void> {
     await this.#begin(name)
     await this.#write(values)
   }
 
-  async vector(vector: Vector): Promise<Float32Array> {
+  async writeVector(vector: Vector): Promise<Float32Array> {
     const values = new Float32Array(vector.length)
     let at = 0
-    for (const { tensor, rows } of vector.sources) {
-      await this.#tensors.read(tensor, 0, values.subarray(at, at + rows))
-      at += rows
+    for (const { tensor, rows: readRows } of vector.sources) {
+      await this.#tensors.read(tensor, 0, values.subarray(at, at + readRows))
+      at += readRows
     }
-    if (!this.#plan.shared.has(vector)) await this.table(vector.name, values)
+    if (!this.#plan.shared.has(vector)) await this.writeTable(vector.name, values)
     return values
   }
 
   /** Writes a matrix. */
-  async copy(matrix: Matrix): Promise<void> {
+  async writeMatrix(matrix: Matrix): Promise<void> {
     if (!this.#plan.shared.has(matrix)) await this.#stream(matrix, () => {})
   }
 
@@ -86,7 +86,7 @@ export class WeightStream {
     return values
   }
 
-  async #stream(matrix: Matrix, visit: Visit): Promise<void> {
+  async #stream(matrix: Matrix, visit: VisitRows): Promise<void> {
     const names = matrixNames(matrix)
     const isInt4 = this.#spec.format.name === 'int4'
     await this.#begin(isInt4 ? names.codes : names.weight)
@@ -104,7 +104,7 @@ export class WeightStream {
       }
       firstRow += rows
     }
-    if (isInt4) await this.table(names.scales, scales)
+    if (isInt4) await this.writeTable(names.scales, scales)
   }
 
   /**

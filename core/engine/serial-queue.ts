@@ -1,5 +1,5 @@
 /** Runs tasks one after another, in the order they came; one that fails does not stop the next. */
-export class OneAtATime {
+export class SerialQueue {
   #last: Promise<unknown> = Promise.resolve()
 
   run<Result>(task: () => Promise<Result>): Promise<Result> {
