@@ -133,7 +133,7 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
       onBegin: (device) => broker.admit(device),
       onEnd(device) {
         broker.cut(device)
-        plane.cut(device)
+        plane.disconnect(device)
         serving.purge(device)
       },
       clock,

@@ -21,15 +21,15 @@ export interface ConnectionOptions {
   readonly sessions: Sessions
   readonly bridge: string
   readonly modelId: string
-  /** Most tokens drafted per round. */
+  /** Maximum tokens that a device drafts per round. */
   readonly draftLimit: number
   readonly heartbeatMs: number
   readonly helloTimeoutMs: number
   readonly clock: Clock
   readonly logger: Logger
-  /** Whether who connects may be this device. */
-  readonly mayBe: (device: string) => boolean
-  /** A device has said hello. */
+  /** Whether the client of this connection may connect as this device. */
+  readonly authorize: (device: string) => boolean
+  /** A device has sent its hello. */
   readonly onHello: (connection: Connection, device: string) => void
 }
 
@@ -42,11 +42,11 @@ export interface Connection {
 type Open = Extract<ToBridge, { type: 'open' }>
 type Close = Extract<ToBridge, { type: 'close' }>
 
-/** Replies that a device has not read, before it is no longer read from. */
-const unreadBytes = 8 * 2 ** 20
-/** Messages are a few hundred bytes; more is not even parsed. */
+/** The bridge stops reading from a device that has not read this many bytes of replies. */
+const maxUnreadBytes = 8 * 2 ** 20
+/** Messages have a few hundred bytes; a longer one is not parsed. */
 const maxTextBytes = 4096
-const outOfTurn = 'hello comes first, and once'
+const outOfOrder = 'hello must be the first message, and is sent once'
 
 /** One device's WebSocket: hello, open and close as JSON text, frames in binary. */
 export function serveConnection(socket: WebSocket, options: ConnectionOptions): Connection {
@@ -55,40 +55,42 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   let peer: Peer | undefined
   let rates: DeviceRates | undefined
   let answerProbe: ((bytes: Uint8Array) => void) | undefined
-  let heard = true
-  let waitingBytes = 0
-  const gone = new AbortController()
+  /** Whether anything has arrived since the last ping. */
+  let isAlive = true
+  /** Bytes of frames that wait for their turn or are being computed. */
+  let pendingBytes = 0
+  const closed = new AbortController()
 
-  // What can no longer be sent is lost with the connection, whose close is handled.
-  const sent = () => balance()
-  const say = (message: ToDevice) => socket.send(JSON.stringify(message), sent)
+  // An error here means that the socket is closing, which its 'close' event handles.
+  const onSent = () => controlFlow()
+  const send = (message: ToDevice) => socket.send(JSON.stringify(message), onSent)
   const endSessions = () => (peer ? sessions.closePeer(peer) : undefined)
 
-  /** Sessions end at once, the socket when the device has answered (or the heartbeat has given it up). */
+  /** Ends the sessions at once; the socket closes when the device answers, or when a heartbeat is missed. */
   function close(code: number, reason: ErrorCode): void {
     socket.close(code, reason)
     void endSessions()
   }
 
-  /** Stops reading from a device that sends faster than we compute, or that does not read what it is sent. */
-  function balance(): void {
+  /** Stops reading from a device that sends faster than the engine computes, or that does not read its replies. */
+  function controlFlow(): void {
     if (socket.readyState !== socket.OPEN) return
-    const full = waitingBytes > readAheadBytes || socket.bufferedAmount > unreadBytes
-    if (full && !socket.isPaused) socket.pause()
-    else if (!full && socket.isPaused) socket.resume()
+    const isFull = pendingBytes > readAheadBytes || socket.bufferedAmount > maxUnreadBytes
+    if (isFull && !socket.isPaused) socket.pause()
+    else if (!isFull && socket.isPaused) socket.resume()
   }
 
-  /** A close reason is short: what was wrong is said before. */
+  /** Sends the reason as a message first: the reason of a close frame is limited to 123 bytes. */
   function refuse(code: ErrorCode, message: string): void {
     logger.warn({ code, reason: message }, 'message of a device refused')
-    say({ type: 'refused', request: 0, code, message })
+    send({ type: 'refused', request: 0, code, message })
     if (code === 'PROTOCOL_VERSION') close(closeCodes.version, code)
     else close(closeCodes.invalid, 'REQUEST_INVALID')
   }
 
-  /** Of what nobody foresaw, as memory that the system does not give: this device connects again, no other notices. */
-  function failed(err: unknown): void {
-    logger.error({ err }, 'device not served')
+  /** For unexpected errors, such as a failed allocation: this device reconnects, the others are not affected. */
+  function fail(err: unknown): void {
+    logger.error({ err }, 'connection closed after an internal error')
     close(closeCodes.goingAway, 'LINK_LOST')
   }
 
@@ -97,18 +99,18 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     const read = readMessage(ToBridge, bytes)
     if (read.kind === 'unreadable') return void refuse(read.code, `the bridge cannot read the message: ${read.reason}`)
     const { message } = read
-    if (message.type === 'hello' && !peer && !options.mayBe(message.device)) {
+    if (message.type === 'hello' && !peer && !options.authorize(message.device)) {
       close(closeCodes.unauthorized, 'NOT_AUTHORIZED')
     } else if (message.type === 'hello' && !peer) {
       onHello(message.device)
     } else if (message.type === 'open' && peer) {
-      openSession(peer, message).then(say).catch(failed)
+      openSession(peer, message).then(send).catch(fail)
     } else if (message.type === 'rates' && peer) {
       rates = message
     } else if (message.type === 'close' && peer) {
-      closeSession(peer, message).catch(failed)
+      closeSession(peer, message).catch(fail)
     } else {
-      refuse('REQUEST_INVALID', outOfTurn)
+      refuse('REQUEST_INVALID', outOfOrder)
     }
   }
 
@@ -118,28 +120,28 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
       get rates() {
         return rates
       },
-      send: (bytes) => socket.send(bytes, sent),
-      advise: (session, chunkTokens) => say({ type: 'advice', session: sessionHex(session), chunkTokens }),
+      send: (bytes) => socket.send(bytes, onSent),
+      advise: (session, chunkTokens) => send({ type: 'advice', session: sessionHex(session), chunkTokens }),
     }
     logger = logger.child({ device })
     logger.info('device connected')
     answerProbe = createProbeAnswers({ clock, logger, send: peer.send })
     options.onHello(connection, device)
-    say({ type: 'welcome', v: 1, bridge: options.bridge, modelId, probeBytes: maxProbeBytes })
+    send({ type: 'welcome', v: 1, bridge: options.bridge, modelId, probeBytes: maxProbeBytes })
   }
 
   async function closeSession(owner: Peer, { session, keep }: Close): Promise<void> {
     const handle = await sessions.close(owner, sessionBits(session), keep)
-    if (keep !== undefined) say({ type: 'kept', session, ...(handle === undefined ? {} : { handle }) })
+    if (keep !== undefined) send({ type: 'kept', session, ...(handle === undefined ? {} : { handle }) })
   }
 
-  async function openSession(owner: Peer, { request, modelId: wanted, resume, wire }: Open): Promise<ToDevice> {
-    if (wanted !== modelId)
+  async function openSession(owner: Peer, { request, modelId: requested, resume, wire }: Open): Promise<ToDevice> {
+    if (requested !== modelId)
       return {
         type: 'refused',
         request,
         code: 'BUNDLE_MISMATCH',
-        message: `the device runs model ${wanted}, this bridge ${modelId}: build or copy one bundle for both`,
+        message: `the device runs model ${requested}, this bridge ${modelId}: build or copy one bundle for both`,
       }
     const result = await sessions.open(owner, { resume, wire })
     if (result.kind === 'refused') {
@@ -151,63 +153,63 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   }
 
   async function onFrame(bytes: Uint8Array): Promise<void> {
-    if (!peer || !answerProbe) return refuse('REQUEST_INVALID', outOfTurn)
+    if (!peer || !answerProbe) return refuse('REQUEST_INVALID', outOfOrder)
     if (isProbe(bytes)) return answerProbe(bytes)
     const cost = bytes.byteLength + frameCostBytes
-    waitingBytes += cost
+    pendingBytes += cost
     await sessions.receive(peer, bytes)
-    waitingBytes -= cost
-    balance()
+    pendingBytes -= cost
+    controlFlow()
   }
 
-  /** False when the connection has gone meanwhile. */
-  const stillHereAfter = (ms: number) =>
-    clock.sleep(ms, gone.signal).then(
+  /** @returns false when the connection has closed meanwhile */
+  const isOpenAfter = (ms: number) =>
+    clock.sleep(ms, closed.signal).then(
       () => true,
       () => false,
     )
 
-  async function expectHello(): Promise<void> {
-    if ((await stillHereAfter(options.helloTimeoutMs)) && !peer) close(closeCodes.silent, 'REQUEST_INVALID')
+  async function requireHello(): Promise<void> {
+    if ((await isOpenAfter(options.helloTimeoutMs)) && !peer) close(closeCodes.silent, 'REQUEST_INVALID')
   }
 
-  async function heartbeat(): Promise<void> {
-    while (await stillHereAfter(options.heartbeatMs)) {
-      // Where it is we who do not read, silence proves nothing.
-      const reading = waitingBytes <= readAheadBytes
-      if (!heard && reading) {
-        logger.warn({ heartbeatMs: options.heartbeatMs }, 'heartbeat missed, connection cut')
+  async function sendHeartbeats(): Promise<void> {
+    while (await isOpenAfter(options.heartbeatMs)) {
+      // Silence proves nothing while the bridge itself does not read.
+      const isReading = pendingBytes <= readAheadBytes
+      if (!isAlive && isReading) {
+        logger.warn({ heartbeatMs: options.heartbeatMs }, 'heartbeat missed, connection closed')
         return socket.terminate()
       }
-      heard = false
+      isAlive = false
       socket.ping()
     }
   }
 
   const done = new Promise<void>((resolve) => {
     socket.once('close', (code) => {
-      gone.abort()
+      closed.abort()
       logger.info({ code }, 'device disconnected')
       resolve(endSessions())
     })
   })
   socket.on('message', (data, isBinary) => {
-    heard = true
+    isAlive = true
     if (socket.readyState !== socket.OPEN) return
-    // `nodebuffer` is the default: one buffer a message.
-    if (!(data instanceof Uint8Array)) throw new Error('a WebSocket message is no buffer')
-    if (isBinary) onFrame(data).catch(failed)
+    // ws delivers one Buffer per message by default (binaryType 'nodebuffer').
+    if (!(data instanceof Uint8Array)) throw new Error('a WebSocket message was not delivered as a Buffer')
+    if (isBinary) onFrame(data).catch(fail)
     else onText(data)
-    balance()
+    controlFlow()
   })
-  // Each is answered by a pong, which waits for its reader like everything else.
-  socket.on('ping', balance)
+  // ws answers each ping with a pong, which is buffered like any reply.
+  socket.on('ping', controlFlow)
   socket.on('pong', () => {
-    heard = true
+    isAlive = true
   })
   socket.on('error', (err) => logger.warn({ err }, 'WebSocket error'))
-  void expectHello()
-  void heartbeat()
+  void requireHello()
+  void sendHeartbeats()
 
   const connection: Connection = { close, done }
   return connection

@@ -10,19 +10,20 @@ import { type Connection, type ConnectionOptions, serveConnection } from './conn
 
 export interface DataPlane {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
-  /** Ends what this device has connected. */
-  cut(device: string): void
-  /** Ends every connection; resolves when their sessions are gone. */
+  /** Closes this device's connection. */
+  disconnect(device: string): void
+  /** Closes every connection; resolves when their sessions have ended. */
   close(): Promise<void>
 }
 
-/** How long a peer may take to answer our close before it is cut off. */
+/** A device that does not answer the bridge's close within this time is disconnected. */
 const closeTimeoutMs = 1_000
 
-/** WebSocket connections, one per device: who connects again replaces the connection that it had. */
+/** The devices' WebSocket connections: one per device, so that a new connection replaces the old one. */
 export function createDataPlane(
-  options: Omit<ConnectionOptions, 'onHello' | 'mayBe'> & { readonly gate?: Gate | undefined },
+  options: Omit<ConnectionOptions, 'onHello' | 'authorize'> & { readonly gate?: Gate | undefined },
 ): DataPlane {
+  const { gate, clock } = options
   const server = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -32,16 +33,20 @@ export function createDataPlane(
   const connections = new Set<Connection>()
   const byDevice = new Map<string, Connection>()
 
+  async function terminateLate(signal: AbortSignal): Promise<void> {
+    await clock.sleep(closeTimeoutMs, signal)
+    for (const socket of server.clients) socket.terminate()
+  }
+
   return {
     upgrade(request, socket, head) {
-      const { gate } = options
       const token = bearerOf(request.headers.authorization) ?? ''
       if (gate?.asks && gate.subjectOf(token) === undefined) return refuseUpgrade(socket, '401 Unauthorized')
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const connection = serveConnection(webSocket, {
           ...options,
-          // Asked again: the device may have been revoked since the upgrade.
-          mayBe: (device) => !gate?.asks || allows(gate.subjectOf(token) ?? '', { to: 'connect', device }),
+          // Checked again: the device may have been revoked since the upgrade.
+          authorize: (device) => !gate?.asks || allows(gate.subjectOf(token) ?? '', { to: 'connect', device }),
           onHello(own, device) {
             byDevice.get(device)?.close(closeCodes.replaced, 'LINK_LOST')
             byDevice.set(device, own)
@@ -54,19 +59,18 @@ export function createDataPlane(
         })
       })
     },
-    cut(device) {
+    disconnect(device) {
       byDevice.get(device)?.close(closeCodes.unauthorized, 'NOT_AUTHORIZED')
     },
     async close() {
-      // First: a device whose connection has just been closed may be back before the last one is.
+      // Refuses upgrades first: a device whose connection closes may reconnect before the last one has closed.
       server.close()
       const open = [...connections]
       for (const connection of open) connection.close(closeCodes.goingAway, 'LINK_LOST')
-      const timer = setTimeout(() => {
-        for (const socket of server.clients) socket.terminate()
-      }, closeTimeoutMs)
+      const allClosed = new AbortController()
+      terminateLate(allClosed.signal).catch(() => {})
       await Promise.all(open.map((connection) => connection.done))
-      clearTimeout(timer)
+      allClosed.abort()
     },
   }
 }

@@ -5,7 +5,7 @@ import { encodeFault } from '../../core/protocol/fault.ts'
 import { peekFrame } from '../../core/protocol/frame.ts'
 import { decodeProbe, encodeProbe, type Probe } from '../../core/protocol/probe.ts'
 
-/** Probes of one connection that are answered in any minute: a device sends two in five, whoever sends more wants something else. */
+/** Probes of one connection that are answered within a minute. A device sends two in five minutes. */
 export const probesPerMinute = 8
 const minuteMs = 60_000
 
@@ -15,10 +15,10 @@ export interface ProbeAnswersOptions {
   readonly send: (bytes: Uint8Array) => void
 }
 
-/** @returns what answers the probes of one connection, at once; those beyond the limit get no answer */
+/** @returns a function that answers the probes of one connection; it ignores those beyond the limit */
 export function createProbeAnswers({ clock, logger, send }: ProbeAnswersOptions): (bytes: Uint8Array) => void {
   let answeredMs: number[] = []
-  let told = false
+  let hasWarned = false
 
   function isTooMany(): boolean {
     const nowMs = clock.nowMs()
@@ -27,8 +27,8 @@ export function createProbeAnswers({ clock, logger, send }: ProbeAnswersOptions)
       answeredMs.push(nowMs)
       return false
     }
-    if (!told) logger.warn({ probesPerMinute }, 'more probes than a device sends, the rest is ignored')
-    told = true
+    if (!hasWarned) logger.warn({ probesPerMinute }, 'too many probes, ignoring those beyond the limit')
+    hasWarned = true
     return true
   }
 

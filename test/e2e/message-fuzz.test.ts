@@ -141,7 +141,11 @@ describe('whatever is said to a bridge', () => {
       const said = heard.findLast(({ type }) => type === 'refused')
       const read = readMessage(ToBridge, payload)
       const why =
-        payload.length > 4096 ? 'longer than 4096 bytes' : read.kind === 'unreadable' ? read.reason : 'hello comes first'
+        payload.length > 4096
+          ? 'longer than 4096 bytes'
+          : read.kind === 'unreadable'
+            ? read.reason
+            : 'hello must be the first message'
       expect(said).toMatchObject({ type: 'refused', message: expect.stringContaining(why) })
     }
     await servesAJob()

@@ -1,13 +1,13 @@
 import type { ErrorCode } from '../../base/errors.ts'
 import type { FrameHeader } from '../../protocol/frame.ts'
 
-/** What a session knows when a frame's turn has come. */
+/** What a session knows when it handles a frame. */
 export interface SessionView {
-  /** Positions that the KV holds. */
+  /** Positions that its KV holds. */
   readonly length: number
-  /** Of the frame applied last; undefined before the first. */
+  /** Of the last frame that was applied; undefined before the first. */
   readonly lastSeq: number | undefined
-  /** Whether the reply to this seq is still at hand. */
+  /** Whether the reply to this seq is cached. */
   hasReply(seq: number): boolean
 }
 
@@ -19,23 +19,24 @@ export interface FrameLimits {
 
 export type Admission =
   | { kind: 'apply' }
+  /** The frame has been answered before; its cached reply is sent again. */
   | { kind: 'repeat' }
-  /** A hole lies before `base`; the frame has not been applied and its seq may be used again. */
+  /** The KV ends before the frame's `base`. The frame is not applied, and the device may use its seq again. */
   | { kind: 'gap'; length: number }
   | { kind: 'fault'; code: ErrorCode; message: string }
 
 /**
- * What is to be done with a frame of a session (core/protocol/frame.ts: frames are idempotent). Its epoch and owner
- * have been checked.
+ * What a session does with a frame. Frames are idempotent (core/protocol/frame.ts). The caller has checked the frame's
+ * session, epoch and connection.
  */
 export function admitFrame(frame: FrameHeader, session: SessionView, limits: FrameLimits): Admission {
   const { type, seq, base, n, want } = frame
-  if (type !== 'rows') return invalid(`a device sends rows, not ${type}`)
+  if (type !== 'rows') return invalid(`a device sends frames of type rows, not ${type}`)
   if (session.lastSeq !== undefined && seq <= session.lastSeq) {
     if (session.hasReply(seq)) return { kind: 'repeat' }
-    return invalid(`frame ${seq} comes after frame ${session.lastSeq}, and its reply is no longer kept`)
+    return invalid(`frame ${seq} was sent after frame ${session.lastSeq}, and its reply is no longer cached`)
   }
-  if (want > n) return invalid(`frame ${seq} wants ${want} rows back and brings ${n}`)
+  if (want > n) return invalid(`frame ${seq} asks for ${want} rows but brings ${n}`)
   if (n > limits.maxRows) return invalid(`frame ${seq} has ${n} rows, the limit is ${limits.maxRows}`)
   if (base > session.length) return { kind: 'gap', length: session.length }
   if (base + n > limits.contextLimit)

@@ -39,10 +39,10 @@ describe('hello', () => {
   it.each([
     ['no JSON', 'hello?', 'no JSON'],
     ['an unknown message', '{"type":"dance"}', '"type": Invalid'],
-    ['an open before hello', JSON.stringify({ type: 'open', request: 1, modelId: testModelId }), 'hello comes first'],
+    ['an open before hello', JSON.stringify({ type: 'open', request: 1, modelId: testModelId }), 'hello must be the first'],
     ['longer than any', JSON.stringify({ type: 'hello', v: 1, device: 'a', birth: 1, more: 'x'.repeat(5_000) }), '4096 bytes'],
     ['a device id with a level', '{"type":"hello","v":1,"device":"a/b","birth":1}', '"device": Invalid'],
-    ['a frame before hello', encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }), 'hello comes first'],
+    ['a frame before hello', encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }), 'hello must be the first'],
   ])('cannot be %s: the device is told why, and the connection closed with a code', async (_, message, why) => {
     await using plane = await startDataPlane(scriptedPart())
     const { closed, messages } = await rawSocket(plane.dataUrl, message)
