@@ -1,108 +1,133 @@
 import { z } from 'zod'
-import { BrimError } from '../core/base/errors.ts'
+import { parseConfig } from '../core/base/config.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/protocol/frame.ts'
+import { Id } from '../core/protocol/id.ts'
 import { DeviceTelemetry } from '../core/protocol/messages.ts'
-import { idPattern } from '../core/protocol/topics.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 
-const bridgeUrl = z.url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' })
-const id = z.string().regex(idPattern, 'small letters, digits, - and _')
+const bridgeUrl = z.url({ protocol: /^mqtts?$/, error: 'must be a URL like mqtt://127.0.0.1:1883' })
 
-/** Names of the telemetry's figures, wherever they stand. */
-const figures = figuresIn(z.toJSONSchema(DeviceTelemetry))
-const isFigure = (name: string) => name !== '' && figures.some((figure) => figure.endsWith(name))
+/** @param name of a figure of the telemetry, or the end of one */
+const isFigure = (name: string) => name !== '' && fieldsOf(z.toJSONSchema(DeviceTelemetry)).some((field) => field.endsWith(name))
 
-function figuresIn(schema: unknown): string[] {
+function fieldsOf(schema: unknown): string[] {
   if (typeof schema !== 'object' || schema === null) return []
   const properties = 'properties' in schema && typeof schema.properties === 'object' ? Object.keys(schema.properties ?? {}) : []
-  return [...properties, ...Object.values(schema).flatMap(figuresIn)]
+  return [...properties, ...Object.values(schema).flatMap(fieldsOf)]
 }
 
-const Settings = z.strictObject({
-  id,
-  fleet: id.default('default'),
-  /**
-   * Control planes of the fleet's bridges: where one dies, another takes its answers over. Absent: those that the device
-   * has enrolled at, else the one of this machine.
-   */
+const seconds = z.number().refine((value) => value === 0 || value >= 1, 'must be at least 1, or 0')
+
+/** Every setting of an agent. Those with a description are options of `brim agent run`. */
+export const AgentFields = z.strictObject({
+  bundle: z
+    .string()
+    .min(1)
+    .describe('folder of the bundle, the same as at the bridge; or the first characters of an installed model id'),
+  id: Id.describe('name of this device in its fleet'),
   bridges: z
     .array(bridgeUrl)
     .min(1)
-    .refine((urls) => new Set(urls).size === urls.length, 'the same bridge twice')
+    .refine((urls) => new Set(urls).size === urls.length, 'names the same bridge twice')
+    .meta({
+      flag: 'bridge',
+      description: 'MQTT URL of a bridge; repeat it for bridges that take over when one fails',
+      fallback: 'where this device is enrolled, else mqtt://127.0.0.1:1883',
+    })
     .optional(),
-  /** The bridge's data plane as seen from here, in place of the announced one: a tunnel, a forwarded port. */
-  dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
-  /** Folder of the bundle whose input, output and adapter run here; or the beginning of the id of an installed model. */
-  bundle: z.string().min(1),
-  /** A small whole model's bundle, named likewise: it goes on where no bridge does, for requests that ask for it. */
-  slm: z.string().min(1).optional(),
-  /** Folder of the agent's database; made where missing. */
+  dataUrl: z
+    .url({ protocol: /^wss?$/, error: 'must be a URL like ws://127.0.0.1:7070/v1/data' })
+    .meta({
+      description: "URL of the bridge's data plane as seen from this device (a tunnel, a forwarded port)",
+      fallback: 'as the bridge announces it',
+    })
+    .optional(),
+  slm: z
+    .string()
+    .min(1)
+    .describe('folder or model id of a small whole model; it answers when no bridge can, for requests with --fallback slm')
+    .optional(),
+  fleet: Id.default('default').describe('name of the fleet'),
+  /** Folder of the agent's databases and key; created when missing. */
   stateDir: z.string().min(1),
   apiHost: z.string().default('127.0.0.1'),
-  /** 0: a free one. */
-  apiPort: z.int().min(0).max(65_535).default(7071),
-  /** Threads within one operator. */
-  threads: z.int().min(1).max(256).default(2),
-  /** Path of a libonnxruntime; absent: the one that comes with the packages. */
+  apiPort: z.int().min(0).max(65_535).default(7071).describe("port of this device's API; 0: any free port"),
+  threads: z.int().min(1).max(256).default(2).describe('threads per operator'),
+  /** Path of a libonnxruntime to use instead of the packaged one. */
   library: z.string().optional(),
-  /** How long an answer whose link or bridge has died waits for a bridge that takes it over. */
-  patienceS: z.number().min(0).default(20),
-  /** How hidden states travel up: int8 halves the bytes and may change answers. */
-  wire: z.enum(wires).default('fp16'),
-  /** What is not said below is as this has it; all but `hat` are what HAT is measured beside. */
-  strategy: z.enum(strategyNames).default('hat'),
-  /** How prompts are sent. */
-  prefill: z.enum(prefills).optional(),
-  /** Whether prompts begin with what the bridge still holds of earlier ones. */
-  reuse: z.boolean().optional(),
-  /** Verifications of one length, whatever was drafted. Absent: where the link is encrypted, for else frames can be read. */
-  padding: z.boolean().optional(),
-  /** What the device measures of itself, and how it fares, is looked at and published at least so often; 0: never. */
-  telemetryS: z
+  strategy: z
+    .enum(strategyNames)
+    .default('hat')
+    .describe('preset of --drafter, --draft-ahead, --prefill and --reuse: HAT, or a baseline it is compared with'),
+  prefill: z
+    .enum(prefills)
+    .meta({ description: 'how a prompt is sent: in chunks, or whole (-all: every deep state is returned)', fallback: 'chunked' })
+    .optional(),
+  reuse: z
+    .boolean()
+    .meta({ description: 'reuse KV that the bridge has cached from earlier prompts', fallback: 'yes' })
+    .optional(),
+  draft: z
+    .strictObject({
+      drafter: z
+        .enum(drafterNames)
+        .meta({ flag: 'drafter', description: 'what drafts tokens; auto: the fastest in each session', fallback: 'auto' })
+        .optional(),
+      ahead: z
+        .boolean()
+        .meta({ description: 'draft on while a verification is under way; --no-draft-ahead saves power', fallback: 'yes' })
+        .optional(),
+      /** η of HAT Eq. 5: a draft ends below this top probability. */
+      threshold: z.number().min(0).max(1).default(defaultDraftThreshold),
+      /** Max tokens per draft, beside the bridge's own limit; 0: no drafting. */
+      limit: z.int().min(0).optional(),
+    })
+    .prefault({}),
+  wire: z
+    .enum(wires)
+    .default('fp16')
+    .describe('format of hidden states on the way up; int8 halves the bytes and may change answers'),
+  padding: z
+    .boolean()
+    .meta({
+      description: 'pad verifications to one length, which hides how much was drafted',
+      fallback: 'yes where the link is encrypted',
+    })
+    .optional(),
+  patienceS: z
     .number()
-    .refine((seconds) => seconds === 0 || seconds >= 1, 'at least 1, or 0 for none')
-    .default(10),
-  /** How far figures may move before that is worth a message of its own: by name, or the end of names (their unit). */
+    .min(0)
+    .default(20)
+    .meta({ flag: 'patience', description: 'seconds that an interrupted answer waits for a bridge before it fails' }),
+  telemetryS: seconds.default(10).meta({ flag: 'telemetry', description: 'seconds between telemetry messages; 0: no telemetry' }),
+  /** By name of a figure, or the end of it (its unit): a change within the dead band causes no message of its own. */
   deadBands: z
     .record(z.string(), z.strictObject({ part: z.number().min(0).default(0), amount: z.number().min(0).default(0) }))
     .refine((bands) => Object.keys(bands).every(isFigure), {
       error: ({ input }) =>
-        `no figure of the telemetry ends like "${Object.keys(input as object).find((name) => !isFigure(name))}"`,
+        `no figure of the telemetry ends with "${Object.keys(input as object).find((name) => !isFigure(name))}"`,
     })
     .default({}),
-  /** What is measured while no bridge hears waits in the state folder, at most so much of it, and no longer. */
-  spoolMb: z.number().min(1).default(64),
-  spoolDays: z.number().positive().default(7),
-  /** The device's retained state is published so often, with nothing new but its time; 0: never. */
-  heartbeatS: z
-    .number()
-    .refine((seconds) => seconds === 0 || seconds >= 1, 'at least 1, or 0 for none')
-    .default(30),
-  draft: z
-    .strictObject({
-      drafter: z.enum(drafterNames).optional(),
-      /** Whether the next draft is prepared while a verification is away. */
-      ahead: z.boolean().optional(),
-      /** η of HAT Eq. 5: below this top probability a draft ends. */
-      threshold: z.number().min(0).max(1).default(defaultDraftThreshold),
-      /** Most tokens per draft, beside the bridge's own limit; 0: never draft. */
-      limit: z.int().min(0).optional(),
-    })
-    .prefault({}),
-  logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
+  heartbeatS: seconds.default(30).meta({
+    flag: 'heartbeat',
+    description: "seconds after which this device's state is published again; 0: only when it changes",
+  }),
+  spoolMb: z.number().min(1).default(64).describe('max size of telemetry stored while no bridge is connected, in MB'),
+  spoolDays: z.number().positive().default(7).describe('max age of stored telemetry, in days'),
+  logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
 })
 
-const checked = Settings.refine(
+const checked = AgentFields.refine(
   ({ dataUrl, bridges }) => dataUrl === undefined || bridges === undefined || bridges.length === 1,
   {
-    message: 'it can stand for one bridge only',
+    message: 'goes with one bridge only',
     path: ['dataUrl'],
   },
 )
 
-/** What is not said of the strategy's parts is as the strategy has it. */
+/** The strategy sets what the settings leave open. */
 export const AgentConfig = checked.transform(({ strategy, prefill, reuse, draft, ...config }) => {
   const preset = strategies[strategy]
   const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft
@@ -114,15 +139,8 @@ export const AgentConfig = checked.transform(({ strategy, prefill, reuse, draft,
   }
 })
 export type AgentConfig = z.infer<typeof AgentConfig>
-/** What must be said; the rest has defaults. */
+/** Fields with defaults are optional. */
 export type AgentSettings = z.input<typeof AgentConfig>
 
 /** @throws BrimError CONFIG_INVALID naming every field that is wrong */
-export function readAgentConfig(settings: AgentSettings): AgentConfig {
-  const config = AgentConfig.safeParse(settings)
-  if (config.success) return config.data
-  const wrong = config.error.issues.map((issue) => [issue.path.join('.'), issue.message].filter(Boolean).join(': '))
-  throw new BrimError('CONFIG_INVALID', `the agent's configuration is wrong: ${wrong.join('; ')}`, {
-    hint: 'brim agent run --help lists the options and their ranges',
-  })
-}
+export const readAgentConfig = (settings: AgentSettings): AgentConfig => parseConfig(AgentConfig, settings, 'brim agent run')

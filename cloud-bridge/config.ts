@@ -1,97 +1,142 @@
 import { z } from 'zod'
-import { BrimError } from '../core/base/errors.ts'
-import { idPattern } from '../core/protocol/topics.ts'
+import { parseConfig } from '../core/base/config.ts'
+import { Id } from '../core/protocol/id.ts'
 
-const id = z.string().regex(idPattern, 'small letters, digits, - and _')
 const port = z.int().min(0).max(65_535)
 
 const BrokerConfig = z
   .strictObject({
     url: z
-      .url({ protocol: /^mqtts?$/, error: 'a URL like mqtt://127.0.0.1:1883' })
-      .refine((url) => !url.includes('@'), 'no name or password in it: they belong into a file'),
-    /** Name and password of the administrator of its dynamic-security plug-in (mosquitto). */
-    adminFile: z.string().min(1).optional(),
-    /** What it shows when it asks this bridge who may do what (EMQX, VerneMQ). */
-    hookSecretFile: z.string().min(1).optional(),
+      .url({ protocol: /^mqtts?$/, error: 'must be a URL like mqtt://127.0.0.1:1883' })
+      .refine((url) => !url.includes('@'), 'must not contain a name or password: they belong in a file')
+      .meta({
+        flag: 'broker',
+        description: 'URL of an external MQTT broker, mqtt(s)://host:port, as devices reach it',
+        fallback: 'a broker in this process',
+      }),
+    adminFile: z
+      .string()
+      .min(1)
+      .describe("file with <name>:<password> of the administrator of mosquitto's dynamic-security plug-in")
+      .optional(),
+    hookSecretFile: z
+      .string()
+      .min(1)
+      .describe('file with the secret that EMQX or VerneMQ send when they ask this bridge for authorization at /v1/hook')
+      .optional(),
   })
   .refine(({ adminFile, hookSecretFile }) => adminFile === undefined || hookSecretFile === undefined, {
-    message: 'a broker is either driven or asks: adminFile or hookSecretFile',
+    message: 'takes an administrator file or a hook secret file, not both',
   })
 export type BrokerConfig = z.infer<typeof BrokerConfig>
 
-export const BridgeConfig = z
-  .strictObject({
-    id: id.default('bridge-1'),
-    fleet: id.default('default'),
-    /** Folder of the bundle whose middle part is served. */
-    bundle: z.string().min(1),
-    /** Folder whose subfolders are bundles that devices may install, beside that one. */
-    bundles: z.string().min(1).optional(),
-    /** Folder of the bridge's database; made where missing. */
-    stateDir: z.string().min(1),
-    host: z.string().default('127.0.0.1'),
-    /** Whether devices must prove who they are; absent: beyond loopback, or where one has enrolled. */
-    auth: z.boolean().optional(),
-    /** PEM files for MQTT, WebSocket and HTTP alike; read again when they change. */
-    tls: z.strictObject({ cert: z.string().min(1), key: z.string().min(1) }).optional(),
-    /** Whether all may travel in plain text beyond loopback. */
-    plaintext: z.boolean().default(false),
-    /** The control plane's broker where it is not the one in this process. */
-    broker: BrokerConfig.optional(),
-    /** 0: a free one. */
-    mqttPort: port.default(1883),
-    httpPort: port.default(7070),
-    /** Where devices are told to find the data plane: a proxy or a forwarded port before this bridge; absent: as bound. */
-    dataUrl: z.url({ protocol: /^wss?$/, error: 'a URL like ws://127.0.0.1:7070/v1/data' }).optional(),
-    /** Threads within one operator. */
-    threads: z.int().min(1).max(256).default(2),
-    /** P of HAT Eq. 3: stages that the middle's layers are cut into, each of which can work on a step of its own. */
-    pipeline: z.int().min(1).default(1),
-    /** Path of a libonnxruntime to use instead of the one that comes with the packages. */
-    library: z.string().optional(),
-    /** Tokens of one step of all sessions together. */
-    tokenBudget: z.int().min(1).default(512),
-    /** Of them those of prompts, while others decode. */
-    promptTokens: z.int().min(1).default(128),
-    /** The most rows that one frame may bring, in as many steps as it takes; absent: a step's. */
-    frameTokens: z.int().min(1).optional(),
-    /** What devices are advised: tokens of a prompt per frame, most tokens drafted per round. */
-    chunkTokens: z.int().min(1).default(128),
-    draftLimit: z.int().min(0).default(8),
-    /** KV memory of all sessions together. */
-    kvBudgetBytes: z
-      .int()
-      .min(1)
-      .default(2 * 2 ** 30),
-    /** A session without frames for so long ends. */
-    sessionIdleS: z.number().positive().default(120),
-    /** What a session's end leaves for the next prompt that begins alike stands ready for so long; 0: nothing is kept. */
-    prefixKeepS: z.number().min(0).default(300),
-    /** Of each device's telemetry so many samples are kept, about 2 KB each; a day of them at 10 s. 0: none. */
-    telemetrySamples: z.int().min(0).default(8_640),
-    sessionsPerConnection: z.int().min(1).default(64),
-    /** What is kept of finished jobs, keys and history too: how long, of those that came to nothing longer, how many, how much. */
-    jobs: z
-      .strictObject({
-        keepS: z
-          .number()
-          .positive()
-          .default(7 * 86_400),
-        keepDeadS: z
-          .number()
-          .positive()
-          .default(30 * 86_400),
-        keepCount: z.int().min(1).default(100_000),
-        keepBytes: z
-          .int()
-          .min(1)
-          .default(4 * 2 ** 30),
-      })
-      .prefault({}),
-    logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
-  })
-  .transform(({ frameTokens, ...config }) => ({ ...config, frameTokens: frameTokens ?? config.tokenBudget }))
+/** Every setting of a bridge. Those with a description are options of `brim bridge run`. */
+export const BridgeFields = z.strictObject({
+  bundle: z.string().min(1).describe('folder of the bundle whose middle part is served'),
+  bundles: z
+    .string()
+    .min(1)
+    .describe('folder that holds more bundles; devices install them by "brim job submit bundle.install"')
+    .optional(),
+  stateDir: z.string().min(1).describe("folder of the bridge's databases; created when missing"),
+  mqttPort: port
+    .default(1883)
+    .meta({ description: 'port of the MQTT broker in this process; 0: any free port', conflicts: 'broker' }),
+  broker: BrokerConfig.optional(),
+  httpPort: port.default(7070).describe('port of HTTP and of the data plane; 0: any free port'),
+  dataUrl: z
+    .url({ protocol: /^wss?$/, error: 'must be a URL like ws://127.0.0.1:7070/v1/data' })
+    .meta({
+      description: 'URL of the data plane that is announced to devices, where a proxy stands before this bridge',
+      fallback: 'the address it listens on',
+    })
+    .optional(),
+  host: z.string().default('127.0.0.1').describe('address to listen on'),
+  auth: z
+    .boolean()
+    .meta({
+      description: 'accept only enrolled devices',
+      fallback: 'yes beyond loopback, and once a device has enrolled',
+    })
+    .optional(),
+  /** For MQTT, WebSocket and HTTP alike. */
+  tls: z
+    .strictObject({
+      cert: z.string().min(1).describe('PEM file of the TLS certificate, reloaded when it changes'),
+      key: z.string().min(1).describe("PEM file of the certificate's private key, readable by its owner only"),
+    })
+    .optional(),
+  plaintext: z
+    .boolean()
+    .default(false)
+    .describe('allow unencrypted connections beyond loopback: tokens and hidden states can be read on the way'),
+  fleet: Id.default('default').describe('name of the fleet'),
+  id: Id.default('bridge-1').describe('name of this bridge'),
+  threads: z.int().min(1).max(256).default(2).describe('threads per operator'),
+  pipeline: z
+    .int()
+    .min(1)
+    .default(1)
+    .describe('stages of the middle that compute different steps at once (P of HAT Eq. 3); no gain where they share cores'),
+  /** Path of a libonnxruntime to use instead of the packaged one. */
+  library: z.string().optional(),
+  tokenBudget: z.int().min(1).default(512).describe('tokens per step, all sessions together'),
+  promptTokens: z.int().min(1).default(128).describe('prompt tokens among them while other streams decode'),
+  frameTokens: z
+    .int()
+    .min(1)
+    .meta({ description: 'max prompt tokens in one frame; they may take several steps', fallback: '--token-budget' })
+    .optional(),
+  /** Advice to devices: prompt tokens per frame, and max drafted tokens per round. */
+  chunkTokens: z.int().min(1).default(128),
+  draftLimit: z.int().min(0).default(8),
+  /** KV memory of all sessions together. */
+  kvBudgetBytes: z
+    .int()
+    .min(1)
+    .default(2 * 2 ** 30),
+  /** A session ends after this long without a frame. */
+  sessionIdleS: z.number().positive().default(120),
+  sessionsPerConnection: z.int().min(1).default(64),
+  prefixKeepS: z.number().min(0).default(300).meta({
+    flag: 'prefix-keep',
+    description: "seconds that an answer's KV stays cached for prompts that begin alike; 0: no cache",
+  }),
+  telemetrySamples: z
+    .int()
+    .min(0)
+    .default(8_640)
+    .describe('telemetry samples retained per device, about 2 KB each; the default is a day at 10 s; 0: none'),
+  /** Retention of finished jobs, their texts and their idempotency keys. */
+  jobs: z
+    .strictObject({
+      keepDays: z
+        .number()
+        .positive()
+        .default(7)
+        .meta({ flag: 'job-keep', description: 'retention of succeeded and canceled jobs, in days' }),
+      keepDeadDays: z.number().positive().default(30).meta({
+        flag: 'dead-job-keep',
+        description: 'retention of failed, rejected and timed-out jobs, in days',
+      }),
+      keepCount: z.int().min(1).default(100_000).meta({ flag: 'job-keep-count', description: 'max finished jobs retained' }),
+      keepBytes: z
+        .int()
+        .min(1)
+        .default(4 * 2 ** 30)
+        .meta({
+          flag: 'job-keep-bytes',
+          description: 'max size of the job database in bytes; the oldest finished jobs are deleted first',
+        }),
+    })
+    .prefault({}),
+  logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
+})
+
+export const BridgeConfig = BridgeFields.transform(({ frameTokens, ...config }) => ({
+  ...config,
+  frameTokens: frameTokens ?? config.tokenBudget,
+}))
   .refine(({ chunkTokens, draftLimit, tokenBudget }) => chunkTokens <= tokenBudget && draftLimit < tokenBudget, {
     message: 'chunkTokens and draftLimit + 1 must fit into tokenBudget',
     path: ['tokenBudget'],
@@ -101,15 +146,8 @@ export const BridgeConfig = z
     path: ['frameTokens'],
   })
 export type BridgeConfig = z.infer<typeof BridgeConfig>
-/** What must be said; the rest has defaults. */
+/** Fields with defaults are optional. */
 export type BridgeSettings = z.input<typeof BridgeConfig>
 
 /** @throws BrimError CONFIG_INVALID naming every field that is wrong */
-export function readBridgeConfig(settings: BridgeSettings): BridgeConfig {
-  const config = BridgeConfig.safeParse(settings)
-  if (config.success) return config.data
-  const wrong = config.error.issues.map((issue) => [issue.path.join('.'), issue.message].filter(Boolean).join(': '))
-  throw new BrimError('CONFIG_INVALID', `the bridge's configuration is wrong: ${wrong.join('; ')}`, {
-    hint: 'brim bridge run --help lists the options and their ranges',
-  })
-}
+export const readBridgeConfig = (settings: BridgeSettings): BridgeConfig => parseConfig(BridgeConfig, settings, 'brim bridge run')

@@ -28,6 +28,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/engine': { values: ['core/base', 'core/protocol', 'core/policy', 'core/text', 'core/model'] },
   'core/draft': { values: ['core/base', 'core/protocol', 'core/policy', 'core/engine'] },
   'core/store': { values: ['core/base', 'core/protocol', 'core/policy'] },
+  'core/cli': { values: ['core/base'] },
   'core/commands': { values: ['core'] },
   agent: { values: ['core'] },
   'cloud-bridge': { values: ['core'] },

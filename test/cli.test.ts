@@ -52,7 +52,7 @@ describe('the command line', () => {
     'doctor',
     'bench engine',
     'demo',
-  ])('opens the help of %s with examples, and offers --json', async (command) => {
+  ])('shows the help of %s with examples and --json', async (command) => {
     const { io, out } = captureIo()
     expect(await run([...command.split(' '), '--help'], io)).toBe(0)
     expect(out()).toContain('Examples:')
@@ -60,25 +60,25 @@ describe('the command line', () => {
   })
 
   it.each([
-    ['bridge key create --name ci --jobs-per-day 0', '--jobs-per-day 0: a whole number'],
-    ['bridge key create --name ci --requests-per-minute 1.5', '--requests-per-minute 1.5: a whole number'],
-    ['bridge key create --name Not-A-Name', '--name Not-A-Name'],
+    ['bridge key create --name ci --jobs-per-day 0', '--jobs-per-day 0 must be at least 1'],
+    ['bridge key create --name ci --requests-per-minute 1.5', '--requests-per-minute 1.5 must be a whole number'],
+    ['bridge key create --name Not-A-Name', '--name Not-A-Name must be lower-case letters'],
     ['login --bridge-url nowhere', '--bridge-url nowhere'],
-    ['login --bridge-url http://127.0.0.1:1 --pin x', '--pin has 43 characters'],
+    ['login --bridge-url http://127.0.0.1:1 --pin x', '--pin x must be 43 letters'],
     [`login --bridge-url http://127.0.0.1:1 --pin ${'x'.repeat(43)}`, 'https:'],
     ['login --bridge-url http://127.0.0.1:1 --key-file /nowhere/key', '/nowhere/key cannot be read'],
     ['whoami --bridge-url nowhere', 'neither a URL nor the name of a login'],
-    ['bridge run --bundle x --bundles /nowhere/else', '--bundles /nowhere/else is no folder'],
-    ['device show --json=false', '"brim device show" alone is not enough'],
+    ['bridge run --bundle x --bundles /nowhere/else', '--bundles /nowhere/else is not a folder'],
+    ['device show --json=false', '"brim device show" needs more arguments'],
     ['fleet', 'brim fleet --help'],
     ['device list --state-dir x --bridge http://127.0.0.1:1', '--state-dir'],
-  ])('brim %s: says what is wrong with exit code 2', async (words, why) => {
+  ])('brim %s: reports what is wrong, with exit code 2', async (words, why) => {
     const { io, out, err } = captureIo({ env: { HOME: '/nowhere' } })
     expect(await run(words.split(' '), io)).toBe(2)
     expect([out(), err()]).toEqual(['', expect.stringContaining(why)])
   })
 
-  it('says with exit code 2 what it does not understand', async () => {
+  it('rejects an unknown command, and suggests a similar one', async () => {
     const { io, out, err } = captureIo()
     expect(await run(['modle'], io)).toBe(2)
     expect(err()).toContain('modle')
@@ -86,38 +86,38 @@ describe('the command line', () => {
     expect(out()).toBe('')
   })
 
-  it('says with exit code 2 which option it does not know', async () => {
+  it('rejects an unknown option by name', async () => {
     const { io, err } = captureIo()
     expect(await run(['doctor', '--colour'], io)).toBe(2)
     expect(err()).toContain('colour')
   })
 
-  it('says with exit code 2 which setting cannot be', async () => {
+  it('rejects a value that is out of range', async () => {
     const { io, err } = captureIo()
     expect(await run(['model', 'run', 'tiny', '--prompt', 'a', '--top-p', '2'], io)).toBe(2)
     expect(err()).toContain('top-p 2 must lie above 0')
   })
 
-  it('says with exit code 2 which option is given twice', async () => {
+  it('rejects an option that is given twice', async () => {
     const { io, err } = captureIo()
     expect(await run(['model', 'build', 'tiny', '--out', 'a', '--out', 'b'], io)).toBe(2)
     expect(err()).toContain('--out is given more than once')
   })
 
-  it('gives errors as JSON on stderr when asked to', async () => {
+  it('prints errors as JSON on stderr with --json', async () => {
     const { io, out, err } = captureIo()
     expect(await run(['model', 'inspect', '/nowhere/at/all', '--json'], io)).toBe(1)
     expect(JSON.parse(err())).toMatchObject({ error: { code: 'BUNDLE_INVALID' } })
     expect(out()).toBe('')
   })
 
-  it('exits with 3 where no agent answers', async () => {
+  it('exits with 3 when no agent responds', async () => {
     const { io, err } = captureIo()
     expect(await run(['ask', 'hello', '--api', 'http://127.0.0.1:1'], io)).toBe(3)
     expect(err()).toContain('AGENT_UNREACHABLE')
   })
 
-  it('tells its version', async () => {
+  it('prints its version', async () => {
     const { io, out } = captureIo()
     expect(await run(['--version'], io)).toBe(0)
     expect(out().trim()).toMatch(/^\d+\.\d+\.\d+/)

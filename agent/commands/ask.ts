@@ -1,19 +1,8 @@
-import type { CommandModule } from 'yargs'
 import { z } from 'zod'
 import { BrimError, errorCodes } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { defineCommand } from '../../core/cli/command.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
-
-interface AskOptions {
-  question: string
-  api: string
-  maxTokens?: number | undefined
-  temperature: number
-  seed?: number | undefined
-  system?: string | undefined
-  fallback?: 'none' | 'slm' | undefined
-  json?: boolean | undefined
-}
 
 const Report = z.looseObject({
   ttftMs: z.number(),
@@ -21,7 +10,7 @@ const Report = z.looseObject({
   acceptLength: z.number().nullable(),
   bytesUp: z.number(),
   bytesDown: z.number(),
-  // Newer than the rest: an older agent does not tell.
+  // Absent in the reports of older agents.
   drafting: z.object({ chosen: z.string() }).nullish(),
   reusedTokens: z.number().default(0),
   failovers: z.number().default(0),
@@ -42,30 +31,30 @@ const Chunk = z.object({
   error: ErrorBody.nullish(),
 })
 
-/** `brim ask "…"` */
-export function askCommand(io: Io): CommandModule<object, AskOptions> {
-  return {
-    command: 'ask <question>',
-    describe: 'ask the agent on this device and stream its answer',
-    builder: (yargs) =>
-      yargs
-        .usage('Usage: brim ask <question> [options]')
-        .example('brim ask "Can you book a table for two?"', 'the answer on stdout, its figures on stderr')
-        .example('brim ask "Tell me a story" --temperature 0.8 --seed 7', 'sampled, the same every time')
-        .example('brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document')
-        .positional('question', { type: 'string', demandOption: true, describe: 'what to ask' })
-        .option('api', { type: 'string', default: 'http://127.0.0.1:7071', describe: "the agent's API" })
-        .option('max-tokens', { type: 'number', describe: 'longest answer, in tokens [what the context holds]' })
-        .option('temperature', { type: 'number', default: 0, describe: '0: always the likeliest token' })
-        .option('seed', { type: 'number', describe: 'makes a sampled answer repeatable' })
-        .option('system', { type: 'string', describe: 'what the model is told before the question' })
-        .option('fallback', {
-          choices: ['none', 'slm'] as const,
-          describe: "slm: where no bridge can be had the device's own small model goes on [none]",
-        }),
-    handler: (options) => ask(options, io),
-  }
+const options = {
+  question: z.string().describe('the question'),
+  api: z.string().default('http://127.0.0.1:7071').describe("URL of the agent's API"),
+  maxTokens: z.int().min(1).meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),
+  temperature: z.number().min(0).default(0).describe('randomness of sampling; 0: always the likeliest token'),
+  seed: z.int().describe('seed of sampling: the same seed repeats an answer').optional(),
+  system: z.string().describe('system message before the question').optional(),
+  fallback: z
+    .enum(['none', 'slm'])
+    .meta({ description: "slm: the device's own small model goes on when no bridge can", fallback: 'none' })
+    .optional(),
 }
+type AskOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+
+/** `brim ask "…"` */
+export const command = defineCommand({
+  examples: [
+    ['brim ask "Can you book a table for two?"', 'the answer on stdout, its figures on stderr'],
+    ['brim ask "Tell me a story" --temperature 0.8 --seed 7', 'sampled, and repeatable'],
+    ['brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document'],
+  ],
+  options,
+  run: ask,
+})
 
 async function ask(options: AskOptions, io: Io): Promise<void> {
   const response = await post(options, io.signal)
@@ -83,7 +72,7 @@ async function ask(options: AskOptions, io: Io): Promise<void> {
     report = chunk.brim ?? report
     usage = chunk.usage ?? usage
   }
-  if (!report) throw new BrimError('LINK_LOST', 'the answer broke off', { hint: "the agent's log says why; ask again" })
+  if (!report) throw new BrimError('LINK_LOST', 'the answer ended early', { hint: "the agent's log has the reason; ask again" })
   if (options.json) {
     const tokens = usage ? { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens } : {}
     io.out(JSON.stringify({ text, finishReason, ...tokens, ...report }))
@@ -110,20 +99,20 @@ async function post(options: AskOptions, signal: AbortSignal): Promise<Response>
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal }).catch((cause: unknown) => {
     signal.throwIfAborted()
-    throw new BrimError('AGENT_UNREACHABLE', `no agent answers at ${api}`, {
+    throw new BrimError('AGENT_UNREACHABLE', `no agent responds at ${api}`, {
       cause: cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause,
-      hint: 'start one with "brim agent run", or name its API with --api',
+      hint: 'start one with "brim agent run", or give the URL of its API with --api',
     })
   })
   if (response.ok) return response
   const parsed = z.object({ error: ErrorBody }).safeParse(await response.json().catch(() => undefined))
   if (parsed.success) throw remoteError(parsed.data.error)
-  throw new BrimError('AGENT_UNREACHABLE', `${api} answers ${response.status}, but not as an agent does`, {
-    hint: 'is that really the API of an agent?',
+  throw new BrimError('AGENT_UNREACHABLE', `${api} responds with status ${response.status}, but is not an agent`, {
+    hint: 'check --api: is another server on that port?',
   })
 }
 
-/** The connection may break in the middle. */
+/** @throws BrimError LINK_LOST where the connection breaks before the end */
 async function* chunksOf(response: Response): AsyncGenerator<z.infer<typeof Chunk>> {
   if (!response.body) return
   try {
@@ -133,7 +122,7 @@ async function* chunksOf(response: Response): AsyncGenerator<z.infer<typeof Chun
     }
   } catch (cause) {
     if (cause instanceof BrimError) throw cause
-    throw new BrimError('LINK_LOST', 'the connection to the agent broke in the middle of the answer', { cause })
+    throw new BrimError('LINK_LOST', 'the connection to the agent broke during the answer', { cause })
   }
 }
 
@@ -150,15 +139,15 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
     `TBT p50 ${ms(tbtMs.p50)}, p95 ${ms(tbtMs.p95)}`,
     `accept length ${acceptLength === null ? '–' : acceptLength.toFixed(2)}${more.drafting ? ` (${more.drafting.chosen})` : ''}`,
     `up ${kB(bytesUp)}, down ${kB(bytesDown)}`,
-    ...(more.reusedTokens > 0 ? [`${more.reusedTokens} tokens of the prompt were there already`] : []),
-    ...(more.failovers > 0 ? [`outlived its link ${more.failovers === 1 ? 'once' : `${more.failovers} times`}`] : []),
-    ...(more.wire === 'fp16' ? [] : [`states as ${more.wire}: perhaps not the reference's tokens`]),
+    ...(more.reusedTokens > 0 ? [`${more.reusedTokens} prompt tokens reused`] : []),
+    ...(more.failovers > 0 ? [`${more.failovers} ${more.failovers === 1 ? 'failover' : 'failovers'}`] : []),
+    ...(more.wire === 'fp16' ? [] : [`${more.wire} states: tokens may differ from the reference`]),
     ...(more.fallback ? [fallbackOf(more.sources, more.fallback)] : []),
   ].join(' · ')
 }
 
-/** Which part of the answer is the small model's, and why. */
+/** Which tokens the small model decoded, and why. */
 function fallbackOf(sources: Report['sources'], { code, message }: NonNullable<Report['fallback']>): string {
   const { from = 0, model } = sources.find(({ source }) => source === 'slm') ?? {}
-  return `${from === 0 ? 'all' : `what follows token ${from}`} is by the device's own ${model}: ${message} [${code}]`
+  return `${from === 0 ? 'all tokens' : `tokens after the first ${from}`} by the local ${model}: ${message} [${code}]`
 }

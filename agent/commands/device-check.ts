@@ -5,7 +5,7 @@ import type { Check } from '../../core/commands/doctor-checks.ts'
 import { type Host, openHost } from '../device/host.ts'
 import { createSampler } from '../device/sampler.ts'
 
-/** A line of `brim doctor`: what sort of device this is, and what its telemetry will be able to tell. */
+/** A line of `brim doctor`: the kind of device, and which figures its telemetry will have. */
 export async function checkDevice(host: Host = openHost()): Promise<Check> {
   const sampler = createSampler({ host, clock: systemClock, logger: pino({ level: 'silent' }), stateDir: tmpdir() })
   const { device, load, temperatures, power, battery } = await sampler.sample(new AbortController().signal)
@@ -21,6 +21,6 @@ export async function checkDevice(host: Host = openHost()): Promise<Check> {
     battery,
   }).flatMap(([what, value]) => (value === null ? [] : [what]))
   const what = known.map(([, word]) => word).join(', ')
-  const detail = senses.length === 0 ? what : `${what}; tells ${senses.join(', ')}`
+  const detail = senses.length === 0 ? what : `${what}; measures ${senses.join(', ')}`
   return { name: 'device', status: 'ok', detail, values: { ...Object.fromEntries(known), senses } }
 }

@@ -1,65 +1,53 @@
 import { tmpdir } from 'node:os'
-import type { CommandModule } from 'yargs'
+import { z } from 'zod'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { createLogger } from '../../core/base/logger.ts'
+import { defineCommand } from '../../core/cli/command.ts'
 import { openHost } from '../device/host.ts'
-import type { Sample } from '../device/sample.ts'
 import { createSampler } from '../device/sampler.ts'
 
-interface SampleOptions {
-  count: number
-  every: number
-  root: string
-  json?: boolean | undefined
+const options = {
+  count: z.int().min(1).default(1).describe('samples, taken without a pause; the cost of one is printed'),
+  every: z.number().positive().default(10).describe('assumed seconds between two samples'),
+  root: z.string().default('/').describe('folder to read in place of /, such as a copy of another device'),
 }
+type SampleOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
 
-const shownMs = 1_000
+export const command = defineCommand({
+  examples: [
+    ['brim agent sample', 'null: unknown on this device'],
+    ['brim agent sample --count 100 --json', 'with the CPU time of a sample'],
+  ],
+  options,
+  run: sample,
+})
 
-/** `brim agent sample`: the device as its telemetry would show it. */
-export function sampleCommand(io: Io): CommandModule<object, SampleOptions> {
-  return {
-    command: 'sample',
-    describe: "what this device's telemetry says of it, now",
-    builder: (yargs) =>
-      yargs
-        .usage('Usage: brim agent sample [options]')
-        .example('brim agent sample', 'what is known of this device; null: not known here')
-        .example('brim agent sample --count 100 --json', 'what looking costs, too')
-        .option('count', { type: 'number', default: 1, describe: 'look so often, without a pause, and tell what a look costs' })
-        .option('every', { type: 'number', default: 10, describe: 'as if so many seconds lay between two looks' })
-        .option('root', { type: 'string', default: '/', describe: 'a folder that stands for /, as of another device' }),
-    handler: ({ json, ...options }) => look(options, json === true, io),
-  }
-}
+/** A single sample waits this long, so that its loads are measured. */
+const measuredMs = 1_000
 
-async function look({ count, every, root }: SampleOptions, json: boolean, io: Io): Promise<void> {
-  if (!(Number.isInteger(count) && count >= 1)) throw new BrimError('USAGE', '--count is a whole number of 1 or more')
-  if (!(every > 0)) throw new BrimError('USAGE', '--every is a number of seconds above 0')
+async function sample({ count, every, root, json }: SampleOptions, io: Io): Promise<void> {
   const clock = skippingClock()
   const logger = createLogger('warn', { component: 'device' })
   const sampler = createSampler({ host: openHost(root), clock, logger, stateDir: tmpdir() })
-  // What is read once, and code that is run for the first time, is no cost of the next look.
+  // The first sample reads what is read only once, and compiles the code: its cost is not counted.
   let sample = await sampler.sample(io.signal)
   const before = process.cpuUsage()
   for (let n = 0; n < count; n++) {
     io.signal.throwIfAborted()
-    // Loads are those of the time between two looks: what is shown to somebody shall be real.
-    if (count === 1) await clock.sleep(shownMs, io.signal)
+    if (count === 1) await clock.sleep(measuredMs, io.signal)
     else clock.skip(every * 1_000)
     sample = await sampler.sample(io.signal)
   }
   const { user, system } = process.cpuUsage(before)
   const cpuMs = Number(((user + system) / 1_000 / count).toPrecision(3))
   const percentOfCore = Number((cpuMs / (10 * every)).toPrecision(3))
-  io.out(json ? JSON.stringify({ sample, count, cpuMs, percentOfCore }) : text(sample, cpuMs, percentOfCore, every))
+  if (json) return io.out(JSON.stringify({ sample, count, cpuMs, percentOfCore }))
+  io.out(JSON.stringify(sample, null, 2))
+  io.out(`${cpuMs} ms of CPU: ${percentOfCore} % of a core every ${every} s`)
 }
 
-const text = (sample: Sample, cpuMs: number, percentOfCore: number, every: number) =>
-  `${JSON.stringify(sample, null, 2)}\n${cpuMs} ms of CPU: ${percentOfCore} % of a core every ${every} s`
-
-/** Time goes by as it does, and at once where it is told to. */
+/** The system's clock, with jumps. */
 function skippingClock(): Clock & { skip(ms: number): void } {
   let skippedMs = 0
   return {

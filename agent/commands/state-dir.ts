@@ -1,7 +1,13 @@
 import { join } from 'node:path'
+import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
 import { stateHome } from '../../core/base/state-home.ts'
 
-/** The folder of a device's database and key: `--state-dir`, else this user's own. */
-export const agentStateDir = (said: string | undefined, id: string, io: Io): string =>
-  said ?? join(stateHome(io), 'brim/agents', id)
+export const stateDirOption = z
+  .string()
+  .meta({ description: "folder of the agent's databases and key", fallback: '~/.local/state/brim/agents/<id>' })
+  .optional()
+
+/** Folder of a device's databases and key: `--state-dir`, else below this user's state folder. */
+export const agentStateDir = (given: string | undefined, id: string, io: Io): string =>
+  given ?? join(stateHome(io), 'brim/agents', id)

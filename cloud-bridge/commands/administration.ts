@@ -5,26 +5,25 @@ import { adminPath } from '../api/admin.ts'
 import { keyRoles } from '../identity/access.ts'
 import { type Administration, administrationOf } from '../identity/administration.ts'
 import { openIdentityStore } from '../identity/store.ts'
-import { accessOf, type BridgeOptions, bridgeOptions } from './bridge-access.ts'
+import { accessOf, bridgeOptions } from './bridge-access.ts'
 import { type BridgeAccess, BridgeClient } from './bridge-client.ts'
-import { readLogins } from './logins.ts'
+import { readLogins } from './login/logins.ts'
 import { bridgeStateDir } from './state-dir.ts'
 
-export interface AdministrationOptions extends BridgeOptions {
-  stateDir?: string | undefined
-}
-
-/** Whose tokens, keys and devices: a bridge's by HTTP, or those in the folder of the bridge on this machine. */
+/** For commands that manage tokens, keys and devices: over HTTP, or in the state folder of this machine's bridge. */
 export const administrationOptions = {
-  'state-dir': {
-    type: 'string',
-    describe: "folder of this machine's bridge, which may run or not [its own, where nobody is logged in]",
-  },
+  stateDir: z
+    .string()
+    .meta({
+      description: "folder of a bridge on this machine, which need not run; without a login: this user's bridge",
+    })
+    .optional(),
   ...bridgeOptions,
-} as const
+}
+export type AdministrationOptions = z.output<z.ZodObject<typeof administrationOptions>>
 
 /**
- * By HTTP where a bridge or key is said, or somebody is logged in; else in the folder of this machine's bridge.
+ * Over HTTP where a bridge or key is given, or the operator is logged in; else in the folder of this machine's bridge.
  * @throws BrimError USAGE, IDENTITY_INVALID, STORE_FAILED, and what `use` throws
  */
 export async function administer<T>(
@@ -34,14 +33,16 @@ export async function administer<T>(
 ): Promise<T> {
   const isRemote = options.bridgeUrl !== undefined || options.keyFile !== undefined
   if (isRemote && stateDir !== undefined)
-    throw new BrimError('USAGE', '--state-dir is a folder of this machine: it goes with neither --bridge-url nor --key-file')
+    throw new BrimError('USAGE', '--state-dir is a folder of this machine; --bridge-url and --key-file are for HTTP', {
+      hint: 'give one or the other',
+    })
   if (isRemote || (stateDir === undefined && readLogins(io).current !== null)) {
     const access = await accessOf(options, io)
-    return use(byHttp(new BridgeClient(access, io.signal)), access)
+    return use(overHttp(new BridgeClient(access, io.signal)), access)
   }
   const store = openIdentityStore(bridgeStateDir(stateDir, io))
   try {
-    // Whoever may write the bridge's database is an admin.
+    // A user who can write the bridge's database is an admin.
     return await use(administrationOf(store, `operator:${io.env.USER || 'unknown'}`), undefined)
   } finally {
     store.close()
@@ -86,7 +87,7 @@ const Line = z.object({
   detail: z.unknown(),
 })
 
-function byHttp(client: BridgeClient): Administration {
+function overHttp(client: BridgeClient): Administration {
   const list = async <T>(what: string, schema: z.ZodType<T>): Promise<T> => schema.parse(await client.get(`${adminPath}/${what}`))
   const change = async <T>(what: string, schema: z.ZodType<T>, body: unknown = {}): Promise<T> =>
     schema.parse(await client.post(`${adminPath}/${what}`, body))

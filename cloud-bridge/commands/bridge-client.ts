@@ -5,19 +5,19 @@ import { requestOnce } from '../../core/base/pinned-request.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
 import { Refusal } from '../../core/protocol/identity.ts'
 
-/** Where a bridge is, and why it should let us in. */
+/** Address of a bridge, and the credentials for it. */
 export interface BridgeAccess {
-  /** Its HTTP address. */
+  /** HTTP. */
   readonly url: string
   readonly key?: string | undefined
-  /** SHA-256 of the public key that it shows by TLS; absent: a certificate that this system trusts. */
+  /** SHA-256 of the public key of its TLS certificate; absent: this system must trust the certificate. */
   readonly pin?: string | undefined
 }
 
-/** The HTTP of a bridge, as commands use it. @throws BrimError BRIDGE_UNREACHABLE, IDENTITY_INVALID, and what the bridge answers */
+/** HTTP client of a bridge. @throws BrimError BRIDGE_UNREACHABLE, IDENTITY_INVALID, and the errors that the bridge returns */
 export class BridgeClient {
   readonly #access: BridgeAccess
-  /** Of the URL's path: a proxy may put the bridge under one. */
+  /** Path of the URL: a proxy may serve the bridge below one. */
   readonly #prefix: string
   readonly #signal: AbortSignal
 
@@ -28,27 +28,27 @@ export class BridgeClient {
   }
 
   async get(path: string): Promise<unknown> {
-    return this.#bodyOf(await this.#ask('GET', path))
+    return this.#bodyOf(await this.#request('GET', path))
   }
 
   async post(path: string, body: unknown): Promise<unknown> {
-    return this.#bodyOf(await this.#ask('POST', path, JSON.stringify(body)))
+    return this.#bodyOf(await this.#request('POST', path, JSON.stringify(body)))
   }
 
   /** The events of a stream, each as JSON, until it ends or breaks. */
   async *events(path: string): AsyncGenerator<unknown> {
-    const response = await this.#ask('GET', path, undefined, { accept: 'text/event-stream' })
+    const response = await this.#request('GET', path, undefined, { accept: 'text/event-stream' })
     for await (const data of readSse(response)) yield JSON.parse(data) as unknown
   }
 
   async #bodyOf(response: IncomingMessage): Promise<unknown> {
     return jsonOf(response).catch((cause: unknown) => {
       this.#signal.throwIfAborted()
-      throw this.#strange(response, cause)
+      throw this.#unexpected(response, cause)
     })
   }
 
-  async #ask(method: 'GET' | 'POST', path: string, body?: string, headers: Record<string, string> = {}) {
+  async #request(method: 'GET' | 'POST', path: string, body?: string, headers: Record<string, string> = {}) {
     const { key, url } = this.#access
     const authorization = key === undefined ? undefined : { authorization: `Bearer ${key}` }
     const request = {
@@ -60,30 +60,34 @@ export class BridgeClient {
     const response = await requestOnce(this.#access, this.#prefix + path, request).catch((cause: unknown) => {
       this.#signal.throwIfAborted()
       if (cause instanceof BrimError) throw cause
-      throw new BrimError('BRIDGE_UNREACHABLE', `no bridge answers at ${url}`, {
+      throw new BrimError('BRIDGE_UNREACHABLE', `no bridge responds at ${url}`, {
         cause,
-        hint: isDistrusted(cause)
-          ? 'a certificate of its own: "brim login --pin …" trusts it, with the pin that "brim bridge run" prints'
-          : 'start one with "brim bridge run", or name its HTTP address with --bridge-url',
+        hint: isUntrusted(cause)
+          ? 'trust its certificate with "brim login --pin …": "brim bridge run" prints the pin'
+          : 'start one with "brim bridge run", or give its HTTP URL with --bridge-url',
       })
     })
     const { statusCode = 0 } = response
     if (statusCode >= 200 && statusCode < 300) return response
     const refusal = Refusal.safeParse(await jsonOf(response).catch(() => undefined))
-    if (!refusal.success) throw this.#strange(response)
+    if (!refusal.success) throw this.#unexpected(response)
     const { code, message, hint } = refusal.data.error
     const known = Object.keys(errorCodes).find((name): name is keyof typeof errorCodes => name === code)
     throw new BrimError(known ?? 'REQUEST_INVALID', message, hint === undefined ? {} : { hint })
   }
 
-  #strange(response: IncomingMessage, cause?: unknown): BrimError {
-    return new BrimError('BRIDGE_UNREACHABLE', `${this.#access.url} answers ${response.statusCode}, but not as a bridge does`, {
-      cause,
-      hint: 'is that really the HTTP address of a bridge?',
-    })
+  #unexpected(response: IncomingMessage, cause?: unknown): BrimError {
+    return new BrimError(
+      'BRIDGE_UNREACHABLE',
+      `${this.#access.url} responds with status ${response.statusCode}, but is not a bridge`,
+      {
+        cause,
+        hint: 'check the URL: is a proxy or another server there?',
+      },
+    )
   }
 }
 
-/** This system's authorities do not vouch for the certificate. */
-const isDistrusted = (cause: unknown) =>
+/** This system does not trust the certificate. */
+const isUntrusted = (cause: unknown) =>
   cause instanceof Error && 'code' in cause && /CERT|SELF_SIGNED|VERIFY/.test(String(cause.code))

@@ -1,10 +1,10 @@
-/** Where nothing is known. */
+/** Stands for an unknown figure. */
 export const unknown = '–'
 
-/** What a device says of itself reaches no terminal as a command: control and direction characters become '?'. */
+/** Text from a device must not control the terminal: control and direction characters become '?'. */
 export const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?')
 
-/** In a column each character must be as wide as any other. */
+/** Columns need characters of one width. */
 const narrow = (text: string): string => printable(text).replace(/[^\x20-\x7e°–…]/g, '?')
 
 /** At most `width` columns, its end cut. */
@@ -13,7 +13,7 @@ export function cutEnd(text: string, width: number): string {
   return shown.length <= width ? shown : `${shown.slice(0, Math.max(0, width - 1))}…`
 }
 
-/** At most `width` columns, its middle cut: what tells names apart often stands at their end. */
+/** At most `width` columns, its middle cut: names often differ at their end. */
 export function cutMiddle(text: string, width: number): string {
   const shown = narrow(text)
   if (shown.length <= width) return shown
@@ -23,7 +23,7 @@ export function cutMiddle(text: string, width: number): string {
 
 const units = ['', 'k', 'M', 'G', 'T', 'P'] as const
 
-/** At most four characters: 0, 7.1, 83, 1.2k, 340M; beyond all units '>9P'. */
+/** At most four characters: 0, 7.1, 83, 1.2k, 340M; '>9P' beyond that. */
 export function compact(value: number | null | undefined): string {
   if (value == null || !Number.isFinite(value) || value < 0) return unknown
   let rest = value

@@ -8,6 +8,8 @@ import { createJobQueue, type JobQueue, type JobQueueOptions } from './job-queue
 import { createJobStore, type JobStore } from './job-store.ts'
 import { jobTables } from './job-tables.ts'
 
+const dayMs = 86_400_000
+
 export interface Jobs {
   readonly store: JobStore
   readonly queue: JobQueue
@@ -26,8 +28,8 @@ export function openJobs(
 ): Jobs {
   const database = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
   const store = createJobStore(database, seededRandom(randomInt(2 ** 32)))
-  const { keepS, keepDeadS, keepCount: maxJobs, keepBytes: maxBytes } = limits
-  const retention = { doneMs: keepS * 1_000, deadMs: keepDeadS * 1_000, maxJobs, maxBytes }
+  const { keepDays, keepDeadDays, keepCount: maxJobs, keepBytes: maxBytes } = limits
+  const retention = { doneMs: keepDays * dayMs, deadMs: keepDeadDays * dayMs, maxJobs, maxBytes }
   const queue = createJobQueue({ ...options, jobs: store, retention })
   return {
     store,

@@ -1,8 +1,8 @@
-/** What a command may touch of its process: results go to `out`, all else to `err`. */
+/** The parts of the process that a command uses. Results go to `out`, all else to `err`. */
 export interface Io {
-  /** One line (or several) of result on stdout; the line end is added where it is missing. */
+  /** Lines of a result on stdout; a missing line end is added. */
   out(text: string): void
-  /** A piece of a result on stdout, as it is: for text that streams. */
+  /** Unchanged text on stdout, for results that stream. */
   write(text: string): void
   /** One line on stderr. */
   err(text: string): void
@@ -10,7 +10,7 @@ export interface Io {
   stdin(): Promise<string>
   readonly outIsTty: boolean
   readonly errIsTty: boolean
-  /** Lines of the terminal, where stdout is one. */
+  /** Height of the terminal in lines; absent without one. */
   readonly outRows?: number | undefined
   readonly env: Readonly<Record<string, string | undefined>>
   /** Aborted on the first SIGINT or SIGTERM. */

@@ -6,13 +6,13 @@ export interface PartSummary {
   layers: [number, number]
   kvHeads: number
   headDim: number
-  /** Sequences per packed step for which there are graphs. */
+  /** Sequences per packed step, one graph for each. */
   slots: number[]
-  /** Bytes of its own files; weights that it shares with another part count there. */
+  /** Of its own files; shared weights count for the part that owns them. */
   bytes: number
-  /** Of adapters: whether they also read the deep state before each row. */
+  /** Adapters: they also read the deep state before each row. */
   features?: boolean
-  /** Of Medusa heads: how many, and the paths of ranks that are verified together. */
+  /** Medusa: number of heads, and the tree of ranks that is verified at once. */
   heads?: number
   tree?: number[][]
 }

@@ -8,28 +8,28 @@ import { openRuntime } from '../engine/capi.ts'
 import type { Runtime } from '../engine/runtime.ts'
 import { OnnxGraph } from '../model/onnx-writer.ts'
 
-/** One line of `brim doctor`. `fail` stops Brim from working here, `warn` makes it slow or short-lived. */
+/** One line of `brim doctor`. `fail`: Brim cannot run here; `warn`: it runs, but slowly or with too little room. */
 export interface Check {
   readonly name: string
   readonly status: 'ok' | 'warn' | 'fail'
   readonly detail: string
   readonly hint?: string
-  /** What a failed check is called when the command ends with it. */
+  /** Of the error that a failed check causes. */
   readonly code?: ErrorCode
-  /** The same as numbers and lists, for --json. */
+  /** The detail as values, for --json. */
   readonly values: Readonly<Record<string, string | number | readonly string[]>>
 }
 
 const gib = 2 ** 30
-const oldestNode = [20, 19] as const
+const minNode = [20, 19] as const
 
 export function checkNode(version: string): Check {
   const [major = 0, minor = 0] = version.replace(/^v/, '').split('.').map(Number)
-  const isRecent = major > oldestNode[0] || (major === oldestNode[0] && minor >= oldestNode[1])
+  const isRecent = major > minNode[0] || (major === minNode[0] && minor >= minNode[1])
   const detail = `${version} on ${process.platform} ${process.arch}, ${availableParallelism()} cores`
   const values = { version, platform: process.platform, arch: process.arch, cores: availableParallelism() }
   if (isRecent) return { name: 'node', status: 'ok', detail, values }
-  const hint = `install Node ${oldestNode.join('.')} or newer`
+  const hint = `install Node ${minNode.join('.')} or newer`
   return { name: 'node', status: 'fail', detail, hint, code: 'PREREQUISITE_MISSING', values }
 }
 
@@ -38,13 +38,13 @@ export function checkKoffi(): Check {
   return { name: 'koffi', status: 'ok', detail: version, values: { version } }
 }
 
-/** The library that would be used, by computing something with it, and which of its providers start on this machine. */
+/** Loads the library, computes with it, and tries which of its execution providers start on this machine. */
 export async function checkRuntime(library: string | undefined): Promise<Check[]> {
   try {
     const runtime = await openRuntime({ library })
     try {
       if ((await double(runtime, 'CPUExecutionProvider', 21)) !== 42)
-        throw new BrimError('RUNTIME_FAILED', 'ONNX Runtime cannot add')
+        throw new BrimError('RUNTIME_FAILED', 'ONNX Runtime gives a wrong sum')
       const { info } = runtime
       const detail = `${info.version}, ${info.library}`
       const values = { version: info.version, library: info.library }
@@ -64,10 +64,10 @@ export function checkMemory(freeBytes = freemem(), totalBytes = totalmem()): Che
   const detail = `${toGib(freeBytes)} of ${toGib(totalBytes)} GiB free`
   const values = { freeBytes, totalBytes }
   if (freeBytes >= gib) return { name: 'memory', status: 'ok', detail, values }
-  return { name: 'memory', status: 'warn', detail, hint: 'only the smallest models will fit', values }
+  return { name: 'memory', status: 'warn', detail, hint: 'only small models fit', values }
 }
 
-/** Where agents and bridges keep their state. */
+/** Of the folder for the state of agents and bridges. */
 export async function checkDisk(stateFolder: string): Promise<Check> {
   const folder = await nearestFolder(stateFolder)
   const { bavail, bsize } = await statfs(folder)
@@ -79,11 +79,11 @@ export async function checkDisk(stateFolder: string): Promise<Check> {
     () => false,
   )
   if (!isWritable) {
-    const hint = 'name another folder by --state-dir or XDG_STATE_HOME'
+    const hint = 'give another folder with --state-dir or XDG_STATE_HOME'
     return { name: 'disk', status: 'fail', detail: `${folder} is not writable`, hint, code: 'TARGET_UNWRITABLE', values }
   }
   if (freeBytes < gib)
-    return { name: 'disk', status: 'warn', detail, hint: 'bundles need about as much as their weights', values }
+    return { name: 'disk', status: 'warn', detail, hint: 'a bundle needs about the size of its weights', values }
   return { name: 'disk', status: 'ok', detail, values }
 }
 
@@ -96,7 +96,7 @@ async function checkProviders(runtime: Runtime): Promise<Check> {
     if (starts) usable.push(provider)
     else unusable.push(provider)
   }
-  const rest = unusable.length === 0 ? '' : `; built in, but not usable here: ${unusable.join(', ')}`
+  const rest = unusable.length === 0 ? '' : `; not usable on this machine: ${unusable.join(', ')}`
   return { name: 'providers', status: 'ok', detail: `${usable.join(', ')}${rest}`, values: { usable, unusable } }
 }
 

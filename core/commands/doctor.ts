@@ -1,35 +1,28 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { styleText } from 'node:util'
-import type { CommandModule } from 'yargs'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import { version } from '../base/version.ts'
+import { type Command, defineCommand } from '../cli/command.ts'
 import { type Check, checkDisk, checkKoffi, checkMemory, checkNode, checkRuntime } from './doctor-checks.ts'
-
-interface DoctorOptions {
-  json?: boolean | undefined
-}
 
 /**
  * `brim doctor`: what this machine offers, and what is missing.
- * @param more what others than core know of it
+ * @param moreChecks of other parts of Brim
  */
-export function doctorCommand(io: Io, more: readonly (() => Promise<Check>)[] = []): CommandModule<object, DoctorOptions> {
-  return {
-    command: 'doctor',
-    describe: 'what this machine offers Brim, and what is missing',
-    builder: (yargs) =>
-      yargs
-        .usage('Usage: brim doctor [options]')
-        .example('brim doctor', 'one line per check; exit code 1 if something fails')
-        .example('ORT_LIB=/opt/ort/libonnxruntime.so brim doctor', 'does another ONNX Runtime work here?')
-        .example('brim doctor --json', 'the same as one JSON document'),
-    handler: ({ json }) => examine(io, json === true, more),
-  }
-}
+export const doctorCommand = (moreChecks: readonly (() => Promise<Check>)[] = []): Command =>
+  defineCommand({
+    examples: [
+      ['brim doctor', 'one line per check; exit code 1 if one fails'],
+      ['ORT_LIB=/opt/ort/libonnxruntime.so brim doctor', 'try another ONNX Runtime'],
+      ['brim doctor --json', 'the same as one JSON document'],
+    ],
+    options: {},
+    run: ({ json }, io) => examine(io, json, moreChecks),
+  })
 
-async function examine(io: Io, json: boolean, more: readonly (() => Promise<Check>)[]): Promise<void> {
+async function examine(io: Io, json: boolean, moreChecks: readonly (() => Promise<Check>)[]): Promise<void> {
   const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const checks = [
     checkNode(process.versions.node),
@@ -37,7 +30,7 @@ async function examine(io: Io, json: boolean, more: readonly (() => Promise<Chec
     ...(await checkRuntime(io.env.ORT_LIB)),
     checkMemory(),
     await checkDisk(join(stateHome, 'brim')),
-    ...(await Promise.all(more.map((check) => check()))),
+    ...(await Promise.all(moreChecks.map((check) => check()))),
   ]
   const failed = checks.filter(({ status }) => status === 'fail')
   if (json) io.out(JSON.stringify({ version, ok: failed.length === 0, checks: checks.map(toJson) }))
@@ -45,11 +38,7 @@ async function examine(io: Io, json: boolean, more: readonly (() => Promise<Chec
   const [first] = failed
   if (!first) return
   const hint = first.hint === undefined ? {} : { hint: first.hint }
-  throw new BrimError(
-    first.code ?? 'RUNTIME_FAILED',
-    `this machine is not ready: ${failed.map(({ name }) => name).join(', ')}`,
-    hint,
-  )
+  throw new BrimError(first.code ?? 'RUNTIME_FAILED', `checks failed: ${failed.map(({ name }) => name).join(', ')}`, hint)
 }
 
 function toJson({ name, status, detail, hint, values }: Check) {

@@ -1,28 +1,18 @@
 import { resolve } from 'node:path'
-import type { CommandModule } from 'yargs'
-import type { Io } from '../base/io.ts'
+import { z } from 'zod'
+import { defineCommand } from '../cli/command.ts'
 import { readManifest } from '../model/bundle.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 
-interface InspectOptions {
-  bundle: string
-  json?: boolean | undefined
-}
-
-/** `brim model inspect`: what a bundle says about itself. */
-export function modelInspectCommand(io: Io): CommandModule<object, InspectOptions> {
-  return {
-    command: 'inspect <bundle>',
-    describe: 'show what a bundle holds',
-    builder: (yargs) =>
-      yargs
-        .usage('Usage: brim model inspect <bundle> [--json]')
-        .example('brim model inspect qwen', 'model, format, split, parts')
-        .example('brim model inspect qwen --json | jq .modelId', 'what agent and bridge compare')
-        .positional('bundle', { type: 'string', demandOption: true, describe: 'folder of the bundle' }),
-    handler: async ({ bundle, json }) => {
-      const summary = summarize(resolve(bundle), await readManifest(bundle))
-      io.out(json ? JSON.stringify(summary) : bundleText(summary))
-    },
-  }
-}
+/** `brim model inspect` */
+export const command = defineCommand({
+  examples: [
+    ['brim model inspect qwen', 'model, format, split, parts'],
+    ['brim model inspect qwen --json | jq .modelId', 'must be equal at agent and bridge'],
+  ],
+  options: { bundle: z.string().describe('folder of the bundle') },
+  async run({ bundle, json }, io) {
+    const summary = summarize(resolve(bundle), await readManifest(bundle))
+    io.out(json ? JSON.stringify(summary) : bundleText(summary))
+  },
+})

@@ -1,12 +1,5 @@
-import { BrimError } from '../base/errors.ts'
+import { availableParallelism } from 'node:os'
+import { z } from 'zod'
 
-/** Far above what helps; the runtime would start any number until memory is gone. */
-const mostThreads = 256
-
-/** @throws BrimError USAGE */
-export function checkThreads(threads: number): void {
-  if (Number.isInteger(threads) && threads >= 1 && threads <= mostThreads) return
-  throw new BrimError('USAGE', `--threads ${threads} is no number of threads`, {
-    hint: `give a whole number from 1 to ${mostThreads}, at best the number of cores`,
-  })
-}
+/** More than 256 help nowhere, and the runtime would start any number until memory is exhausted. */
+export const threadsOption = z.int().min(1).max(256).default(Math.min(4, availableParallelism())).describe('threads per operator')

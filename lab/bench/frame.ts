@@ -3,11 +3,13 @@ import { access, constants, mkdir, stat, writeFile } from 'node:fs/promises'
 import { cpus, loadavg, totalmem } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs'
+import { z } from 'zod'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { projectRoot, version } from '../../core/base/version.ts'
+import { type Command, defineCommand, type Example } from '../../core/cli/command.ts'
+import { flagsText } from '../../core/cli/flags.ts'
 import { layOutTable } from '../plot/table.ts'
 
 /** What every benchmark prints with --json. */
@@ -35,24 +37,16 @@ export interface BenchResult {
   readonly runs: readonly object[]
 }
 
-export interface CommonOptions {
-  quick: boolean
-  save: boolean
-  out?: string | undefined
-  json?: boolean | undefined
-}
-
-/** @typeParam Own its options, named as on the command line, beside those that every benchmark has */
-export interface Bench<Own extends object = object> {
+/** @typeParam Shape its options beside those that every benchmark has */
+export interface Bench<Shape extends z.ZodRawShape = z.ZodRawShape> {
   readonly name: string
-  readonly describe: string
   /** How long --quick takes on two cores; absent: 'within 60 s'. */
   readonly quickEnds?: string
-  /** Adds its own options and examples to those that every benchmark has. */
-  build(yargs: Argv<CommonOptions>): Argv<CommonOptions & Own>
+  readonly examples?: readonly Example[]
+  readonly options: Shape
   /** What the figures of the summary should reach. */
   readonly reach: Readonly<Record<string, { readonly atLeast: number } | { readonly atMost: number }>>
-  run(context: BenchContext, options: ArgumentsCamelCase<CommonOptions & Own>): Promise<BenchResult>
+  run(context: BenchContext, options: z.output<z.ZodObject<Shape>>): Promise<BenchResult>
   /** Lines that are printed above the figures, without --json. */
   print?(document: BenchDocument): readonly string[]
   /** What --save writes beside the document: a figure and a page. @param goals rows: figure, measured, reach, verdict */
@@ -60,29 +54,35 @@ export interface Bench<Own extends object = object> {
 }
 
 /** `brim bench <name>`: runs, prints, saves. */
-export function commandOf<Own extends object>(bench: Bench<Own>, io: Io): CommandModule<object, CommonOptions & Own> {
+export function benchCommand<Shape extends z.ZodRawShape>(bench: Bench<Shape>): Command {
   const { name, quickEnds = 'within 60 s' } = bench
-  return {
-    command: name,
-    describe: bench.describe,
-    builder: (yargs) =>
-      bench.build(
-        yargs
-          .usage(`Usage: brim bench ${name} [options]`)
-          .example(`brim bench ${name} --quick`, `${quickEnds}, rougher`)
-          .example(`brim bench ${name} --json > ${name}.json`, 'every sample, as one document')
-          .example(`brim bench ${name} --save`, `write document, figure and page to docs/results/${name}/`)
-          .option('quick', { type: 'boolean', default: false, describe: `end ${quickEnds} on two cores` })
-          .option('save', { type: 'boolean', default: false, describe: `write docs/results/${name}/` })
-          .option('out', { type: 'string', requiresArg: true, describe: 'write document, figure and page to this folder' }),
-      ),
-    handler: (options) => execute(bench, options, io),
-  }
+  return defineCommand({
+    examples: [
+      [`brim bench ${name} --quick`, `${quickEnds}, with larger errors`],
+      [`brim bench ${name} --json > ${name}.json`, 'every sample, as one document'],
+      [`brim bench ${name} --save`, `write document, figure and page to docs/results/${name}/`],
+      ...(bench.examples ?? []),
+    ],
+    options: {
+      quick: z.boolean().default(false).describe(`end ${quickEnds} on two cores`),
+      save: z.boolean().default(false).describe(`write docs/results/${name}/`),
+      out: z.string().describe('folder for document, figure and page').optional(),
+      ...bench.options,
+    },
+    run: (options, io) => execute(bench, options as CommonOptions & z.output<z.ZodObject<Shape>>, io),
+  })
 }
 
-async function execute<Own extends object>(
-  bench: Bench<Own>,
-  options: ArgumentsCamelCase<CommonOptions & Own>,
+interface CommonOptions {
+  readonly quick: boolean
+  readonly save: boolean
+  readonly out?: string | undefined
+  readonly json: boolean
+}
+
+async function execute<Shape extends z.ZodRawShape>(
+  bench: Bench<Shape>,
+  options: CommonOptions & z.output<z.ZodObject<Shape>>,
   io: Io,
 ): Promise<void> {
   const { quick, save, out, json } = options
@@ -103,7 +103,8 @@ async function execute<Own extends object>(
   }
   const { conditions, summary, runs } = await bench.run(context, options)
   const after = { loadAverageAfter: loadavg()[0] ?? 0, tookS: Math.round((performance.now() - startedMs) / 1000) }
-  const command = `brim bench ${bench.name}${quick ? ' --quick' : ''}`
+  const flags = flagsText(z.strictObject(bench.options), options)
+  const command = ['brim bench', bench.name, ...(quick ? ['--quick'] : []), ...flags].join(' ')
   const document = { bench: bench.name, conditions: { command, ...machine(), ...before, ...after, ...conditions }, summary, runs }
   const goals = heldAgainstGoals(bench.reach, summary)
   const lines = () => [...(bench.print?.(document) ?? []), ...layOutTable(['figure', 'measured', 'reach', ''], goals)]

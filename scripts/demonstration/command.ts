@@ -1,34 +1,27 @@
-import type { CommandModule } from 'yargs'
+import { z } from 'zod'
 import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { defineCommand } from '../../core/cli/command.ts'
 import { type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { layOutTable } from '../../lab/plot/table.ts'
 import { type Answer, askByHat, openReference, type Question, type Reference } from './answers.ts'
 import { DemoView } from './view.ts'
 
-interface DemoOptions {
-  json?: boolean | undefined
-  keep: boolean
-  'max-tokens': number
-}
-
-export function demoCommand(io: Io): CommandModule<object, DemoOptions> {
-  return {
-    command: 'demo',
-    describe: 'a bridge, two devices and three private answers on this machine, checked against the whole model',
-    builder: (yargs) =>
-      yargs
-        .usage('Usage: brim demo [options]')
-        .example('brim demo', 'answers side by side, then a table')
-        .example('brim demo --json | tail -n 1', 'the same figures as one JSON document')
-        .example('brim demo --keep', 'keep bridge and devices running until Ctrl-C')
-        .option('keep', { type: 'boolean', default: false, describe: 'keep bridge and devices running and print their URLs' })
-        .option('max-tokens', { type: 'number', default: 64, describe: 'maximum length of an answer, in tokens' }),
-    handler: ({ json, keep, maxTokens }) => runDemo({ json: json === true, keep, maxTokens }, io),
-  }
-}
+/** `brim demo` */
+export const command = defineCommand({
+  examples: [
+    ['brim demo', 'answers side by side, then a table'],
+    ['brim demo --json | tail -n 1', 'the same figures as one JSON document'],
+    ['brim demo --keep', 'keep bridge and devices running until Ctrl-C'],
+  ],
+  options: {
+    keep: z.boolean().default(false).describe('keep bridge and devices running and print their URLs'),
+    maxTokens: z.int().min(1).default(64).describe('max tokens of an answer'),
+  },
+  run: runDemo,
+})
 
 interface DemoRun {
   readonly json: boolean

@@ -1,15 +1,14 @@
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import yargs from 'yargs'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
-import { bridgeCommand } from '../../cloud-bridge/commands/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import type { LoggedStep } from '../../cloud-bridge/serving/step-log.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import { brim } from '../support/brim.ts'
 import { mqttClient, powerCut, startBroker, watchTopic } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { fakeClock } from '../support/fake-clock.ts'
@@ -320,7 +319,7 @@ describe('the bridge does not start', () => {
   it('with a configuration that cannot be meant, naming the fields', async () => {
     await expect(start({ id: 'Bridge 1', tokenBudget: 64 })).rejects.toMatchObject({
       code: 'CONFIG_INVALID',
-      message: expect.stringMatching(/id: small letters/),
+      message: expect.stringMatching(/id: must be lower-case letters/),
     })
     await expect(start({ tokenBudget: 64 })).rejects.toMatchObject({
       message: expect.stringContaining('tokenBudget: chunkTokens'),
@@ -380,12 +379,7 @@ describe('brim bridge run', () => {
       '2',
       '--json',
     ]
-    const running = yargs(argv)
-      .command(bridgeCommand(io))
-      .option('json', { type: 'boolean' })
-      .exitProcess(false)
-      .fail(false)
-      .parseAsync()
+    const running = brim(argv, io)
     await expect.poll(out, { timeout: 20_000 }).toContain('\n')
     const ready = JSON.parse(out())
     expect(ready).toMatchObject({ event: 'ready', modelId: bundle.manifest.modelId })

@@ -1,9 +1,8 @@
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { CommandModule } from 'yargs'
+import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
 import { projectRoot } from '../../../core/base/version.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'
@@ -22,88 +21,48 @@ import { defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 import { loadChatTemplate } from '../../../core/text/chat-template.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
-import { type Bench, type BenchContext, type BenchResult, type CommonOptions, commandOf } from '../frame.ts'
+import { type Bench, type BenchContext, type BenchResult, benchCommand } from '../frame.ts'
 import { type BenchPrompt, readPrompts } from '../prompts.ts'
 import { type AcceptanceRun, acceptLength, type DrafterKind, drafters, isLooping, runOf } from './figures.ts'
 import { type Answered, answerGreedily, type ReplayLimits, type ReplayModel, type Round, replay, replayTrees } from './replay.ts'
 import { acceptanceTables, reportAcceptance } from './report.ts'
 
-interface AcceptanceOptions {
-  bundle: string | undefined
-  prompts: string | undefined
-  'max-tokens': number
-  threshold: number
-  'draft-limit': number
-}
-
-const defaults: AcceptanceOptions = {
-  bundle: undefined,
-  prompts: undefined,
-  'max-tokens': 128,
-  threshold: defaultDraftThreshold,
-  'draft-limit': 8,
-}
 const heldOut = 'test/fixtures/heldout-prompts.jsonl'
 /** With --quick: so many of the prompts, evenly taken, and no longer answers. */
 const quick = { prompts: 18, maxTokens: 64 }
 
-/** `brim bench acceptance` */
-export function benchAcceptanceCommand(io: Io): CommandModule<object, CommonOptions & AcceptanceOptions> {
-  return commandOf(acceptanceBench, io)
+const options = {
+  bundle: z.string().meta({ description: 'folder of a split bundle', fallback: 'the demonstration model' }).optional(),
+  prompts: z
+    .string()
+    .meta({
+      description: 'JSON lines with "prompt" or "messages", and optionally "task" and "id"',
+      fallback: 'held-out prompts of the demonstration',
+    })
+    .optional(),
+  maxTokens: z.int().min(1).default(128).describe('max tokens of an answer'),
+  threshold: z.number().min(0).max(1).default(defaultDraftThreshold).describe('η: a draft ends below this probability'),
+  draftLimit: z.int().min(1).default(8).describe('max tokens per draft; a Medusa tree has its own size'),
 }
 
-export const acceptanceBench: Bench<AcceptanceOptions> = {
+export const acceptanceBench: Bench<typeof options> = {
   name: 'acceptance',
-  describe: 'how many tokens each drafter brings per verification, on any prompts',
+  examples: [['brim bench acceptance --bundle qwen --prompts mine.jsonl', 'on your own bundle and prompts']],
+  options,
   reach: { acceptLengthAdapter: { atLeast: 2.2 } },
-  build: (yargs) =>
-    yargs
-      .example('brim bench acceptance --bundle qwen --prompts mine.jsonl', 'on a bundle and prompts of your own')
-      .option('bundle', { type: 'string', requiresArg: true, describe: 'folder of a split bundle [the demonstration model]' })
-      .option('prompts', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'JSON lines with "prompt" or "messages", perhaps "task" and "id" [held-out prompts of the demonstration]',
-      })
-      .option('max-tokens', {
-        type: 'number',
-        requiresArg: true,
-        default: defaults['max-tokens'],
-        describe: 'longest answer',
-      })
-      .option('threshold', {
-        type: 'number',
-        requiresArg: true,
-        default: defaults.threshold,
-        describe: 'η: a draft ends below this probability',
-      })
-      .option('draft-limit', {
-        type: 'number',
-        requiresArg: true,
-        default: defaults['draft-limit'],
-        describe: 'most tokens per draft; a Medusa tree is of its own size',
-      }),
   async run(context, { bundle, prompts, maxTokens, threshold, draftLimit }) {
-    demand('max-tokens', maxTokens, Number.isInteger(maxTokens) && maxTokens >= 1, 'a whole number ≥ 1')
-    demand('draft-limit', draftLimit, Number.isInteger(draftLimit) && draftLimit >= 1, 'a whole number ≥ 1')
-    demand('threshold', threshold, threshold >= 0 && threshold <= 1, 'a probability, 0 to 1')
     const folder = bundle ?? (await ensureDemoBundle())
     const file = prompts ?? relative(process.cwd(), fileURLToPath(new URL(heldOut, projectRoot)))
     const longest = context.quick ? Math.min(maxTokens, quick.maxTokens) : maxTokens
     const result = await benchAcceptance({ folder, file, maxTokens: longest, threshold, draftLimit }, context)
-    const own = { bundle, prompts, 'max-tokens': maxTokens, threshold, 'draft-limit': draftLimit }
-    const given = Object.entries(own).filter(([name, value]) => value !== defaults[name as keyof AcceptanceOptions])
-    const flags = [...(context.quick ? ['--quick'] : []), ...given.map(([name, value]) => `--${name} ${value}`)]
-    const command = ['brim bench acceptance', ...flags].join(' ')
-    return { ...result, conditions: { command, ...result.conditions, prompts: prompts ?? heldOut } }
+    return { ...result, conditions: { ...result.conditions, prompts: prompts ?? heldOut } }
   },
   print: acceptanceTables,
   report: reportAcceptance,
 }
 
-function demand(option: string, value: number, isGood: boolean, wanted: string): void {
-  if (!isGood) throw new BrimError('USAGE', `--${option} ${value} is not ${wanted}`, { hint: 'see brim bench acceptance --help' })
-}
+/** `brim bench acceptance` */
+export const command = benchCommand(acceptanceBench)
 
 interface Measured extends ReplayLimits {
   readonly folder: string

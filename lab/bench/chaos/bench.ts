@@ -1,20 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { CommandModule } from 'yargs'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
+import { z } from 'zod'
 import { type Random, seededRandom } from '../../../core/base/random.ts'
 import { isTerminal, type JobState } from '../../../core/policy/jobs/job.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { renderFigure } from '../../plot/plot.ts'
-import { type Bench, type BenchContext, type BenchDocument, type BenchResult, type CommonOptions, commandOf } from '../frame.ts'
+import { type Bench, type BenchContext, type BenchDocument, type BenchResult, benchCommand } from '../frame.ts'
 import { type ChaosBroker, type ChaosCluster, chaosBrokers, startChaosCluster } from './cluster.ts'
 import type { JobClient } from './job-client.ts'
-
-interface ChaosFlags {
-  broker: ChaosBroker
-  kills: number
-  seed: number
-}
 
 const victims = ['agent', 'bridge', 'link', 'broker'] as const
 type Victim = (typeof victims)[number]
@@ -42,33 +34,29 @@ export interface ChaosRun {
   readonly different: boolean
 }
 
-/** `brim bench chaos` */
-export function benchChaosCommand(io: Io): CommandModule<object, CommonOptions & ChaosFlags> {
-  return commandOf(chaosBench, io)
+const options = {
+  broker: z.enum(chaosBrokers).default('embedded').describe("in the bridge's process, or a mosquitto"),
+  kills: z.int().min(1).default(100).describe('faults, one after the other'),
+  seed: z.int().default(1).describe('seed of victims and moments'),
 }
 
-export const chaosBench: Bench<ChaosFlags> = {
+export const chaosBench: Bench<typeof options> = {
   name: 'chaos',
-  describe: 'jobs while agents, bridge and broker are killed and links are cut, at random',
+  examples: [
+    ['brim bench chaos --kills 1000', 'the long run'],
+    ['brim bench chaos --broker mosquitto', 'the broker is a process of its own and is killed too'],
+  ],
+  options,
   reach: { lost: { atMost: 0 }, doubled: { atMost: 0 }, stuck: { atMost: 0 }, different: { atMost: 0 } },
-  build: (yargs) =>
-    yargs
-      .example('brim bench chaos --kills 1000', 'the long run')
-      .example('brim bench chaos --broker mosquitto', 'the broker is a process of its own, and dies of its own too')
-      .option('broker', {
-        choices: chaosBrokers,
-        default: 'embedded' as ChaosBroker,
-        describe: "in the bridge's process, or a mosquitto",
-      })
-      .option('kills', { type: 'number', requiresArg: true, default: 100, describe: 'faults, one after the other' })
-      .option('seed', { type: 'number', requiresArg: true, default: 1, describe: 'of victims and moments' }),
   async run(context, { broker, kills, seed }) {
-    if (!Number.isInteger(kills) || kills < 1) throw new BrimError('USAGE', `--kills ${kills} is not a whole number ≥ 1`)
     const [bundle, slm] = [await ensureDemoBundle('llm'), await ensureDemoBundle('slm-deep')]
     return benchChaos({ bundle, slm, broker, kills: context.quick ? Math.min(kills, 10) : kills, seed }, context)
   },
   report: (document, goals) => ({ svg: figure(document), markdown: page(document, goals) }),
 }
+
+/** `brim bench chaos` */
+export const command = benchCommand(chaosBench)
 
 /** The plan is told by its seed. Agents die most often: they are many. */
 export function planKills(count: number, seed: number, agents: number, broker: ChaosBroker): Kill[] {

@@ -1,13 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { CommandModule } from 'yargs'
-import type { Io } from '../../../core/base/io.ts'
 import { median } from '../../../core/base/statistics.ts'
 import { buildBundle } from '../../../core/model/build.ts'
 import type { Format } from '../../../core/model/manifest.ts'
 import { qwen05bConfig, writeRandomCheckpoint } from '../../random-checkpoint.ts'
-import { type Bench, type BenchContext, type BenchResult, type CommonOptions, commandOf } from '../frame.ts'
+import { type Bench, type BenchContext, type BenchResult, benchCommand } from '../frame.ts'
 import { type EngineProcess, type Style, startEngine } from './process.ts'
 import { reportEngine } from './report.ts'
 
@@ -70,14 +68,8 @@ const full: Effort = {
 }
 const quick: Effort = { contexts: [128, 1024], rounds: 4, tokensPerRound: 10, prefills: 1, packedRounds: 20, qwenRounds: 3 }
 
-/** `brim bench engine` */
-export function benchEngineCommand(io: Io): CommandModule<object, CommonOptions> {
-  return commandOf(engineBench, io)
-}
-
 export const engineBench: Bench = {
   name: 'engine',
-  describe: 'decode and prefill against context length, in place against copying, packed against separate',
   reach: {
     inPlaceOverCopyingFp32: { atLeast: 2 },
     inPlaceOverCopyingInt4: { atLeast: 3 },
@@ -86,10 +78,13 @@ export const engineBench: Bench = {
     qwenDecodeTokensPerS: { atLeast: 40 },
     qwenBuildS: { atMost: 60 },
   },
-  build: (yargs) => yargs,
+  options: {},
   run: benchEngine,
   report: reportEngine,
 }
+
+/** `brim bench engine` */
+export const command = benchCommand(engineBench)
 
 async function benchEngine(context: BenchContext): Promise<BenchResult> {
   const effort = context.quick ? quick : full

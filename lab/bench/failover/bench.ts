@@ -1,84 +1,50 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { CommandModule } from 'yargs'
+import { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { RelayedConnection } from '../../cluster/relay.ts'
-import { type Bench, type BenchContext, type BenchResult, type CommonOptions, commandOf } from '../frame.ts'
+import { type Bench, type BenchContext, type BenchResult, benchCommand } from '../frame.ts'
 import { type Answer, type FailoverCluster, type Site, startFailoverCluster } from './cluster.ts'
 import { type FailoverRun, summarise } from './figures.ts'
 import { drawQuestion, type PlannedRun, planRuns, type Question } from './plan.ts'
 import { failoverTable, reportFailover } from './report.ts'
 
-interface FailoverOptions {
-  bundle: string | undefined
-  runs: number
-  seed: number
-  'max-tokens': number
-}
-
-const defaults = { runs: 100, seed: 1, 'max-tokens': 48 }
 /** With --quick. */
 const quickRuns = 10
 
-/** `brim bench failover` */
-export function benchFailoverCommand(io: Io): CommandModule<object, CommonOptions & FailoverOptions> {
-  return commandOf(failoverBench, io)
+/** A shorter answer has no middle. */
+const minAnswerTokens = 8
+
+const options = {
+  bundle: z.string().meta({ description: 'folder of a split bundle', fallback: 'the demonstration model' }).optional(),
+  runs: z.int().min(1).default(100).describe('answers, each with one fault'),
+  seed: z.int().min(0).default(1).describe('seed of questions, faults and moments'),
+  maxTokens: z.int().min(minAnswerTokens).default(48).describe('max tokens of an answer'),
 }
 
-export const failoverBench: Bench<FailoverOptions> = {
+export const failoverBench: Bench<typeof options> = {
   name: 'failover',
-  describe: 'answers whose bridge dies or hangs, or whose link is cut, stalled or garbled, on the way',
+  examples: [['brim bench failover --runs 20 --seed 7', 'other faults at other moments']],
+  options,
   reach: {
     different: { atMost: 0 },
     duplicatedTokens: { atMost: 0 },
     touchedNeighbours: { atMost: 0 },
     lostSMax: { atMost: 20 },
   },
-  build: (yargs) =>
-    yargs
-      .example('brim bench failover --runs 20 --seed 7', 'other faults at other moments')
-      .option('bundle', { type: 'string', requiresArg: true, describe: 'folder of a split bundle [the demonstration model]' })
-      .option('runs', { type: 'number', requiresArg: true, default: defaults.runs, describe: 'answers, each with one fault' })
-      .option('seed', { type: 'number', requiresArg: true, default: defaults.seed, describe: 'of questions, faults and moments' })
-      .option('max-tokens', {
-        type: 'number',
-        requiresArg: true,
-        default: defaults['max-tokens'],
-        describe: 'longest answer',
-      }),
   async run(context, { bundle, runs, seed, maxTokens }) {
-    demand('runs', runs, 1)
-    demand('seed', seed, 0)
-    demand('max-tokens', maxTokens, shortestAnswer)
     const folder = bundle ?? (await ensureDemoBundle())
-    const result = await benchFailover(
-      { bundle: folder, runs: context.quick ? Math.min(runs, quickRuns) : runs, seed, maxTokens },
-      context,
-    )
-    const own = { runs, seed, 'max-tokens': maxTokens }
-    const flags = Object.entries(own).filter(([name, value]) => value !== defaults[name as keyof typeof own])
-    const given = [
-      ...(context.quick ? ['--quick'] : []),
-      ...(bundle === undefined ? [] : [`--bundle ${bundle}`]),
-      ...flags.map(([name, value]) => `--${name} ${value}`),
-    ]
-    const command = ['brim bench failover', ...given].join(' ')
-    return { ...result, conditions: { command, ...result.conditions } }
+    return benchFailover({ bundle: folder, runs: context.quick ? Math.min(runs, quickRuns) : runs, seed, maxTokens }, context)
   },
   print: failoverTable,
   report: reportFailover,
 }
 
-function demand(option: string, value: number, least: number): void {
-  if (Number.isInteger(value) && value >= least) return
-  throw new BrimError('USAGE', `--${option} ${value} is not a whole number ≥ ${least}`, {
-    hint: 'see brim bench failover --help',
-  })
-}
+/** `brim bench failover` */
+export const command = benchCommand(failoverBench)
 
 export interface FailoverLimits {
   readonly bundle: string
@@ -87,8 +53,6 @@ export interface FailoverLimits {
   readonly maxTokens: number
 }
 
-/** Shorter ones have no middle. */
-const shortestAnswer = 8
 /** Draws of a question whose answer is not too short. */
 const drawsAtMost = 50
 
@@ -126,10 +90,10 @@ async function answered(cluster: FailoverCluster, first: Question, again: () => 
   let question = first
   for (let draws = 1; draws <= drawsAtMost; draws++) {
     const answer = await cluster.ask(question)
-    if (answer.tokenIds.length >= shortestAnswer && answer.arrivedMs.length >= 2) return { question, answer }
+    if (answer.tokenIds.length >= minAnswerTokens && answer.arrivedMs.length >= 2) return { question, answer }
     question = again()
   }
-  throw new BrimError('RUNTIME_FAILED', `none of ${drawsAtMost} answers was as long as ${shortestAnswer} tokens`, {
+  throw new BrimError('RUNTIME_FAILED', `none of ${drawsAtMost} answers was as long as ${minAnswerTokens} tokens`, {
     hint: 'this model ends its answers at once: try another bundle',
   })
 }

@@ -1,8 +1,7 @@
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { CommandModule } from 'yargs'
+import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { projectRoot } from '../../../core/base/version.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
@@ -12,7 +11,7 @@ import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 import { separateCores } from '../../cluster/cores.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { readRateTrace } from '../../cluster/net-trace.ts'
-import { type Bench, type BenchContext, type BenchResult, type CommonOptions, commandOf } from '../frame.ts'
+import { type Bench, type BenchContext, type BenchResult, benchCommand } from '../frame.ts'
 import { type BenchPrompt, readPrompts } from '../prompts.ts'
 import { summarise } from './figures.ts'
 import { type Bed, busiest, jitterOf, measureAlone, measureBatch, measureLoaded, measureRtts, type Results } from './measure.ts'
@@ -22,26 +21,41 @@ import { hatTables, reportHat } from './report.ts'
 import { isExact, type StrategyName, strategies, strategyNames } from './strategies.ts'
 import { lengthLimits, workloadOf } from './workload.ts'
 
-export interface HatOptions {
-  prompts: string | undefined
-  strategies: string | undefined
-  rtt: number
-  seeds: number | undefined
-  rate: number
-  'net-trace': string | undefined
-}
-
-const defaults = { rtt: 20, rate: 1 }
 const heldOut = 'test/fixtures/heldout-prompts.jsonl'
 
-/** `brim bench hat` */
-export function benchHatCommand(io: Io): CommandModule<object, CommonOptions & HatOptions> {
-  return commandOf(hatBench, io)
+const { short, long } = fullPlan.loaded
+
+const options = {
+  prompts: z
+    .string()
+    .meta({
+      description: 'JSON lines with "prompt" or "messages", cut and joined to length',
+      fallback: 'held-out prompts of the demonstration',
+    })
+    .optional(),
+  strategies: z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(z.enum(strategyNames, `must be a list of ${strategyNames.join(', ')}`)))
+    .meta({ description: `only these strategies: ${strategyNames.join(',')}`, fallback: 'all' })
+    .optional(),
+  rtt: z.number().min(0).default(20).describe('round trip in ms, without the transfer of the bytes'),
+  seeds: z.int().min(1).meta({ description: 'number of seeds', fallback: '3; with --quick 1' }).optional(),
+  rate: z
+    .number()
+    .positive()
+    .default(1)
+    .describe(`requests per second, as a multiple of ${short.perS} (short prompts) and ${long.perS} (long)`),
+  netTrace: z
+    .string()
+    .meta({ description: 'file with lines of "seconds Mbit/s": the rate of the links over time', fallback: 'random walks' })
+    .optional(),
 }
 
-export const hatBench: Bench<HatOptions> = {
+export const hatBench: Bench<typeof options> = {
   name: 'hat',
-  describe: 'HAT and its baselines: devices and a bridge on shaped links, under load and alone',
+  examples: [['brim bench hat --strategies hat,u-shape --rtt 60', 'two strategies, far from the cloud']],
+  options,
   quickEnds: 'within 4 minutes',
   reach: {
     ttftOverUShapeLong: { atMost: 0.62 },
@@ -61,59 +75,16 @@ export const hatBench: Bench<HatOptions> = {
     batch16OverSerial: { atLeast: 2 },
     answersDifferent: { atMost: 0 },
   },
-  build: (yargs) =>
-    yargs
-      .example('brim bench hat --strategies hat,u-shape --rtt 60', 'two strategies, far from the cloud')
-      .option('prompts', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'JSON lines with "prompt" or "messages", cut and joined to length [held-out prompts of the demonstration]',
-      })
-      .option('strategies', {
-        type: 'string',
-        requiresArg: true,
-        describe: `only these, separated by commas: ${strategyNames.join(', ')} [all]`,
-      })
-      .option('rtt', {
-        type: 'number',
-        requiresArg: true,
-        default: defaults.rtt,
-        describe: 'round trip in ms, without the bytes',
-      })
-      .option('seeds', { type: 'number', requiresArg: true, describe: 'how many [3; with --quick 1]' })
-      .option('rate', {
-        type: 'number',
-        requiresArg: true,
-        default: defaults.rate,
-        describe: `requests per second, as a multiple of ${fullPlan.loaded.short.perS} (short prompts) and ${fullPlan.loaded.long.perS} (long)`,
-      })
-      .option('net-trace', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'lines of "seconds Mbit/s": the shape of the links\' rates [random walks]',
-      }),
-  async run(context, { prompts, strategies: wanted, rtt, seeds, rate, netTrace }) {
-    const names = wanted?.split(',')
-    const unknown = names?.find((name) => !(strategyNames as string[]).includes(name))
-    if (unknown !== undefined)
-      throw new BrimError('USAGE', `there is no strategy "${unknown}"`, { hint: `there are ${strategyNames.join(', ')}` })
-    demand('rtt', rtt, rtt >= 0)
-    demand('rate', rate, rate > 0)
-    if (seeds !== undefined) demand('seeds', seeds, Number.isInteger(seeds) && seeds >= 1)
-    const plan = planOf(context.quick ? quickPlan : fullPlan, { names: names as StrategyName[] | undefined, seeds, rate })
-    const result = await benchHat({ plan, prompts, rttMs: rtt, netTrace }, context)
-    const said = Object.entries({ prompts, strategies: wanted, rtt, seeds, rate, 'net-trace': netTrace })
-    const given = said.filter(([name, value]) => value !== undefined && value !== defaults[name as keyof typeof defaults])
-    const flags = [...(context.quick ? ['--quick'] : []), ...given.map(([name, value]) => `--${name} ${value}`)]
-    return { ...result, conditions: { command: ['brim bench hat', ...flags].join(' '), ...result.conditions } }
+  async run(context, { prompts, strategies: names, rtt, seeds, rate, netTrace }) {
+    const plan = planOf(context.quick ? quickPlan : fullPlan, { names, seeds, rate })
+    return benchHat({ plan, prompts, rttMs: rtt, netTrace }, context)
   },
   print: hatTables,
   report: reportHat,
 }
 
-function demand(option: string, value: number, isGood: boolean): void {
-  if (!isGood) throw new BrimError('USAGE', `--${option} ${value} makes no sense`, { hint: 'see brim bench hat --help' })
-}
+/** `brim bench hat` */
+export const command = benchCommand(hatBench)
 
 interface Restrictions {
   readonly names: readonly StrategyName[] | undefined

@@ -1,23 +1,15 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { CommandModule } from 'yargs'
-import type { Io } from '../../../core/base/io.ts'
 import { projectRoot } from '../../../core/base/version.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { renderFigure } from '../../plot/plot.ts'
-import { type Bench, type BenchDocument, commandOf } from '../frame.ts'
+import { type Bench, type BenchDocument, benchCommand } from '../frame.ts'
 import { benchDispatch } from './dispatch.ts'
 import { benchEnqueue, benchFinished, summariseStore } from './store.ts'
 
-/** `brim bench queue` */
-export function benchQueueCommand(io: Io): CommandModule {
-  return commandOf(queueBench, io) as CommandModule
-}
-
 export const queueBench: Bench = {
   name: 'queue',
-  describe: 'the durable job queue: enqueue beside bare SQLite, dispatch to 200 devices, and what 100,000 finished jobs cost',
   reach: {
     enqueueOverRaw: { atLeast: 0.8 },
     enqueueBatchedOverRaw: { atLeast: 0.8 },
@@ -25,7 +17,7 @@ export const queueBench: Bench = {
     dispatchP50Ms: { atMost: 5 },
     dispatchP99Ms: { atMost: 20 },
   },
-  build: (yargs) => yargs,
+  options: {},
   async run({ quick, progress, io }) {
     const dir = benchDir()
     try {
@@ -53,6 +45,9 @@ export const queueBench: Bench = {
   },
   report: (document, goals) => ({ svg: figure(document), markdown: page(document, goals) }),
 }
+
+/** `brim bench queue` */
+export const command = benchCommand(queueBench)
 
 /** A temporary folder may be memory: the project's is on a disk. */
 function benchDir(): string {

@@ -4,11 +4,10 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import type { CommandModule } from 'yargs'
 import type { Io } from '../../../core/base/io.ts'
 import { projectRoot } from '../../../core/base/version.ts'
 import { renderFigure } from '../../plot/plot.ts'
-import { type Bench, type BenchDocument, commandOf } from '../frame.ts'
+import { type Bench, type BenchDocument, benchCommand } from '../frame.ts'
 
 const run = promisify(execFile)
 const fixtures = fileURLToPath(new URL('jetson/fixtures/', projectRoot))
@@ -30,16 +29,10 @@ export interface DeviceCost {
   readonly percentOfCore: number
 }
 
-/** `brim bench telemetry` */
-export function benchTelemetryCommand(io: Io): CommandModule {
-  return commandOf(telemetryBench, io) as CommandModule
-}
-
 export const telemetryBench: Bench = {
   name: 'telemetry',
-  describe: 'what looking at the device costs, for each kind of device in jetson/fixtures and for this machine',
   reach: { mostPercentOfCore: { atMost: 0.5 } },
-  build: (yargs) => yargs,
+  options: {},
   async run({ quick, progress, io }) {
     const samples = quick ? 50 : 300
     const runs: DeviceCost[] = []
@@ -53,6 +46,9 @@ export const telemetryBench: Bench = {
   },
   report: (document, goals) => ({ svg: figure(document), markdown: page(document, goals) }),
 }
+
+/** `brim bench telemetry` */
+export const command = benchCommand(telemetryBench)
 
 export function summarise(runs: readonly DeviceCost[]): BenchDocument['summary'] {
   const of = (name: string) => runs.find(({ device }) => device === name)?.percentOfCore ?? null

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { readDeadBand } from '../../../agent/commands/dead-band.ts'
+import { DeadBand } from '../../../agent/commands/run.ts'
 import { type AgentSettings, readAgentConfig } from '../../../agent/config.ts'
 import { version } from '../../../core/base/version.ts'
 import { DeviceTelemetry } from '../../../core/protocol/messages.ts'
@@ -189,8 +189,8 @@ describe('the telemetry of an agent', () => {
   it('is not wanted more often than once a second', () => {
     const read = (telemetryS: number) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', telemetryS })
     expect(read(1).telemetryS).toBe(1)
-    expect(() => read(0.5)).toThrow('telemetryS: at least 1')
-    expect(() => read(-1)).toThrow('telemetryS: at least 1')
+    expect(() => read(0.5)).toThrow('telemetryS: must be at least 1')
+    expect(() => read(-1)).toThrow('telemetryS: must be at least 1')
   })
   it('has dead bands of its own for figures that there are', () => {
     const read = (deadBands: object) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', deadBands } as AgentSettings)
@@ -202,12 +202,11 @@ describe('the telemetry of an agent', () => {
     })
     for (const name of ['hotestC', 'degrees', '']) expect(() => read({ [name]: { amount: 1 } })).toThrow('no figure')
     expect(() => read({ W: { amount: -1 } })).toThrow('deadBands.W.amount')
-    expect(['hottestC=2', 'W=20%', 'levelPercent=0.5'].map(readDeadBand)).toEqual([
+    expect(['hottestC=2', 'W=20%', 'levelPercent=0.5'].map((text) => DeadBand.parse(text))).toEqual([
       ['hottestC', { amount: 2 }],
       ['W', { part: 0.2 }],
       ['levelPercent', { amount: 0.5 }],
     ])
-    for (const text of ['', 'W', 'W=', '=2', 'W=x', 'W=-1', 'W=1C'])
-      expect(() => readDeadBand(text)).toThrow(expect.objectContaining({ code: 'USAGE' }))
+    for (const text of ['', 'W', 'W=', '=2', 'W=x', 'W=-1', 'W=1C']) expect(DeadBand.safeParse(text).success).toBe(false)
   })
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { age, compact, cutMiddle } from '../../../cloud-bridge/commands/figures.ts'
-import { type DeviceLine, type FleetStatus, layOutFleet } from '../../../cloud-bridge/commands/fleet-table.ts'
+import { type DeviceLine, type FleetStatus, layOutFleet } from '../../../cloud-bridge/commands/fleet/table.ts'
 
 const device = (id: string, more: object = {}) =>
   ({ id, state: 'ready', seenS: 3, jobs: 0, labels: {}, problems: [], identity: null, telemetry: null, ...more }) as DeviceLine
@@ -64,7 +64,7 @@ describe('the table of a fleet', () => {
   })
 
   it('says that nobody has been heard of', () => {
-    expect(textOf(fleet([])).at(-1)).toBe('0 devices: none has been heard of')
+    expect(textOf(fleet([])).at(-1)).toBe('0 devices: none has connected yet')
   })
 
   const figure = fc.oneof(fc.constant(null), fc.double(), fc.double({ min: 0, max: 200 }), fc.nat())

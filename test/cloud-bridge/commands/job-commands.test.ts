@@ -39,7 +39,7 @@ describe('brim job', () => {
     expect(shown.events.at(-1)).toMatchObject({ type: 'succeeded' })
     expect((await brim('show', job!.id)).out).toContain('SUCCEEDED')
     expect((await brim('watch', job!.id)).out.trim()).toBe(shown.result.text.trim())
-    expect((await brim('cancel', job!.id)).out).toContain('had ended: it is SUCCEEDED')
+    expect((await brim('cancel', job!.id)).out).toContain('had already ended: SUCCEEDED')
     const again = (await brim('retry', job!.id)).out.trim()
     expect(again).toMatch(/^[0-9a-f]{8}-\d+$/)
     expect((await brim('watch', again)).code).toBe(0)
@@ -148,10 +148,10 @@ describe('brim job', () => {
   it.each([
     [['show', '00000000-1'], 1, 'JOB_UNKNOWN'],
     [['submit', 'slm.generate'], 2, 'either messages or prompt'],
-    [['submit', 'slm.generate', '--input', '{'], 2, '--input is no JSON'],
+    [['submit', 'slm.generate', '--input', '{'], 2, '--input is not valid JSON'],
     [['submit', 'slm.generate', '--input', '@nowhere.json'], 2, 'nowhere.json cannot be read'],
-    [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input says it all'],
-    [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model, with or without --url'],
+    [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input is the whole input'],
+    [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model and --url are for bundle.install'],
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is no bundle'],
     [['submit', 'make.coffee'], 2, 'make.coffee'],
   ])('%j is refused, and says why', async (words, code, why) => {

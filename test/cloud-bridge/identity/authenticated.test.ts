@@ -1,13 +1,12 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { WebSocket } from 'ws'
-import yargs from 'yargs'
 import { startBridge } from '../../../cloud-bridge/bridge.ts'
-import { bridgeCommand } from '../../../cloud-bridge/commands/bridge.ts'
 import { requiresProof } from '../../../cloud-bridge/identity/exposure.ts'
 import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { brim as execute } from '../../support/brim.ts'
 import { mqttClient } from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
@@ -74,13 +73,7 @@ describe('a key', () => {
     const { httpUrl, mqttUrl, dataUrl } = world.bridge
     const brim = async (...argv: string[]) => {
       const { io, out } = captureIo()
-      await yargs(['bridge', 'key', ...argv, '--json', '--state-dir', join(world.dir, 'bridge')])
-        .command(bridgeCommand(io))
-        .option('json', { type: 'boolean' })
-        .strict()
-        .exitProcess(false)
-        .fail(false)
-        .parseAsync()
+      await execute(['bridge', 'key', ...argv, '--json', '--state-dir', join(world.dir, 'bridge')], io)
       return JSON.parse(out()) as { id: string; key: string }
     }
     const { id, key } = await brim('create', '--name', 'monitoring')

@@ -4,19 +4,16 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import yargs from 'yargs'
-import { agentCommand } from '../../../agent/commands/agent.ts'
 import { createCredentials } from '../../../agent/identity/credentials.ts'
 import { openSession, readEnrolments, resetIdentity } from '../../../agent/identity/enrolment.ts'
 import { hardwareOf } from '../../../agent/identity/hardware.ts'
 import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
-import { bridgeCommand } from '../../../cloud-bridge/commands/bridge.ts'
-import { deviceCommand } from '../../../cloud-bridge/commands/device.ts'
 import { type HttpServer, startHttpServer } from '../../../cloud-bridge/http/http-server.ts'
 import { createIdentities, type Identities, sessionMs } from '../../../cloud-bridge/identity/identities.ts'
 import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import type { Clock } from '../../../core/base/clock.ts'
 import { NonceReply, noncePath, type Signed, sessionPath, signedBytes } from '../../../core/protocol/identity.ts'
+import { brim as execute } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -63,15 +60,7 @@ afterEach(async () => {
 /** A command as an operator or a device runs it; @returns what it prints with --json */
 async function brim(argv: string[], stdin = ''): Promise<Record<string, unknown>> {
   const { io, out } = captureIo({ stdin })
-  await yargs([...argv, '--json'])
-    .command(agentCommand(io))
-    .command(bridgeCommand(io))
-    .command(deviceCommand(io))
-    .option('json', { type: 'boolean', default: false })
-    .strict()
-    .exitProcess(false)
-    .fail(false)
-    .parseAsync()
+  await execute([...argv, '--json'], io)
   return JSON.parse(out()) as Record<string, unknown>
 }
 

@@ -90,7 +90,7 @@ describe('brim login', () => {
     expect(await sam.json(['device', 'list'])).toEqual({ devices: [] })
     expect(await sam.json(['logout'])).toEqual({ login: 'default', removed: true })
     expect(existsSync(file)).toBe(false)
-    expect(await sam.said('logout')).toMatchObject({ code: 1, err: expect.stringContaining('nobody is logged in') })
+    expect(await sam.said('logout')).toMatchObject({ code: 1, err: expect.stringContaining('there is no current login') })
   })
 
   it('keeps no key that the bridge does not know, or that was revoked', async () => {
@@ -126,7 +126,10 @@ describe('brim login', () => {
     const file = join(dir.path, 'sam/.config/brim/logins.json')
     chmodSync(file, 0o640)
     const refused = await sam.said('whoami')
-    expect(refused).toMatchObject({ code: 1, err: expect.stringMatching(/others may read.*mode 0640.*IDENTITY_INVALID/) })
+    expect(refused).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/readable by other users \(mode 0640\).*IDENTITY_INVALID/),
+    })
     chmodSync(file, 0o600)
     writeFileSync(file, readFileSync(file, 'utf8').slice(9))
     expect(await sam.said('whoami')).toMatchObject({ code: 1, err: expect.stringContaining('cannot be read') })
@@ -189,7 +192,7 @@ describe('an admin elsewhere', () => {
         from: '127.0.0.1',
       })
     expect((await ada.said('bridge', 'audit', '--limit', '3')).out).toMatch(
-      /AT +WHO +FROM[\s\S]*key:ada.* 127\.0\.0\.1 .*refused/,
+      /AT +ACTOR +FROM[\s\S]*key:ada.* 127\.0\.0\.1 .*refused/,
     )
   })
 

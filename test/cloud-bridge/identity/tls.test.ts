@@ -3,20 +3,19 @@ import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import yargs from 'yargs'
 import { BundleFolder } from '../../../agent/bundles/bundle-folder.ts'
 import { enrol } from '../../../agent/identity/enrolment.ts'
 import { openIdentities } from '../../../agent/identity/identities.ts'
 import { bundleInstall } from '../../../agent/jobs/install.ts'
 import { run } from '../../../brim.ts'
 import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
-import { bridgeCommand } from '../../../cloud-bridge/commands/bridge.ts'
 import { type CertificateFiles, openCertificate } from '../../../cloud-bridge/http/certificate.ts'
 import { startHttpServer } from '../../../cloud-bridge/http/http-server.ts'
 import { requiresProof } from '../../../cloud-bridge/identity/exposure.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { readInvitation } from '../../../core/protocol/identity.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'
+import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
@@ -105,12 +104,7 @@ describe('a device and a bridge that speaks TLS', () => {
 
   async function invitation(stateDir: string, url: string, ...pin: string[]): Promise<string> {
     const { io, out } = captureIo()
-    await yargs(['bridge', 'token', 'create', '--approve', '--url', url, ...pin, '--state-dir', stateDir])
-      .command(bridgeCommand(io))
-      .strict()
-      .exitProcess(false)
-      .fail(false)
-      .parseAsync()
+    await brim(['bridge', 'token', 'create', '--approve', '--url', url, ...pin, '--state-dir', stateDir], io)
     return out().trim()
   }
 

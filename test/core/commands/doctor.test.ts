@@ -1,23 +1,16 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import yargs from 'yargs'
 import { checkDevice } from '../../../agent/commands/device-check.ts'
-import { doctorCommand } from '../../../core/commands/doctor.ts'
 import { checkMemory, checkNode } from '../../../core/commands/doctor-checks.ts'
+import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const doctor = (argv: readonly string[], env: Record<string, string>) => {
   const captured = captureIo({ env })
-  const parsed = yargs([...argv])
-    .command(doctorCommand(captured.io, [checkDevice]))
-    .option('json', { type: 'boolean' })
-    .exitProcess(false)
-    .fail(false)
-    .parseAsync()
-  return { ...captured, done: Promise.resolve(parsed) }
+  return { ...captured, done: brim(argv, captured.io) }
 }
 
 describe('brim doctor', () => {
@@ -81,7 +74,7 @@ describe('brim doctor', () => {
     expect(await checkDevice(orin.host)).toEqual({
       name: 'device',
       status: 'ok',
-      detail: expect.stringMatching(/^jetson, .*, Orin Nano, JetPack 6.2.1, .*, 15W; tells GPU load, temperatures, power$/),
+      detail: expect.stringMatching(/^jetson, .*, Orin Nano, JetPack 6.2.1, .*, 15W; measures GPU load, temperatures, power$/),
       values: expect.objectContaining({ kind: 'jetson', module: 'Orin Nano', senses: ['GPU load', 'temperatures', 'power'] }),
     })
     using server = fixtureHost('server')

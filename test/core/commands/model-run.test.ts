@@ -1,10 +1,9 @@
 import { cpSync, rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import yargs from 'yargs'
-import { modelRunCommand } from '../../../core/commands/model-run.ts'
 import { buildBundle } from '../../../core/model/build.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 import { fixtureDir, type OracleCase, readOracle } from '../../oracle/fixtures.ts'
+import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -21,10 +20,7 @@ afterAll(() => dir[Symbol.dispose]())
 
 async function modelRun(args: string[], options: Parameters<typeof captureIo>[0] = {}, folder = bundle) {
   const { io, out, err } = captureIo(options)
-  const cli = yargs(['run', folder, '--threads', '1', ...args])
-    .command(modelRunCommand(io))
-    .option('json', { type: 'boolean' })
-  await cli.strict().exitProcess(false).fail(false).parseAsync()
+  await brim(['model', 'run', folder, '--threads', '1', ...args], io)
   return { out: out(), err: err() }
 }
 

@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import yargs from 'yargs'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'
 import type { Drafter } from '../../../core/draft/drafter.ts'
@@ -13,11 +12,12 @@ import { greedy } from '../../../core/engine/sampler.ts'
 import { tokenizerFolder } from '../../../core/model/manifest.ts'
 import { loadChatTemplate } from '../../../core/text/chat-template.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
-import { acceptanceBench, benchAcceptanceCommand } from '../../../lab/bench/acceptance/bench.ts'
+import { acceptanceBench } from '../../../lab/bench/acceptance/bench.ts'
 import { type AcceptanceRun, type DrafterKind, drafters } from '../../../lab/bench/acceptance/figures.ts'
 import { answerGreedily, replayTrees } from '../../../lab/bench/acceptance/replay.ts'
 import { type BenchPrompt, readPrompts } from '../../../lab/bench/prompts.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
+import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
@@ -52,13 +52,7 @@ afterAll(async () => {
 
 const bench = async (argv: readonly string[], signal?: AbortSignal) => {
   const captured = captureIo(signal ? { signal } : {})
-  await yargs(['acceptance', ...argv])
-    .command(benchAcceptanceCommand(captured.io))
-    .option('json', { type: 'boolean' })
-    .strict()
-    .exitProcess(false)
-    .fail(false)
-    .parseAsync()
+  await brim(['bench', 'acceptance', ...argv], captured.io)
   return captured
 }
 const measure = async (argv: readonly string[]) => {
@@ -247,16 +241,6 @@ describe('brim bench acceptance', () => {
     const captured = captureIo({ signal: later.signal })
     const context = { quick: false, io: captured.io, progress: () => setImmediate(() => later.abort(new Error('enough'))) }
     const options = { bundle, prompts: file, maxTokens: 200, threshold: 0.6, draftLimit: 8 }
-    await expect(
-      acceptanceBench.run(context, {
-        ...options,
-        'max-tokens': 200,
-        'draft-limit': 8,
-        quick: false,
-        save: false,
-        _: [],
-        $0: 'brim',
-      }),
-    ).rejects.toThrow('enough')
+    await expect(acceptanceBench.run(context, options)).rejects.toThrow('enough')
   })
 })

@@ -1,16 +1,16 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import yargs from 'yargs'
-import { type Bench, commandOf } from '../../../lab/bench/frame.ts'
+import type { Menu } from '../../../core/cli/command.ts'
+import { execute } from '../../../core/cli/execute.ts'
+import { type Bench, benchCommand } from '../../../lab/bench/frame.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 /** How fast this process adds: a real measurement, if a dull one. */
 const adding: Bench = {
   name: 'adding',
-  describe: 'adds',
-  build: (yargs) => yargs,
+  options: {},
   reach: { sum: { atLeast: 499_500 }, additionsPerMs: { atMost: 1 } },
   async run({ quick, progress }) {
     progress('adding')
@@ -23,14 +23,10 @@ const adding: Bench = {
   report: () => ({ svg: '<svg/>', markdown: '# adding' }),
 }
 
+const menu: Menu = { examples: [], commands: { adding: ['adds', async () => ({ command: benchCommand(adding) })] } }
 const bench = (argv: readonly string[], signal?: AbortSignal) => {
   const captured = captureIo(signal ? { signal } : {})
-  const parsed = yargs([...argv])
-    .command(commandOf(adding, captured.io))
-    .option('json', { type: 'boolean' })
-    .exitProcess(false)
-    .fail(false)
-  return { ...captured, done: Promise.resolve(parsed.parseAsync()) }
+  return { ...captured, done: execute(menu, argv, captured.io) }
 }
 
 describe('a benchmark', () => {

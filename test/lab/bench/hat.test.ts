@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import yargs from 'yargs'
 import type { BenchDocument, BenchResult } from '../../../lab/bench/frame.ts'
-import { benchHat, benchHatCommand } from '../../../lab/bench/hat/bench.ts'
+import { benchHat } from '../../../lab/bench/hat/bench.ts'
 import { quickPlan } from '../../../lab/bench/hat/plan.ts'
 import { hatTables, reportHat } from '../../../lab/bench/hat/report.ts'
 import { decodeSteps, type HatRun } from '../../../lab/bench/hat/runs.ts'
+import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 
 const strategies = ['hat', 'u-shape'] as const
@@ -34,7 +34,7 @@ afterAll(() => expect(progress).toContain('loaded: hat, short prompts'))
 
 describe('brim bench hat with options that cannot be meant', () => {
   it.each([
-    ['--strategies', 'hat,magic', 'USAGE', '"magic"'],
+    ['--strategies', 'hat,magic', 'USAGE', 'magic'],
     ['--rtt', '-1', 'USAGE', '--rtt'],
     ['--rate', '0', 'USAGE', '--rate'],
     ['--seeds', '1.5', 'USAGE', '--seeds'],
@@ -42,11 +42,8 @@ describe('brim bench hat with options that cannot be meant', () => {
     ['--prompts', '/nowhere', 'REQUEST_INVALID', '/nowhere'],
   ])('refuses %s %s before anything is started', async (option, value, code, named) => {
     const { io, err } = captureIo()
-    const command = yargs(['hat', `${option}=${value}`])
-      .command(benchHatCommand(io))
-      .exitProcess(false)
-      .fail(false)
-    await expect(Promise.resolve(command.parseAsync())).rejects.toMatchObject({ code, message: expect.stringContaining(named) })
+    const command = brim(['bench', 'hat', `${option}=${value}`], io)
+    await expect(command).rejects.toMatchObject({ code, message: expect.stringContaining(named) })
     expect(err()).toBe('')
   })
 })

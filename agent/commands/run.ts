@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { untilAborted } from '../../core/base/clock.ts'
+import { defineCommand } from '../../core/cli/command.ts'
+import { AgentFields } from '../config.ts'
+import { agentStateDir, stateDirOption } from './state-dir.ts'
+
+/** `hottestC=2` or `W=20%`: the name or unit of a figure, and its dead band. */
+export const DeadBand = z
+  .string()
+  .regex(/^\w+=\d+(\.\d+)?%?$/, 'must be like hottestC=2 (an amount) or W=20% (a part of the last value)')
+  .transform((text): [string, { amount: number } | { part: number }] => {
+    const [name = '', size = ''] = text.split('=')
+    return [name, size.endsWith('%') ? { part: Number.parseFloat(size) / 100 } : { amount: Number(size) }]
+  })
+
+const { deadBands: _, ...fields } = AgentFields.shape
+
+export const command = defineCommand({
+  examples: [
+    ['brim agent run --bundle qwen --id jetson-01', 'with a bridge on this machine; API on port 7071'],
+    ['brim agent run --bundle qwen --id jetson-01 --bridge mqtt://a:1883 --bridge mqtt://b:1883', 'with two bridges'],
+    ['brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, printed as one line of JSON'],
+  ],
+  options: {
+    ...fields,
+    stateDir: stateDirOption,
+    deadBand: z
+      .array(DeadBand)
+      .meta({
+        description: 'change of a figure, by name or unit, that causes no telemetry message: hottestC=2, W=20%; repeatable',
+        fallback: 'see docs/topics.md',
+      })
+      .optional(),
+  },
+  async run({ json, stateDir, deadBand = [], ...settings }, io) {
+    const { startAgent } = await import('../agent.ts')
+    const agent = await startAgent({
+      ...settings,
+      deadBands: Object.fromEntries(deadBand),
+      library: io.env.ORT_LIB || undefined,
+      stateDir: agentStateDir(stateDir, settings.id, io),
+    })
+    try {
+      const { apiUrl, modelId, slm } = agent
+      if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: settings.id, modelId, slm }))
+      else {
+        const lines = [`agent ${settings.id} ready`, `  API    ${apiUrl}`, `  model  ${modelId}`]
+        io.out([...lines, ...(slm === undefined ? [] : [`  SLM    ${slm}`])].join('\n'))
+      }
+      await untilAborted(io.signal)
+    } finally {
+      await agent.close()
+    }
+  },
+})

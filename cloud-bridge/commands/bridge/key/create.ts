@@ -1,0 +1,33 @@
+import { z } from 'zod'
+import { defineCommand } from '../../../../core/cli/command.ts'
+import { Id } from '../../../../core/protocol/id.ts'
+import { keyRoles } from '../../../identity/access.ts'
+import { administer, administrationOptions } from '../../administration.ts'
+
+const limit = z.int().min(1)
+
+export const command = defineCommand({
+  examples: [
+    ['brim bridge key create --name monitoring > key', 'sent as "Authorization: Bearer <key>"'],
+    ['brim bridge key create --name sam --role admin | brim login --bridge-url …', 'an operator who logs in here'],
+    ['(umask 077; brim bridge key create --name sam --role admin > key)', 'for "brim login --key-file key" elsewhere'],
+    ['brim bridge key create --name ci --role operator --jobs-per-day 1000 > key', 'for a program, with a quota'],
+  ],
+  options: {
+    name: Id.describe('who or what the key is for'),
+    role: z
+      .enum(keyRoles)
+      .default('viewer')
+      .describe('viewer: reads; operator: also jobs and remote commands; admin: also tokens, keys and enrolment'),
+    requestsPerMinute: limit.describe('max requests per minute; all of them may come at once').optional(),
+    jobsPerDay: limit.describe('max new jobs per day (UTC)').optional(),
+    ...administrationOptions,
+  },
+  async run({ json, name, role, requestsPerMinute = null, jobsPerDay = null, ...options }, io) {
+    const terms = { name, role, requestsPerMinute, jobsPerDay }
+    const { id, key } = await administer(options, io, (admin) => admin.createKey(terms))
+    if (json) return io.out(JSON.stringify({ id, ...terms, key }))
+    io.out(key)
+    io.err(`key ${id} for ${name}, ${role}`)
+  },
+})

@@ -1,0 +1,17 @@
+import { defineCommand } from '../../../../core/cli/command.ts'
+import { administer, administrationOptions } from '../../administration.ts'
+import { columns } from '../../columns.ts'
+
+export const command = defineCommand({
+  examples: [['brim bridge key list', 'who has access']],
+  options: administrationOptions,
+  async run({ json, ...options }, io) {
+    const keys = await administer(options, io, (admin) => admin.keys())
+    if (json) return io.out(JSON.stringify({ keys }))
+    const rows = keys.map(({ id, name, role, requestsPerMinute, jobsPerDay, createdAt, revokedAt }) => {
+      const quota = [requestsPerMinute, jobsPerDay].map((limit) => String(limit ?? '-'))
+      return [id, name, role, ...quota, createdAt, revokedAt ?? '-']
+    })
+    io.out(columns([['KEY', 'NAME', 'ROLE', 'REQUESTS/MIN', 'JOBS/DAY', 'CREATED', 'REVOKED'], ...rows]))
+  },
+})

@@ -1,0 +1,16 @@
+import type { Menu } from '../../../core/cli/command.ts'
+
+/** `brim bridge …` */
+export const menu: Menu = {
+  examples: [
+    ['brim bridge run --bundle qwen', 'serve the middle of a model to agents on this machine'],
+    ['brim bridge token create --approve > token', 'an enrolment token for a device'],
+    ['brim bridge key create --name sam --role admin | brim login --bridge-url …', 'an API key for an operator'],
+  ],
+  commands: {
+    run: ['run a bridge until it is stopped', () => import('./run.ts')],
+    token: ['enrolment tokens of devices: create, list, revoke', () => import('./token/menu.ts')],
+    key: ['API keys of operators and programs: create, list, revoke', () => import('./key/menu.ts')],
+    audit: ['show the audit log: changes and refused attempts, the newest first', () => import('./audit.ts')],
+  },
+}

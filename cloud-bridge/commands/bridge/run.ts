@@ -1,0 +1,54 @@
+import { statSync } from 'node:fs'
+import { untilAborted } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import type { Bridge } from '../../bridge.ts'
+import { BridgeFields } from '../../config.ts'
+import { bridgeStateDir } from '../state-dir.ts'
+
+export const command = defineCommand({
+  examples: [
+    ['brim bridge run --bundle qwen', 'on this machine: MQTT on port 1883, HTTP and WebSocket on 7070'],
+    ['brim bridge run --bundle qwen --mqtt-port 0 --http-port 0 --json', 'free ports, printed as one line of JSON'],
+    ['brim bridge run --bundle qwen --host 10.0.0.5 --tls-cert cert.pem --tls-key key.pem', 'for enrolled devices elsewhere'],
+    ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
+  ],
+  options: {
+    ...BridgeFields.shape,
+    stateDir: BridgeFields.shape.stateDir.meta({ fallback: '~/.local/state/brim/bridge' }).optional(),
+  },
+  async run({ json, stateDir, bundles, ...settings }, io) {
+    // The bridge would start, and devices would look for these bundles in vain.
+    if (bundles !== undefined && !statSync(bundles, { throwIfNoEntry: false })?.isDirectory())
+      throw new BrimError('USAGE', `--bundles ${bundles} is not a folder`, {
+        hint: 'give the folder that holds the bundle folders',
+      })
+    const { startBridge } = await import('../../bridge.ts')
+    const library = io.env.ORT_LIB || undefined
+    const bridge = await startBridge({ ...settings, bundles, library, stateDir: bridgeStateDir(stateDir, io) })
+    try {
+      printReady(bridge, json, io)
+      await untilAborted(io.signal)
+    } finally {
+      await bridge.close()
+    }
+  },
+})
+
+function printReady({ mqttUrl, httpUrl, dataUrl, modelId, auth, pin }: Bridge, json: boolean, io: Io): void {
+  if (json) {
+    io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId, auth, pin }))
+    return
+  }
+  const lines = [
+    'bridge ready',
+    `  MQTT    ${mqttUrl}`,
+    `  HTTP    ${httpUrl}`,
+    `  data    ${dataUrl}`,
+    `  model   ${modelId}`,
+    ...(pin === undefined ? [] : [`  pin     ${pin}`]),
+    `  accepts ${auth ? 'enrolled devices' : 'every device on this machine'}`,
+  ]
+  io.out(lines.join('\n'))
+}

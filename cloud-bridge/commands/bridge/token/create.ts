@@ -1,0 +1,70 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { z } from 'zod'
+import { BrimError } from '../../../../core/base/errors.ts'
+import { isLoopback } from '../../../../core/base/loopback.ts'
+import { pinOf } from '../../../../core/base/tls-pin.ts'
+import { defineCommand } from '../../../../core/cli/command.ts'
+import { Id } from '../../../../core/protocol/id.ts'
+import { invitationText } from '../../../../core/protocol/identity.ts'
+import { administer, administrationOptions } from '../../administration.ts'
+import { localBridge } from '../../bridge-access.ts'
+
+const secondsOf = { m: 60, h: 3_600, d: 86_400 } as const
+const Duration = z
+  .string()
+  .regex(/^[1-9]\d{0,5}[mhd]$/, 'must be a number with m, h or d, such as 30m, 24h or 7d')
+  .transform((text) => Number.parseInt(text, 10) * secondsOf[text.at(-1) as keyof typeof secondsOf])
+
+export const command = defineCommand({
+  examples: [
+    ['brim bridge token create > token', 'for one device, valid for a day; an operator approves the device'],
+    ['brim bridge token create --approve --uses 20 --expires 7d --group lab > token', 'for twenty devices'],
+  ],
+  options: {
+    url: z
+      .url({ protocol: /^https?$/, hostname: /./, error: 'must be a URL like http://bridge:7070' })
+      .meta({
+        description: "the bridge's HTTP URL as devices reach it",
+        fallback: `--bridge-url, else the login's, else ${localBridge}`,
+      })
+      .optional(),
+    tlsCert: z
+      .string()
+      .meta({
+        description: "PEM file of the bridge's certificate; devices then trust its key, whoever signed it",
+        fallback: "the login's pin",
+      })
+      .optional(),
+    group: Id.default('default').describe('group of the devices that enrol with it'),
+    uses: z.int().min(1).default(1).describe('number of devices that can enrol with it'),
+    expires: Duration.prefault('24h').describe('validity: 30m, 24h, 7d'),
+    approve: z.boolean().default(false).describe('approve its devices as they enrol'),
+    ...administrationOptions,
+  },
+  async run({ json, url: givenUrl, tlsCert, group, uses, expires: expiresS, approve, ...options }, io) {
+    const givenPin = tlsCert === undefined ? undefined : pinOfFile(tlsCert)
+    const { token, secret, at } = await administer(options, io, async (admin, at) => ({
+      ...(await admin.createToken({ group, uses, approve, expiresS })),
+      at,
+    }))
+    const url = givenUrl ?? at?.url ?? localBridge
+    const pin = givenPin ?? at?.pin
+    const text = invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) })
+    if (json) return io.out(JSON.stringify({ ...token, url, token: text }))
+    io.out(text)
+    io.err(`token ${token.id} for ${uses === 1 ? 'one device' : `${uses} devices`} of group ${group}, until ${token.expiresAt}`)
+    if (url.startsWith('http:') && !isLoopback(new URL(url).hostname))
+      io.err('  warning: the token travels unencrypted; anyone who reads it on the way can enrol with it')
+    io.err('  on the device: brim agent enroll --id <name> --token-file <file with this line>')
+  },
+})
+
+/** @throws BrimError USAGE */
+function pinOfFile(path: string): string {
+  try {
+    return pinOf(new X509Certificate(readFileSync(path)).publicKey)
+  } catch (cause) {
+    throw new BrimError('USAGE', `certificate ${path} cannot be read`, { cause, hint: 'give a PEM file' })
+  }
+}

@@ -1,0 +1,83 @@
+import { z } from 'zod'
+import { BrimError, toErrorJson, toErrorText } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { type BridgeOptions, bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import type { BridgeClient } from '../bridge-client.ts'
+import { labelOption, matcherOf } from '../labels.ts'
+import { awaitReply, deviceOption, readDevices, sendCommand } from './remote-command.ts'
+
+/** Of commands that go to one device, or to all with a label. */
+export const commandOptions = {
+  device: deviceOption.optional(),
+  label: labelOption,
+  timeout: z.number().positive().default(30).describe('seconds until the command expires if the device does not receive it'),
+  ...bridgeOptions,
+}
+export const commandUsage = '<device> | --label key=value'
+
+interface CommandOptions extends BridgeOptions {
+  device?: string | undefined
+  label?: string[] | undefined
+  timeout: number
+  /** False: not even for the reply. */
+  wait?: boolean | undefined
+  json: boolean
+}
+
+/** What a device's reply led to, for people and for programs. */
+interface Outcome {
+  readonly text: string
+  readonly json: object
+}
+
+/**
+ * Sends a remote command to each device chosen, and prints a line for each.
+ * @param onDone what follows a device's reply
+ * @throws BrimError USAGE, DEVICE_UNKNOWN, COMMAND_REFUSED, COMMAND_EXPIRED
+ */
+export async function commandDevices(
+  type: 'drain' | 'undrain',
+  options: CommandOptions,
+  io: Io,
+  onDone: (client: BridgeClient, device: string) => Promise<Outcome>,
+): Promise<void> {
+  const client = await bridgeClient(options, io)
+  const send = async (device: string): Promise<Outcome> => {
+    const sent = await sendCommand(client, device, { type }, options.timeout)
+    if (options.wait === false) return { text: `${type} sent, expires at ${sent.expiresAt}`, json: sent }
+    const reply = await awaitReply(client, sent)
+    const { text, json } = await onDone(client, device)
+    return { text, json: { ...reply, ...json } }
+  }
+  if (options.device !== undefined && options.label === undefined)
+    return print(options.device, await send(options.device), options.json, io)
+  const devices = await devicesWith(client, options)
+  const outcomes = await Promise.allSettled(devices.map(send))
+  io.signal.throwIfAborted()
+  for (const [at, outcome] of outcomes.entries()) {
+    const device = devices[at]!
+    if (outcome.status === 'fulfilled') print(device, outcome.value, options.json, io)
+    else if (options.json) io.out(JSON.stringify({ device, ...toErrorJson(outcome.reason) }))
+    else io.err(`${device}: ${toErrorText(outcome.reason)}`)
+  }
+  const failed = outcomes.filter(({ status }) => status === 'rejected').length
+  if (failed > 0)
+    throw new BrimError('COMMAND_EXPIRED', `${failed} of ${devices.length} devices did not ${type}`, {
+      hint: 'the error of each is printed above',
+    })
+}
+
+function print(device: string, { text, json }: Outcome, isJson: boolean, io: Io): void {
+  io.out(isJson ? JSON.stringify(json) : `${device}: ${text}`)
+}
+
+/** @throws BrimError USAGE, DEVICE_UNKNOWN */
+async function devicesWith(client: BridgeClient, { device, label }: CommandOptions): Promise<string[]> {
+  if ((device === undefined) === (label === undefined))
+    throw new BrimError('USAGE', 'give the name of one device, or --label key=value', { hint: '"brim device list" lists them' })
+  const devices = (await readDevices(client)).filter(matcherOf(label))
+  if (devices.length > 0) return devices.map(({ id }) => id)
+  throw new BrimError('DEVICE_UNKNOWN', `no device has the label ${label?.join(' and ')}`, {
+    hint: '"brim device list" shows the labels of each',
+  })
+}

@@ -1,0 +1,37 @@
+import { z } from 'zod'
+import { systemClock } from '../../../core/base/clock.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import type { BridgeClient } from '../bridge-client.ts'
+import { DeviceLine } from '../fleet/table.ts'
+import { commandDevices, commandOptions, commandUsage } from './command-devices.ts'
+import { devicePath } from './remote-command.ts'
+
+const pollMs = 500
+
+export const command = defineCommand({
+  usage: commandUsage,
+  examples: [
+    ['brim device drain jetson-01 --wait', 'before maintenance: returns when its last job has ended'],
+    ['brim device drain --label site=lab', 'several devices at once'],
+  ],
+  options: {
+    ...commandOptions,
+    wait: z.boolean().describe("wait for the end of its last job; --no-wait: not even for the device's reply").optional(),
+  },
+  run: (options, io) =>
+    commandDevices('drain', options, io, async (client, device) => {
+      const jobs = await jobsOf(client, device, options.wait === true, io)
+      const text = jobs === 0 ? 'drained' : `draining: ${jobs} ${jobs === 1 ? 'job' : 'jobs'} to finish`
+      return { text, json: { jobs } }
+    }),
+})
+
+/** @param untilNone polls until the device has no job */
+async function jobsOf(client: BridgeClient, device: string, untilNone: boolean, io: Io): Promise<number> {
+  for (;;) {
+    const { jobs } = DeviceLine.parse(await client.get(devicePath(device)))
+    if (jobs === 0 || !untilNone) return jobs
+    await systemClock.sleep(pollMs, io.signal)
+  }
+}

@@ -1,0 +1,50 @@
+import { z } from 'zod'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { type AdministrationOptions, administer } from '../administration.ts'
+import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { columns } from '../columns.ts'
+import { age, printable } from '../figures.ts'
+import { labelOption, labelsText, matcherOf } from '../labels.ts'
+import { cloneText, readDevices } from './remote-command.ts'
+
+export const command = defineCommand({
+  examples: [
+    ['brim device list --label site=lab', 'part of the fleet'],
+    ['brim device list --json', 'as one JSON document'],
+  ],
+  options: {
+    ...bridgeOptions,
+    label: labelOption,
+    stateDir: z
+      .string()
+      .describe('list enrolled devices, and the hardware of each, from the folder of a bridge on this machine')
+      .optional(),
+  },
+  run: (options, io) => (options.stateDir === undefined ? listAtBridge(options, io) : listEnrolled(options, io)),
+})
+
+type ListOptions = AdministrationOptions & { label?: string[] | undefined; json: boolean }
+
+async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
+  const devices = (await readDevices(await bridgeClient(options, io))).filter(matcherOf(options.label))
+  if (options.json) return io.out(JSON.stringify({ devices }))
+  if (devices.length === 0) return io.err('no matching devices')
+  const rows = devices.map(({ id, state, seenS, identity, labels }) =>
+    [id, state ?? 'never', age(seenS), identity?.group ?? '-', identity?.status ?? '-', labelsText(labels)].map(printable),
+  )
+  io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'STATUS', 'LABELS'], ...rows]))
+}
+
+async function listEnrolled({ label, json, ...options }: ListOptions, io: Io): Promise<void> {
+  if (label !== undefined)
+    throw new BrimError('USAGE', '--label needs a running bridge and does not go with --state-dir', { hint: 'give one of them' })
+  const devices = await administer(options, io, (admin) => admin.devices())
+  if (json) return io.out(JSON.stringify({ devices }))
+  const rows = devices.map(({ device, group, status, enrolledAt, hardware, clone }) => {
+    const machine = clone === null ? (hardware ?? '-') : `${hardware}; ${cloneText(clone)}`
+    return [device, group, status, enrolledAt, machine]
+  })
+  io.out(columns([['DEVICE', 'GROUP', 'STATUS', 'ENROLLED', 'MACHINE'], ...rows]))
+}

@@ -1,0 +1,157 @@
+import { z } from 'zod'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { age, bytes, compact, printable } from '../figures.ts'
+import { DeviceLine } from '../fleet/table.ts'
+import { labelsText } from '../labels.ts'
+import { LogLine, textOf as logText } from './logs.ts'
+import { CommandReport, cloneText, deviceOption, devicePath } from './remote-command.ts'
+
+const Details = z.looseObject({
+  ...DeviceLine.shape,
+  birth: z.number().nullish(),
+  lastSeen: z.string().nullish(),
+  agent: z.string().nullish(),
+  modelId: z.string().nullish(),
+  identity: z
+    .looseObject({
+      group: z.string(),
+      status: z.string(),
+      enrolledAt: z.string(),
+      hardware: z.string().nullish(),
+      clone: z.string().nullish(),
+    })
+    .nullish(),
+  jobsUnderWay: z.array(z.looseObject({ id: z.string(), kind: z.string(), state: z.string(), attempt: z.number() })),
+  commands: z.array(CommandReport),
+  log: z.array(LogLine),
+})
+type Details = z.infer<typeof Details>
+
+export const command = defineCommand({
+  examples: [
+    ['brim device show jetson-01', 'for people'],
+    ['brim device show jetson-01 --json | jq .telemetry.power', 'for programs'],
+  ],
+  options: { device: deviceOption, ...bridgeOptions },
+  async run({ device, json, ...options }, io) {
+    const raw = await (await bridgeClient(options, io)).get(devicePath(device))
+    io.out(json ? JSON.stringify(raw) : linesOf(Details.parse(raw)).map(printable).join('\n'))
+  },
+})
+
+function linesOf(device: Details): string[] {
+  const { id, state, birth, lastSeen, seenS, agent, modelId, labels, problems, identity, telemetry } = device
+  const enrolment = identity
+    ? `${identity.status}, group ${identity.group}, enrolled ${identity.enrolledAt}`
+    : 'not enrolled here'
+  const { jobsUnderWay, commands, log } = device
+  return [
+    id,
+    ...rows({
+      state: state === null ? 'never connected' : `${state}, last message ${age(seenS)} ago (state since ${lastSeen})`,
+      birth,
+      agent,
+      model: modelId,
+      labels: labelsText(labels) || 'none',
+      identity: enrolment,
+      machine: identity?.hardware,
+      ...(identity?.clone ? { clone: cloneText(identity.clone) } : {}),
+      problems: problems.map(({ kind, detail }) => (detail === '' ? kind : `${kind} (${detail})`)).join(', ') || 'none',
+    }),
+    ...(telemetry ? sectionsOf(telemetry) : ['', 'condition', '  unknown: no telemetry received since the bridge started']),
+    ...listed('jobs under way', jobsUnderWay, (job) => `${job.id}  ${job.kind}  ${job.state}  attempt ${job.attempt}`),
+    ...listed(
+      'commands, the newest first',
+      commands,
+      ({ at, wish, state, actor, reason }) => `${at}  ${wish.type}  ${state}  by ${actor}${reason == null ? '' : `: ${reason}`}`,
+    ),
+    ...listed('log, warnings and errors', log, logText),
+  ]
+}
+
+function listed<T>(title: string, all: readonly T[], text: (one: T) => string): string[] {
+  return ['', title, ...(all.length === 0 ? ['  none'] : all.map((one) => `  ${text(one)}`))]
+}
+
+const minWidth = 20
+function rows(values: Record<string, unknown>): string[] {
+  const width = Math.max(minWidth, ...Object.keys(values).map((name) => name.length))
+  return Object.entries(values).map(([name, value]) => `  ${name.padEnd(width)} ${plain(name, value)}`)
+}
+
+/** The order in which sections are shown. */
+const order = [
+  'device',
+  'load',
+  'power',
+  'temperatures',
+  'throttling',
+  'battery',
+  'fan',
+  'memory',
+  'disk',
+  'link',
+  'network',
+  'speed',
+  'answers',
+]
+/** Shown elsewhere. */
+const shownElsewhere = ['ageS', 'at', 'birth', 'errors']
+
+/** Every section of the telemetry, those of newer devices included, with readable units. */
+function sectionsOf(telemetry: NonNullable<Details['telemetry']>): string[] {
+  const all: Record<string, unknown> = telemetry
+  const names = [...order, ...Object.keys(all).filter((name) => !order.includes(name) && !shownElsewhere.includes(name))]
+  const errors = telemetry.errors ?? []
+  // Figures outside any section.
+  const loose = Object.fromEntries(names.flatMap((name) => (isFigure(all[name]) ? [[name, all[name]]] : [])))
+  return [
+    ...(Object.keys(loose).length === 0 ? [] : ['', 'telemetry', ...rows(loose)]),
+    ...names.flatMap((name) => {
+      const section = all[name]
+      if (section === undefined || isFigure(section)) return []
+      const figures = rows(flat((section ?? {}) as Record<string, unknown>))
+      // The device has no such part, or no connection.
+      return ['', name, ...(figures.length === 0 ? ['  none'] : figures)]
+    }),
+    ...listed('errors since the agent started, the newest first', errors, ({ code, at, count }) => `${at}  ${code}  ${count} ×`),
+  ]
+}
+
+const isFigure = (value: unknown) => value !== undefined && value !== null && typeof value !== 'object'
+
+/** Figures of a section; nested ones are prefixed with the name of their group. */
+function flat(section: Record<string, unknown>, prefix = ''): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(section).flatMap(([name, value]) =>
+      typeof value === 'object' && value !== null && !Array.isArray(value)
+        ? Object.entries(flat(value as Record<string, unknown>, `${prefix}${name} `))
+        : [[`${prefix}${name}`, value]],
+    ),
+  )
+}
+
+/** Text by the unit at the end of a figure's name, or of the record that holds it. */
+const unitOf: readonly (readonly [RegExp, (value: number) => string])[] = [
+  [/BytesPerS\b/, (value) => `${compact(value)}B/s`],
+  [/Bytes\b/, bytes],
+  [/Percent\b/, (value) => `${Math.round(value)} %`],
+  [/TokensPerS\b|tokensPerS\b/, (value) => `${compact(value)} tokens/s`],
+  [/MbitPerS\b/, (value) => `${value} Mbit/s`],
+  [/[a-z]MHz\b/, (value) => `${value} MHz`],
+  [/uptimeS\b/, age],
+  [/[a-z]Ms\b/, (value) => `${Number(value.toPrecision(3))} ms`],
+  [/jPerToken\b/, (value) => `${Number(value.toPrecision(3))} J/token`],
+  [/[a-z]C\b/, (value) => `${value.toFixed(1)} °C`],
+  [/[a-z]W\b/, (value) => `${value.toFixed(1)} W`],
+]
+
+function plain(name: string, value: unknown): string {
+  if (value === null || value === undefined) return 'unknown'
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ')
+  if (typeof value !== 'number') return String(value)
+  const [, text] = unitOf.find(([unit]) => unit.test(name)) ?? []
+  return text ? text(value) : String(value)
+}

@@ -1,0 +1,10 @@
+import { z } from 'zod'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { commandDevices, commandOptions, commandUsage } from './command-devices.ts'
+
+export const command = defineCommand({
+  usage: commandUsage,
+  examples: [['brim device undrain jetson-01', 'back to work']],
+  options: { ...commandOptions, wait: z.boolean().describe("--no-wait: do not wait for the device's reply").optional() },
+  run: (options, io) => commandDevices('undrain', options, io, async () => ({ text: 'takes jobs again', json: {} })),
+})

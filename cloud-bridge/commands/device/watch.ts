@@ -1,0 +1,94 @@
+import { z } from 'zod'
+import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { fleetPath } from '../../api/fleet.ts'
+import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { bytes, compact, percent, printable } from '../figures.ts'
+import { DeviceLine } from '../fleet/table.ts'
+import { labelOption, labelsText, matcherOf } from '../labels.ts'
+import { CommandReport, deviceOption, devicePath } from './remote-command.ts'
+
+const Change = z.looseObject({
+  type: z.string(),
+  device: z.string(),
+  at: z.string(),
+  now: DeviceLine.nullable(),
+  command: CommandReport.nullish(),
+})
+
+const retryMs = 1_000
+
+const options = { device: deviceOption.meta({ fallback: 'all' }).optional(), label: labelOption, ...bridgeOptions }
+type WatchOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+
+export const command = defineCommand({
+  examples: [
+    ['brim device watch', 'all devices, until Ctrl-C'],
+    ['brim device watch jetson-01 --json', 'one device, a JSON document per line'],
+  ],
+  options,
+  run: watch,
+})
+
+/** Reconnects when a connection that had delivered something breaks. */
+async function watch(given: WatchOptions, io: Io): Promise<void> {
+  const matches = matcherOf(given.label)
+  const client = await bridgeClient(given, io)
+  const path = given.device === undefined ? `${fleetPath}/events` : devicePath(given.device, '/events')
+  const broken = (cause: unknown) => new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause })
+  let hasReceived = false
+  let isReported = false
+  while (!io.signal.aborted) {
+    try {
+      for await (const raw of client.events(path)) {
+        ;[hasReceived, isReported] = [true, false]
+        const change = Change.parse(raw)
+        if (change.now && !matches(change.now)) continue
+        io.out(given.json ? JSON.stringify(raw) : printable(textOf(change)))
+      }
+      throw broken(undefined)
+    } catch (cause) {
+      if (io.signal.aborted) return
+      const error = cause instanceof BrimError ? cause : broken(cause)
+      if (!hasReceived || (error.code !== 'LINK_LOST' && error.code !== 'BRIDGE_UNREACHABLE')) throw error
+      if (!isReported) io.err(`${error.message}; reconnecting`)
+      isReported = true
+    }
+    await systemClock.sleep(retryMs, io.signal).catch(() => {})
+  }
+}
+
+function textOf({ type, device, at, now, command }: z.infer<typeof Change>): string {
+  const head = `${at}  ${device.padEnd(16)}  ${type.padEnd(9)}  `
+  switch (type) {
+    case 'commands':
+      return `${head}${command?.wish.type} ${command?.state}${command?.reason == null ? '' : `: ${command.reason}`}`
+    case 'labels':
+      return `${head}${labelsText(now?.labels ?? {})}`
+    case 'telemetry':
+      return `${head}${conditionText(now)}`
+    default:
+      return `${head}${now?.state ?? 'never connected'}${type === 'device' && now?.telemetry ? `  ${conditionText(now)}` : ''}`
+  }
+}
+
+/** The figures that change, in one line; unknown ones are left out. */
+function conditionText(now: DeviceLine | null): string {
+  const { power, temperatures, load, memory, battery, link } = now?.telemetry ?? {}
+  const { problems, jobs } = now ?? {}
+  const parts = [
+    power?.totalW != null && `${compact(power.totalW)} W`,
+    temperatures?.hottestC != null && `${Math.round(temperatures.hottestC)} °C`,
+    load?.cpuPercent != null && `CPU ${percent(load.cpuPercent)} %`,
+    load?.gpuPercent != null && `GPU ${percent(load.gpuPercent)} %`,
+    memory?.freeBytes != null && `${bytes(memory.freeBytes)} free`,
+    battery?.levelPercent != null && `battery ${percent(battery.levelPercent)} %`,
+    link?.upBytesPerS != null && `up ${compact(link.upBytesPerS)}B/s`,
+    link?.downBytesPerS != null && `down ${compact(link.downBytesPerS)}B/s`,
+    jobs !== undefined && jobs > 0 && `${jobs} jobs`,
+    ...(problems ?? []).map(({ kind, detail }) => `! ${kind}${detail === '' ? '' : ` (${detail})`}`),
+  ]
+  return parts.filter((part) => part !== false).join('  ')
+}

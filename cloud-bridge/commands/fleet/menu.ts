@@ -1,0 +1,9 @@
+import type { Menu } from '../../../core/cli/command.ts'
+
+/** `brim fleet …` */
+export const menu: Menu = {
+  examples: [['brim fleet status', 'the state of the bridge and every device, in 80 columns']],
+  commands: {
+    status: ['show the bridge, its problems, and a line per device, those with problems first', () => import('./status.ts')],
+  },
+}

@@ -1,0 +1,108 @@
+import { styleText } from 'node:util'
+import { z } from 'zod'
+import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { fleetPath } from '../../api/fleet.ts'
+import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { labelOption, matcherOf } from '../labels.ts'
+import { FleetStatus, layOutFleet, type Mood } from './table.ts'
+
+const options = {
+  watch: z.boolean().default(false).describe('redraw until Ctrl-C; without a terminal print a table per change'),
+  interval: z.number().min(0.1).default(2).describe('seconds between two updates with --watch'),
+  label: labelOption,
+  ...bridgeOptions,
+}
+type StatusOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+
+export const command = defineCommand({
+  examples: [
+    ['brim fleet status', 'once'],
+    ['brim fleet status --watch', 'until Ctrl-C'],
+    ['brim fleet status --label site=lab', 'part of the fleet'],
+    ['brim fleet status --json | jq ".devices[] | select(.problems != [])"', 'for programs'],
+  ],
+  options,
+  notes:
+    'SEEN: time since its last message. W: power. BAT: battery. °C: hottest zone; "!": clocks are throttled.\n' +
+    'CPU, GPU: percent. UP, DOWN: measured link, bytes/s. TK/S: decoded tokens/s of its fastest model. –: unknown.\n' +
+    'A column is left out when it is unknown for every device.',
+  run: (given, io) => (given.watch ? watchStatus(given, io) : showStatus(given, io)),
+})
+
+async function read(options: StatusOptions, io: Io): Promise<{ status: FleetStatus; raw: object }> {
+  const matches = matcherOf(options.label)
+  const raw = (await (await bridgeClient(options, io)).get(fleetPath)) as { devices: { id: string }[] }
+  const status = FleetStatus.parse(raw)
+  const devices = status.devices.filter(matches)
+  const ids = new Set(devices.map(({ id }) => id))
+  return { status: { ...status, devices }, raw: { ...raw, devices: raw.devices.filter(({ id }) => ids.has(id)) } }
+}
+
+async function showStatus(options: StatusOptions, io: Io): Promise<void> {
+  const { status, raw } = await read(options, io)
+  io.out(options.json ? JSON.stringify(raw) : textOf(status, options, io))
+}
+
+async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
+  const redraws = io.outIsTty && !given.json
+  let shown: string | undefined
+  let reported: string | undefined
+  while (!io.signal.aborted) {
+    try {
+      const { status, raw } = await read(given, io)
+      const content = JSON.stringify(given.json ? withoutTimes(status) : layOutFleet(withoutTimes(status)))
+      if (redraws) io.write(`\u001b[H\u001b[J${cutToHeight(textOf(status, given, io), io.outRows)}`)
+      else if (content !== shown)
+        io.out(given.json ? JSON.stringify(raw) : `${shown === undefined ? '' : '\n'}${textOf(status, given, io)}`)
+      shown = content
+      reported = undefined
+    } catch (error) {
+      // A bridge that has answered once may only be restarting.
+      if (io.signal.aborted) break
+      if (shown === undefined || !(error instanceof BrimError) || error.code !== 'BRIDGE_UNREACHABLE') throw error
+      if (reported !== error.message) io.err(`${error.message}; reconnecting`)
+      reported = error.message
+    }
+    await systemClock.sleep(given.interval * 1_000, io.signal).catch(() => {})
+  }
+  // The shell's prompt starts on a line of its own.
+  if (redraws) io.write('\n')
+}
+
+/** The passing of time alone is not worth another table. */
+const withoutTimes = (status: FleetStatus): FleetStatus => ({
+  ...status,
+  uptimeS: 0,
+  devices: status.devices.map((device) => ({
+    ...device,
+    seenS: null,
+    telemetry: device.telemetry && { ...device.telemetry, ageS: 0, at: '' },
+  })),
+})
+
+/** As many lines as the terminal has: lines scrolled out of it cannot be redrawn. */
+function cutToHeight(text: string, rows: number | undefined): string {
+  const lines = text.split('\n')
+  if (rows === undefined || lines.length <= rows) return text
+  return [...lines.slice(0, rows - 1), `… ${lines.length - rows + 1} more`].join('\n')
+}
+
+const colours: Readonly<Record<Mood, Parameters<typeof styleText>[0] | undefined>> = {
+  bad: 'red',
+  warning: 'yellow',
+  quiet: 'dim',
+  plain: undefined,
+}
+
+function textOf(status: FleetStatus, { label }: StatusOptions, io: Io): string {
+  const inColour = io.outIsTty && !io.env.NO_COLOR
+  return layOutFleet(status, undefined, label !== undefined)
+    .map(({ text, mood }) => {
+      const colour = inColour ? colours[mood] : undefined
+      return colour === undefined ? text : styleText(colour, text, { validateStream: false })
+    })
+    .join('\n')
+}

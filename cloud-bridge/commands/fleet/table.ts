@@ -1,0 +1,202 @@
+import { z } from 'zod'
+import { type ProblemKind, problemKinds } from '../../../core/policy/fleet/problems.ts'
+import { conditionSections } from '../../../core/protocol/device-condition.ts'
+import { age, compact, cutEnd, cutMiddle, percent, unknown } from '../figures.ts'
+
+const amount = z.number().nullish()
+const Telemetry = z.looseObject({
+  link: z.looseObject({ upBytesPerS: amount, downBytesPerS: amount, rttMs: amount }).nullish(),
+  ...conditionSections,
+})
+
+/** A device in a bridge's `/v1/devices` and `/v1/fleet`; further fields of a newer bridge are kept. */
+export const DeviceLine = z.looseObject({
+  id: z.string(),
+  state: z.string().nullable(),
+  seenS: z.number().nullish(),
+  jobs: z.number().default(0),
+  labels: z.record(z.string(), z.string()).default({}),
+  problems: z.array(z.looseObject({ kind: z.string(), detail: z.string() })).default([]),
+  identity: z.looseObject({ group: z.string(), status: z.string(), enrolledAt: z.string() }).nullish(),
+  telemetry: Telemetry.nullish(),
+})
+export type DeviceLine = z.infer<typeof DeviceLine>
+
+export const FleetStatus = z.looseObject({
+  bridge: z.string(),
+  version: z.string().default(''),
+  uptimeS: z.number(),
+  sessions: z.number(),
+  kvBytes: z.number(),
+  kvBudgetBytes: z.number(),
+  jobs: z.object({ queued: z.number(), underWay: z.number(), dead: z.number() }),
+  devices: z.array(DeviceLine),
+})
+export type FleetStatus = z.infer<typeof FleetStatus>
+
+/** Decides a line's colour. */
+export type Mood = 'bad' | 'warning' | 'quiet' | 'plain'
+export interface TableLine {
+  readonly text: string
+  readonly mood: Mood
+}
+
+interface Column {
+  readonly title: string
+  readonly align: 'left' | 'right'
+  /** In characters; absent: what the other columns leave. */
+  readonly maxWidth?: number
+  /** Shown even when unknown for every device. */
+  readonly always?: boolean
+  readonly cut?: (text: string, width: number) => string
+  readonly cell: (device: DeviceLine) => string
+}
+
+/** In the order of an operator's questions; four characters hold any figure. */
+const columns: readonly Column[] = [
+  { title: 'DEVICE', align: 'left', always: true, cut: cutMiddle, cell: ({ id }) => id },
+  { title: 'STATE', align: 'left', maxWidth: 8, always: true, cell: ({ state }) => stateWord(state) },
+  { title: 'MODULE', align: 'left', maxWidth: 9, cell: moduleOf },
+  { title: 'SEEN', align: 'right', maxWidth: 4, always: true, cell: ({ seenS }) => age(seenS) },
+  { title: 'W', align: 'right', maxWidth: 4, cell: ({ telemetry }) => compact(telemetry?.power?.totalW) },
+  { title: 'BAT', align: 'right', maxWidth: 4, cell: batteryOf },
+  { title: '°C', align: 'right', maxWidth: 4, cell: heatOf },
+  { title: 'CPU', align: 'right', maxWidth: 3, cell: ({ telemetry }) => percent(telemetry?.load?.cpuPercent) },
+  { title: 'GPU', align: 'right', maxWidth: 3, cell: ({ telemetry }) => percent(telemetry?.load?.gpuPercent) },
+  { title: 'UP', align: 'right', maxWidth: 4, cell: ({ telemetry }) => compact(telemetry?.link?.upBytesPerS) },
+  { title: 'DOWN', align: 'right', maxWidth: 4, cell: ({ telemetry }) => compact(telemetry?.link?.downBytesPerS) },
+  { title: 'JOBS', align: 'right', maxWidth: 4, always: true, cell: ({ jobs }) => compact(jobs) },
+  { title: 'TK/S', align: 'right', maxWidth: 4, cell: speedOf },
+]
+
+/** Homie's word `disconnected` is too long for the column. */
+const stateWord = (state: string | null) => (state === null ? 'never' : state === 'disconnected' ? 'off' : state)
+
+function moduleOf({ telemetry }: DeviceLine): string {
+  const { module, model, kind } = telemetry?.device ?? {}
+  return module ?? model ?? kind ?? unknown
+}
+
+function batteryOf({ telemetry }: DeviceLine): string {
+  const level = telemetry?.battery?.levelPercent
+  return level == null ? unknown : `${percent(level)}%`
+}
+
+/** '!' where heat or over-current throttles its clocks. */
+function heatOf({ telemetry }: DeviceLine): string {
+  const hottest = telemetry?.temperatures?.hottestC
+  const mark = telemetry?.throttling?.isThrottled ? '!' : ''
+  return hottest == null ? `${unknown}${mark}` : `${Math.round(Math.min(999, Math.max(-99, hottest)))}${mark}`
+}
+
+/** Of its fastest model. */
+function speedOf({ telemetry }: DeviceLine): string {
+  const speeds = Object.values(telemetry?.answers?.decodeTokensPerS ?? {})
+  return speeds.length === 0 ? unknown : compact(Math.max(...speeds))
+}
+
+/** Its last figures no longer describe it. */
+const isAway = ({ state }: DeviceLine) => state === 'lost' || state === 'disconnected' || state === null
+
+/**
+ * The fleet for people: the bridge, the problems, a line per device, those with problems first.
+ * @param width of the longest line, at least 60
+ * @param isPart the devices were selected by label
+ */
+export function layOutFleet(status: FleetStatus, width = 80, isPart = false): TableLine[] {
+  return [
+    ...headOf(status, isPart).flatMap((parts) => wrapParts(parts, width).map((text) => ({ text, mood: 'plain' as const }))),
+    ...problemLines(status.devices, width),
+    ...(status.devices.length === 0 ? [] : [{ text: '', mood: 'plain' as const }, ...tableOf(status.devices, width)]),
+  ]
+}
+
+function headOf(status: FleetStatus, isPart: boolean): string[][] {
+  const { bridge, version, uptimeS, sessions, kvBytes, kvBudgetBytes, jobs, devices } = status
+  const none = isPart ? 'none has that label' : 'none has connected yet'
+  const states = new Map<string, number>()
+  for (const { state } of devices) states.set(stateWord(state), (states.get(stateWord(state)) ?? 0) + 1)
+  const counts = [...states].sort(([a], [b]) => a.localeCompare(b)).map(([state, count]) => `${count} ${state}`)
+  return [
+    [
+      `bridge ${bridge}`,
+      version,
+      `up ${age(uptimeS)}`,
+      `${sessions} ${sessions === 1 ? 'session' : 'sessions'}`,
+      `KV ${percent((100 * kvBytes) / kvBudgetBytes)} % of ${compact(kvBudgetBytes)}B`,
+      `jobs: ${jobs.queued} queued, ${jobs.underWay} under way, ${jobs.dead} dead`,
+    ],
+    [`${devices.length} ${devices.length === 1 ? 'device' : 'devices'}: ${counts.join(', ') || none}`],
+  ]
+}
+
+/** Joins parts into as few lines as possible. */
+function wrapParts(parts: readonly string[], width: number): string[] {
+  const lines: string[] = []
+  for (const part of parts.filter((text) => text !== '').map((text) => cutEnd(text, width))) {
+    const longer = `${lines.at(-1)}  ${part}`
+    if (lines.length > 0 && longer.length <= width) lines[lines.length - 1] = longer
+    else lines.push(part)
+  }
+  return lines
+}
+
+const severe: readonly string[] = problemKinds
+const rankOf = (kind: string) => (severe.includes(kind) ? severe.indexOf(kind) : severe.length)
+/** A newer bridge may report further kinds. */
+const wordsOf: Readonly<Record<string, string>> = {
+  battery: 'battery low',
+  disk: 'disk nearly full',
+  memory: 'memory nearly full',
+  errors: 'recent errors',
+} satisfies Partial<Record<ProblemKind, string>>
+const worst = ({ problems }: DeviceLine) => Math.min(severe.length + 1, ...problems.map(({ kind }) => rankOf(kind)))
+
+/** One line per kind of problem, with the devices that have it. */
+function problemLines(devices: readonly DeviceLine[], width: number): TableLine[] {
+  const kinds = [...new Set(devices.flatMap(({ problems }) => problems.map(({ kind }) => kind)))]
+  return kinds
+    .sort((a, b) => rankOf(a) - rankOf(b))
+    .map((kind) => {
+      const affected = devices.flatMap(({ id, problems }) => {
+        const details = problems.filter((problem) => problem.kind === kind).map(({ detail }) => detail)
+        return details.length === 0 ? [] : [{ id, detail: details.filter((detail) => detail !== '').join(', ') }]
+      })
+      const head = `! ${affected.length} ${wordsOf[kind] ?? kind}: `
+      const full = head + affected.map(({ id, detail }) => (detail === '' ? id : `${id} (${detail})`)).join(', ')
+      // Names are kept before details.
+      const text = full.length <= width ? full : head + affected.map(({ id }) => id).join(', ')
+      return { text: cutEnd(text, width), mood: kind === 'lost' ? 'bad' : 'warning' }
+    })
+}
+
+function tableOf(devices: readonly DeviceLine[], width: number): TableLine[] {
+  const sorted = [...devices].sort((a, b) => worst(a) - worst(b) || a.id.localeCompare(b.id))
+  const cells = sorted.map((device) =>
+    columns.map(({ cell, always }) => (isAway(device) && always !== true ? unknown : cell(device))),
+  )
+  const shown = columns.flatMap((column, at) =>
+    column.always === true || cells.some((row) => row[at] !== unknown) ? [{ ...column, at }] : [],
+  )
+  const longest = shown.map(({ at, title }) => Math.max(title.length, ...cells.map((row) => row[at]!.length)))
+  const widths = shown.map(({ maxWidth, title }, n) => Math.max(title.length, Math.min(longest[n]!, maxWidth ?? longest[n]!)))
+  const taken = shown.reduce((sum, { maxWidth }, n) => sum + (maxWidth === undefined ? 0 : widths[n]!), shown.length - 1)
+  const line = (row: readonly string[]) =>
+    shown
+      .map(({ maxWidth, align, cut = cutEnd, at }, n) => {
+        const wide = maxWidth === undefined ? Math.min(widths[n]!, width - taken) : widths[n]!
+        const text = cut(row[at]!, wide)
+        return align === 'left' ? text.padEnd(wide) : text.padStart(wide)
+      })
+      .join(' ')
+      .trimEnd()
+  const moodOf = (device: DeviceLine): Mood => {
+    if (device.state === 'lost') return 'bad'
+    if (device.problems.length > 0) return 'warning'
+    return device.state === 'ready' ? 'plain' : 'quiet'
+  }
+  return [
+    { text: line(columns.map(({ title }) => title)), mood: 'quiet' },
+    ...sorted.map((device, n) => ({ text: line(cells[n]!), mood: moodOf(device) })),
+  ]
+}

@@ -1,0 +1,46 @@
+import { z } from 'zod'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { jobStates } from '../../../core/policy/jobs/job.ts'
+import { jobKinds } from '../../../core/protocol/jobs.ts'
+import { jobsPath } from '../../api/jobs.ts'
+import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { printable } from '../figures.ts'
+import { failureText, Job } from './job.ts'
+
+export const command = defineCommand({
+  examples: [
+    ['brim job list --state RUNNING', 'jobs that devices run now'],
+    ['brim job list --dead --json | jq .jobs[].error', 'why jobs failed'],
+  ],
+  options: {
+    state: z.enum(jobStates).describe('only jobs in this state').optional(),
+    kind: z.enum(jobKinds).describe('only jobs of this kind').optional(),
+    dead: z.boolean().default(false).describe('only jobs that are FAILED, REJECTED or TIMED_OUT'),
+    limit: z.int().min(1).default(20).describe('max jobs'),
+    ...bridgeOptions,
+  },
+  async run({ json, state, kind, dead, limit, ...options }, io) {
+    const query = new URLSearchParams({ limit: String(limit) })
+    if (state !== undefined) query.set('state', state)
+    if (kind !== undefined) query.set('kind', kind)
+    if (dead) query.set('dead', 'true')
+    const body = await (await bridgeClient(options, io)).get(`${jobsPath}?${query}`)
+    if (json) return io.out(JSON.stringify(body))
+    const { jobs } = z.object({ jobs: z.array(Job) }).parse(body)
+    if (jobs.length === 0) return io.err('no matching jobs')
+    for (const job of jobs) io.out(printable(lineOf(job)))
+  },
+})
+
+const lineOf = ({ id, kind, state, attempt, device, submittedAt, error }: Job) =>
+  [
+    id.padEnd(16),
+    kind.padEnd(14),
+    state.padEnd(9),
+    submittedAt,
+    `attempt ${attempt}`,
+    device ?? '',
+    error ? failureText(error) : '',
+  ]
+    .join('  ')
+    .trimEnd()

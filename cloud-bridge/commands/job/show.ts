@@ -1,0 +1,34 @@
+import { z } from 'zod'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import type { BridgeClient } from '../bridge-client.ts'
+import { printable } from '../figures.ts'
+import { eventLine, idOption, JobEvent, jobPath } from './job.ts'
+
+export const command = defineCommand({
+  examples: [['brim job show 3f9a1c07-42', 'its input, result and history']],
+  options: { id: idOption, ...bridgeOptions },
+  async run({ id, json, ...options }, io) {
+    const client = await bridgeClient(options, io)
+    const job = z.looseObject({}).parse(await client.get(jobPath(id)))
+    const events = await historyOf(client, id)
+    if (json) return io.out(JSON.stringify({ ...job, events }))
+    const { result, input, ...rest } = job
+    for (const [name, value] of Object.entries({ ...rest, input, result })) {
+      if (value === null || value === undefined) continue
+      io.out(printable(`${name.padEnd(16)}${typeof value === 'object' ? JSON.stringify(value) : String(value)}`))
+    }
+    for (const event of events) if (event.type !== 'text') io.out(eventLine(event))
+  },
+})
+
+/** All pages of a job's history. */
+async function historyOf(client: BridgeClient, id: string): Promise<JobEvent[]> {
+  const Page = z.object({ events: z.array(JobEvent) })
+  const all: JobEvent[] = []
+  for (;;) {
+    const { events } = Page.parse(await client.get(`${jobPath(id)}/events?after=${all.length}`))
+    if (events.length === 0) return all
+    all.push(...events)
+  }
+}

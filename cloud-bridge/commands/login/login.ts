@@ -1,0 +1,53 @@
+import { z } from 'zod'
+import { BrimError } from '../../../core/base/errors.ts'
+import { isLoopback } from '../../../core/base/loopback.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { Id } from '../../../core/protocol/id.ts'
+import { whoamiPath } from '../../api/admin.ts'
+import { bridgeUrlOf, readKey } from '../bridge-access.ts'
+import { BridgeClient } from '../bridge-client.ts'
+import { addLogin } from './logins.ts'
+import { Whoami } from './whoami.ts'
+
+/** `brim login` */
+export const command = defineCommand({
+  usage: '--bridge-url <url> [--key-file <file>|-]',
+  examples: [
+    ['brim login --bridge-url http://127.0.0.1:7070 --key-file key', 'with a key that "brim bridge key create" has printed'],
+    [
+      'ssh bridge brim bridge key create --name sam --role admin | brim login --bridge-url …',
+      'stores the key on this machine only',
+    ],
+    ['brim login --bridge-url https://10.0.0.5:7070 --pin kQ3v… < key', 'a self-signed certificate'],
+    ['brim login --bridge-url https://prod:7070 --name prod < key', 'then: brim job list --bridge-url prod'],
+  ],
+  options: {
+    bridgeUrl: z.string().meta({ alias: 'bridge', description: 'HTTP URL of the bridge' }),
+    keyFile: z.string().default('-').describe('file with the API key; -: standard input'),
+    name: Id.default('default').describe('name of this login'),
+    pin: z
+      .string()
+      .regex(/^[\w-]{43}$/, 'must be 43 letters, digits, - and _')
+      .meta({
+        description: 'public key of its certificate, as "brim bridge run" prints it',
+        fallback: 'the certificate authorities of this system',
+      })
+      .optional(),
+  },
+  async run({ bridgeUrl, keyFile, name, pin, json }, io) {
+    const url = bridgeUrlOf(bridgeUrl)
+    if (pin !== undefined && !url.startsWith('https:'))
+      throw new BrimError('USAGE', '--pin needs an https: URL', { hint: `is it ${url.replace('http:', 'https:')}?` })
+    if (keyFile === '-' && io.errIsTty) io.err('paste the key, then press Ctrl-D:')
+    const login = { url, key: await readKey(keyFile, io), ...(pin === undefined ? {} : { pin }) }
+    // Text that cannot be a header value is never sent.
+    if (!/^[\w.-]+$/.test(login.key))
+      throw new BrimError('USAGE', 'the key is not valid', { hint: 'give the one line that "brim bridge key create" prints' })
+    const user = Whoami.parse(await new BridgeClient(login, io.signal).get(whoamiPath))
+    addLogin(io, name, login)
+    if (json) return io.out(JSON.stringify({ login: name, url, ...user }))
+    io.out(`logged in at ${url} (bridge ${user.bridge}) as ${user.name}, ${user.role}`)
+    if (url.startsWith('http:') && !isLoopback(new URL(url).hostname))
+      io.err('  warning: the key travels unencrypted; anyone who reads it on the way can use it')
+  },
+})

@@ -1,0 +1,22 @@
+import { z } from 'zod'
+import { BrimError } from '../../../core/base/errors.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { readLogins, removeLogin } from './logins.ts'
+
+/** `brim logout` */
+export const command = defineCommand({
+  examples: [
+    ['brim logout', 'the current login'],
+    ['brim logout --name prod', 'another one'],
+  ],
+  options: { name: z.string().meta({ description: 'name of the login', fallback: 'the current login' }).optional() },
+  run({ name: given, json }, io) {
+    const { current, logins } = readLogins(io)
+    const name = given ?? current
+    if (name === null || !removeLogin(io, name))
+      throw new BrimError('IDENTITY_UNKNOWN', name === null ? 'there is no current login' : `there is no login "${name}"`, {
+        hint: `logins: ${Object.keys(logins).join(', ') || 'none'}`,
+      })
+    io.out(json ? JSON.stringify({ login: name, removed: true }) : `login ${name} deleted`)
+  },
+})

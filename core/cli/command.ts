@@ -1,0 +1,48 @@
+import { z } from 'zod'
+import type { Io } from '../base/io.ts'
+import { parseFlags } from './flags.ts'
+
+/** A command line, and what it is good for. */
+export type Example = readonly [commandLine: string, note: string]
+
+/** A command as data: its help, docs/cli.md and the parsing of its command line are made from it. */
+export interface Command {
+  /** What follows its name in the usage line; absent: its positionals and required options. */
+  readonly usage?: string
+  readonly examples: readonly Example[]
+  /** Printed below the options. */
+  readonly notes?: string
+  /** Its options and positionals, each described. */
+  readonly schema: z.ZodObject
+  /** @param values by flag name. @throws BrimError USAGE, and what the command throws */
+  run(values: Readonly<Record<string, unknown>>, positionals: readonly string[], io: Io): Promise<void>
+}
+
+/** Commands under one word, loaded when they are needed. */
+export interface Menu {
+  readonly examples: readonly Example[]
+  /** Name with positionals, as in `show <id>` → what it does, and where it is. */
+  readonly commands: Readonly<Record<string, Entry>>
+}
+
+export type Entry = readonly [summary: string, load: () => Promise<{ readonly command: Command } | { readonly menu: Menu }>]
+
+const json = z.boolean().default(false)
+
+interface CommandSpec<Shape extends z.ZodRawShape> extends Pick<Command, 'usage' | 'examples' | 'notes'> {
+  readonly options: Shape
+  run(options: z.output<z.ZodObject<Shape>> & { json: boolean }, io: Io): Promise<void> | void
+}
+
+/** @param spec every command also has `json`: one JSON document on stdout in place of text */
+export function defineCommand<Shape extends z.ZodRawShape>({ options, run, ...texts }: CommandSpec<Shape>): Command {
+  const schema = z.strictObject(options)
+  return {
+    ...texts,
+    schema,
+    async run(values, positionals, io) {
+      const parsed = parseFlags(schema, values, positionals)
+      await run({ ...parsed, json: json.parse(values.json) }, io)
+    },
+  }
+}

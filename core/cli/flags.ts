@@ -1,0 +1,130 @@
+import { z } from 'zod'
+import { plainMessage } from '../base/config.ts'
+import { BrimError } from '../base/errors.ts'
+
+/**
+ * An option of the command line, as its zod schema describes it. A field becomes one when it has a description:
+ * `z.int().default(2).meta({ description: 'threads per operator' })`. Further metadata:
+ * `flag` (its name where kebab case of the path is not), `alias`, `conflicts` (another flag) and `fallback` (the text
+ * shown as default where the schema has none).
+ */
+export interface Flag {
+  readonly name: string
+  /** Of the field, in the object that the schema parses. */
+  readonly path: readonly string[]
+  readonly type: 'string' | 'number' | 'boolean'
+  /** May be given several times. */
+  readonly isList: boolean
+  readonly isRequired: boolean
+  readonly help: string
+  /** Text of the default. */
+  readonly fallback?: string
+  readonly choices?: readonly (string | number)[]
+  readonly alias?: string
+  readonly conflicts?: string
+}
+
+interface Property {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly enum?: readonly (string | number)[]
+  readonly items?: Property
+  readonly properties?: Readonly<Record<string, Property>>
+  readonly required?: readonly string[]
+  readonly flag?: string
+  readonly alias?: string
+  readonly conflicts?: string
+  readonly fallback?: string
+}
+
+/** The options of an object's fields, those of nested objects included. */
+export function flagsOf(schema: z.ZodType): Flag[] {
+  return flagsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Property, [], true)
+}
+
+function flagsIn({ properties = {}, required = [] }: Property, parents: readonly string[], isRequired: boolean): Flag[] {
+  return Object.entries(properties).flatMap(([field, property]) => {
+    const path = [...parents, field]
+    const needed = isRequired && required.includes(field)
+    if (property.properties) return flagsIn(property, path, needed)
+    return property.description === undefined ? [] : [flagOf(property, property.description, path, needed)]
+  })
+}
+
+function flagOf(property: Property, help: string, path: readonly string[], isRequired: boolean): Flag {
+  const isList = property.type === 'array'
+  const value = isList ? (property.items ?? {}) : property
+  const { default: standard, fallback = textOf(standard), alias, conflicts } = property
+  return {
+    name: property.flag ?? kebab(path.join('-')),
+    path,
+    type: typeOf(value.type),
+    isList,
+    isRequired,
+    help,
+    ...(fallback === undefined ? {} : { fallback }),
+    ...(value.enum === undefined ? {} : { choices: value.enum }),
+    ...(alias === undefined ? {} : { alias }),
+    ...(conflicts === undefined ? {} : { conflicts }),
+  }
+}
+
+const kebab = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+const typeOf = (type: string | undefined): Flag['type'] =>
+  type === 'boolean' ? 'boolean' : type === 'integer' || type === 'number' ? 'number' : 'string'
+
+function textOf(standard: unknown): string | undefined {
+  if (standard === undefined || standard === false || (Array.isArray(standard) && standard.length === 0)) return undefined
+  return standard === true ? 'yes' : String(standard)
+}
+
+/**
+ * What the schema makes of the values given on the command line, by flag name.
+ * @param positionals names written without dashes
+ * @throws BrimError USAGE naming every option that is wrong
+ */
+export function parseFlags<Schema extends z.ZodType>(
+  schema: Schema,
+  values: Readonly<Record<string, unknown>>,
+  positionals: readonly string[] = [],
+): z.output<Schema> {
+  const flags = flagsOf(schema)
+  const repeated = flags.find(({ name, isList }) => !isList && Array.isArray(values[name]))
+  if (repeated) throw new BrimError('USAGE', `--${repeated.name} is given more than once`, { hint: 'give it once' })
+  const parsed = schema.safeParse(settingsOf(flags, values), { error: plainMessage })
+  if (parsed.success) return parsed.data
+  const wrong = parsed.error.issues.map((issue) => {
+    const flag = flags.find(({ path }) => path.every((part, at) => part === issue.path[at]))
+    if (!flag) return [issue.path.join('.'), issue.message].filter(Boolean).join(': ')
+    const { name } = flag
+    const given = [values[name] ?? []].flat().at(flag.isList ? Number(issue.path[flag.path.length] ?? 0) : 0)
+    const label = positionals.includes(name) ? name : `--${name}`
+    return given === undefined ? `${label} is missing` : `${label} ${given} ${issue.message}`
+  })
+  throw new BrimError('USAGE', wrong.join('; '), { hint: 'add --help to see the options and examples' })
+}
+
+/** The fields that are given, each at its place. */
+function settingsOf(flags: readonly Flag[], values: Readonly<Record<string, unknown>>): object {
+  const settings: Record<string, unknown> = {}
+  for (const { name, path } of flags) {
+    if (values[name] === undefined) continue
+    let place = settings
+    for (const parent of path.slice(0, -1)) {
+      place[parent] ??= {}
+      place = place[parent] as Record<string, unknown>
+    }
+    place[path.at(-1) ?? ''] = values[name]
+  }
+  return settings
+}
+
+/** The options that differ from their defaults, as they are written on a command line. */
+export function flagsText(schema: z.ZodType, options: Readonly<Record<string, unknown>>): string[] {
+  return flagsOf(schema).flatMap(({ name, path, fallback }) => {
+    const value = path.reduce<unknown>((place, field) => (place as Record<string, unknown> | undefined)?.[field], options)
+    return value === undefined || String(value) === fallback ? [] : [`--${name} ${String(value)}`]
+  })
+}

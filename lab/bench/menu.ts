@@ -1,0 +1,31 @@
+import type { Menu } from '../../core/cli/command.ts'
+
+/** `brim bench …` */
+export const menu: Menu = {
+  examples: [
+    ['brim bench engine --quick', 'the engine, in under a minute'],
+    ['brim bench acceptance --quick', 'the drafters, on a few prompts'],
+    ['brim bench hat --quick', 'HAT against its baselines, on shaped links'],
+  ],
+  commands: {
+    engine: [
+      'decode and prefill against context length, in place against copying, packed against separate',
+      () => import('./engine/bench.ts'),
+    ],
+    acceptance: ['accept length of each drafter, on any prompts', () => import('./acceptance/bench.ts')],
+    failover: [
+      'answers whose bridge dies or hangs, or whose link is cut, stalled or corrupted',
+      () => import('./failover/bench.ts'),
+    ],
+    hat: ['HAT and its baselines: devices and a bridge on shaped links, under load and alone', () => import('./hat/bench.ts')],
+    queue: [
+      'the job queue: enqueue against bare SQLite, dispatch to 200 devices, cost of 100,000 finished jobs',
+      () => import('./queue/bench.ts'),
+    ],
+    chaos: ['jobs while agents, bridge and broker are killed and links are cut at random', () => import('./chaos/bench.ts')],
+    telemetry: [
+      'CPU time of a telemetry sample, for each device in jetson/fixtures and for this machine',
+      () => import('./telemetry/bench.ts'),
+    ],
+  },
+}
