@@ -1,0 +1,81 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startBridge } from '../../../cloud-bridge/bridge.ts'
+import type { LoggedStep } from '../../../cloud-bridge/serving/step-log.ts'
+import { ChunkAdvice } from '../../../core/policy/hat/chunk-advice.ts'
+import { StateMonitor } from '../../../core/policy/hat/state-monitor.ts'
+import { rowBytes } from '../../../core/protocol/frame.ts'
+import { randomStates } from '../../support/random-states.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { connectDevice, type OpenSession, type TestDevice } from '../../support/test-device.ts'
+import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
+
+let bundle: TinyBundle
+let dir: TempDir
+let width: number
+beforeAll(async () => {
+  bundle = await tinyBundle()
+  width = bundle.manifest.dims.hidden
+  dir = tempDir()
+})
+afterAll(() => {
+  bundle[Symbol.dispose]()
+  dir[Symbol.dispose]()
+})
+
+const settings = { tokenBudget: 96, chunkTokens: 20, frameTokens: 80, pipeline: 2 }
+
+/** Frames of a prompt, each of which is one step. */
+async function prefill(device: TestDevice, session: OpenSession, sizes: readonly number[]): Promise<void> {
+  let base = 0
+  for (const size of sizes) {
+    await device.rows(session, { base, states: randomStates(size, width, base), want: 1 })
+    base += size
+  }
+}
+
+/** What the bridge's monitor must know after these steps; also checks the prediction of each. */
+function replay(steps: readonly LoggedStep[]): StateMonitor {
+  const monitor = new StateMonitor()
+  for (const { index, tokens, computeMs, predictedMs } of steps) {
+    if (index === 0) expect(predictedMs).toBeNull()
+    else expect(predictedMs).toBeCloseTo(monitor.g.delayS(tokens) * 1_000, 9)
+    monitor.record(tokens, computeMs / 1_000)
+  }
+  return monitor
+}
+
+describe('what the bridge measures of its steps', () => {
+  it('predicts the next steps at /v1/steps, and yields the chunk sizes of HAT Eq. 3', async () => {
+    const bridge = await startBridge({
+      ...settings,
+      bundle: bundle.path,
+      stateDir: join(dir.path, 'bridge'),
+      mqttPort: 0,
+      httpPort: 0,
+      threads: 1,
+      logLevel: 'silent',
+    })
+    try {
+      await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+      const sizes = [4, 48, 48, 5, 17, 80, 1, 33]
+      await prefill(device, await device.open(bridge.modelId), sizes)
+      const { steps } = (await (await fetch(`${bridge.httpUrl}/v1/steps`)).json()) as { steps: LoggedStep[] }
+      expect(steps.map(({ tokens }) => tokens)).toEqual(sizes)
+      const monitor = replay(steps)
+      // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits.
+      const { g, batchTokens } = monitor
+      const tokenS = (g.delayS(batchTokens) + g.delayS(batchTokens + 50)) / settings.pipeline / 50
+      const bytesPerToken = rowBytes('fp16', width)
+      const rates = { upBytesPerS: bytesPerToken / tokenS, prefillTokensPerS: 1e9 }
+      const limits = { least: 16, most: 80 }
+      const advice = new ChunkAdvice({ monitor, bytesPerToken, limits, pipeline: settings.pipeline, initialTokens: 20 })
+      advice.revise(rates)
+      device.say({ type: 'rates', ...rates })
+      const next = await device.open(bridge.modelId)
+      expect(next.chunkTokens).toBe(advice.tokens)
+    } finally {
+      await bridge.close()
+    }
+  })
+})
