@@ -21,11 +21,12 @@ import { openDeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
 import type { HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
+import { createDeviceJobs } from './jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { bundleInstall } from './jobs/install.ts'
+import type { JobHandler } from './jobs/job-handler.ts'
 import { JobLedger, ledgerTable } from './jobs/ledger.ts'
 import { ProfileStore, profileDevice, profileTable } from './jobs/profile.ts'
-import { createJobRunner, type JobHandler } from './jobs/runner.ts'
 import { hatVerify } from './jobs/verify.ts'
 import { type BridgeLink, createBridgeLink } from './link/bridge-link.ts'
 import { createBridgeLinks } from './link/bridge-links.ts'
@@ -95,11 +96,8 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
 
     const jobDatabase = openDatabase(join(config.stateDir, 'jobs.sqlite'), [ledgerTable])
     closers.push(() => jobDatabase.close())
-    /** What it does is known once all its parts are; none begins before `start`. */
-    const works: Record<string, JobHandler> = {}
-    const runner = createJobRunner({
+    const jobs = createDeviceJobs({
       ledger: new JobLedger(jobDatabase),
-      handlers: works,
       clock,
       logger: logger.child({ component: 'jobs' }),
     })
@@ -135,7 +133,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       errors,
       agent: version,
       modelId,
-      work: () => ({ bundles: versions, jobs: runner.counts, spool: spool.figures }),
+      work: () => ({ bundles: versions, jobs: jobs.counts, spool: spool.figures }),
       prefillTokensPerS: () => ratesOf(local),
       clock,
       logger: logger.child({ component: 'device' }),
@@ -156,7 +154,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         telemetryS: config.telemetryS,
         deadBands,
         heartbeatS: config.heartbeatS,
-        jobs: runner.port(url),
+        jobs: jobs.port(url),
         remote: remote.port(url),
         clock,
         random: seededRandom(randomInt(seedBound)),
@@ -205,12 +203,13 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const slmAnswers = local && slmEndpoint(local, clock)
     const nextSeed = () => randomInt(seedBound)
     const answering = { clock, meter: answers }
-    works['hat.generate'] = hatGenerate({ ...answering, endpoint, nextSeed })
-    works['hat.verify'] = hatVerify(model.text, (createDrafter) =>
+    const handlers: Record<string, JobHandler> = {}
+    handlers['hat.generate'] = hatGenerate({ ...answering, endpoint, nextSeed })
+    handlers['hat.verify'] = hatVerify(model.text, (createDrafter) =>
       hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, model.text),
     )
     const profiles = new ProfileStore(store)
-    works.profile = profileDevice({
+    handlers.profile = profileDevice({
       llm: endpoint,
       llmId: modelId,
       speed,
@@ -223,9 +222,9 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       store: profiles,
       clock,
     })
-    if (slmAnswers) works['slm.generate'] = slmGenerate({ ...answering, endpoint: slmAnswers, nextSeed })
+    if (slmAnswers) handlers['slm.generate'] = slmGenerate({ ...answering, endpoint: slmAnswers, nextSeed })
     const inUse = [config.bundle, ...(config.slm === undefined ? [] : [config.slm])]
-    works['bundle.install'] = bundleInstall({
+    handlers['bundle.install'] = bundleInstall({
       ...config,
       folder: bundles,
       bridgeOf(url) {
@@ -261,9 +260,9 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       logger: logger.child({ component: 'api' }),
     })
     closers.push(api.close)
-    closers.push(runner.close)
+    closers.push(jobs.close)
     // Not before the port is ours: a second agent started by mistake must not take the first one's place at the bridge.
-    runner.start()
+    jobs.start(handlers)
     link.start()
     if (config.telemetryS > 0) {
       monitor.start()

@@ -4,7 +4,7 @@ import { GenerateInput } from '../../core/protocol/jobs.ts'
 import type { AnswerRequest } from '../answer/endpoint.ts'
 import { Prompt } from '../answer/prompt.ts'
 import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../answer/stream-answer.ts'
-import type { JobHandler } from './runner.ts'
+import type { JobHandler } from './job-handler.ts'
 
 export interface GenerateOptions extends StreamOptions {
   /** For inputs without a seed. */

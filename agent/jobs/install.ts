@@ -9,7 +9,7 @@ import { bundlePath, InstallInput } from '../../core/protocol/jobs.ts'
 import type { BundleFolder } from '../bundles/bundle-folder.ts'
 import { fetchFiles, fetchManifest } from '../bundles/fetch-bundle.ts'
 import type { OwnBridge } from '../bundles/get.ts'
-import type { JobHandler } from './runner.ts'
+import type { JobHandler } from './job-handler.ts'
 
 export interface InstallOptions {
   readonly folder: BundleFolder

@@ -2,8 +2,8 @@ import type { JobEvent, ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /**
- * A migration: what this device was given, and how it ended. `link` is the broker that it came from, where the answer
- * goes; `finished` counts how often the work was done to its end.
+ * A migration: the device's jobs and their outcomes. `link` is the address of the broker that delivered the job and
+ * takes its events. `finished` counts how often the job succeeded.
  */
 export const ledgerTable = `CREATE TABLE ledger (
   n INTEGER PRIMARY KEY,
@@ -22,7 +22,7 @@ export const ledgerTable = `CREATE TABLE ledger (
 CREATE INDEX ledger_open ON ledger (state, n) WHERE state <> 'done' OR acknowledged = 0;`
 
 type Run = Extract<ToJobDevice, { type: 'run' }>
-/** What ends an attempt. */
+/** The event that ends an attempt. */
 export type FinalEvent = Extract<JobEvent, { type: 'succeeded' | 'failed' | 'canceled' }>
 
 export interface LedgerEntry {
@@ -43,25 +43,29 @@ interface Row extends Omit<LedgerEntry, 'input' | 'lastEvent'> {
 }
 
 /**
- * Finished and acknowledged jobs that are remembered. A repeat of an older one would be begun again, and stopped: the bridge
- * has ended that job or forgotten it, and recalls whoever begins it.
+ * Acknowledged jobs that the ledger retains. A late repeat of an older job starts it again; the bridge then cancels the
+ * attempt, because the job has ended there.
  */
-const remembered = 1_000
+const maxRetained = 1_000
 
-/** The device's durable memory of its jobs: what it has been given survives it, what it has done is not done again. */
+/** The device's durable record of its jobs: accepted jobs survive a restart, finished jobs do not run again. */
 export class JobLedger {
   readonly #store: Store
   readonly #statements
 
-  /** @param store must have had `ledgerTable` */
+  /** @param store must have `ledgerTable` */
   constructor(store: Store) {
+    // The condition of the partial index.
+    const isOpen = "(state <> 'done' OR acknowledged = 0)"
+    const count = (state: string) =>
+      store.prepare<[], number>(`SELECT count(*) FROM ledger WHERE ${isOpen} AND state = '${state}'`).pluck()
     this.#store = store
     this.#statements = {
       find: store.prepare<[string, string], Row>('SELECT * FROM ledger WHERE bridge = ? AND job = ?'),
       insert: store.prepare(
         "INSERT INTO ledger (link, bridge, job, attempt, kind, input, state) VALUES (?, ?, ?, ?, ?, ?, 'waiting')",
       ),
-      again: store.prepare(
+      restart: store.prepare(
         "UPDATE ledger SET link = ?, attempt = ?, input = ?, state = 'waiting', last_event = NULL, acknowledged = 0 WHERE n = ?",
       ),
       finish: store.prepare(
@@ -70,31 +74,24 @@ export class JobLedger {
       ),
       resend: store.prepare('UPDATE ledger SET link = ?, attempt = ?, last_event = ?, acknowledged = 0 WHERE n = ?'),
       begin: store.prepare("UPDATE ledger SET state = 'running' WHERE n = ?"),
-      // What was asked is needed no longer: should it be tried again, it comes again.
+      // Deletes the input: a new attempt brings it again.
       acknowledge: store.prepare("UPDATE ledger SET acknowledged = 1, input = 'null' WHERE n = ? AND state = 'done'"),
-      forget: store.prepare(
-        `DELETE FROM ledger WHERE state = 'done' AND acknowledged = 1
-         AND n <= (SELECT max(n) FROM ledger) - ${remembered}`,
+      deleteOld: store.prepare(
+        `DELETE FROM ledger WHERE state = 'done' AND acknowledged = 1 AND n <= (SELECT max(n) FROM ledger) - ${maxRetained}`,
       ),
-      next: store.prepare<[], Row>(
-        "SELECT * FROM ledger WHERE (state <> 'done' OR acknowledged = 0) AND state = 'waiting' ORDER BY n LIMIT 1",
-      ),
-      waiting: store
-        .prepare<[], number>("SELECT count(*) FROM ledger WHERE (state <> 'done' OR acknowledged = 0) AND state = 'waiting'")
-        .pluck(),
-      running: store
-        .prepare<[], number>("SELECT count(*) FROM ledger WHERE (state <> 'done' OR acknowledged = 0) AND state = 'running'")
-        .pluck(),
-      open: store.prepare<[], Row>("SELECT * FROM ledger WHERE state <> 'done' OR acknowledged = 0 ORDER BY n"),
+      next: store.prepare<[], Row>(`SELECT * FROM ledger WHERE ${isOpen} AND state = 'waiting' ORDER BY n LIMIT 1`),
+      waiting: count('waiting'),
+      running: count('running'),
+      open: store.prepare<[], Row>(`SELECT * FROM ledger WHERE ${isOpen} ORDER BY n`),
     }
   }
 
   /**
-   * On disk when it returns.
-   * @returns 'new': to be done; 'known': it is at hand or at work; 'done': its last event is to be said again
+   * Adds a job, or a newer attempt of a known one; on disk on return.
+   * @returns 'new': the attempt must run; 'known': it waits or runs; 'done': its final event must be sent again
    */
   add(link: string, { bridge, job, attempt, kind, input }: Run): 'new' | 'known' | 'done' {
-    const { find, insert, again, resend } = this.#statements
+    const { find, insert, restart, resend } = this.#statements
     return this.#store
       .transaction(() => {
         const row = find.get(bridge, job)
@@ -104,14 +101,14 @@ export class JobLedger {
         }
         const last = entryOf(row).lastEvent
         const isNewer = attempt > row.attempt
-        // What was done is not done again, whichever attempt asks; what failed is.
+        // A job that succeeded never runs again; one that failed runs again for a newer attempt.
         if (last?.type === 'succeeded' || (last && !isNewer)) {
-          const told: FinalEvent = isNewer ? { ...last, attempt, n: 1 } : last
-          resend.run(link, Math.max(attempt, row.attempt), JSON.stringify(told), row.n)
+          const event: FinalEvent = isNewer ? { ...last, attempt, n: 1 } : last
+          resend.run(link, Math.max(attempt, row.attempt), JSON.stringify(event), row.n)
           return 'done'
         }
         if (!isNewer) return 'known'
-        again.run(link, attempt, JSON.stringify(input), row.n)
+        restart.run(link, attempt, JSON.stringify(input), row.n)
         return 'new'
       })
       .immediate()
@@ -122,7 +119,7 @@ export class JobLedger {
     return row && entryOf(row)
   }
 
-  /** The oldest that waits; from now on it is at work. */
+  /** Marks the oldest waiting job as running. */
   begin(): LedgerEntry | undefined {
     const { next, begin } = this.#statements
     return this.#store
@@ -136,34 +133,33 @@ export class JobLedger {
   }
 
   /**
-   * The attempt is over; to be said until it is acknowledged.
-   * @returns false where it was over before, or a newer one has its place: then nothing has changed
+   * Ends an attempt; its event is sent until it is acknowledged.
+   * @returns false if the attempt has ended or a newer one replaced it; nothing changes then
    */
   finish(event: FinalEvent): boolean {
     const { type, bridge, job, attempt } = event
     return this.#statements.finish.run(JSON.stringify(event), type === 'succeeded' ? 1 : 0, bridge, job, attempt).changes > 0
   }
 
-  /** The bridge has stored this attempt's last event. */
-  acknowledged(bridge: string, job: string, attempt: number, n: number): void {
+  /** The bridge has stored the attempt's events up to `n`. */
+  acknowledge(bridge: string, job: string, attempt: number, n: number): void {
     const row = this.#statements.find.get(bridge, job)
     const last = row && entryOf(row).lastEvent
     if (!row || !last || last.attempt !== attempt || n < last.n) return
     this.#store
       .transaction(() => {
         this.#statements.acknowledge.run(row.n)
-        this.#statements.forget.run()
+        this.#statements.deleteOld.run()
       })
       .immediate()
   }
 
-  /** How many are at hand. */
   get counts(): { waiting: number; running: number } {
     const { waiting, running } = this.#statements
     return { waiting: waiting.get() ?? 0, running: running.get() ?? 0 }
   }
 
-  /** Whatever is not done, or whose end the bridge has not acknowledged. */
+  /** Jobs that have not ended, or whose final event is not acknowledged; the oldest first. */
   open(): LedgerEntry[] {
     return this.#statements.open.all().map(entryOf)
   }

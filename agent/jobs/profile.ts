@@ -8,7 +8,7 @@ import { Prompt } from '../answer/prompt.ts'
 import type { TextModel } from '../answer/text-model.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
 import { jobClient } from './generate.ts'
-import type { JobHandler } from './runner.ts'
+import type { JobHandler } from './job-handler.ts'
 
 /** Of the measured answer. */
 const promptTokens = 64

@@ -4,7 +4,7 @@ import { VerifyInput } from '../../core/protocol/jobs.ts'
 import type { Endpoint } from '../answer/endpoint.ts'
 import type { TextModel } from '../answer/text-model.ts'
 import { jobClient, parseInput, promptOf } from './generate.ts'
-import type { JobHandler } from './runner.ts'
+import type { JobHandler } from './job-handler.ts'
 
 /**
  * `hat.verify`: how much of a continuation the LLM would have written itself, greedily. The continuation is the draft, so

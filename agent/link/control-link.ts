@@ -11,7 +11,7 @@ import { BridgeState, DeviceState, type DeviceTelemetry, MessageFault } from '..
 import { readMessage } from '../../core/protocol/read-message.ts'
 import { allBridgeStates, type DeviceTopic, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
 import type { Credentials } from '../identity/credentials.ts'
-import type { JobPort } from '../jobs/runner.ts'
+import type { JobPort } from '../jobs/device-jobs.ts'
 import type { RemotePort } from '../remote/commands.ts'
 import { keepConnected } from './keep-connected.ts'
 

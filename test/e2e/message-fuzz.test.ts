@@ -6,8 +6,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { z } from 'zod'
+import { createDeviceJobs } from '../../agent/jobs/device-jobs.ts'
 import { JobLedger, ledgerTable } from '../../agent/jobs/ledger.ts'
-import { createJobRunner } from '../../agent/jobs/runner.ts'
 import type { JobDetails } from '../../cloud-bridge/queue/job-reader.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { EnrolRequest, enrolPath, SessionRequest, sessionPath } from '../../core/protocol/identity.ts'
@@ -189,8 +189,8 @@ describe('whatever is said to a device', () => {
   it('a job of a newer version ends REJECTED at the bridge, and says why', async () => {
     using dir = tempDir()
     const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
-    const runner = createJobRunner({ ledger: new JobLedger(store), handlers: {}, clock: systemClock, logger: silentLogger() })
-    const port = runner.port('mqtt://bridge')
+    const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: systemClock, logger: silentLogger() })
+    const port = jobs.port('mqtt://bridge')
     const client = await mqttClient(world.bridge.mqttUrl, 'device-older')
     port.onLink((event) => client.publish(topicOf('older', 'events'), event, { qos: 1 }))
     client.on('message', (_, payload) => port.onJob(Buffer.from(payload.toString().replace('"v":1', '"v":2'))))

@@ -4,9 +4,10 @@ import type { Endpoint } from '../../../agent/answer/endpoint.ts'
 import { AnswerMeter } from '../../../agent/answer/meter.ts'
 import { loadTextModel } from '../../../agent/answer/text-model.ts'
 import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
+import { createDeviceJobs } from '../../../agent/jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../../../agent/jobs/generate.ts'
+import type { JobHandler } from '../../../agent/jobs/job-handler.ts'
 import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
-import { createJobRunner, type JobHandler } from '../../../agent/jobs/runner.ts'
 import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
 import { openLocalModel } from '../../../agent/slm/local-model.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
@@ -73,8 +74,8 @@ it.each(['slm.generate', 'hat.generate'])(
   '%s that is canceled ends within one step of its model, and frees what it held',
   async (kind) => {
     const store = openDatabase(join(dir.path, `${kind}.sqlite`), [ledgerTable])
-    const runner = createJobRunner({ ledger: new JobLedger(store), handlers: works, clock: hastyClock(), logger: silentLogger() })
-    const port = runner.port('mqtt://a')
+    const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: hastyClock(), logger: silentLogger() })
+    const port = jobs.port('mqtt://a')
     const at = { v: 1, bridge: 'bridge-1', job: '0123abcd-1', attempt: 1 }
     const events: JobEvent[] = []
     let stepsAtCancel: number | undefined
@@ -85,7 +86,7 @@ it.each(['slm.generate', 'hat.generate'])(
       stepsAtCancel = steps
       port.onJob(Buffer.from(JSON.stringify({ ...at, type: 'cancel' })))
     })
-    runner.start()
+    jobs.start(works)
     steps = 0
     try {
       port.onJob(Buffer.from(JSON.stringify({ ...at, type: 'run', kind, input: { prompt: 'Can you', maxTokens: 200 } })))
@@ -94,7 +95,7 @@ it.each(['slm.generate', 'hat.generate'])(
       expect(steps - stepsAtCancel!).toBeLessThanOrEqual(1)
       await expect.poll(() => world.sessionsAtBridge()).toBe(0)
     } finally {
-      await runner.close()
+      await jobs.close()
       store.close()
     }
   },

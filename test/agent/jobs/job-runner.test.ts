@@ -1,7 +1,8 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
+import { createDeviceJobs, type JobPort } from '../../../agent/jobs/device-jobs.ts'
+import type { JobHandler } from '../../../agent/jobs/job-handler.ts'
 import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
-import { createJobRunner, type JobHandler, type JobRunner } from '../../../agent/jobs/runner.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { type JobAck, JobEvent } from '../../../core/protocol/jobs.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
@@ -25,8 +26,7 @@ afterEach(async () => {
 })
 
 interface Device {
-  readonly runner: JobRunner
-  readonly port: ReturnType<JobRunner['port']>
+  readonly port: JobPort
   readonly events: JobEvent[]
   readonly clock: FakeClock
   /** How often the work has begun. */
@@ -45,16 +45,16 @@ function device(work?: JobHandler): Device {
     count += 1
     return (work ?? (async (input) => input as Record<string, unknown>))(...given)
   }
-  const runner = createJobRunner({ ledger: new JobLedger(store), handlers: { echo }, clock, logger: silentLogger() })
-  const port = runner.port('mqtt://a')
+  const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock, logger: silentLogger() })
+  const port = jobs.port('mqtt://a')
   const events: JobEvent[] = []
   port.onLink((event) => events.push(JobEvent.parse(JSON.parse(event))))
-  runner.start()
+  jobs.start({ echo })
   let isOpen = true
   const close = async () => {
     if (!isOpen) return
     isOpen = false
-    await runner.close()
+    await jobs.close()
     store.close()
   }
   closers.push(close)
@@ -62,7 +62,7 @@ function device(work?: JobHandler): Device {
     isOpen = false
     store.close()
   }
-  return { runner, port, events, clock, begun: () => count, close, kill }
+  return { port, events, clock, begun: () => count, close, kill }
 }
 
 const types = (events: readonly JobEvent[]) => events.map(({ type }) => type)
@@ -232,14 +232,14 @@ describe('a job on a device', () => {
     ledger.begin()
     expect([ends(2, 'first'), ends(2, 'again')]).toEqual([true, false])
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'done', lastEvent: { result: { text: 'first' } } })
-    ledger.acknowledged('bridge-1', job, 2, 3)
+    ledger.acknowledge('bridge-1', job, 2, 3)
     expect(ledger.find('bridge-1', job)).toMatchObject({ input: null, lastEvent: { result: { text: 'first' } } })
   })
 
   it('is refused where its result is larger than an event may be, and not read where it is larger than any job', async () => {
     const { port, events, begun } = device(async () => ({ text: 'x'.repeat(200_000) }))
     port.onJob(run())
-    const message = expect.stringMatching(/^a result of 2000\d\d bytes; the limit is 196608$/)
+    const message = expect.stringMatching(/^the result has 2000\d\d bytes; the limit is 196608$/)
     await expect.poll(() => events.at(-1)).toMatchObject({ type: 'failed', failure: 'refused', error: { message } })
     port.onJob(run({ job: '0123abcd-2', input: { text: 'x'.repeat(250_000) } }))
     port.onJob(run({ job: '0123abcd-3' }))
@@ -256,7 +256,7 @@ describe('a job on a device', () => {
       .toMatchObject({
         type: 'failed',
         failure: 'refused',
-        error: { message: 'make.coffee is not supported by this device; it does echo' },
+        error: { message: 'this device does not support make.coffee; it supports echo' },
       })
   })
 

@@ -1,0 +1,83 @@
+import { nowIso } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { JobAck, JobAddress, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
+import type { AttemptOutbox } from './attempt-outbox.ts'
+import type { JobRunner } from './job-runner.ts'
+import type { JobLedger } from './ledger.ts'
+
+type Run = Extract<ToJobDevice, { type: 'run' }>
+
+export interface JobInboxOptions {
+  readonly ledger: JobLedger
+  readonly outbox: AttemptOutbox
+  readonly runner: JobRunner
+  readonly logger: Logger
+}
+
+/** Takes the bridges' job messages and acknowledgements. */
+export class JobInbox {
+  readonly #options: JobInboxOptions
+
+  constructor(options: JobInboxOptions) {
+    this.#options = options
+  }
+
+  /** The job is on disk on return. @throws if it is not; the message must then not be acknowledged */
+  onJob(link: string, payload: Uint8Array): void {
+    this.#options.outbox.onBridgeMessage(link)
+    const read = readMessage(ToJobDevice, payload)
+    if (read.kind === 'unreadable') this.#refuse(link, read)
+    else if (read.message.type === 'cancel') this.#cancel(read.message)
+    else this.#add(link, read.message)
+  }
+
+  onAck(link: string, payload: Uint8Array): void {
+    const { outbox, logger } = this.#options
+    const read = readMessage(JobAck, payload)
+    if (read.kind === 'unreadable') {
+      logger.warn({ err: new BrimError(read.code, read.reason) }, 'unreadable job acknowledgement ignored')
+      return
+    }
+    outbox.onBridgeMessage(link)
+    tryOrLog(logger, 'job acknowledgement not stored', () => outbox.acknowledge(read.message))
+  }
+
+  #add(link: string, message: Run): void {
+    const { ledger, outbox, runner } = this.#options
+    const before = ledger.find(message.bridge, message.job)
+    const added = ledger.add(link, message)
+    const entry = ledger.find(message.bridge, message.job)
+    if (!entry) throw new Error('a stored job is not in the ledger')
+    if (added === 'done') {
+      if (entry.lastEvent) outbox.publish(link, entry.lastEvent)
+      return
+    }
+    // The bridge has given up the running attempt.
+    if (added === 'new' && before?.state === 'running') runner.cancel(entry)
+    if (added === 'known') outbox.resend(entry)
+    else outbox.open(entry)
+    runner.wake()
+  }
+
+  #cancel({ bridge, job, attempt }: ToJobDevice): void {
+    const { ledger, outbox, runner } = this.#options
+    const entry = ledger.find(bridge, job)
+    if (entry?.attempt !== attempt || entry.state === 'done') return
+    if (!runner.cancel(entry)) outbox.finish(outbox.open(entry), { type: 'canceled' })
+  }
+
+  /** Reports the reason if the job's address is readable, so that the bridge need not wait for its deadlines. */
+  #refuse(link: string, { code, reason, json }: Unreadable): void {
+    const { ledger, outbox, logger } = this.#options
+    const address = JobAddress.safeParse(json).data
+    const message = `the device cannot read the job: ${reason}`
+    logger.warn({ err: new BrimError(code, message), job: address?.job }, 'unreadable job message ignored')
+    // A newer bridge may send other messages about an attempt that the device has: the attempt continues.
+    if (!address || (ledger.find(address.bridge, address.job)?.attempt ?? 0) >= address.attempt) return
+    const error = { code, message }
+    outbox.publish(link, { v: 1, ...address, n: 1, at: nowIso(), type: 'failed', failure: 'refused', error })
+  }
+}

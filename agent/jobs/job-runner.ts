@@ -1,0 +1,121 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { maxEventBytes } from '../../core/protocol/jobs.ts'
+import type { AttemptOutbox } from './attempt-outbox.ts'
+import { AttemptReporter } from './attempt-reporter.ts'
+import type { JobHandlers } from './job-handler.ts'
+import type { JobLedger, LedgerEntry } from './ledger.ts'
+import { interrupted, type Outcome, outcomeOf } from './outcome.ts'
+
+export interface JobRunnerOptions {
+  readonly ledger: JobLedger
+  readonly outbox: AttemptOutbox
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** Time between two tries to write to a disk that fails. */
+const storeRetryMs = 2_000
+
+/** Runs the jobs of the ledger one at a time, the oldest first. */
+export class JobRunner {
+  readonly #options: JobRunnerOptions
+  readonly #closing = new AbortController()
+  #current: { readonly entry: LedgerEntry; readonly cancel: AbortController } | undefined
+  #wake = () => {}
+  #running: Promise<void> | undefined
+
+  constructor(options: JobRunnerOptions) {
+    this.#options = options
+  }
+
+  start(handlers: JobHandlers): void {
+    this.#running ??= this.#runAll(handlers)
+  }
+
+  /** The ledger has a new job. */
+  wake(): void {
+    this.#wake()
+  }
+
+  /** Cancels the attempt of this job if it is running. @returns whether it is */
+  cancel({ bridge, job }: Pick<LedgerEntry, 'bridge' | 'job'>): boolean {
+    const { entry, cancel } = this.#current ?? {}
+    if (entry?.bridge !== bridge || entry.job !== job) return false
+    cancel?.abort()
+    return true
+  }
+
+  /** Interrupts the attempt that runs. Waiting jobs run after the next start. */
+  async close(): Promise<void> {
+    this.#closing.abort(new BrimError('CANCELED', 'the agent is shutting down'))
+    this.#wake()
+    await this.#running
+  }
+
+  async #runAll(handlers: JobHandlers): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      const woken = new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+      const entry = await this.#untilStored(() => this.#options.ledger.begin())
+      if (entry) await this.#run(entry, handlers)
+      else await woken
+    }
+  }
+
+  async #run(entry: LedgerEntry, handlers: JobHandlers): Promise<void> {
+    const { outbox, clock, logger } = this.#options
+    const cancel = new AbortController()
+    this.#current = { entry, cancel }
+    const startedMs = clock.nowMs()
+    const attempt = outbox.open(entry)
+    const reporter = new AttemptReporter(outbox, attempt, clock)
+    const outcome = await this.#outcomeOf(entry, handlers, reporter, cancel.signal)
+    await reporter.stop()
+    this.#current = undefined
+    await this.#untilStored(() => outbox.finish(attempt, outcome))
+    const { job, kind } = entry
+    const tookMs = clock.nowMs() - startedMs
+    logger.info({ job, kind, attempt: entry.attempt, outcome: outcome.type, tookMs }, 'job ended')
+  }
+
+  async #outcomeOf(
+    { kind, input, link, job }: LedgerEntry,
+    handlers: JobHandlers,
+    { emitText, progress }: AttemptReporter,
+    canceled: AbortSignal,
+  ): Promise<Outcome> {
+    const closing = this.#closing.signal
+    try {
+      const handle = handlers[kind]
+      if (!handle) {
+        const supported = Object.keys(handlers).join(', ')
+        throw new BrimError('REQUEST_INVALID', `this device does not support ${kind}; it supports ${supported}`)
+      }
+      const result = await handle(input, emitText, AbortSignal.any([canceled, closing]), { link, progress })
+      const bytes = Buffer.byteLength(JSON.stringify(result))
+      if (bytes <= maxEventBytes) return { type: 'succeeded', result }
+      throw new BrimError('REQUEST_INVALID', `the result has ${bytes} bytes; the limit is ${maxEventBytes}`)
+    } catch (err) {
+      if (!(err instanceof BrimError)) this.#options.logger.error({ err, job, kind }, 'job failed')
+      if (closing.aborted) return interrupted
+      return canceled.aborted ? { type: 'canceled' } : outcomeOf(err)
+    }
+  }
+
+  /** Retries `write` until it succeeds or the agent closes: a full disk must not end the agent or lose a result. */
+  async #untilStored<T>(write: () => T): Promise<T | undefined> {
+    const { clock, logger } = this.#options
+    for (;;) {
+      try {
+        return write()
+      } catch (err) {
+        logger.error({ err }, 'job not stored, retrying')
+        if (this.#closing.signal.aborted) return undefined
+      }
+      await clock.sleep(storeRetryMs, this.#closing.signal).catch(() => {})
+    }
+  }
+}
