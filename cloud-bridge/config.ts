@@ -127,6 +127,7 @@ export const BridgeFields = z.strictObject({
         .meta({
           flag: 'job-keep-bytes',
           description: 'max size of the job database in bytes; the oldest finished jobs are deleted first',
+          fallback: '4 GiB',
         }),
     })
     .prefault({}),

@@ -28,7 +28,7 @@ export const command = defineCommand({
       .array(DeadBand)
       .meta({
         description: 'change of a figure, by name or unit, that causes no telemetry message: hottestC=2, W=20%; repeatable',
-        fallback: 'see docs/topics.md',
+        fallback: 'set per unit, such as C=5 and Percent=25',
       })
       .optional(),
   },

@@ -15,7 +15,8 @@ export const administrationOptions = {
   stateDir: z
     .string()
     .meta({
-      description: "folder of a bridge on this machine, which need not run; without a login: this user's bridge",
+      description: 'folder of a bridge on this machine, running or not',
+      fallback: "the login's bridge, else ~/.local/state/brim/bridge",
     })
     .optional(),
   ...bridgeOptions,

@@ -1,10 +1,17 @@
 import { projectRoot } from '../../core/base/version.ts'
 import { asyncApi } from './asyncapi.ts'
+import { cliPage } from './cli-page.ts'
 import { topicsPage } from './topics-page.ts'
 
-/** What `npm run docs` writes; a test fails where it is not what stands there. */
-export function generatedDocs(): { readonly file: URL; readonly text: string }[] {
+interface GeneratedDoc {
+  readonly file: URL
+  readonly text: string
+}
+
+/** What `npm run docs` writes. A test fails when a file is out of date. */
+export async function generatedDocs(): Promise<GeneratedDoc[]> {
   return [
+    { file: new URL('docs/cli.md', projectRoot), text: await cliPage() },
     { file: new URL('docs/topics.md', projectRoot), text: topicsPage() },
     { file: new URL('docs/asyncapi.json', projectRoot), text: `${JSON.stringify(asyncApi(), null, 2)}\n` },
   ]
