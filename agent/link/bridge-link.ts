@@ -1,157 +1,161 @@
 import { BrimError } from '../../core/base/errors.ts'
+import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type BridgeChoice, chooseBridge } from '../../core/policy/link/choose-bridge.ts'
-import type { DeadBands } from '../../core/policy/telemetry/dead-bands.ts'
-import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
+import type { LinkStatus } from '../../core/policy/link/choose-link.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
-import { measuredOf, startTelemetry } from '../telemetry/telemetry.ts'
-import { type ControlLinkOptions, createControlLink } from './control-link.ts'
-import { unreachableHint } from './data-connection.ts'
-import { createDataLink } from './data-link.ts'
+import { ControlLink, type ControlLinkOptions } from './control-link.ts'
+import { createDataLink, type DataLink } from './data-link.ts'
+import { bridgeUnreachable } from './link-errors.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
+import type { ControlService } from './ports.ts'
 import { withTimeout } from './with-timeout.ts'
 
-/** How long somebody who asks waits for the broker, and then for a bridge's retained state. */
-const patienceMs = 3_000
-
-export interface LinkStatus {
-  /** Control plane. */
-  readonly broker: 'connected' | 'unreachable'
-  /** Data plane. */
-  readonly bridge: 'connected' | 'unreachable' | 'mismatch'
-  /** Id of the bridge that was joined last. */
-  readonly bridgeId?: string
-  /** Its data plane. */
-  readonly dataUrl?: string
-  /** That this bridge has said to hold. */
-  readonly sessions?: number
-}
-
-/** The device's way to its bridge: found through the control plane, used through the data plane. */
-export interface BridgeLink {
-  /** Nothing is connected before; whoever joins under a device's id takes the place of who had it. */
-  start(): void
-  status(): LinkStatus
-  /** A bridge hears what is said on the control plane. */
-  readonly hasBridge: boolean
-  /** @returns whether the broker has it */
-  publish(leaf: DeviceTopic, message: string): Promise<boolean>
-  /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  open(signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
-  close(): Promise<void>
-}
+/** How long a session request waits for the broker, and then for a bridge's retained state. */
+const discoveryWaitMs = 3_000
 
 export interface BridgeLinkOptions extends Omit<ControlLinkOptions, 'onBridges'> {
   readonly speed: DeviceSpeed
-  /** How the device fares; undefined before it has been looked at. */
-  readonly condition: () => DeviceCondition | undefined
-  /** The data plane as seen from here, where it is not where bridges announce it. */
+  /** URL of the bridge's data plane as this device sees it; absent: the URL that the bridge announces. */
   readonly dataUrl?: string | undefined
-  /** Telemetry is published at least so often; 0: never. */
-  readonly telemetryS: number
-  /** Of figures whose changes are worth a message before that; in place of the usual ones. */
-  readonly deadBands: DeadBands
 }
 
-export function createBridgeLink(options: BridgeLinkOptions): BridgeLink {
-  const { modelId, clock, logger, speed, condition, telemetryS, deadBands } = options
-  let states: ReadonlyMap<string, BridgeState> = new Map()
-  let choice: BridgeChoice | undefined
-  /** Who waits for a bridge to be known. */
-  const found = new Set<() => void>()
-  const data = createDataLink({ ...options, onLost: consider })
-  const control = createControlLink({
-    ...options,
-    onBridges(now) {
-      states = now
-      consider()
-    },
-  })
+/** The device's link to the bridges of one broker: discovered on the control plane, used on the data plane. */
+export class BridgeLink {
+  readonly #options: BridgeLinkOptions
+  readonly #control: ControlLink
+  readonly #data: DataLink
+  #states: ReadonlyMap<string, BridgeState> = new Map()
+  #choice: BridgeChoice | undefined
+  /** Resolvers of requests that wait for a bridge to announce itself. */
+  readonly #onDiscovered = new Set<() => void>()
 
-  const mismatch = (bridge: BridgeChoice) => bridge.modelId !== undefined && bridge.modelId !== modelId
-
-  function consider(): void {
-    // A connection that stands is worth more than news: its end will be noticed.
-    if (data.connected) return
-    const announced = chooseBridge(states, modelId, choice?.bridge)
-    if (!announced) return
-    const next = { ...announced, data: options.dataUrl ?? announced.data }
-    const previous = choice
-    choice = next
-    if (mismatch(next)) {
-      if (next.modelId !== previous?.modelId) logger.error({ err: mismatched(next, modelId) }, 'no session can be opened')
-    } else {
-      data.connectTo(next.data)
-      // It has just started: the wait that its absence had led to is over.
-      if (next.birth !== previous?.birth) data.retryNow()
-    }
-    for (const tell of found) tell()
+  constructor(options: BridgeLinkOptions) {
+    this.#options = options
+    this.#data = createDataLink({ ...options, onLost: () => this.#choose() })
+    this.#control = new ControlLink({
+      ...options,
+      onBridges: (states) => {
+        this.#states = states
+        this.#choose()
+      },
+    })
   }
 
-  /** Until a bridge is known: asks the broker now, then gives its retained states a moment. */
-  async function findBridge(signal: AbortSignal): Promise<void> {
-    let tell = () => {}
-    const known = new Promise<void>((resolve) => {
-      tell = resolve
-    })
-    found.add(tell)
-    try {
-      if (!control.connected) await withTimeout(patienceMs, Promise.race([known, control.retryNow()]), clock, signal)
-      if (!choice && control.connected) await withTimeout(patienceMs, known, clock, signal)
-    } finally {
-      found.delete(tell)
+  /** URL of the broker. */
+  get url(): string {
+    return this.#options.url
+  }
+
+  /** Connects. A bridge replaces any other connection under this device's id. */
+  start(services: readonly ControlService[]): void {
+    this.#control.start(services)
+  }
+
+  get status(): LinkStatus {
+    const choice = this.#choice
+    return {
+      broker: this.#control.connected ? 'connected' : 'unreachable',
+      bridge: choice && this.#isMismatch(choice) ? 'mismatch' : this.#data.isResponsive ? 'connected' : 'unreachable',
+      ...(choice
+        ? { bridgeId: choice.bridge, dataUrl: choice.data, sessions: this.#states.get(choice.bridge)?.sessions ?? 0 }
+        : {}),
     }
-    if (choice) return
-    if (control.refusal) throw control.refusal
-    throw control.connected
-      ? new BrimError('BRIDGE_UNREACHABLE', `no bridge has announced itself at ${options.url}`, { hint: unreachableHint })
-      : new BrimError('BRIDGE_UNREACHABLE', `the broker ${options.url} cannot be reached, so no bridge is known`, {
+  }
+
+  /** Whether a bridge receives what the device publishes. */
+  get hasBridge(): boolean {
+    return this.#control.hasBridge
+  }
+
+  /** Whether the broker is connected. */
+  get connected(): boolean {
+    return this.#control.connected
+  }
+
+  /** The chosen bridge and the rates measured to it; undefined while the data plane is not connected. */
+  get figures(): { readonly bridge: string; readonly rates: LinkRates } | undefined {
+    const { rates } = this.#data
+    return rates && this.#choice && { bridge: this.#choice.bridge, rates }
+  }
+
+  /** Publishes below the device's own topic, at least once. @returns whether the broker has acknowledged it */
+  publish(leaf: DeviceTopic, message: string): Promise<boolean> {
+    return this.#control.publish(leaf, message)
+  }
+
+  /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
+  async open(signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
+    const { modelId } = this.#options
+    signal.throwIfAborted()
+    const choice = this.#choice ?? (await this.#discover(signal))
+    // The bridge may have moved to another address, which only the broker knows.
+    if (!this.#data.connected && !this.#control.connected) void this.#control.retryNow()
+    if (this.#isMismatch(choice)) throw mismatchError(choice, modelId)
+    return this.#data.open(modelId, signal, options).catch((error: unknown) => {
+      // The bridge is there but has rejected the device.
+      throw (this.#data.connected ? undefined : this.#control.rejection) ?? error
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#control.close()
+    await this.#data.close()
+  }
+
+  /** Chooses a bridge among those announced, unless the device is connected to one: if that one fails, `onLost` follows. */
+  #choose(): void {
+    if (this.#data.connected) return
+    const { modelId, dataUrl, logger } = this.#options
+    const previous = this.#choice
+    const announced = chooseBridge(this.#states, modelId, previous?.bridge)
+    if (!announced) return
+    const choice = { ...announced, data: dataUrl ?? announced.data }
+    this.#choice = choice
+    if (!this.#isMismatch(choice)) {
+      this.#data.connectTo(choice.data)
+      // The bridge has restarted: the back-off from its absence no longer applies.
+      if (choice.birth !== previous?.birth) this.#data.retryNow()
+    } else if (choice.modelId !== previous?.modelId)
+      logger.error({ err: mismatchError(choice, modelId) }, 'no session can be opened')
+    for (const resolve of this.#onDiscovered) resolve()
+  }
+
+  /** Connects to the broker at once if need be, then waits briefly for a bridge's retained state. */
+  async #discover(signal: AbortSignal): Promise<BridgeChoice> {
+    const { clock, url } = this.#options
+    let resolveDiscovered = () => {}
+    const discovered = new Promise<void>((resolve) => {
+      resolveDiscovered = resolve
+    })
+    this.#onDiscovered.add(resolveDiscovered)
+    try {
+      if (!this.#control.connected)
+        await withTimeout(discoveryWaitMs, Promise.race([discovered, this.#control.retryNow()]), clock, signal)
+      if (!this.#choice && this.#control.connected) await withTimeout(discoveryWaitMs, discovered, clock, signal)
+    } finally {
+      this.#onDiscovered.delete(resolveDiscovered)
+    }
+    if (this.#choice) return this.#choice
+    if (this.#control.rejection) throw this.#control.rejection
+    throw this.#control.connected
+      ? bridgeUnreachable(`no bridge has announced itself on the broker ${url}`)
+      : new BrimError('BRIDGE_UNREACHABLE', `the broker ${url} cannot be reached, so no bridge is known`, {
           hint: 'is the bridge running? --bridge names its MQTT address',
         })
   }
 
-  let telemetry: { stop(): void } | undefined
-  return {
-    start() {
-      control.start()
-      if (telemetryS === 0) return
-      const measure = () => measuredOf(data.rates, choice?.bridge, speed, condition())
-      telemetry ??= startTelemetry({ everyMs: telemetryS * 1_000, deadBands, clock, measure, report: control.report })
-    },
-    status: () => ({
-      broker: control.connected ? 'connected' : 'unreachable',
-      bridge: choice && mismatch(choice) ? 'mismatch' : data.isResponsive ? 'connected' : 'unreachable',
-      ...(choice ? { bridgeId: choice.bridge, dataUrl: choice.data, sessions: states.get(choice.bridge)?.sessions ?? 0 } : {}),
-    }),
-    get hasBridge() {
-      return control.hasBridge
-    },
-    publish: control.publish,
-    async open(signal, wish) {
-      signal.throwIfAborted()
-      if (!choice) await findBridge(signal)
-      // The bridge may have moved, and only the broker can say where.
-      else if (!data.connected && !control.connected) void control.retryNow()
-      if (choice && mismatch(choice)) throw mismatched(choice, modelId)
-      return data.open(modelId, signal, wish).catch((error: unknown) => {
-        // It is there, but does not let us in.
-        throw (data.connected ? undefined : control.refusal) ?? error
-      })
-    },
-    async close() {
-      telemetry?.stop()
-      await control.close()
-      await data.close()
-    },
+  #isMismatch({ modelId }: BridgeChoice): boolean {
+    return modelId !== undefined && modelId !== this.#options.modelId
   }
 }
 
-function mismatched({ bridge, modelId }: BridgeChoice, own: string): BrimError {
+function mismatchError({ bridge, modelId }: BridgeChoice, own: string): BrimError {
   const short = (id: string | undefined) => id?.slice(0, 12)
   return new BrimError(
     'BUNDLE_MISMATCH',
-    `this device holds model ${short(own)}…, bridge "${bridge}" serves ${short(modelId)}…: their parts do not fit together`,
-    { hint: 'give both the same bundle' },
+    `this device has model ${short(own)}…, but bridge "${bridge}" serves ${short(modelId)}…`,
+    { hint: 'install the same bundle on both' },
   )
 }

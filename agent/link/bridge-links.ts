@@ -1,93 +1,88 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { duplicateLinks, type LinkStatus, rankLinks } from '../../core/policy/link/choose-link.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
-import type { BridgeLink, LinkStatus } from './bridge-link.ts'
+import type { BridgeLink } from './bridge-link.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
+import type { ControlService } from './ports.ts'
 
-/** Several bridges of one fleet, each with a broker of its own. */
-export interface BridgeLinks {
-  start(): void
-  /** Of the bridge that the next session would be opened at. */
-  status(): LinkStatus
-  /** Whether any bridge hears what is said on the control plane. */
-  readonly hasBridge: boolean
-  /** Says it to one that hears. @returns whether its broker has it */
-  publish(leaf: DeviceTopic, message: string): Promise<boolean>
+/** The device's links to several bridges of one fleet, each by a broker of its own. */
+export class BridgeLinks {
+  /** As configured. */
+  readonly all: readonly BridgeLink[]
+  readonly #logger: Logger
+  /** Without duplicates, as far as they are known. */
+  #links: readonly BridgeLink[]
+  /** Duplicates that are being closed. */
+  readonly #closing: Promise<void>[] = []
+
+  constructor(links: readonly BridgeLink[], logger: Logger) {
+    this.all = links
+    this.#links = links
+    this.#logger = logger
+  }
+
+  /** @param servicesAt the services for the broker at this URL */
+  start(servicesAt: (url: string) => readonly ControlService[]): void {
+    for (const link of this.#links) link.start(servicesAt(link.url))
+  }
+
+  /** Status of the link that the next session would be opened on. */
+  get status(): LinkStatus {
+    return this.#ranked()[0]!.status
+  }
+
+  /** Whether any bridge receives what the device publishes. */
+  get hasBridge(): boolean {
+    return this.#links.some(({ hasBridge }) => hasBridge)
+  }
+
+  /** Publishes on every link that is connected. */
+  publishToAll(leaf: DeviceTopic, message: string): void {
+    for (const link of this.#links) void link.publish(leaf, message)
+  }
+
+  /** Publishes on one link whose bridge receives it. @returns whether its broker has acknowledged it */
+  async publish(leaf: DeviceTopic, message: string): Promise<boolean> {
+    return (await this.#links.find(({ hasBridge }) => hasBridge)?.publish(leaf, message)) ?? false
+  }
+
   /**
-   * A session at the bridge that holds what is to be resumed, else at the one with the fewest sessions; at another where
-   * that one cannot give one.
-   * @throws BrimError what the best of them threw
+   * Opens a session at the best bridge, or at the next one if that fails.
+   * @throws BrimError what the best bridge threw
    */
-  open(signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
-  close(): Promise<void>
-}
-
-export function createBridgeLinks(named: readonly BridgeLink[], logger: Logger): BridgeLinks {
-  let links = [...named]
-  /** Links that turned out to lead where an earlier one leads. */
-  const leaving: Promise<void>[] = []
-
-  /** Two links to one bridge would take the device's place there from each other for ever. */
-  function dropDoubles(): void {
-    const seen = new Set<string>()
-    const doubles = links.filter((link) => {
-      const { dataUrl } = link.status()
-      if (dataUrl === undefined || !seen.has(dataUrl)) {
-        if (dataUrl !== undefined) seen.add(dataUrl)
-        return false
+  async open(signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
+    let first: unknown
+    for (const link of this.#ranked(options)) {
+      try {
+        return await link.open(signal, options)
+      } catch (error) {
+        if (signal.aborted || !(error instanceof BrimError)) throw error
+        first ??= error
       }
-      logger.error({ dataUrl }, 'two of the bridges named are one: the later name is dropped')
-      return true
-    })
-    links = links.filter((link) => !doubles.includes(link))
-    leaving.push(...doubles.map((link) => link.close()))
+    }
+    throw first
   }
 
-  /** The best first: of those connected the one that holds a prefix, then the least busy, then the one named first; one to be avoided last. */
-  function byMerit({ resume, avoid }: SessionOptions = {}): { link: BridgeLink; status: LinkStatus }[] {
-    dropDoubles()
-    const holder = resume?.bridge
-    const rated = links.map((link) => ({ link, status: link.status() }))
-    return rated.sort(
-      (a, b) =>
-        meritOf(b.status) - meritOf(a.status) ||
-        Number(avoids(a.status, avoid)) - Number(avoids(b.status, avoid)) ||
-        Number(b.status.dataUrl === holder) - Number(a.status.dataUrl === holder) ||
-        (a.status.sessions ?? 0) - (b.status.sessions ?? 0),
+  async close(): Promise<void> {
+    await Promise.all([...this.#links.map((link) => link.close()), ...this.#closing])
+  }
+
+  #ranked({ resume, avoid }: SessionOptions = {}): BridgeLink[] {
+    this.#closeDuplicates()
+    const order = rankLinks(
+      this.#links.map(({ status }) => status),
+      { cachedAt: resume?.bridge, avoid },
     )
+    return order.map((index) => this.#links[index]!)
   }
 
-  return {
-    start() {
-      for (const link of links) link.start()
-    },
-    status: () => byMerit()[0]!.status,
-    get hasBridge() {
-      return links.some(({ hasBridge: isHeard }) => isHeard)
-    },
-    publish: async (leaf, message) => (await links.find(({ hasBridge: isHeard }) => isHeard)?.publish(leaf, message)) ?? false,
-    async open(signal, wish) {
-      let first: unknown
-      for (const { link } of byMerit(wish)) {
-        try {
-          return await link.open(signal, wish)
-        } catch (error) {
-          if (signal.aborted || !(error instanceof BrimError)) throw error
-          first ??= error
-        }
-      }
-      throw first
-    },
-    async close() {
-      await Promise.all([...links.map((link) => link.close()), ...leaving])
-    },
+  #closeDuplicates(): void {
+    const duplicates = duplicateLinks(this.#links.map(({ status }) => status)).map((index) => this.#links[index]!)
+    for (const link of duplicates) {
+      this.#logger.error({ broker: link.url, dataUrl: link.status.dataUrl }, 'duplicate bridge: its second address is ignored')
+      this.#closing.push(link.close())
+    }
+    this.#links = this.#links.filter((link) => !duplicates.includes(link))
   }
 }
-
-function meritOf({ broker, bridge }: LinkStatus): number {
-  if (bridge === 'connected') return 3
-  if (bridge === 'mismatch') return 0
-  return broker === 'connected' ? 2 : 1
-}
-
-const avoids = ({ dataUrl }: LinkStatus, avoid: string | undefined): boolean => avoid !== undefined && dataUrl === avoid

@@ -1,30 +1,32 @@
-import type { TLSSocket } from 'node:tls'
-import { connect, type IClientOptions, MqttClient } from 'mqtt'
 import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { sendAtOnce } from '../../core/base/no-delay.ts'
 import type { Random } from '../../core/base/random.ts'
-import type { Measurements } from '../../core/policy/telemetry/dead-bands.ts'
-import { bridgeStateDelivery, deviceDelivery, publishOptions } from '../../core/protocol/delivery.ts'
-import { BridgeState, DeviceState, type DeviceTelemetry, MessageFault } from '../../core/protocol/messages.ts'
+import { onOwnState } from '../../core/policy/link/retained-state.ts'
+import { bridgeStateDelivery, deviceDelivery } from '../../core/protocol/delivery.ts'
+import { type BridgeState, DeviceState, MessageFault } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
-import { allBridgeStates, type DeviceTopic, deviceTopic, parseBridgeStateTopic } from '../../core/protocol/topics.ts'
-import type { Credentials } from '../identity/credentials.ts'
-import type { JobPort } from '../jobs/device-jobs.ts'
-import type { RemotePort } from '../remote/commands.ts'
-import { keepConnected } from './keep-connected.ts'
+import {
+  allBridgeStates,
+  type DeviceTopic,
+  deviceTopic,
+  parseBridgeStateTopic,
+  parseDeviceTopic,
+} from '../../core/protocol/topics.ts'
+import { AnnouncedBridges } from './announced-bridges.ts'
+import { connectMqtt, type MqttConnection, type MqttMessage } from './mqtt-connection.ts'
+import type { ControlService, LinkCredentials, Publisher } from './ports.ts'
+import { Reconnector } from './reconnector.ts'
+import { withTimeout } from './with-timeout.ts'
 
-const connectTimeoutMs = 10_000
 const goodbyeTimeoutMs = 2_000
-const retained = publishOptions(deviceDelivery.state)
 
 export interface ControlLinkOptions {
   /** mqtt://host:port */
   readonly url: string
   readonly fleet: string
   readonly device: string
-  /** Persisted counter, one more at every start: it tells our state from that of an earlier start. */
+  /** Persisted start counter: it tells this start's state from that of an earlier one. */
   readonly birth: number
   /** Version of this agent. */
   readonly agent: string
@@ -32,311 +34,233 @@ export interface ControlLinkOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** For a bridge that this device has enrolled at. */
-  readonly credentials?: Credentials | undefined
-  /** The bridges that have announced themselves, whenever one has changed. */
+  /** Absent: the device has not enrolled there and connects without a password. */
+  readonly credentials?: LinkCredentials | undefined
+  /** Called whenever the state of a bridge on this broker changes. */
   readonly onBridges: (states: ReadonlyMap<string, BridgeState>) => void
-  /** Absent: this device takes no jobs. */
-  readonly jobs?: JobPort | undefined
-  /** Absent: this device takes no commands. */
-  readonly remote?: RemotePort | undefined
-  /** The retained state is said again so often; 0: only when it changes. */
+  /** Interval at which the retained state is republished, in seconds; 0: only when it changes. */
   readonly heartbeatS: number
 }
 
-/** The device on the control plane: its retained state with a will, and the states of the bridges. */
-export interface ControlLink {
-  start(): void
-  readonly connected: boolean
+/**
+ * The device on the control plane of one broker: its retained state with a will, and the states of the bridges there. It
+ * reconnects until `close`; an unreachable broker is not an error.
+ */
+export class ControlLink {
+  readonly #options: ControlLinkOptions
+  readonly #stateTopic: string
+  readonly #bridges: AnnouncedBridges
+  readonly #reconnector: Reconnector
+  readonly #closing = new AbortController()
+  #services: readonly ControlService[] = []
+  #connection: MqttConnection | undefined
+  #connections = 0
+  #rejection: BrimError | undefined
+  /** Called when the broker delivers the device's own state to it while it closes. */
+  #onGoodbyeDelivered = () => {}
+
+  constructor(options: ControlLinkOptions) {
+    this.#options = options
+    this.#stateTopic = deviceTopic(options.fleet, options.device, 'state')
+    this.#bridges = new AnnouncedBridges(options.logger)
+    this.#reconnector = new Reconnector({ ...options, name: 'control plane', connect: (signal) => this.#connect(signal) })
+  }
+
+  /** Connects. The services are those of every connection from now on. */
+  start(services: readonly ControlService[]): void {
+    this.#services = services
+    this.#reconnector.start()
+  }
+
+  get connected(): boolean {
+    return this.#connection !== undefined
+  }
+
   /** Connected, and a bridge has announced itself there. */
-  readonly hasBridge: boolean
-  /** Why the bridge does not let this device in, where that is what it said last. */
-  readonly refusal: BrimError | undefined
-  /** Somebody needs a bridge: tries at once; resolves when the attempt has succeeded or failed. */
-  retryNow(): Promise<void>
-  /** Publishes telemetry once, for those who listen now. @returns false where it could not be said */
-  report(measured: Measurements): boolean
-  /** Says something under the device's own name, at least once. @returns whether the broker has it */
-  publish(leaf: DeviceTopic, message: string): Promise<boolean>
-  /** Publishes `disconnected` and leaves; the will stays unsaid. */
-  close(): Promise<void>
-}
-
-/** Comes back by itself, for good; that there is no broker yet is no error. */
-export function createControlLink(options: ControlLinkOptions): ControlLink {
-  const { url, fleet, device, birth, agent, modelId, clock, logger, jobs, remote, heartbeatS } = options
-  const topicOf = (leaf: DeviceTopic) => deviceTopic(fleet, device, leaf)
-  const topic = topicOf('state')
-  const [jobTopic, ackTopic, faultTopic, commandTopic] = [
-    topicOf('jobs'),
-    topicOf('acks'),
-    topicOf('faults'),
-    topicOf('commands'),
-  ]
-  const heardLeaves: readonly DeviceTopic[] = [
-    ...(['state', 'faults'] as const),
-    ...(jobs ? (['jobs', 'acks'] as const) : []),
-    ...(remote ? (['commands'] as const) : []),
-  ]
-  const filters = {
-    [allBridgeStates(fleet)]: { qos: bridgeStateDelivery.qos },
-    ...Object.fromEntries(heardLeaves.map((leaf) => [topicOf(leaf), { qos: deviceDelivery[leaf].qos }])),
+  get hasBridge(): boolean {
+    return this.connected && !this.#closing.signal.aborted && this.#bridges.hasReceiver
   }
-  const bridges = new Map<string, BridgeState>()
-  /** Bridges whose state cannot be read, told of once. */
-  const garbled = new Set<string>()
-  let client: MqttClient | undefined
-  let closing = false
-  let connection = 0
-  let refusal: BrimError | undefined
-  const say = (state: DeviceState['state']): string =>
-    JSON.stringify({
-      v: 1,
-      state,
-      birth,
-      at: nowIso(),
-      agent,
-      modelId,
-      ...(jobs ? { jobs: [...jobs.kinds] } : {}),
-      clockIsSet: clockIsSet(),
-      connection,
-      ...(heartbeatS > 0 ? { heartbeatS } : {}),
-    } satisfies DeviceState)
-  const publish = (on: MqttClient, done = () => {}) =>
-    on.publish(topic, say(remote?.state ?? 'ready'), retained, (err) => {
-      if (err) logger.warn({ err }, 'device state not published')
-      done()
-    })
 
-  /** Presence that depends on nothing else: a bridge that hears no more of it need not wait for a will. */
-  async function beat(on: MqttClient, signal: AbortSignal): Promise<void> {
-    while (heartbeatS > 0 && !signal.aborted && !closing) {
-      await clock.sleep(heartbeatS * 1_000, signal).catch(() => {})
-      if (!signal.aborted && !closing) publish(on)
+  /** Why the last attempt to connect was rejected; undefined if the last attempt was not rejected. */
+  get rejection(): BrimError | undefined {
+    return this.#rejection
+  }
+
+  /** Ends the present wait; resolves when the next attempt has succeeded or failed. */
+  retryNow(): Promise<void> {
+    return this.#reconnector.retryNow()
+  }
+
+  /** Publishes below the device's own topic, at least once. @returns whether the broker has acknowledged it */
+  async publish(leaf: DeviceTopic, message: string): Promise<boolean> {
+    const connection = this.#connection
+    if (!connection || this.#closing.signal.aborted) return false
+    return connection.publish({ topic: this.#topicOf(leaf), message, delivery: deviceDelivery[leaf] })
+  }
+
+  /** Publishes `disconnected` and disconnects, so that the broker does not publish the will. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    const stopped = this.#reconnector.stop()
+    const connection = this.#connection
+    if (connection) {
+      const isDelivered = await this.#publishGoodbye(connection)
+      // A broker that does not respond would never confirm a clean end.
+      await connection.end(!isDelivered)
     }
+    await stopped
   }
 
-  function heard(from: MqttClient, on: string, payload: Uint8Array): void {
-    const bridge = parseBridgeStateTopic(fleet, on)
-    if (bridge !== undefined) heardBridge(bridge, payload)
-    else if (on === topic && !closing) heardSelf(from, payload)
-    else if (on === ackTopic) jobs?.onAck(payload)
-    else if (on === commandTopic && !closing) remote?.onCommand(payload)
-    else if (on === faultTopic) heardFault(payload)
-  }
-
-  function heardSelf(from: MqttClient, payload: Uint8Array): void {
-    const read = readMessage(DeviceState, payload)
-    // Of a newer agent under our id, or cleared: not ours to answer.
-    if (read.kind === 'unreadable') return
-    const said = read.message
-    // A late will, or the state of an earlier start, has replaced what we retained.
-    if (said.birth < birth || said.state === 'lost') publish(from)
-    else if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another agent has started under our id')
-  }
-
-  function heardBridge(bridge: string, payload: Uint8Array): void {
-    const read = readMessage(BridgeState, payload)
-    if (read.kind === 'unreadable') {
-      // An empty payload only clears what the broker retained.
-      if (payload.byteLength > 0 && !garbled.has(bridge)) {
-        logger.warn(
-          { err: new BrimError(read.code, `the state of bridge "${bridge}" cannot be read: ${read.reason}`) },
-          'state of a bridge ignored',
-        )
-        garbled.add(bridge)
-      }
-      bridges.delete(bridge)
-      options.onBridges(bridges)
-      return
-    }
-    const said = read.message
-    // A late will. One that is alive may count its births anew: its store was lost.
-    if (said.state === 'lost' && said.birth < (bridges.get(bridge)?.birth ?? 0)) return
-    bridges.set(bridge, said)
-    garbled.delete(bridge)
-    options.onBridges(bridges)
-  }
-
-  /** A bridge could not read what this device has said. */
-  function heardFault(payload: Uint8Array): void {
-    const read = readMessage(MessageFault, payload)
-    if (read.kind === 'unreadable') return void logger.warn({ reason: read.reason }, 'unreadable fault ignored')
-    const { bridge, leaf, reason } = read.message
-    const err = new BrimError('MESSAGE_INVALID', `bridge "${bridge}" cannot read what this device says on ${leaf}: ${reason}`, {
-      hint: 'update agent and bridge to the same release',
-    })
-    logger.warn({ err }, 'not understood by a bridge')
-  }
-
-  /** Handlers are attached in the turn of `connect`, before the broker can have answered. */
-  function attempt(
-    signal: AbortSignal,
-    password: string | undefined,
-    socket: TLSSocket | undefined,
-  ): Promise<{ gone: Promise<unknown> }> {
-    connection += 1
-    const settings: IClientOptions = {
-      clientId: `device-${device}`,
-      protocolVersion: 4,
-      ...(password === undefined ? {} : { username: `device-${device}`, password }),
-      clean: true,
-      reconnectPeriod: 0,
-      connectTimeout: connectTimeoutMs,
-      will: { topic, payload: Buffer.from(say('lost')), ...retained },
-    }
-    const made = socket ? new MqttClient(() => socket, settings) : connect(url, settings)
-    let failure: Error | undefined
-    made.on('error', (error) => {
-      failure = error
-    })
-    made.on('message', (on, payload) => heard(made, on, payload))
-    // Before its acknowledgement: what was acknowledged must not be lost with this process.
-    made.handleMessage = ({ topic: on, payload }, acknowledge) => {
-      if (on !== jobTopic || !jobs || closing) return acknowledge()
-      try {
-        jobs.onJob(Buffer.from(payload))
-        acknowledge()
-      } catch (err) {
-        logger.error({ err }, 'job not stored: it will be sent again')
-        made.end(true)
-      }
-    }
-    const ended = new AbortController()
-    const gone = new Promise<unknown>((resolve) => {
-      made.once('close', () => {
-        ended.abort()
-        if (client === made) {
-          client = undefined
-          jobs?.onLink(undefined)
-          remote?.onLink(undefined)
-        }
-        made.end(true)
-        resolve(failure)
-      })
-    })
-    return new Promise((resolve, reject) => {
-      const abort = () => made.end(true)
-      signal.addEventListener('abort', abort, { once: true })
-      const decided = () => signal.removeEventListener('abort', abort)
-      made.once('connect', () => {
-        decided()
-        sendAtOnce(made.stream)
-        client = made
-        // What is retained comes again.
-        bridges.clear()
-        void beat(made, AbortSignal.any([signal, ended.signal]))
-        made.subscribe(filters, (err) => {
-          if (err) logger.warn({ err }, 'not subscribed to all that is said to this device')
-        })
-        publish(made)
-        const sayOn = (leaf: DeviceTopic) => (message: string) =>
-          made.publish(topicOf(leaf), message, publishOptions(deviceDelivery[leaf]))
-        jobs?.onLink(sayOn('events'))
-        remote?.onLink({
-          reply: sayOn('replies'),
-          log: sayOn('log'),
-          announce: () => new Promise((resolve) => void publish(made, resolve)),
-        })
-        logger.info({ url }, 'control plane connected')
-        resolve({ gone })
-      })
-      void gone.then((cause) => {
-        decided()
-        reject(unreachable(url, cause))
-      })
-    })
-  }
-
-  async function connectOnce(signal: AbortSignal): Promise<{ gone: Promise<unknown> }> {
+  async #connect(signal: AbortSignal): Promise<MqttConnection> {
+    const { url, device, credentials, logger } = this.#options
     try {
-      const password = await options.credentials?.mqttPassword(signal)
-      const socket = await options.credentials?.dial(url, signal)
+      const password = await credentials?.mqttPassword(signal)
+      const socket = await credentials?.dial(url, signal)
       signal.throwIfAborted()
-      const connection = await attempt(signal, password, socket)
-      refusal = undefined
+      this.#connections += 1
+      const connection = await connectMqtt(
+        {
+          url,
+          clientId: `device-${device}`,
+          password,
+          socket,
+          will: this.#stateMessage('lost'),
+          onMessage: (topic, payload) => this.#onMessage(topic, payload),
+          logger,
+        },
+        signal,
+      )
+      this.#rejection = undefined
+      this.#onConnected(connection)
       return connection
     } catch (error) {
-      refusal = error instanceof BrimError && refusals.includes(error.code) ? error : undefined
+      this.#rejection = error instanceof BrimError && rejections.includes(error.code) ? error : undefined
       throw error
     }
   }
 
-  const persistent = keepConnected({ ...options, name: 'control plane', connect: connectOnce })
-  return {
-    start: () => persistent.start(),
-    get connected() {
-      return client !== undefined
-    },
-    get hasBridge() {
-      return (
-        client !== undefined && !closing && [...bridges.values()].some(({ state }) => state === 'ready' || state === 'draining')
-      )
-    },
-    get refusal() {
-      return refusal
-    },
-    retryNow: () => persistent.retryNow(),
-    report(measured) {
-      if (!client || closing) return false
-      const telemetry: DeviceTelemetry = { v: 1, at: nowIso(), birth, clockIsSet: clockIsSet(), ...measured }
-      client.publish(topicOf('telemetry'), JSON.stringify(telemetry), publishOptions(deviceDelivery.telemetry))
-      return true
-    },
-    publish(leaf, message) {
-      const on = client
-      if (!on || closing) return Promise.resolve(false)
-      return new Promise((resolve) => {
-        const lost = () => resolve(false)
-        on.once('close', lost)
-        on.publish(topicOf(leaf), message, publishOptions(deviceDelivery[leaf]), (err) => {
-          on.off('close', lost)
-          resolve(!err)
-        })
-      })
-    },
-    async close() {
-      closing = true
-      const open = client
-      const stopped = persistent.stop()
-      if (open) {
-        const wasHeard = await goodbye(open, topic, say('disconnected'), clock)
-        // A broker that no longer answers would be waited for in vain.
-        await open.endAsync(!wasHeard)
-      }
-      await stopped
-    },
+  #onConnected(connection: MqttConnection): void {
+    const { fleet, logger, url } = this.#options
+    this.#connection = connection
+    this.#bridges.clear()
+    const leaves = new Set<DeviceTopic>(['state', 'faults', ...this.#services.flatMap(({ handlers }) => leavesOf(handlers))])
+    connection.subscribe({
+      [allBridgeStates(fleet)]: bridgeStateDelivery,
+      ...Object.fromEntries([...leaves].map((leaf) => [this.#topicOf(leaf), deviceDelivery[leaf]])),
+    })
+    void this.#publishState(connection)
+    void this.#republish(connection)
+    const publisher: Publisher = {
+      publish: (leaf, message) => connection.publish({ topic: this.#topicOf(leaf), message, delivery: deviceDelivery[leaf] }),
+      publishState: () => this.#publishState(connection),
+    }
+    for (const { onConnection } of this.#services) onConnection?.(publisher)
+    void connection.closed.then(() => {
+      this.#connection = undefined
+      for (const { onConnection } of this.#services) onConnection?.(undefined)
+    })
+    logger.info({ url }, 'control plane connected')
+  }
+
+  async #publishState(connection: MqttConnection): Promise<boolean> {
+    const isPublished = await connection.publish(this.#stateMessage())
+    if (!isPublished) this.#options.logger.warn('device state not published')
+    return isPublished
+  }
+
+  /** Heartbeats: a bridge that misses them knows that the device is away, without waiting for the will. */
+  async #republish(connection: MqttConnection): Promise<void> {
+    const { clock, heartbeatS } = this.#options
+    if (heartbeatS === 0) return
+    const closed = new AbortController()
+    void connection.closed.then(() => closed.abort())
+    const ended = AbortSignal.any([closed.signal, this.#closing.signal])
+    for (;;) {
+      await clock.sleep(heartbeatS * 1_000, ended).catch(() => {})
+      if (ended.aborted) return
+      void this.#publishState(connection)
+    }
+  }
+
+  #stateMessage(state?: DeviceState['state']): MqttMessage {
+    const { birth, agent, modelId, heartbeatS } = this.#options
+    const serviceFields: ReturnType<NonNullable<ControlService['stateFields']>> = Object.assign(
+      {},
+      ...this.#services.map(({ stateFields }) => stateFields?.()),
+    )
+    const message: DeviceState = {
+      v: 1,
+      state: 'ready',
+      birth,
+      at: nowIso(),
+      agent,
+      modelId,
+      clockIsSet: clockIsSet(),
+      connection: this.#connections,
+      ...(heartbeatS > 0 ? { heartbeatS } : {}),
+      ...serviceFields,
+      ...(state === undefined ? {} : { state }),
+    }
+    return { topic: this.#stateTopic, message: JSON.stringify(message), delivery: deviceDelivery.state }
+  }
+
+  #onMessage(topic: string, payload: Buffer): void {
+    const { fleet, device, onBridges } = this.#options
+    const bridge = parseBridgeStateTopic(fleet, topic)
+    if (bridge !== undefined && this.#bridges.onMessage(bridge, payload)) onBridges(this.#bridges.states)
+    const own = parseDeviceTopic(fleet, topic)
+    if (own?.device !== device) return
+    if (own.leaf === 'state') this.#onOwnState(payload)
+    else if (own.leaf === 'faults') this.#onFault(payload)
+    else if (!this.#closing.signal.aborted) for (const { handlers } of this.#services) handlers?.[own.leaf]?.(payload)
+  }
+
+  #onOwnState(payload: Buffer): void {
+    const { birth, logger } = this.#options
+    const read = readMessage(DeviceState, payload)
+    // Cleared, or published by a newer release under this device's id.
+    if (read.kind === 'unreadable') return
+    const retained = read.message
+    if (this.#closing.signal.aborted) {
+      if (retained.state === 'disconnected' && retained.birth === birth) this.#onGoodbyeDelivered()
+      return
+    }
+    const step = onOwnState(retained, birth)
+    if (step === 'republish' && this.#connection) void this.#publishState(this.#connection)
+    if (step === 'conflict') logger.error({ birth, newer: retained.birth }, 'another agent runs under the id of this device')
+  }
+
+  /** A bridge could not read a message of this device. */
+  #onFault(payload: Buffer): void {
+    const { logger } = this.#options
+    const read = readMessage(MessageFault, payload)
+    if (read.kind === 'unreadable') return void logger.warn({ reason: read.reason }, 'unreadable fault ignored')
+    const { bridge, leaf, reason } = read.message
+    const err = new BrimError('MESSAGE_INVALID', `bridge "${bridge}" cannot read this device's ${leaf} message: ${reason}`, {
+      hint: 'update agent and bridge to the same release',
+    })
+    logger.warn({ err }, 'message rejected by a bridge')
+  }
+
+  /**
+   * The broker's acknowledgement does not prove that other clients were sent the state. Its delivery to the device itself,
+   * which subscribes it too, does.
+   * @returns whether it was delivered in time
+   */
+  async #publishGoodbye(connection: MqttConnection): Promise<boolean> {
+    const delivered = new Promise<void>((resolve) => {
+      this.#onGoodbyeDelivered = resolve
+    })
+    void connection.publish(this.#stateMessage('disconnected'))
+    return withTimeout(goodbyeTimeoutMs, Promise.race([delivered, connection.closed]), this.#options.clock)
+  }
+
+  #topicOf(leaf: DeviceTopic): string {
+    return deviceTopic(this.#options.fleet, this.#options.device, leaf)
   }
 }
 
-/**
- * An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does.
- * @returns whether it came back in time
- */
-async function goodbye(client: MqttClient, topic: string, state: string, clock: Clock): Promise<boolean> {
-  const said = new AbortController()
-  client.on('message', (on, payload) => {
-    if (on === topic && payload.toString() === state) said.abort()
-  })
-  client.once('close', () => said.abort())
-  client.publish(topic, state, retained)
-  await clock.sleep(goodbyeTimeoutMs, said.signal).catch(() => {})
-  return said.signal.aborted
-}
+const leavesOf = (handlers: ControlService['handlers'] = {}) => Object.keys(handlers) as DeviceTopic[]
 
-/** What trying again does not mend. */
-const refusals: readonly ErrorCode[] = ['NOT_AUTHORIZED', 'DEVICE_CLONED', 'IDENTITY_INVALID']
-/** CONNACK return codes: bad user name or password, not authorised. */
-const connackRefusals = [4, 5]
-
-function unreachable(url: string, cause: unknown): BrimError {
-  if (cause instanceof Error && 'code' in cause && connackRefusals.some((code) => code === cause.code))
-    return new BrimError('NOT_AUTHORIZED', `the broker ${url} does not let this device in`, {
-      cause,
-      hint: 'brim agent enroll makes it known there; --bridge must name the address that it enrolled at',
-    })
-  return new BrimError('BROKER_UNREACHABLE', `the broker ${url} cannot be reached`, {
-    ...(cause === undefined ? {} : { cause }),
-    hint: 'does it run, and is the address right?',
-  })
-}
+/** Errors that another attempt does not mend. */
+const rejections: readonly ErrorCode[] = ['NOT_AUTHORIZED', 'DEVICE_CLONED', 'IDENTITY_INVALID']

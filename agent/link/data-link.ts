@@ -1,17 +1,17 @@
 import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import type { Credentials } from '../identity/credentials.ts'
-import { DataConnection, unreachableHint } from './data-connection.ts'
-import { keepConnected, type Reconnector } from './keep-connected.ts'
+import { DataConnection } from './data-connection.ts'
+import { bridgeUnreachable, dataPlaneUnreachable } from './link-errors.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
+import type { LinkCredentials } from './ports.ts'
+import { Reconnector } from './reconnector.ts'
 import { withTimeout } from './with-timeout.ts'
 
-/** How long somebody who asks for a session waits for a connection that is being made. */
-const patienceMs = 3_000
+/** How long a session request waits for a connection that is being made. */
+const connectWaitMs = 3_000
 
 export interface DataLinkOptions {
   readonly device: string
@@ -20,72 +20,66 @@ export interface DataLinkOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** For a bridge that this device has enrolled at. */
-  readonly credentials?: Credentials | undefined
-  /** The connection broke; it is being made anew. */
+  /** Absent: the device has not enrolled there and connects without a token. */
+  readonly credentials?: LinkCredentials | undefined
+  /** Called when the connection was lost; the link reconnects by itself. */
   readonly onLost?: () => void
 }
 
-/** The device's data plane: one connection to a bridge, kept up for good, with a session per answer. */
+/** The device's data plane: one connection to a bridge, maintained until `close`. Each answer opens a session on it. */
 export interface DataLink {
   readonly connected: boolean
-  /** Connected, to a bridge that has not left anybody without an answer lately. */
+  /** Connected to a bridge that responds to session requests. */
   readonly isResponsive: boolean
-  /** Of the connection that stands. */
+  /** Of the present connection. */
   readonly rates: LinkRates | undefined
-  /** Where the bridge's data plane is; the connection to another one is closed. */
+  /** Connects to the data plane at this URL, and closes the connection to any other. */
   connectTo(url: string): void
-  /** Cuts the wait for the next attempt to connect short. */
+  /** Ends the wait for the next attempt to connect. */
   retryNow(): void
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  open(modelId: string, signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
+  open(modelId: string, signal: AbortSignal, options?: SessionOptions): Promise<LinkSession>
   close(): Promise<void>
 }
 
+interface Target {
+  readonly url: string
+  readonly reconnector: Reconnector
+}
+
 export function createDataLink(options: DataLinkOptions): DataLink {
-  const { clock } = options
-  let target: { url: string; persistent: Reconnector } | undefined
+  const { clock, credentials, logger, onLost } = options
+  let target: Target | undefined
   let connection: DataConnection | undefined
-  /** Targets that were given up and still wind down. */
-  const leaving = new Set<Promise<void>>()
+  /** Former targets whose connection has not closed yet. */
+  const closing = new Set<Promise<void>>()
 
-  function start(url: string): { url: string; persistent: Reconnector } {
-    const persistent = keepConnected({
-      ...options,
-      name: 'data plane',
-      async connect(signal) {
-        const token = await options.credentials?.token(signal)
-        const socket = await options.credentials?.dial(url, signal)
-        const made = await DataConnection.connect({ ...options, url, token, socket }, signal)
-        if (signal.aborted) made.close()
-        else keep(made, url)
-        return made
-      },
-    })
-    persistent.start()
-    return { url, persistent }
-  }
-
-  function keep(made: DataConnection, url: string): void {
-    connection = made
-    void made.gone.then(() => {
-      if (connection !== made) return
+  async function connect(url: string, signal: AbortSignal): Promise<DataConnection> {
+    const token = await credentials?.token(signal)
+    const socket = await credentials?.dial(url, signal)
+    const opened = await DataConnection.connect({ ...options, url, token, socket }, signal)
+    if (signal.aborted) {
+      opened.close()
+      return opened
+    }
+    connection = opened
+    void opened.closed.then(() => {
+      if (connection !== opened) return
       connection = undefined
-      options.onLost?.()
+      onLost?.()
     })
-    options.logger.info({ url }, 'data plane connected')
+    logger.info({ url }, 'data plane connected')
+    return opened
   }
 
-  function leave(): void {
-    const left = target
-    const open = connection
+  function disconnect(): void {
+    if (!target) return
+    const stopped = target.reconnector.stop()
+    connection?.close()
     target = undefined
     connection = undefined
-    if (!left) return
-    const stopped = left.persistent.stop()
-    open?.close()
-    leaving.add(stopped)
-    void stopped.then(() => leaving.delete(stopped))
+    closing.add(stopped)
+    void stopped.then(() => closing.delete(stopped))
   }
 
   return {
@@ -93,32 +87,30 @@ export function createDataLink(options: DataLinkOptions): DataLink {
       return connection !== undefined
     },
     get isResponsive() {
-      return connection?.answers === true
+      return connection?.isResponsive === true
     },
     get rates() {
       return connection?.rates
     },
     connectTo(url) {
       if (url === target?.url) return
-      leave()
-      target = start(url)
+      disconnect()
+      const reconnector = new Reconnector({ ...options, name: 'data plane', connect: (signal) => connect(url, signal) })
+      target = { url, reconnector }
+      reconnector.start()
     },
     retryNow() {
-      if (!connection) void target?.persistent.retryNow()
+      if (!connection) void target?.reconnector.retryNow()
     },
-    async open(modelId, signal, wish) {
-      if (!connection && target) await withTimeout(patienceMs, target.persistent.retryNow(), clock, signal)
-      if (!connection) throw unreachable(target?.url)
-      return connection.open(modelId, signal, wish)
+    async open(modelId, signal, sessionOptions) {
+      if (!target) throw bridgeUnreachable('no bridge is known yet')
+      if (!connection) await withTimeout(connectWaitMs, target.reconnector.retryNow(), clock, signal)
+      if (!connection) throw dataPlaneUnreachable(target.url)
+      return connection.open(modelId, signal, sessionOptions)
     },
     async close() {
-      leave()
-      await Promise.all(leaving)
+      disconnect()
+      await Promise.all(closing)
     },
   }
-}
-
-function unreachable(url: string | undefined): BrimError {
-  if (url === undefined) return new BrimError('BRIDGE_UNREACHABLE', 'no bridge is known yet', { hint: unreachableHint })
-  return new BrimError('BRIDGE_UNREACHABLE', `the bridge's data plane ${url} cannot be reached`, { hint: unreachableHint })
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/base/clock.ts'
-import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { decodeFault } from '../../core/protocol/fault.ts'
 import {
@@ -13,63 +13,62 @@ import {
 } from '../../core/protocol/frame.ts'
 import { sessionBits } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
+import { remoteError } from './link-errors.ts'
 
-/** What the bridge answers to rows: the deep rows asked for, or how many rows it holds where ours left a hole. */
+/** The bridge's reply to rows: the requested deep rows, or the number of rows it holds if ours left a gap after them. */
 export type Reply = { kind: 'deep'; states: States; queueMs: number; computeMs: number } | { kind: 'gap'; length: number }
 
-/** The beginning of a prompt that the bridge may still hold. */
+/** The beginning of a prompt that a bridge may have cached. */
 export interface Resume {
   readonly handle: string
   readonly length: number
-  /** Data plane of the bridge that gave the handle; ids of bridges need not differ. */
+  /** URL of the data plane of the bridge that issued the handle. Bridge ids are not unique across brokers. */
   readonly bridge: string
 }
 
-/** What a session is opened with. */
 export interface SessionOptions {
   readonly resume?: Resume | undefined
-  /** How states travel up; fp16 where nothing is said. */
+  /** Encoding of states on the way up; default fp16. */
   readonly wire?: Wire | undefined
-  /** Data plane of a bridge that comes last, for it has just failed such a session. */
+  /** URL of the data plane of a bridge to try last: it has just failed a session of this answer. */
   readonly avoid?: string | undefined
 }
 
-/** How rows are sent, beside the wire that the session was opened with. */
+/** Form of the frames of one exchange; the session fixes the wire encoding. */
 export type RowsForm = Omit<FrameForm, 'wire'>
 
-/** A session at the bridge: the KV of the middle part, extended by rows. */
+/** A HAT session at the bridge: the KV of the middle part, extended by rows. */
 export interface LinkSession {
-  /** Data plane of the bridge. */
+  /** URL of the bridge's data plane. */
   readonly bridge: string
-  /** Positions that the bridge held when it opened. */
+  /** Positions that the bridge held when the session was opened. */
   readonly held: number
-  /** What was resumed is this session's now: its handle is worth nothing when the session ends. */
+  /** The session has taken over the resumed prefix: its handle becomes void when the session ends. */
   readonly moved: boolean
-  /** X: tokens of a prompt per frame; the bridge may revise it at any time. */
+  /** X: prompt tokens per frame; the bridge may revise it at any time. */
   readonly chunkTokens: number
-  /** Most rows of one frame. */
+  /** Maximum rows per frame. */
   readonly frameTokens: number
-  /** Most tokens drafted per round. */
+  /** Maximum tokens drafted per round. */
   readonly draftLimit: number
-  /** Bytes of this session on the socket so far, WebSocket headers included. */
+  /** Bytes of this session on the wire so far, WebSocket headers included. */
   readonly bytesUp: number
   readonly bytesDown: number
-  /** How states travel up. */
+  /** Encoding of states on the way up. */
   readonly wire: Wire
-  /** Of the connection that it is on. */
+  /** Of the session's connection. */
   readonly rates: LinkRates
   /**
-   * Rows for positions base, base + 1, …; the deep states of the last `want` come back. Frames may overlap in time;
-   * each has its own reply. With `paddedRows` frame and reply are as long as if they had so many; `tree` says how rows
-   * branch.
+   * Sends rows for positions base, base + 1, … and receives the deep states of the last `want`. Exchanges may overlap in
+   * time. With `paddedRows`, frame and reply are as long as if they had that many rows; `tree` describes how rows branch.
    * @throws BrimError LINK_LOST, CANCELED (closed), FRAME_INVALID, or the code of the bridge's fault
    */
   exchange(base: number, rows: States, want: number, form?: RowsForm): Promise<Reply>
-  /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
+  /** Frees the KV at the bridge; pending exchanges reject with CANCELED. */
   close(): void
   /**
-   * Closes, and asks the bridge to hold on to the first `length` positions.
-   * @returns the handle to resume them by; undefined where the bridge does not keep them, or the link broke
+   * Closes the session and asks the bridge to cache its first `length` positions.
+   * @returns the handle for resuming them; undefined if the bridge does not cache them or the connection was lost
    */
   closeAndCache(length: number): Promise<string | undefined>
 }
@@ -84,22 +83,22 @@ export interface SessionTerms {
   readonly moved: boolean
 }
 
-/** What a session needs of its connection. */
+/** The connection, as a session uses it. */
 export interface SessionTransport {
   readonly bridge: string
   readonly clock: Clock
   readonly rates: LinkRates
   readonly wire: Wire
   /**
-   * @param replyBytes that its reply will have
-   * @returns to be called when it has come, or nobody waits for it any more
+   * @param replyBytes expected size of the reply
+   * @returns to be called when the reply has arrived, or is no longer needed
    */
   send(bytes: Uint8Array, replyBytes: number): () => void
-  /** Tells the bridge; called once, when this side closes first. @param keep positions to hold on to */
+  /** Called once, if the device closes the session. @param keep positions to cache @returns their handle */
   onClose(keep?: number): Promise<string | undefined>
 }
 
-interface Waiting {
+interface PendingReply {
   readonly width: number
   readonly bytesUp: number
   readonly sentMs: number
@@ -108,7 +107,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-/** The device's end of a session: numbers frames and matches replies to them. Sockets are the connection's business. */
+/** The device's end of a session: numbers its frames and matches the replies to them. */
 export class OpenSession implements LinkSession {
   readonly id: bigint
   readonly held: number
@@ -119,12 +118,12 @@ export class OpenSession implements LinkSession {
   bytesUp = 0
   bytesDown = 0
   readonly #epoch: number
-  readonly #carrier: SessionTransport
-  readonly #waiting = new Map<number, Waiting>()
+  readonly #transport: SessionTransport
+  readonly #pending = new Map<number, PendingReply>()
   #seq = 0
   #ended: BrimError | undefined
 
-  constructor(terms: SessionTerms, carrier: SessionTransport) {
+  constructor(terms: SessionTerms, transport: SessionTransport) {
     this.id = sessionBits(terms.session)
     this.#epoch = terms.epoch
     this.chunkTokens = terms.chunkTokens
@@ -132,19 +131,19 @@ export class OpenSession implements LinkSession {
     this.moved = terms.moved
     this.frameTokens = terms.frameTokens
     this.draftLimit = terms.draftLimit
-    this.#carrier = carrier
+    this.#transport = transport
   }
 
   get bridge(): string {
-    return this.#carrier.bridge
+    return this.#transport.bridge
   }
 
   get wire(): Wire {
-    return this.#carrier.wire
+    return this.#transport.wire
   }
 
   get rates(): LinkRates {
-    return this.#carrier.rates
+    return this.#transport.rates
   }
 
   get ended(): boolean {
@@ -157,65 +156,68 @@ export class OpenSession implements LinkSession {
       this.#seq += 1
       const header = { type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want } as const
       const frame = encodeFrame(header, rows, { wire: this.wire, ...form })
-      const sentMs = this.#carrier.clock.nowMs()
-      const settled = this.#carrier.send(frame, headerBytes + Math.max(want, form.paddedRows ?? 0) * rowBytes('fp16', rows.width))
-      this.#waiting.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, settled, resolve, reject })
+      const sentMs = this.#transport.clock.nowMs()
+      const settled = this.#transport.send(
+        frame,
+        headerBytes + Math.max(want, form.paddedRows ?? 0) * rowBytes('fp16', rows.width),
+      )
+      this.#pending.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, settled, resolve, reject })
     })
   }
 
   close(): void {
-    void this.#leave()
+    void this.#close()
   }
 
   closeAndCache(length: number): Promise<string | undefined> {
-    return this.#leave(length)
+    return this.#close(length)
   }
 
-  async #leave(keep?: number): Promise<string | undefined> {
+  async #close(keep?: number): Promise<string | undefined> {
     if (this.#ended) return undefined
     this.end(new BrimError('CANCELED', 'the session was closed'))
-    return this.#carrier.onClose(keep)
+    return this.#transport.onClose(keep)
   }
 
-  /** A frame of this session; what answers nothing that we wait for, or an earlier epoch, is dropped. */
+  /** Handles a frame of this session. Frames of an earlier epoch, and replies without a pending exchange, are dropped. */
   receive(frame: Frame): void {
     if (frame.epoch !== this.#epoch) return
     if (frame.type === 'fault') this.end(faultError(frame))
-    else this.#answer(frame)
+    else this.#onReply(frame)
   }
 
-  /** The session is over: everything that waits, and whatever is asked later, rejects with `reason`. */
+  /** Ends the session: pending and later exchanges reject with `reason`. */
   end(reason: BrimError): void {
     if (this.#ended) return
     this.#ended = reason
-    for (const { settled, reject } of this.#waiting.values()) {
+    for (const { settled, reject } of this.#pending.values()) {
       settled()
       reject(reason)
     }
-    this.#waiting.clear()
+    this.#pending.clear()
   }
 
-  #measure(frame: Frame, { bytesUp, sentMs }: Waiting): void {
-    const answeredS = this.#carrier.clock.nowMs() / 1_000
+  #measure(frame: Frame, { bytesUp, sentMs }: PendingReply): void {
+    const answeredS = this.#transport.clock.nowMs() / 1_000
     const bytesDown = headerBytes + frame.payload.byteLength
     this.rates.answered({ bytesUp, bytesDown, sentS: sentMs / 1_000, answeredS, cloudS: cloudSeconds(frame) })
   }
 
-  #answer(frame: Frame): void {
-    const waiting = this.#waiting.get(frame.seq)
-    if (!waiting) return
-    this.#waiting.delete(frame.seq)
-    waiting.settled()
-    if (frame.type === 'deep') this.#measure(frame, waiting)
+  #onReply(frame: Frame): void {
+    const pending = this.#pending.get(frame.seq)
+    if (!pending) return
+    this.#pending.delete(frame.seq)
+    pending.settled()
+    if (frame.type === 'deep') this.#measure(frame, pending)
     try {
-      waiting.resolve(readReply(frame, waiting.width))
+      pending.resolve(readReply(frame, pending.width))
     } catch (error) {
-      waiting.reject(error)
+      pending.reject(error)
     }
   }
 }
 
-/** Both ends' clocks never meet: the bridge says how long it had the frame, the rest is the way. */
+/** Time that the bridge held the frame, by its own report. The clocks of the two sides are never compared. */
 function cloudSeconds({ queueMs, computeMs }: Frame): number {
   const seconds = (queueMs + computeMs) / 1_000
   return Number.isFinite(seconds) && seconds > 0 ? seconds : 0
@@ -240,12 +242,3 @@ function faultError(frame: Frame): BrimError {
     return error instanceof BrimError ? error : new BrimError('FRAME_INVALID', 'unreadable fault of the bridge', { cause: error })
   }
 }
-
-/** An error that the bridge reported; a code of a newer release becomes LINK_LOST, its name kept in the message. */
-export function remoteError(code: string, message: string, retryAfterMs?: number): BrimError {
-  const later = retryAfterMs === undefined ? {} : { retryAfterMs, hint: `try again in ${retryAfterMs} ms` }
-  if (isErrorCode(code)) return new BrimError(code, `the bridge: ${message}`, later)
-  return new BrimError('LINK_LOST', `the bridge ended the session: ${message} (${code})`, later)
-}
-
-const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)

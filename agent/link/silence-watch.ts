@@ -7,24 +7,24 @@ import { frameCostBytes, readAheadBytes } from '../../core/protocol/messages.ts'
 export interface SilenceWatchOptions {
   readonly clock: Clock
   readonly rates: LinkRates
-  /** Asks the other side for a sign of life. */
+  /** Sends a ping. */
   ask(): void
-  /** There was none in time. */
+  /** Closes the connection: the ping was not answered in time. */
   giveUp(): void
-  /** Nothing is watched any more. */
+  /** Aborted when the connection has closed. */
   readonly ended: AbortSignal
 }
 
 /**
- * Notices within seconds that a bridge which owes replies is not there any more, where no socket says so. Any sign of
- * life will do: whether a reply is right is for others to judge. Goes by sleeps alone, so a clock that jumps does no harm.
+ * Detects within seconds that a bridge which owes replies is unreachable, when no socket reports it. Any message counts as a
+ * sign of life; others check whether it is correct. Measures time by sleeps alone, so a clock that jumps does no harm.
  */
 export class SilenceWatch {
   readonly #options: SilenceWatchOptions
-  #awaited = 0
+  #replies = 0
   #bytesUp = 0
   #bytesDown = 0
-  #heard = false
+  #isAlive = false
   #watching = false
 
   constructor(options: SilenceWatchOptions) {
@@ -32,52 +32,52 @@ export class SilenceWatch {
   }
 
   /**
-   * So many bytes were sent, and are to be answered by so many.
-   * @returns to be called when they are, or nobody waits any more
+   * Expects a reply of `bytesDown` bytes to a message of `bytesUp` bytes.
+   * @returns to be called when the reply has arrived, or is no longer needed
    */
   expect(bytesUp: number, bytesDown: number): () => void {
     const cost = bytesUp + frameCostBytes
-    this.#awaited += 1
+    this.#replies += 1
     this.#bytesUp += cost
     this.#bytesDown += bytesDown
     if (!this.#watching) void this.#watch()
-    let answered = false
+    let isSettled = false
     return () => {
-      if (answered) return
-      answered = true
-      this.#awaited -= 1
+      if (isSettled) return
+      isSettled = true
+      this.#replies -= 1
       this.#bytesUp -= cost
       this.#bytesDown -= bytesDown
     }
   }
 
-  hear(): void {
-    this.#heard = true
+  onSignOfLife(): void {
+    this.#isAlive = true
   }
 
-  get #owed(): PendingReplies {
+  get #pending(): PendingReplies {
     return { bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, rates: this.#options.rates }
   }
 
   async #watch(): Promise<void> {
     const { ask, giveUp, ended } = this.#options
     this.#watching = true
-    while (this.#awaited > 0 && !ended.aborted) {
-      if (!(await this.#isSilentFor(askAfterS(this.#owed)))) continue
-      // It may have stopped reading, and would not see the question.
+    while (this.#replies > 0 && !ended.aborted) {
+      if (!(await this.#isSilentFor(askAfterS(this.#pending)))) continue
+      // The bridge may have stopped reading because of them, and would not see the ping.
       if (this.#bytesUp > readAheadBytes) continue
       ask()
-      if (await this.#isSilentFor(giveUpAfterS(this.#owed))) return giveUp()
+      if (await this.#isSilentFor(giveUpAfterS(this.#pending))) return giveUp()
     }
     this.#watching = false
   }
 
   async #isSilentFor(seconds: number): Promise<boolean> {
     const { clock, ended } = this.#options
-    this.#heard = false
+    this.#isAlive = false
     await clock.sleep(seconds * 1_000, ended).catch(() => {})
-    // Where this device slept or hung itself, what came meanwhile has not been read yet.
+    // If this process was suspended, messages that arrived meanwhile have not been read yet.
     await nextTurn()
-    return !this.#heard && this.#awaited > 0 && !ended.aborted
+    return !this.#isAlive && this.#replies > 0 && !ended.aborted
   }
 }

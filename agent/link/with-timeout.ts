@@ -1,13 +1,25 @@
 import type { Clock } from '../../core/base/clock.ts'
 
-/** Resolves when `awaited` does, or after `ms`. @throws the signal's reason; what `awaited` rejects with */
-export async function withTimeout(ms: number, awaited: Promise<void>, clock: Clock, signal: AbortSignal): Promise<void> {
+/**
+ * Waits for `awaited`, no longer than `ms`.
+ * @returns whether it resolved in time
+ * @throws the signal's reason; what `awaited` rejects with
+ */
+export async function withTimeout(
+  ms: number,
+  awaited: Promise<unknown>,
+  clock: Clock,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<boolean> {
   const done = new AbortController()
-  const late = clock.sleep(ms, AbortSignal.any([done.signal, signal])).catch(() => {})
+  const timeout = clock.sleep(ms, AbortSignal.any([done.signal, signal])).then(
+    () => false,
+    () => false,
+  )
   try {
-    await Promise.race([awaited, late])
+    return await Promise.race([awaited.then(() => true), timeout])
   } finally {
     done.abort()
+    signal.throwIfAborted()
   }
-  signal.throwIfAborted()
 }

@@ -29,7 +29,6 @@ export interface RemotePort {
 
 export interface RemotePublish {
   reply(message: string): void
-  log(message: string): void
   /** The retained state, which has changed; resolves once the broker has told everybody of it, or has gone. */
   announce(): Promise<void>
 }
@@ -44,7 +43,7 @@ export interface Remote {
 export interface RemoteOptions {
   /** Must have had `remoteTables`. */
   readonly store: Store
-  readonly log: { ask(level: LogLevel, forS: number): void; onLink(link: string, publish?: (line: string) => void): void }
+  readonly log: { request(level: LogLevel, forS: number): void }
   /** Of this device in UTC ms; undefined while its clock is not set: then it cannot tell what has expired. */
   readonly wallMs: () => number | undefined
   readonly logger: Logger
@@ -74,7 +73,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
         undrain.run()
         break
       case 'logs':
-        log.ask(wish.data.level, wish.data.forS)
+        log.request(wish.data.level, wish.data.forS)
         break
       default:
         wish.data satisfies never
@@ -149,7 +148,6 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
       onLink(publish) {
         if (publish) links.set(link, publish)
         else links.delete(link)
-        log.onLink(link, publish?.log)
       },
     }),
   }

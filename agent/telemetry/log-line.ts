@@ -1,45 +1,46 @@
 import type { DeviceLog, LogLevel } from '../../core/protocol/commands.ts'
 
-/** Parts of the agent that no text of a request passes through: what went wrong there can be told in its own words. */
-const wordless = ['link', 'identity', 'device', 'remote']
-/** Of every line, or said elsewhere in the message. */
-const notFields = ['level', 'time', 'msg', 'component', 'device', 'err']
-const longestText = 300
-/** How long questions and answers are: a bridge that took no part in them has not seen that. */
+/** Components that never handle the text of a request: their error messages cannot quote any. */
+const textFree = ['link', 'identity', 'device', 'remote']
+/** Fields of every line, or sent in a field of their own. */
+const omitted = ['level', 'time', 'msg', 'component', 'device', 'err']
+const maxTextChars = 300
+/** Lengths of prompts and answers stay on the device: a bridge that did not serve them must not learn them. */
 const isLength = (name: string) => /tokens/i.test(name) || name === 'sources'
 
-/** pino's numbers. */
+/** @param number of pino */
 const levelOf = (number: number): LogLevel => (number >= 50 ? 'error' : number >= 40 ? 'warn' : number >= 30 ? 'info' : 'debug')
 
+/** A log line, with pino's number of its level. */
 export type LoggedLine = Pick<DeviceLog, 'at' | 'level' | 'component' | 'message' | 'fields'> & { readonly number: number }
 
 /**
- * What of a line on stderr may leave the device. An error's message might quote what was asked: it goes along only from
- * parts that never see that, its stack never.
+ * The part of a log line that may leave the device. An error's message could quote a prompt: it is included only from
+ * components that never see one. Stacks are never included.
  */
-export function lineToTell(json: string): LoggedLine {
+export function toDeviceLog(json: string): LoggedLine {
   const line = JSON.parse(json) as Record<string, unknown>
   const { level: number, time, msg, component, err } = line
-  const part = typeof component === 'string' ? component : 'agent'
-  const rest = Object.entries(line).filter(([name]) => !notFields.includes(name) && !isLength(name))
+  const source = typeof component === 'string' ? component : 'agent'
+  const rest = Object.entries(line).filter(([name]) => !omitted.includes(name) && !isLength(name))
   return {
     number: Number(number),
     at: String(time),
     level: levelOf(Number(number)),
-    component: part.slice(0, 64),
+    component: source.slice(0, 64),
     message: String(msg ?? '').slice(0, 500),
     fields: Object.fromEntries(
-      [...rest, ...errorFields(err, wordless.includes(part))].map(([name, value]) => [name, plain(value)]),
+      [...rest, ...errorFields(err, textFree.includes(source))].map(([name, value]) => [name, plain(value)]),
     ),
   }
 }
 
-function errorFields(err: unknown, inItsWords: boolean): [string, unknown][] {
+function errorFields(err: unknown, withMessage: boolean): [string, unknown][] {
   if (typeof err !== 'object' || err === null) return []
   const { code, type, message } = err as Record<string, unknown>
   return [
     ['error', code ?? type ?? 'UNEXPECTED'],
-    ...(inItsWords && message !== undefined ? [['why', message] as [string, unknown]] : []),
+    ...(withMessage && message !== undefined ? [['why', message] as [string, unknown]] : []),
   ]
 }
 
@@ -47,6 +48,6 @@ function plain(value: unknown): string | number | boolean | null {
   if (value === null || value === undefined) return null
   if (typeof value === 'number' || typeof value === 'boolean') return value
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  // An address may carry a password.
-  return text.replace(/\/\/[^/@\s]*@/g, '//').slice(0, longestText)
+  // A URL may contain a password.
+  return text.replace(/\/\/[^/@\s]*@/g, '//').slice(0, maxTextChars)
 }

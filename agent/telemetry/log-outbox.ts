@@ -2,120 +2,113 @@ import { pino } from 'pino'
 import type { Clock } from '../../core/base/clock.ts'
 import type { LogTap } from '../../core/base/logger.ts'
 import type { DeviceLog, LogLevel } from '../../core/protocol/commands.ts'
-import { lineToTell } from './log-line.ts'
+import { toDeviceLog } from './log-line.ts'
 
-/** What is told without being asked for. */
-const ownLevel = 40
-/** Lines of a start, before there is a spool. */
-const mostWaiting = 100
-/** Lines that may go at once, and per second from then on: by itself, and while somebody reads. */
-const ownRate = { burst: 50, perS: 2 }
-const askedRate = { burst: 200, perS: 100 }
+/** pino's number of the lowest level that is sent without an operator's request: warnings. */
+const defaultLevel = 40
+/** Lines buffered before `start`. */
+const maxBuffered = 100
+/** Token buckets, in lines: the default, and while an operator has requested a level. */
+const defaultRate = { burst: 50, perS: 2 }
+const requestedRate = { burst: 200, perS: 100 }
 
-/** What is told while nobody hears. */
-export interface LogSpooling {
-  /** Whether any bridge does. */
-  isHeard(): boolean
-  put(line: DeviceLog): void
+/** Where log lines go. */
+export interface LogSink {
+  /** Whether any bridge receives what the device publishes. */
+  readonly hasBridge: boolean
+  /** Publishes a line on every link. */
+  publish(line: string): void
+  /** Spools a line; the spool adds version, time and birth. */
+  spool(line: Omit<DeviceLog, 'v' | 'at' | 'birth'>): void
 }
 
 /**
- * The device's log on its way to the bridges: warnings and errors, or more while somebody wants it. Never more than its
- * rate; while no bridge hears, lines are spooled.
+ * Sends the device's log to the bridges: warnings and errors, or more while an operator has requested a level. Lines beyond
+ * its rate are dropped and counted. While no bridge receives them, lines are spooled.
  */
 export class LogOutbox implements LogTap {
   readonly #clock: Clock
-  readonly #birth: () => number
-  readonly #links = new Map<string, (line: string) => void>()
-  #waiting: DeviceLog[] = []
-  #spooling: LogSpooling | undefined
+  readonly #birth: number
+  #sink: LogSink | undefined
+  #buffered: DeviceLog[] = []
   #dropped = 0
-  #room = ownRate.burst
-  #filledMs: number
-  /** The level that was asked for, and until when. */
-  #asked: { readonly number: number; readonly untilMs: number } | undefined
-  #isTelling = false
+  #tokens = defaultRate.burst
+  #refilledMs: number
+  #requested: { readonly level: number; readonly untilMs: number } | undefined
+  #isSending = false
 
-  /** @param birth of this start; lines before it is known wait */
-  constructor(clock: Clock, birth: () => number) {
+  constructor(clock: Clock, birth: number) {
     this.#clock = clock
     this.#birth = birth
-    this.#filledMs = clock.nowMs()
+    this.#refilledMs = clock.nowMs()
   }
 
   get minLevel(): number {
-    const asked = this.#wanted()
-    return asked === undefined ? ownLevel : Math.min(ownLevel, asked)
+    return Math.min(defaultLevel, this.#requestedLevel() ?? defaultLevel)
   }
 
-  /** From now on, for so long; a later wish takes its place. */
-  ask(level: LogLevel, forS: number): void {
-    this.#asked = { number: pino.levels.values[level]!, untilMs: this.#clock.nowMs() + forS * 1_000 }
-    this.#room = askedRate.burst
+  /** Sends lines from this level on, for this long. A later request replaces this one. */
+  request(level: LogLevel, forS: number): void {
+    this.#requested = { level: pino.levels.values[level]!, untilMs: this.#clock.nowMs() + forS * 1_000 }
+    this.#tokens = requestedRate.burst
   }
 
-  /** The connection to a bridge, or that there is none. */
-  onLink(link: string, publish: ((line: string) => void) | undefined): void {
-    if (!publish) return void this.#links.delete(link)
-    this.#links.set(link, publish)
-  }
-
-  /** From now on, and for what waits: where lines go that nobody hears. */
-  spoolTo(spooling: LogSpooling): void {
-    this.#spooling = spooling
-    const waiting = this.#waiting
-    this.#waiting = []
-    for (const line of waiting) this.#tell(line)
+  /** Sends the buffered lines, and every later one, to this sink. */
+  start(sink: LogSink): void {
+    this.#sink = sink
+    for (const line of this.#buffered.splice(0)) this.#send(line)
   }
 
   write(json: string): void {
-    // Telling may itself log: that would never end.
-    if (this.#isTelling) return
-    const { number, ...told } = lineToTell(json)
+    // Sending may itself log, which must not be sent in turn.
+    if (this.#isSending) return
+    const { number, ...fields } = toDeviceLog(json)
     if (number < this.minLevel) return
-    if (!this.#takeRoom()) {
+    if (!this.#takeToken()) {
       this.#dropped += 1
       return
     }
-    const line: DeviceLog = { v: 1, birth: this.#birth(), ...told, dropped: this.#dropped }
+    const line: DeviceLog = { v: 1, birth: this.#birth, ...fields, dropped: this.#dropped }
     this.#dropped = 0
-    this.#tell(line)
+    this.#send(line)
   }
 
-  #tell(line: DeviceLog): void {
-    if (!this.#spooling) {
-      this.#waiting.push(line)
-      if (this.#waiting.length > mostWaiting) this.#forgetOldest()
+  #send(line: DeviceLog): void {
+    if (!this.#sink) {
+      this.#buffered.push(line)
+      if (this.#buffered.length > maxBuffered) this.#dropOldest()
       return
     }
-    this.#isTelling = true
-    if (this.#spooling.isHeard()) for (const publish of this.#links.values()) publish(JSON.stringify(line))
-    else this.#spooling.put(line)
-    this.#isTelling = false
-  }
-
-  /** The line after it tells that it was. */
-  #forgetOldest(): void {
-    const [oldest, next, ...rest] = this.#waiting
-    if (oldest && next) this.#waiting = [{ ...next, dropped: next.dropped + oldest.dropped + 1 }, ...rest]
-  }
-
-  #wanted(): number | undefined {
-    if (this.#asked && this.#clock.nowMs() >= this.#asked.untilMs) {
-      this.#asked = undefined
-      this.#room = Math.min(this.#room, ownRate.burst)
+    this.#isSending = true
+    if (this.#sink.hasBridge) this.#sink.publish(JSON.stringify(line))
+    else {
+      const { v: _v, at: _at, birth: _birth, ...rest } = line
+      this.#sink.spool(rest)
     }
-    return this.#asked?.number
+    this.#isSending = false
   }
 
-  /** A token bucket. */
-  #takeRoom(): boolean {
-    const { burst, perS } = this.#wanted() === undefined ? ownRate : askedRate
+  /** Drops the oldest buffered line and counts it in the next one. */
+  #dropOldest(): void {
+    const [oldest, next, ...rest] = this.#buffered
+    if (oldest && next) this.#buffered = [{ ...next, dropped: next.dropped + oldest.dropped + 1 }, ...rest]
+  }
+
+  #requestedLevel(): number | undefined {
+    if (this.#requested && this.#clock.nowMs() >= this.#requested.untilMs) {
+      this.#requested = undefined
+      this.#tokens = Math.min(this.#tokens, defaultRate.burst)
+    }
+    return this.#requested?.level
+  }
+
+  #takeToken(): boolean {
+    const { burst, perS } = this.#requestedLevel() === undefined ? defaultRate : requestedRate
     const nowMs = this.#clock.nowMs()
-    this.#room = Math.min(burst, this.#room + ((nowMs - this.#filledMs) / 1_000) * perS)
-    this.#filledMs = nowMs
-    if (this.#room < 1) return false
-    this.#room -= 1
+    this.#tokens = Math.min(burst, this.#tokens + ((nowMs - this.#refilledMs) / 1_000) * perS)
+    this.#refilledMs = nowMs
+    if (this.#tokens < 1) return false
+    this.#tokens -= 1
     return true
   }
 }

@@ -17,7 +17,7 @@ import {
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 
-/** A migration: what waits, and how much of it was given up. */
+/** A migration: the spooled messages, and how many were dropped. */
 export const spoolTables = `CREATE TABLE spool (
   n INTEGER PRIMARY KEY AUTOINCREMENT,
   leaf TEXT NOT NULL,
@@ -32,7 +32,7 @@ CREATE INDEX spool_unset ON spool (birth, n) WHERE is_set = 0;
 CREATE TABLE dropped (reason TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT;`
 
 /**
- * Opens what waits. Where the disk has damaged it, it begins anew: an agent without its telemetry's past is worth more than none.
+ * Opens the spool's database. A corrupt one is replaced by an empty one: an agent without old telemetry is better than none.
  * @throws BrimError STORE_FAILED
  */
 export function openSpoolDatabase(path: string, logger: Logger): Store {
@@ -40,20 +40,20 @@ export function openSpoolDatabase(path: string, logger: Logger): Store {
   let store: Store | undefined
   try {
     store = open()
-    // Reads as much as a spool does at its start.
+    // Reads what the spool reads when it starts, so that damage is found now.
     store.prepare('SELECT leaf, count(*) FROM spool GROUP BY leaf').all()
     return store
   } catch (err) {
     store?.close()
     const cause = err instanceof BrimError ? err.cause : err
-    if (!(cause instanceof Database.SqliteError && damaged.some((code) => cause.code.startsWith(code)))) throw err
-    logger.warn({ err }, 'the spool is damaged and begins anew')
+    if (!(cause instanceof Database.SqliteError && corruptCodes.some((code) => cause.code.startsWith(code)))) throw err
+    logger.warn({ err }, 'spool corrupt, replaced by an empty one')
     for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
     return open()
   }
 }
 
-const damaged = ['SQLITE_CORRUPT', 'SQLITE_NOTADB']
+const corruptCodes = ['SQLITE_CORRUPT', 'SQLITE_NOTADB']
 
 export interface SpoolOptions {
   /** Must have had `spoolTables`. */
@@ -61,12 +61,12 @@ export interface SpoolOptions {
   readonly birth: number
   readonly limits: SpoolLimits
   readonly clock: Clock
-  /** The time of day, and whether anybody has told it. */
+  /** Time of day, and whether the device's clock is set. */
   readonly wall: () => { readonly ms: number; readonly isSet: boolean }
   readonly logger: Logger
 }
 
-/** A message as it will be said. */
+/** A message ready to be sent. */
 export interface SpooledMessage {
   readonly n: number
   /** JSON. */
@@ -83,16 +83,18 @@ interface Row {
   readonly body: string
 }
 
-/** What could not be said, on disk, bounded. Its times are those of the moment that it was put in. */
+/**
+ * Messages that no bridge could receive, on disk, bounded by bytes and age. Each keeps the time at which it was put in.
+ */
 export class Spool {
   readonly #options: SpoolOptions
   readonly #statements
   #counts: ReadonlyMap<SpooledLeaf, number> = new Map()
   readonly #dropped: Record<DropReason, number> = { full: 0, old: 0, unstored: 0 }
-  /** Those of this start; of what an earlier one left nobody will ever know the time. */
+  /** Whether messages of this start lack a time of day. Those of earlier starts can never get one. */
   #hasUnset = false
   #isFailing = false
-  /** What failed has left the counts as they were before it was undone. */
+  /** A transaction was rolled back after it had changed the counts below. */
   #mustLoad = false
   #bytes = 0
 
@@ -120,66 +122,66 @@ export class Spool {
     this.#load()
   }
 
-  /** What waits, by topic. */
-  get shelves(): Pick<SpoolQueue, 'leaf' | 'count'>[] {
+  /** Number of messages by topic. */
+  get queues(): Pick<SpoolQueue, 'leaf' | 'count'>[] {
     return leaves.map((leaf) => ({ leaf, count: this.#counts.get(leaf) ?? 0 }))
   }
 
   get figures(): NonNullable<DeviceCondition['spool']> {
-    const waiting = this.shelves.reduce((sum, { count }) => sum + count, 0)
+    const waiting = this.queues.reduce((sum, { count }) => sum + count, 0)
     return { waiting, bytes: this.#bytes, dropped: { ...this.#dropped } }
   }
 
   /**
-   * Keeps what cannot be said now. Never throws: a disk that is full costs the message, which is counted.
-   * @param body of the message, without its version, time and birth
+   * Spools a message. Never throws: a message that the disk does not store is counted as dropped.
+   * @param body the message without version, time and birth
    */
   put(leaf: SpooledLeaf, body: object): void {
     const now = this.#now()
-    const isKept = this.#guarded('a message could not be spooled', () => {
+    const isStored = this.#guarded('message not spooled', () => {
       this.#mend(now)
       const { insert } = this.#statements
       insert.run(leaf, Math.round(now.wallMs), Number(now.isSet), now.birth, now.monotonicMs, JSON.stringify(body))
       if (!now.isSet) this.#hasUnset = true
       this.#count(leaf, 1)
-      this.#makeRoom(now)
-      // What the disk did not take before can be written down now.
-      this.#store('unstored')
+      this.#dropExcess(now)
+      // The disk works again: the count of messages that it did not store can be stored too.
+      this.#storeDropped('unstored')
       return true
     })
-    if (!isKept) this.#dropped.unstored++
+    if (!isStored) this.#dropped.unstored++
   }
 
-  /** The oldest of a shelf, as it is to be said; undefined: there is none, or it cannot be read. */
+  /** The oldest message of a queue, as it will be sent; undefined: none, or unreadable. */
   next(leaf: SpooledLeaf): SpooledMessage | undefined {
     const now = this.#now()
-    return this.#guarded('the spool cannot be read', () => {
+    return this.#guarded('spool not readable', () => {
       this.#mend(now)
-      this.#makeRoom(now)
+      this.#dropExcess(now)
       const row = this.#statements.oldest.get(leaf)
       if (!row) return undefined
       const { n, wall_ms, is_set, birth, body } = row
-      const measured = objectIn(body)
-      if (!measured) {
-        // Damaged on the disk: it must not stand in the way of all that came after it.
+      const fields = parsed(body)
+      if (!fields) {
+        // Corrupt: it must not block the messages after it.
         this.#remove(leaf, n)
         this.#dropped.unstored++
-        this.#store('unstored')
+        this.#storeDropped('unstored')
         return undefined
       }
       const at = new Date(wall_ms).toISOString()
-      const said = { v: 1, at, birth, clockIsSet: is_set === 1, ...measured, replayed: true }
-      return { n, text: JSON.stringify(said) }
+      const message = { v: 1, at, birth, clockIsSet: is_set === 1, ...fields, replayed: true }
+      return { n, text: JSON.stringify(message) }
     })
   }
 
-  /** It has been said. @returns false where the disk did not take that: it is still there */
-  done(leaf: SpooledLeaf, n: number): boolean {
-    const isGone = this.#guarded('what was replayed is still in the spool', () => {
+  /** Deletes a message that was sent. @returns false if the disk failed: the message is still spooled */
+  delete(leaf: SpooledLeaf, n: number): boolean {
+    const isDeleted = this.#guarded('replayed message not deleted from the spool', () => {
       this.#remove(leaf, n)
       return true
     })
-    return isGone ?? false
+    return isDeleted ?? false
   }
 
   #remove(leaf: SpooledLeaf, n: number): void {
@@ -187,7 +189,7 @@ export class Spool {
     this.#count(leaf, -changes)
   }
 
-  /** Times of this start's messages, now that the time is known: after the next start it would be too late. */
+  /** Completes the times of this start's messages once the clock is set: after a restart it would be too late. */
   #mend(now: Moment): void {
     if (!this.#hasUnset || !now.isSet) return
     for (const row of this.#statements.unset.all(now.birth)) {
@@ -197,23 +199,23 @@ export class Spool {
     this.#hasUnset = false
   }
 
-  #makeRoom(now: Moment): void {
+  #dropExcess(now: Moment): void {
     for (;;) {
       const oldest = leaves.map((leaf) => this.#statements.oldest.get(leaf))
-      const shelves = leaves.map((leaf, index) => {
+      const queues = leaves.map((leaf, index) => {
         const row = oldest[index]
         return { leaf, count: this.#counts.get(leaf) ?? 0, oldestAgeMs: row ? ageMs(momentOf(row), now) : null }
       })
-      const drop = nextDrop(shelves, this.#usedBytes, this.#options.limits)
+      const drop = nextDrop(queues, this.#usedBytes, this.#options.limits)
       const victim = drop && oldest.find((row) => row?.leaf === drop.leaf)
       if (!drop || !victim) return
       this.#remove(drop.leaf, victim.n)
       this.#dropped[drop.reason]++
-      this.#store(drop.reason)
+      this.#storeDropped(drop.reason)
     }
   }
 
-  #store(reason: DropReason): void {
+  #storeDropped(reason: DropReason): void {
     this.#statements.drop.run(reason, this.#dropped[reason])
   }
 
@@ -225,7 +227,7 @@ export class Spool {
     return this.#statements.used.get() ?? 0
   }
 
-  /** All of it or nothing; what fails is told of once, until something succeeds. */
+  /** Runs `work` in a transaction. Logs the first of several failures in a row. */
   #guarded<T>(message: string, work: () => T): T | undefined {
     const { store, logger } = this.#options
     try {
@@ -242,14 +244,14 @@ export class Spool {
     } catch (err) {
       if (!this.#isFailing) logger.warn({ err }, message)
       this.#isFailing = true
-      // With the rest, times that were mended have been undone.
+      // The rollback has undone completed times too.
       this.#mustLoad = true
       this.#hasUnset = true
       return undefined
     }
   }
 
-  /** As it stands on disk; what the disk did not take is known here alone. */
+  /** Reads the counts. Only this object knows how many messages the disk did not store. */
   #load(): void {
     this.#mustLoad = false
     this.#bytes = this.#usedBytes
@@ -266,7 +268,7 @@ export class Spool {
   }
 }
 
-function objectIn(json: string): object | undefined {
+function parsed(json: string): object | undefined {
   try {
     return JSON.parse(json) as object
   } catch {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
-import { createControlLink } from '../../agent/link/control-link.ts'
+import { ControlLink } from '../../agent/link/control-link.ts'
 import { connectControl } from '../../cloud-bridge/link/control.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { BridgeState, DeviceState } from '../../core/protocol/messages.ts'
@@ -41,7 +41,7 @@ describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start,
       onDeviceLog: unheard,
       logger: silentLogger(),
     })
-    const device = createControlLink({
+    const device = new ControlLink({
       url: broker.url,
       fleet: 'default',
       device: 'jetson-01',
@@ -54,7 +54,7 @@ describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start,
       onBridges: unheard,
       heartbeatS: 30,
     })
-    device.start()
+    device.start([])
     await using watcher = await watchTopic(broker.url, 'brim/v1/#')
     await expect.poll(() => new Set(watcher.messages.map(({ topic }) => topic)).size).toBe(2)
 

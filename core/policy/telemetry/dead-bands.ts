@@ -1,27 +1,27 @@
 import type { DeviceTelemetry } from '../../protocol/messages.ts'
 
-/** What a device measures of itself: an object per source. */
+/** A device's measurements of itself: an object per source. */
 export type Measurements = Omit<DeviceTelemetry, 'v' | 'at' | 'birth' | 'clockIsSet' | 'replayed'>
 
 type Value = number | string | boolean | null | undefined | readonly Value[] | { readonly [name: string]: Value }
 
-/** A figure has moved when it differs by more than both: its part of what it was, and its amount. */
+/** A figure has moved when it differs by more than both `part` of its last value and `amount`. */
 export interface DeadBand {
   readonly part: number
   readonly amount: number
 }
-/** By name of a figure, or the end of it: its unit. */
+/** By the name of a figure or the end of its name, which is its unit. */
 export type DeadBands = Readonly<Record<string, DeadBand>>
 
 const rate: DeadBand = { part: 0.2, amount: 0 }
-/** Figures that never rest: they come with the next regular report. */
+/** Figures that change all the time: their changes wait for the next regular report. */
 const never: DeadBand = { part: 0, amount: Number.POSITIVE_INFINITY }
 
 /**
- * By the unit that ends a figure's name, or that of the record it stands in (whose names are not ours); the longest that
- * fits counts. Units without a line: `rate`.
+ * Default dead bands, by the end of a figure's name, or of the record it is in (whose names are those of zones, models…).
+ * The longest match counts; without a match, `rate` does.
  */
-const usual: DeadBands = {
+const defaults: DeadBands = {
   C: { part: 0, amount: 5 },
   W: { part: 0.25, amount: 2 },
   Percent: { part: 0, amount: 25 },
@@ -42,8 +42,8 @@ const usual: DeadBands = {
   waiting: { part: 0.2, amount: 0 },
   dropped: never,
 }
-/** Words that follow from others. */
-const mute = new Set(['at'])
+/** Fields whose change alone is no reason to report. */
+const ignored = new Set(['at'])
 
 function bandOf(name: string, bands: DeadBands): DeadBand | undefined {
   const units = Object.keys(bands).filter((unit) => name.endsWith(unit))
@@ -51,7 +51,7 @@ function bandOf(name: string, bands: DeadBands): DeadBand | undefined {
   return longest === undefined ? undefined : bands[longest]
 }
 
-/** Whether anything in it has moved beyond its dead band, came or went. @param band of everything in it; undefined: by name */
+/** Whether a figure in `now` has moved beyond its dead band, was added or removed. @param band of every figure in it; undefined: by name */
 function hasChanged(then: Value, now: Value, bands: DeadBands, band?: DeadBand): boolean {
   if (typeof then === 'number' && typeof now === 'number') {
     const { part, amount } = band ?? rate
@@ -59,23 +59,24 @@ function hasChanged(then: Value, now: Value, bands: DeadBands, band?: DeadBand):
   }
   if (!isObject(then) || !isObject(now)) return (then ?? null) !== (now ?? null)
   return Object.keys({ ...then, ...now }).some(
-    (name) => !mute.has(name) && hasChanged(then[name], now[name], bands, band ?? bandOf(name, bands)),
+    (name) => !ignored.has(name) && hasChanged(then[name], now[name], bands, band ?? bandOf(name, bands)),
   )
 }
 
 const isObject = (value: Value): value is { readonly [name: string]: Value } => typeof value === 'object' && value !== null
 
+/** Measurements at a time of the device's monotonic clock. */
+export interface Report {
+  readonly atMs: number
+  readonly measured: Measurements
+}
+
 /**
- * Whether telemetry is worth a message now.
- * @param told what was said last, to those who listen now; undefined: nothing
- * @param own in place of the usual dead bands of these names
+ * Whether to send a report: `everyMs` after the last one, or as soon as a figure has moved beyond its dead band.
+ * @param last report that this receiver has accepted; undefined: none
+ * @param overrides dead bands that replace the defaults
  */
-export function shouldReport(
-  told: { readonly atMs: number; readonly measured: Measurements } | undefined,
-  measured: Measurements,
-  nowMs: number,
-  everyMs: number,
-  own: DeadBands = {},
-): boolean {
-  return told === undefined || nowMs - told.atMs >= everyMs || hasChanged(told.measured, measured, { ...usual, ...own })
+export function shouldReport(last: Report | undefined, next: Report, everyMs: number, overrides: DeadBands = {}): boolean {
+  if (last === undefined || next.atMs - last.atMs >= everyMs) return true
+  return hasChanged(last.measured, next.measured, { ...defaults, ...overrides })
 }

@@ -1,4 +1,4 @@
-/** What waits for a bridge, by topic: the less important goes first where there is no room. */
+/** Topics whose messages are spooled, by importance: if space is short, the less important are dropped first. */
 export const spoolPriorities = { telemetry: 0, log: 1 } as const
 export type SpooledLeaf = keyof typeof spoolPriorities
 
@@ -7,79 +7,65 @@ export interface SpoolLimits {
   readonly maxAgeMs: number
 }
 
-/** What waits under one topic. */
+/** The spooled messages of one topic. */
 export interface SpoolQueue {
   readonly leaf: SpooledLeaf
   readonly count: number
-  /** Of its oldest; null: nobody knows. */
+  /** Age of the oldest message; null: unknown. */
   readonly oldestAgeMs: number | null
 }
 
-/** Of a message that was never sent: no room, too old, or the disk did not take it. */
+/** Why a message will never be sent: the spool was full, the message too old, or the disk did not store it. */
 export type DropReason = 'full' | 'old' | 'unstored'
 
-/** The oldest of this shelf goes. */
+/** Drop the oldest message of this queue. */
 export interface Drop {
   readonly leaf: SpooledLeaf
   readonly reason: Extract<DropReason, 'full' | 'old'>
 }
 
 /**
- * What is to be dropped next: what is too old, wherever it is; where the whole is too large, the oldest of the least
- * important. Asked again after each.
- * @param usedBytes of all shelves, as they lie on disk
+ * The next message to drop: one that is too old, in any queue; else, if the spool is too large, the oldest of the least
+ * important queue. The caller asks again after each drop.
+ * @param usedBytes of all queues on disk
  */
-export function nextDrop(shelves: readonly SpoolQueue[], usedBytes: number, limits: SpoolLimits): Drop | undefined {
-  const filled = byImportance(shelves)
+export function nextDrop(queues: readonly SpoolQueue[], usedBytes: number, limits: SpoolLimits): Drop | undefined {
+  const filled = byImportance(queues)
   const old = filled.find(({ oldestAgeMs }) => oldestAgeMs !== null && oldestAgeMs > limits.maxAgeMs)
   if (old) return { leaf: old.leaf, reason: 'old' }
   const [least] = filled
   return usedBytes > limits.maxBytes && least ? { leaf: least.leaf, reason: 'full' } : undefined
 }
 
-export type ReplayStep =
-  | { readonly kind: 'idle' }
-  | { readonly kind: 'wait'; readonly ms: number }
-  | { readonly kind: 'send'; readonly leaf: SpooledLeaf }
-
-/**
- * What is to be said next of what waits: the most important first, in each shelf the oldest; one message a gap, so that
- * what is said live has the link.
- * @param sinceSentMs since the last one
- */
-export function nextReplay(
-  shelves: readonly Pick<SpoolQueue, 'leaf' | 'count'>[],
-  isHeard: boolean,
-  sinceSentMs: number,
-  gapMs: number,
-): ReplayStep {
-  const most = byImportance(shelves).at(-1)
-  if (!isHeard || !most) return { kind: 'idle' }
-  return sinceSentMs < gapMs ? { kind: 'wait', ms: gapMs - sinceSentMs } : { kind: 'send', leaf: most.leaf }
+/** The queue whose oldest message is replayed next; undefined: all are empty. */
+export function mostImportant(queues: readonly Pick<SpoolQueue, 'leaf' | 'count'>[]): SpooledLeaf | undefined {
+  return byImportance(queues).at(-1)?.leaf
 }
 
-/** Those that hold something, the least important first. */
-function byImportance<T extends Pick<SpoolQueue, 'leaf' | 'count'>>(shelves: readonly T[]): T[] {
-  return shelves.filter(({ count }) => count > 0).sort((a, b) => spoolPriorities[a.leaf] - spoolPriorities[b.leaf])
+/** The queues that hold messages, the least important first. */
+function byImportance<T extends Pick<SpoolQueue, 'leaf' | 'count'>>(queues: readonly T[]): T[] {
+  return queues.filter(({ count }) => count > 0).sort((a, b) => spoolPriorities[a.leaf] - spoolPriorities[b.leaf])
 }
 
-/** A moment on one device: its time of day, which may not have been set, and its monotonic time since that birth. */
+/** A moment on one device. */
 export interface Moment {
+  /** Time of day; meaningless unless `isSet`. */
   readonly wallMs: number
   readonly isSet: boolean
+  /** Start of the agent that `monotonicMs` belongs to. */
   readonly birth: number
   readonly monotonicMs: number
 }
 
-/** How long ago that was, ms; null where neither of the two clocks covers both. */
+/** How long ago a moment was, in ms; null if neither clock covers both moments. */
 export function ageMs(then: Moment, now: Moment): number | null {
   if (then.birth === now.birth) return Math.max(0, now.monotonicMs - then.monotonicMs)
   return then.isSet && now.isSet ? Math.max(0, now.wallMs - then.wallMs) : null
 }
 
 /**
- * The time of day of a moment at which nobody knew it, once it is known.
- * @returns undefined where it needs no mending, or cannot be mended: the agent has started again since
+ * The time of day of a moment at which the device's clock was not set, computed once it is.
+ * @returns undefined if the moment has a time of day, or the agent has restarted since
  */
 export function mendedWallMs(then: Moment, now: Moment): number | undefined {
   if (then.isSet || !now.isSet || then.birth !== now.birth) return undefined

@@ -1,27 +1,28 @@
 import { describe, expect, it } from 'vitest'
-import type { BridgeLink, LinkStatus } from '../../../agent/link/bridge-link.ts'
-import { createBridgeLinks } from '../../../agent/link/bridge-links.ts'
+import type { BridgeLink } from '../../../agent/link/bridge-link.ts'
+import { BridgeLinks } from '../../../agent/link/bridge-links.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
 import { BrimError } from '../../../core/base/errors.ts'
+import type { LinkStatus } from '../../../core/policy/link/choose-link.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
 
 const never = new AbortController().signal
 const up = { broker: 'connected', bridge: 'connected' } as const
 const down = { broker: 'unreachable', bridge: 'unreachable' } as const
 
-/** Links of these states, which write down who is asked for a session; those that are down refuse. */
+/** Links of these states that record the requests they get; only a connected one opens a session. */
 function linksOf(states: readonly LinkStatus[]) {
   const asked: number[] = []
   const closed: number[] = []
-  const said: [number, string][] = []
+  const published: [number, string][] = []
   const { logger, lines } = recordingLogger('error')
   const links = states.map(
-    (status, at): BridgeLink => ({
-      start() {},
-      status: () => status,
+    (status, at): Partial<BridgeLink> => ({
+      url: `mqtt://${at}`,
+      status,
       hasBridge: status.broker === 'connected',
       publish: async (_leaf, message) => {
-        said.push([at, message])
+        published.push([at, message])
         return true
       },
       async open() {
@@ -34,11 +35,11 @@ function linksOf(states: readonly LinkStatus[]) {
       },
     }),
   )
-  return { asked, closed, said, lines, links: createBridgeLinks(links, logger) }
+  return { asked, closed, published, lines, links: new BridgeLinks(links as BridgeLink[], logger) }
 }
 
-describe('several bridges', () => {
-  it('are asked for a session by how busy they are, the first named first', async () => {
+describe('the links to several bridges', () => {
+  it('open a session at the least busy bridge, at the first configured of several', async () => {
     const { asked, links } = linksOf([
       { ...up, sessions: 3 },
       { ...up, sessions: 1 },
@@ -48,7 +49,7 @@ describe('several bridges', () => {
     expect(asked).toEqual([1])
   })
 
-  it('are asked first where they hold what is to be resumed, whatever they are called', async () => {
+  it('resume a prefix at the data plane that has cached it, whatever the bridge ids are', async () => {
     const { asked, links } = linksOf([
       { ...up, bridgeId: 'bridge-1', dataUrl: 'ws://a', sessions: 0 },
       { ...up, bridgeId: 'bridge-1', dataUrl: 'ws://b', sessions: 9 },
@@ -57,7 +58,7 @@ describe('several bridges', () => {
     expect(asked).toEqual([1])
   })
 
-  it('are asked last where they have just failed such a session, but before those that are away', async () => {
+  it('ask a bridge to avoid last, but before unreachable ones', async () => {
     const { asked, links } = linksOf([
       { ...up, dataUrl: 'ws://a', sessions: 0 },
       { ...up, dataUrl: 'ws://b', sessions: 9 },
@@ -69,7 +70,7 @@ describe('several bridges', () => {
     expect(alone.asked).toEqual([1])
   })
 
-  it('are asked one after another while they refuse, those that are away last', async () => {
+  it('ask the next bridge when one fails, and report the error of the best one', async () => {
     const { asked, links } = linksOf([down, { broker: 'connected', bridge: 'unreachable' }, up])
     await links.open(never)
     expect(asked).toEqual([2])
@@ -78,7 +79,7 @@ describe('several bridges', () => {
     expect(away.asked).toEqual([2, 0, 1])
   })
 
-  it('that turn out to be one are asked once, and the later name is dropped with an error in the log', async () => {
+  it('close the second of two links that lead to the same bridge, and log an error once', async () => {
     const same = { ...up, dataUrl: 'ws://a' }
     const { asked, closed, lines, links } = linksOf([same, same, { ...up, dataUrl: 'ws://b', sessions: 5 }])
     await links.open(never)
@@ -86,14 +87,23 @@ describe('several bridges', () => {
     expect([asked, closed, lines.length]).toEqual([[0, 0], [1], 1])
   })
 
-  it('show the state of the one that would be asked', () => {
-    expect(linksOf([down, { ...up, bridgeId: 'b' }]).links.status()).toMatchObject({ bridge: 'connected', bridgeId: 'b' })
+  it('report the status of the link that would be asked first', () => {
+    expect(linksOf([down, { ...up, bridgeId: 'b' }]).links.status).toMatchObject({ bridge: 'connected', bridgeId: 'b' })
   })
 
-  it('hear what the device says where one of them is there: that one alone', async () => {
-    const { said, links } = linksOf([down, up, up])
-    expect([links.hasBridge, await links.publish('log', 'x'), said]).toEqual([true, true, [[1, 'x']]])
+  it('publish on one link that has a bridge', async () => {
+    const { published, links } = linksOf([down, up, up])
+    expect([links.hasBridge, await links.publish('log', 'x'), published]).toEqual([true, true, [[1, 'x']]])
     const away = linksOf([down, down])
-    expect([away.links.hasBridge, await away.links.publish('log', 'x'), away.said]).toEqual([false, false, []])
+    expect([away.links.hasBridge, await away.links.publish('log', 'x'), away.published]).toEqual([false, false, []])
+  })
+
+  it('publish on every link if asked to', () => {
+    const { published, links } = linksOf([up, up])
+    links.publishToAll('log', 'x')
+    expect(published).toEqual([
+      [0, 'x'],
+      [1, 'x'],
+    ])
   })
 })

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { type BridgeLink, createBridgeLink } from '../../../agent/link/bridge-link.ts'
-import { type ControlLink, createControlLink } from '../../../agent/link/control-link.ts'
-import type { RemotePort, RemotePublish } from '../../../agent/remote/commands.ts'
+import { BridgeLink } from '../../../agent/link/bridge-link.ts'
+import { ControlLink, type ControlLinkOptions } from '../../../agent/link/control-link.ts'
+import type { ControlService, Publisher } from '../../../agent/link/ports.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { type BridgeState, DeviceState, type MessageFault } from '../../../core/protocol/messages.ts'
@@ -37,24 +37,19 @@ const optionsFor = (url: string, birth: number) => ({
 function controlTo(
   url: string,
   birth = 1,
-  onBridges: (states: ReadonlyMap<string, BridgeState>) => void = () => {},
+  options: Partial<ControlLinkOptions> = {},
+  services: readonly ControlService[] = [],
 ): ControlLink {
-  const link = createControlLink({ ...optionsFor(url, birth), onBridges })
+  const link = new ControlLink({ ...optionsFor(url, birth), onBridges: () => {}, ...options })
   links.push(link)
-  link.start()
+  link.start(services)
   return link
 }
 
 function bridgeLinkTo(url: string): BridgeLink {
-  const link = createBridgeLink({
-    ...optionsFor(url, 1),
-    speed: new DeviceSpeed(),
-    condition: () => undefined,
-    telemetryS: 10,
-    deadBands: {},
-  })
+  const link = new BridgeLink({ ...optionsFor(url, 1), speed: new DeviceSpeed() })
   links.push(link)
-  link.start()
+  link.start([])
   return link
 }
 
@@ -77,29 +72,27 @@ const brokers = [
   { name: 'mosquitto', start: startMosquitto, missing: mosquittoMissing },
 ]
 
-describe.each(brokers)('the orders of a bridge, on the $name', ({ start, missing }) => {
-  it.skipIf(missing())('are heard and answered, and a new state is told', async () => {
+describe.each(brokers)('a service of the control link, on the $name', ({ start, missing }) => {
+  it.skipIf(missing())('receives its topics, publishes on others and changes the retained state', async () => {
     await using broker = await start()
-    const heard: string[] = []
-    let said: RemotePublish | undefined
-    let state: RemotePort['state'] = 'ready'
-    const remote: RemotePort = {
-      get state() {
-        return state
+    const received: string[] = []
+    let publisher: Publisher | undefined
+    let state: DeviceState['state'] = 'ready'
+    const service: ControlService = {
+      handlers: {
+        commands(payload) {
+          received.push(payload.toString())
+          state = 'draining'
+          void publisher?.publishState().then(() => publisher?.publish('replies', 'done'))
+          void publisher?.publish('log', 'line')
+        },
       },
-      onCommand(payload) {
-        heard.push(payload.toString())
-        state = 'draining'
-        void said?.announce().then(() => said?.reply('done'))
-        said?.log('line')
-      },
-      onLink(publish) {
-        said = publish
+      stateFields: () => ({ state }),
+      onConnection(next) {
+        publisher = next
       },
     }
-    const link = createControlLink({ ...optionsFor(broker.url, 1), onBridges: () => {}, remote })
-    links.push(link)
-    link.start()
+    const link = controlTo(broker.url, 1, {}, [service])
     await using states = await watchTopic(broker.url, topic)
     await expect.poll(() => statesSeen(states).at(-1)?.state).toBe('ready')
     await using replies = await watchTopic(broker.url, deviceTopic('default', 'jetson-01', 'replies'))
@@ -107,22 +100,22 @@ describe.each(brokers)('the orders of a bridge, on the $name', ({ start, missing
     const bridge = await mqttClient(broker.url, 'bridge-bridge-1')
     await expect
       .poll(async () => {
-        // Until the device has subscribed there is nobody to hear it: said again, as a bridge does.
+        // Repeated as a bridge does: the device may not have subscribed yet.
         await bridge.publishAsync(deviceTopic('default', 'jetson-01', 'commands'), 'order', { qos: 1 })
         return replies.messages[0]?.text
       })
       .toBe('done')
-    expect(heard[0]).toBe('order')
+    expect(received[0]).toBe('order')
     await expect.poll(() => statesSeen(states).at(-1)?.state).toBe('draining')
     await expect.poll(() => lines.messages[0]?.text).toBe('line')
     await bridge.endAsync()
     await link.close()
-    expect(said).toBeUndefined()
+    expect(publisher).toBeUndefined()
   })
 })
 
 describe.each(brokers)('the state of a device, on the $name', ({ start, missing }) => {
-  it.skipIf(missing())('is retained: ready, with birth, release and model', async () => {
+  it.skipIf(missing())('is retained with birth, agent version and model', async () => {
     await using broker = await start()
     controlTo(broker.url, 3)
     await using early = await watchTopic(broker.url, topic)
@@ -133,7 +126,7 @@ describe.each(brokers)('the state of a device, on the $name', ({ start, missing 
     await expect.poll(() => late.messages[0]?.retain).toBe(true)
   })
 
-  it.skipIf(missing())('becomes disconnected when the agent stops, and lost stays unsaid', async () => {
+  it.skipIf(missing())('becomes disconnected when the agent stops, without the will being published', async () => {
     await using broker = await start()
     const link = controlTo(broker.url)
     await using watcher = await watchTopic(broker.url, topic)
@@ -157,11 +150,11 @@ describe.each(brokers)('the state of a device, on the $name', ({ start, missing 
     },
   )
 
-  it.skipIf(missing())('outlives the will of an earlier start that comes late', async () => {
+  it.skipIf(missing())('is republished after the late will of an earlier start', async () => {
     await using broker = await start()
     await using watcher = await watchTopic(broker.url, topic)
     const will = { topic, payload: Buffer.from(deviceSays({ state: 'lost', birth: 6 })), qos: 1, retain: true } as const
-    // Left behind by the earlier start: the broker notices when the new one takes its place, and then speaks the will.
+    // The broker publishes this will when the new connection replaces the earlier one.
     const earlier = await mqttClient(broker.url, 'device-jetson-01', { will })
     controlTo(broker.url, 7)
     await expect.poll(() => statesSeen(watcher)).toContainEqual(expect.objectContaining({ state: 'lost', birth: 6 }))
@@ -169,11 +162,13 @@ describe.each(brokers)('the state of a device, on the $name', ({ start, missing 
     earlier.end(true)
   })
 
-  it.skipIf(missing())('is followed by the states of all bridges', async () => {
+  it.skipIf(missing())('does not hide the states of the bridges from the device', async () => {
     await using broker = await start()
     let seen: ReadonlyMap<string, BridgeState> = new Map()
-    controlTo(broker.url, 1, (states) => {
-      seen = new Map(states)
+    controlTo(broker.url, 1, {
+      onBridges(states) {
+        seen = new Map(states)
+      },
     })
     await using _one = await bridgeAnnounces(broker.url, 'one', bridgeSays({ birth: 2 }))
     await using two = await bridgeAnnounces(broker.url, 'two', bridgeSays({ birth: 9 }))
@@ -187,8 +182,8 @@ describe.each(brokers)('the state of a device, on the $name', ({ start, missing 
   })
 })
 
-it.skipIf(mosquittoMissing())('the state is said again whenever an older one or a will has replaced it', async () => {
-  // The embedded broker lets nobody but the device itself publish there.
+it.skipIf(mosquittoMissing())('a device republishes its state when an older one or a will has replaced it', async () => {
+  // The embedded broker allows only the device itself to publish there.
   await using broker = await startMosquitto()
   controlTo(broker.url, 7)
   await using watcher = await watchTopic(broker.url, topic)
@@ -198,7 +193,7 @@ it.skipIf(mosquittoMissing())('the state is said again whenever an older one or 
     { state: 'lost', birth: 7 },
     { state: 'lost', birth: 6 },
     { state: 'ready', birth: 6 },
-    // Of a life before this device was installed anew.
+    // From before this device was reinstalled.
     { state: 'lost', birth: 57 },
   ] as const) {
     await late.publishAsync(topic, deviceSays(wrong), { qos: 1, retain: true })
@@ -208,13 +203,11 @@ it.skipIf(mosquittoMissing())('the state is said again whenever an older one or 
   await late.endAsync()
 })
 
-it('the state is said again every heartbeat, with nothing new but its time', async () => {
+it('a device republishes its state at every heartbeat; only its time changes', async () => {
   await using broker = await startBroker()
   await using watcher = await watchTopic(broker.url, topic)
   const clock = fakeClock()
-  const link = createControlLink({ ...optionsFor(broker.url, 3), clock, onBridges: () => {} })
-  links.push(link)
-  link.start()
+  controlTo(broker.url, 3, { clock })
   await expect.poll(() => watcher.messages.length).toBe(1)
   await clock.advance(29_999)
   expect(watcher.messages.length).toBe(1)
@@ -230,15 +223,12 @@ it('the state is said again every heartbeat, with nothing new but its time', asy
   await expect.poll(() => late.messages[0]).toMatchObject({ retain: true, text: watcher.messages[2]!.text })
 })
 
-it('a connection made anew is told by its number, and heartbeats can be turned off', async () => {
+it('a device numbers its connections in its state, and heartbeats can be turned off', async () => {
   await using broker = await startBroker()
   await using relay = await startRelay(portOf(broker.url))
   await using watcher = await watchTopic(broker.url, topic)
   const clock = fakeClock()
-  const options = { ...optionsFor(through(relay, broker.url), 1), clock, heartbeatS: 0 }
-  const link = createControlLink({ ...options, onBridges: () => {} })
-  links.push(link)
-  link.start()
+  controlTo(through(relay, broker.url), 1, { clock, heartbeatS: 0 })
   await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', connection: 1 })
   await clock.advance(300_000)
   relay.cut()
@@ -253,16 +243,14 @@ it('a connection made anew is told by its number, and heartbeats can be turned o
   expect(first.map(({ state }) => state)).toEqual(['ready', 'lost'])
 })
 
-it('what a bridge could not read is logged as an error with a code, and once what of a bridge cannot be read', async () => {
+it('a device logs the faults of bridges, and the unreadable state of a bridge once', async () => {
   await using broker = await startBroker()
   const { logger, lines } = recordingLogger('warn')
-  const link = createControlLink({ ...optionsFor(broker.url, 1), logger, onBridges: () => {} })
-  links.push(link)
-  link.start()
+  controlTo(broker.url, 1, { logger })
   await using newer = await bridgeAnnounces(broker.url, 'two', '{"v":2}')
   await newer.say('{"v":3}')
   const about = (text: string) => lines.filter(({ err }) => (err as Error | undefined)?.message.includes(text))
-  await expect.poll(() => about('bridge "two" cannot be read')).toMatchObject([{ err: { code: 'PROTOCOL_VERSION' } }])
+  await expect.poll(() => about('unreadable state of bridge "two"')).toMatchObject([{ err: { code: 'PROTOCOL_VERSION' } }])
   const client = await mqttClient(broker.url, 'bridge-one')
   const at = '2026-01-02T03:04:05.678Z'
   const fault: MessageFault = { v: 1, bridge: 'one', leaf: 'telemetry', reason: '"birth": wrong', at }
@@ -275,7 +263,7 @@ it('what a bridge could not read is logged as an error with a code, and once wha
   await client.endAsync()
 })
 
-it('a broker that is not there yet is waited for', async () => {
+it('a device connects once its broker is reachable', async () => {
   await using relay = await startRelay(1)
   const link = controlTo(through(relay, 'mqtt://127.0.0.1:1'))
   await link.retryNow()
@@ -285,12 +273,11 @@ it('a broker that is not there yet is waited for', async () => {
   await expect.poll(() => link.connected).toBe(true)
 })
 
-it('a broker that hangs does not keep an agent that stops', async () => {
+it('a broker that does not respond does not delay the close by more than 2 s', async () => {
   await using broker = await startBroker()
   await using relay = await startRelay(portOf(broker.url))
   const clock = fakeClock()
-  const link = createControlLink({ ...optionsFor(through(relay, broker.url), 1), clock, onBridges: () => {} })
-  link.start()
+  const link = controlTo(through(relay, broker.url), 1, { clock })
   await expect.poll(() => link.connected).toBe(true)
   relay.stall()
   const closed = link.close()
@@ -298,15 +285,15 @@ it('a broker that hangs does not keep an agent that stops', async () => {
   await closed
 })
 
-describe('the way to the bridge', () => {
-  it('leads through its announcement to a session, however soon it is asked for', async () => {
+describe('the link to a bridge', () => {
+  it('opens a session at the announced bridge, even right after its start', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using broker = await startBroker()
     await using _bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: plane.dataUrl }))
     const link = bridgeLinkTo(broker.url)
     const session = await link.open(never)
     expect(session.chunkTokens).toBe(16)
-    expect(link.status()).toEqual({
+    expect(link.status).toEqual({
       broker: 'connected',
       bridge: 'connected',
       bridgeId: 'one',
@@ -315,19 +302,19 @@ describe('the way to the bridge', () => {
     })
   })
 
-  it('is told to be missing while there is no broker', async () => {
+  it('reports BRIDGE_UNREACHABLE while the broker is unreachable', async () => {
     const link = bridgeLinkTo('mqtt://127.0.0.1:1')
     await expect(link.open(never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
-    expect(link.status()).toEqual({ broker: 'unreachable', bridge: 'unreachable' })
+    expect(link.status).toEqual({ broker: 'unreachable', bridge: 'unreachable' })
   })
 
-  it('is told to be missing while the announced data plane does not answer', async () => {
+  it('reports BRIDGE_UNREACHABLE while the announced data plane is unreachable', async () => {
     await using broker = await startBroker()
     await using _bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: 'ws://127.0.0.1:1/v1/data' }))
     await expect(bridgeLinkTo(broker.url).open(never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
   })
 
-  it('is refused by name when the bridge serves another model', async () => {
+  it('reports BUNDLE_MISMATCH while the bridge serves another model', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using broker = await startBroker()
     await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: plane.dataUrl, modelId: 'cd'.repeat(32) }))
@@ -336,28 +323,28 @@ describe('the way to the bridge', () => {
       code: 'BUNDLE_MISMATCH',
       message: expect.stringContaining('cdcdcdcdcdcd'),
     })
-    expect(link.status().bridge).toBe('mismatch')
+    expect(link.status.bridge).toBe('mismatch')
     await bridge.say(bridgeSays({ data: plane.dataUrl, birth: 2 }))
-    await expect.poll(() => link.status().bridge).toBe('connected')
+    await expect.poll(() => link.status.bridge).toBe('connected')
     await link.open(never)
   })
 
-  it('follows a bridge that has moved', async () => {
+  it('follows a bridge that has moved to another address', async () => {
     await using broker = await startBroker()
     const before = await startDataPlane(scriptedPart())
     await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: before.dataUrl }))
     const link = bridgeLinkTo(broker.url)
     await link.open(never)
     await before[Symbol.asyncDispose]()
-    await expect.poll(() => link.status().bridge).toBe('unreachable')
+    await expect.poll(() => link.status.bridge).toBe('unreachable')
     await using after = await startDataPlane(scriptedPart())
     await bridge.say(bridgeSays({ data: after.dataUrl, birth: 2 }))
-    await expect.poll(() => link.status().bridge).toBe('connected')
+    await expect.poll(() => link.status.bridge).toBe('connected')
     await link.open(never)
     expect(after.sessions.count).toBe(1)
   })
 
-  it('follows a bridge that had moved before its old address fell silent', async () => {
+  it('follows a bridge that had announced its new address before the old one closed', async () => {
     await using broker = await startBroker()
     const before = await startDataPlane(scriptedPart())
     await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: before.dataUrl }))
@@ -367,7 +354,7 @@ describe('the way to the bridge', () => {
     await bridge.say(bridgeSays({ data: after.dataUrl, birth: 2 }))
     await session.exchange(0, { rows: 1, width: 2, half: Uint16Array.of(1, 2) }, 1)
     await before[Symbol.asyncDispose]()
-    await expect.poll(() => link.status().bridge).toBe('connected')
+    await expect.poll(() => link.status.bridge).toBe('connected')
     await link.open(never)
     expect(after.sessions.count).toBe(1)
   })

@@ -316,7 +316,7 @@ describe('what a strange bridge sends', () => {
     const session = await link.open(testModelId, never)
     const lost = expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject({
       code: 'LINK_LOST',
-      message: expect.stringContaining('fallen silent'),
+      message: expect.stringContaining('does not respond'),
     })
     let ended = false
     void lost.finally(() => {

@@ -40,7 +40,7 @@ function open(path: string, more: Partial<SpoolOptions> = {}) {
       const all: Record<string, unknown>[] = []
       for (let message = spool.next(leaf); message; message = spool.next(leaf)) {
         all.push(JSON.parse(message.text))
-        spool.done(leaf, message.n)
+        spool.delete(leaf, message.n)
       }
       return all
     },
@@ -161,7 +161,7 @@ describe('a spool', () => {
     store.pragma('query_only = ON')
     for (let n = 0; n < 3; n++) spool.put('telemetry', { x: 'lost' })
     expect(spool.figures).toMatchObject({ waiting: 1, dropped: { unstored: 3 } })
-    expect(lines).toMatchObject([{ msg: 'a message could not be spooled' }])
+    expect(lines).toMatchObject([{ msg: 'message not spooled' }])
     store.pragma('query_only = OFF')
     spool.put('telemetry', { x: 2 })
     expect(drain().map(({ x }) => x)).toEqual([1, 2])
@@ -194,7 +194,7 @@ describe('a spool', () => {
     writeFileSync(path, bytes.fill('x', from))
     const { logger, lines } = recordingLogger('warn')
     openSpoolDatabase(path, logger).close()
-    expect(lines).toMatchObject([{ msg: 'the spool is damaged and begins anew' }])
+    expect(lines).toMatchObject([{ msg: 'spool corrupt, replaced by an empty one' }])
     const second = open(dir.path)
     second.spool.put('telemetry', { x: 2 })
     expect(second.drain().map(({ x }) => x)).toEqual([2])
@@ -224,7 +224,7 @@ describe('a spool', () => {
           } else {
             const message = opened.spool.next(what.take)
             expect(message && JSON.parse(message.text).x).toBe(model[what.take].shift())
-            if (message) opened.spool.done(what.take, message.n)
+            if (message) opened.spool.delete(what.take, message.n)
           }
           expect(opened.spool.figures.waiting).toBe(model.telemetry.length + model.log.length)
         })

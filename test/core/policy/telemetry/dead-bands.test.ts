@@ -28,12 +28,12 @@ const nothing = {
   modelId: null,
 }
 
-describe('telemetry', () => {
-  it('is reported where nothing has been, and again when its time has come', () => {
+describe('a report', () => {
+  it('is sent if there was none, and again after the interval', () => {
     fc.assert(
       fc.property(anyMeasurements, fc.nat({ max: 20_000 }), (now, ms) => {
-        expect(shouldReport(undefined, now, ms, 10_000)).toBe(true)
-        expect(shouldReport({ atMs: 0, measured: now }, now, ms, 10_000)).toBe(ms >= 10_000)
+        expect(shouldReport(undefined, { atMs: ms, measured: now }, 10_000)).toBe(true)
+        expect(shouldReport({ atMs: 0, measured: now }, { atMs: ms, measured: now }, 10_000)).toBe(ms >= 10_000)
       }),
     )
   })
@@ -47,12 +47,12 @@ describe('telemetry', () => {
     ['the link ends', { link: null, speed }, true],
     ['the bridge is another', { link: { ...link!, bridge: 'two' }, speed }, true],
     ['drafting has been measured', { link, speed: { ...speed, draftStepMs: 2 } }, true],
-  ])('before its time, if %s', (_, now, expected) => {
-    expect(shouldReport({ atMs: 0, measured }, now, 1_000, 10_000)).toBe(expected)
+  ])('before the end of the interval, if %s: sent or not', (_, now, expected) => {
+    expect(shouldReport({ atMs: 0, measured }, { atMs: 1_000, measured: now }, 10_000)).toBe(expected)
   })
 })
 
-describe('what moves within its dead band', () => {
+describe('whether a change within the interval is reported', () => {
   const condition = {
     ...measured,
     device: { ...nothing, uptimeS: 100, powerMode: '15W' },
@@ -75,49 +75,52 @@ describe('what moves within its dead band', () => {
     ['six degrees', { temperatures: { ...temperatures, hottestC: 56 } }, true],
     ['six degrees of one zone, whatever its name', { temperatures: { hottestC: 50, zonesC: { cpu: 50, 'pmic-w': 46 } } }, true],
     ['a zone that is new', { temperatures: { ...temperatures, zonesC: { ...temperatures.zonesC, gpu: 30 } } }, true],
-    ['the GPU at a fifth', { load: { ...load, gpuPercent: 20 } }, false],
-    ['the GPU at work', { load: { ...load, gpuPercent: 90 } }, true],
+    ['the GPU at 20 %', { load: { ...load, gpuPercent: 20 } }, false],
+    ['the GPU at 90 %', { load: { ...load, gpuPercent: 90 } }, true],
     ['the GPU unreadable', { load: { ...load, gpuPercent: null } }, true],
     ['other clocks', { load: { ...load, cpuMHz: 2200, gpuMHz: 900 } }, false],
     ['some of the memory', { memory: { ...memory, freeBytes: 3.9e9 } }, false],
     ['a model in memory', { memory: { ...memory, freeBytes: 2e9 } }, true],
     [
-      'a rail by a watt and a half, though it ends like a temperature',
+      '1.5 W on a rail whose name ends like a temperature',
       { power: { ...power, railsW: { VDD_IN: 11.5, VDD_SOC: 2.5 } } },
       false,
     ],
-    ['half of the power more', { power: { ...power, totalW: 15 } }, true],
+    ['power that has risen by half', { power: { ...power, totalW: 15 } }, true],
     ['the power mode', { device: { ...condition.device, powerMode: '7W' } }, true],
     ['time', { device: { ...condition.device, uptimeS: 5_000 } }, false],
     ['a clock held down', { throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } }, true],
     ['a percent of the battery', { battery: { ...battery, levelPercent: 79 } }, false],
-    ['three', { battery: { ...battery, levelPercent: 77 } }, true],
-    ['a charger that was pulled', { battery: { ...battery, isPlugged: false } }, true],
-    ['a battery that is gone', { battery: null }, true],
+    ['three percent of the battery', { battery: { ...battery, levelPercent: 77 } }, true],
+    ['a charger that was unplugged', { battery: { ...battery, isPlugged: false } }, true],
+    ['a battery that was removed', { battery: null }, true],
     ['the fan', { fan: { ...fan, dutyPercent: 100, rpm: 5000 } }, false],
-    ['what goes through an interface', { network: { eth0: { ...network.eth0, rxBytesPerS: 1e8, txBytesPerS: 0 } } }, false],
+    ['the traffic of an interface', { network: { eth0: { ...network.eth0, rxBytesPerS: 1e8, txBytesPerS: 0 } } }, false],
     ['an interface that is down', { network: { eth0: { ...network.eth0, isUp: false } } }, true],
     ['the same failure again', { errors: [{ ...errors[0]!, at: '2026-01-02T03:05:05.678Z', count: 9 }] }, false],
     ['another failure', { errors: [{ code: 'OUT_OF_MEMORY', at: '2026-01-02T03:05:05.678Z', count: 1 }, ...errors] }, true],
-    ['answers under way', { answers: { ...condition.answers, underWay: 3 } }, false],
+    ['answers in progress', { answers: { ...condition.answers, underWay: 3 } }, false],
     ['a model half as fast', { answers: { underWay: 0, decodeTokensPerS: { tiny: 20 } } }, true],
     ['a section that an older agent does not send', { fan: undefined }, true],
   ])('%s', (_, change, expected) => {
-    expect(shouldReport({ atMs: 0, measured: condition }, { ...condition, ...change }, 1_000, 10_000)).toBe(expected)
+    expect(shouldReport({ atMs: 0, measured: condition }, { atMs: 1_000, measured: { ...condition, ...change } }, 10_000)).toBe(
+      expected,
+    )
   })
 })
 
-describe("a dead band of one's own", () => {
+describe('a dead band from the configuration', () => {
   const at = (hottestC: number, cpu: number): Measurements => ({ ...measured, temperatures: { hottestC, zonesC: { cpu } } })
-  const moved = (now: Measurements, own: DeadBands) => shouldReport({ atMs: 0, measured: at(50, 50) }, now, 1_000, 10_000, own)
+  const moved = (now: Measurements, overrides: DeadBands) =>
+    shouldReport({ atMs: 0, measured: at(50, 50) }, { atMs: 1_000, measured: now }, 10_000, overrides)
 
   it.each<[string, Measurements, DeadBands, boolean]>([
-    ['of a figure replaces that of its unit', at(52, 50), { hottestC: { part: 0, amount: 1 } }, true],
-    ['of a figure leaves others as they were', at(50, 52), { hottestC: { part: 0, amount: 1 } }, false],
-    ['of a unit is that of all its figures', at(50, 52), { C: { part: 0, amount: 1 } }, true],
-    ['can be wider', at(59, 59), { C: { part: 0, amount: 10 } }, false],
-    ['can be a part of what it was', at(54, 50), { hottestC: { part: 0.05, amount: 0 } }, true],
-  ])('%s', (_, now, own, expected) => {
-    expect(moved(now, own)).toBe(expected)
+    ['for a figure replaces the default of its unit', at(52, 50), { hottestC: { part: 0, amount: 1 } }, true],
+    ['for a figure does not affect other figures', at(50, 52), { hottestC: { part: 0, amount: 1 } }, false],
+    ['for a unit applies to all its figures', at(50, 52), { C: { part: 0, amount: 1 } }, true],
+    ['can be wider than the default', at(59, 59), { C: { part: 0, amount: 10 } }, false],
+    ['can be a part of the last value', at(54, 50), { hottestC: { part: 0.05, amount: 0 } }, true],
+  ])('%s', (_, now, overrides, expected) => {
+    expect(moved(now, overrides)).toBe(expected)
   })
 })

@@ -4,39 +4,44 @@ import {
   ageMs,
   type Moment,
   mendedWallMs,
+  mostImportant,
   nextDrop,
-  nextReplay,
   type SpooledLeaf,
   type SpoolQueue,
   spoolPriorities,
 } from '../../../../core/policy/telemetry/spool.ts'
 
-const shelf = (leaf: SpooledLeaf, count: number, oldestAgeMs: number | null = 0): SpoolQueue => ({ leaf, count, oldestAgeMs })
+const queue = (leaf: SpooledLeaf, count: number, oldestAgeMs: number | null = 0): SpoolQueue => ({ leaf, count, oldestAgeMs })
 const limits = { maxBytes: 1_000, maxAgeMs: 60_000 }
 
 describe('what is dropped from the spool', () => {
   it.each<[string, SpoolQueue[], number, ReturnType<typeof nextDrop>]>([
-    ['nothing while there is room', [shelf('telemetry', 9), shelf('log', 9)], 1_000, undefined],
+    ['nothing while there is room', [queue('telemetry', 9), queue('log', 9)], 1_000, undefined],
     [
-      'the least important where there is none',
-      [shelf('log', 9), shelf('telemetry', 1)],
+      'the oldest of the least important queue if the spool is too large',
+      [queue('log', 9), queue('telemetry', 1)],
       1_001,
       { leaf: 'telemetry', reason: 'full' },
     ],
     [
-      'the more important where nothing else is left',
-      [shelf('telemetry', 0), shelf('log', 9)],
+      'the oldest of a more important queue if no other holds messages',
+      [queue('telemetry', 0), queue('log', 9)],
       1_001,
       { leaf: 'log', reason: 'full' },
     ],
-    ['what is too old, whatever it is', [shelf('telemetry', 5), shelf('log', 5, 60_001)], 10, { leaf: 'log', reason: 'old' }],
-    ['nothing of unknown age', [shelf('telemetry', 5, null)], 10, undefined],
-    ['nothing where there is nothing', [shelf('telemetry', 0, null)], 9_999, undefined],
-  ])('%s', (_, shelves, usedBytes, expected) => {
-    expect(nextDrop(shelves, usedBytes, limits)).toEqual(expected)
+    [
+      'a message that is too old, whatever its queue',
+      [queue('telemetry', 5), queue('log', 5, 60_001)],
+      10,
+      { leaf: 'log', reason: 'old' },
+    ],
+    ['no message of unknown age', [queue('telemetry', 5, null)], 10, undefined],
+    ['nothing from empty queues', [queue('telemetry', 0, null)], 9_999, undefined],
+  ])('%s', (_, queues, usedBytes, expected) => {
+    expect(nextDrop(queues, usedBytes, limits)).toEqual(expected)
   })
 
-  it('leaves room, and drops nothing while less important things are left, whatever was put in', () => {
+  it('keeps the spool within its limit, and drops no message while a less important one is left', () => {
     const message = fc.record({ leaf: fc.constantFrom<SpooledLeaf>('telemetry', 'log'), bytes: fc.integer({ min: 1, max: 400 }) })
     fc.assert(
       fc.property(fc.array(message, { maxLength: 60 }), (messages) => {
@@ -45,10 +50,10 @@ describe('what is dropped from the spool', () => {
         for (const one of messages) {
           kept.push(one)
           for (;;) {
-            const shelves = (['telemetry', 'log'] as const).map((leaf) =>
-              shelf(leaf, kept.filter((other) => other.leaf === leaf).length),
+            const queues = (['telemetry', 'log'] as const).map((leaf) =>
+              queue(leaf, kept.filter((other) => other.leaf === leaf).length),
             )
-            const drop = nextDrop(shelves, used(), limits)
+            const drop = nextDrop(queues, used(), limits)
             if (!drop) break
             expect(kept.every(({ leaf }) => spoolPriorities[leaf] >= spoolPriorities[drop.leaf])).toBe(true)
             const oldest = kept.findIndex(({ leaf }) => leaf === drop.leaf)
@@ -61,19 +66,15 @@ describe('what is dropped from the spool', () => {
   })
 })
 
-describe('what is replayed', () => {
-  it.each<[string, Parameters<typeof nextReplay>, ReturnType<typeof nextReplay>]>([
-    ['nothing while nobody hears', [[shelf('telemetry', 3)], false, 1_000, 100], { kind: 'idle' }],
-    ['nothing where nothing waits', [[shelf('telemetry', 0)], true, 1_000, 100], { kind: 'idle' }],
-    ['the most important first', [[shelf('log', 1), shelf('telemetry', 3)], true, 100, 100], { kind: 'send', leaf: 'log' }],
-    ['then the rest', [[shelf('log', 0), shelf('telemetry', 3)], true, 100, 100], { kind: 'send', leaf: 'telemetry' }],
-    ['no faster than it may', [[shelf('telemetry', 3)], true, 30, 100], { kind: 'wait', ms: 70 }],
-  ])('%s', (_, given, expected) => {
-    expect(nextReplay(...given)).toEqual(expected)
+describe('the queue that is replayed first', () => {
+  it('is the most important one that holds messages', () => {
+    expect(mostImportant([queue('log', 1), queue('telemetry', 3)])).toBe('log')
+    expect(mostImportant([queue('log', 0), queue('telemetry', 3)])).toBe('telemetry')
+    expect(mostImportant([queue('log', 0), queue('telemetry', 0)])).toBeUndefined()
   })
 })
 
-describe('the time of what waits', () => {
+describe('the time of a spooled message', () => {
   const now: Moment = { wallMs: 1_000_000, isSet: true, birth: 3, monotonicMs: 50_000 }
   const moment = fc.record({
     wallMs: fc.nat(2_000_000),
@@ -82,13 +83,13 @@ describe('the time of what waits', () => {
     monotonicMs: fc.nat(100_000),
   })
 
-  it('is known by the monotonic clock within a birth, by the time of day where both knew it, else not', () => {
+  it('is measured by the monotonic clock within a birth, by the time of day between births, else unknown', () => {
     expect(ageMs({ ...now, isSet: false, wallMs: 5, monotonicMs: 20_000 }, now)).toBe(30_000)
     expect(ageMs({ ...now, birth: 2, wallMs: 400_000, monotonicMs: 999_999 }, now)).toBe(600_000)
     expect(ageMs({ ...now, birth: 2, isSet: false }, now)).toBeNull()
   })
 
-  it('is mended once the time is known, and for the same birth alone', () => {
+  it('is completed once the clock is set, for the same birth only', () => {
     const then = { ...now, isSet: false, wallMs: 5, monotonicMs: 20_000 }
     expect(mendedWallMs(then, now)).toBe(970_000)
     expect(mendedWallMs({ ...then, birth: 2 }, now)).toBeUndefined()
@@ -96,7 +97,7 @@ describe('the time of what waits', () => {
     expect(mendedWallMs({ ...then, isSet: true }, now)).toBeUndefined()
   })
 
-  it('once mended says the age that it had', () => {
+  it('keeps its age when it is completed', () => {
     fc.assert(
       fc.property(moment, moment, (then, later) => {
         const mended = mendedWallMs(then, later)

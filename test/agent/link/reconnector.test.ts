@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keepConnected } from '../../../agent/link/keep-connected.ts'
+import { Reconnector } from '../../../agent/link/reconnector.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { fullJitterMs, reconnectLimits } from '../../../core/policy/link/back-off.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -8,14 +8,14 @@ import { recordingLogger } from '../../support/recording-logger.ts'
 
 const turn = () => new Promise((done) => setImmediate(done))
 
-/** Connections that a test makes, breaks and refuses. */
-function persistentUnderTest(random = { next: () => 0.5 }) {
+/** A reconnector whose connections the test accepts, refuses and closes. */
+function startReconnector(random = { next: () => 0.5 }) {
   const clock = fakeClock()
   const attemptsAtMs: number[] = []
   const breaks: (() => void)[] = []
   const world = { reachable: false, reason: 'refused' }
   const { logger, lines } = recordingLogger('warn')
-  const persistent = keepConnected({
+  const reconnector = new Reconnector({
     name: 'test',
     clock,
     random,
@@ -23,57 +23,57 @@ function persistentUnderTest(random = { next: () => 0.5 }) {
     async connect() {
       attemptsAtMs.push(clock.nowMs())
       if (!world.reachable) throw new Error(world.reason)
-      return { gone: new Promise<void>((resolve) => breaks.push(resolve)) }
+      return { closed: new Promise<void>((resolve) => breaks.push(resolve)) }
     },
   })
-  persistent.start()
-  return { clock, attemptsAtMs, world, persistent, lines, breakConnection: () => breaks.pop()?.() }
+  reconnector.start()
+  return { clock, attemptsAtMs, world, reconnector, lines, breakConnection: () => breaks.pop()?.() }
 }
 
-describe('waiting before connecting again', () => {
-  it('lies between nothing and a bound that doubles from 1 s to 5 min', () => {
+describe('the wait before the next attempt to connect', () => {
+  it('is between 0 and a bound that doubles from 1 s to 5 min', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 60 }), fc.integer(), (failures, seed) => {
-        const ms = fullJitterMs(failures, reconnectLimits, seededRandom(seed))
+        const ms = fullJitterMs(failures, reconnectLimits, seededRandom(seed).next())
         expect(ms).toBeGreaterThanOrEqual(0)
         expect(ms).toBeLessThan(Math.min(300_000, 1_000 * 2 ** (failures - 1)))
       }),
     )
   })
 
-  it('spreads over all of that', () => {
+  it('is spread over that whole range', () => {
     const random = seededRandom(1)
-    const waits = Array.from({ length: 1_000 }, () => fullJitterMs(4, reconnectLimits, random))
+    const waits = Array.from({ length: 1_000 }, () => fullJitterMs(4, reconnectLimits, random.next()))
     expect(Math.min(...waits)).toBeLessThan(100)
     expect(Math.max(...waits)).toBeGreaterThan(7_900)
   })
 })
 
-describe('a connection that is kept up', () => {
-  it('is tried again after longer and longer waits while nobody answers', async () => {
-    const { clock, attemptsAtMs, persistent } = persistentUnderTest()
+describe('a reconnector', () => {
+  it('waits longer after each failed attempt', async () => {
+    const { clock, attemptsAtMs, reconnector } = startReconnector()
     await turn()
     await clock.advance(20_000)
     expect(attemptsAtMs).toEqual([0, 500, 1_500, 3_500, 7_500, 15_500])
-    await persistent.stop()
+    await reconnector.stop()
   })
 
-  it('is made at once when somebody needs it, whatever the wait', async () => {
-    const { clock, attemptsAtMs, world, persistent, breakConnection } = persistentUnderTest({ next: () => 0.999 })
+  it('connects at once when asked to retry, whatever the wait', async () => {
+    const { clock, attemptsAtMs, world, reconnector, breakConnection } = startReconnector({ next: () => 0.999 })
     await turn()
     await clock.advance(100_000)
     const before = attemptsAtMs.length
     world.reachable = true
-    await persistent.retryNow()
+    await reconnector.retryNow()
     expect(attemptsAtMs.length).toBe(before + 1)
     expect(attemptsAtMs.at(-1)).toBe(100_000)
-    const stopped = persistent.stop()
+    const stopped = reconnector.stop()
     breakConnection()
     await stopped
   })
 
-  it('starts from the shortest wait again after a connection that lasted', async () => {
-    const { clock, attemptsAtMs, world, persistent, breakConnection } = persistentUnderTest()
+  it('starts from the shortest wait after a connection that lasted', async () => {
+    const { clock, attemptsAtMs, world, reconnector, breakConnection } = startReconnector()
     await turn()
     await clock.advance(8_000)
     world.reachable = true
@@ -85,11 +85,11 @@ describe('a connection that is kept up', () => {
     await clock.advance(500)
     expect(clock.nowMs() - upSinceMs).toBeGreaterThan(30_000)
     expect(attemptsAtMs.at(-1)).toBe(68_500)
-    await persistent.stop()
+    await reconnector.stop()
   })
 
-  it('waits longer each time when it breaks as soon as it is made', async () => {
-    const { clock, attemptsAtMs, world, persistent, breakConnection } = persistentUnderTest()
+  it('waits longer each time when connections close as soon as they are made', async () => {
+    const { clock, attemptsAtMs, world, reconnector, breakConnection } = startReconnector()
     world.reachable = true
     await turn()
     for (let i = 0; i < 4; i++) {
@@ -99,53 +99,53 @@ describe('a connection that is kept up', () => {
     }
     expect(attemptsAtMs.slice(1).map((at, i) => at - attemptsAtMs[i]!)).not.toContain(0)
     expect(attemptsAtMs.at(-1)! - attemptsAtMs.at(-2)!).toBeGreaterThanOrEqual(1_000)
-    const stopped = persistent.stop()
+    const stopped = reconnector.stop()
     breakConnection()
     await stopped
   })
 
-  it('is made anew at once for whoever hears of its end first', async () => {
-    const { clock, attemptsAtMs, world, persistent, breakConnection } = persistentUnderTest()
+  it('reconnects at once for a caller that learns of the end of the connection first', async () => {
+    const { clock, attemptsAtMs, world, reconnector, breakConnection } = startReconnector()
     world.reachable = true
     await turn()
     await clock.advance(10_000)
     breakConnection()
-    void persistent.retryNow()
+    void reconnector.retryNow()
     await turn()
     expect(attemptsAtMs).toEqual([0, 500, 10_000])
-    const stopped = persistent.stop()
+    const stopped = reconnector.stop()
     breakConnection()
     await stopped
   })
 
-  it('warns once that it is away, and why, however long that lasts', async () => {
-    const { clock, lines, attemptsAtMs, world, persistent, breakConnection } = persistentUnderTest()
-    const said = () => lines.map(({ msg, err }) => [msg, (err as { message: string } | undefined)?.message])
+  it('warns once for each reason that the other side is unreachable', async () => {
+    const { clock, lines, attemptsAtMs, world, reconnector, breakConnection } = startReconnector()
+    const warnings = () => lines.map(({ msg, err }) => [msg, (err as { message: string } | undefined)?.message])
     await turn()
     await clock.advance(60_000)
     const unreachable = 'test unreachable, retrying'
     expect(attemptsAtMs.length).toBeGreaterThan(5)
-    expect(said()).toEqual([[unreachable, 'refused']])
+    expect(warnings()).toEqual([[unreachable, 'refused']])
     world.reason = 'of another release'
     await clock.advance(600_000)
-    expect(said().slice(1)).toEqual([[unreachable, 'of another release']])
+    expect(warnings().slice(1)).toEqual([[unreachable, 'of another release']])
     world.reachable = true
     await clock.advance(600_000)
     world.reachable = false
     breakConnection()
     await turn()
     await clock.advance(60_000)
-    expect(said().slice(2)).toEqual([
+    expect(warnings().slice(2)).toEqual([
       ['test connection lost', undefined],
       [unreachable, 'of another release'],
     ])
-    await persistent.stop()
+    await reconnector.stop()
   })
 
-  it('stops in the middle of a wait', async () => {
-    const { clock, attemptsAtMs, persistent } = persistentUnderTest()
+  it('stops during a wait', async () => {
+    const { clock, attemptsAtMs, reconnector } = startReconnector()
     await turn()
-    await persistent.stop()
+    await reconnector.stop()
     await clock.advance(1_000_000)
     expect(attemptsAtMs).toEqual([0])
   })

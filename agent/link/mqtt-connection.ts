@@ -1,0 +1,119 @@
+import type { TLSSocket } from 'node:tls'
+import { connect, type IClientOptions, MqttClient } from 'mqtt'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { sendAtOnce } from '../../core/base/no-delay.ts'
+import { type Delivery, publishOptions } from '../../core/protocol/delivery.ts'
+
+const connectTimeoutMs = 10_000
+
+export interface MqttMessage {
+  readonly topic: string
+  readonly message: string
+  readonly delivery: Delivery
+}
+
+export interface MqttConnectionOptions {
+  /** mqtt://host:port or mqtts://host:port */
+  readonly url: string
+  readonly clientId: string
+  /** With a password the client id is the user name. */
+  readonly password?: string | undefined
+  /** A socket that is connected already; absent: MQTT.js opens one. */
+  readonly socket?: TLSSocket | undefined
+  readonly will: MqttMessage
+  /** The message is acknowledged when this returns. If it throws, the connection is closed without an acknowledgement. */
+  readonly onMessage: (topic: string, payload: Buffer) => void
+  readonly logger: Logger
+}
+
+/** One MQTT 3.1.1 connection. */
+export interface MqttConnection {
+  /** Resolves with the cause, if one is known, when the connection has closed. */
+  readonly closed: Promise<Error | undefined>
+  subscribe(filters: Readonly<Record<string, Pick<Delivery, 'qos'>>>): void
+  /** @returns whether the broker has acknowledged it */
+  publish(message: MqttMessage): Promise<boolean>
+  /** @param force without a DISCONNECT packet, and without waiting for messages in flight */
+  end(force: boolean): Promise<void>
+}
+
+/** @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED */
+export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal): Promise<MqttConnection> {
+  const { url, clientId, password, socket, will, onMessage, logger } = options
+  const settings: IClientOptions = {
+    clientId,
+    protocolVersion: 4,
+    ...(password === undefined ? {} : { username: clientId, password }),
+    clean: true,
+    reconnectPeriod: 0,
+    connectTimeout: connectTimeoutMs,
+    will: { topic: will.topic, payload: Buffer.from(will.message), ...publishOptions(will.delivery) },
+  }
+  // Handlers are attached in the turn of `connect`, before the broker can have sent anything.
+  const client = socket ? new MqttClient(() => socket, settings) : connect(url, settings)
+  let failure: Error | undefined
+  client.on('error', (error) => {
+    failure = error
+  })
+  // MQTT.js acknowledges after this handler. The `message` event would be too late: a crash after it loses the message.
+  client.handleMessage = ({ topic, payload }, acknowledge) => {
+    try {
+      onMessage(topic, Buffer.from(payload))
+      acknowledge()
+    } catch (err) {
+      logger.error({ err, topic }, 'message not stored, closing the connection so that it is sent again')
+      client.end(true)
+    }
+  }
+  const closed = new Promise<Error | undefined>((resolve) => {
+    client.once('close', () => {
+      // Fails the callbacks of messages in flight.
+      client.end(true)
+      resolve(failure)
+    })
+  })
+  const connection: MqttConnection = {
+    closed,
+    subscribe(filters) {
+      client.subscribe({ ...filters }, (err) => {
+        if (err) logger.warn({ err }, "not subscribed to all of the device's topics")
+      })
+    },
+    publish: ({ topic, message, delivery }) =>
+      client.publishAsync(topic, message, publishOptions(delivery)).then(
+        () => true,
+        () => false,
+      ),
+    end: (force) => client.endAsync(force),
+  }
+  return new Promise((resolve, reject) => {
+    const abort = () => client.end(true)
+    signal.addEventListener('abort', abort, { once: true })
+    const settled = () => signal.removeEventListener('abort', abort)
+    client.once('connect', () => {
+      settled()
+      sendAtOnce(client.stream)
+      resolve(connection)
+    })
+    void closed.then((cause) => {
+      settled()
+      reject(connectError(url, cause))
+    })
+  })
+}
+
+/** CONNACK return codes: bad user name or password, not authorised. */
+const connackRefusals: readonly unknown[] = [4, 5]
+
+function connectError(url: string, cause: Error | undefined): BrimError {
+  if (cause && 'code' in cause && connackRefusals.includes(cause.code))
+    return new BrimError('NOT_AUTHORIZED', `the broker ${url} rejected the login of this device`, {
+      cause,
+      hint: 'enrol the device with "brim agent enroll"; --bridge must name the address it enrolled at',
+    })
+  return new BrimError('BROKER_UNREACHABLE', `the broker ${url} cannot be reached`, {
+    ...(cause ? { cause } : {}),
+    hint: 'is the broker running, and is the address right?',
+  })
+}

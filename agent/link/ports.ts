@@ -1,0 +1,40 @@
+import type { TLSSocket } from 'node:tls'
+import type { DeviceState } from '../../core/protocol/messages.ts'
+import type { DeviceTopic } from '../../core/protocol/topics.ts'
+
+/** The device's logins at one bridge. */
+export interface LinkCredentials {
+  /**
+   * A bearer token for a new connection to the data plane.
+   * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
+   */
+  token(signal: AbortSignal): Promise<string>
+  /** The password for a new connection to the broker. @throws as `token` does */
+  mqttPassword(signal: AbortSignal): Promise<string>
+  /**
+   * A TLS socket to a bridge whose key is pinned; undefined where the transport opens its own socket.
+   * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE
+   */
+  dial(url: string, signal: AbortSignal): Promise<TLSSocket | undefined>
+}
+
+/** Publishes below the device's own topic on one connection. Both resolve to false if the connection closes first. */
+export interface Publisher {
+  /** @returns whether the broker has acknowledged the message */
+  publish(leaf: DeviceTopic, message: string): Promise<boolean>
+  /** Publishes the retained state again. @returns whether the broker has acknowledged it */
+  publishState(): Promise<boolean>
+}
+
+/** A part of the agent that uses the control plane of one broker. */
+export interface ControlService {
+  /**
+   * Handlers of the topics that the service subscribes. A message is acknowledged when its handler returns. If it throws,
+   * the message stays unacknowledged and the connection is closed, so that the bridge sends it again.
+   */
+  readonly handlers?: Partial<Record<DeviceTopic, (payload: Uint8Array) => void>>
+  /** Fields that the service adds to the device's retained state. */
+  readonly stateFields?: () => Partial<Pick<DeviceState, 'state' | 'jobs'>>
+  /** Receives the publisher of each new connection, and undefined when that connection has closed. */
+  readonly onConnection?: (publisher: Publisher | undefined) => void
+}

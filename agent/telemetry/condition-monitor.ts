@@ -1,0 +1,75 @@
+import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
+import type { Sample } from '../device/sample.ts'
+import { createSampler, type Sampler, type SamplerOptions } from '../device/sampler.ts'
+import type { RecentErrors } from './recent-errors.ts'
+import { TokenEnergy } from './token-energy.ts'
+
+/** What the agent has measured of its answers. */
+export interface AnswerFigures {
+  /** Answers in progress. */
+  readonly underWay: number
+  /** By model, of one answer at a time. */
+  readonly decodeTokensPerS: Record<string, number>
+  /** Since the start: tokens of answers that have ended, and seconds during which any was in progress. */
+  readonly totals: { readonly tokens: number; readonly busyS: number }
+}
+
+export interface ConditionMonitorOptions extends SamplerOptions {
+  readonly answers: AnswerFigures
+  readonly errors: RecentErrors
+  /** Version of the agent. */
+  readonly agent: string
+  readonly modelId: string
+  /** The sections that the agent knows without a sample. */
+  readonly work: () => Pick<DeviceCondition, 'bundles' | 'jobs' | 'spool'>
+  /** By model, of the models that run whole on this device. */
+  readonly prefillTokensPerS: () => Record<string, number>
+}
+
+/** The device's condition: its last sample, with the agent's own figures. */
+export class ConditionMonitor {
+  readonly #options: ConditionMonitorOptions
+  readonly #sampler: Sampler
+  readonly #energy = new TokenEnergy()
+  #last: Sample | undefined
+
+  constructor(options: ConditionMonitorOptions) {
+    this.#options = options
+    this.#sampler = createSampler(options)
+  }
+
+  /** Samples the device; takes up to a few seconds. */
+  async sample(signal: AbortSignal): Promise<void> {
+    const { answers } = this.#options
+    const sample = await this.#sampler.sample(signal)
+    if (signal.aborted) return
+    this.#last = sample
+    const { totalW: watts } = sample.power
+    if (watts !== null) this.#energy.sampled({ watts, isBusy: answers.underWay > 0, ...answers.totals })
+  }
+
+  /** Undefined before the first sample. */
+  get latest(): DeviceCondition | undefined {
+    const { answers, errors, agent, modelId, work, prefillTokensPerS } = this.#options
+    const last = this.#last
+    if (!last) return undefined
+    const { underWay, decodeTokensPerS } = answers
+    const prefill = prefillTokensPerS()
+    const energy = this.#energy
+    return {
+      ...last,
+      device: { ...last.device, agent, modelId },
+      power: {
+        ...last.power,
+        jPerToken: energy.jPerToken,
+        busyW: energy.busyW,
+        idleW: energy.idleW,
+        prefillJPerToken: energy.jPerTokenAt(prefill),
+        decodeJPerToken: energy.jPerTokenAt(decodeTokensPerS),
+      },
+      ...work(),
+      errors: errors.list,
+      answers: { underWay, decodeTokensPerS, prefillTokensPerS: prefill },
+    }
+  }
+}

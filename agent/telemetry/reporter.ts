@@ -1,0 +1,184 @@
+import { type Clock, clockIsSet, nowIso, untilAborted } from '../../core/base/clock.ts'
+import { type DeadBands, type Measurements, type Report, shouldReport } from '../../core/policy/telemetry/dead-bands.ts'
+import { nextReportingStep } from '../../core/policy/telemetry/reporting.ts'
+import type { SpooledLeaf } from '../../core/policy/telemetry/spool.ts'
+import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
+import type { LinkFigures } from './measurements.ts'
+import type { Spool } from './spool.ts'
+
+/** Interval at which measurements are compared with the last reports, and so the shortest between two reports. */
+const checkMs = 1_000
+/** Gap between two spooled messages: 64 MB take an hour or two, and a tenth of a slow uplink. */
+const replayGapMs = 100
+/** Wait after a spooled message that could not be sent or deleted. */
+const retryMs = 1_000
+
+/** A link to the bridges of one broker. */
+export interface ReportLink {
+  readonly connected: boolean
+  /** The data plane; undefined while it is not connected. */
+  readonly figures: LinkFigures | undefined
+  publish(leaf: 'telemetry', message: string): Promise<boolean>
+}
+
+export interface ReporterOptions {
+  /** Each receives its own reports. */
+  readonly links: readonly ReportLink[]
+  /** Whether any bridge receives what the device publishes; if not, measurements are spooled. */
+  readonly hasBridge: () => boolean
+  /** Publishes a spooled message. @returns whether a broker has acknowledged it */
+  readonly replay: (leaf: SpooledLeaf, message: string) => Promise<boolean>
+  readonly spool: Spool
+  /** Samples the device's condition. */
+  readonly sample: (signal: AbortSignal) => Promise<void>
+  readonly measure: (link: LinkFigures | undefined) => Measurements
+  /** Longest interval between samples, and between reports; 0: none of either. */
+  readonly everyMs: number
+  /** Override the default dead bands. */
+  readonly deadBands: DeadBands
+  readonly birth: number
+  readonly clock: Clock
+}
+
+/** Where measurements are reported: a link, or the spool. */
+interface Target {
+  readonly figures: () => LinkFigures | undefined
+  /** @returns whether the target has accepted them */
+  readonly send: (measured: Measurements) => boolean
+  last: Report | undefined
+}
+
+/** The device's reporting loop: samples its condition, reports measurements that have moved, and replays the spool. */
+export class Reporter {
+  readonly #options: ReporterOptions
+  readonly #targets: readonly Target[]
+  readonly #stopping = new AbortController()
+  /** Samples and replays in progress. */
+  readonly #pending = new Set<Promise<void>>()
+  #wake = new AbortController()
+  #sampleDueMs: number
+  #checkDueMs: number
+  #replayDueMs: number
+  #running: Promise<void> | undefined
+
+  constructor(options: ReporterOptions) {
+    const { links, clock, everyMs } = options
+    this.#options = options
+    this.#targets = everyMs > 0 ? [...links.map((link) => this.#linkTarget(link)), this.#spoolTarget()] : []
+    const nowMs = clock.nowMs()
+    this.#sampleDueMs = everyMs > 0 ? nowMs : Number.POSITIVE_INFINITY
+    this.#checkDueMs = nowMs + checkMs
+    this.#replayDueMs = nowMs
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+    await Promise.all(this.#pending)
+  }
+
+  async #run(): Promise<void> {
+    const { clock, spool, hasBridge } = this.#options
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      const state = {
+        sampleDueMs: this.#sampleDueMs,
+        checkDueMs: this.#checkDueMs,
+        replayDueMs: this.#replayDueMs,
+        queues: spool.queues,
+        hasBridge: hasBridge(),
+      }
+      const step = nextReportingStep(state, clock.nowMs())
+      switch (step.kind) {
+        case 'sample':
+          this.#sampleDueMs = Number.POSITIVE_INFINITY
+          this.#begin(this.#sample())
+          break
+        case 'check':
+          this.#checkDueMs = clock.nowMs() + checkMs
+          this.#report()
+          break
+        case 'replay':
+          this.#replayDueMs = Number.POSITIVE_INFINITY
+          this.#begin(this.#replay(step.leaf))
+          break
+        case 'wait':
+          this.#wake = new AbortController()
+          await clock.sleep(step.ms, AbortSignal.any([this.#wake.signal, signal])).catch(() => {})
+          break
+        default:
+          step satisfies never
+      }
+    }
+  }
+
+  /** Runs beside the loop, which is woken when the work is done. */
+  #begin(work: Promise<void>): void {
+    this.#pending.add(work)
+    void work.then(() => {
+      this.#pending.delete(work)
+      this.#wake.abort()
+    })
+  }
+
+  async #sample(): Promise<void> {
+    const { sample, clock, everyMs } = this.#options
+    await sample(this.#stopping.signal)
+    this.#sampleDueMs = clock.nowMs() + everyMs
+  }
+
+  #report(): void {
+    const { measure, clock, everyMs, deadBands } = this.#options
+    for (const target of this.#targets) {
+      const report = { atMs: clock.nowMs(), measured: measure(target.figures()) }
+      if (!shouldReport(target.last, report, everyMs, deadBands)) continue
+      // A target that does not accept the report gets the next one, whatever has moved.
+      target.last = target.send(report.measured) ? report : undefined
+    }
+  }
+
+  /** Deletes the message once a broker has it: after a crash in between it is sent twice. */
+  async #replay(leaf: SpooledLeaf): Promise<void> {
+    const { spool, replay, clock } = this.#options
+    const { signal } = this.#stopping
+    const sentMs = clock.nowMs()
+    const message = spool.next(leaf)
+    // A broker that does not respond must not delay the agent's end.
+    const stopped = untilAborted(signal).then(() => false)
+    const isSent = message !== undefined && (await Promise.race([replay(leaf, message.text), stopped]))
+    // A full disk does not even delete. Until it does, nothing else is sent: the same message would be, for ever.
+    while (isSent && !signal.aborted && !spool.delete(leaf, message.n)) await clock.sleep(retryMs, signal).catch(() => {})
+    this.#replayDueMs = isSent ? sentMs + replayGapMs : clock.nowMs() + retryMs
+  }
+
+  #linkTarget(link: ReportLink): Target {
+    const { birth } = this.#options
+    return {
+      figures: () => link.figures,
+      send(measured) {
+        if (!link.connected) return false
+        const telemetry: DeviceTelemetry = { v: 1, at: nowIso(), birth, clockIsSet: clockIsSet(), ...measured }
+        void link.publish('telemetry', JSON.stringify(telemetry))
+        return true
+      },
+      last: undefined,
+    }
+  }
+
+  #spoolTarget(): Target {
+    const { hasBridge, spool } = this.#options
+    return {
+      figures: () => undefined,
+      send(measured) {
+        if (hasBridge()) return false
+        spool.put('telemetry', measured)
+        return true
+      },
+      last: undefined,
+    }
+  }
+}
