@@ -69,7 +69,7 @@ describe('a bridge with another model', () => {
       status: 503,
       code: 'BUNDLE_MISMATCH',
       message: expect.stringContaining(bridge.modelId.slice(0, 12)),
-      hint: 'give both the same bundle',
+      hint: 'install the same bundle on both',
     })
     expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ bridge: 'mismatch' })
     await bridge.close()

@@ -97,7 +97,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       const refused = await ask(world.agent.apiUrl)
       expect(refused.status).toBe(503)
       expect(await refused.json()).toMatchObject({
-        error: { code: 'NOT_AUTHORIZED', message: expect.stringContaining('let this device in') },
+        error: { code: 'NOT_AUTHORIZED', message: expect.stringContaining('rejected the login of this device') },
       })
     })
 
