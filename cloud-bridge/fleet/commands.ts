@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { type Command, type CommandAction, CommandReply } from '../../core/protocol/commands.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 
-/** A migration. Times are the bridge's own. */
+/** A migration. Times are the bridge's clock. `wish` is the action as JSON. */
 export const commandsTable = `CREATE TABLE commands (
   n INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -22,7 +24,7 @@ export const commandsTable = `CREATE TABLE commands (
 CREATE INDEX commands_open ON commands (device, n) WHERE state = 'SENT';
 CREATE INDEX commands_of ON commands (device, n);`
 
-/** SENT: on its way, or waiting for its device to come back. */
+/** SENT: without a reply so far; it is sent again when the device is present. */
 export const commandStates = ['SENT', 'DONE', 'REFUSED', 'EXPIRED'] as const
 export type CommandState = (typeof commandStates)[number]
 
@@ -30,20 +32,20 @@ export interface CommandRecord {
   readonly id: string
   readonly device: string
   readonly wish: CommandAction
-  /** Who wanted it. */
+  /** The operator who gave it. */
   readonly actor: string
   readonly at: string
   readonly expiresAt: string
   readonly state: CommandState
   readonly endedAt: string | null
-  /** Why it was refused, or what there is to say. */
+  /** Why the command was refused or expired. */
   readonly reason: string | null
 }
 
-/** What was not answered is said again so often, and expiry looked at. */
+/** Interval of resends and of checks for expiry. */
 const tickMs = 1_000
-/** Ended ones that are remembered, of all devices. */
-const remembered = 10_000
+/** Retained commands that have ended, of all devices. */
+const maxRetained = 10_000
 
 export interface CommandsOptions {
   readonly store: Store
@@ -51,23 +53,25 @@ export interface CommandsOptions {
   readonly clock: Clock
   /** UTC ms: expiry outlives this process. */
   readonly wallMs: () => number
-  /** Whatever is lost is said again. */
+  /** A lost message is sent again. */
   readonly publish: (device: string, message: string) => void
   readonly onChange: (device: string) => void
   readonly onUnreadable: OnUnreadable
   readonly logger: Logger
 }
 
-/** Orders to devices: on disk before they are sent, said again until answered, never after they have expired. */
+/** Remote commands: stored before they are sent, and resent until the device replies or the command expires. */
 export interface Commands {
+  /** Starts to resend. */
   start(): void
-  send(device: string, wish: CommandAction, actor: string, expiresS: number): CommandRecord
-  /** A device is there, or not any more. */
+  /** @param actor the operator */
+  send(device: string, action: CommandAction, actor: string, expiresS: number): CommandRecord
+  /** A device became present or absent. */
   setPresence(device: string, isPresent: boolean): void
-  /** A reply as it came from the broker. */
+  /** A reply as the broker delivered it. */
   onReply(device: string, payload: Uint8Array): void
   find(id: string): CommandRecord | undefined
-  /** The newest first. */
+  /** The newest commands first. */
   of(device: string, limit: number): CommandRecord[]
   close(): Promise<void>
 }
@@ -83,8 +87,8 @@ export function createCommands(options: CommandsOptions): Commands {
   const insert = store.prepare(
     "INSERT INTO commands (id, device, wish, actor, at, expires_ms, state) VALUES (?, ?, ?, ?, ?, ?, 'SENT')",
   )
-  const forget = store.prepare(
-    `DELETE FROM commands WHERE state <> 'SENT' AND n <= (SELECT max(n) FROM commands) - ${remembered}`,
+  const deleteOld = store.prepare(
+    `DELETE FROM commands WHERE state <> 'SENT' AND n <= (SELECT max(n) FROM commands) - ${maxRetained}`,
   )
   const byId = store.prepare<[string], Row>(`SELECT ${columns} FROM commands WHERE id = ?`)
   const ofDevice = store.prepare<[string, number], Row>(
@@ -92,60 +96,46 @@ export function createCommands(options: CommandsOptions): Commands {
   )
   const open = store.prepare<[], Row>(`SELECT ${columns} FROM commands WHERE state = 'SENT' ORDER BY device, n`)
   const openOf = store.prepare<[string], Row>(`SELECT ${columns} FROM commands WHERE state = 'SENT' AND device = ? ORDER BY n`)
-  // What has expired and was done all the same was done: the order was on its way.
+  // A reply to an expired command still counts: the command was on its way.
   const end = store.prepare(
     "UPDATE commands SET state = ?, ended_at = ?, reason = ? WHERE id = ? AND device = ? AND state IN ('SENT', 'EXPIRED') AND state <> ?",
   )
   const present = new Set<string>()
-  const stopping = new AbortController()
-  let ticking: Promise<void> | undefined
+  let stopTicking: (() => Promise<void>) | undefined
 
   function ended(row: Pick<Row, 'id' | 'device'>, state: CommandState, reason: string | null): void {
-    const { changes } = end.run(state, new Date(wallMs()).toISOString(), reason, row.id, row.device, state)
+    const { changes } = end.run(state, iso(wallMs()), reason, row.id, row.device, state)
     if (changes === 0) return
     logger.info({ device: row.device, command: row.id, state, reason }, 'command ended')
     onChange(row.device)
   }
 
-  /** In the order in which they were given. */
+  /** @param rows in the order in which they were given */
   function send(rows: readonly Row[]): void {
     for (const row of rows) {
       const { expiresAt, wish } = recordOf(row)
-      if (wallMs() >= row.expiresMs) ended(row, 'EXPIRED', present.has(row.device) ? 'no reply' : 'the device was away')
+      if (wallMs() >= row.expiresMs) ended(row, 'EXPIRED', present.has(row.device) ? 'no reply' : 'the device was not connected')
       else if (present.has(row.device))
         publish(row.device, JSON.stringify({ v: 1, bridge, id: row.id, expiresAt, ...wish } satisfies Command))
     }
   }
 
-  function guarded(work: () => void): void {
-    try {
-      work()
-    } catch (err) {
-      logger.error({ err }, 'commands cannot be read or stored')
-    }
-  }
-
-  async function tick(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      guarded(() => send(open.all()))
-      await clock.sleep(tickMs, stopping.signal).catch(() => {})
-    }
-  }
+  const tryToSend = (read: () => readonly Row[]) => tryOrLog(logger, 'commands not read or stored', () => send(read()))
 
   return {
     start() {
-      ticking ??= tick()
+      stopTicking ??= repeatEvery(clock, tickMs, () => tryToSend(() => open.all()))
     },
-    send(device, wish, actor, expiresS) {
+    send(device, action, actor, expiresS) {
       const id = randomBytes(8).toString('hex')
       const nowMs = wallMs()
       store
         .transaction(() => {
-          insert.run(id, device, JSON.stringify(wish), actor, new Date(nowMs).toISOString(), Math.round(nowMs + expiresS * 1_000))
-          forget.run()
+          insert.run(id, device, JSON.stringify(action), actor, iso(nowMs), Math.round(nowMs + expiresS * 1_000))
+          deleteOld.run()
         })
         .immediate()
-      logger.info({ device, command: id, type: wish.type, actor }, 'command given')
+      logger.info({ device, command: id, type: action.type, actor }, 'command sent')
       const row = byId.get(id)!
       send([row])
       onChange(device)
@@ -154,7 +144,7 @@ export function createCommands(options: CommandsOptions): Commands {
     setPresence(device, isPresent) {
       if (!isPresent) return void present.delete(device)
       present.add(device)
-      guarded(() => send(openOf.all(device)))
+      tryToSend(() => openOf.all(device))
     },
     onReply(device, payload) {
       const read = readMessage(CommandReply, payload)
@@ -162,7 +152,9 @@ export function createCommands(options: CommandsOptions): Commands {
       const reply = read.message
       if (reply.bridge !== bridge) return
       const states = { done: 'DONE', refused: 'REFUSED', expired: 'EXPIRED' } as const
-      guarded(() => ended({ id: reply.id, device }, states[reply.outcome], reply.reason ?? null))
+      tryOrLog(logger, 'command reply not stored', () =>
+        ended({ id: reply.id, device }, states[reply.outcome], reply.reason ?? null),
+      )
     },
     find(id) {
       const row = byId.get(id)
@@ -170,8 +162,7 @@ export function createCommands(options: CommandsOptions): Commands {
     },
     of: (device, limit) => ofDevice.all(device, limit).map(recordOf),
     async close() {
-      stopping.abort()
-      await ticking
+      await stopTicking?.()
     },
   }
 }
@@ -179,5 +170,7 @@ export function createCommands(options: CommandsOptions): Commands {
 const recordOf = ({ wish, expiresMs, ...row }: Row): CommandRecord => ({
   ...row,
   wish: JSON.parse(wish) as CommandAction,
-  expiresAt: new Date(expiresMs).toISOString(),
+  expiresAt: iso(expiresMs),
 })
+
+const iso = (ms: number) => new Date(ms).toISOString()

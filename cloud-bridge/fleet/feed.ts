@@ -1,17 +1,18 @@
-/** What of a device has changed. */
+/** What changed in a device's record. */
 export type FleetChange = 'state' | 'telemetry' | 'labels' | 'commands' | 'log'
+type Subscriber = (device: string, what: FleetChange) => void
 
-/** Tells those who watch that something has changed; what it is now they look up. */
+/** Notifies subscribers of changes; they read the new values themselves. */
 export class FleetFeed {
-  readonly #watchers = new Set<(device: string, what: FleetChange) => void>()
+  readonly #subscribers = new Set<Subscriber>()
 
   publish(device: string, what: FleetChange): void {
-    for (const tell of [...this.#watchers]) tell(device, what)
+    for (const notify of [...this.#subscribers]) notify(device, what)
   }
 
-  /** @returns ends it */
-  subscribe(tell: (device: string, what: FleetChange) => void): () => void {
-    this.#watchers.add(tell)
-    return () => this.#watchers.delete(tell)
+  /** @returns a function that ends the subscription */
+  subscribe(notify: Subscriber): () => void {
+    this.#subscribers.add(notify)
+    return () => this.#subscribers.delete(notify)
   }
 }

@@ -4,8 +4,9 @@ import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /**
- * A migration. `at_ms` is when it was measured; where the device did not know the time, or has a wrong one that is still to come,
- * when it was heard of. `heard_ms` is this bridge's time of day. A device may say a sample twice after a crash.
+ * A migration. `at_ms` is the time of the measurement by the device's clock. It is the time of receipt if the device's
+ * clock is not set or is far ahead. `heard_ms` is the time of receipt by this bridge's clock. After a crash a device may
+ * send a sample twice.
  */
 export const historyTable = `CREATE TABLE samples (
   n INTEGER PRIMARY KEY,
@@ -17,48 +18,50 @@ export const historyTable = `CREATE TABLE samples (
   UNIQUE (device, at_ms, birth)
 ) STRICT`
 
-/** One sample as it was measured. */
 export interface StoredSample extends Omit<DeviceTelemetry, 'v'> {
-  /** When this bridge heard of it, by its own clock: UTC, ISO 8601. */
+  /** When this bridge received it, by its own clock: UTC, ISO 8601. */
   readonly heardAt: string
 }
 
 export interface HistoryQuery {
-  /** Samples measured later than this, the oldest first; absent: the newest. */
+  /** Samples after this time, the oldest first; absent: the newest samples. */
   readonly sinceMs?: number | undefined
   readonly limit: number
 }
 
 export interface History {
-  /** Keeps a sample, in order of when it was measured. Never throws. */
+  /** Stores a sample. Never throws. */
   add(device: string, telemetry: DeviceTelemetry): void
   /**
-   * In order of when they were measured, or heard of where the device did not know the time, or thought it much later.
-   * @returns `more`: there are others beyond the limit; `nextMs`: `sinceMs` of those that come after the last
+   * Samples in order of `at_ms`.
+   * @returns `more`: whether the limit cut off others; `nextMs`: the `sinceMs` of the next query
    */
   of(
     device: string,
     query: HistoryQuery,
   ): { readonly samples: StoredSample[]; readonly more: boolean; readonly nextMs: number | null }
-  /** Writes down what is still in memory. */
+  /** Stores the samples that are still in memory. */
   close(): Promise<void>
 }
 
 export interface HistoryOptions {
-  /** Must have had `historyTable`. */
+  /** Must have `historyTable`. */
   readonly store: Store
-  /** Of each device; beyond it the oldest go. */
+  /** Retained samples of each device; 0: none. */
   readonly maxSamples: number
   readonly clock: Clock
   readonly wallMs: () => number
   readonly logger: Logger
 }
 
-/** Samples are gathered for so long: a commit for each would be most of the work. */
-const gatherMs = 500
-/** What was measured later than this from now was not: it would stay the newest, and push out all that comes after it. */
-const mostAheadMs = 10 * 60_000
-/** So many more than allowed are let come together: removing them one by one would cost a search each. */
+/** Time that samples are collected for one commit. */
+const batchMs = 500
+/**
+ * A sample further ahead of the bridge's clock comes from a wrong clock. By its own time it would stay the newest, and
+ * displace all later samples.
+ */
+const maxAheadMs = 10 * 60_000
+/** Samples above the limit that are deleted together, because one deletion costs a search. */
 const slack = 64
 
 interface Row {
@@ -69,8 +72,8 @@ interface Row {
   readonly body: string
 }
 
-/** What the devices measured: of each the last few, on disk, so that neither a restart nor an outage leaves a hole. */
-export function createHistory({ store, maxSamples: mostSamples, clock, wallMs, logger }: HistoryOptions): History {
+/** The latest samples of every device, on disk: a restart or an outage leaves no gap. */
+export function createHistory({ store, maxSamples, clock, wallMs, logger }: HistoryOptions): History {
   const insert = store.prepare<Row>(
     'INSERT OR IGNORE INTO samples (device, at_ms, birth, heard_ms, body) VALUES (@device, @atMs, @birth, @heardMs, @body)',
   )
@@ -86,23 +89,23 @@ export function createHistory({ store, maxSamples: mostSamples, clock, wallMs, l
   )
   const counts = new Map<string, number>()
   const stopping = new AbortController()
-  let gathered: Row[] = []
-  let gathering: Promise<void> | undefined
+  let batch: Row[] = []
+  let flushing: Promise<void> | undefined
   let isFailing = false
-  let lastOwnMs = Number.NEGATIVE_INFINITY
+  let lastReceiptMs = Number.NEGATIVE_INFINITY
 
   const write = store.transaction((rows: readonly Row[]) => {
     for (const row of rows) {
       const { device } = row
       const count = (counts.get(device) ?? countOf.get(device) ?? 0) + insert.run(row).changes
-      const surplus = count - mostSamples
+      const surplus = count - maxSamples
       counts.set(device, surplus < slack ? count : count - trim.run(device, surplus).changes)
     }
   })
 
   function flush(): void {
-    const rows = gathered
-    gathered = []
+    const rows = batch
+    batch = []
     try {
       if (rows.length > 0) write.immediate(rows)
       isFailing = false
@@ -113,29 +116,31 @@ export function createHistory({ store, maxSamples: mostSamples, clock, wallMs, l
     }
   }
 
-  const gather = () =>
+  const flushLater = () =>
     clock
-      .sleep(gatherMs, stopping.signal)
+      .sleep(batchMs, stopping.signal)
       .catch(() => {})
       .then(() => {
-        gathering = undefined
+        flushing = undefined
         flush()
       })
 
-  /** For what is known by when it was heard of: what comes at once, as after an outage, must not be taken for one sample. */
-  function ownTime(heardMs: number): number {
-    lastOwnMs = heardMs > lastOwnMs || heardMs < lastOwnMs - mostAheadMs ? heardMs : lastOwnMs + 1
-    return lastOwnMs
+  /** A distinct time of receipt for each sample: those that arrive together, as after an outage, must not count as one. */
+  function receiptTime(heardMs: number): number {
+    const isLater = heardMs > lastReceiptMs || heardMs < lastReceiptMs - maxAheadMs
+    lastReceiptMs = isLater ? heardMs : lastReceiptMs + 1
+    return lastReceiptMs
   }
 
   return {
     add(device, { v: _, ...measured }) {
-      if (mostSamples === 0) return
+      if (maxSamples === 0) return
       const heardMs = wallMs()
-      const saidMs = Date.parse(measured.at)
-      const atMs = measured.clockIsSet === false || saidMs > heardMs + mostAheadMs ? ownTime(heardMs) : saidMs
-      gathered.push({ device, atMs, birth: measured.birth, heardMs, body: JSON.stringify(measured) })
-      gathering ??= gather()
+      const measuredMs = Date.parse(measured.at)
+      const isWrong = measured.clockIsSet === false || measuredMs > heardMs + maxAheadMs
+      const atMs = isWrong ? receiptTime(heardMs) : measuredMs
+      batch.push({ device, atMs, birth: measured.birth, heardMs, body: JSON.stringify(measured) })
+      flushing ??= flushLater()
     },
     of(device, { sinceMs, limit }) {
       flush()
@@ -146,7 +151,7 @@ export function createHistory({ store, maxSamples: mostSamples, clock, wallMs, l
     },
     async close() {
       stopping.abort()
-      await gathering
+      await flushing
     },
   }
 }

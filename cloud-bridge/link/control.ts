@@ -13,94 +13,99 @@ import {
   allDeviceStates,
   allDeviceTelemetry,
   bridgeStateTopic,
+  type DeviceTopic,
   deviceTopic,
   parseDeviceTopic,
 } from '../../core/protocol/topics.ts'
 
+/** Time for the broker to deliver our state `disconnected`. */
 const goodbyeTimeoutMs = 2_000
-/** CONNACK return codes: bad user name or password, not authorised. */
+/** CONNACK return codes: bad user name or password, not authorized. */
 const connackRefusals = [4, 5]
 const retained = publishOptions(bridgeStateDelivery)
 
 export interface ControlOptions {
   readonly url: string
-  /** The broker is this process's own. */
+  /** The broker runs in this process. */
   readonly isOwnBroker?: boolean
   /** Bearer token for the broker. */
   readonly password?: string | undefined
   readonly fleet: string
   readonly bridge: string
-  /** Persisted counter: it tells our state from that of an earlier start, whose will may come late. */
+  /** Persisted start counter: it tells our state from the late will of an earlier start. */
   readonly birth: number
-  /** What the retained state says beside `state`, `birth` and `at`. */
+  /** Fields of the retained state beside `state`, `birth` and `at`. */
   readonly describe: () => Pick<BridgeState, 'bridge' | 'modelId' | 'data' | 'sessions'>
   readonly onDeviceState: (device: string, payload: Uint8Array) => void
   readonly onDeviceTelemetry: (device: string, payload: Uint8Array) => void
   readonly onJobEvent: (device: string, payload: Uint8Array) => void
   readonly onDeviceReply: (device: string, payload: Uint8Array) => void
   readonly onDeviceLog: (device: string, payload: Uint8Array) => void
-  /** How long the first connection may take; 10 s by default. */
+  /** Time limit of the first connection; default 10 s. */
   readonly connectTimeoutMs?: number
   readonly logger: Logger
 }
 
 export interface ControlLink {
   readonly connected: boolean
-  /** Publishes the retained state again: something that `describe` tells has changed. */
+  /** Publishes the retained state again, after a change of what `describe` returns. */
   publishState(): void
-  /** Says something to a device; what cannot be said now is not kept. */
+  /** Publishes to a device. Drops the message if the broker is not connected. */
   publish(device: string, leaf: 'jobs' | 'acks' | 'commands' | 'faults', message: string): void
-  /** Publishes `disconnected` and leaves; the will stays unsaid. */
+  /** Publishes `disconnected` and disconnects cleanly, so that the broker does not publish the will. */
   close(): Promise<void>
 }
 
 /**
- * The bridge on the control plane: its retained state with a will, and the states of the devices. Any MQTT 3.1.1
- * broker will do. Comes back by itself when the broker was away.
- * @throws BrimError BROKER_UNREACHABLE
+ * Connects the bridge to the control plane: publishes its retained state with a will, and subscribes to what devices
+ * publish. Works with any MQTT 3.1.1 broker. Reconnects after an outage of the broker.
+ * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED
  */
 export async function connectControl(options: ControlOptions): Promise<ControlLink> {
   const { url, fleet, bridge, birth, logger } = options
   const topic = bridgeStateTopic(fleet, bridge)
   let current: BridgeState['state'] = 'ready'
-  const say = (state: BridgeState['state']): string =>
+  const stateMessage = (state: BridgeState['state']): string =>
     JSON.stringify({ v: 1, state, birth, at: nowIso(), ...options.describe() } satisfies BridgeState)
 
   const client = connect(url, {
     clientId: `bridge-${bridge}`,
     protocolVersion: 4,
-    // The address is one that this process has bound: whose certificate it shows need not be asked.
+    // This process has bound the address, so the certificate proves nothing more.
     ...(options.isOwnBroker === true ? { rejectUnauthorized: false } : {}),
     ...(options.password === undefined ? {} : { username: `bridge-${bridge}`, password: options.password }),
     clean: true,
     resubscribe: false,
-    // A broker that comes back may not know us again at once.
+    // A restarted broker may refuse our credentials at first.
     reconnectOnConnackError: true,
     will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), ...retained },
   })
-  const announce = () => {
-    if (client.connected) client.publish(topic, say(current), retained, logIfFailed)
-  }
-  const logIfFailed = (err?: Error | null) => {
-    if (err) logger.warn({ err }, 'bridge state not published')
+  const publishState = () => {
+    if (!client.connected) return
+    client.publish(topic, stateMessage(current), retained, (err) => {
+      if (err) logger.warn({ err }, 'bridge state not published')
+    })
   }
   const onOwnState = (payload: Uint8Array) => {
     const read = readMessage(BridgeState, payload)
-    // Only we may publish there; what cannot be read is of another release, and not ours to answer.
+    // Only bridges of this id publish there; an unreadable state comes from another release.
     if (read.kind === 'unreadable' || current === 'disconnected') return
-    const said = read.message
-    // A late will, or the state of an earlier start, has replaced what we retained.
-    if (said.birth < birth || said.state === 'lost') announce()
-    else if (said.birth > birth) logger.error({ birth, newer: said.birth }, 'another bridge has started under our id')
+    const published = read.message
+    // A late will, or the state of an earlier start, replaced our retained state.
+    if (published.birth < birth || published.state === 'lost') publishState()
+    else if (published.birth > birth) logger.error({ birth, newer: published.birth }, 'another bridge uses the id of this one')
+  }
+  const handlers: Partial<Record<DeviceTopic, (device: string, payload: Uint8Array) => void>> = {
+    state: options.onDeviceState,
+    telemetry: options.onDeviceTelemetry,
+    events: options.onJobEvent,
+    replies: options.onDeviceReply,
+    log: options.onDeviceLog,
   }
   client.on('message', (on, payload) => {
     if (on === topic) return onOwnState(payload)
     const from = parseDeviceTopic(fleet, on)
-    if (from?.leaf === 'state') options.onDeviceState(from.device, payload)
-    if (from?.leaf === 'telemetry') options.onDeviceTelemetry(from.device, payload)
-    if (from?.leaf === 'events') options.onJobEvent(from.device, payload)
-    if (from?.leaf === 'replies') options.onDeviceReply(from.device, payload)
-    if (from?.leaf === 'log') options.onDeviceLog(from.device, payload)
+    if (from) handlers[from.leaf]?.(from.device, payload)
   })
   client.on('connect', () => {
     sendAtOnce(client.stream)
@@ -114,13 +119,13 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     } as const
     client.subscribe(filters, (err) => {
       if (!err || !client.connected) return
-      // Deaf, it would call everybody lost: it comes again, as after any other break.
-      logger.error({ err }, 'not subscribed to what devices say; connecting again')
+      // Without subscriptions the bridge would count every device as lost, so it reconnects.
+      logger.error({ err }, 'subscription to device messages failed; reconnecting')
       client.stream.destroy()
     })
-    announce()
+    publishState()
   })
-  // While the broker is away every attempt fails the same way: said once.
+  // During an outage every attempt fails alike: only the first is a warning.
   client.on('error', (err) => logger[client.reconnecting ? 'debug' : 'warn']({ err }, 'broker connection failed'))
   client.on('offline', () => logger.warn({ url }, 'broker unreachable, retrying'))
 
@@ -129,18 +134,18 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     get connected() {
       return client.connected
     },
-    publishState: announce,
+    publishState,
     publish(device, leaf, message) {
       if (!client.connected || current === 'disconnected') return
       client.publish(deviceTopic(fleet, device, leaf), message, publishOptions(deviceDelivery[leaf]), (err) => {
-        if (err) logger.warn({ err, device, leaf }, 'not said to the device')
+        if (err) logger.warn({ err, device, leaf }, 'message to the device not published')
       })
     },
     async close() {
       current = 'disconnected'
-      const wasHeard = client.connected && (await goodbye(client, topic, say(current)))
-      // A broker that no longer answers would be waited for in vain.
-      await client.endAsync(!wasHeard)
+      const isDelivered = client.connected && (await publishGoodbye(client, topic, stateMessage(current)))
+      // A broker that does not answer must not delay the end.
+      await client.endAsync(!isDelivered)
     },
   }
 }
@@ -152,13 +157,13 @@ function connected(client: MqttClient, url: string, timeoutMs: number): Promise<
       client.end(true)
       reject(
         connackRefusals.some((code) => code === last?.code)
-          ? new BrimError('NOT_AUTHORIZED', `the broker ${url} does not let this bridge in`, {
+          ? new BrimError('NOT_AUTHORIZED', `the broker ${url} rejected the credentials of this bridge`, {
               cause: last,
-              hint: 'docs/brokers.md says what a broker needs that knows its clients',
+              hint: 'set up the bridge as a client of the broker: docs/brokers.md',
             })
           : new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not answer within ${timeoutMs} ms`, {
               ...(last === undefined ? {} : { cause: last }),
-              hint: 'does it run, and is the address right?',
+              hint: 'check the address and whether the broker runs',
             }),
       )
     }, timeoutMs)
@@ -175,10 +180,10 @@ function connected(client: MqttClient, url: string, timeoutMs: number): Promise<
 }
 
 /**
- * An acknowledgement does not prove that anyone was told; that it came back to us, who listen too, does.
- * @returns whether it came back in time
+ * Waits until the broker delivers the state to this bridge too, because its acknowledgement alone proves no delivery.
+ * @returns whether that was in time
  */
-function goodbye(client: MqttClient, topic: string, state: string): Promise<boolean> {
+function publishGoodbye(client: MqttClient, topic: string, state: string): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), goodbyeTimeoutMs)
     const done = () => {

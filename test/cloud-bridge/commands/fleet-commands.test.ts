@@ -180,7 +180,7 @@ describe('brim device drain', () => {
     const away = await brim('device', 'drain', 'jetson-03', '--timeout', '1')
     expect(away).toMatchObject({
       code: 1,
-      err: expect.stringMatching(/expired before jetson-03 replied: the device was away \[COMMAND_EXPIRED\]/),
+      err: expect.stringMatching(/expired before jetson-03 replied: the device was not connected \[COMMAND_EXPIRED\]/),
     })
     const sent = documents((await brim('device', 'undrain', 'jetson-03', '--no-wait', '--json')).out)[0] as { id: string }
     expect(sent).toMatchObject({ state: 'SENT', wish: { type: 'undrain' } })

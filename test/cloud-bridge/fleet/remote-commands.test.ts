@@ -87,7 +87,7 @@ describe('a command', () => {
     const { commands, sent, reply, close } = await open()
     const { id } = commands.send('a', { type: 'drain' }, 'x', 5)
     await clock.advance(6_000)
-    expect(commands.find(id)).toMatchObject({ state: 'EXPIRED', reason: 'the device was away' })
+    expect(commands.find(id)).toMatchObject({ state: 'EXPIRED', reason: 'the device was not connected' })
     commands.setPresence('a', true)
     expect(sent).toEqual([])
     reply('a', id, 'done')
