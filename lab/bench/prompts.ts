@@ -1,8 +1,14 @@
 import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { projectRoot } from '../../core/base/version.ts'
 import type { ChatMessage, ChatTemplate } from '../../core/text/chat-template.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
+
+const heldOutName = 'test/fixtures/heldout-prompts.jsonl'
+/** The prompts of the demonstration model that its training did not see. */
+export const heldOutPrompts = { name: heldOutName, file: fileURLToPath(new URL(heldOutName, projectRoot)) }
 
 /** One prompt of a file, encoded. */
 export interface BenchPrompt {
@@ -10,13 +16,13 @@ export interface BenchPrompt {
   /** 'prompts' where the file names no tasks. */
   readonly task: string
   readonly ids: readonly number[]
-  /** An answer that came with it. */
+  /** The answer that the file gives for it. */
   readonly answerIds?: readonly number[]
 }
 
 const Message = z.looseObject({ role: z.string().min(1), content: z.string() })
-/** It stands in tables, on the terminal and in the figure. */
-const Label = z.string().regex(/^\P{Cc}+$/u, 'a line of text is expected')
+/** Shown in tables, on the terminal and in the figure. */
+const Label = z.string().regex(/^\P{Cc}+$/u, 'must be one line of text')
 const Line = z.object({
   id: z.union([Label, z.number()]).optional(),
   task: Label.optional(),
@@ -29,20 +35,20 @@ type Line = z.infer<typeof Line>
 export interface PromptText {
   readonly tokenizer: TextTokenizer
   readonly chatTemplate: ChatTemplate | undefined
-  /** Refuses what cannot be answered. @throws BrimError */
+  /** @throws BrimError for a prompt that cannot be answered */
   check(ids: readonly number[]): void
 }
 
 /**
- * Reads JSON lines with `prompt` (text; the chat template makes a user's message of it) or `messages`, and perhaps
- * `id` and `task`; blank lines are skipped.
- * @throws BrimError REQUEST_INVALID, or what `check` throws, naming file and line
+ * Reads JSON lines with `prompt` (text, which the chat template turns into a user message) or `messages`, and optionally
+ * `id` and `task`. Blank lines are skipped.
+ * @throws BrimError REQUEST_INVALID, or the error of `check`, naming file and line
  */
 export async function readPrompts(file: string, text: PromptText): Promise<BenchPrompt[]> {
   const bytes = await readFile(file).catch((cause: unknown) => {
     throw new BrimError('REQUEST_INVALID', `the prompt file ${file} cannot be read`, {
       cause,
-      hint: 'give a file of JSON lines with --prompts',
+      hint: 'name a file of JSON lines with --prompts',
     })
   })
   const prompts: BenchPrompt[] = []
@@ -59,12 +65,12 @@ export async function readPrompts(file: string, text: PromptText): Promise<Bench
     if (prompt) prompts.push(prompt)
   }
   if (prompts.length > 0) return prompts
-  throw new BrimError('REQUEST_INVALID', `the prompt file ${file} holds no prompt`, { hint: lineHint })
+  throw new BrimError('REQUEST_INVALID', `the prompt file ${file} has no prompts`, { hint: lineHint })
 }
 
-const lineHint = 'every line is like {"prompt": "…"} or {"messages": [{"role": "user", "content": "…"}], "task": "…"}'
+const lineHint = 'a line looks like {"prompt": "…"} or {"messages": [{"role": "user", "content": "…"}], "task": "…"}'
 
-/** Split before it is decoded, so that what is not UTF-8 has a line number. */
+/** Lines before decoding, so that an error in UTF-8 has a line number. */
 function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = []
   for (let from = 0; from < bytes.length; ) {
@@ -82,11 +88,11 @@ function parseLine(bytes: Buffer): Line | undefined {
   const result = Line.safeParse(parseJson(line))
   if (!result.success) {
     const [issue] = result.error.issues
-    throw invalid(`${issue?.path.join('.') || 'the line'}: ${issue?.message ?? 'not as expected'}`)
+    throw invalid(`${issue?.path.join('.') || 'the line'}: ${issue?.message ?? 'invalid'}`)
   }
   const { prompt, messages } = result.data
   if ((prompt === undefined) === (messages === undefined))
-    throw invalid(prompt === undefined ? 'there is neither "prompt" nor "messages"' : 'there are both "prompt" and "messages"')
+    throw invalid(prompt === undefined ? '"prompt" or "messages" is missing' : '"prompt" and "messages" exclude each other')
   return result.data
 }
 
@@ -94,7 +100,7 @@ function decode(bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw invalid('it is not UTF-8 text')
+    throw invalid('not UTF-8 text')
   }
 }
 
@@ -102,17 +108,17 @@ function parseJson(line: string): unknown {
   try {
     return JSON.parse(line)
   } catch (error) {
-    throw invalid(`it is not JSON (${error instanceof Error ? error.message : String(error)})`)
+    throw invalid(`not JSON (${error instanceof Error ? error.message : String(error)})`)
   }
 }
 
 function encode({ prompt, messages }: Line, { tokenizer, chatTemplate }: PromptText): number[] {
   if (chatTemplate) {
     const conversation: readonly ChatMessage[] = messages ?? [{ role: 'user', content: prompt ?? '' }]
-    // The template writes the special tokens itself.
+    // The template adds the special tokens.
     return tokenizer.encode(chatTemplate.render(conversation), { addSpecialTokens: false })
   }
-  if (prompt === undefined) throw invalid('it has "messages", but the bundle has no chat template')
+  if (prompt === undefined) throw invalid('"messages" needs a chat template, which the bundle does not have')
   return tokenizer.encode(prompt)
 }
 

@@ -5,14 +5,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { projectRoot } from '../../core/base/version.ts'
 import { freePort } from './free-port.ts'
 
-/** The one that docs/brokers.md gives to operators. */
-const operatorsConfig = fileURLToPath(new URL('docs/brokers/mosquitto.conf', projectRoot))
+/** The configuration that docs/brokers.md recommends to operators. */
+const recommendedConfig = fileURLToPath(new URL('docs/brokers/mosquitto.conf', projectRoot))
 const pluginName = 'mosquitto_dynamic_security.so'
 const admin = { name: 'brim-admin', password: 'for-tests-on-loopback' }
 const attempts = 200
@@ -21,25 +21,27 @@ const betweenAttemptsMs = 25
 /** A real mosquitto as a process, on a free loopback port. */
 export interface Mosquitto extends AsyncDisposable {
   readonly url: string
-  /** For --broker-admin-file; undefined: everybody is let in. */
+  /** For --broker-admin-file; undefined: the broker accepts every client. */
   readonly adminFile: string | undefined
-  /** SIGKILL, and started again on the same port with what it has on disk. Resolves when it can be reached. */
-  kill(): Promise<void>
+  /** SIGKILL, then a new process on the same port with the same files. Resolves when it listens. */
+  restart(): Promise<void>
 }
 
-/** What this machine lacks to run one, as a sentence; undefined: nothing. */
-export function mosquittoLacks(): string | undefined {
+/** Why this machine cannot run mosquitto; undefined: it can. */
+export function mosquittoProblem(): string | undefined {
   if (spawnSync('mosquitto', ['-h']).error !== undefined) return 'mosquitto is not installed (apt-get install mosquitto)'
   return pluginPath() === undefined ? "mosquitto's dynamic-security plug-in is not installed" : undefined
 }
 
 /**
- * Under the operators' configuration, but for its port and paths; without `guarded` it lets everybody in.
+ * Starts mosquitto with the recommended configuration, on a free port and with paths of its own.
+ * @param options `guarded: false` drops access control: the broker accepts every client
  * @throws BrimError PREREQUISITE_MISSING
  */
 export async function startMosquitto({ guarded }: { guarded: boolean }): Promise<Mosquitto> {
-  const lacks = mosquittoLacks()
-  if (lacks !== undefined) throw new BrimError('PREREQUISITE_MISSING', lacks, { hint: 'install it, or choose another broker' })
+  const problem = mosquittoProblem()
+  if (problem !== undefined)
+    throw new BrimError('PREREQUISITE_MISSING', problem, { hint: 'install it, or choose another broker' })
   const dir = await mkdtemp(join(tmpdir(), 'brim-mosquitto-'))
   const port = await freePort()
   const config = join(dir, 'mosquitto.conf')
@@ -48,14 +50,14 @@ export async function startMosquitto({ guarded }: { guarded: boolean }): Promise
   await writeFile(config, guarded ? guardedConfig(port, security) : openConfig(port))
   if (guarded) {
     const init = spawnSync('mosquitto_ctrl', ['dynsec', 'init', security, admin.name, admin.password])
-    if (init.status !== 0) throw new Error(`mosquitto_ctrl ended with ${init.status}: ${init.stderr}`)
+    if (init.status !== 0) throw new Error(`mosquitto_ctrl exited with ${init.status}: ${init.stderr}`)
     await writeFile(adminFile, `${admin.name}:${admin.password}\n`, { mode: 0o600 })
   }
   let child = await launch(config, port)
   return {
     url: `mqtt://127.0.0.1:${port}`,
     adminFile: guarded ? adminFile : undefined,
-    async kill() {
+    async restart() {
       await end(child, 'SIGKILL')
       child = await launch(config, port)
     },
@@ -67,11 +69,11 @@ export async function startMosquitto({ guarded }: { guarded: boolean }): Promise
 }
 
 function guardedConfig(port: number, security: string): string {
-  const config = readFileSync(operatorsConfig, 'utf8')
+  const config = readFileSync(recommendedConfig, 'utf8')
     .replace(/^listener 1883 .*$/m, `listener ${port} 127.0.0.1`)
     .replace(/^plugin .*$/m, `plugin ${pluginPath()}`)
     .replace(/^plugin_opt_config_file .*$/m, `plugin_opt_config_file ${security}`)
-  // As root it would become a user who may not read our folder.
+  // Started by root, mosquitto would switch to a user that cannot read these files.
   return process.getuid?.() === 0 ? `${config}\nuser root\n` : config
 }
 
@@ -89,9 +91,9 @@ function pluginPath(): string | undefined {
 async function launch(config: string, port: number): Promise<ChildProcess> {
   const child = spawn('mosquitto', ['-c', config], { stdio: 'ignore' })
   for (let attempt = 0; attempt < attempts; attempt++) {
-    if (child.exitCode !== null) throw new Error(`mosquitto ended with ${child.exitCode}`)
-    if (await answers(port)) return child
-    await delay(betweenAttemptsMs)
+    if (child.exitCode !== null) throw new Error(`mosquitto exited with ${child.exitCode}`)
+    if (await isListening(port)) return child
+    await systemClock.sleep(betweenAttemptsMs)
   }
   await end(child, 'SIGKILL')
   throw new Error(`mosquitto did not listen within ${(attempts * betweenAttemptsMs) / 1_000} s`)
@@ -99,17 +101,17 @@ async function launch(config: string, port: number): Promise<ChildProcess> {
 
 async function end(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
-  const gone = once(child, 'exit')
+  const exited = once(child, 'exit')
   child.kill(signal)
-  await gone
+  await exited
 }
 
-async function answers(port: number): Promise<boolean> {
+async function isListening(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1')
-  const up = await new Promise<boolean>((resolve) => {
+  const connected = await new Promise<boolean>((resolve) => {
     socket.once('connect', () => resolve(true))
     socket.once('error', () => resolve(false))
   })
   socket.destroy()
-  return up
+  return connected
 }

@@ -1,31 +1,32 @@
 import { describe, expect, it } from 'vitest'
-import { benchChaos, type ChaosRun, planKills } from '../../lab/bench/chaos/bench.ts'
+import { planFaults } from '../../lab/bench/chaos/plan.ts'
+import { benchChaos, type ChaosRun } from '../../lab/bench/chaos/run.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
 import { mosquittoMissing } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 describe('the plan of faults', () => {
-  it('is told by its seed, and strikes agents, bridge and links', () => {
-    const plan = planKills(50, 3, 2, 'embedded')
-    expect(planKills(50, 3, 2, 'embedded')).toEqual(plan)
-    expect(planKills(50, 4, 2, 'embedded')).not.toEqual(plan)
+  it('follows from its seed, and hits agents, bridge and links', () => {
+    const plan = planFaults(50, 3, 2, 'embedded')
+    expect(planFaults(50, 3, 2, 'embedded')).toEqual(plan)
+    expect(planFaults(50, 4, 2, 'embedded')).not.toEqual(plan)
     expect(new Set(plan.map(({ victim }) => victim))).toEqual(new Set(['agent', 'bridge', 'link']))
     expect(new Set(plan.map(({ agent }) => agent))).toEqual(new Set([0, 1]))
-    const apart = planKills(50, 3, 2, 'mosquitto')
-    expect(new Set(apart.map(({ victim }) => victim))).toEqual(new Set(['agent', 'bridge', 'link', 'broker']))
+    const withBroker = planFaults(50, 3, 2, 'mosquitto')
+    expect(new Set(withBroker.map(({ victim }) => victim))).toEqual(new Set(['agent', 'bridge', 'link', 'broker']))
   })
 })
 
-const worlds = [
+const brokers = [
   { broker: 'embedded', seed: 3, kills: 6, missing: false },
   { broker: 'mosquitto', seed: 81, kills: 4, missing: mosquittoMissing() },
 ] as const
 
-describe.each(worlds)(
-  'jobs, while agents, bridge and broker ($broker) are killed and links are cut',
+describe.each(brokers)(
+  'jobs while agents, bridge and broker ($broker) are killed and links are cut',
   ({ broker, seed, kills, missing }) => {
-    it.skipIf(missing)('are neither lost nor done twice nor stuck, and have the same answers', { timeout: 180_000 }, async () => {
+    it.skipIf(missing)('end exactly once, with the same answers', { timeout: 180_000 }, async () => {
       using dir = tempDir()
       const { io, err } = captureIo({ env: { PATH: '' } })
       const bundles = { bundle: await buildTextBundle(dir.path), slm: await buildSlmBundle(dir.path) }

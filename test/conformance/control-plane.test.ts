@@ -92,7 +92,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await using broker = await start()
     const heard: string[] = []
     const control = await joinFleet(broker.url, { birth: 3, onDeviceState: (device) => heard.push(device) })
-    await broker.kill()
+    await broker.restart()
     const ready = async () => {
       await using watcher = await watchTopic(broker.url, topic)
       await expect.poll(() => watcher.messages.length).toBeGreaterThan(0)

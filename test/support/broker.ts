@@ -1,14 +1,14 @@
 import { spawnSync } from 'node:child_process'
 import { type IClientOptions, type MqttClient, connect as mqttConnect } from 'mqtt'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
-import { startMosquitto as launchMosquitto, mosquittoLacks } from '../../lab/cluster/mosquitto.ts'
+import { startMosquitto as launchMosquitto, mosquittoProblem } from '../../lab/cluster/mosquitto.ts'
 import { isMissing } from './prerequisites.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export interface TestBroker extends AsyncDisposable {
   readonly url: string
-  /** Dies, and is started again on the same port; what it kept in memory is gone. */
-  kill(): Promise<void>
+  /** Ends the broker and starts a new one on the same port, which has nothing of the old one's memory. */
+  restart(): Promise<void>
 }
 
 /** What a bridge allows, and docs/brokers/mosquitto.conf. */
@@ -22,7 +22,7 @@ export async function startBroker(): Promise<TestBroker> {
   const { url } = broker
   return {
     url,
-    async kill() {
+    async restart() {
       await broker.close()
       broker = await start(Number(new URL(url).port))
     },
@@ -32,12 +32,12 @@ export async function startBroker(): Promise<TestBroker> {
 
 /** Whether to skip a test that needs mosquitto, or a client program of it. @throws Error under CI=true */
 export function mosquittoMissing(program: 'mosquitto' | 'mosquitto_sub' = 'mosquitto'): boolean {
-  const lacks = mosquittoLacks()
-  if (lacks !== undefined) return isMissing(lacks, false)
+  const problem = mosquittoProblem()
+  if (problem !== undefined) return isMissing(problem, false)
   return program !== 'mosquitto' && isMissing(program, spawnSync(program, ['--help']).error === undefined)
 }
 
-/** A real mosquitto that lets everybody in, on a free loopback port. */
+/** A real mosquitto that accepts every client, on a free loopback port. */
 export const startMosquitto = () => launchMosquitto({ guarded: false })
 
 /** A connected MQTT 3.1.1 client that does not reconnect. */
@@ -60,7 +60,7 @@ export async function watchTopic(url: string, topic: string, login: { username?:
   return { messages, [Symbol.asyncDispose]: () => client.endAsync(true) }
 }
 
-/** Resolves when the connection is gone, for whatever reason. */
+/** Resolves when the connection has closed, for any reason. */
 export const closed = (client: MqttClient) => new Promise<void>((resolve) => client.once('close', () => resolve()))
 
 /** Cuts the connection without DISCONNECT, as a power cut does. */

@@ -1,10 +1,10 @@
 import type { Round } from './replay.ts'
 
-/** The drafters compared, in the order in which they are shown. */
+/** The drafters, in the order of tables and figures. */
 export const drafters = ['adapter+lookup', 'adapter', 'adapter-paper', 'lookup', 'medusa', 'none'] as const
 export type DrafterKind = (typeof drafters)[number]
 
-/** One drafter on one answer. */
+/** One drafter's drafts for one answer. */
 export interface AcceptanceRun {
   readonly drafter: DrafterKind
   readonly id: string
@@ -13,10 +13,10 @@ export interface AcceptanceRun {
   readonly answerTokens: number
   /** The answer repeats itself: more than half of its 4-grams have occurred in it before. */
   readonly looping: boolean
-  /** All rounds' drafted tokens, and those of them that were kept. */
+  /** Drafted and accepted tokens of all rounds. */
   readonly drafted: number
   readonly accepted: number
-  /** Each round's longest path and how much of it was kept: '3/2 8/8 1/0'. */
+  /** Per round the tokens of its longest path and the accepted ones: '3/2 8/8 1/0'. */
   readonly rounds: string
 }
 
@@ -29,7 +29,7 @@ export function runOf(
   return { ...of, drafted: sum('drafted'), accepted: sum('accepted'), rounds: written }
 }
 
-/** Beside `longest` and `accepted`: where the round's pending token stood, and the tokens that the round gave. */
+/** A round with the position of its first token in the context, and the number of tokens it gave. */
 interface PlacedRound extends Pick<Round, 'longest' | 'accepted'> {
   readonly position: number
   readonly tokens: number
@@ -42,14 +42,14 @@ function roundsOf({ rounds, promptTokens, answerTokens }: AcceptanceRun): Placed
     .filter((round) => round !== '')
     .map((round) => {
       const [longest = 0, accepted = 0] = round.split('/').map(Number)
-      // The bonus behind an end of text is no part of the answer.
+      // The bonus token after an end-of-text token does not belong to the answer.
       const tokens = Math.min(accepted + 1, answerTokens - 1 - at)
       at += tokens
       return { longest, accepted, tokens, position: promptTokens + at - tokens }
     })
 }
 
-/** Tokens per verification, the bonus included; null where nothing was verified. */
+/** Tokens per verification, bonus included; null where nothing was verified. */
 export function acceptLength(runs: readonly AcceptanceRun[]): number | null {
   return meanTokens(runs.flatMap(roundsOf))
 }
@@ -58,21 +58,21 @@ function meanTokens(rounds: readonly PlacedRound[]): number | null {
   return rounds.length === 0 ? null : rounds.reduce((sum, { tokens }) => sum + tokens, 0) / rounds.length
 }
 
-/** How many drafts reach their n-th token, for n = 1, 2, …, and which share of those had it accepted. */
+/** For n = 1, 2, …: how many drafts have an n-th token, and the share of them whose n-th token was accepted. */
 export function ratesByDraftPosition(runs: readonly AcceptanceRun[]): { position: number; rate: number; drafts: number }[] {
   const rounds = runs.flatMap(roundsOf)
-  const longest = rounds.reduce((most, round) => Math.max(most, round.longest), 0)
+  const longest = rounds.reduce((max, round) => Math.max(max, round.longest), 0)
   return Array.from({ length: longest }, (_, at) => {
     const reaching = rounds.filter((round) => round.longest > at)
-    const kept = reaching.filter(({ accepted }) => accepted > at)
-    return { position: at + 1, rate: kept.length / reaching.length, drafts: reaching.length }
+    const accepting = reaching.filter(({ accepted }) => accepted > at)
+    return { position: at + 1, rate: accepting.length / reaching.length, drafts: reaching.length }
   })
 }
 
-/** Where buckets of positions begin. */
+/** First positions of the buckets. */
 const bucketStarts = [0, 128, 256, 512, 1024, 2048, 4096] as const
 
-/** Accept length by where in the context the round's first token stands; buckets without rounds are left out. */
+/** Accept length by the position of a round's first token in the context, without empty buckets. */
 export function acceptLengthsByPosition(
   runs: readonly AcceptanceRun[],
 ): { from: number; to: number; acceptLength: number; rounds: number }[] {
@@ -83,10 +83,4 @@ export function acceptLengthsByPosition(
     const mean = meanTokens(own)
     return mean === null ? [] : [{ from, to, acceptLength: mean, rounds: own.length }]
   })
-}
-
-/** As scripts/train/evaluate.py counts: more than half of the answer's 4-grams have occurred in it before. */
-export function isLooping(answer: readonly number[]): boolean {
-  const grams = Array.from({ length: Math.max(0, answer.length - 3) }, (_, at) => answer.slice(at, at + 4).join())
-  return grams.length - new Set(grams).size > grams.length / 2
 }

@@ -16,7 +16,7 @@ export interface Answered {
   readonly prompt: readonly number[]
   /** An end-of-text token included. */
   readonly answer: readonly number[]
-  /** Tokens that the answer might have had. */
+  /** The limit that the answer was generated with. */
   readonly maxTokens: number
   /** The middle part's rows from the prompt's last position to the answer's last. */
   readonly deep: States
@@ -24,9 +24,9 @@ export interface Answered {
 
 /** One verification. */
 export interface Round {
-  /** Drafted tokens, all of a tree's. */
+  /** Drafted tokens; of a tree, all nodes. */
   readonly drafted: number
-  /** Drafted tokens of the longest path: `drafted`, where nothing branches. */
+  /** Drafted tokens of the longest path; equal to `drafted` where nothing branches. */
   readonly longest: number
   readonly accepted: number
 }
@@ -35,7 +35,7 @@ export interface ReplayModel {
   readonly manifest: Manifest
   readonly input: Part
   readonly middle: Part
-  /** With the wire's rounding. */
+  /** The whole model with the wire's rounding. */
   readonly chain: Chain
 }
 
@@ -45,12 +45,12 @@ export interface ReplayLimits {
   readonly draftLimit: number
 }
 
-/** @param maxTokens most tokens of the answer; fewer where the context ends */
+/** @param maxTokens limit of the answer; the context may end it earlier */
 export async function answerGreedily(model: ReplayModel, prompt: readonly number[], maxTokens: number): Promise<Answered> {
   const { dims, tokens } = model.manifest
-  const room = Math.min(maxTokens, dims.contextLimit - prompt.length)
-  const answer = await referenceAnswer(model.chain, prompt, greedy, room, tokens.eos)
-  return { prompt, answer, maxTokens: room, deep: await deepRows(model, prompt, answer) }
+  const limit = Math.min(maxTokens, dims.contextLimit - prompt.length)
+  const answer = await referenceAnswer(model.chain, prompt, greedy, limit, tokens.eos)
+  return { prompt, answer, maxTokens: limit, deep: await deepRows(model, prompt, answer) }
 }
 
 async function deepRows({ input, middle, manifest }: ReplayModel, prompt: readonly number[], answer: readonly number[]) {
@@ -70,7 +70,7 @@ async function deepRows({ input, middle, manifest }: ReplayModel, prompt: readon
   }
 }
 
-/** Drafts round by round as a HAT session does, and holds every draft against the answer that is already there. */
+/** Drafts round by round as a HAT session does, and verifies each draft against the finished answer. */
 export async function replay(
   drafter: Drafter,
   { manifest, input }: ReplayModel,
@@ -106,7 +106,7 @@ export async function replay(
   }
 }
 
-/** The same for trees; no tree is deeper than the rest of the answer can be long. */
+/** The same for trees, which are no deeper than the rest of the answer can be long. */
 export async function replayTrees(drafter: TreeDrafter, { manifest }: ReplayModel, answered: Answered): Promise<Round[]> {
   const { prompt, answer, maxTokens } = answered
   const rounds: Round[] = []
@@ -125,7 +125,7 @@ export async function replayTrees(drafter: TreeDrafter, { manifest }: ReplayMode
   return rounds
 }
 
-/** The LLM's choice there; behind the end of its answer it has none, and no draft equals that. */
+/** The LLM's token at this place of the answer; −1, which no draft equals, after its end. */
 function choiceAt(answer: readonly number[], at: number): number {
   return answer[at] ?? -1
 }

@@ -1,6 +1,5 @@
-import { type BarPanel, type LinePanel, renderFigure } from '../../plot/plot.ts'
-import { layOutTable } from '../../plot/table.ts'
-import type { BenchDocument } from '../frame.ts'
+import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
+import type { BenchDocument, BenchReport, Table } from '../frame/bench.ts'
 import {
   type AcceptanceRun,
   acceptLength,
@@ -10,20 +9,14 @@ import {
   ratesByDraftPosition,
 } from './figures.ts'
 
-interface Table {
-  readonly title: string
-  readonly head: readonly string[]
-  readonly rows: readonly (readonly string[])[]
-}
-
-/** What is printed without --json. */
-export function acceptanceTables(document: BenchDocument): string[] {
-  return tablesOf(document).flatMap(({ title, head, rows }) => [title, '', ...layOutTable(head, rows), ''])
-}
-
-/** Figure and page of `brim bench acceptance --save`. */
-export function reportAcceptance(document: BenchDocument, goals: readonly string[][]): { svg: string; markdown: string } {
-  return { svg: figure(document), markdown: page(document, goals) }
+export const acceptanceReport: BenchReport = {
+  title: 'Drafters',
+  contents: 'every round of every answer: the length of its draft and how much of it was accepted',
+  figure,
+  figureText: 'Acceptance rate by draft position, and accept length per task',
+  tables: tablesOf,
+  findings,
+  conditions,
 }
 
 const runsOf = ({ runs }: BenchDocument) => runs as readonly AcceptanceRun[]
@@ -50,7 +43,7 @@ function tablesOf(document: BenchDocument): Table[] {
   const sum = (own: readonly AcceptanceRun[], what: 'drafted' | 'accepted') => own.reduce((total, run) => total + run[what], 0)
   return [
     {
-      title: 'Accept length: tokens per verification, the bonus included',
+      title: 'Accept length: tokens per verification, bonus included',
       head: ['drafter', 'all', 'without loops', ...tasks, 'drafted', 'accepted'],
       rows: shown.map(({ drafter, own }) => [
         drafter,
@@ -62,7 +55,7 @@ function tablesOf(document: BenchDocument): Table[] {
       ]),
     },
     {
-      title: 'Acceptance rate by draft position: of the drafts that reach it, how many had it accepted',
+      title: 'Acceptance rate by draft position, over the drafts that reach it',
       head: ['drafter', ...places.map((at) => String(at + 1))],
       rows: shown.flatMap(({ drafter }, row) => {
         const own = rates[row] ?? []
@@ -80,21 +73,23 @@ function tablesOf(document: BenchDocument): Table[] {
   ]
 }
 
-/** Rates of fewer drafts than this share of all would be noise. */
-const shownShare = 0.02
+/** A rate over a smaller share of the drafts than this would be noise. */
+const minShownShare = 0.02
 
-function figure(document: BenchDocument): string {
+function figure(document: BenchDocument): Figure {
   const { conditions } = document
   const drafting = byDrafter(runsOf(document)).filter(({ drafter }) => drafter !== 'none')
   const rates: LinePanel = {
     kind: 'lines',
     title: 'Acceptance by draft position',
     xLabel: 'position in the draft (of a tree: depth)',
-    yLabel: 'accepted, of the drafts that reach it',
+    yLabel: 'accepted share of the drafts that reach it',
     series: drafting.map(({ drafter, own }) => {
       const all = ratesByDraftPosition(own)
       const drafts = all[0]?.drafts ?? 0
-      const points = all.filter((at) => at.drafts >= shownShare * drafts).map(({ position, rate }) => [position, rate] as const)
+      const points = all
+        .filter((at) => at.drafts >= minShownShare * drafts)
+        .map(({ position, rate }) => [position, rate] as const)
       return { name: drafter, points }
     }),
   }
@@ -115,62 +110,51 @@ function figure(document: BenchDocument): string {
     ({ title, answers, bars }): BarPanel => ({
       kind: 'bars',
       title: `Accept length: ${title}`,
-      yLabel: 'tokens per verification, the bonus included',
+      yLabel: 'tokens per verification, bonus included',
       yMax,
       groups: [{ label: `${answers} answers`, bars }],
     }),
   )
-  return renderFigure({
-    title: 'Drafters: what one verification brings',
+  return {
+    title: 'Drafters: tokens per verification',
     subtitle: `${conditions.model}; ${conditions.answers} greedy answers of at most ${conditions.maxTokens} tokens; η = ${conditions.threshold}, drafts of at most ${conditions.draftLimit}`,
     columns: 3,
     panels: [rates, ...lengths],
-  })
+  }
 }
 
 function describe(drafter: DrafterKind, { features, medusaTree }: BenchDocument['conditions']): string {
   const descriptions: Record<DrafterKind, string> = {
-    'adapter+lookup': 'the adapter, and lookup where that is less sure than η',
-    adapter: features ? 'Λ that also reads deep states where the device knows them' : 'Λ of HAT Eq. 4',
+    'adapter+lookup': 'the adapter, and lookup where the adapter is less certain than η',
+    adapter: features ? 'Λ that also reads deep states where the device has them' : 'Λ of HAT Eq. 4',
     'adapter-paper': 'Λ of HAT Eq. 4',
-    lookup: 'what followed the last n-gram where that has occurred before, in prompt or answer',
+    lookup: 'the tokens that followed an earlier occurrence of the last n-gram, in prompt or answer',
     medusa: `heads on the last deep state, a tree of ${(medusaTree as readonly unknown[] | null)?.length ?? 0} nodes whatever the draft limit`,
     none: 'one token per verification',
   }
   return descriptions[drafter]
 }
 
-function page(document: BenchDocument, goals: readonly string[][]): string {
-  const { conditions } = document
-  const row = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
-  const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
-    [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n')
-  const tables = tablesOf(document).map(({ title, head, rows }) => `## ${title}\n\n${table(head, rows)}`)
-  return `# Drafters
+function findings({ summary, conditions }: BenchDocument): string {
+  const length = (name: string) => written(summary[name] ?? null)
+  const { answers, loopingAnswers, features } = conditions
+  return `- ${loopingAnswers} of the ${answers} answers loop: more than half of their 4-grams occur earlier in them. Loops are easy to
+  draft. Without them the adapter's accept length is ${length('acceptLengthAdapterWithoutLoops')} instead of ${length('acceptLengthAdapter')}.
+- ${features ? "The bundle's adapter reads deep states where the device has them, unlike the paper's. The paper's own adapter (*adapter-paper*)" : "The paper's adapter (*adapter-paper*)"}
+  reaches ${length('acceptLengthAdapterPaper')}, Medusa ${length('acceptLengthMedusa')}.`
+}
 
-Made by \`${conditions.command} --save\` on ${conditions.startedAt} (commit ${conditions.commit ?? 'unknown'}); every round
-of every answer is in [acceptance.json](acceptance.json): its draft's length and how much of it was accepted.
+function conditions({ conditions: of, runs }: BenchDocument): string {
+  return `${of.model} (${of.format}, model id ${String(of.modelId).slice(0, 12)}); ${of.answers} prompts of ${of.prompts}; greedy
+answers of at most ${of.maxTokens} tokens by the reference, the whole model with the wire's rounding at the cuts; η = ${of.threshold},
+drafts of at most ${of.draftLimit} tokens.
 
-![Acceptance rate by draft position and accept length per task](acceptance.svg)
+Each drafter is the agent's own code, replayed round by round against the finished answer.
 
-${table(['figure', 'measured', 'reach', ''], goals)}
-
-${tables.join('\n\n')}
-
-## Conditions
-
-${conditions.model} (${conditions.format}, model id ${String(conditions.modelId).slice(0, 12)}); ${conditions.answers} prompts of
-${conditions.prompts}; greedy answers of at most ${conditions.maxTokens} tokens by the reference (the whole model with the wire's
-rounding at the cuts); η = ${conditions.threshold}, drafts of at most ${conditions.draftLimit} tokens.
-
-Each drafter is the agent's own code, replayed round by round against the answer that is already there.
-
-${byDrafter(runsOf(document))
-  .map(({ drafter }) => `- *${drafter}*: ${describe(drafter, conditions)}.`)
+${byDrafter(runs as readonly AcceptanceRun[])
+  .map(({ drafter }) => `- *${drafter}*: ${describe(drafter, of)}.`)
   .join('\n')}
-- *drafted* and *accepted* are totals; all nodes of a tree count as drafted. The figure leaves out places that fewer than
-  ${100 * shownShare} % of a drafter's drafts reach.
-- ${conditions.loopingAnswers} of the ${conditions.answers} answers loop (more than half of their 4-grams have occurred in them before); *without
-  loops* leaves them out.
-`
+- *drafted* and *accepted* are totals; every node of a tree counts as drafted. The figure leaves out positions that fewer than
+  ${100 * minShownShare} % of a drafter's drafts reach.
+- *without loops* leaves out the looping answers.`
 }

@@ -5,9 +5,9 @@ import { graphInputs, kvNames } from '../../../core/model/graph-io.ts'
 import { promptIds } from './prompt.ts'
 
 /**
- * The stock binding, which copies every output into JavaScript: what comes out as present becomes the next past.
- * `copying`: in KV buffers for the longest context, the shape that the graph declares and our engine uses. `growing`: KV
- * just as long as the context, which is less to copy; the graph's declared shapes do not allow for it, the library does.
+ * The stock binding, which copies every output into JavaScript; its present KV becomes the next past.
+ * `copying`: KV buffers for the longest context, as the graph declares them and our engine uses them. `growing`: KV only as
+ * long as the context, which is less to copy; the library accepts it although the graph declares other shapes.
  */
 export interface CopyingEngine {
   readonly onnxruntime: string
@@ -26,7 +26,7 @@ export async function openCopyingEngine(bundle: string, threads: number, style: 
     interOpNumThreads: 1,
     executionProviders: ['cpu'],
     logSeverityLevel: 3,
-    // As in our engine: without it this engine's own threads wait for the next run by spinning, which costs it more.
+    // As in our engine. With spinning, this engine's own threads would slow it down.
     extra: { session: { intra_op: { allow_spinning: '0' } } },
   })
   const buffers = Array.from({ length: dims.layers }, (_, layer) => kvNames(0, layer)).flatMap((names) => [

@@ -3,14 +3,14 @@ import type { Sequence } from '../../../core/engine/contract.ts'
 import { openModel } from '../../../core/engine/open-model.ts'
 import { promptIds } from './prompt.ts'
 
-/** Our own engine: KV appended to in place, packed steps. */
+/** Our engine: KV in place, packed steps. */
 export interface InPlaceEngine {
   readonly onnxruntime: string
-  /** @returns ms for a prompt of so many tokens, in one step */
+  /** @returns ms of one step with a prompt of `tokens` tokens */
   prefill(tokens: number): Promise<number>
-  /** @returns ms for each of so many tokens, one at a time, from this context on */
+  /** @returns ms of each of `tokens` steps of one token, from this context on */
   decode(context: number, tokens: number): Promise<number[]>
-  /** One token for each of so many sequences: in one step, and in as many steps, taking turns. */
+  /** One token for each sequence, in turn in one packed step and in one step per sequence. */
   packed(context: number, sequences: number, rounds: number): Promise<{ packedMs: number[]; separateMs: number[] }>
 }
 

@@ -14,7 +14,7 @@ export interface EngineProcess extends AsyncDisposable {
   ask(request: WorkerRequest): Promise<Readonly<Record<string, readonly number[]>>>
 }
 
-/** @throws BrimError RUNTIME_FAILED when it does not start, or later when it dies */
+/** @throws BrimError RUNTIME_FAILED when the process does not start, or later when it dies */
 export async function startEngine(style: Style, bundle: string, threads: number, io: Io): Promise<EngineProcess> {
   const worker = fileURLToPath(new URL('./worker.js', import.meta.url))
   const child = fork(worker, [style, bundle, String(threads), io.env.ORT_LIB ?? ''], {
@@ -22,20 +22,20 @@ export async function startEngine(style: Style, bundle: string, threads: number,
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })
   const ready = await nextReply(child, io.signal)
-  if (ready.kind !== 'ready') throw new Error('a benchmark process spoke before it was ready')
+  if (ready.kind !== 'ready') throw new Error('the first message of a benchmark process must be its ready message')
   return {
     onnxruntime: ready.onnxruntime,
     async ask(request) {
       child.send(request)
       const reply = await nextReply(child, io.signal)
-      if (reply.kind !== 'done') throw new Error('a benchmark process answered something else')
+      if (reply.kind !== 'done') throw new Error(`unexpected ${reply.kind} message of a benchmark process`)
       return reply.samples
     },
     async [Symbol.asyncDispose]() {
       if (child.exitCode !== null || child.signalCode !== null) return
-      const gone = once(child, 'exit')
+      const exited = once(child, 'exit')
       child.disconnect()
-      await gone
+      await exited
     },
   }
 }
@@ -44,10 +44,10 @@ async function nextReply(child: ChildProcess, signal: AbortSignal): Promise<Work
   const settled = new AbortController()
   const stop = AbortSignal.any([signal, settled.signal])
   try {
-    const gone = once(child, 'exit', { signal: stop }).then(([code, by]) => {
-      throw new BrimError('RUNTIME_FAILED', `a benchmark process ended early (${by ?? code})`)
+    const died = once(child, 'exit', { signal: stop }).then(([code, by]) => {
+      throw new BrimError('RUNTIME_FAILED', `a benchmark process exited early (${by ?? code})`)
     })
-    const [reply] = (await Promise.race([once(child, 'message', { signal: stop }), gone])) as [WorkerReply]
+    const [reply] = (await Promise.race([once(child, 'message', { signal: stop }), died])) as [WorkerReply]
     if (reply.kind === 'failed') throw new BrimError('RUNTIME_FAILED', `a benchmark process failed: ${reply.message}`)
     return reply
   } catch (error) {

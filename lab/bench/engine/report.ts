@@ -1,17 +1,23 @@
 import { median, quantile } from '../../../core/base/statistics.ts'
 import type { Format } from '../../../core/model/manifest.ts'
-import { type BarPanel, type LinePanel, renderFigure } from '../../plot/plot.ts'
-import type { BenchDocument } from '../frame.ts'
-import type { EngineRun } from './bench.ts'
+import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
+import type { BenchDocument, BenchReport, Table } from '../frame/bench.ts'
+import { loadText } from '../frame/page.ts'
+import type { EngineRun } from './runs.ts'
 
 const styleNames = { 'in-place': 'in place (ours)', copying: 'stock, copying', growing: 'stock, growing' } as const
 const formats: readonly Format[] = ['fp32', 'fp16', 'int4']
 
-/** Figure and page of `brim bench engine --save`. */
-export function reportEngine(document: BenchDocument, goals: readonly string[][]): { svg: string; markdown: string } {
-  const runs = document.runs as readonly EngineRun[]
-  return { svg: figure(document, runs), markdown: page(document, runs, goals) }
+export const engineReport: BenchReport = {
+  title: 'Engine',
+  contents: 'every sample',
+  figure,
+  figureText: 'Tokens per second by context length',
+  tables: (document) => [sampleTable(runsOf(document))],
+  conditions,
 }
+
+const runsOf = ({ runs }: BenchDocument) => runs as readonly EngineRun[]
 
 function gains(overCopying: number | null = null, overGrowing: number | null = null): BarPanel['groups'][number]['bars'] {
   return [
@@ -23,7 +29,9 @@ function gains(overCopying: number | null = null, overGrowing: number | null = n
 /** Tokens per second of the median sample. */
 const speedOf = (run: EngineRun) => (1000 * run.tokens) / median(run.samplesMs)
 
-function figure({ conditions, summary }: BenchDocument, runs: readonly EngineRun[]): string {
+function figure(document: BenchDocument): Figure {
+  const { conditions, summary } = document
+  const runs = runsOf(document)
   const speed = (measured: 'decode' | 'prefill', format: Format): LinePanel => ({
     kind: 'lines',
     title: `${measured === 'decode' ? 'Decode' : 'Prefill'}, ${format}`,
@@ -53,7 +61,7 @@ function figure({ conditions, summary }: BenchDocument, runs: readonly EngineRun
     kind: 'bars',
     title: 'In place over stock, context 1,024',
     yLabel: 'times as fast when decoding',
-    // fp16 computes as fp32 does.
+    // fp16 is left out: it computes in fp32.
     groups: [
       { label: 'fp32', bars: gains(summary.inPlaceOverCopyingFp32, summary.inPlaceOverGrowingFp32) },
       { label: 'int4', bars: gains(summary.inPlaceOverCopyingInt4, summary.inPlaceOverGrowingInt4) },
@@ -70,7 +78,7 @@ function figure({ conditions, summary }: BenchDocument, runs: readonly EngineRun
         bars: [{ name: styleNames['in-place'], value: speedOf(run) }],
       })),
   }
-  return renderFigure({
+  return {
     title: 'The engine: KV in place against copying, packed against separate steps',
     subtitle: `25M-parameter Llama, random weights; medians; ${conditions.threads} threads on ${conditions.cpu}; ONNX Runtime ${conditions.onnxruntime}`,
     columns: 3,
@@ -81,56 +89,37 @@ function figure({ conditions, summary }: BenchDocument, runs: readonly EngineRun
       packed,
       qwen,
     ],
-  })
+  }
 }
 
-function page({ conditions }: BenchDocument, runs: readonly EngineRun[], goals: readonly string[][]): string {
-  const row = (cells: readonly (string | number)[]) => `| ${cells.join(' | ')} |`
-  const table = (head: readonly string[], rows: readonly (readonly (string | number)[])[]) =>
-    [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n')
+function sampleTable(runs: readonly EngineRun[]): Table {
   const ms = (run: EngineRun, q: number) => quantile(run.samplesMs, q).toFixed(2)
-  const samples = runs
-    .filter(({ measured }) => measured !== 'build')
-    .map((run) => [
-      run.model,
-      run.measured,
-      run.format,
-      styleNames[run.style],
-      run.context,
-      speedOf(run).toFixed(run.measured === 'prefill' ? 0 : 1),
-      ms(run, 0.5),
-      ms(run, 0.95),
-      ms(run, 0.99),
-      run.samplesMs.length,
-    ])
-  const load = `${Number(conditions.loadAverageBefore).toFixed(1)} before and ${Number(conditions.loadAverageAfter).toFixed(1)} after`
-  return `# The engine
+  return {
+    title: 'Samples',
+    head: ['model', 'measured', 'format', 'style', 'context', 'tokens/s', 'p50 ms', 'p95 ms', 'p99 ms', 'n'],
+    rows: runs
+      .filter(({ measured }) => measured !== 'build')
+      .map((run) => [
+        ...[run.model, run.measured, run.format, styleNames[run.style], String(run.context)],
+        ...[speedOf(run).toFixed(run.measured === 'prefill' ? 0 : 1), ms(run, 0.5), ms(run, 0.95), ms(run, 0.99)],
+        String(run.samplesMs.length),
+      ]),
+  }
+}
 
-Made by \`${conditions.command} --save\` on ${conditions.startedAt} (commit ${conditions.commit ?? 'unknown'}); every sample
-of these ${runs.length} runs is in [engine.json](engine.json).
+function conditions(document: BenchDocument): string {
+  const { cpu, cores, memoryGiB, platform, node, onnxruntime, threads, packed, warmUp } = document.conditions
+  return `${cpu}, ${cores} cores, ${memoryGiB} GiB, ${platform}; Node ${node}; ONNX Runtime ${onnxruntime} on the CPU with
+${threads} threads, spinning off; ${loadText(document)} (the benchmark's own threads included).
 
-![Tokens per second against context length](engine.svg)
-
-${table(['figure', 'measured', 'reach', ''], goals)}
-
-## Conditions
-
-${conditions.cpu}, ${conditions.cores} cores, ${conditions.memoryGiB} GiB, ${conditions.platform}; Node ${conditions.node};
-ONNX Runtime ${conditions.onnxruntime} on the CPU with ${conditions.threads} threads, spinning off; load average ${load}
-(the benchmark's own threads included).
-
-- *small*: a Llama of 25 million parameters, random weights, context 2,048. *qwen2.5-0.5b-shaped*: random weights too.
-- *in place*: our engine; past and present KV are the same memory. *stock, copying*: the stock binding
-  (onnxruntime-node), which copies every output, on the same graph with KV buffers for the whole context, present
-  becoming the next past. *stock, growing*: the same with KV just as long as the context: less to copy, and the harder
-  one to beat; both ratios are above. Each in a process of its own, taking turns.
-- fp16 is a format on disk, computing is fp32: the stock binding cannot read it and ran the fp32 bundle.
-- decode: one token at this context. prefill: a prompt of this length in one step. packed and separate: eight sequences
-  with ${(conditions.packed as { context: number }).context} tokens each, one more token for each of them.
-- Figures are of medians. The first ${conditions.warmUp} tokens of every turn are not counted.
-
-## Samples
-
-${table(['model', 'measured', 'format', 'style', 'context', 'tokens/s', 'p50 ms', 'p95 ms', 'p99 ms', 'n'], samples)}
-`
+- *small* is a Llama of 25 million parameters with random weights and a context of 2,048 tokens. *qwen2.5-0.5b-shaped* has
+  random weights too.
+- *in place* is our engine: past and present KV are the same memory. *stock, copying* is the stock binding
+  (onnxruntime-node), which copies every output, on the same graph with KV buffers for the whole context; present becomes the
+  next past. *stock, growing* has KV only as long as the context, which is less to copy and harder to beat. Each style runs in
+  a process of its own, in turn.
+- fp16 is a format on disk; the computation is fp32. The stock binding cannot read it and ran the fp32 bundle.
+- *decode* is one token at this context, *prefill* a prompt of this length in one step. *packed* and *separate* are one token for
+  each of eight sequences with ${(packed as { context: number }).context} tokens of context.
+- Figures are medians. The first ${warmUp} tokens of every turn are not counted.`
 }

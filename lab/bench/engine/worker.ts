@@ -2,8 +2,8 @@ import { type CopyingEngine, openCopyingEngine } from './copying.ts'
 import { type InPlaceEngine, openInPlaceEngine } from './in-place.ts'
 
 /**
- * One engine in a process of its own, so that neither the other's memory nor its garbage is in the way:
- * `node bench-engine-worker.js <in-place|copying|growing> <bundle> <threads> [library]`, then requests over IPC.
+ * One engine in a process of its own, so that the engines share neither memory nor garbage collection:
+ * `node worker.js <in-place|copying|growing> <bundle> <threads> [library]`, then requests over IPC.
  */
 export type WorkerRequest =
   | { readonly kind: 'prefill'; readonly tokens: number }
@@ -22,7 +22,7 @@ async function serve(engine: InPlaceEngine | CopyingEngine, request: WorkerReque
     case 'decode':
       return { kind: 'done', samples: { ms: await engine.decode(request.context, request.tokens) } }
     case 'packed': {
-      if (!('packed' in engine)) throw new Error('only the engine in place packs')
+      if (!('packed' in engine)) throw new Error('only the in-place engine has packed steps')
       return { kind: 'done', samples: await engine.packed(request.context, request.sequences, request.rounds) }
     }
   }

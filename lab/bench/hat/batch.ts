@@ -7,20 +7,20 @@ import { sessionBits, type ToBridge, ToDevice } from '../../../core/protocol/mes
 import type { States } from '../../../core/protocol/states.ts'
 import type { HatCluster } from './cluster.ts'
 
-/** Sessions with as many positions before, each decoding so many tokens a turn. */
+/** Sessions, positions of context of each, tokens that each decodes per turn, turns. */
 const batch = { sessions: 16, context: 256, tokens: 8, turns: 8, warmUp: 1 } as const
 
-/** Of the tokens of all sessions in one turn, ms. */
+/** Time of one turn, the tokens of all sessions, in ms. */
 export interface BatchTimes {
   /** All sessions decode at the same time. */
   readonly togetherMs: readonly number[]
-  /** One after the other, each alone. */
+  /** Sessions decode one after the other. */
   readonly inTurnMs: readonly number[]
 }
 
 /**
- * How much a bridge gains by computing many sessions' tokens in one step: the same tokens by sessions that decode at the
- * same time and by one session after another. Straight to the bridge, without links and devices, whose time is not meant.
+ * Measures what a bridge gains by packing many sessions' tokens into one step: sessions decode the same tokens at the same
+ * time and one after the other. The client connects to the bridge itself, so links and devices take no time.
  */
 export async function timeBatch(cluster: HatCluster, modelId: string, width: number, signal: AbortSignal): Promise<BatchTimes> {
   const times = { togetherMs: [] as number[], inTurnMs: [] as number[] }
@@ -49,46 +49,46 @@ export async function timeBatch(cluster: HatCluster, modelId: string, width: num
 }
 
 interface Session {
-  /** So many rows, the last of which comes back; resolves when it has. */
+  /** Sends `rows` rows; resolves when the deep state of the last one has arrived. */
   send(rows: number): Promise<void>
 }
 
-/** A device on the wire that computes nothing. */
+/** A client of the data plane that computes nothing. */
 async function connectClient(dataUrl: string, width: number, signal: AbortSignal) {
   const socket = new WebSocket(dataUrl, { perMessageDeflate: false })
-  /** By request, and by session and seq: who waits for the answer. */
-  const opening = new Map<number, (answer: ToDevice) => void>()
-  const waiting = new Map<string, (answer: Frame) => void>()
-  const broken = once(socket, 'close', { signal }).then(() => {
-    throw new BrimError('LINK_LOST', 'the bridge has ended the connection of the benchmark')
+  /** Callbacks by request, and by session and seq. */
+  const opening = new Map<number, (message: ToDevice) => void>()
+  const pending = new Map<string, (frame: Frame) => void>()
+  const closed = once(socket, 'close', { signal }).then(() => {
+    throw new BrimError('LINK_LOST', 'the bridge closed the connection of the benchmark')
   })
-  broken.catch(() => {})
-  const answerOf = <T>(expect: (resolve: (value: T) => void) => void) => Promise.race([new Promise<T>(expect), broken])
+  closed.catch(() => {})
+  const replyOf = <T>(expect: (resolve: (value: T) => void) => void) => Promise.race([new Promise<T>(expect), closed])
   socket.on('error', () => {})
   socket.on('message', (data: Buffer, isBinary) => {
     if (isBinary) {
       const frame = decodeFrame(new Uint8Array(data))
       const key = `${frame.session} ${frame.seq}`
-      waiting.get(key)?.(frame)
-      waiting.delete(key)
+      pending.get(key)?.(frame)
+      pending.delete(key)
     } else {
       const message = ToDevice.parse(JSON.parse(data.toString()))
       if ('request' in message) opening.get(message.request)?.(message)
     }
   })
-  const say = (message: ToBridge) => socket.send(JSON.stringify(message))
-  await Promise.race([once(socket, 'open', { signal }), broken])
-  say({ type: 'hello', v: 1, device: 'batch', birth: 1 })
+  const send = (message: ToBridge) => socket.send(JSON.stringify(message))
+  await Promise.race([once(socket, 'open', { signal }), closed])
+  send({ type: 'hello', v: 1, device: 'batch', birth: 1 })
   let requests = 0
   return {
     async open(modelId: string): Promise<Session> {
       requests += 1
       const request = requests
-      const opened = await answerOf<ToDevice>((resolve) => {
+      const opened = await replyOf<ToDevice>((resolve) => {
         opening.set(request, resolve)
-        say({ type: 'open', request, modelId })
+        send({ type: 'open', request, modelId })
       })
-      if (opened.type !== 'opened') throw new BrimError('SESSION_REFUSED', 'the bridge gives the benchmark no session')
+      if (opened.type !== 'opened') throw new BrimError('SESSION_REFUSED', 'the bridge refused a session of the benchmark')
       const session = sessionBits(opened.session)
       let base = 0
       let seq = 0
@@ -96,11 +96,11 @@ async function connectClient(dataUrl: string, width: number, signal: AbortSignal
         async send(rows) {
           seq += 1
           const fields = { type: 'rows', session, epoch: opened.epoch, seq, base, want: 1 } as const
-          const answer = await answerOf<Frame>((resolve) => {
-            waiting.set(`${session} ${seq}`, resolve)
+          const reply = await replyOf<Frame>((resolve) => {
+            pending.set(`${session} ${seq}`, resolve)
             socket.send(encodeFrame(fields, rowsOf(rows, width)))
           })
-          if (answer.type !== 'deep') throw refused(answer)
+          if (reply.type !== 'deep') throw failure(reply)
           base += rows
         },
       }
@@ -109,13 +109,13 @@ async function connectClient(dataUrl: string, width: number, signal: AbortSignal
   }
 }
 
-function refused(answer: Frame): BrimError {
-  if (answer.type !== 'fault') return new BrimError('LINK_LOST', `the bridge answered the benchmark by "${answer.type}"`)
-  const { code, message } = decodeFault(answer)
-  return new BrimError('LINK_LOST', `the bridge ended a session of the benchmark: ${message} [${code}]`)
+function failure(reply: Frame): BrimError {
+  if (reply.type !== 'fault') return new BrimError('LINK_LOST', `unexpected frame "${reply.type}" from the bridge`)
+  const { code, message } = decodeFault(reply)
+  return new BrimError('LINK_LOST', `the bridge closed a session of the benchmark: ${message} [${code}]`)
 }
 
-/** Ones in fp16: times do not depend on values. */
+/** Ones in fp16; the time of a step does not depend on values. */
 function rowsOf(rows: number, width: number): States {
   return { rows, width, half: new Uint16Array(rows * width).fill(0x3c00) }
 }

@@ -1,18 +1,18 @@
-import { type BarPanel, type LinePanel, renderFigure } from '../../plot/plot.ts'
-import type { BenchDocument } from '../frame.ts'
+import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
+import type { BenchDocument } from '../frame/bench.ts'
 import { type RunFigures, select } from './figures.ts'
 import type { HatRun, Sample } from './runs.ts'
 import { compared, type StrategyName } from './strategies.ts'
 import { medianOf, runsOf } from './tables.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
 
-/** As the paper's Figs. 6 to 10. */
-export function hatFigure(document: BenchDocument): string {
+/** The counterpart of the paper's Figs. 6 to 10. */
+export function hatFigure(document: BenchDocument): Figure {
   const runs = runsOf(document)
   const { conditions } = document
-  return renderFigure({
+  return {
     title: 'HAT and its baselines on shaped links',
-    subtitle: `${conditions.model}; round trip ${conditions.rttMs} ms, rates scaled to ${conditions.stateBytes} bytes a state; medians over seeds`,
+    subtitle: `${conditions.model}; round trip ${conditions.rttMs} ms, rates scaled to ${conditions.stateBytes} bytes per state; medians over seeds`,
     columns: 5,
     panels: workloadNames.flatMap((workload) => [
       byRate(runs, workload, 'ttftMs', 'TTFT, ms'),
@@ -21,7 +21,7 @@ export function hatFigure(document: BenchDocument): string {
       slaPanel(runs, workload, 'prefill', ({ ttftMs, promptTokens }) => (ttftMs * 128) / promptTokens),
       slaPanel(runs, workload, 'decode', ({ tbtMs }) => (tbtMs === null ? null : 10 * tbtMs)),
     ]),
-  })
+  }
 }
 
 const present = (runs: readonly HatRun[], workload: WorkloadName): StrategyName[] =>
@@ -66,7 +66,7 @@ function stepDelays(runs: readonly HatRun[], workload: WorkloadName): BarPanel {
   }
 }
 
-/** How many requests keep a limit, by the limit. */
+/** Share of requests within a delay limit, by the limit. */
 function slaPanel(
   runs: readonly HatRun[],
   workload: WorkloadName,
@@ -85,7 +85,7 @@ function slaPanel(
   const limits = Array.from({ length: 9 }, (_, i) => (i + 1) * step)
   return {
     kind: 'lines',
-    title: `Requests that keep a limit: ${phase}, ${workload}`,
+    title: `Requests within a limit: ${phase}, ${workload}`,
     xLabel: phase === 'prefill' ? 'ms per 128 prompt tokens' : 'ms per 10 tokens',
     yLabel: 'percent of requests',
     series: delays.map(({ name, values }) => ({

@@ -1,16 +1,16 @@
 import { median, quantile } from '../../../core/base/statistics.ts'
-import type { BenchDocument } from '../frame.ts'
+import type { Summary } from '../frame/bench.ts'
 import type { BatchTimes } from './batch.ts'
 import { decodeSteps, type HatRun, type Measured, type Sample } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
-/** Figures of one run, ms; null where it has nothing to say. As in the paper, those of requests are means. */
+/** Figures of one run in ms; null without samples. TTFT is the mean over requests, as in the paper. */
 export interface RunFigures {
   readonly ttftMs: number | null
-  /** Time per token of all answers together. */
+  /** Time per token, over all answers together. */
   readonly tbtMs: number | null
-  /** Tokens per verification, bonus included, of all answers together. */
+  /** Tokens per verification, bonus included, over all answers together. */
   readonly acceptLength: number | null
   readonly stepMs: number | null
   readonly stepDeviationMs: number | null
@@ -27,14 +27,14 @@ export function figuresOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>)
   }
 }
 
-/** Of the decoding of all answers, the time that a token took. */
+/** Mean time per token after the first, over all answers together. */
 export function tbtOf(samples: readonly Sample[]): number | null {
   const decoded = samples.filter(({ tbtMs }) => tbtMs !== null)
   const tokens = sum(decoded.map((sample) => sample.tokens - 1))
   return tokens === 0 ? null : sum(decoded.map((sample) => sample.tbtMs! * (sample.tokens - 1))) / tokens
 }
 
-/** The first token of an answer belongs to no verification. */
+/** Tokens per verification; the first token of an answer belongs to no verification. */
 export function acceptLengthOf(samples: readonly Sample[]): number | null {
   const rounds = sum(samples.map((sample) => sample.rounds))
   return rounds === 0 ? null : sum(samples.map((sample) => sample.tokens - 1)) / rounds
@@ -48,13 +48,20 @@ export function deviation(values: readonly number[]): number | null {
   return middle === null ? null : Math.sqrt(sum(values.map((value) => (value - middle) ** 2)) / values.length)
 }
 
-/** Between delivered tokens, ms: 0 between tokens that came in one piece. */
+export const answerKinds = ['all', 'looping', 'without loops'] as const
+export type AnswerKind = (typeof answerKinds)[number]
+
+/** The samples of one kind; those whose `looping` was not recorded count in `all` only. */
+export const answersOf = (samples: readonly Sample[], kind: AnswerKind): Sample[] =>
+  samples.filter(({ looping }) => kind === 'all' || looping === (kind === 'looping'))
+
+/** Gaps between delivered tokens, in ms; 0 between tokens of one piece. */
 export function gapsOf({ tokens, piecesMs }: Sample): number[] {
   const between = piecesMs.slice(1).map((atMs, i) => atMs - piecesMs[i]!)
   return [...between, ...Array.from({ length: Math.max(0, tokens - piecesMs.length) }, () => 0)]
 }
 
-/** The q-quantile of requests' TTFT and TBT over runs. */
+/** The q-quantile over requests of TTFT and TBT. */
 export function quantilesOf(runs: readonly HatRun[], q: number): { ttftMs: number | null; tbtMs: number | null } {
   const samples = runs.flatMap((run) => run.samples)
   const of = (values: number[]) => (values.length === 0 ? null : quantile(values, q))
@@ -64,7 +71,7 @@ export function quantilesOf(runs: readonly HatRun[], q: number): { ttftMs: numbe
   }
 }
 
-/** Valid runs of one kind. */
+/** The runs that match and are not void. */
 export function select(
   runs: readonly HatRun[],
   wanted: { readonly measured: Measured; readonly strategy?: StrategyName; readonly workload?: WorkloadName },
@@ -73,8 +80,8 @@ export function select(
   return runs.filter((run) => !run.isVoid && keys.every(([key, value]) => run[key] === value))
 }
 
-/** The figures that the benchmark is judged by. Runs of one seed are compared with each other; of the seeds the median counts. */
-export function summarise(runs: readonly HatRun[], batch: BatchTimes): BenchDocument['summary'] {
+/** The summary. A ratio compares runs of the same seed, and is the median over seeds. */
+export function summarise(runs: readonly HatRun[], batch: BatchTimes): Summary {
   const over = (
     measured: Measured,
     workload: WorkloadName,
@@ -92,6 +99,7 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): BenchDocu
   }
   const ttft = (run: HatRun) => figuresOf(run).ttftMs
   const tbt = (run: HatRun) => figuresOf(run).tbtMs
+  const tbtWithoutLoops = ({ samples }: HatRun) => tbtOf(answersOf(samples, 'without loops'))
   const limit = ({ samples }: HatRun) => mean(samples.flatMap(({ prefill }) => (prefill ? [prefill.limitMs] : [])))
   const tbtTimesAccept = (run: HatRun) => times(tbt(run), figuresOf(run).acceptLength)
   const variation = (run: HatRun) => {
@@ -106,14 +114,18 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): BenchDocu
     ttftOverUShapeLongLoaded: over('loaded', 'long', ['hat', 'u-shape'], ttft),
     limitOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], limit, ttft),
     ttftOverLimit: overLimit(select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' })),
+    ttftLeanOverUShapeLong: over('alone', 'long', ['u-shape-lean', 'u-shape'], ttft),
     ttftInt8OverUShapeLong: over('alone', 'long', ['hat-int8', 'u-shape'], ttft),
     ttftSecondTurnOverUShape: over('second-turn', 'long', ['hat', 'u-shape'], ttft),
     tbtTimesAcceptOverUShapeShort: over('loaded', 'short', ['hat', 'u-shape'], tbtTimesAccept),
     tbtTimesAcceptOverUShapeLong: over('loaded', 'long', ['hat', 'u-shape'], tbtTimesAccept),
     tbtOverUShapeShort: over('loaded', 'short', ['hat', 'u-shape'], tbt),
+    tbtOverUShapeShortWithoutLoops: over('loaded', 'short', ['hat', 'u-shape'], tbtWithoutLoops),
+    tbtOverUShapeLongWithoutLoops: over('loaded', 'long', ['hat', 'u-shape'], tbtWithoutLoops),
     tbtOverUSarathiShort: over('loaded', 'short', ['hat', 'u-sarathi'], tbt),
     tbtOverUMedusaShort: over('loaded', 'short', ['hat', 'u-medusa'], tbt),
     acceptLength: acceptLengthOf(hat()),
+    acceptLengthWithoutLoops: acceptLengthOf(answersOf(hat(), 'without loops')),
     acceptLengthShort: acceptLengthOf(hat('short')),
     acceptLengthLong: acceptLengthOf(hat('long')),
     decodeSpeedup: inverse(over('alone', 'short', ['hat', 'u-shape'], tbt)),
@@ -127,13 +139,13 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): BenchDocu
 
 const times = (a: number | null, b: number | null) => (a === null || b === null ? null : a * b)
 
-/** Median over requests. */
+/** Median over requests of TTFT over its limit. */
 function overLimit(runs: readonly HatRun[]): number | null {
   const ratios = runs.flatMap((run) => run.samples.flatMap(({ ttftMs, prefill }) => (prefill ? [ttftMs / prefill.limitMs] : [])))
   return ratios.length === 0 ? null : median(ratios)
 }
 
-/** Median |measured − g| / measured over steps. */
+/** Median over steps of |measured − g| / measured. */
 export function predictionError(runs: readonly HatRun[]): number | null {
   const errors = runs
     .flatMap(({ steps }) => decodeSteps(steps))
@@ -141,7 +153,7 @@ export function predictionError(runs: readonly HatRun[]): number | null {
   return errors.length === 0 ? null : median(errors)
 }
 
-/** Where the TTFT of the longest prompts goes, in percent. */
+/** TTFT of the longest prompts by device, network and cloud, in percent. */
 function ttftShares(
   runs: readonly HatRun[],
 ): Record<'sharePercentDevice' | 'sharePercentNetwork' | 'sharePercentCloud', number | null> {

@@ -2,31 +2,31 @@ import type { Random } from '../../../core/base/random.ts'
 import { type RateTrace, randomWalk, scaledTo, shifted } from '../../cluster/rate-trace.ts'
 import type { LinkShape } from '../../cluster/shaped-link.ts'
 
-/** Of the paper's hidden state, for which its rates are: 4,096 values in fp16. */
+/** Bytes of the paper's hidden state, for which its rates hold: 4,096 values in fp16. */
 const paperStateBytes = 8_192
-/** Of the paper: MB/s over all devices. */
+/** The paper's range of rates in MB/s. */
 const paperRates = { up: [5, 10], down: [10, 15] } as const
-/** Near, middle and far from the access point: where each group's walk goes, as a share of the range above. */
+/** Near, middle and far from the access point: the part of the range that each group's random walk covers. */
 const groups = [
   [0.5, 1],
   [0.25, 0.75],
   [0, 0.5],
 ] as const
 const intervalMs = 500
-/** Five minutes; then it begins again. */
+/** Five minutes, after which the trace repeats. */
 const intervals = 600
 
 export interface LinkConditions {
-  /** Of one position's hidden state. */
+  /** Bytes of one position's hidden state. */
   readonly stateBytes: number
   readonly rttMs: number
-  /** Of the round trip, either way. */
+  /** Of the round trip, ± ms. */
   readonly jitterMs: number
-  /** In place of random walks: its shape, with the mean of the paper's rates. */
+  /** A trace whose shape replaces the random walks, scaled to the mean of the paper's rates. */
   readonly recorded?: RateTrace | undefined
 }
 
-/** The link of a device of one of the three groups. */
+/** The link of a device in one of the three groups. */
 export function linkShape(group: number, conditions: LinkConditions, random: Random): LinkShape {
   const { stateBytes, rttMs, jitterMs, recorded } = conditions
   const scale = (1e6 * stateBytes) / paperStateBytes

@@ -6,14 +6,14 @@ import { type BatchTimes, timeBatch } from './batch.ts'
 import { askDevice } from './client.ts'
 import { type HatCluster, startHatCluster } from './cluster.ts'
 import { type LinkConditions, linkShape } from './links.ts'
-import { runLoad, type Taken } from './load.ts'
+import { runLoad, type UncheckedAnswer } from './load.ts'
 import type { Plan } from './plan.ts'
 import type { HatRun } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
 import { startTurns } from './turns.ts'
 import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
 
-/** What all measurements share. */
+/** The inputs that all measurements share. */
 export interface Bed {
   readonly bundle: string
   readonly plan: Plan
@@ -22,27 +22,27 @@ export interface Bed {
   readonly dialogues: readonly BenchPrompt[]
   readonly workloads: Readonly<Record<WorkloadName, readonly HatPrompt[]>>
   readonly eos: number | undefined
-  /** One row through the output part. */
+  /** Time of one row through the output part. */
   readonly headMs: number
   readonly io: Io
   progress(line: string): void
 }
 
-/** Runs, and what their answers are held against the reference by. */
+/** Runs, and their answers until these are compared with the reference. */
 export interface Results {
   readonly runs: HatRun[]
-  readonly taken: { readonly strategy: StrategyName; readonly taken: readonly Taken[] }[]
+  readonly answers: { readonly strategy: StrategyName; readonly answers: readonly UncheckedAnswer[] }[]
 }
 
-/** A core of agents and load that is busier than this measures itself. */
-export const busiest = 0.6
-/** Then all strategies are asked again at this share of the rate. */
-const slower = 0.75
-const attempts = 3
-/** Of answers that are asked for their TTFT. */
-const fewTokens = 32
+/** Above this use of their core, agents and load would measure themselves: the run is void. */
+export const maxOthersShare = 0.6
+/** After a void run, all strategies are measured again at this share of the rate. */
+const rateFactor = 0.75
+const maxAttempts = 3
+/** Length of answers that only their TTFT matters of. */
+const ttftTokens = 32
 
-/** Every strategy under the same arrivals on the same links, seed by seed, in turns. */
+/** Every strategy in turn, seed by seed, with the same arrivals on the same links. */
 export async function measureLoaded(bed: Bed, results: Results): Promise<void> {
   const { plan } = bed
   const rates = { short: plan.loaded.short.perS, long: plan.loaded.long.perS }
@@ -59,11 +59,11 @@ export async function measureLoaded(bed: Bed, results: Results): Promise<void> {
       }
 }
 
-/** One seed: where a run of it is void, all are done again with fewer requests a second, and later seeds too. */
+/** One seed. After a void run, its runs are repeated at a lower rate, which later seeds use too. */
 async function measureFairly(bed: Bed, seed: number, rates: Record<WorkloadName, number>, results: Results): Promise<void> {
   for (const workload of workloadNames) {
     const { strategies: names } = bed.plan.loaded[workload]
-    for (let attempt = 1; attempt <= attempts; attempt++) {
+    for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       const runs: HatRun[] = []
       for (let i = 0; i < names.length; i++) {
         const strategy = names[(i + seed) % names.length]!
@@ -71,11 +71,13 @@ async function measureFairly(bed: Bed, seed: number, rates: Record<WorkloadName,
       }
       results.runs.push(...runs)
       if (runs.every(({ isVoid }) => !isVoid)) break
-      if (attempt === attempts) break
-      // What was measured beside a void run would be compared with a run at another rate.
+      if (attempt === maxAttempts) break
+      // The other runs of this rate are void too: they would be compared with a run at another rate.
       for (const run of runs) Object.assign(run, { isVoid: true })
-      rates[workload] *= slower
-      bed.progress(`core of agents and load above ${100 * busiest} %: again with ${rates[workload].toFixed(2)} requests/s`)
+      rates[workload] *= rateFactor
+      bed.progress(
+        `agents and load used more than ${100 * maxOthersShare} % of their core: again with ${rates[workload].toFixed(2)} requests/s`,
+      )
     }
   }
 }
@@ -94,19 +96,19 @@ async function loadOnce(bed: Bed, run: RunOf, perS: number, results: Results): P
   const { requests } = plan.loaded[workload]
   const arrivals = arrivalsOf(requests, perS, { devices: plan.devices, prompts: prompts.length }, random)
   const measurement = await runLoad(cluster, { prompts, arrivals, maxTokens: plan.maxTokens }, cores, io.signal)
-  results.taken.push({ strategy, taken: measurement.taken })
+  results.answers.push({ strategy, answers: measurement.answers })
   const { samples, steps, utilisation } = measurement
-  const isVoid = (utilisation?.others ?? 0) > busiest
+  const isVoid = (utilisation?.others ?? 0) > maxOthersShare
   return { ...run, devices: plan.devices, rttMs: links.rttMs, perS, utilisation, isVoid, samples, steps }
 }
 
-/** An answer of each device that nobody counts. */
+/** One answer of each device, which is not recorded. */
 async function warmUp(cluster: HatCluster, { dialogues, eos, io }: Bed): Promise<void> {
   const prompt = promptOfLength(dialogues, 0, 160, eos)
   await Promise.all(cluster.devices.map(({ apiUrl }) => askDevice(apiUrl, { prompt, maxTokens: 16, user: 'warm-up' }, io.signal)))
 }
 
-/** One device, one request at a time: decoding as in the paper's Table IV, TTFT against its limit, second turns. */
+/** One device, one request at a time: decoding as in the paper's Table IV, TTFT and its limit, second turns. */
 export async function measureAlone(bed: Bed, results: Results): Promise<void> {
   const { plan, workloads, dialogues, eos } = bed
   const { strategies: names, short, long, secondTurns, firstTurnTokens, longest, longTokens } = plan.alone
@@ -116,12 +118,12 @@ export async function measureAlone(bed: Bed, results: Results): Promise<void> {
   await using turns = await startTurns(bed, names, bed.links, plan.seeds[0] ?? 1)
   await turns.ask('alone', 'short', workloads.short.slice(0, short), plan.maxTokens)
   await turns.ask('alone', 'long', workloads.long.slice(0, long), longTokens)
-  await turns.ask('longest', 'long', prompts(longest, lengthLimits.most), fewTokens)
-  await turns.askTwice(prompts(secondTurns, firstTurnTokens), fewTokens)
-  turns.finish(results)
+  await turns.ask('longest', 'long', prompts(longest, lengthLimits.max), ttftTokens)
+  await turns.askTwice(prompts(secondTurns, firstTurnTokens), ttftTokens)
+  turns.addTo(results)
 }
 
-/** HAT and U-shape, one device, at other round trips. */
+/** HAT and U-shape, one device, at other round-trip times. */
 export async function measureRtts(bed: Bed, results: Results): Promise<void> {
   const { plan, workloads, links } = bed
   const { rttsMs, strategies: names } = plan.otherRtts
@@ -129,12 +131,12 @@ export async function measureRtts(bed: Bed, results: Results): Promise<void> {
   for (const rttMs of rttsMs) {
     await using turns = await startTurns(bed, names, { ...links, rttMs, jitterMs: jitterOf(rttMs) }, plan.seeds[0] ?? 1)
     await turns.ask('rtt', 'short', workloads.short.slice(0, 5), plan.maxTokens)
-    await turns.ask('rtt', 'long', workloads.long.slice(0, 4), fewTokens)
-    turns.finish(results)
+    await turns.ask('rtt', 'long', workloads.long.slice(0, 4), ttftTokens)
+    turns.addTo(results)
   }
 }
 
-/** A bridge of HAT's, without devices. */
+/** A bridge without devices. */
 export async function measureBatch({ bundle, plan, cores, io }: Bed, modelId: string, width: number): Promise<BatchTimes> {
   const seed = plan.seeds[0] ?? 1
   await using cluster = await startHatCluster({ bundle, strategy: 'hat', workload: 'short', shapes: [], seed, cores, io })

@@ -2,25 +2,25 @@ import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
 /**
- * Figures of the paper (HAT, P = 4 unless said), to stand beside ours: SpecBench on Vicuna-7B is its short workload,
- * CNN/DM on Vicuna-13B its long one. Absolute times are of other machines; ratios can be compared.
+ * Figures of the HAT paper for comparison, with a pipeline of P = 4 stages unless noted. Its short workload is SpecBench on
+ * Vicuna-7B, its long one CNN/DM on Vicuna-13B. Times are of other machines; only ratios can be compared.
  */
 
 type Compared = Extract<StrategyName, 'hat' | 'u-sarathi' | 'u-medusa' | 'u-shape'>
 
-/** TTFT in ms at 6 (SpecBench) and 4 (CNN/DM) requests a second: Figs. 6 and 7. */
+/** TTFT in ms at 6 (SpecBench) and 4 (CNN/DM) requests per second: Figs. 6 and 7. */
 export const paperTtftMs: Readonly<Record<WorkloadName, Readonly<Record<Compared, number>>>> = {
   short: { hat: 384.2, 'u-sarathi': 609.2, 'u-medusa': 644.6, 'u-shape': 646.2 },
   long: { hat: 1_027.4, 'u-sarathi': 1_750.6, 'u-medusa': 2_214.8, 'u-shape': 2_140.8 },
 }
 
-/** TBT of HAT over that of each other at 4 requests a second: section 4.2. */
+/** TBT of HAT divided by that of the other strategy, at 4 requests per second: section 4.2. */
 export const paperTbtOfHatOver: Readonly<Record<WorkloadName, Readonly<Record<Exclude<Compared, 'hat'>, number>>>> = {
   short: { 'u-sarathi': 0.681, 'u-medusa': 0.775, 'u-shape': 0.587 },
   long: { 'u-sarathi': 0.592, 'u-medusa': 0.228, 'u-shape': 0.253 },
 }
 
-/** Delay of a cloud step of each GPU in ms, mean and standard deviation: Fig. 8. */
+/** Mean and standard deviation of a cloud step's delay on each GPU, in ms: Fig. 8. */
 export const paperStepMs: Readonly<Record<WorkloadName, Readonly<Record<Compared, readonly [number, number]>>>> = {
   short: { hat: [6.8, 1.3], 'u-sarathi': [6.5, 1.2], 'u-medusa': [10, 8.1], 'u-shape': [8.4, 7.1] },
   long: { hat: [12.4, 1.1], 'u-sarathi': [11.9, 3.4], 'u-medusa': [23.3, 27.5], 'u-shape': [18.9, 24.6] },
@@ -32,7 +32,7 @@ export const paperAlone: Readonly<Record<WorkloadName, Readonly<Record<'hat' | '
   long: { 'u-medusa': [1.75, 1.45], hat: [1.98, 1.6] },
 }
 
-/** TTFT and TBT in ms by the parts that are on: Table V. */
+/** TTFT and TBT in ms by the parts in use: Table V. */
 export const paperAblation: Readonly<Record<WorkloadName, Readonly<Record<string, readonly [number, number]>>>> = {
   short: {
     none: [655.6, 52.3],
@@ -52,5 +52,5 @@ export const paperAblation: Readonly<Record<WorkloadName, Readonly<Record<string
   },
 }
 
-/** U-shape, a prompt of 2,000 tokens: percent of TTFT on device, network and cloud; section 2.2. */
+/** Shares of U-shape's TTFT for a prompt of 2,000 tokens, in percent: section 2.2. */
 export const paperShares = { device: 2.5, network: 89.6, cloud: 7.8 }

@@ -1,47 +1,47 @@
 import { ablation, compared, type StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
-/** How much is measured. */
+/** What is measured, and how often. */
 export interface Plan {
   readonly seeds: readonly number[]
   readonly devices: number
   readonly maxTokens: number
-  /** Distinct prompts of each workload. */
+  /** Number of distinct prompts per workload. */
   readonly prompts: number
   readonly loaded: Readonly<Record<WorkloadName, LoadPlan>>
-  /** With the first seed: the ablation's rows that are not compared anyway. */
+  /** Rows of the ablation that `loaded` does not hold; measured with the first seed. */
   readonly ablation: readonly StrategyName[]
-  /** With the first seed: other rates, as multiples of the one above, for every strategy that is compared. */
+  /** Further rates, as multiples of those in `loaded`; measured with the first seed. */
   readonly otherRates: readonly number[]
   readonly alone: AlonePlan
-  /** Asked alone at other round trips. */
+  /** One device alone at other round-trip times. */
   readonly otherRtts: { readonly rttsMs: readonly number[]; readonly strategies: readonly StrategyName[] }
 }
 
 export interface LoadPlan {
   readonly strategies: readonly StrategyName[]
   readonly requests: number
-  /** Of all devices together. */
+  /** Requests per second of all devices together. */
   readonly perS: number
 }
 
-/** How many prompts are asked one after the other. */
+/** Numbers of prompts for one device alone, asked one after the other. */
 export interface AlonePlan {
   readonly strategies: readonly StrategyName[]
   readonly short: number
   readonly long: number
-  /** Most tokens of their answers. */
+  /** Maximum length of an answer to a long prompt, in tokens. */
   readonly longTokens: number
   readonly secondTurns: number
-  /** Tokens of the turn before. */
+  /** Length of the first turn, in tokens. */
   readonly firstTurnTokens: number
-  /** As long as prompts may be. */
+  /** Prompts of maximum length. */
   readonly longest: number
 }
 
 /**
- * The paper has 6 and 4 requests a second of 30 devices. Fewer devices at the same pace would leave the cloud idle; these
- * rates are a compromise between as much of the cloud and as much of each link, and the use of both is told.
+ * The paper has 30 devices with 6 and 4 requests per second together. Eight devices at the same pace would leave the cloud
+ * idle; these rates load both the cloud and the links, and the document holds the use of the cores.
  */
 const devices = 8
 const perS = { short: 3.2, long: 1.6 }
@@ -84,4 +84,28 @@ export const quickPlan: Plan = {
     longest: 1,
   },
   otherRtts: { rttsMs: [], strategies: [] },
+}
+
+/** What the command line restricts; undefined: as planned. */
+export interface Restrictions {
+  readonly strategies: readonly StrategyName[] | undefined
+  readonly seeds: number | undefined
+  /** Factor of the request rates. */
+  readonly rate: number
+}
+
+export function restrictedPlan(plan: Plan, { strategies, seeds, rate }: Restrictions): Plan {
+  const only = (all: readonly StrategyName[]) => all.filter((name) => strategies?.includes(name) ?? true)
+  const { short, long } = plan.loaded
+  return {
+    ...plan,
+    seeds: seeds === undefined ? plan.seeds : Array.from({ length: seeds }, (_, i) => i + 1),
+    loaded: {
+      short: { ...short, strategies: only(short.strategies), perS: rate * short.perS },
+      long: { ...long, strategies: only(long.strategies), perS: rate * long.perS },
+    },
+    ablation: only(plan.ablation),
+    alone: { ...plan.alone, strategies: only(plan.alone.strategies) },
+    otherRtts: { ...plan.otherRtts, strategies: only(plan.otherRtts.strategies) },
+  }
 }

@@ -3,14 +3,14 @@ import { openBundle } from '../../../core/engine/open-bundle.ts'
 import type { LoadedModel } from '../../../core/engine/open-model.ts'
 import { compareWithReference } from '../../../core/engine/reference.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
-import type { Taken } from './load.ts'
+import type { UncheckedAnswer } from './load.ts'
 
-/** The whole model in this process, on one thread. */
+/** The whole model in this process, on one thread: it checks answers. */
 export interface HatReference extends AsyncDisposable {
-  /** One row through the output part, ms. */
+  /** Time of one row through the output part, in ms. */
   headMs(): Promise<number>
-  /** Holds answers against the reference, each distinct one once, and notes the outcome in their samples. */
-  check(taken: readonly Taken[], progress: (line: string) => void): Promise<void>
+  /** Compares each distinct answer with the reference once, and records the result in its samples. */
+  check(answers: readonly UncheckedAnswer[], progress: (line: string) => void): Promise<void>
 }
 
 export async function openHatReference(bundle: string, library: string | undefined): Promise<HatReference> {
@@ -18,15 +18,15 @@ export async function openHatReference(bundle: string, library: string | undefin
   const chain = model.chain({ cuts: 'half' })
   return {
     headMs: () => timeHead(model),
-    async check(taken, progress) {
-      const answers = new Map<string, Taken[]>()
-      for (const one of taken) {
-        const key = `${one.prompt.ids} ${one.tokenIds}`
-        answers.set(key, [...(answers.get(key) ?? []), one])
+    async check(answers, progress) {
+      const distinct = new Map<string, UncheckedAnswer[]>()
+      for (const answer of answers) {
+        const key = `${answer.prompt.ids} ${answer.tokenIds}`
+        distinct.set(key, [...(distinct.get(key) ?? []), answer])
       }
       let checked = 0
-      for (const same of answers.values()) {
-        if (checked % 10 === 0) progress(`reference: answer ${checked + 1} of ${answers.size}`)
+      for (const same of distinct.values()) {
+        if (checked % 10 === 0) progress(`reference: answer ${checked + 1} of ${distinct.size}`)
         const { prompt, tokenIds } = same[0]!
         const { identical, nearTies } = await compareWithReference(chain, prompt.ids, greedy, tokenIds)
         for (const { sample } of same) Object.assign(sample, { identical, nearTies })

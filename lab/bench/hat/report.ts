@@ -1,15 +1,115 @@
-import { layOutTable } from '../../plot/table.ts'
-import type { BenchDocument } from '../frame.ts'
+import type { BenchDocument, BenchReport } from '../frame/bench.ts'
+import { loadText, markdownTable } from '../frame/page.ts'
 import { hatFigure } from './figure.ts'
-import { hatPage } from './page.ts'
-import { tablesOf } from './tables.ts'
+import type { Plan } from './plan.ts'
+import type { HatRun } from './runs.ts'
+import { runsOf, tablesOf } from './tables.ts'
+import { promptLengths } from './workload.ts'
 
-/** What is printed without --json. */
-export function hatTables(document: BenchDocument): string[] {
-  return tablesOf(document).flatMap(({ title, head, rows }) => [title, '', ...layOutTable(head, rows), ''])
+export const hatReport: BenchReport = {
+  title: 'HAT and its baselines',
+  contents: 'every request, and every step of the cloud',
+  figure: hatFigure,
+  figureText: 'TTFT, TBT, delay of a cloud step, and requests within a limit',
+  tables: tablesOf,
+  findings,
+  conditions: (document) => [machineText(document), methodText(document), strategyText(document)].join('\n\n'),
 }
 
-/** Figure and page of `brim bench hat --save`. */
-export function reportHat(document: BenchDocument, goals: readonly string[][]): { svg: string; markdown: string } {
-  return { svg: hatFigure(document), markdown: hatPage(document, goals) }
+const written = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(2))
+
+function findings(document: BenchDocument): string {
+  const { summary } = document
+  const runs = runsOf(document)
+  return [
+    ...loopFinding(document, runs),
+    ...leanFinding(summary),
+    ...busyFinding(runs),
+    `- The shipped adapter also reads deep states, which the paper's adapter does not. The paper's own adapter does not beat Medusa on
+  these models: see [Drafters](../acceptance/acceptance.md).`,
+    `- \`limitOverUShapeLong\` is the lowest ratio that any TTFT can reach on these links, over U-shape's: the upload of the prompt's
+  states takes the rest.`,
+  ].join('\n')
+}
+
+function loopFinding({ summary }: BenchDocument, runs: readonly HatRun[]): string[] {
+  const samples = runs
+    .filter(({ measured, strategy }) => measured === 'loaded' && strategy === 'hat')
+    .flatMap((run) => run.samples)
+  const tokensOf = (some: typeof samples) => some.reduce((sum, { tokens }) => sum + tokens, 0)
+  const looping = samples.filter((sample) => sample.looping)
+  if (looping.length === 0) return []
+  const share = (100 * tokensOf(looping)) / tokensOf(samples)
+  return [
+    `- Looping answers, which repeat themselves, give ${share.toFixed(0)} % of HAT's tokens under load, and are easy to draft. Without
+  them the accept length is ${written(summary.acceptLengthWithoutLoops)} instead of ${written(summary.acceptLength)}, and TBT over U-shape's is
+  ${written(summary.tbtOverUShapeShortWithoutLoops)} (short prompts) and ${written(summary.tbtOverUShapeLongWithoutLoops)} (long) instead of ${written(summary.tbtOverUShapeShort)} for short ones.`,
+  ]
+}
+
+function leanFinding({ ttftOverUShapeLong: hat, ttftLeanOverUShapeLong: lean }: BenchDocument['summary']): string[] {
+  if (hat == null || lean == null) return []
+  const share = (100 * (1 - lean)) / (1 - hat)
+  return [
+    `- \`u-shape-lean\` is U-shape that downloads only the last deep state of a prompt. That alone has ${share.toFixed(0)} % of HAT's gain in
+  TTFT over U-shape (long prompts, one device alone: ${written(lean)} against ${written(hat)}).`,
+  ]
+}
+
+function busyFinding(runs: readonly HatRun[]): string[] {
+  const shares = runs.flatMap(({ strategy, utilisation }) =>
+    strategy === 'u-shape' && utilisation ? [utilisation.computing] : [],
+  )
+  if (shares.length === 0) return []
+  const percent = (share: number) => (100 * share).toFixed(0)
+  return [
+    `- Under U-shape the cloud computes for ${percent(Math.min(...shares))} to ${percent(Math.max(...shares))} % of the time: requests rarely
+  wait for it. Gains that the paper has on a saturated cloud cannot show here.`,
+  ]
+}
+
+function machineText(document: BenchDocument): string {
+  const { cpu, memoryGiB, platform, node, model, format, modelId, plan } = document.conditions
+  return `${cpu}, ${memoryGiB} GiB, ${platform}; Node ${node}; ${loadText(document)} (the benchmark's own processes included).
+${model} (${format}, model id ${String(modelId).slice(0, 12)}), temperature 0, at most ${(plan as Plan).maxTokens} tokens per answer.`
+}
+
+function methodText({ conditions }: BenchDocument): string {
+  const plan = conditions.plan as Plan
+  const cores = conditions.cores as { bridge: number; agentsLinksAndLoad: number } | null
+  const { short, long } = promptLengths
+  return `- Bridge and agents are processes with one thread per operator. ${
+    cores
+      ? `The bridge is pinned to core ${cores.bridge}; agents, links and load share core ${cores.agentsLinksAndLoad}.`
+      : 'They share all cores, because they could not be pinned.'
+  } A run in which
+  agents, links and load use more than ${100 * Number(conditions.busiest)} % of their core is void: all strategies are measured again at three quarters
+  of the rate.
+- The links are simulated. Between each agent and the bridge, a relay in the benchmark's process limits both directions with a token
+  bucket whose rate is ${conditions.rates === 'random walks' ? 'a random walk' : 'a recorded trace'}. Three groups of devices (near, middle, far) lie within the paper's 5 to 10 MB/s up and
+  10 to 15 MB/s down, times ${conditions.stateBytes} bytes per state over the paper's 8,192. The round-trip time beside that is
+  ${conditions.rttMs} ± ${conditions.jitterMs} ms. One device alone is in the middle group. All strategies of a seed have the same links, arrivals and
+  prompts.
+- Prompts are those of ${conditions.prompts}, joined and cut to quantiles of log-normal lengths with the paper's mean and deviation:
+  short ${short.mean} ± ${short.deviation} tokens (SpecBench), long ${long.mean} ± ${long.deviation} (CNN/DM), at most ${conditions.mostPromptTokens}. Requests arrive by a
+  Poisson process at ${plan.devices} devices in shuffled order.
+- TTFT is the time from the request to the first text, at the client; TBT is the time per token after the first. A row has the mean
+  TTFT over requests and the TBT of all answers together, both as the median over seeds. p50 and p95 are over requests. Gaps are
+  the times between delivered tokens, 0 between tokens of one piece.
+- The lower limit of TTFT is the input pass of the first chunk, the upload of all states by the link's trace, g of the last chunk, one
+  round trip and one row through the head.
+- \`batch16OverSerial\` compares sixteen sessions that decode together with the same sessions one after the other, on the bridge itself,
+  without links and devices.
+- A looping answer is one in which more than half of the 4-grams occur earlier in it.
+- Every answer except those with int8 states was compared with the reference: the whole model in one process, with the wire's rounding
+  at the cuts.`
+}
+
+function strategyText({ conditions }: BenchDocument): string {
+  const code = (options: string) => (options === '' ? 'the defaults' : `\`${options}\``)
+  const strategies = Object.entries(conditions.strategies as Record<string, { agent: string; bridge: string }>)
+  const rows = strategies.map(([name, { agent, bridge }]) => [name, code(agent), code(bridge)])
+  return `Options of the strategies, those of the bridge for short prompts:
+
+${markdownTable(['strategy', 'brim agent run', 'brim bridge run'], rows)}`
 }

@@ -5,36 +5,38 @@ import type { WorkloadName } from './workload.ts'
 /** One request and its answer. */
 export interface Sample extends Omit<Answered, 'tokenIds'> {
   readonly device: number
-  /** When it was asked, since the load began. */
+  /** When the request was sent, since the load began. */
   readonly atMs: number
-  /** The answer is the reference's; null where it is not held to that (int8). */
+  /** Whether the tokens equal the reference's; null where they need not (int8). */
   identical: boolean | null
-  /** Tokens where rounding alone decided between the reference's two likeliest. */
+  /** Tokens where only rounding decided between the reference's two most likely ones. */
   nearTies: number
-  /** Asked alone: what the bridge computed for the prompt, and what the link allows at best. */
+  /** Whether the answer repeats itself (looping.ts); null where that was not recorded. */
+  readonly looping: boolean | null
+  /** One device alone: where the TTFT went, and its lower limit. */
   readonly prefill?: PrefillFigures
 }
 
 export interface PrefillFigures {
-  /** Device, cloud and the rest of TTFT, ms. */
+  /** TTFT by device, cloud and the rest, in ms. */
   readonly deviceMs: number
   readonly cloudMs: number
   readonly networkMs: number
-  /** No TTFT is below this: first chunk's input pass, upload by the link's trace, g of the last chunk, round trip, head. */
+  /** Lower limit of TTFT: input pass of the first chunk, upload by the link's trace, g of the last chunk, round trip, head. */
   readonly limitMs: number
 }
 
-/** What a run was for. */
+/** Purpose of a run. */
 export type Measured = 'loaded' | 'rates' | 'ablation' | 'alone' | 'second-turn' | 'longest' | 'rtt'
 
 export interface Utilisation {
-  /** Of its core, by the process; null where the system does not tell. */
+  /** CPU time of the bridge process per second of its core; null where the system does not tell. */
   readonly bridge: number | null
-  /** Agents, links and load, of the core that they share. */
+  /** Likewise of agents, links and load, which share a core. */
   readonly others: number | null
-  /** Of their core, by whatever else runs on the machine. */
+  /** Likewise of all other processes on that core. */
   readonly foreign: number | null
-  /** Time that the middle part was computing. */
+  /** Share of the time in which the middle part was computing. */
   readonly computing: number
 }
 
@@ -45,13 +47,13 @@ export interface HatRun {
   readonly seed: number
   readonly devices: number
   readonly rttMs: number
-  /** Requests per second of all devices together; null where they are asked one after the other. */
+  /** Requests per second of all devices together; null where requests follow each other. */
   readonly perS: number | null
   readonly utilisation: Utilisation | null
-  /** The core of agents and load was too busy for these figures to say anything of the system. */
+  /** The core of agents and load was so busy that the run measures the benchmark itself. */
   readonly isVoid: boolean
   readonly samples: readonly Sample[]
-  /** Every step of the bridge meanwhile: "items/tokens/computed ms/predicted ms", separated by spaces. */
+  /** Every step of the bridge as items/tokens/computeMs/predictedMs, separated by spaces. */
   readonly steps: string
 }
 

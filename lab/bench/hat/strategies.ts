@@ -1,6 +1,6 @@
 import type { WorkloadName } from './workload.ts'
 
-/** How agents and the bridge are started. Everything else of them is the same. */
+/** The options of agents and bridge that differ between strategies. */
 export interface Strategy {
   readonly agent: readonly string[]
   bridge(workload: WorkloadName): readonly string[]
@@ -8,34 +8,35 @@ export interface Strategy {
 
 const tokens = (budget: number, prompts: number, frame: number) =>
   ['--token-budget', String(budget), '--prompt-tokens', String(prompts), '--frame-tokens', String(frame)] as const
-/** A prompt in one step, whatever else waits. */
+/** Each prompt in one step, even if other streams wait. */
 const wholePrompts = () => tokens(2_048, 2_048, 2_048)
-/** Of the paper: cloud-side chunks of so many tokens. */
+/** The paper's chunk sizes at the cloud, in tokens. */
 const sarathiChunk: Record<WorkloadName, number> = { short: 128, long: 256 }
 const sarathi = (workload: WorkloadName) => tokens(sarathiChunk[workload], sarathiChunk[workload], 2_048)
-const ours = () => []
+const defaults = () => []
 
 const table = {
-  hat: { agent: [], bridge: ours },
-  'hat-int8': { agent: ['--wire', 'int8'], bridge: ours },
+  hat: { agent: [], bridge: defaults },
+  'hat-int8': { agent: ['--wire', 'int8'], bridge: defaults },
   'u-shape': { agent: ['--strategy', 'u-shape'], bridge: wholePrompts },
   'u-shape-lean': { agent: ['--strategy', 'u-shape-lean'], bridge: wholePrompts },
   'u-sarathi': { agent: ['--strategy', 'u-sarathi'], bridge: sarathi },
   'u-medusa': { agent: ['--strategy', 'u-medusa'], bridge: wholePrompts },
-  // The ablation, Table V: SD speculative decoding, PC prompt chunking, PD parallel drafting. None of them is u-shape, all hat.
-  PC: { agent: ['--drafter', 'none'], bridge: ours },
+  // The ablation, Table V: SD speculative decoding, PC prompt chunking, PD parallel drafting. Without any it is u-shape,
+  // with all of them hat.
+  PC: { agent: ['--drafter', 'none'], bridge: defaults },
   SD: { agent: ['--prefill', 'whole-all', '--no-draft-ahead'], bridge: wholePrompts },
   'SD+PD': { agent: ['--prefill', 'whole-all'], bridge: wholePrompts },
-  'SD+PC': { agent: ['--no-draft-ahead'], bridge: ours },
+  'SD+PC': { agent: ['--no-draft-ahead'], bridge: defaults },
 } as const satisfies Record<string, Strategy>
 
 export type StrategyName = keyof typeof table
 export const strategies: Readonly<Record<StrategyName, Strategy>> = table
 export const strategyNames = Object.keys(table) as StrategyName[]
 
-/** Against each other under load. */
+/** The strategies compared under load. */
 export const compared = ['hat', 'u-sarathi', 'u-medusa', 'u-shape'] as const satisfies readonly StrategyName[]
-/** Rows of the ablation, as the paper has them. */
+/** Rows of the ablation, in the paper's order. */
 export const ablation = [
   { row: 'none', strategy: 'u-shape' },
   { row: 'PC', strategy: 'PC' },
@@ -45,5 +46,5 @@ export const ablation = [
   { row: 'SD+PC+PD', strategy: 'hat' },
 ] as const satisfies readonly { readonly row: string; readonly strategy: StrategyName }[]
 
-/** int8 states change the answers; those of all others are the reference's. */
+/** Whether answers must equal the reference's; int8 states change them. */
 export const isExact = (strategy: StrategyName): boolean => strategy !== 'hat-int8'

@@ -1,24 +1,31 @@
 import { median, quantile } from '../../../core/base/statistics.ts'
-import type { BenchDocument } from '../frame.ts'
-import { acceptLengthOf, figuresOf, gapsOf, quantilesOf, type RunFigures, select, tbtOf } from './figures.ts'
+import type { BenchDocument, Table } from '../frame/bench.ts'
+import {
+  acceptLengthOf,
+  answerKinds,
+  answersOf,
+  figuresOf,
+  gapsOf,
+  mean,
+  quantilesOf,
+  type RunFigures,
+  select,
+  sum,
+  tbtOf,
+} from './figures.ts'
 import { paperAblation, paperAlone, paperShares, paperStepMs, paperTbtOfHatOver, paperTtftMs } from './paper.ts'
-import type { HatRun, Utilisation } from './runs.ts'
+import type { HatRun, Sample, Utilisation } from './runs.ts'
 import { ablation, compared, strategyNames } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
 
-export interface Table {
-  readonly title: string
-  readonly head: readonly string[]
-  readonly rows: readonly (readonly string[])[]
-}
-
 export const runsOf = ({ runs }: BenchDocument) => runs as readonly HatRun[]
 
-/** Tables with rows only: what was not measured is not shown. */
+/** All tables that have rows. */
 export function tablesOf(document: BenchDocument): Table[] {
   const runs = runsOf(document)
   const tables = [
     ...workloadNames.map((workload) => loadedTable(runs, workload)),
+    ...workloadNames.map((workload) => loopTable(runs, workload)),
     ...workloadNames.map((workload) => stepTable(runs, workload)),
     useTable(runs),
     ...workloadNames.map((workload) => aloneTable(runs, workload)),
@@ -32,7 +39,7 @@ export function tablesOf(document: BenchDocument): Table[] {
   return tables.filter(({ rows }) => rows.length > 0)
 }
 
-/** The median over runs, one run a seed. */
+/** The median over runs, of which there is one per seed. */
 export function medianOf(runs: readonly HatRun[], figure: keyof RunFigures): number | null {
   const values = runs.flatMap((run) => figuresOf(run)[figure] ?? [])
   return values.length === 0 ? null : median(values)
@@ -78,6 +85,35 @@ function loadedTable(runs: readonly HatRun[], workload: WorkloadName): Table {
   }
 }
 
+/** Looping answers are easy to draft, so every figure of drafting is shown with and without them. */
+function loopTable(runs: readonly HatRun[], workload: WorkloadName): Table {
+  const of = (strategy: HatRun['strategy']) =>
+    select(runs, { measured: 'loaded', strategy, workload }).flatMap(({ samples }) => samples)
+  const [hat, allTokens] = [of('hat'), sum(of('hat').map(({ tokens }) => tokens))]
+  const isRecorded = hat.some(({ looping }) => looping !== null)
+  const rows = answerKinds.map((kind) => {
+    const own = answersOf(hat, kind)
+    const tbtMs = (strategy: HatRun['strategy']) => tbtOf(answersOf(of(strategy), kind))
+    return [
+      ...[kind, String(own.length), percent(sum(own.map(({ tokens }) => tokens)) / allTokens)],
+      ...[ratio(acceptLengthOf(own)), ms(tbtMs('hat'))],
+      ...compared.filter((name) => name !== 'hat').map((name) => ratio(over(tbtMs('hat'), tbtMs(name)))),
+    ]
+  })
+  return {
+    title: `HAT with and without looping answers, under load, ${workload} prompts`,
+    head: [
+      'answers',
+      'n',
+      'tokens',
+      'accept length',
+      'TBT',
+      ...compared.flatMap((name) => (name === 'hat' ? [] : [`over ${name}`])),
+    ],
+    rows: isRecorded ? rows : [],
+  }
+}
+
 function stepTable(runs: readonly HatRun[], workload: WorkloadName): Table {
   return {
     title: `Delay of a cloud step, ${workload} prompts, ms`,
@@ -101,7 +137,7 @@ function useTable(runs: readonly HatRun[]): Table {
   const loaded = runs.filter(({ utilisation }) => utilisation !== null)
   const use = (run: HatRun, what: keyof Utilisation) => percent(run.utilisation?.[what])
   return {
-    title: 'Use of the cores, run by run',
+    title: 'Use of the cores, by run',
     head: ['run', 'strategy', 'prompts', 'seed', 'requests/s', 'bridge', 'computing', 'agents, links, load', 'foreign', 'void'],
     rows: loaded.map((run) => [
       ...[run.measured, run.strategy, run.workload, String(run.seed), ratio(run.perS)],
@@ -113,10 +149,15 @@ function useTable(runs: readonly HatRun[]): Table {
 function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
   const samplesOf = (strategy: HatRun['strategy']) =>
     select(runs, { measured: 'alone', strategy, workload }).flatMap(({ samples }) => samples)
-  const base = tbtOf(samplesOf('u-shape'))
+  const uShape = samplesOf('u-shape')
+  const meanTtftMs = (samples: readonly Sample[]) => mean(samples.map(({ ttftMs }) => ttftMs))
+  const withoutLoops = (samples: readonly Sample[]) => answersOf(samples, 'without loops')
   return {
     title: `One device alone, ${workload} prompts, ms`,
-    head: ['strategy', 'TTFT', 'p50', 'TBT', 'speed-up', 'paper', 'accept length', 'paper', 'n'],
+    head: [
+      ...['strategy', 'TTFT', 'p50', 'over U-shape', 'TBT', 'speed-up', 'paper', 'without loops'],
+      ...['accept length', 'paper', 'without loops', 'n'],
+    ],
     rows: strategyNames.flatMap((strategy) => {
       const samples = samplesOf(strategy)
       if (samples.length === 0) return []
@@ -126,8 +167,11 @@ function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
       return [
         [
           ...[strategy, ms(medianOf(own, 'ttftMs')), ms(quantilesOf(own, 0.5).ttftMs)],
-          ...[ms(tbtMs), ratio(over(base, tbtMs)), ratio(paper?.[1])],
-          ...[ratio(acceptLengthOf(samples)), ratio(paper?.[0]), String(samples.length)],
+          ratio(over(meanTtftMs(samples), meanTtftMs(uShape))),
+          ...[ms(tbtMs), ratio(over(tbtOf(uShape), tbtMs)), ratio(paper?.[1])],
+          ratio(over(tbtOf(withoutLoops(uShape)), tbtOf(withoutLoops(samples)))),
+          ...[ratio(acceptLengthOf(samples)), ratio(paper?.[0]), ratio(acceptLengthOf(withoutLoops(samples)))],
+          String(samples.length),
         ],
       ]
     }),
@@ -138,7 +182,7 @@ function secondTurnTable(runs: readonly HatRun[]): Table {
   const own = runs.filter(({ measured }) => measured === 'second-turn')
   return {
     title: 'Second turns, one device alone: TTFT in ms',
-    head: ['strategy', 'TTFT', 'prompt tokens', 'of them reused'],
+    head: ['strategy', 'TTFT', 'prompt tokens', 'reused tokens'],
     rows: own.flatMap(({ strategy, samples }) =>
       samples.map(({ ttftMs, promptTokens, reusedTokens }) => [strategy, ms(ttftMs), String(promptTokens), String(reusedTokens)]),
     ),
@@ -148,7 +192,7 @@ function secondTurnTable(runs: readonly HatRun[]): Table {
 function limitTable(runs: readonly HatRun[]): Table {
   const own = select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' }).flatMap(({ samples }) => samples)
   return {
-    title: 'HAT alone against the limit of its link, prompt by prompt, ms',
+    title: 'One device alone: TTFT of HAT and its lower limit, prompt by prompt, ms',
     head: ['prompt tokens', 'TTFT', 'limit', 'over', 'device', 'cloud'],
     rows: own.flatMap(({ promptTokens, ttftMs, prefill }) =>
       prefill
@@ -167,7 +211,7 @@ function shareTable({ summary }: BenchDocument): Table {
   const { sharePercentDevice: device, sharePercentNetwork: network, sharePercentCloud: cloud } = summary
   if (device == null) return { title: '', head: [], rows: [] }
   return {
-    title: 'Where the TTFT of the longest prompts goes under U-shape, in percent',
+    title: 'TTFT of the longest prompts under U-shape, in percent',
     head: ['', 'device', 'network', 'cloud'],
     rows: [
       ['here', ms(device), ms(network), ms(cloud)],
@@ -194,7 +238,7 @@ function ablationTable(runs: readonly HatRun[], workload: WorkloadName): Table {
   })
   return {
     title: `Ablation under load, ${workload} prompts, ms: speculative decoding, prompt chunking, parallel drafting`,
-    head: ['on', 'TTFT', 'TBT', 'paper: TTFT', 'TBT'],
+    head: ['parts', 'TTFT', 'TBT', 'paper: TTFT', 'TBT'],
     rows: first ? rows : [],
   }
 }
@@ -202,7 +246,7 @@ function ablationTable(runs: readonly HatRun[], workload: WorkloadName): Table {
 function rateTable(runs: readonly HatRun[]): Table {
   const other = runs.filter(({ measured }) => measured === 'rates')
   return {
-    title: 'At other rates, first seed, ms',
+    title: 'Under load at other rates, first seed, ms',
     head: ['prompts', 'strategy', 'requests/s', 'TTFT', 'TBT', 'void'],
     rows: other.map((run) => {
       const { ttftMs, tbtMs } = figuresOf(run)
@@ -214,8 +258,8 @@ function rateTable(runs: readonly HatRun[]): Table {
 function rttTable(runs: readonly HatRun[]): Table {
   const own = runs.filter(({ measured }) => measured === 'rtt')
   return {
-    title: 'One device alone at other round trips, ms',
-    head: ['round trip', 'prompts', 'strategy', 'TTFT', 'TBT'],
+    title: 'One device alone at other round-trip times, ms',
+    head: ['RTT', 'prompts', 'strategy', 'TTFT', 'TBT'],
     rows: own.map((run) => {
       const { ttftMs, tbtMs } = figuresOf(run)
       return [String(run.rttMs), run.workload, run.strategy, ms(ttftMs), ms(tbtMs)]

@@ -3,31 +3,31 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { type HatCluster, startHatCluster } from './cluster.ts'
 import { type LinkConditions, linkShape } from './links.ts'
-import { askAlone, type Taken } from './load.ts'
+import { askAlone, type UncheckedAnswer } from './load.ts'
 import type { Bed, Results } from './measure.ts'
 import { encodeSteps, type HatRun, type Measured } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
 import { type HatPrompt, promptOfLength, type WorkloadName } from './workload.ts'
 
-/** One device of each strategy, with a bridge of its own; one request at a time, the strategies taking turns. */
+/** A cluster of one device for each strategy, which answer one request at a time, in turn. */
 export interface Turns extends AsyncDisposable {
   ask(measured: Measured, workload: WorkloadName, prompts: readonly HatPrompt[], maxTokens: number): Promise<void>
-  /** Each prompt, then a second turn: the prompt, its answer and a little more. Only the second counts. */
+  /** Asks each prompt and then a second turn (prompt, answer and new tokens); only the second turn is recorded. */
   askTwice(prompts: readonly HatPrompt[], maxTokens: number): Promise<void>
-  /** Hands over what was measured. */
-  finish(results: Results): void
+  /** Adds the recorded answers to the results. */
+  addTo(results: Results): void
 }
 
-/** Group of the links: the middle one. */
-const group = 1
-/** The link's traces of one prompt begin so much later than those of the one before. */
-const apartMs = 20_000
-/** A kept KV's handle is on its way no longer than this, beside the round trip. */
-const settledMs = 200
-/** Of a second turn: what is new. */
+/** The middle group of links. */
+const linkGroup = 1
+/** Distance between the times of the link's traces at which two prompts are asked. */
+const traceStepMs = 20_000
+/** Time for the handle of a cached prefix to reach the device, beyond the round trip. */
+const handleMs = 200
+/** New tokens of a second turn. */
 const newTokens = 64
 
-type Answer = Taken & { readonly steps: readonly LoggedStep[] }
+type Answer = UncheckedAnswer & { readonly steps: readonly LoggedStep[] }
 
 export async function startTurns(
   bed: Bed,
@@ -45,11 +45,11 @@ export async function startTurns(
   }
 
   async function askOne(cluster: HatCluster, prompt: HatPrompt, user: string, maxTokens: number): Promise<Answer> {
-    const options = { prompt, maxTokens, user, atMs: asked * apartMs, stateBytes, rttMs, headMs }
+    const options = { prompt, maxTokens, user, atMs: asked * traceStepMs, stateBytes, rttMs, headMs }
     return askAlone(cluster, options, io.signal)
   }
 
-  function note(of: Pick<HatRun, 'measured' | 'strategy' | 'workload'>, answer: Answer): void {
+  function record(of: Pick<HatRun, 'measured' | 'strategy' | 'workload'>, answer: Answer): void {
     const same = measured.find(
       (each) => each.of.measured === of.measured && each.of.strategy === of.strategy && each.of.workload === of.workload,
     )
@@ -59,7 +59,7 @@ export async function startTurns(
 
   try {
     for (const strategy of strategies) {
-      const shapes = [linkShape(group, links, seededRandom(seed))]
+      const shapes = [linkShape(linkGroup, links, seededRandom(seed))]
       clusters.push(await startHatCluster({ bundle, strategy, workload: 'short', shapes, seed, cores, io }))
     }
     const warmUp = promptOfLength(dialogues, 0, 160, eos)
@@ -74,7 +74,7 @@ export async function startTurns(
         bed.progress(`${what}, RTT ${rttMs} ms: ${workload} prompt ${at + 1} of ${prompts.length}, ${prompt.ids.length} tokens`)
         asked += 1
         for (const cluster of clusters)
-          note(
+          record(
             { measured: what, strategy: cluster.strategy, workload },
             await askOne(cluster, prompt, `${what} ${workload} ${at}`, maxTokens),
           )
@@ -88,19 +88,19 @@ export async function startTurns(
         for (const cluster of clusters) {
           const user = `conversation ${at}`
           const first = await askOne(cluster, prompt, user, maxTokens)
-          await systemClock.sleep(settledMs + rttMs, io.signal)
+          await systemClock.sleep(handleMs + rttMs, io.signal)
           const ids = [...prompt.ids, ...first.tokenIds, ...next.ids]
           const second = await askOne(cluster, { id: `${prompt.id}+${next.id}`, ids }, user, maxTokens)
-          note({ measured: 'second-turn', strategy: cluster.strategy, workload: 'long' }, second)
+          record({ measured: 'second-turn', strategy: cluster.strategy, workload: 'long' }, second)
         }
       }
     },
-    finish({ runs, taken }) {
+    addTo({ runs, answers: unchecked }) {
       for (const { of, answers } of measured) {
         const samples = answers.map(({ sample }) => sample)
         const steps = encodeSteps(answers.flatMap((answer) => answer.steps))
         runs.push({ ...of, seed, devices: 1, rttMs, perS: null, utilisation: null, isVoid: false, samples, steps })
-        taken.push({ strategy: of.strategy, taken: answers })
+        unchecked.push({ strategy: of.strategy, answers })
       }
     },
     [Symbol.asyncDispose]: stop,

@@ -1,37 +1,38 @@
 import type { Random } from '../../../core/base/random.ts'
 import type { BenchPrompt } from '../prompts.ts'
+import { shuffled } from '../shuffled.ts'
 
 export const workloadNames = ['short', 'long'] as const
 export type WorkloadName = (typeof workloadNames)[number]
 
-/** Tokens of the paper's prompts: SpecBench and CNN/DM. */
+/** Lengths of the paper's prompts in tokens: SpecBench and CNN/DM. */
 export const promptLengths: Readonly<Record<WorkloadName, { readonly mean: number; readonly deviation: number }>> = {
   short: { mean: 351.2, deviation: 397.3 },
   long: { mean: 1_036.6, deviation: 511.8 },
 }
-/** Shorter ones ask nothing; longer ones leave no room for an answer in the demonstration model's context. */
-export const lengthLimits = { least: 24, most: 1_900 }
+/** Shorter prompts hold no question; longer ones leave too little of the demonstration model's context for an answer. */
+export const lengthLimits = { min: 24, max: 1_900 }
 
-/** A prompt of a wanted length. */
+/** A prompt of a chosen length. */
 export interface HatPrompt {
   readonly id: string
   readonly ids: readonly number[]
 }
 
 /**
- * Lengths of so many prompts: the quantiles of a log-normal distribution of this mean and deviation, so that few prompts
- * have its shape as well as may be, cut to the limits.
+ * Lengths of `count` prompts: equally spaced quantiles of a log-normal distribution with this mean and deviation, cut to
+ * the limits. Quantiles give a few prompts the shape of the distribution.
  */
 export function lengthsOf({ mean, deviation }: { mean: number; deviation: number }, count: number): number[] {
   const variance = Math.log(1 + (deviation / mean) ** 2)
   const mu = Math.log(mean) - variance / 2
   return Array.from({ length: count }, (_, i) => {
     const length = Math.round(Math.exp(mu + Math.sqrt(variance) * normalQuantile((i + 0.5) / count)))
-    return Math.min(lengthLimits.most, Math.max(lengthLimits.least, length))
+    return Math.min(lengthLimits.max, Math.max(lengthLimits.min, length))
   })
 }
 
-/** Inverse of the standard normal distribution by bisection of its density's integral (Simpson's rule), 0 < p < 1. */
+/** Inverse of the standard normal distribution for 0 < p < 1, by bisection; its integral by Simpson's rule. */
 export function normalQuantile(p: number): number {
   let [low, high] = [-8, 8]
   for (let i = 0; i < 50; i++) {
@@ -52,10 +53,9 @@ function normalShare(x: number): number {
 }
 
 /**
- * A prompt of exactly so many tokens: a dialogue's question, with as many other dialogues before it as it takes, cut at
- * the front.
- * @param at which question; what stands before it follows from that too
- * @param eos ends each answer before it
+ * A prompt of exactly `length` tokens: the question of a dialogue after as many other dialogues as needed, cut at the front.
+ * @param at index of the question; the dialogues before it follow from it
+ * @param eos token that ends each answer before the question
  */
 export function promptOfLength(
   dialogues: readonly BenchPrompt[],
@@ -63,7 +63,7 @@ export function promptOfLength(
   length: number,
   eos: number | undefined,
 ): HatPrompt {
-  // Where there is one that fits, the question is whole.
+  // The first question that fits is not cut.
   const order = Array.from({ length: dialogues.length }, (_, i) => dialogues[(at + i) % dialogues.length]!)
   const question = order.find(({ ids }) => ids.length <= length) ?? order[0]!
   let ids = [...question.ids]
@@ -74,7 +74,7 @@ export function promptOfLength(
   return { id: `${question.id}@${length}`, ids: ids.slice(-length) }
 }
 
-/** Prompts of a workload, the lengths in a shuffled order. */
+/** The prompts of a workload, with lengths in random order. */
 export function workloadOf(
   dialogues: readonly BenchPrompt[],
   name: WorkloadName,
@@ -89,13 +89,13 @@ export function workloadOf(
 
 export interface Arrival {
   readonly atMs: number
-  /** Into the devices. */
+  /** Index of the device. */
   readonly device: number
-  /** Into the prompts. */
+  /** Index of the prompt. */
   readonly prompt: number
 }
 
-/** Requests of a Poisson process, devices in a shuffled turn, every prompt as often as any other. */
+/** Requests of a Poisson process. Devices and prompts come in shuffled rounds, so each is used equally often. */
 export function arrivalsOf(
   count: number,
   perS: number,
@@ -109,13 +109,4 @@ export function arrivalsOf(
     atMs += (-Math.log(1 - random.next()) / perS) * 1_000
     return { atMs, device: rounds[i]!, prompt: turns[i]! }
   })
-}
-
-function shuffled<T>(items: readonly T[], random: Random): T[] {
-  const result = [...items]
-  for (let i = result.length - 1; i > 0; i--) {
-    const j = Math.floor(random.next() * (i + 1))
-    ;[result[i], result[j]] = [result[j]!, result[i]!]
-  }
-  return result
 }

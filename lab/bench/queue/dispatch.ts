@@ -1,7 +1,6 @@
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { connectAsync, type MqttClient } from 'mqtt'
-import { nowIso } from '../../../core/base/clock.ts'
+import { nowIso, systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { sendAtOnce } from '../../../core/base/no-delay.ts'
@@ -11,7 +10,7 @@ import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 
-/** What a bridge has measured of its dispatches, with `devices` devices on loopback. */
+/** Dispatch latency as the bridge measures it, with `devices` devices on loopback. */
 export interface DispatchRun {
   readonly what: 'dispatch'
   readonly devices: number
@@ -23,11 +22,11 @@ export interface DispatchRun {
 
 export interface DispatchLimits {
   readonly bundle: string
-  /** For databases: a disk. */
+  /** Folder of the databases, on a disk. */
   readonly dir: string
   readonly devices: number
   readonly jobs: number
-  /** Jobs submitted a second. */
+  /** Jobs submitted per second. */
   readonly perS: number
 }
 
@@ -35,8 +34,8 @@ const kind = 'slm.generate'
 const fleet = 'default'
 
 /**
- * A real bridge process, and devices that are MQTT connections of this one: each stores a job (one commit at FULL, as an
- * agent does) before it says that it has accepted it, and is done at once.
+ * Dispatches jobs from a bridge process to devices that are MQTT connections of this process. Each device stores a job in
+ * one commit at FULL, as an agent does, before it accepts the job, and finishes it at once.
  */
 export async function benchDispatch(limits: DispatchLimits, io: Io, progress: (line: string) => void): Promise<DispatchRun> {
   const { bundle, dir, devices, jobs, perS } = limits
@@ -50,16 +49,15 @@ export async function benchDispatch(limits: DispatchLimits, io: Io, progress: (l
     const insert = inbox.prepare('INSERT INTO inbox (job, device, body) VALUES (?, ?, ?)')
     const store = (job: string, device: string, body: string) => void insert.run(job, device, body)
     for (let i = 0; i < devices; i++) clients.push(await joinFleet(mqttUrl, `device-${i + 1}`, store))
-    progress(`${jobs} jobs, ${perS} a second`)
+    progress(`${jobs} jobs, ${perS} per second`)
     const startedMs = performance.now()
     let submitted = 0
     while (submitted < jobs) {
-      io.signal.throwIfAborted()
       const due = Math.min(jobs, Math.floor(((performance.now() - startedMs) / 1_000) * perS) + 1)
       for (; submitted < due; submitted++) await submit(httpUrl)
-      await delay(1)
+      await systemClock.sleep(1, io.signal)
     }
-    const { p50, p99 } = await allDone(httpUrl, jobs)
+    const { p50, p99 } = await dispatchFigures(httpUrl, jobs)
     return { what: 'dispatch', devices, jobs, perS, p50Ms: p50, p99Ms: p99 }
   } finally {
     await Promise.all(clients.map((client) => client.endAsync(true)))
@@ -80,13 +78,13 @@ async function joinFleet(
     if (message.type !== 'run') return
     const { bridge, job, attempt } = message
     store(job, device, payload.toString())
-    const say = (n: number, what: object) => {
+    const report = (n: number, what: object) => {
       const event = JobEvent.parse({ v: 1, bridge, job, attempt, n, at: nowIso(), ...what })
       client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
     }
-    say(1, { type: 'accepted' })
-    say(2, { type: 'running' })
-    say(3, { type: 'succeeded', result: { text: 'Yes, it is.' } })
+    report(1, { type: 'accepted' })
+    report(2, { type: 'running' })
+    report(3, { type: 'succeeded', result: { text: 'Yes, it is.' } })
   })
   await client.subscribeAsync(topic('jobs'), { qos: 1 })
   const state: DeviceState = { v: 1, state: 'ready', birth: 1, at: nowIso(), jobs: [kind] }
@@ -99,16 +97,17 @@ async function submit(httpUrl: string): Promise<void> {
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(`${httpUrl}/v1/jobs`, { method: 'POST', headers, body })
   await response.arrayBuffer()
-  if (!response.ok) throw new BrimError('REQUEST_INVALID', `the bridge answers ${response.status} to a job`)
+  if (!response.ok) throw new BrimError('REQUEST_INVALID', `the bridge refused a job with status ${response.status}`)
 }
 
-async function allDone(httpUrl: string, jobs: number): Promise<{ p50: number; p99: number }> {
+/** Waits until all jobs are accepted. */
+async function dispatchFigures(httpUrl: string, jobs: number): Promise<{ p50: number; p99: number }> {
   for (let tries = 0; tries < 300; tries++) {
     const health = (await (await fetch(`${httpUrl}/health`)).json()) as {
       jobs: { dispatchMs: { p50: number; p99: number; count: number } }
     }
     if (health.jobs.dispatchMs.count >= jobs) return health.jobs.dispatchMs
-    await delay(100)
+    await systemClock.sleep(100)
   }
   throw new BrimError('RUNTIME_FAILED', 'not all jobs were accepted within 30 s')
 }

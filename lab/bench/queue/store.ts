@@ -8,7 +8,7 @@ import { median } from '../../../core/base/statistics.ts'
 import { JobSubmission } from '../../../core/protocol/jobs.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
 
-/** One round of the store alone: `ours` and `raw` one after the other, in ms. */
+/** One round of enqueueing, in turn by the job store (`ours`) and by bare SQLite (`raw`), in ms. */
 export interface StoreRound {
   readonly what: 'enqueue' | 'enqueueBatched'
   readonly jobs: number
@@ -16,7 +16,7 @@ export interface StoreRound {
   readonly rawMs: number
 }
 
-/** One round of whole lives of jobs, beside none and beside many finished ones, in ms. */
+/** One round of jobs from submission to result, in a database with few and in one with many finished jobs, in ms. */
 export interface LifeRound {
   readonly what: 'life'
   readonly jobs: number
@@ -26,11 +26,11 @@ export interface LifeRound {
 
 export const batchSize = 50
 
-/** The bytes of our rows in a table without an index: as fast as SQLite gets with a commit on disk. */
+/** The bytes of the job store's rows in a table without an index: the upper bound for a durable commit in SQLite. */
 const rawTable = `CREATE TABLE raw (n INTEGER PRIMARY KEY, kind TEXT, target TEXT, priority INTEGER, key TEXT, input TEXT,
   terms TEXT, submitted_ms INTEGER, ends_by_ms INTEGER, due_ms REAL, retry_of TEXT) STRICT`
 
-/** About as long as a question with some context. */
+/** As long as a question with some context. */
 const question = 'What is a good place to stay near the station, with breakfast and a room for two? '.repeat(5)
 
 const submission = () => newJob(JobSubmission.parse({ kind: 'slm.generate', input: { prompt: question, maxTokens: 64 } }))
@@ -46,11 +46,17 @@ function openJobs(path: string): { store: Store; jobs: JobStore } {
   return { store, jobs: createJobStore(store, seededRandom(1)) }
 }
 
+export interface StoreEffort {
+  readonly rounds: number
+  /** Per round. */
+  readonly jobs: number
+}
+
 /**
- * Durable enqueue, one job a commit and 50, beside bare transactions of the same bytes with the same pragmas.
- * @param dir where the databases go: a disk, not memory
+ * Durable enqueue with one and with 50 jobs per commit, compared with bare transactions of the same bytes and pragmas.
+ * @param dir folder of the databases, on a disk and not in memory
  */
-export function benchEnqueue(dir: string, rounds: number, jobsPerRound: number, progress: (line: string) => void): StoreRound[] {
+export function benchEnqueue(dir: string, effort: StoreEffort, progress: (line: string) => void): StoreRound[] {
   const { store, jobs } = openJobs(join(dir, 'enqueue.sqlite'))
   const raw = openDatabase(join(dir, 'raw.sqlite'), [rawTable])
   try {
@@ -67,9 +73,9 @@ export function benchEnqueue(dir: string, rounds: number, jobsPerRound: number, 
     })
     const measure = (what: StoreRound['what'], batch: number): StoreRound => {
       const several = Array.from({ length: batch }, () => one)
-      const times = Math.ceil(jobsPerRound / batch)
+      const times = Math.ceil(effort.jobs / batch)
       const round = { what, jobs: times * batch, oursMs: 0, rawMs: 0 }
-      // In turn, so that both meet the same disk.
+      // In turn: a slow moment of the disk then hits both.
       for (let i = 0; i < times; i++) {
         round.oursMs += timed(() => jobs.submit(several, Date.now()))
         round.rawMs += timed(() => write.immediate(batch))
@@ -78,8 +84,8 @@ export function benchEnqueue(dir: string, rounds: number, jobsPerRound: number, 
     }
     measure('enqueue', 1)
     measure('enqueueBatched', batchSize)
-    return Array.from({ length: rounds }, (_, round) => {
-      progress(`enqueue, round ${round + 1} of ${rounds}`)
+    return Array.from({ length: effort.rounds }, (_, round) => {
+      progress(`enqueue, round ${round + 1} of ${effort.rounds}`)
       return [measure('enqueue', 1), measure('enqueueBatched', batchSize)]
     }).flat()
   } finally {
@@ -89,29 +95,29 @@ export function benchEnqueue(dir: string, rounds: number, jobsPerRound: number, 
 }
 
 /**
- * Jobs from submission to result, 50 a commit, in a database of their own and in one that holds `finished` ended ones.
- * @param dir where the databases go
+ * Jobs from submission to result, 50 per commit, in a database of their own and in one that holds `finished` jobs.
+ * @param dir folder of the databases
  */
 export function benchFinished(
   dir: string,
-  limits: { readonly rounds: number; readonly jobs: number; readonly finished: number },
+  effort: StoreEffort & { readonly finished: number },
   progress: (line: string) => void,
 ): LifeRound[] {
   const empty = openJobs(join(dir, 'empty.sqlite'))
   const full = openJobs(join(dir, 'full.sqlite'))
   try {
-    progress(`filling a database with ${limits.finished} finished jobs`)
-    live(full.jobs, limits.finished, 500)
-    live(empty.jobs, 500, batchSize)
-    live(full.jobs, 500, batchSize)
-    return Array.from({ length: limits.rounds }, (_, round) => {
-      progress(`lives of jobs, round ${round + 1} of ${limits.rounds}`)
+    progress(`filling a database with ${effort.finished} finished jobs`)
+    completeJobs(full.jobs, effort.finished, 500)
+    completeJobs(empty.jobs, 500, batchSize)
+    completeJobs(full.jobs, 500, batchSize)
+    return Array.from({ length: effort.rounds }, (_, round) => {
+      progress(`jobs from submission to result, round ${round + 1} of ${effort.rounds}`)
       const times = { emptyMs: 0, fullMs: 0 }
-      // Whoever goes second finds the disk as the first has left it: they take turns.
+      // The second one finds the disk as the first has left it: they alternate.
       const order = round % 2 === 0 ? (['emptyMs', 'fullMs'] as const) : (['fullMs', 'emptyMs'] as const)
       for (const which of order)
-        times[which] = timed(() => live(which === 'emptyMs' ? empty.jobs : full.jobs, limits.jobs, batchSize))
-      return { what: 'life' as const, jobs: limits.jobs, ...times }
+        times[which] = timed(() => completeJobs(which === 'emptyMs' ? empty.jobs : full.jobs, effort.jobs, batchSize))
+      return { what: 'life' as const, jobs: effort.jobs, ...times }
     })
   } finally {
     empty.store.close()
@@ -119,8 +125,8 @@ export function benchFinished(
   }
 }
 
-/** Submitted, given away, accepted, begun and done. */
-function live(jobs: JobStore, count: number, batch: number): void {
+/** Submits, claims, accepts, runs and finishes `count` jobs. */
+function completeJobs(jobs: JobStore, count: number, batch: number): void {
   const one = submission()
   const device = 'device-1'
   for (let done = 0; done < count; done += batch) {
@@ -129,21 +135,21 @@ function live(jobs: JobStore, count: number, batch: number): void {
       Array.from({ length: size }, () => one),
       Date.now(),
     )
-    const given = jobs.claim([{ device, kinds: [one.kind], freeSlots: size }], Date.now())
-    if (given.length !== size) throw new Error(`${given.length} of ${size} jobs were given away`)
-    const say = (n: number, type: 'accepted' | 'running' | 'succeeded', data: DeviceReport['data'] = {}) =>
+    const claimed = jobs.claim([{ device, kinds: [one.kind], freeSlots: size }], Date.now())
+    if (claimed.length !== size) throw new Error(`${claimed.length} of ${size} jobs were claimed`)
+    const report = (n: number, type: 'accepted' | 'running' | 'succeeded', data: DeviceReport['data'] = {}) =>
       jobs.storeReports(
-        given.map(({ job, attempt }) => ({ job, device, attempt, n, report: { type }, data })),
+        claimed.map(({ job, attempt }) => ({ job, device, attempt, n, report: { type }, data })),
         Date.now(),
       )
-    say(1, 'accepted')
-    say(2, 'running')
-    const { changed } = say(3, 'succeeded', { text: question })
-    if (changed.size !== size) throw new Error(`${changed.size} of ${size} jobs were done`)
+    report(1, 'accepted')
+    report(2, 'running')
+    const { changed } = report(3, 'succeeded', { text: question })
+    if (changed.size !== size) throw new Error(`${changed.size} of ${size} jobs were finished`)
   }
 }
 
-/** The figures of `brim bench queue` that need no process. */
+/** The figures of `brim bench queue` that are measured in this process. */
 export function summariseStore(rounds: readonly StoreRound[], lives: readonly LifeRound[]) {
   const of = (what: StoreRound['what']) => rounds.filter((round) => round.what === what)
   const ratio = (what: StoreRound['what']) => median(of(what).map(({ oursMs, rawMs }) => rawMs / oursMs))

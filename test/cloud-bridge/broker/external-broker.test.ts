@@ -37,7 +37,7 @@ describe('a broker that lets everybody on this machine in', () => {
     const health = async () => (await fetch(`${world.agent.apiUrl}/health`)).json()
     const both = { broker: 'connected', bridge: 'connected' }
     await expect.poll(health, { timeout: 10_000 }).toMatchObject(both)
-    await broker.kill()
+    await broker.restart()
     await using watcher = await watchTopic(broker.url, '#')
     const states = () => new Set(watcher.messages.map(({ topic, text }) => `${topic} ${JSON.parse(text).state}`))
     const ready = [`${stateOf('jetson-01')} ready`, 'brim/v1/default/bridge/bridge-1/state ready']
@@ -110,9 +110,9 @@ describe('a mosquitto that a bridge drives', () => {
     for (const username of ['device-a', 'bridge-bridge-1']) await security.run([{ command: 'deleteClient', username }])
     await security.close()
     // While nobody listens to it: a bridge learns of a dead broker by its next word at the earliest.
-    const killed = mosquitto.kill()
+    const restarted = mosquitto.restart()
     broker.cut('gone')
-    await killed
+    await restarted
     const login = async (username: string, secret: string) => {
       const client = await mqttClient(mosquitto.url, username, { username, password: secret })
       await client.endAsync()

@@ -3,30 +3,30 @@ import {
   type AcceptanceRun,
   acceptLength,
   acceptLengthsByPosition,
-  isLooping,
   ratesByDraftPosition,
   runOf,
 } from '../../../lab/bench/acceptance/figures.ts'
+import { isLooping } from '../../../lab/bench/looping.ts'
 
 const of = { drafter: 'adapter', id: 'a', task: 'story', promptTokens: 120, answerTokens: 10, looping: false } as const
 /** 9 tokens after the first, in three rounds: 3, 5 and the last one. */
 const run: AcceptanceRun = runOf(of, [
   { drafted: 3, longest: 3, accepted: 2 },
   { drafted: 4, longest: 4, accepted: 4 },
-  // An end of text was drafted and accepted: no bonus follows it.
+  // The accepted draft is an end-of-text token: no bonus token follows it.
   { drafted: 1, longest: 1, accepted: 1 },
 ])
 const undrafted: AcceptanceRun = runOf({ ...of, id: 'b', answerTokens: 1 }, [])
 
-describe('the figures of acceptance', () => {
-  it('count the tokens that each verification gave, the bonus included', () => {
+describe('the figures of bench acceptance', () => {
+  it('count the tokens of each verification, bonus included', () => {
     expect(acceptLength([run])).toBe(3)
     expect(acceptLength([run, undrafted])).toBe(3)
     expect(acceptLength([undrafted])).toBeNull()
     expect(run).toMatchObject({ drafted: 8, accepted: 7, rounds: '3/2 4/4 1/1' })
   })
 
-  it('take the rate at each place of a draft from the drafts that reach it', () => {
+  it('take the acceptance rate at a draft position from the drafts that reach it', () => {
     expect(ratesByDraftPosition([run])).toEqual([
       { position: 1, rate: 1, drafts: 3 },
       { position: 2, rate: 1, drafts: 2 },
@@ -36,7 +36,7 @@ describe('the figures of acceptance', () => {
     expect(ratesByDraftPosition([undrafted])).toEqual([])
   })
 
-  it('place a round where its pending token stands', () => {
+  it('assign a round to the position of its first token', () => {
     expect(acceptLengthsByPosition([run])).toEqual([
       { from: 0, to: 128, acceptLength: 4, rounds: 2 },
       { from: 128, to: 256, acceptLength: 1, rounds: 1 },
@@ -44,11 +44,11 @@ describe('the figures of acceptance', () => {
   })
 
   it.each([
-    { what: 'too short to repeat itself', answer: [1, 1, 1], looping: false },
-    { what: 'one token all along', answer: Array.from({ length: 20 }, () => 5), looping: true },
-    { what: 'a phrase said three times', answer: [1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5], looping: true },
-    { what: 'a phrase said twice in a longer text', answer: [...Array(20).keys(), 0, 1, 2, 3, 4, 5], looping: false },
-  ])('call an answer looping where most of its 4-grams come again: $what', ({ answer, looping }) => {
+    { what: 'too short for a 4-gram', answer: [1, 1, 1], looping: false },
+    { what: 'a single token repeated', answer: Array.from({ length: 20 }, () => 5), looping: true },
+    { what: 'a phrase repeated three times', answer: [1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5], looping: true },
+    { what: 'a phrase repeated once in a longer text', answer: [...Array(20).keys(), 0, 1, 2, 3, 4, 5], looping: false },
+  ])('call an answer looping if most of its 4-grams are repeated: $what', ({ answer, looping }) => {
     expect(isLooping(answer)).toBe(looping)
   })
 })

@@ -65,8 +65,8 @@ const measure = async (argv: readonly string[]) => {
 }
 
 describe('brim bench acceptance', () => {
-  // A random adapter is never sure: with 0 all drafts are as long as they may be, with 0.6 as short.
-  it.each([0, 0.02, 0.6])('finds what sessions with a bridge report, drafter by drafter (η = %d)', async (threshold) => {
+  // A random adapter is never certain: with 0 all drafts have maximum length, with 0.6 minimum length.
+  it.each([0, 0.02, 0.6])('drafts and accepts the same tokens as HAT sessions with a bridge (η = %d)', async (threshold) => {
     const { runs } = await measure(['--threshold', String(threshold), '--draft-limit', '4'])
     const adapter = (name: 'adapter' | 'adapter-paper') => adapterDrafter(world.model.part(name), world.head, greedy)
     const sessions: Partial<Record<DrafterKind, () => Drafter>> = {
@@ -96,7 +96,7 @@ describe('brim bench acceptance', () => {
     expect(totals.lookup).toBeGreaterThan(0)
   })
 
-  it('verifies the Medusa tree along the answer', async () => {
+  it('accepts the paths of the Medusa tree that the answer takes', async () => {
     const { manifest } = world.model
     const { vocab, hidden } = manifest.dims
     const heads = world.model.medusa()
@@ -128,7 +128,7 @@ describe('brim bench acceptance', () => {
     }
   })
 
-  it('prints one document: every drafter, its accept length, its rounds', async () => {
+  it('prints one document with the accept length and rounds of every drafter', async () => {
     const { conditions, summary, runs } = await measure([])
     expect(new Set(runs.map(({ drafter }) => drafter))).toEqual(new Set(drafters))
     expect(runs).toHaveLength(drafters.length * lines.length)
@@ -158,7 +158,7 @@ describe('brim bench acceptance', () => {
     ).toBe(true)
   })
 
-  it('leaves out drafters that the bundle lacks: their figure is null', async () => {
+  it('omits drafters that the bundle does not have; their figures are null', async () => {
     const plain = await buildTextBundle(dir.path, { adapter: false })
     const { out } = await bench(['--bundle', plain, '--prompts', file, '--max-tokens', '8', '--json'])
     const { summary, runs } = JSON.parse(out())
@@ -167,7 +167,7 @@ describe('brim bench acceptance', () => {
     expect(new Set(runs.map((run: AcceptanceRun) => run.drafter))).toEqual(new Set(['lookup', 'none']))
   })
 
-  it('prints tables, and writes document, figure and page where it is told to', async () => {
+  it('prints tables, and writes document, figure and page to --out', async () => {
     const folder = join(dir.path, 'results')
     const { out, err } = await bench(['--bundle', bundle, '--prompts', file, '--quick', '--out', folder])
     expect(out()).toMatch(/drafter +all +without loops +letters +story/)
@@ -181,7 +181,7 @@ describe('brim bench acceptance', () => {
     expect(page).not.toMatch(/undefined|NaN|\[object/)
   })
 
-  it('shortens the last answers to what the context holds', async () => {
+  it('limits answers to the context', async () => {
     const long = join(dir.path, 'long.jsonl')
     const room = 10
     const { contextLimit } = world.model.manifest.dims
@@ -209,7 +209,7 @@ describe('brim bench acceptance', () => {
     ['--threshold', '2'],
     ['--draft-limit', '0'],
     ['--max-tokens', '1.5'],
-  ])('refuses %s %s', async (option, value) => {
+  ])('rejects %s %s', async (option, value) => {
     await expect(bench(['--bundle', bundle, '--prompts', file, option, value])).rejects.toMatchObject({
       code: 'USAGE',
       message: expect.stringContaining(option),
@@ -217,13 +217,13 @@ describe('brim bench acceptance', () => {
   })
 
   it.each(['--bundle', '--prompts', '--max-tokens', '--threshold', '--draft-limit'])(
-    'needs a value behind %s',
+    'requires a value for %s',
     async (option) => {
       await expect(bench([option])).rejects.toThrow(/Not enough arguments/)
     },
   )
 
-  it('keeps its page whole whatever the tasks are called', async () => {
+  it('escapes task names in its page', async () => {
     const piped = join(dir.path, 'piped.jsonl')
     writeFileSync(piped, '{"prompt": "a", "task": "a|b"}')
     const folder = join(dir.path, 'piped')
@@ -232,7 +232,7 @@ describe('brim bench acceptance', () => {
     expect(page).toContain('| drafter | all | without loops | a\\|b | drafted | accepted |')
   })
 
-  it('ends when it is interrupted, in the middle of an answer too', async () => {
+  it('stops when it is interrupted, even during an answer', async () => {
     const stop = new AbortController()
     stop.abort(new Error('interrupted'))
     await expect(bench(['--bundle', bundle, '--prompts', file], stop.signal)).rejects.toThrow('interrupted')

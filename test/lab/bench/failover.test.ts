@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { benchFailover } from '../../../lab/bench/failover/bench.ts'
-import { type FailoverRun, summarise, touched } from '../../../lab/bench/failover/figures.ts'
+import { type FailoverRun, summarise, touchedNeighbours } from '../../../lab/bench/failover/figures.ts'
 import { faultKinds, planRuns } from '../../../lab/bench/failover/plan.ts'
-import { failoverTable, reportFailover } from '../../../lab/bench/failover/report.ts'
+import { failoverReport } from '../../../lab/bench/failover/report.ts'
+import { benchFailover } from '../../../lab/bench/failover/run.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 describe('the plan of faults', () => {
-  it('is told by its seed, and has of every five runs one of each kind', () => {
+  it('follows from its seed, and holds one fault of each kind in every five runs', () => {
     const plan = planRuns(40, 7, 160)
     expect(planRuns(40, 7, 160)).toEqual(plan)
     expect(planRuns(40, 8, 160)).not.toEqual(plan)
@@ -18,7 +18,7 @@ describe('the plan of faults', () => {
     }
   })
 
-  it('asks for tokens of the model, at moments in prefill and in the answer', () => {
+  it('prompts with tokens of the vocabulary, and hits prefill as well as the answer', () => {
     const plan = planRuns(100, 7, 160)
     expect(plan.flatMap(({ question }) => question.prompt).every((id) => id >= 0 && id < 160)).toBe(true)
     expect(plan.some(({ moment }) => moment === 0)).toBe(true)
@@ -41,16 +41,16 @@ const run: FailoverRun = {
   error: null,
 }
 
-describe('the figures', () => {
-  it('count a neighbour that had to move, but not where its bridge was killed or hung', () => {
+describe('the failover figures', () => {
+  it('count a neighbour that had to move, unless its own bridge was killed or hung', () => {
     const moved = [{ identical: true, failovers: 1, error: null }]
-    expect(touched(run)).toBe(0)
-    expect(touched({ ...run, neighbours: moved })).toBe(1)
-    for (const kind of ['kill', 'hang'] as const) expect(touched({ ...run, kind, neighbours: moved })).toBe(0)
-    expect(touched({ ...run, kind: 'kill', neighbours: [{ identical: false, failovers: 1, error: null }] })).toBe(1)
+    expect(touchedNeighbours(run)).toBe(0)
+    expect(touchedNeighbours({ ...run, neighbours: moved })).toBe(1)
+    for (const kind of ['kill', 'hang'] as const) expect(touchedNeighbours({ ...run, kind, neighbours: moved })).toBe(0)
+    expect(touchedNeighbours({ ...run, kind: 'kill', neighbours: [{ identical: false, failovers: 1, error: null }] })).toBe(1)
   })
 
-  it('take no seconds from a fault that came too late', () => {
+  it('ignore the waiting time of a fault that came too late to matter', () => {
     const summary = summarise([run, { ...run, failovers: 0, lostS: 0 }, { ...run, kind: 'kill', lostS: 2, identical: false }])
     expect(summary).toMatchObject({
       runs: 3,
@@ -62,15 +62,16 @@ describe('the figures', () => {
     })
   })
 
-  it('stand in table and page by kind of fault', () => {
+  it('are shown by kind of fault', () => {
     const document = { bench: 'failover', conditions: { model: 'tiny' }, summary: summarise([run]), runs: [run] }
-    expect(failoverTable(document).join('\n')).toMatch(/cut +1 +1 +1 +0 +0 +0\.50 +0\.50/)
-    expect(reportFailover(document, []).markdown).toContain('| cut | 1 | 1 | 1 | 0 | 0 | 0.50 | 0.50 |')
+    const [table] = failoverReport.tables!(document)
+    expect(table!.rows).toContainEqual(['cut', '1', '1', '1', '0', '0', '0.50', '0.50'])
+    expect(failoverReport.figure(document).panels[0]).toMatchObject({ groups: [{ label: 'cut' }] })
   })
 })
 
-describe('two bridges and their devices, all processes', () => {
-  it('give the answers of a run without faults through kills, hangs, cuts, stalls and garbage, and no token twice', {
+describe('two bridges and their devices as processes', () => {
+  it('give the same answers through kills, hangs, cuts, stalls and garbage as without, and no token twice', {
     timeout: 120_000,
   }, async () => {
     using dir = tempDir()
@@ -82,7 +83,7 @@ describe('two bridges and their devices, all processes', () => {
       context,
     )
     expect(summary, `seed ${seed}\n${err()}`).toMatchObject({ runs: 10, different: 0, duplicatedTokens: 0, touchedNeighbours: 0 })
-    // A fault may come too late, but not all of them.
+    // Some faults come too late to matter, but not all of them.
     expect(summary.failedOver).toBeGreaterThanOrEqual(7)
     expect(new Set((runs as FailoverRun[]).map(({ kind }) => kind)).size).toBe(faultKinds.length)
   })

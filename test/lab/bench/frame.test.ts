@@ -1,17 +1,19 @@
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Menu } from '../../../core/cli/command.ts'
 import { execute } from '../../../core/cli/execute.ts'
-import { type Bench, benchCommand } from '../../../lab/bench/frame.ts'
+import type { Bench } from '../../../lab/bench/frame/bench.ts'
+import { benchCommand } from '../../../lab/bench/frame/command.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-/** How fast this process adds: a real measurement, if a dull one. */
+/** A small benchmark: it measures how fast this process adds. */
 const adding: Bench = {
   name: 'adding',
   options: {},
-  reach: { sum: { atLeast: 499_500 }, additionsPerMs: { atMost: 1 } },
+  examples: [],
+  goals: { sum: { min: 499_500 }, additionsPerMs: { max: 1 } },
   async run({ quick, progress }) {
     progress('adding')
     const startMs = performance.now()
@@ -20,7 +22,16 @@ const adding: Bench = {
     const additionsPerMs = 1000 / (performance.now() - startMs)
     return { conditions: { numbers: 1000, quick }, summary: { sum, additionsPerMs }, runs: [{ sum }] }
   },
-  report: () => ({ svg: '<svg/>', markdown: '# adding' }),
+  report: {
+    title: 'Adding',
+    contents: 'every sum',
+    figure: () => ({ title: 'Sums', subtitle: '', columns: 1, panels: [] }),
+    figureText: 'Sums',
+    tables: ({ runs }) => [
+      { title: 'Every sum', head: ['sum'], rows: runs.map((run) => [String((run as { sum: number }).sum)]) },
+    ],
+    conditions: ({ conditions }) => `Numbers below ${conditions.numbers}.`,
+  },
 }
 
 const menu: Menu = { examples: [], commands: { adding: ['adds', async () => ({ command: benchCommand(adding) })] } }
@@ -30,7 +41,7 @@ const bench = (argv: readonly string[], signal?: AbortSignal) => {
 }
 
 describe('a benchmark', () => {
-  it('prints one document with --json: bench, conditions, summary, runs', async () => {
+  it('prints one document with --json', async () => {
     const { done, out, err } = bench(['adding', '--quick', '--json'])
     await done
     const document = JSON.parse(out())
@@ -46,14 +57,15 @@ describe('a benchmark', () => {
     expect(err()).toContain('adding')
   })
 
-  it('says otherwise which figures reach their goal and which miss it', async () => {
+  it('prints its tables, and which figures reach or miss their goals', async () => {
     const { done, out } = bench(['adding'])
     await done
+    expect(out()).toMatch(/Every sum\n\n +sum\n─+\n499500/)
     expect(out()).toMatch(/sum +499500 +≥ 499500 +reached/)
     expect(out()).toMatch(/additionsPerMs +[\d.]+ +≤ 1 +missed/)
   })
 
-  it('says before it measures that its folder cannot be written', async () => {
+  it('fails before it measures if its folder cannot be written', async () => {
     using dir = tempDir()
     const file = join(dir.path, 'file')
     writeFileSync(file, '')
@@ -64,7 +76,7 @@ describe('a benchmark', () => {
     }
   })
 
-  it('makes its folder, and needs to be told which', async () => {
+  it('creates the folder given with --out', async () => {
     using dir = tempDir()
     const folder = join(dir.path, 'new', 'below')
     await bench(['adding', '--out', folder]).done
@@ -72,7 +84,34 @@ describe('a benchmark', () => {
     await expect(async () => bench(['adding', '--out']).done).rejects.toThrow(/Not enough arguments following: out/)
   })
 
-  it('ends when it is interrupted', async () => {
+  it('writes a page from a saved document without measuring', async () => {
+    using dir = tempDir()
+    await bench(['adding', '--out', dir.path]).done
+    const file = join(dir.path, 'adding.json')
+    const document = JSON.parse(readFileSync(file, 'utf8'))
+    writeFileSync(file, JSON.stringify({ ...document, runs: [{ sum: 7 }] }))
+    const { done, err } = bench(['adding', '--from', file, '--out', dir.path])
+    await done
+    expect(err()).not.toContain('adding\n')
+    const page = readFileSync(join(dir.path, 'adding.md'), 'utf8')
+    expect(page).toContain(`Measured by \`brim bench adding --save\` on ${document.conditions.startedAt}`)
+    expect(page).toContain('## Every sum\n\n| sum |\n| --- |\n| 7 |\n')
+    expect(page).toContain('| sum | 499500 | ≥ 499500 | reached |')
+  })
+
+  it.each([
+    ['no JSON', 'sum', 'is not a benchmark document'],
+    ['another benchmark', JSON.stringify({ bench: 'other', conditions: {}, summary: {}, runs: [] }), 'of another benchmark'],
+    ['no file', undefined, 'cannot be read'],
+  ])('rejects a saved document that is %s', async (_, text, message) => {
+    using dir = tempDir()
+    const file = join(dir.path, 'adding.json')
+    if (text !== undefined) writeFileSync(file, text)
+    const error = { code: 'REQUEST_INVALID', message: expect.stringContaining(message) }
+    await expect(bench(['adding', '--from', file]).done).rejects.toMatchObject(error)
+  })
+
+  it('stops when it is interrupted', async () => {
     const stop = new AbortController()
     stop.abort(new Error('interrupted'))
     await expect(bench(['adding'], stop.signal).done).rejects.toThrow('interrupted')

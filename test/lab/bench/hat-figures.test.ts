@@ -20,6 +20,7 @@ const sample = (figures: Partial<Sample>): Sample => ({
   atMs: 0,
   identical: true,
   nearTies: 0,
+  looping: false,
   ...figures,
 })
 const run = (figures: Partial<HatRun>): HatRun => ({
@@ -39,7 +40,7 @@ const run = (figures: Partial<HatRun>): HatRun => ({
 const batch = { togetherMs: [2, 2, 2], inTurnMs: [6, 6, 6] }
 
 describe('the steps of a run', () => {
-  it('come back from the document as they were written, to a hundredth of a millisecond', () => {
+  it('survive encoding and decoding, rounded to a hundredth of a millisecond', () => {
     const steps = [
       { items: 1, tokens: 128, computeMs: 12.34, predictedMs: null },
       { items: 3, tokens: 9, computeMs: 1, predictedMs: 1.25 },
@@ -50,7 +51,7 @@ describe('the steps of a run', () => {
 })
 
 describe('the figures of a run', () => {
-  it('are means over requests, and over all tokens where tokens count', () => {
+  it('average TTFT over requests, and TBT and accept length over tokens', () => {
     const samples = [
       sample({ ttftMs: 100, tokens: 11, tbtMs: 10, rounds: 4 }),
       sample({ ttftMs: 300, tokens: 31, tbtMs: 30, rounds: 6 }),
@@ -65,7 +66,7 @@ describe('the figures of a run', () => {
     })
   })
 
-  it('are null of nothing, and an answer of one token has no TBT', () => {
+  it('are null without samples; an answer of one token has no TBT', () => {
     const nothing = { ttftMs: null, tbtMs: null, acceptLength: null, stepMs: null, stepDeviationMs: null }
     expect(figuresOf({ samples: [], steps: '' })).toEqual(nothing)
     expect(figuresOf({ samples: [sample({ tokens: 1, tbtMs: null, rounds: 0 })], steps: '' }).tbtMs).toBeNull()
@@ -73,7 +74,7 @@ describe('the figures of a run', () => {
 })
 
 describe('gaps between tokens', () => {
-  it('are those between pieces, and none within a piece', () => {
+  it('are the times between pieces, and 0 within a piece', () => {
     expect(gapsOf(sample({ tokens: 5, piecesMs: [100, 130, 135] })).sort((a, b) => a - b)).toEqual([0, 0, 5, 30])
     expect(gapsOf(sample({ tokens: 1, piecesMs: [100] }))).toEqual([])
   })
@@ -91,26 +92,42 @@ describe('the summary', () => {
     expect(summarise(runs, batch).tbtOverUShapeShort).toBe(0.25)
   })
 
-  it('leaves out what is void, and says null where nothing is left', () => {
+  it('ignores void runs, and is null without valid runs', () => {
     const runs = [ofTbt('hat', 1, 10), ofTbt('u-shape', 1, 20), ofTbt('hat', 2, 10, true), ofTbt('u-shape', 2, 100, true)]
     expect(summarise(runs, batch).tbtOverUShapeShort).toBe(0.5)
     expect(summarise(runs.slice(2), batch).tbtOverUShapeShort).toBeNull()
     expect(summarise([], batch)).toMatchObject({ acceptLength: null, gError: null, ttftOverLimit: null, batch16OverSerial: 3 })
   })
 
-  it('sets the variation of step delays against that of U-shape in the same run', () => {
+  it('compares the variation of step delays with that of U-shape for the same seed', () => {
     const steps = (delays: number[]) =>
       encodeSteps(delays.map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null })))
     const runs = [run({ steps: steps([9, 11]) }), run({ strategy: 'u-shape', steps: steps([5, 15]) })]
     expect(summarise(runs, batch).cloudDelayCvOverUShape).toBeCloseTo(0.1 / 0.5)
   })
 
-  it('counts answers that differ from the reference, but not those that are not held to it', () => {
+  it('leaves looping answers out of the figures without loops', () => {
+    const samples = (tbtMs: number, loopingTbtMs: number) => [
+      sample({ tbtMs, tokens: 11, rounds: 5 }),
+      sample({ tbtMs: loopingTbtMs, tokens: 11, rounds: 1, looping: true }),
+      // Of this answer it was not recorded whether it loops.
+      sample({ tbtMs: 1_000, tokens: 11, rounds: 1, looping: null }),
+    ]
+    const runs = [run({ samples: samples(12, 1) }), run({ strategy: 'u-shape', samples: samples(20, 20) })]
+    expect(summarise(runs, batch)).toMatchObject({
+      tbtOverUShapeShortWithoutLoops: 12 / 20,
+      tbtOverUShapeLongWithoutLoops: null,
+      acceptLengthWithoutLoops: 2,
+      acceptLength: 30 / 7,
+    })
+  })
+
+  it('counts answers that differ from the reference, except those that need not equal it', () => {
     const runs = [run({ samples: [sample({ identical: false }), sample({}), sample({ identical: null })] })]
     expect(summarise(runs, batch).answersDifferent).toBe(1)
   })
 
-  it('sets TTFT and its limit against U-shape, prompt for prompt the same', () => {
+  it('compares TTFT and its limit with U-shape on the same prompts', () => {
     const alone = { measured: 'alone', workload: 'long' } as const
     const hat = [
       sample({ ttftMs: 110, prefill: { deviceMs: 0, cloudMs: 0, networkMs: 0, limitMs: 100 } }),
@@ -131,7 +148,7 @@ describe('the summary', () => {
 })
 
 describe('the error of g', () => {
-  it('is the median of relative errors of steps that were foretold', () => {
+  it('is the median relative error over the steps that were predicted', () => {
     const steps = encodeSteps([
       { items: 1, tokens: 1, computeMs: 10, predictedMs: null },
       { items: 1, tokens: 1, computeMs: 10, predictedMs: 9 },

@@ -11,7 +11,7 @@ const conditions = { stateBytes: 256, rttMs: 20, jitterMs: 5 }
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
 
 describe("a device's link", () => {
-  it("has the paper's rates, scaled to the bytes of a state, and half of the round trip each way", () => {
+  it("has the paper's rates, scaled to the bytes of a state, and half of the round-trip time in each direction", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 2 }), fc.integer(), (group, seed) => {
         const { up, down } = linkShape(group, conditions, seededRandom(seed))
@@ -28,7 +28,7 @@ describe("a device's link", () => {
     expect(near! > middle! && middle! > far!).toBe(true)
   })
 
-  it('takes the shape of a recorded trace, from a place of its own', async () => {
+  it('takes the shape of a recorded trace, from a random start', async () => {
     using dir = tempDir()
     const file = join(dir.path, 'trace.txt')
     writeFileSync(file, '1.0\t80.0\n2.0\t240.0\n\n3.0\t160.0\n')
@@ -41,8 +41,8 @@ describe("a device's link", () => {
   })
 })
 
-describe('a file that is no trace', () => {
-  it.each(['', 'seconds rate\n1 fast\n', '1.0 0\n2.0 0\n'])('is refused: %j', async (text) => {
+describe('a file that is not a trace', () => {
+  it.each(['', 'seconds rate\n1 fast\n', '1.0 0\n2.0 0\n'])('is rejected: %j', async (text) => {
     using dir = tempDir()
     const file = join(dir.path, 'trace.txt')
     writeFileSync(file, text)

@@ -11,7 +11,7 @@ import {
   workloadOf,
 } from '../../../lab/bench/hat/workload.ts'
 
-/** Of 10, 20, … tokens, each with an answer. */
+/** Dialogues of 10, 20, … tokens, each with an answer. */
 const dialogues = Array.from({ length: 12 }, (_, i) => ({
   id: `d${i}`,
   task: 'talk',
@@ -20,7 +20,7 @@ const dialogues = Array.from({ length: 12 }, (_, i) => ({
 }))
 
 describe('lengths of prompts', () => {
-  it('have the mean and deviation that were asked for, where nothing is cut off', () => {
+  it('have the given mean and deviation if no limit cuts them', () => {
     const lengths = lengthsOf({ mean: 400, deviation: 120 }, 400)
     const mean = lengths.reduce((sum, length) => sum + length, 0) / lengths.length
     const deviation = Math.sqrt(lengths.reduce((sum, length) => sum + (length - mean) ** 2, 0) / lengths.length)
@@ -30,11 +30,11 @@ describe('lengths of prompts', () => {
 
   it("are close to the paper's", () => {
     const long = lengthsOf(promptLengths.long, 20)
-    expect(Math.max(...long)).toBeLessThanOrEqual(lengthLimits.most)
+    expect(Math.max(...long)).toBeLessThanOrEqual(lengthLimits.max)
     expect(long.reduce((sum, length) => sum + length, 0) / 20).toBeGreaterThan(950)
     const short = lengthsOf(promptLengths.short, 20)
     expect(short[17]).toBeGreaterThan(600)
-    expect(Math.min(...short)).toBeGreaterThanOrEqual(lengthLimits.least)
+    expect(Math.min(...short)).toBeGreaterThanOrEqual(lengthLimits.min)
   })
 
   it.each([
@@ -47,8 +47,8 @@ describe('lengths of prompts', () => {
   })
 })
 
-describe('a prompt of a wanted length', () => {
-  it('has it exactly, ends with a question, and has whole dialogues before it but for the first', () => {
+describe('a prompt of a given length', () => {
+  it('has exactly that length, ends with a question, and cuts only the first of the dialogues before it', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 11 }), fc.integer({ min: 1, max: 900 }), (at, length) => {
         const { ids } = promptOfLength(dialogues, at, length, 2)
@@ -74,13 +74,13 @@ describe('a prompt of a wanted length', () => {
 })
 
 describe('arrivals', () => {
-  it('come at the rate, each prompt and each device as often as any other', () => {
+  it('come at the given rate, and use every prompt and device equally often', () => {
     const arrivals = arrivalsOf(4_000, 5, { devices: 8, prompts: 20 }, seededRandom(1))
     expect(arrivals.at(-1)!.atMs / 1_000).toBeGreaterThan(750)
     expect(arrivals.at(-1)!.atMs / 1_000).toBeLessThan(850)
     const gaps = arrivals.slice(1).map(({ atMs }, i) => atMs - arrivals[i]!.atMs)
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(0)
-    // Exponential gaps: e^-1 of them are longer than their mean.
+    // Of exponential gaps, a share of 1/e is longer than the mean.
     expect(gaps.filter((gap) => gap > 200).length / gaps.length).toBeCloseTo(Math.exp(-1), 1)
     for (let device = 0; device < 8; device++) expect(arrivals.filter((one) => one.device === device)).toHaveLength(500)
     for (let prompt = 0; prompt < 20; prompt++) expect(arrivals.filter((one) => one.prompt === prompt)).toHaveLength(200)

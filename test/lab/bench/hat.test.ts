@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { BenchDocument, BenchResult } from '../../../lab/bench/frame.ts'
-import { benchHat } from '../../../lab/bench/hat/bench.ts'
+import type { BenchDocument, BenchResult } from '../../../lab/bench/frame/bench.ts'
+import { benchPage } from '../../../lab/bench/frame/page.ts'
 import { quickPlan } from '../../../lab/bench/hat/plan.ts'
-import { hatTables, reportHat } from '../../../lab/bench/hat/report.ts'
+import { hatReport } from '../../../lab/bench/hat/report.ts'
+import { benchHat } from '../../../lab/bench/hat/run.ts'
 import { decodeSteps, type HatRun } from '../../../lab/bench/hat/runs.ts'
+import { renderFigure } from '../../../lab/plot/plot.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 
@@ -32,7 +34,7 @@ beforeAll(async () => {
 let progress = ''
 afterAll(() => expect(progress).toContain('loaded: hat, short prompts'))
 
-describe('brim bench hat with options that cannot be meant', () => {
+describe('brim bench hat with invalid options', () => {
   it.each([
     ['--strategies', 'hat,magic', 'USAGE', 'magic'],
     ['--rtt', '-1', 'USAGE', '--rtt'],
@@ -40,7 +42,7 @@ describe('brim bench hat with options that cannot be meant', () => {
     ['--seeds', '1.5', 'USAGE', '--seeds'],
     ['--net-trace', '/nowhere', 'REQUEST_INVALID', '/nowhere'],
     ['--prompts', '/nowhere', 'REQUEST_INVALID', '/nowhere'],
-  ])('refuses %s %s before anything is started', async (option, value, code, named) => {
+  ])('rejects %s %s before anything is started', async (option, value, code, named) => {
     const { io, err } = captureIo()
     const command = brim(['bench', 'hat', `${option}=${value}`], io)
     await expect(command).rejects.toMatchObject({ code, message: expect.stringContaining(named) })
@@ -48,8 +50,8 @@ describe('brim bench hat with options that cannot be meant', () => {
   })
 })
 
-describe('brim bench hat, in a tiny form', () => {
-  it('has every request of every run, each answer the same as the reference', () => {
+describe('brim bench hat with a tiny plan', () => {
+  it('records every request of every run, and every answer equals the reference', () => {
     expect(runs.map(({ measured, strategy, samples }) => `${measured} ${strategy} ${samples.length}`).sort()).toEqual([
       'alone hat 1',
       'alone u-shape 1',
@@ -60,7 +62,7 @@ describe('brim bench hat, in a tiny form', () => {
     ])
     for (const { samples } of runs)
       for (const sample of samples) {
-        expect(sample).toMatchObject({ identical: true, nearTies: expect.any(Number) })
+        expect(sample).toMatchObject({ identical: true, nearTies: expect.any(Number), looping: expect.any(Boolean) })
         expect(sample.tokens).toBeGreaterThan(0)
         expect(sample.ttftMs).toBeGreaterThan(4)
         expect(sample.piecesMs).toEqual([...sample.piecesMs].sort((a, b) => a - b))
@@ -68,7 +70,7 @@ describe('brim bench hat, in a tiny form', () => {
     expect(result.summary.answersDifferent).toBe(0)
   })
 
-  it('asks both strategies the same at the same times, and has every step of the bridge', () => {
+  it('asks both strategies the same, and records every step of the bridge', () => {
     const [hat, uShape] = strategies.map(
       (strategy) => runs.find((run) => run.measured === 'loaded' && run.strategy === strategy)!,
     )
@@ -80,13 +82,13 @@ describe('brim bench hat, in a tiny form', () => {
       const needed = run.samples.reduce((sum, { promptTokens, rounds }) => sum + promptTokens + rounds, 0)
       expect(tokens).toBeGreaterThanOrEqual(needed)
     }
-    // No draft: a row a round. The whole prompt in a step.
+    // U-shape drafts nothing, so each round has one row, and its prompt is one step.
     const steps = decodeSteps(uShape!.steps)
     for (const { promptTokens } of uShape!.samples) expect(steps.some(({ tokens }) => tokens >= promptTokens)).toBe(true)
     expect(uShape!.samples.every(({ tokens, rounds }) => rounds === tokens - 1)).toBe(true)
   })
 
-  it('begins a second turn with what the bridge holds under HAT alone', () => {
+  it('reuses the cached prefix for a second turn under HAT, and not under U-shape', () => {
     const second = (strategy: string) =>
       runs.find((run) => run.measured === 'second-turn' && run.strategy === strategy)!.samples[0]!
     const [hat, uShape] = [second('hat'), second('u-shape')]
@@ -96,18 +98,21 @@ describe('brim bench hat, in a tiny form', () => {
     expect(hat.bytesUp).toBeLessThan(uShape.bytesUp / 3)
   })
 
-  it('draws tables, a figure and a page, and says null where nothing was measured', () => {
+  it('makes tables, a figure and a page, with null for what was not measured', () => {
     const { ttftOverUShapeLong, tbtOverUMedusaShort, decodeSpeedup, tbtOverUShapeShort, batch16OverSerial } = result.summary
     expect({ ttftOverUShapeLong, tbtOverUMedusaShort }).toEqual({ ttftOverUShapeLong: null, tbtOverUMedusaShort: null })
     for (const figure of [decodeSpeedup, tbtOverUShapeShort, batch16OverSerial]) expect(figure).toBeGreaterThan(0)
     const machine = { command: 'brim bench hat', cpu: 'a cpu', memoryGiB: 8, platform: 'linux x64', node: '20' }
     const frame = { ...machine, startedAt: 'now', commit: null, loadAverageBefore: 0, loadAverageAfter: 1 }
     const document: BenchDocument = { bench: 'hat', ...result, conditions: { ...frame, ...result.conditions } }
-    expect(hatTables(document).join('\n')).toMatch(/Under load, short prompts[\s\S]*hat +\d[\s\S]*u-shape +\d/)
-    const { svg, markdown } = reportHat(document, [['decodeSpeedup', '2', '≥ 1.8', 'reached']])
+    const [loaded, loops] = hatReport.tables!(document)
+    expect(loaded!.rows.map(([strategy]) => strategy)).toEqual(['hat', 'u-shape'])
+    expect(loops!.rows.map(([answers, n]) => [answers, n])).toContainEqual(['all', '2'])
+    const svg = renderFigure(hatReport.figure(document))
+    const markdown = benchPage(document, hatReport, { decodeSpeedup: { min: 0 } })
     expect(svg).toMatch(/^<svg[\s\S]*<\/svg>\n$/)
     expect(svg).not.toContain('NaN')
-    expect(markdown).toContain('| decodeSpeedup | 2 | ≥ 1.8 | reached |')
+    expect(markdown).toMatch(/\| decodeSpeedup \| [\d.]+ \| ≥ 0 \| reached \|/)
     expect(markdown).not.toMatch(/undefined|NaN/)
   })
 })

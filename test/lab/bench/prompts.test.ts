@@ -27,7 +27,7 @@ const read = (content: string | Buffer, template = chatTemplate) => {
   writeFileSync(file, content)
   return readPrompts(file, { tokenizer, chatTemplate: template, check })
 }
-/** With a bundle that has no chat template. */
+/** For a bundle without a chat template. */
 const readWithout = (content: string) => {
   const file = join(dir.path, 'bare.jsonl')
   writeFileSync(file, content)
@@ -35,13 +35,13 @@ const readWithout = (content: string) => {
 }
 
 describe('a prompt file', () => {
-  it('gives text to the chat template, as a message of the user', async () => {
+  it('passes text through the chat template as a user message', async () => {
     const [text, messages] = await read('{"prompt": "a b"}\n{"messages": [{"role": "user", "content": "a b"}]}')
     expect(text!.ids).toEqual(messages!.ids)
     expect(tokenizer.decode([...text!.ids])).toContain('a b')
   })
 
-  it('may name its prompts and their tasks; blank lines, a byte order mark and CRLF are no matter', async () => {
+  it('may name prompts and tasks, and may have blank lines, a byte order mark and CRLF', async () => {
     const prompts = await read('\uFEFF{"prompt": "a", "id": 7, "task": "story"}\r\n\r\n{"prompt": "b"}\r\n')
     expect(prompts.map(({ id, task }) => ({ id, task }))).toEqual([
       { id: '7', task: 'story' },
@@ -54,48 +54,58 @@ describe('a prompt file', () => {
     expect(bare[0]!.ids).toEqual(tokenizer.encode('a b'))
   })
 
-  it('needs one for messages', async () => {
+  it('needs a chat template for messages', async () => {
     await expect(readWithout('{"messages": [{"role": "user", "content": "a"}]}')).rejects.toMatchObject({
       code: 'REQUEST_INVALID',
-      message: expect.stringMatching(/bare\.jsonl, line 1: .*no chat template/),
+      message: expect.stringMatching(/bare\.jsonl, line 1: .*needs a chat template/),
     })
   })
 
   it.each([
-    { what: 'what is not JSON', line: '{"prompt": ', code: 'REQUEST_INVALID', says: /not JSON/ },
-    { what: 'neither prompt nor messages', line: '{"text": "a"}', code: 'REQUEST_INVALID', says: /neither/ },
+    { what: 'a line that is not JSON', line: '{"prompt": ', code: 'REQUEST_INVALID', message: /not JSON/ },
+    {
+      what: 'neither prompt nor messages',
+      line: '{"text": "a"}',
+      code: 'REQUEST_INVALID',
+      message: /"prompt" or "messages" is missing/,
+    },
     {
       what: 'both',
       line: '{"prompt": "a", "messages": [{"role": "user", "content": "a"}]}',
       code: 'REQUEST_INVALID',
-      says: /both/,
+      message: /exclude each other/,
     },
-    { what: 'an empty prompt', line: '{"prompt": ""}', code: 'REQUEST_INVALID', says: /prompt: / },
+    { what: 'an empty prompt', line: '{"prompt": ""}', code: 'REQUEST_INVALID', message: /prompt: / },
     {
       what: 'messages of another form',
       line: '{"messages": [{"role": "user"}]}',
       code: 'REQUEST_INVALID',
-      says: /messages\.0\.content: /,
+      message: /messages\.0\.content: /,
     },
     {
       what: 'a task of two lines',
       line: '{"prompt": "a", "task": "a\\nb"}',
       code: 'REQUEST_INVALID',
-      says: /task: a line of text/,
+      message: /task: must be one line of text/,
     },
-    { what: 'an id that steers terminals', line: '{"prompt": "a", "id": "\\u001b[2J"}', code: 'REQUEST_INVALID', says: /id: / },
-    { what: 'no object', line: '["a"]', code: 'REQUEST_INVALID', says: /line 2: / },
-    { what: 'bytes that are no UTF-8', line: Buffer.from([0x7b, 0xff, 0x7d]), code: 'REQUEST_INVALID', says: /not UTF-8/ },
-    { what: 'a prompt too long', line: `{"prompt": "${'a b '.repeat(60)}"}`, code: 'CONTEXT_OVERFLOW', says: /too long/ },
-  ])('is refused for $what, naming file and line', async ({ line, code, says }) => {
+    {
+      what: 'an id with terminal control characters',
+      line: '{"prompt": "a", "id": "\\u001b[2J"}',
+      code: 'REQUEST_INVALID',
+      message: /id: /,
+    },
+    { what: 'a line that is no object', line: '["a"]', code: 'REQUEST_INVALID', message: /line 2: / },
+    { what: 'bytes that are not UTF-8', line: Buffer.from([0x7b, 0xff, 0x7d]), code: 'REQUEST_INVALID', message: /not UTF-8/ },
+    { what: 'a prompt too long', line: `{"prompt": "${'a b '.repeat(60)}"}`, code: 'CONTEXT_OVERFLOW', message: /too long/ },
+  ])('is rejected for $what, naming file and line', async ({ line, code, message }) => {
     const content = Buffer.concat([Buffer.from('{"prompt": "fine"}\n'), Buffer.from(line), Buffer.from('\n')])
     const refusal = read(content)
     await expect(refusal).rejects.toMatchObject({ code, message: expect.stringMatching(/prompts\.jsonl, line 2: /) })
-    await expect(refusal).rejects.toMatchObject({ message: expect.stringMatching(says) })
+    await expect(refusal).rejects.toMatchObject({ message: expect.stringMatching(message) })
   })
 
-  it('is refused when it holds no prompt or is not there', async () => {
-    await expect(read('\n\n')).rejects.toMatchObject({ code: 'REQUEST_INVALID', message: expect.stringContaining('no prompt') })
+  it('is rejected if it is empty or missing', async () => {
+    await expect(read('\n\n')).rejects.toMatchObject({ code: 'REQUEST_INVALID', message: expect.stringContaining('no prompts') })
     await expect(readPrompts(join(dir.path, 'none.jsonl'), { tokenizer, chatTemplate, check })).rejects.toMatchObject({
       code: 'REQUEST_INVALID',
       message: expect.stringContaining('none.jsonl'),

@@ -5,10 +5,10 @@ import { buildTextBundle } from '../../support/agent-world.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-const quiet = () => {}
+const ignoreProgress = () => {}
 
-describe('the figures of the queue', () => {
-  it('compare each round with the bare one of the same run, and take the middle', () => {
+describe('the figures of bench queue', () => {
+  it('compare each round with bare SQLite in the same round, and take the median', () => {
     const round = (what: 'enqueue' | 'enqueueBatched', oursMs: number) => ({ what, jobs: 100, oursMs, rawMs: 10 })
     const rounds = [round('enqueue', 20), round('enqueue', 12.5), round('enqueue', 10), round('enqueueBatched', 40)]
     const lives = [{ what: 'life' as const, jobs: 100, emptyMs: 50, fullMs: 55 }]
@@ -17,18 +17,18 @@ describe('the figures of the queue', () => {
     expect(summary.slowdownAt100k).toBeCloseTo(1.1)
   })
 
-  it('come from jobs that were really stored, and really lived', () => {
+  it('come from jobs that a job store stored and finished', () => {
     using dir = tempDir()
-    const rounds = benchEnqueue(dir.path, 2, 100, quiet)
-    const lives = benchFinished(dir.path, { rounds: 2, jobs: 100, finished: 1_000 }, quiet)
+    const rounds = benchEnqueue(dir.path, { rounds: 2, jobs: 100 }, ignoreProgress)
+    const lives = benchFinished(dir.path, { rounds: 2, jobs: 100, finished: 1_000 }, ignoreProgress)
     for (const value of Object.values(summariseStore(rounds, lives))) expect(value).toBeGreaterThan(0)
   })
 
-  it('tell how long jobs take to their devices and back, by a bridge process', { timeout: 60_000 }, async () => {
+  it('include the dispatch latency that a bridge process measures', { timeout: 60_000 }, async () => {
     using dir = tempDir()
     const { io } = captureIo({ env: { PATH: '' } })
     const limits = { bundle: await buildTextBundle(dir.path), dir: dir.path, devices: 5, jobs: 40, perS: 200 }
-    const { p50Ms, p99Ms } = await benchDispatch(limits, io, quiet)
+    const { p50Ms, p99Ms } = await benchDispatch(limits, io, ignoreProgress)
     expect(p50Ms).toBeGreaterThan(0)
     expect(p99Ms).toBeGreaterThanOrEqual(p50Ms)
   })

@@ -1,17 +1,18 @@
 import { describe, expect, it } from 'vitest'
-import { costOf, summarise } from '../../../lab/bench/telemetry/bench.ts'
+import { summarise } from '../../../lab/bench/telemetry/bench.ts'
+import { costOf } from '../../../lab/bench/telemetry/device-cost.ts'
 
 const io = { env: process.env, signal: new AbortController().signal }
 
-describe('what telemetry costs', () => {
-  it.each(['this machine', 'agx-orin-jp6', 'unknown-release'])('is measured for %s, by a process of its own', async (device) => {
+describe('the CPU cost of telemetry', () => {
+  it.each(['this machine', 'agx-orin-jp6', 'unknown-release'])('is measured for %s by a process of its own', async (device) => {
     const { cpuMs, percentOfCore, samples } = await costOf(device, 5, io)
     expect(samples).toBe(5)
     expect(cpuMs).toBeGreaterThan(0)
     expect(percentOfCore).toBeCloseTo(cpuMs / 100, 3)
   })
 
-  it('is held against its aim where it is highest', () => {
+  it('is judged by the most expensive device', () => {
     const cost = (device: string, cpuMs: number) => ({ device, samples: 9, cpuMs, percentOfCore: cpuMs / 100 })
     expect(summarise([cost('this machine', 2), cost('a', 7), cost('other', 1)])).toEqual({
       mostCpuMs: 7,

@@ -1,0 +1,69 @@
+import type { z } from 'zod'
+import type { Io } from '../../../core/base/io.ts'
+import type { Example } from '../../../core/cli/command.ts'
+import type { Figure } from '../../plot/plot.ts'
+
+/** One run of a benchmark: what --json prints and --save writes. */
+export interface BenchDocument {
+  readonly bench: string
+  /** Machine, code, options and everything else that a reader needs to judge or repeat the figures. */
+  readonly conditions: Readonly<Record<string, unknown>>
+  readonly summary: Summary
+  /** Every sample. */
+  readonly runs: readonly object[]
+}
+
+/** Figures by name; null where nothing was measured. */
+export type Summary = Readonly<Record<string, number | null>>
+/** Limits of figures, by name. */
+export type Goals = Readonly<Record<string, { readonly min: number } | { readonly max: number }>>
+
+export interface BenchContext {
+  /** Measure less, within the benchmark's `quickLimit` on two cores. */
+  readonly quick: boolean
+  readonly io: Io
+  /** Prints a line on stderr; throws once the command was interrupted. */
+  progress(line: string): void
+}
+
+export interface BenchResult {
+  /** Beside those of the machine, which the frame adds. */
+  readonly conditions: Readonly<Record<string, unknown>>
+  readonly summary: Summary
+  readonly runs: readonly object[]
+}
+
+export interface Table {
+  readonly title: string
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly string[])[]
+}
+
+/** How a document becomes a page and a figure. */
+export interface BenchReport {
+  /** Heading of the page. */
+  readonly title: string
+  /** What the JSON file holds, as the object of a sentence: 'every round of every answer'. */
+  readonly contents: string
+  figure(document: BenchDocument): Figure
+  /** Text in place of the figure. */
+  readonly figureText: string
+  /** Printed too, without --json. */
+  tables?(document: BenchDocument): readonly Table[]
+  /** Markdown below the goals: what a reader should take from the figures, shortcomings included. */
+  findings?(document: BenchDocument): string
+  /** Markdown of the section 'Conditions'. */
+  conditions(document: BenchDocument): string
+}
+
+/** @typeParam Options zod shape of its own options, beside those that every benchmark has */
+export interface Bench<Options extends z.ZodRawShape = z.ZodRawShape> {
+  readonly name: string
+  /** How long --quick takes on two cores; `60 s` where absent. */
+  readonly quickLimit?: string
+  readonly options: Options
+  readonly examples: readonly Example[]
+  readonly goals: Goals
+  run(context: BenchContext, options: z.output<z.ZodObject<Options>>): Promise<BenchResult>
+  readonly report: BenchReport
+}

@@ -1,0 +1,60 @@
+import { access, constants, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { z } from 'zod'
+import { BrimError } from '../../../core/base/errors.ts'
+import { renderFigure } from '../../plot/plot.ts'
+import type { BenchDocument, BenchReport, Goals } from './bench.ts'
+import { benchPage } from './page.ts'
+
+const Document = z.object({
+  bench: z.string(),
+  conditions: z.record(z.string(), z.unknown()),
+  summary: z.record(z.string(), z.number().nullable()),
+  runs: z.array(z.looseObject({})),
+})
+
+/** Reads a document that --save has written. @throws BrimError REQUEST_INVALID */
+export async function readDocument(file: string, bench: string): Promise<BenchDocument> {
+  const invalid = (problem: string, cause?: unknown) =>
+    new BrimError('REQUEST_INVALID', `${file} ${problem}`, { cause, hint: `give a file that "brim bench ${bench} --save" wrote` })
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw invalid('cannot be read', cause)
+  })
+  try {
+    const document = Document.parse(JSON.parse(text))
+    if (document.bench === bench) return document
+  } catch (cause) {
+    throw invalid('is not a benchmark document', cause)
+  }
+  throw invalid('is the document of another benchmark')
+}
+
+/** Checks, before anything is measured, that a folder can be written. @throws BrimError TARGET_UNWRITABLE */
+export async function requireWritable(folder: string): Promise<void> {
+  // Where the folder is missing, the nearest existing one above it counts.
+  for (let at = folder; ; at = dirname(at)) {
+    try {
+      await access(at, constants.W_OK)
+      if ((await stat(at)).isDirectory()) return
+      throw new Error(`${at} is not a folder`)
+    } catch (cause) {
+      if (!(cause instanceof Error && 'code' in cause && cause.code === 'ENOENT')) throw unwritable(folder, cause)
+    }
+  }
+}
+
+/** Writes document, figure and page. @throws BrimError TARGET_UNWRITABLE */
+export async function saveResults(folder: string, document: BenchDocument, report: BenchReport, goals: Goals): Promise<void> {
+  const write = (ending: string, text: string) => writeFile(join(folder, `${document.bench}.${ending}`), text)
+  try {
+    await mkdir(folder, { recursive: true })
+    await write('json', `${JSON.stringify(document, null, 1)}\n`)
+    await write('svg', renderFigure(report.figure(document)))
+    await write('md', benchPage(document, report, goals))
+  } catch (cause) {
+    throw unwritable(folder, cause)
+  }
+}
+
+const unwritable = (folder: string, cause: unknown) =>
+  new BrimError('TARGET_UNWRITABLE', `${folder} cannot be written`, { cause, hint: 'name another folder with --out' })
