@@ -22,7 +22,7 @@ const AdapterConfig = z.object({
 })
 
 /**
- * What adapter_config.json (parsed) of a folder describes.
+ * @param json adapter_config.json of the folder, parsed
  * @throws BrimError CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED
  */
 export function readAdapter(folder: string, json: object, model: Architecture): Adapter {
@@ -32,7 +32,7 @@ export function readAdapter(folder: string, json: object, model: Architecture): 
   if (config.head_dim % 16 !== 0 || config.num_attention_heads % config.num_key_value_heads !== 0)
     throw new BrimError(
       'ARCHITECTURE_UNSUPPORTED',
-      `${path}: heads must be multiples of 16 wide and share key-value heads evenly`,
+      `${path}: head_dim must be a multiple of 16, and attention heads a multiple of key-value heads`,
     )
   return {
     split: config.split,

@@ -1,6 +1,6 @@
 import type { Dims, Format, PartName } from './manifest.ts'
 
-/** Scaling of rotary frequencies, as config.json names it. It goes into the tables, so graphs know nothing of it. */
+/** Scaling of rotary frequencies, by its name in config.json. It is applied to the tables, so graphs do not depend on it. */
 export type RopeScaling =
   | { readonly kind: 'none' }
   | { readonly kind: 'linear'; readonly factor: number }
@@ -9,7 +9,7 @@ export type RopeScaling =
       readonly factor: number
       readonly lowFreqFactor: number
       readonly highFreqFactor: number
-      /** Positions that the model knew before it was stretched. */
+      /** Context length before the scaling. */
       readonly originalPositions: number
     }
 
@@ -25,20 +25,21 @@ export interface AttentionShape {
   readonly headDim: number
 }
 
-/** What a family makes of config.json: a decoder of RMSNorm, rotary grouped-query attention and a gated SiLU MLP. */
+/** A decoder of RMSNorm, rotary grouped-query attention and gated SiLU MLP, as config.json describes it. */
 export interface Architecture {
   readonly family: string
   readonly dims: Dims
   readonly epsilon: number
   readonly rope: Rope
   readonly bias: { readonly qkv: boolean; readonly output: boolean; readonly mlp: boolean }
-  /** The head's matrix is the embedding's. */
+  /** The head uses the embedding's matrix. */
   readonly tiedEmbeddings: boolean
 }
 
 /**
- * HAT's Λ: f = s + o_proj(attention(x)), x = RMSNorm(s), one block without MLP. With features (EAGLE, arXiv:2401.15077) row
- * i also reads the deep state g of the position before, zero where unknown: x = RMSNorm(s) + W·RMSNorm(g). Trained for one split.
+ * HAT's Λ: one attention block without MLP, f = s + o_proj(attention(x)), x = RMSNorm(s). It is trained for one split.
+ * With features (EAGLE, arXiv:2401.15077), x = RMSNorm(s) + W·RMSNorm(g), where g is the deep state of the position before,
+ * or zero where it is unknown.
  */
 export interface Adapter extends AttentionShape {
   readonly split: number
@@ -49,40 +50,40 @@ export interface Adapter extends AttentionShape {
 }
 
 /**
- * Medusa heads (arXiv:2401.10774): head k is the LLM's own head over f + SiLU(W_k·f + b_k), f the deep state after the
- * LLM's final normalisation.
+ * Medusa heads (arXiv:2401.10774): head k applies the LLM's head to f + SiLU(W_k·f + b_k), where f is the deep state after
+ * the LLM's final normalisation.
  */
 export interface Medusa {
   readonly heads: number
-  /** Paths of ranks, parents before their children. */
+  /** Paths of token ranks; parents come before their children. */
   readonly tree: readonly (readonly number[])[]
 }
 
 export interface WeightFormat {
   readonly name: Format
-  /** Of MatMulNBits, int4 only: 4 computes in int8 (fast), 1 in fp32 (exact). */
+  /** MatMulNBits' accuracy level, for int4: 4 computes in int8 (fast), 1 in fp32 (exact). */
   readonly accuracyLevel: 1 | 4
 }
 
-/** Weights of one block along a row of an int4 matrix share a scale. */
+/** Consecutive weights of an int4 row that share one scale. */
 export const int4BlockSize = 32
 
-/** One part of a model: what its graphs and its weights file follow from. */
+/** One part of a model; its graphs and its weights file follow from these values. */
 export interface PartSpec {
   readonly part: PartName
   readonly model: Architecture
   readonly format: WeightFormat
   /** Decoder layers [from, to) of the whole model; empty for `output` and `medusa`. */
   readonly layers: readonly [number, number]
-  /** For stages of `middle` only: layers of it lie before this one. */
+  /** For stages of `middle`: this is not the first stage. */
   readonly continues?: boolean
-  /** For the parts `adapter` and `adapter-paper` only. */
+  /** For the parts `adapter` and `adapter-paper`. */
   readonly adapter?: Adapter
-  /** For the part `medusa` only. */
+  /** For the part `medusa`. */
   readonly medusa?: Medusa
 }
 
-/** The attention blocks of a part: how many, and their common shape. */
+/** The number and the common shape of a part's attention blocks. */
 export function attentionOf(spec: PartSpec): AttentionShape & { readonly blocks: number; readonly rope: Rope } {
   if (spec.adapter) return { ...spec.adapter, blocks: 1 }
   const { heads, kvHeads, headDim } = spec.model.dims

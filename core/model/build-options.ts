@@ -2,28 +2,26 @@ import { BrimError } from '../base/errors.ts'
 import { type Architecture, int4BlockSize, type PartSpec, type WeightFormat } from './architecture.ts'
 import type { DrafterSpec } from './drafters.ts'
 
-/** HAT keeps less than this share of the layers on the device. */
-const usualDeviceShare = 0.1
+/** HAT puts less than this share of the layers on the device. */
+const maxUsualDeviceShare = 0.1
 
-/** @throws BrimError SPLIT_OUT_OF_RANGE unless both sides get a layer */
+/** @throws BrimError SPLIT_OUT_OF_RANGE unless both sides have at least one layer */
 export function checkSplit(split: number, layers: number): void {
   if (Number.isInteger(split) && split >= 1 && split < layers) return
   throw new BrimError('SPLIT_OUT_OF_RANGE', `cannot split after layer ${split}: the model has ${layers}`, {
     hint:
-      layers > 1
-        ? `give a split from 1 to ${layers - 1}, or none for a whole model`
-        : 'build it without --split, as a whole model',
+      layers > 1 ? `give --split 1 to ${layers - 1}, or omit it to build a whole model` : 'omit --split to build a whole model',
   })
 }
 
-/** @returns a warning where the device gets more layers than HAT would give it */
+/** @returns a warning if the device gets a larger share of the layers than in HAT */
 export function splitWarning(split: number, layers: number): string | undefined {
-  if (split / layers <= usualDeviceShare) return undefined
+  if (split / layers <= maxUsualDeviceShare) return undefined
   const percent = Math.round((100 * split) / layers)
-  return `${split} of ${layers} layers (${percent} %) go to the device; HAT keeps it under ${100 * usualDeviceShare} %`
+  return `the device gets ${split} of ${layers} layers (${percent} %); in HAT it gets under ${100 * maxUsualDeviceShare} %`
 }
 
-/** @throws BrimError ARCHITECTURE_UNSUPPORTED where rows do not fall into whole blocks of 32 */
+/** @throws BrimError ARCHITECTURE_UNSUPPORTED if int4 rows cannot be divided into blocks of 32 */
 export function checkFormat(format: WeightFormat, { dims }: Architecture, drafters: readonly DrafterSpec[]): void {
   if (format.name !== 'int4') return
   const widths: [string, number][] = [
@@ -43,7 +41,7 @@ export function checkFormat(format: WeightFormat, { dims }: Architecture, drafte
   })
 }
 
-/** The parts of a bundle, in the order in which a token meets them (adapters before the middle, Medusa heads after the output). */
+/** The parts of a bundle in the order of the computation: adapters before the middle, Medusa heads after the output. */
 export function partSpecs(
   model: Architecture,
   format: WeightFormat,

@@ -9,14 +9,14 @@ import type { WeightWriter } from './weight-writer.ts'
 
 export interface WrittenPart {
   readonly golden: GoldenVector
-  /** The rows that the part returned for the golden sequence, as the wire carries them; parts that end in logits have none. */
+  /** The part's output for the golden sequence, rounded as on the wire; undefined for parts that return logits. */
   readonly states: States | undefined
 }
 
 /**
- * Writes all weights of a part by running the golden rows through it, weight by weight: each is read, stored, used and
- * forgotten, so memory does not depend on the model's size.
- * @param incoming states for parts that take them
+ * Writes all weights of a part and computes its golden vector on the way. Only one weight is in memory at a time, so memory
+ * does not depend on the model's size.
+ * @param incoming input states of the golden sequence; undefined for parts that take token ids
  */
 export async function writePart(plan: PartPlan, weights: WeightWriter, incoming: States | undefined): Promise<WrittenPart> {
   const { spec, parameters } = plan
@@ -43,7 +43,7 @@ export async function writePart(plan: PartPlan, weights: WeightWriter, incoming:
   return { golden: { input, expected, tolerance }, states: undefined }
 }
 
-/** What each Medusa head makes of the normalised rows: per head [goldenRows, hidden]. */
+/** f + SiLU(W_k·f + b_k) of each Medusa head k: per head [goldenRows, hidden]. */
 async function runMedusaBlocks(
   weights: WeightWriter,
   { weight, bias }: MedusaBlocks,
@@ -56,7 +56,7 @@ async function runMedusaBlocks(
   )
 }
 
-/** @param headInputs each [goldenRows, hidden]. @param head [columns, hidden]. @returns [goldenRows, headInputs, columns] */
+/** @param headInputs each [goldenRows, hidden]. @param head [columns, hidden]. @returns [goldenRows, headInputs.length, columns] */
 function goldenLogits(headInputs: readonly Float32Array[], head: Float32Array, hidden: number): Float32Array {
   const columns = head.length / hidden
   const values = new Float32Array(goldenRows * headInputs.length * columns)
@@ -77,7 +77,6 @@ async function writeRotaryTables(spec: PartSpec, weights: WeightWriter): Promise
   await weights.writeTable(rotaryNames.sin, sin)
 }
 
-/** What a part begins with. */
 interface PartInput {
   /** [goldenRows, hidden] */
   readonly rows: Float32Array
@@ -96,7 +95,7 @@ async function partInput(
     await weights.writeMatrix(parameters.embedding)
     return { rows: await weights.rows(parameters.embedding, ids), features: undefined, input: { kind: 'ids', ids } }
   }
-  if (!incoming) throw new Error(`the part ${spec.part} needs states to begin with`)
+  if (!incoming) throw new Error(`the part ${spec.part} needs input states`)
   const rows = fromStates(incoming)
   const input = { kind: 'states' as const, ...toGoldenStates(incoming) }
   if (!spec.adapter?.features) return { rows, features: undefined, input }
@@ -104,7 +103,7 @@ async function partInput(
   return { rows, features: fromStates(features), input: { ...input, features: toGoldenStates(features) } }
 }
 
-/** Stands in for deep states, which are not there yet: the row before each, and zeros (unknown) for the first. */
+/** Golden features: the deep states are not known yet, so the shallow row before each is used, and zeros for the first. */
 function shiftedByOne(states: States): States {
   const { rows, width } = states
   return concatStates([{ rows: 1, width, half: new Uint16Array(width) }, sliceStates(states, 0, rows - 1)], width)

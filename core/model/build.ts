@@ -28,18 +28,18 @@ import { WeightWriter } from './weight-writer.ts'
 export interface BuildOptions {
   /** A Hugging Face directory. */
   readonly checkpoint: string
-  /** Where the bundle goes; must not exist unless `replace`. */
+  /** The bundle's folder; it must not exist unless `replace` is set. */
   readonly out: string
   /** Layers of the input part; absent: one `whole` part. */
   readonly split?: number
   readonly format: Format
-  /** Of int4. Default 4. */
+  /** For int4. Default 4. */
   readonly accuracyLevel?: 1 | 4
-  /** Which drafters go in, each from the checkpoint's folder of that name; by default `adapter`, where there is one for this split. */
+  /** Drafters, each from the checkpoint's folder of that name. Default: `adapter`, if the checkpoint has one for this split. */
   readonly drafters?: readonly DrafterPart[]
-  /** Folder of the drafter `adapter`, where it is another. */
+  /** Folder of the drafter `adapter`. Default: in the checkpoint's folder. */
   readonly adapter?: string
-  /** Name on the model card; by default the checkpoint folder's. */
+  /** Name on the model card. Default: the name of the checkpoint's folder. */
   readonly name?: string
   readonly replace?: boolean
   readonly signal?: AbortSignal
@@ -56,9 +56,9 @@ export interface BuiltBundle {
 }
 
 /**
- * Checkpoint → bundle: graphs, weights, golden vectors, tokenizer, manifest. Memory stays bounded whatever the size
- * of the checkpoint; the bundle appears in one step or not at all.
- * @throws BrimError saying what is wrong with the checkpoint, the options or the target; the signal's reason when aborted
+ * Builds a bundle from a checkpoint: graphs, weights, golden vectors, tokenizer and manifest. Memory is bounded for
+ * checkpoints of any size. The bundle appears atomically.
+ * @throws BrimError for an invalid checkpoint, invalid options or an unwritable target; the signal's reason when aborted
  */
 export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
   const format: WeightFormat = { name: options.format, accuracyLevel: options.accuracyLevel ?? 4 }
@@ -82,7 +82,7 @@ export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
   }
 }
 
-/** The drafters that go into the bundle, open until it is written. */
+/** Opens the drafters of the bundle; the caller disposes of them. */
 async function findDrafters({ split, drafters, adapter, onEvent }: BuildOptions, { folder, architecture }: Checkpoint) {
   const warn = (message: string) => onEvent?.({ kind: 'warning', message })
   const files = await openDrafters(folder, architecture, { split, drafters, adapter, warn })
@@ -90,7 +90,7 @@ async function findDrafters({ split, drafters, adapter, onEvent }: BuildOptions,
   return { files, [Symbol.asyncDispose]: async () => void (await close()) }
 }
 
-/** Everything that can be known to be wrong before a byte is written. */
+/** Plans the parts and makes every check that is possible before the first write. */
 function planBundle(
   options: BuildOptions,
   format: WeightFormat,
@@ -114,14 +114,14 @@ function planBundle(
   return plans
 }
 
-/** @throws BrimError DISK_FULL before any work where the weights cannot fit */
+/** @throws BrimError DISK_FULL if the weights exceed the free space */
 async function checkSpace(draft: BundleDraft, out: string, plans: readonly PartPlan[]): Promise<void> {
   const { bavail, bsize } = await statfs(draft.folder)
   const needed = plans.reduce((sum, { bytes }) => sum + bytes, 0)
   if (bavail * bsize >= needed) return
   const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`
   throw new BrimError('DISK_FULL', `${out} needs ${megabytes(needed)}, its disk has ${megabytes(bavail * bsize)} free`, {
-    hint: 'free some space or choose another --out',
+    hint: 'free some space, or choose another --out',
   })
 }
 
@@ -155,7 +155,7 @@ async function writeParts(
     if (part === 'input') shallow = result.states
     if (part === 'middle') deep = result.states
     await draft.write(goldenFile(plan), serializeGolden(result.golden))
-    // Without attention there is nothing to keep apart: any rows go through one graph.
+    // A part without attention has no sequences, so one graph serves any number of rows.
     const attends = attentionOf(plan.spec).blocks > 0
     for (const slots of attends ? slotCounts : ([1] as const))
       for (const branching of attends && part !== 'whole' ? [false, true] : [false])
@@ -163,7 +163,7 @@ async function writeParts(
   }
 }
 
-/** Tokenizer, chat template and configuration travel with the weights. */
+/** Copies tokenizer, chat template and configuration into the bundle. */
 async function copyTextFiles(draft: BundleDraft, { folder }: Checkpoint, { onEvent }: BuildOptions): Promise<void> {
   for (const file of textFiles) {
     const content = await readFile(join(folder, file)).catch((cause: NodeJS.ErrnoException) => {
@@ -174,7 +174,7 @@ async function copyTextFiles(draft: BundleDraft, { folder }: Checkpoint, { onEve
     else if (file === 'tokenizer.json')
       onEvent?.({
         kind: 'warning',
-        message: `${folder} holds no tokenizer.json (transformers makes one of a tokenizer.model): the bundle will take token ids only`,
+        message: `${folder} has no tokenizer.json (transformers can convert a tokenizer.model): the bundle will accept token ids only`,
       })
   }
 }

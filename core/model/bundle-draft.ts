@@ -7,13 +7,13 @@ import { type Manifest, manifestFile } from './manifest.ts'
 
 export type FileRecord = Manifest['files'][number]
 
-/** A bundle being written beside its target; nobody sees it until it is whole. */
+/** A bundle under construction in a folder beside its target. `commit` renames it to the target. */
 export class BundleDraft {
   readonly #target: string
   readonly #folder: string
   readonly #replace: boolean
   readonly #records: FileRecord[] = []
-  /** The uppermost folder that was made for this draft. */
+  /** The topmost folder that was created for this draft. */
   #createdFolder: string | undefined
   #open: FileSink | undefined
 
@@ -24,8 +24,8 @@ export class BundleDraft {
   }
 
   /**
-   * Also removes what killed builds of this target left beside it.
-   * @throws BrimError TARGET_UNWRITABLE, also when the target exists and may not be replaced
+   * Creates the folder of the draft and removes drafts of this target whose builds were killed.
+   * @throws BrimError TARGET_UNWRITABLE, also if the target exists and must not be replaced
    */
   static async begin(target: string, replace: boolean): Promise<BundleDraft> {
     const draft = new BundleDraft(resolve(target), replace)
@@ -38,17 +38,17 @@ export class BundleDraft {
     return draft
   }
 
-  /** Where the draft lies: a folder on the target's file system. */
+  /** The folder of the draft, on the target's file system. */
   get folder(): string {
     return this.#folder
   }
 
-  /** Every file finished so far. */
+  /** The files that are complete. */
   get records(): readonly FileRecord[] {
     return this.#records
   }
 
-  /** Begins a file; one at a time. @param path relative, with '/' */
+  /** Opens a file for writing. Only one file is open at a time. @param path relative, with '/' */
   async file(path: string): Promise<FileSink> {
     const place = join(this.#folder, path)
     this.#open = await withWriteErrors(this.#target, async () => {
@@ -64,10 +64,10 @@ export class BundleDraft {
     return sink.close()
   }
 
-  /** Becomes the target, in one step (two where an older one is replaced). */
+  /** Renames the draft to the target: one rename, or two where an older bundle is replaced. */
   async commit(): Promise<void> {
     await withWriteErrors(this.#target, async () => {
-      // Another build may have been quicker; what it made is not ours to replace.
+      // Another build may have created the target in the meantime.
       if (await exists(this.#target)) await requireReplaceable(this.#target, this.#replace)
       else return rename(this.#folder, this.#target)
       const old = `${this.#target}.old-${process.pid}`
@@ -82,11 +82,11 @@ export class BundleDraft {
     })
   }
 
-  /** Leaves nothing behind. */
+  /** Removes the draft. */
   async discard(): Promise<void> {
     await this.#open?.abort()
     await rm(this.#folder, { recursive: true, force: true })
-    // Folders above it that were made for it too, unless something else moved in meanwhile.
+    // Folders above it that were created for it; rmdir fails if they are in use by now.
     for (
       let above = dirname(this.#folder);
       this.#createdFolder !== undefined && above.startsWith(this.#createdFolder);
@@ -96,7 +96,7 @@ export class BundleDraft {
   }
 }
 
-/** One file of a draft, written front to back and hashed on the way. */
+/** One file of a draft, written sequentially and hashed while it is written. */
 export class FileSink {
   readonly #path: string
   readonly #handle: FileHandle
@@ -117,7 +117,7 @@ export class FileSink {
     return this.#position
   }
 
-  /** The bytes are on their way when this resolves: the caller may use the array again. */
+  /** When this resolves, the bytes are handed to the system and the caller may reuse the array. */
   async write(bytes: Uint8Array): Promise<void> {
     this.#hash.update(bytes)
     await withWriteErrors(this.#target, async () => {
@@ -126,7 +126,7 @@ export class FileSink {
     this.#position += bytes.length
   }
 
-  /** Zeroes up to an offset. */
+  /** Writes zeros up to an offset. */
   async padTo(offset: number): Promise<void> {
     if (offset > this.#position) await this.write(new Uint8Array(offset - this.#position))
   }
@@ -145,7 +145,7 @@ export class FileSink {
   }
 }
 
-/** Drafts carry host and process, so that what a killed build left can be told from one at work (on a shared disk too). */
+/** Names host and process, so that a draft of a killed build can be recognised, even on a shared disk. */
 const draftSuffix = `.partial-${hostname()}-`
 
 async function removeAbandonedDrafts(target: string): Promise<void> {
@@ -163,10 +163,10 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Only a bundle is ever replaced: a mistyped --out must not cost anybody a folder. */
+/** Only a bundle may be replaced, so that a mistyped --out deletes no other folder. */
 async function requireReplaceable(target: string, replace: boolean): Promise<void> {
   if (!(await exists(join(target, manifestFile))))
-    throw new BrimError('TARGET_UNWRITABLE', `${target} exists and is no bundle`, { hint: 'choose another --out' })
+    throw new BrimError('TARGET_UNWRITABLE', `${target} exists and is not a bundle`, { hint: 'choose another --out' })
   if (!replace)
     throw new BrimError('TARGET_UNWRITABLE', `${target} exists already`, {
       hint: 'choose another --out, or replace it with --force',
@@ -180,7 +180,7 @@ async function exists(path: string): Promise<boolean> {
   )
 }
 
-/** Says what a failed write means for the one who asked for a bundle. */
+/** Turns file system errors into errors that name the target. */
 async function withWriteErrors<T>(target: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -190,11 +190,11 @@ async function withWriteErrors<T>(target: string, work: () => Promise<T>): Promi
     if (code === 'ENOSPC' || code === 'EDQUOT')
       throw new BrimError('DISK_FULL', `no space left while writing ${target}`, {
         cause,
-        hint: 'free some space or choose another --out',
+        hint: 'free some space, or choose another --out',
       })
     throw new BrimError('TARGET_UNWRITABLE', `cannot write ${target}`, {
       cause,
-      hint: 'is the folder above it yours, and on a writable disk?',
+      hint: 'check the permissions of its parent folder and that the disk is writable',
     })
   }
 }

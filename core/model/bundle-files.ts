@@ -2,27 +2,27 @@ import type { Manifest, PartName } from './manifest.ts'
 
 type FileEntry = Manifest['files'][number]
 
-/** The parts of a bundle that need this file; none: it is the tokenizer's, or another that all have in common. */
+/** The parts of a bundle that need this file; [] for a file that belongs to all, such as the tokenizer. */
 export function partsOf(manifest: Manifest, path: string): PartName[] {
   return partsByFile(manifest).get(path) ?? []
 }
 
-/** Of each file that a part needs: which do. In one pass, for a manifest from a stranger may name very many. */
+/** Parts by the files that they need. Built in one pass, because an untrusted manifest may list very many files. */
 function partsByFile({ parts }: Manifest): Map<string, PartName[]> {
-  const needers = new Map<string, PartName[]>()
+  const partsOf = new Map<string, PartName[]>()
   for (const [name, { graphs, weights, golden }] of Object.entries(parts))
     for (const path of new Set([golden, ...Object.values(graphs), ...weights.map(({ file }) => file)]))
-      needers.set(path, [...(needers.get(path) ?? []), name as PartName])
-  return needers
+      partsOf.set(path, [...(partsOf.get(path) ?? []), name as PartName])
+  return partsOf
 }
 
-/** Whatever runs on a device: all but the middle, which is the cloud's and by far the largest. */
+/** The parts that run on a device: all but the middle, which runs at the bridge and is the largest. */
 export function devicePartsOf({ parts }: Manifest): PartName[] {
   return (Object.keys(parts) as PartName[]).filter((part) => part !== 'middle')
 }
 
-/** The files of a bundle that these parts need, and those that belong to none. */
+/** The files of a bundle that these parts need, and those that belong to all. */
 export function filesOf(manifest: Manifest, wanted: readonly PartName[]): FileEntry[] {
-  const needers = partsByFile(manifest)
-  return manifest.files.filter(({ path }) => needers.get(path)?.some((part) => wanted.includes(part)) ?? true)
+  const parts = partsByFile(manifest)
+  return manifest.files.filter(({ path }) => parts.get(path)?.some((part) => wanted.includes(part)) ?? true)
 }

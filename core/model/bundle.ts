@@ -11,31 +11,31 @@ import { modelIdOf } from './model-id.ts'
 const rebuild = 'copy the bundle again, or build it again with "brim model build"'
 
 /**
- * Reads what a bundle says about itself; its files are checked for being listed, not for their contents.
+ * Reads the manifest of a bundle and checks that it lists every file that its parts need. Contents are not checked.
  * @throws BrimError BUNDLE_INVALID
  */
 export async function readManifest(folder: string): Promise<Manifest> {
   const path = join(folder, manifestFile)
   const json = await readFile(path, 'utf8').catch((cause: unknown) => {
-    throw new BrimError('BUNDLE_INVALID', `${folder} is no bundle: it holds no ${manifestFile}`, {
+    throw new BrimError('BUNDLE_INVALID', `${folder} is not a bundle: it has no ${manifestFile}`, {
       cause,
-      hint: 'give the folder that "brim model build" wrote',
+      hint: 'give a folder that "brim model build" wrote',
     })
   })
   const document = parseJson(path, json)
   const { schema } = z.looseObject({ schema: z.unknown() }).parse(document)
   if (typeof schema === 'number' && schema > Manifest.shape.schema.value)
-    throw new BrimError('BUNDLE_INVALID', `${path} is of schema ${schema}; this Brim reads ${Manifest.shape.schema.value}`, {
-      hint: 'update Brim here, or build the bundle with the version that runs here',
+    throw new BrimError('BUNDLE_INVALID', `${path} has schema ${schema}; this Brim reads ${Manifest.shape.schema.value}`, {
+      hint: 'update Brim on this machine, or build the bundle with the installed version',
     })
   const parsed = Manifest.safeParse(document)
   if (!parsed.success)
-    throw new BrimError('BUNDLE_INVALID', `${path} is not the manifest of a bundle`, { cause: parsed.error, hint: rebuild })
+    throw new BrimError('BUNDLE_INVALID', `${path} is not a valid manifest`, { cause: parsed.error, hint: rebuild })
   checkReferences(path, parsed.data)
   checkMedusa(path, parsed.data)
-  // Agent and bridge compare the id alone: it must not outlive the files that it stands for.
+  // Agent and bridge compare only the id, so it must match the listed files.
   if (modelIdOf(parsed.data) !== parsed.data.modelId)
-    throw new BrimError('BUNDLE_INVALID', `${path}: the model id does not belong to the files it lists`, { hint: rebuild })
+    throw new BrimError('BUNDLE_INVALID', `${path}: the model id does not match the listed files`, { hint: rebuild })
   return parsed.data
 }
 
@@ -45,8 +45,8 @@ export interface VerifyOptions {
 }
 
 /**
- * Holds every file of a bundle against its size and hash.
- * @throws BrimError BUNDLE_CORRUPT naming the first file that is not what the manifest says; the signal's reason when aborted
+ * Checks the size and the hash of every file of a bundle.
+ * @throws BrimError BUNDLE_CORRUPT naming the first file that differs from the manifest; the signal's reason when aborted
  */
 export async function verifyHashes(
   folder: string,
@@ -67,7 +67,7 @@ export async function verifyHashes(
       doneBytes += chunk.length
       onProgress?.(doneBytes, totalBytes)
     }
-    if (hash.digest('hex') !== sha256) throw corrupt(`${file} is not what was built: its sha256 differs`)
+    if (hash.digest('hex') !== sha256) throw corrupt(`${file} was changed: its sha256 differs from the manifest`)
   }
 }
 
@@ -75,11 +75,11 @@ function parseJson(path: string, json: string): object {
   try {
     return z.looseObject({}).parse(JSON.parse(json))
   } catch (cause) {
-    throw new BrimError('BUNDLE_INVALID', `${path} is no JSON object`, { cause, hint: rebuild })
+    throw new BrimError('BUNDLE_INVALID', `${path} is not a JSON object`, { cause, hint: rebuild })
   }
 }
 
-/** Whatever a part needs must be among the files, and long enough. */
+/** Every file that a part needs must be listed and long enough. */
 function checkReferences(path: string, { parts, files }: Manifest): void {
   const sizes = new Map(files.map((file) => [file.path, file.bytes]))
   for (const [name, part] of Object.entries(parts)) {
@@ -99,12 +99,12 @@ function checkReferences(path: string, { parts, files }: Manifest): void {
   }
 }
 
-/** Whoever verifies a tree believes its paths. */
+/** Verification relies on the paths of the tree. */
 function checkMedusa(path: string, { parts: { medusa }, dims }: Manifest): void {
   if (!medusa) return
   const { heads = 0, tree } = medusa
-  const fault = tree && heads > 0 ? findTreeError(tree, heads, dims.vocab) : 'it has no heads or no tree'
-  if (fault) throw new BrimError('BUNDLE_INVALID', `${path}: part medusa: ${fault}`, { hint: rebuild })
+  const error = tree && heads > 0 ? findTreeError(tree, heads, dims.vocab) : 'it has no heads or no tree'
+  if (error) throw new BrimError('BUNDLE_INVALID', `${path}: part medusa: ${error}`, { hint: rebuild })
 }
 
 const corrupt = (message: string) => new BrimError('BUNDLE_CORRUPT', message, { hint: rebuild })

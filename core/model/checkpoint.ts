@@ -16,7 +16,7 @@ export interface Checkpoint extends AsyncDisposable {
   readonly tensors: TensorFiles
 }
 
-/** Files that go into the bundle beside the weights, where the checkpoint has them. */
+/** Files that are copied into the bundle if the checkpoint has them. */
 export const textFiles = [
   'tokenizer.json',
   'tokenizer_config.json',
@@ -34,8 +34,8 @@ export const textFiles = [
 export async function openCheckpoint(folder: string): Promise<Checkpoint> {
   const config = await readJson(folder, 'config.json')
   if (config === undefined)
-    throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} holds no config.json`, {
-      hint: 'give the folder of a Hugging Face model: config.json, *.safetensors, tokenizer.json',
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has no config.json`, {
+      hint: 'give the folder of a Hugging Face model, with config.json, *.safetensors and tokenizer.json',
     })
   const configured = readArchitecture(config)
   await checkVocabulary(folder, configured.dims.vocab)
@@ -46,7 +46,7 @@ export async function openCheckpoint(folder: string): Promise<Checkpoint> {
 }
 
 /**
- * Every tensor that the parameters need is there, in a type and shape we can read, and none is left over.
+ * Checks that the checkpoint has every tensor of the parameters, in a readable type and the right shape, and no others.
  * @throws BrimError TENSOR_MISSING, TENSOR_MISMATCH, TENSOR_UNEXPECTED
  */
 export function checkTensors(
@@ -60,15 +60,15 @@ export function checkTensors(
       const info = tensors.find(tensor)
       if (!info)
         throw new BrimError('TENSOR_MISSING', `the tensor ${tensor} is not in ${tensors.name}`, {
-          hint: 'is the checkpoint complete, and does its configuration belong to it?',
+          hint: 'check that the checkpoint is complete and that config.json belongs to it',
         })
       checkTensor(info, 'columns' in parameter ? [rows, parameter.columns] : [rows])
       needed.add(tensor)
     }
   const extra = tensors.tensors.find(({ name }) => !needed.has(name) && !ignore(name))
   if (extra)
-    throw new BrimError('TENSOR_UNEXPECTED', `${extra.file}: the tensor ${extra.name} has no place in this architecture`, {
-      hint: 'config.json and weights are of different models, or it is a fine-tune that must be merged first',
+    throw new BrimError('TENSOR_UNEXPECTED', `${extra.file}: the tensor ${extra.name} is not part of this architecture`, {
+      hint: 'use the config.json of the same model; merge a fine-tune into its base model first',
     })
 }
 
@@ -82,7 +82,7 @@ async function hasOwnHead(tensors: TensorFiles): Promise<boolean> {
   return tensors.find(headTensor) !== undefined && !(await tensors.areEqual(embeddingTensor, headTensor))
 }
 
-/** @returns undefined where there is no such file. @throws BrimError CHECKPOINT_INVALID for what is no JSON object */
+/** @returns undefined if the file does not exist. @throws BrimError CHECKPOINT_INVALID if it is not a JSON object */
 export async function readJson(folder: string, file: string): Promise<object | undefined> {
   let text: string
   try {
@@ -95,9 +95,9 @@ export async function readJson(folder: string, file: string): Promise<object | u
   try {
     return z.looseObject({}).parse(JSON.parse(text))
   } catch (cause) {
-    throw new BrimError('CHECKPOINT_INVALID', `${join(folder, file)} is no JSON object`, {
+    throw new BrimError('CHECKPOINT_INVALID', `${join(folder, file)} is not a JSON object`, {
       cause,
-      hint: 'copy or download it again',
+      hint: 'copy or download the file again',
     })
   }
 }
@@ -105,13 +105,13 @@ export async function readJson(folder: string, file: string): Promise<object | u
 const indexFile = 'model.safetensors.index.json'
 const singleFile = 'model.safetensors'
 
-/** One file, or the shards that the index names. */
+/** The single weights file, or the shards that the index lists. */
 async function weightFiles(folder: string): Promise<string[]> {
   if (await isFile(join(folder, singleFile))) return [join(folder, singleFile)]
   const index = await readJson(folder, indexFile)
   if (index === undefined)
-    throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} holds neither ${singleFile} nor ${indexFile}`, {
-      hint: 'weights in other formats (pytorch_model.bin, GGUF) must be saved as safetensors first',
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has neither ${singleFile} nor ${indexFile}`, {
+      hint: 'convert weights in other formats (pytorch_model.bin, GGUF) to safetensors first',
     })
   const parsed = z.looseObject({ weight_map: z.record(z.string(), z.string().regex(/^[^/\\]+\.safetensors$/)) }).safeParse(index)
   if (!parsed.success)
@@ -135,19 +135,19 @@ const TokenIds = z.looseObject({
 function readTokens(config: object): Manifest['tokens'] {
   const parsed = TokenIds.safeParse(config)
   if (!parsed.success)
-    throw new BrimError('CHECKPOINT_INVALID', 'config.json or generation_config.json: special tokens are not ids', {
+    throw new BrimError('CHECKPOINT_INVALID', 'config.json or generation_config.json: a special token is not an integer id', {
       cause: parsed.error,
     })
   const { bos_token_id: bos, eos_token_id: eos, pad_token_id: pad } = parsed.data
   return { ...(typeof bos === 'number' ? { bos } : {}), eos: eos ?? [], ...(typeof pad === 'number' ? { pad } : {}) }
 }
 
-/** A tokenizer that can give ids without an embedding would break the model; spare embedding rows are mere padding. */
+/** A token id without an embedding row cannot be run. Spare embedding rows are padding and harmless. */
 async function checkVocabulary(folder: string, rows: number): Promise<void> {
   if (!(await isFile(join(folder, tokenizerFile)))) return
   const last = (await loadTokenizer(folder)).vocabSize - 1
   if (last >= rows)
-    throw new BrimError('VOCABULARY_MISMATCH', `${tokenizerFile} gives ids up to ${last}, but the embedding has ${rows} rows`, {
-      hint: 'tokenizer and weights are of different models; or the embedding was never resized for the added tokens',
+    throw new BrimError('VOCABULARY_MISMATCH', `${tokenizerFile} has ids up to ${last}, but the embedding has ${rows} rows`, {
+      hint: 'use the tokenizer of the same model, or resize the embedding for the added tokens',
     })
 }

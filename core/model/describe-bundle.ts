@@ -17,7 +17,7 @@ export interface BundleFacts {
   readonly files: readonly FileRecord[]
 }
 
-/** The manifest of a bundle whose files are all written. */
+/** The manifest of a bundle after all its files are written. */
 export function describeBundle({ name, checkpoint, format, split, plans, files }: BundleFacts): Manifest {
   const { architecture, folder, tokens } = checkpoint
   const isInt4 = format.name === 'int4'
@@ -67,7 +67,7 @@ function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifes
   }
 }
 
-/** Weights of the LLM; a tied head counts once, drafters not at all. */
+/** Number of the LLM's weights: a tied head counts once, drafters are excluded. */
 function countParameters(plans: readonly PartPlan[]): number {
   const all = plans.filter(({ spec }) => !isDrafter(spec.part)).flatMap(ownParameters)
   return all.reduce((sum, parameter) => sum + ('columns' in parameter ? parameter.rows * parameter.columns : parameter.length), 0)

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import type { Architecture } from './architecture.ts'
 
-/** @throws BrimError CHECKPOINT_INVALID naming the file and the fields that do not fit */
+/** @throws BrimError CHECKPOINT_INVALID naming the file and the invalid fields */
 export function parseDrafter<S extends z.ZodType>(schema: S, path: string, json: object, what: string): z.infer<S> {
   const parsed = schema.safeParse(json)
   if (parsed.success) return parsed.data
@@ -11,15 +11,15 @@ export function parseDrafter<S extends z.ZodType>(schema: S, path: string, json:
 }
 
 export function invalidDrafter(path: string, what: string, why: string): BrimError {
-  return new BrimError('CHECKPOINT_INVALID', `${path} describes no ${what}: ${why}`, {
-    hint: 'export it again, or choose other --drafters',
+  return new BrimError('CHECKPOINT_INVALID', `${path} is not a valid configuration of ${what}: ${why}`, {
+    hint: 'export the drafter again, or choose other --drafters',
   })
 }
 
-/** @throws BrimError CHECKPOINT_INVALID unless the drafter is as wide as the model */
+/** @throws BrimError CHECKPOINT_INVALID if the drafter's hidden size differs from the model's */
 export function checkHiddenSize(path: string, hidden: number, { dims }: Architecture): void {
   if (hidden === dims.hidden) return
   throw new BrimError('CHECKPOINT_INVALID', `${path}: hidden_size is ${hidden}, the model's is ${dims.hidden}`, {
-    hint: 'it was trained for another model',
+    hint: 'use a drafter that was trained for this model',
   })
 }

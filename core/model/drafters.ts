@@ -8,7 +8,7 @@ import type { DrafterPart } from './manifest.ts'
 import { medusaConfigFile, medusaWeightsFile, readMedusa } from './medusa-files.ts'
 import { TensorFiles } from './tensor-files.ts'
 
-/** What a drafter is, as its folder says. */
+/** A drafter's kind and shape, from the configuration in its folder. */
 export type DrafterSpec =
   | { readonly part: 'adapter' | 'adapter-paper'; readonly adapter: Adapter }
   | { readonly part: 'medusa'; readonly medusa: Medusa }
@@ -19,46 +19,46 @@ export interface DrafterFiles extends AsyncDisposable {
 }
 
 export interface DrafterOptions {
-  /** Layers of the input part; absent: one `whole` part. */
+  /** Layers of the input part; undefined for one `whole` part. */
   readonly split: number | undefined
-  /** Which drafters; absent: `adapter`, where there is one for this split. */
+  /** Undefined: `adapter`, if the checkpoint has one for this split. */
   readonly drafters: readonly DrafterPart[] | undefined
-  /** Folder of `adapter`, where it is not the checkpoint's own. */
+  /** Folder of `adapter`; undefined: the checkpoint's own. */
   readonly adapter: string | undefined
   readonly warn: (message: string) => void
 }
 
 /**
- * Opens the drafters that go into a bundle, each from its own folder within the checkpoint's.
- * @throws BrimError USAGE, CHECKPOINT_NOT_FOUND where one asked for is missing, SPLIT_OUT_OF_RANGE where it was trained for another split,
- * CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID
+ * Opens the drafters of a bundle, each from its own folder in the checkpoint's folder.
+ * @throws BrimError USAGE, CHECKPOINT_NOT_FOUND if a requested drafter is missing, SPLIT_OUT_OF_RANGE if it was trained for
+ * another split, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID
  */
 export async function openDrafters(
   checkpoint: string,
   model: Architecture,
   { split, drafters, adapter, warn }: DrafterOptions,
 ): Promise<DrafterFiles[]> {
-  const asked = new Set(drafters ?? (adapter === undefined ? [] : (['adapter'] as const)))
-  if (adapter !== undefined && !asked.has('adapter'))
-    throw new BrimError('USAGE', 'an adapter is given, but not among the drafters', {
-      hint: 'add adapter to --drafters, or leave --adapter out',
+  const requested = new Set(drafters ?? (adapter === undefined ? [] : (['adapter'] as const)))
+  if (adapter !== undefined && !requested.has('adapter'))
+    throw new BrimError('USAGE', '--adapter is given, but --drafters does not include adapter', {
+      hint: 'add adapter to --drafters, or omit --adapter',
     })
   if (split === undefined) {
-    if (asked.size === 0) return []
-    throw new BrimError('USAGE', `${[...asked].join(', ')} belongs to a split model`, {
-      hint: 'give --split too, or leave --drafters and --adapter out',
+    if (requested.size === 0) return []
+    throw new BrimError('USAGE', `${[...requested].join(', ')} needs a split model`, {
+      hint: 'give --split too, or omit --drafters and --adapter',
     })
   }
   const opened: DrafterFiles[] = []
   try {
-    for (const name of drafters === undefined ? (['adapter'] as const) : asked) {
+    for (const name of drafters === undefined ? (['adapter'] as const) : requested) {
       const folder = name === 'adapter' && adapter !== undefined ? adapter : join(checkpoint, name)
       const spec = await readSpec(folder, name, model)
       if (spec === undefined) {
-        if (asked.has(name)) throw missingDrafter(folder, name, folder === adapter)
+        if (requested.has(name)) throw missingDrafter(folder, name, folder === adapter)
       } else if ('adapter' in spec && spec.adapter.split !== split) {
-        if (asked.has(name)) throw wrongSplit(folder, name, spec.adapter.split, split)
-        warn(`${trainedFor(folder, name, spec.adapter.split, split)}: it is left out, so devices will not draft`)
+        if (requested.has(name)) throw wrongSplit(folder, name, spec.adapter.split, split)
+        warn(`${trainedFor(folder, name, spec.adapter.split, split)}: the bundle will not contain it, and devices will not draft`)
       } else opened.push(await openFiles(folder, spec))
     }
     return opened
@@ -76,7 +76,7 @@ async function readSpec(folder: string, name: DrafterPart, model: Architecture):
   if (name === 'medusa') return { part: name, medusa: readMedusa(folder, json, model) }
   const adapter = readAdapter(folder, json, model)
   if (name === 'adapter-paper' && adapter.features)
-    throw invalidDrafter(join(folder, adapterConfigFile), "adapter of the paper's form", 'features: it has none')
+    throw invalidDrafter(join(folder, adapterConfigFile), 'adapter-paper', 'features must be false')
   return { part: name, adapter }
 }
 
@@ -86,20 +86,20 @@ async function openFiles(folder: string, spec: DrafterSpec): Promise<DrafterFile
   return { spec, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
 }
 
-/** @param isGiven the folder is not the checkpoint's own */
+/** @param isGiven the folder was given with --adapter */
 function missingDrafter(folder: string, name: DrafterPart, isGiven: boolean): BrimError {
-  return new BrimError('CHECKPOINT_NOT_FOUND', `there is no drafter ${name}: ${folder} holds no ${configFileOf(name)}`, {
+  return new BrimError('CHECKPOINT_NOT_FOUND', `drafter ${name} is missing: ${folder} has no ${configFileOf(name)}`, {
     hint: isGiven
-      ? 'give the folder that it was exported to with --adapter'
-      : `train it and export it there, or leave ${name} out of --drafters`,
+      ? 'give the folder of the exported adapter with --adapter'
+      : `train the drafter and export it there, or remove ${name} from --drafters`,
   })
 }
 
-const trainedFor = (folder: string, name: DrafterPart, is: number, asked: number) =>
-  `the ${name} in ${folder} was trained for a split after layer ${is}, not ${asked}`
+const trainedFor = (folder: string, name: DrafterPart, is: number, requested: number) =>
+  `the ${name} in ${folder} was trained for a split after layer ${is}, not ${requested}`
 
-function wrongSplit(folder: string, name: DrafterPart, is: number, asked: number): BrimError {
-  return new BrimError('SPLIT_OUT_OF_RANGE', trainedFor(folder, name, is, asked), {
+function wrongSplit(folder: string, name: DrafterPart, is: number, requested: number): BrimError {
+  return new BrimError('SPLIT_OUT_OF_RANGE', trainedFor(folder, name, is, requested), {
     hint: `build with --split ${is}, or without this drafter`,
   })
 }

@@ -2,8 +2,8 @@ import type { AttentionShape } from './architecture.ts'
 import { goldenRows } from './golden.ts'
 
 /**
- * Plain arithmetic of a decoder over the golden rows: fp32 values, fp64 sums, no inference library. Independent of the
- * kernels that it will judge.
+ * Arithmetic of a decoder over the golden rows: fp32 values and fp64 sums, without an inference library, because its
+ * results check the library's kernels.
  */
 
 /**
@@ -16,7 +16,7 @@ export function multiplyRows(x: Float32Array, weights: Float32Array, columns: nu
   const width = out.length / goldenRows
   const rows = weights.length / columns
   for (let n = 0, w = 0; n < rows; n++) {
-    // Four rows at once, written out: each weight is loaded once, and the sums do not wait for one another.
+    // Unrolled over the four golden rows: each weight is loaded once, and the four sums are independent.
     let [a, b, c, d] = [0, 0, 0, 0]
     for (let k = 0; k < columns; k++, w++) {
       const weight = weights[w]!
@@ -46,7 +46,7 @@ export function rmsNorm(x: Float32Array, weight: Float32Array, epsilon: number):
   return out
 }
 
-/** a += b, or a row of it for every row of a (a bias). */
+/** a += b; a shorter b (a bias) is added to every row of a. */
 export function addInto(a: Float32Array, b: Float32Array): void {
   for (let i = 0; i < a.length; i++) a[i] = a[i]! + b[i % b.length]!
 }
@@ -61,14 +61,14 @@ export function gatedSilu(gate: Float32Array, up: Float32Array): Float32Array {
   return silu(gate).map((value, i) => value * up[i]!)
 }
 
-/** Rotary tables of the golden positions 0, 1, …: [goldenRows, headDim / 2] each. */
+/** Rotary tables of the golden positions, [goldenRows, headDim / 2] each. */
 export interface GoldenRotary {
   readonly cos: Float32Array
   readonly sin: Float32Array
 }
 
 /**
- * Causal grouped-query attention of the golden rows among themselves.
+ * Causal grouped-query attention over the golden rows.
  * @param qkv [goldenRows, (heads + 2 kvHeads) · headDim]; queries and keys are rotated in place
  * @returns [goldenRows, heads · headDim]
  */
@@ -94,7 +94,7 @@ export function attend(qkv: Float32Array, { heads, kvHeads, headDim }: Attention
   return out
 }
 
-/** Rotates the halves of one head against each other (rotary_interleaved = 0). */
+/** Rotates one head; element i is paired with element i + headDim / 2 (rotary_interleaved = 0). */
 function rotate(values: Float32Array, at: number, headDim: number, { cos, sin }: GoldenRotary, position: number): void {
   const half = headDim / 2
   for (let i = 0; i < half; i++) {

@@ -4,13 +4,13 @@ import { decodeHalves, encodeHalves } from '../base/half.ts'
 import type { States } from '../protocol/states.ts'
 import type { WeightFormat } from './architecture.ts'
 
-/** Positions of the one sequence that golden vectors are made of. */
+/** Length of the sequence that golden vectors are made of. */
 export const goldenRows = 4
 
-/** Logits are compared at this many columns, spread over the vocabulary. */
+/** Number of vocabulary columns, evenly spaced, at which logits are compared. */
 const goldenColumns = 256
 
-/** How one run over the rows of a golden vector is cut: a first prompt, a chunk upon a past, a decode step. */
+/** Rows of each step of the self-test: a first prompt, a chunk after it, a decode step. */
 export const goldenSteps = [1, 2, 1] as const
 
 const Floats = z.base64().transform((text) => toFloats(text))
@@ -24,7 +24,7 @@ const Block = z.object({
   wide: z.object({ index: z.array(count), values: Floats }).optional(),
 })
 
-/** What a part must do on any machine: `input` in, rows close to `expected` out. Numbers are little-endian in base64. */
+/** A fixed input of a part and its expected output on any machine. Numbers are little-endian in base64. */
 export const GoldenVector = z.object({
   input: z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('ids'), ids: z.array(count) }),
@@ -33,12 +33,12 @@ export const GoldenVector = z.object({
   expected: z.object({
     rows: count,
     width: count,
-    /** Which columns of the output the values are, where not all. */
+    /** The columns of the output that `values` holds; absent: all. */
     columns: z.array(count).optional(),
     /** [rows, columns or width] fp32 */
     values: Floats,
   }),
-  /** Greatest allowed distance of a row from the expected one, over the expected one's length (both Euclidean). */
+  /** Maximum relative error of a row: Euclidean distance to the expected row over the length of the expected row. */
   tolerance: z.number().positive(),
 })
 export type GoldenVector = z.infer<typeof GoldenVector>
@@ -48,7 +48,7 @@ export function parseGolden(file: string, json: string): GoldenVector {
   try {
     return GoldenVector.parse(JSON.parse(json))
   } catch (cause) {
-    throw new BrimError('BUNDLE_INVALID', `${file} is no golden vector`, { cause, hint: 'build or copy the bundle again' })
+    throw new BrimError('BUNDLE_INVALID', `${file} is not a golden vector`, { cause, hint: 'build or copy the bundle again' })
   }
 }
 
@@ -67,7 +67,7 @@ export function serializeGolden({ input, expected, tolerance }: GoldenVector): s
   return `${JSON.stringify({ input: printable, expected: { ...expected, values: toBase64(expected.values) }, tolerance })}\n`
 }
 
-/** Token ids of the golden sequence: the same for every model with this vocabulary. */
+/** Token ids of the golden sequence, the same for every model with this vocabulary. */
 export function goldenIds(vocab: number): number[] {
   return Array.from({ length: goldenRows }, (_, i) => ((i + 1) * 2_654_435_761) % vocab)
 }
@@ -78,15 +78,15 @@ export function goldenLogitColumns(vocab: number): number[] {
 }
 
 /**
- * States are compared as the wire carries them, so rounding to fp16 (3e-4) is in it. Accuracy level 4 also rounds
- * activations to 8 bits in every product: 0.02 after 24 random layers, more where activations have outliers. A wrong
- * kernel or weight is off by about 1.
+ * States are compared after rounding to fp16, an error of 3e-4. Accuracy level 4 also rounds activations to 8 bits in every
+ * product: an error of 0.02 after 24 random layers, and more where activations have outliers. A wrong kernel or weight
+ * gives an error of about 1.
  */
 export function goldenTolerance(format: WeightFormat): number {
   return format.name === 'int4' && format.accuracyLevel === 4 ? 0.2 : 1e-3
 }
 
-/** Rows as the wire carries them: fp16, and beside it in fp32 those that fp16 cannot hold. @param values [rows, width] */
+/** Rows as on the wire: fp16, and those that exceed fp16 also in fp32. @param values [rows, width] */
 export function toStates(values: Float32Array, width: number): States {
   const rows = values.length / width
   const half = new Uint16Array(values.length)
@@ -101,7 +101,7 @@ export function toStates(values: Float32Array, width: number): States {
   return { rows, width, half, wide: { index, values: wide } }
 }
 
-/** What a graph makes of states from the wire. @returns [rows, width] */
+/** States from the wire as fp32. @returns [rows, width] */
 export function fromStates({ half, width, wide }: States): Float32Array {
   const values = new Float32Array(half.length)
   decodeHalves(half, values)
@@ -112,10 +112,10 @@ export function fromStates({ half, width, wide }: States): Float32Array {
 }
 
 /**
- * How far a run is from the golden vector: the worst row's distance over the length of the expected row.
- * @param got [rows, width] the part's whole output; NaN anywhere gives infinity
+ * The largest relative error of a row; see GoldenVector.tolerance.
+ * @param actual [rows, width] the part's whole output; any NaN gives infinity
  */
-export function goldenError(expected: GoldenVector['expected'], got: Float32Array): number {
+export function goldenError(expected: GoldenVector['expected'], actual: Float32Array): number {
   const columns = expected.columns ?? Array.from({ length: expected.width }, (_, column) => column)
   let worst = 0
   for (let row = 0; row < expected.rows; row++) {
@@ -123,7 +123,7 @@ export function goldenError(expected: GoldenVector['expected'], got: Float32Arra
     let length = 0
     for (const [i, column] of columns.entries()) {
       const want = expected.values[row * columns.length + i]!
-      distance += (got[row * expected.width + column]! - want) ** 2
+      distance += (actual[row * expected.width + column]! - want) ** 2
       length += want ** 2
     }
     const error = Math.sqrt(distance / Math.max(length, Number.MIN_VALUE))

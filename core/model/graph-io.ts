@@ -1,6 +1,6 @@
 /**
- * Names and shapes of what goes in and out of our graphs: the contract between the graph writer (core/model) and the
- * engine (core/engine). T: tokens of all slots, packed; B: slots; H: hidden size; M: selected rows; V: vocabulary.
+ * Names and shapes of the graphs' inputs and outputs: the contract between the graph writer (core/model) and the engine
+ * (core/engine). T: tokens of all slots, packed; B: slots; H: hidden size; M: selected rows; V: vocabulary.
  *
  * part      takes          returns                                attention
  * input     ids            states, statesHalf, peak  for all T    yes
@@ -11,23 +11,23 @@
  * whole     ids            logits                    for select   yes
  *
  * `adapter-paper` is an adapter. An adapter with features takes a second set of states, row for row (featureInputs).
- * Parts with attention also take the packing (`spread`, `sizes`, `tokens` only where B > 1), `seqlens`, `totals`, and
- * per slot and layer the KV buffers, which are appended to in place (past and present are the same memory).
+ * Parts with attention also take the packing (`spread`, `sizes` and `tokens` only for B > 1), `seqlens`, `totals`, and the KV
+ * buffers per slot and layer. Past and present are the same memory, so new rows are appended in place.
  */
 export const graphInputs = {
   /** int64 [1, T] token ids. */
   ids: 'ids',
   /** float16 [1, T, H] hidden states from the wire. */
   half: 'half',
-  /** float32 [W, H] rows that fp16 could not hold; they replace the rows of `half` that `wideAt` names. W may be 0. */
+  /** float32 [W, H] rows that exceed fp16; they replace the rows `wideAt` of `half`. W may be 0. */
   wide: 'wide',
   /** int64 [W, 1] row numbers within T. */
   wideAt: 'wide_at',
-  /** int64 [T + unused slots] the packed rows in the order of the slots: 0 … T-1, then row 0 for every unused slot. */
+  /** int64 [T + unused slots] packed rows in slot order: 0 … T-1, then row 0 for every unused slot. */
   spread: 'spread',
   /** int64 [B] rows of each slot; unused slots come last and have 1. */
   sizes: 'sizes',
-  /** int64 [1] = T; cuts off what unused slots appended. */
+  /** int64 [1] = T; cuts off the rows of unused slots. */
   tokens: 'tokens',
   /** int32 [B] total - 1 of each slot; unused slots 0. */
   seqlens: 'seqlens',
@@ -37,14 +37,14 @@ export const graphInputs = {
   select: 'select',
 } as const
 
-/** Names of one set of states: see half, wide and wideAt above. */
+/** Input names of one block of states: see half, wide and wideAt above. */
 export interface StatesInputNames {
   readonly half: string
   readonly wide: string
   readonly wideAt: string
 }
 
-/** The features of an adapter: [1, T, H] as `half`, with wide rows of their own. */
+/** An adapter's features: [1, T, H] as `half`, with their own wide rows. */
 export const featureInputs = {
   half: 'features_half',
   wide: 'features_wide',
@@ -54,7 +54,7 @@ export const featureInputs = {
 export const graphOutputs = {
   /** float32 [1, T or M, H] */
   states: 'states',
-  /** float16 [1, T or M, H] the same rows, rounded to nearest even: what crosses the wire. */
+  /** float16 [1, T or M, H] the same rows rounded to nearest even, for the wire. */
   statesHalf: 'states_half',
   /** float32 [1, T or M] largest magnitude of each row; above 65,504 the row travels as fp32. */
   peak: 'peak',
@@ -63,8 +63,8 @@ export const graphOutputs = {
 } as const
 
 /**
- * Where rows may branch, per slot: the rows' positions, int64 [1, S], and what is added to the scores of their attention,
- * float32 [1, 1, S, total].
+ * Inputs of graphs for trees, per slot: positions of the rows, int64 [1, S], and the bias of their attention scores, float32
+ * [1, 1, S, total].
  */
 export const treeNames = (slot: number) => ({ positions: `positions.${slot}`, bias: `bias.${slot}` })
 

@@ -1,13 +1,13 @@
 import { int4BlockSize } from './architecture.ts'
 
-/** Below this a block counts as all zeroes: its scale would be subnormal and its inverse infinite. */
-const smallestScaled = 1e-30
+/** A block whose values are all smaller is stored as zeros: the inverse of its scale could overflow. */
+const minExtreme = 1e-30
 
 /**
- * Symmetric int4 in blocks of 32, as MatMulNBits and GatherBlockQuantized read it: code = round(value / scale) + 8,
- * two codes a byte, the even one low. The scale is the block's extreme value over -8, so that the extreme itself is
- * exact and the sixteenth code is not wasted.
- * @param values whole rows, row-major, columns a multiple of 32; overwritten by what the codes stand for
+ * Symmetric int4 in blocks of 32, as MatMulNBits and GatherBlockQuantized read it: code = round(value / scale) + 8, two
+ * codes a byte, the even one in the low bits. The scale is the block's extreme value over -8, so that the extreme is exact
+ * and all sixteen codes are used.
+ * @param values whole rows, row-major, columns a multiple of 32; replaced by the dequantised values
  * @param codes values.length / 2 bytes
  * @param scales values.length / 32 values
  */
@@ -35,10 +35,10 @@ function scaleOf(values: Float32Array, start: number): number {
     else if (value < smallest) smallest = value
   }
   const extreme = largest >= -smallest ? largest : smallest
-  return Math.abs(extreme) < smallestScaled ? 0 : Math.fround(extreme / -8)
+  return Math.abs(extreme) < minExtreme ? 0 : Math.fround(extreme / -8)
 }
 
-/** Nearest code; only the side opposite to the extreme can leave the range. */
+/** The nearest code. Only values of the opposite sign to the extreme can round to 16. */
 function codeOf(value: number, inverse: number): number {
   const code = (value * inverse + 8.5) | 0
   return Math.min(code, 15)

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 
-/** Slot counts for which packed-step graphs are written: the sequences that one run can serve. */
+/** Slot counts for which graphs of packed steps are written: the maximum number of sequences in one run. */
 export const slotCounts = [1, 2, 4, 8, 16] as const
 export type SlotCount = (typeof slotCounts)[number]
 
-/** What a graph is called in a part's manifest. @param branching rows may follow other rows than the one before them */
+/** A graph's key in a part's manifest. @param branching rows may follow any earlier row, not only the one before */
 export const graphKey = (slots: SlotCount, branching: boolean): string => (branching ? `${slots}-tree` : `${slots}`)
 
 /** Parts that guess what the LLM will say; a bundle has any of them or none. */
@@ -26,10 +26,10 @@ const path = z
   .string()
   .regex(/^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/, 'a relative path inside the bundle')
 
-/** One weight: where its bytes lie. `fp16` weights are stored as float16 and become float32 when they are loaded. */
+/** The position of one weight. `fp16` weights are stored as float16 and become float32 when they are loaded. */
 export const WeightEntry = z.object({
   name: z.string(),
-  /** Type in the file; the graph declares float32 for float16 (fp16 is a format on disk, computing is fp32). */
+  /** Type in the file. The graph declares float32 for float16: fp16 is only a format on disk, the arithmetic is fp32. */
   type: z.enum(['float32', 'float16', 'uint8']),
   dims: z.array(count),
   file: path,
@@ -39,23 +39,23 @@ export const WeightEntry = z.object({
 export type WeightEntry = z.infer<typeof WeightEntry>
 
 export const PartManifest = z.object({
-  /** Decoder layers [from, to) that this part runs, numbered as in the whole model; an adapter has one of its own: [0, 1). */
+  /** Decoder layers [from, to) of this part, numbered as in the whole model; [0, 1) for an adapter, which has its own layer. */
   layers: z.tuple([count, count]),
   kvHeads: z.int().min(1),
   headDim: z.int().min(1),
   /**
-   * By `graphKey` the file of the graph: a slot count, with "-tree" where rows may branch (not for `whole`). A part
-   * without attention (`output`, `medusa`) has only "1".
+   * Graph files by `graphKey`: a slot count, with "-tree" where rows may branch (not for `whole`). A part without attention
+   * (`output`, `medusa`) has only "1".
    */
   graphs: z.record(z.string().regex(/^\d+(-tree)?$/), path),
   weights: z.array(WeightEntry),
-  /** Golden vectors: the file that holds fixed inputs and the rows that must come out. */
+  /** File of the golden vector: a fixed input and the expected output. */
   golden: path,
-  /** Of an adapter: it reads a second row, `features`, beside each state. Absent: false. */
+  /** For an adapter: it also reads `features`, a second row beside each state. Absent: false. */
   features: z.boolean().optional(),
-  /** Of `medusa`: how many heads. */
+  /** For `medusa`: number of heads. */
   heads: z.int().min(1).optional(),
-  /** Of `medusa`: paths of ranks, parents before their children. See MedusaHeads in core/engine/contract.ts. */
+  /** For `medusa`: paths of ranks, parents before their children. See MedusaHeads in core/engine/contract.ts. */
   tree: z.array(z.array(count).min(1)).min(1).optional(),
 })
 export type PartManifest = z.infer<typeof PartManifest>
@@ -68,7 +68,7 @@ export const Dims = z.object({
   headDim: z.int().min(1),
   ffn: z.int().min(1),
   vocab: z.int().min(1),
-  /** Positions for which the graphs hold rotary tables. */
+  /** Maximum number of positions; the rotary tables have this many rows. */
   contextLimit: z.int().min(1),
 })
 export type Dims = z.infer<typeof Dims>
@@ -83,7 +83,7 @@ export const Manifest = z.object({
     createdBy: z.string(),
   }),
   dims: Dims,
-  /** Layers in `input`; null: one `whole` part. */
+  /** Layers of `input`; null for one `whole` part. */
   split: z.int().min(1).nullable(),
   format: z.object({ name: z.enum(formats), blockSize: z.int().optional(), accuracyLevel: z.int().min(0).max(4).optional() }),
   tokens: z.object({ bos: z.int().optional(), eos: z.array(z.int()), pad: z.int().optional() }),
@@ -93,7 +93,7 @@ export const Manifest = z.object({
    */
   modelId: z.string().regex(/^[0-9a-f]{64}$/),
   parts: z.partialRecord(z.enum(partNames), PartManifest),
-  /** Every file but the manifest itself. */
+  /** All files except the manifest. */
   files: z.array(z.object({ path, bytes: count, sha256: z.string().regex(/^[0-9a-f]{64}$/) })),
 })
 export type Manifest = z.infer<typeof Manifest>

@@ -11,21 +11,21 @@ const what = 'Medusa heads'
 
 const MedusaConfig = z.object({
   kind: z.literal('medusa'),
-  /** HAT's baseline has four; the bound keeps a lying file from filling memory with plans. */
+  /** HAT's baseline has four; the bound protects memory from a hostile file. */
   heads: z.int().min(1).max(16),
   hidden_size: z.int().min(1),
   tree: z.array(z.array(z.int().min(0)).min(1)).min(1),
 })
 
 /**
- * What medusa_config.json (parsed) of a folder describes.
- * @throws BrimError CHECKPOINT_INVALID, also when the tree is none
+ * @param json medusa_config.json of the folder, parsed
+ * @throws BrimError CHECKPOINT_INVALID
  */
 export function readMedusa(folder: string, json: object, model: Architecture): Medusa {
   const path = join(folder, medusaConfigFile)
   const { hidden_size, heads, tree } = parseDrafter(MedusaConfig, path, json, what)
   checkHiddenSize(path, hidden_size, model)
-  const fault = findTreeError(tree, heads, model.dims.vocab)
-  if (fault) throw invalidDrafter(path, what, fault)
+  const error = findTreeError(tree, heads, model.dims.vocab)
+  if (error) throw invalidDrafter(path, what, error)
   return { heads, tree }
 }

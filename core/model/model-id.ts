@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { isDrafter, type Manifest, type PartName } from './manifest.ts'
 
-/** See Manifest.modelId: what decides the LLM's answers, and nothing else. */
+/** See Manifest.modelId. The id covers everything that decides the LLM's answers, and nothing else. */
 export function modelIdOf({
   dims,
   split,

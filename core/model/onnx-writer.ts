@@ -3,27 +3,27 @@
 const elementTypes = { float32: 1, uint8: 2, int32: 6, int64: 7, float16: 10 } as const
 export type ElementType = keyof typeof elementTypes
 
-/** A number is an ONNX int; floats are marked, because 1 and 1.0 are different attributes. */
+/** A plain number is an ONNX int. Floats are marked, because JavaScript cannot tell 1 from 1.0. */
 export type Attribute = number | { float: number }
 
 export interface NodeOptions {
   readonly attributes?: Readonly<Record<string, Attribute>>
   readonly domain?: 'com.microsoft'
-  /** Names of the outputs; '' leaves an optional one out. Default: one output with a fresh name. */
+  /** Names of the outputs; '' omits an optional output. Default: one output with a new name. */
   readonly outputs?: readonly string[]
 }
 
-/** Bytes of a tensor that lie in another file, beside the graph. */
+/** Position of a tensor's bytes in another file in the graph's folder. */
 export interface ExternalData {
   readonly location: string
   readonly offset: number
   readonly bytes: number
 }
 
-/** Symbolic dimensions are names. */
+/** A string is a symbolic dimension. */
 export type Shape = readonly (number | string)[]
 
-/** A graph under construction. Node outputs get fresh names unless the caller gives some. */
+/** A graph under construction. Node outputs get new names unless the caller gives them. */
 export class OnnxGraph {
   readonly #nodes: Message[] = []
   readonly #initializers: Message[] = []
@@ -41,7 +41,7 @@ export class OnnxGraph {
     return name
   }
 
-  /** A small constant, stored in the graph itself. */
+  /** Adds a small constant, stored in the graph itself. */
   int64s(name: string, values: readonly number[]): string {
     const data = Buffer.from(BigInt64Array.from(values, BigInt).buffer)
     this.#initializers.push(tensor(name, 'int64', [values.length]).bytes(9, data))

@@ -1,12 +1,12 @@
 import { type AttentionShape, attentionOf, type PartSpec } from './architecture.ts'
 
-/** A tensor of the checkpoint and how many of a matrix's rows (or a vector's values) it gives. */
+/** A tensor of the checkpoint and the number of rows (or values of a vector) that it contributes. */
 export interface Source {
   readonly tensor: string
   readonly rows: number
 }
 
-/** [rows, columns] row-major, as Hugging Face stores linear layers (out, in). Sources follow one another, row by row. */
+/** [rows, columns] row-major, as Hugging Face stores linear layers (out, in): the sources concatenated by rows. */
 export interface Matrix {
   readonly name: string
   readonly rows: number
@@ -14,14 +14,14 @@ export interface Matrix {
   readonly sources: readonly Source[]
 }
 
-/** [length], always float32 in a bundle: too small to be worth a lesser format. */
+/** [length], always float32 in a bundle, because vectors are small. */
 export interface Vector {
   readonly name: string
   readonly length: number
   readonly sources: readonly Source[]
 }
 
-/** A second set of rows, normalised, projected and added to the block's own normalised rows. */
+/** Normalisation and projection of the features, which are added to the block's own normalised rows. */
 export interface FeatureInput {
   readonly norm: Vector
   readonly projection: Matrix
@@ -46,7 +46,7 @@ export interface Mlp {
   readonly downBias: Vector | undefined
 }
 
-/** The Medusa heads' blocks, all in one matrix: head k's rows are [k · hidden, (k + 1) · hidden). */
+/** The blocks of all Medusa heads in one matrix: head k has the rows [k · hidden, (k + 1) · hidden). */
 export interface MedusaBlocks {
   readonly weight: Matrix
   readonly bias: Vector
@@ -58,7 +58,7 @@ export interface Block {
   readonly mlp: Mlp | undefined
 }
 
-/** All weights of a part, in the order in which a token meets them (and in which they are written). */
+/** All weights of a part, in the order of the computation, which is also the order in the file. */
 export interface PartParameters {
   readonly embedding: Matrix | undefined
   readonly blocks: readonly Block[]
@@ -67,7 +67,7 @@ export interface PartParameters {
   readonly head: Matrix | undefined
 }
 
-/** Names that every family gives these tensors. */
+/** Names of these tensors in checkpoints of every family. */
 export const embeddingTensor = 'model.embed_tokens.weight'
 export const headTensor = 'lm_head.weight'
 

@@ -20,13 +20,13 @@ import {
 } from './parameters.ts'
 import { matrixNames, type PartPlan } from './weight-plan.ts'
 
-/** A residual stream: `value + pending`, the sum being left to the next normalisation, which fuses it. */
+/** The residual `value + pending`. The next normalisation computes the sum in a fused operator. */
 interface Residual {
   readonly value: string
   readonly pending: string | undefined
 }
 
-/** Lengths of one slot's sequence, and in a graph for trees what the slot's rows may read. */
+/** Inputs of one slot: the lengths of its sequence and, in a graph for trees, positions and attention bias. */
 interface Slot {
   readonly seqlen: string
   readonly total: string
@@ -36,9 +36,9 @@ interface Slot {
 const microsoft = 'com.microsoft' as const
 
 /**
- * The graph of one part for packed steps over `slots` sequences: inputs and outputs as graph-io.ts says, weights as
- * external data at the places that the plan gives them.
- * @param branching whether rows may follow other rows than the one before them
+ * Builds the graph of one part for packed steps over `slots` sequences. graph-io.ts defines its inputs and outputs. Weights
+ * are external data at the positions of the plan.
+ * @param branching rows may follow any earlier row, not only the one before
  */
 export function buildPartGraph(plan: PartPlan, slots: SlotCount, branching: boolean): Uint8Array {
   return new PartGraph(plan, slots, branching).build()
@@ -70,7 +70,7 @@ class PartGraph {
     blocks.forEach((block, layer) => {
       stream = this.#block(stream, block, layer, slots)
     })
-    // The input part returns every row (all of them are uploaded), heads work on whatever rows they are given.
+    // The input part returns every row, because all are uploaded. A head without attention is given selected rows.
     const selects = part !== 'input' && slots.length > 0
     if (norm && head) {
       const normalised = this.#select(this.#normalise(stream, norm).normalised, selects)
@@ -85,8 +85,8 @@ class PartGraph {
   }
 
   /**
-   * A later stage begins as a layer within the uncut middle does, with something pending, though it be zeros: the fused
-   * normalisation rounds otherwise than the plain one, and stages are to give the very bits of the uncut middle.
+   * A later stage starts with pending zeros, so that its first normalisation is the fused one, as in the unsplit middle. The
+   * plain one rounds differently, and stages must give the same bits as the unsplit middle.
    */
   #firstResidual(): Residual {
     const value = this.#inputRows()
@@ -94,7 +94,7 @@ class PartGraph {
     return { value, pending: this.#graph.node('ConstantOfShape', [this.#graph.node('Shape', [value])]) }
   }
 
-  /** The rows that come in: embedded ids, or states from the wire. float32 [1, T, H] */
+  /** The input rows: embedded ids, or states from the wire. float32 [1, T, H] */
   #inputRows(): string {
     const { embedding } = this.#plan.parameters
     return embedding ? this.#embed(embedding) : this.#inputStates(inputs, 'W')
@@ -158,13 +158,13 @@ class PartGraph {
     return this.#graph.node('Add', [rows, this.#linear(normalised, features.projection, undefined)])
   }
 
-  /** Attention slot by slot between matrix products over all rows. float32 [1, T, H] */
+  /** Attention per slot, between matrix products over all rows. float32 [1, T, H] */
   #attend(rows: string, block: AttentionBlock, layer: number, slots: readonly Slot[]): string {
     const qkv = this.#linear(rows, block.qkv, block.qkvBias)
     const shape = attentionOf(this.#plan.spec)
     const own = slots.length === 1 ? [qkv] : this.#perSlot(qkv, slots.length, layer)
     const heads = slots.map((slot, index) => this.#groupQueryAttention(own[index]!, shape, index, layer, slot))
-    // Unused slots come last and each adds one row of nothing: cut off.
+    // Unused slots come last and add one row each, which is cut off.
     const joined =
       heads.length === 1
         ? heads[0]!
@@ -177,7 +177,7 @@ class PartGraph {
     return this.#linear(joined, block.output, block.outputBias)
   }
 
-  /** Packed rows taken apart, a piece for every slot: two nodes, however many slots there are. */
+  /** Splits packed rows by slot, with two nodes for any number of slots. */
   #perSlot(rows: string, slots: number, layer: number): string[] {
     const pieces = Array.from({ length: slots }, (_, slot) => `rows.${slot}.${layer}`)
     const spread = this.#graph.node('Gather', [rows, inputs.spread], { attributes: { axis: 1 } })
@@ -215,7 +215,7 @@ class PartGraph {
     return { value, pending: this.#linear(this.#graph.node('Mul', [this.#silu(gate), up]), mlp.down, mlp.downBias) }
   }
 
-  /** What each Medusa head makes of every row, the heads of a row one after another. float32 [1, T·K, H] */
+  /** f + SiLU(W_k·f + b_k) of every row and Medusa head k, heads of a row adjacent. float32 [1, T·K, H] */
   #medusaBlocks(rows: string, { weight, bias }: MedusaBlocks): string {
     const hidden = weight.columns
     const apart = this.#graph.int64s('heads.apart', [1, -1, weight.rows / hidden, hidden])
@@ -230,7 +230,7 @@ class PartGraph {
     return this.#graph.node('QuickGelu', [rows], { domain: microsoft, attributes: { alpha: { float: 1 } } })
   }
 
-  /** RMSNorm of value + pending, and that sum. */
+  /** RMSNorm of value + pending, and the sum. */
   #normalise({ value, pending }: Residual, weight: Vector): { normalised: string; value: string } {
     const epsilon = { float: this.#epsilon }
     if (pending === undefined) {
@@ -246,7 +246,7 @@ class PartGraph {
     }
   }
 
-  /** x·Wᵀ + b, the weights staying in the checkpoint's [out, in] layout. */
+  /** x·Wᵀ + b with weights in the checkpoint's [out, in] layout. */
   #linear(x: string, matrix: Matrix, bias: Vector | undefined, output?: string): string {
     const named = output === undefined ? {} : { outputs: [output] }
     const names = matrixNames(matrix)
@@ -270,7 +270,7 @@ class PartGraph {
     return this.#graph.node('Gather', [rows, this.#graph.input(inputs.select, 'int64', ['M'])], { attributes: { axis: 1 } })
   }
 
-  /** The rows themselves, what crosses the wire, and whether it can. */
+  /** Outputs the rows in fp32, in fp16 for the wire, and their largest magnitude, which tells whether fp16 can hold them. */
   #outputStates(rows: string, selects: boolean): void {
     const shape = [1, selects ? 'M' : 'T']
     const { hidden } = this.#plan.spec.model.dims

@@ -1,8 +1,8 @@
 import type { Rope, RopeScaling } from './architecture.ts'
 
 /**
- * Inverse frequencies of rotary position embedding, scaled, in fp32 steps like the framework that trains the models
- * (angles at high positions differ visibly otherwise). [headDim / 2]
+ * Scaled inverse frequencies of the rotary position embedding, [headDim / 2]. Each step is rounded to fp32 as in PyTorch,
+ * because at high positions unrounded angles differ noticeably.
  */
 export function inverseFrequencies(headDim: number, rope: Rope): Float32Array {
   const plain = Float32Array.from(
@@ -35,7 +35,7 @@ function scaled(frequency: number, scaling: RopeScaling): number {
     case 'linear':
       return frequency / scaling.factor
     case 'llama3': {
-      // Llama 3.1: long waves are stretched, short ones kept, those between interpolated.
+      // Llama 3.1 scales long wavelengths, leaves short ones unchanged and interpolates between them.
       const wavelength = (2 * Math.PI) / frequency
       const { factor, lowFreqFactor, highFreqFactor, originalPositions } = scaling
       if (wavelength > originalPositions / lowFreqFactor) return frequency / factor

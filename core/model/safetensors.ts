@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 
-/** Bytes per value of every type that the format knows; we read the floating-point ones. */
+/** Bytes per value of every type in the format. Brim reads only F32, F16 and BF16. */
 const typeBytes: Readonly<Record<string, number>> = {
   BOOL: 1,
   U8: 1,
@@ -24,15 +24,16 @@ export interface TensorInfo {
   readonly name: string
   readonly dtype: string
   readonly shape: readonly number[]
-  /** The file it lies in, as messages should name it. */
+  /** The file's name for error messages. */
   readonly file: string
   /** From the start of the file. */
   readonly offset: number
   readonly bytes: number
 }
 
-/** A header says how long it is in its first eight bytes; more than this is a lie or an attack (the format's own limit). */
-export const headerLimitBytes = 100_000_000
+/** The format's own limit. A larger header means a damaged or hostile file. */
+const maxHeaderBytes = 100_000_000
+/** The file begins with the header's length, uint64 little-endian. */
 export const prefixBytes = 8
 
 const Entry = z.object({
@@ -41,20 +42,19 @@ const Entry = z.object({
   data_offsets: z.tuple([z.int().min(0), z.int().min(0)]),
 })
 
-/** @returns bytes of JSON that follow the prefix. @throws BrimError SAFETENSORS_INVALID */
+/** @returns the length in bytes of the JSON header after the prefix. @throws BrimError SAFETENSORS_INVALID */
 export function headerLength(file: string, prefix: Uint8Array, fileBytes: number): number {
   if (prefix.length < prefixBytes) throw invalid(file, `has ${fileBytes} bytes, too few for a header`)
   const length = new DataView(prefix.buffer, prefix.byteOffset, prefixBytes).getBigUint64(0, true)
-  if (length > BigInt(headerLimitBytes)) throw invalid(file, `claims a header of ${length} bytes`)
+  if (length > BigInt(maxHeaderBytes)) throw invalid(file, `claims a header of ${length} bytes`)
   if (Number(length) + prefixBytes > fileBytes)
     throw invalid(file, `claims a header of ${length} bytes, but the file ends after ${fileBytes}`)
   return Number(length)
 }
 
 /**
- * Reads a header and holds it against the file: types known, sizes right, every tensor inside the data and none over
- * another.
- * @throws BrimError SAFETENSORS_INVALID naming file and tensor
+ * Reads a header and checks that types are known, sizes match the shapes, and tensors lie within the file without overlap.
+ * @throws BrimError SAFETENSORS_INVALID naming the file and the tensor
  */
 export function parseHeader(file: string, json: Uint8Array, fileBytes: number): TensorInfo[] {
   const start = prefixBytes + json.length
@@ -66,7 +66,7 @@ export function parseHeader(file: string, json: Uint8Array, fileBytes: number): 
   for (const [i, next] of inOrder.entries()) {
     const previous = inOrder[i - 1]
     if (previous && next.offset < previous.offset + previous.bytes)
-      throw invalid(file, `lets the tensors ${previous.name} and ${next.name} overlap`)
+      throw invalid(file, `has overlapping tensors ${previous.name} and ${next.name}`)
   }
   return tensors
 }
@@ -83,7 +83,7 @@ function parseJson(file: string, json: Uint8Array): object {
 
 function readEntry(file: string, name: string, value: unknown, start: number, fileBytes: number): TensorInfo {
   const parsed = Entry.safeParse(value)
-  if (!parsed.success) throw invalid(file, `describes the tensor ${name} in a way we cannot read`, parsed.error)
+  if (!parsed.success) throw invalid(file, `has an unreadable entry for the tensor ${name}`, parsed.error)
   const { dtype, shape, data_offsets } = parsed.data
   const size = Object.hasOwn(typeBytes, dtype) ? typeBytes[dtype] : undefined
   if (size === undefined) throw invalid(file, `gives the tensor ${name} the unknown type ${dtype}`)
@@ -99,6 +99,6 @@ function readEntry(file: string, name: string, value: unknown, start: number, fi
 function invalid(file: string, what: string, cause?: unknown): BrimError {
   return new BrimError('SAFETENSORS_INVALID', `${file} ${what}`, {
     ...(cause === undefined ? {} : { cause }),
-    hint: 'the file is damaged or no safetensors file: copy or download it again',
+    hint: 'the file is damaged or is not in the safetensors format: copy or download it again',
   })
 }

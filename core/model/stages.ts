@@ -8,7 +8,7 @@ import { graphKey, type Manifest, type PartManifest, type SlotCount, tokenizerFo
 import { buildPartGraph } from './part-graph.ts'
 import { type PartPlan, planParts } from './weight-plan.ts'
 
-/** Some layers of a bundle's middle as a part of their own. */
+/** Consecutive layers of a bundle's middle as a part of their own. */
 export interface Stage {
   readonly manifest: PartManifest
   graph(slots: SlotCount, branching: boolean): Uint8Array
@@ -17,17 +17,17 @@ export interface Stage {
 const configFile = 'config.json'
 
 /**
- * The middle of a bundle as `count` stages of as equal numbers of layers as can be. Their graphs are not in the bundle: they
- * are small, and the weights lie outside them, layer by layer, so they are written when they are needed.
- * @throws BrimError CONFIG_INVALID where there are fewer layers than stages, BUNDLE_CORRUPT, BUNDLE_INVALID where this
- * version of Brim writes other graphs than the bundle's
+ * Splits the middle of a bundle into `count` stages whose layer counts differ by at most one. Their graphs are not in the
+ * bundle. They are built here, over the bundle's own weights.
+ * @throws BrimError CONFIG_INVALID for more stages than layers, BUNDLE_CORRUPT, BUNDLE_INVALID if this version of Brim
+ * writes other graphs than the bundle has
  */
 export async function splitIntoStages(folder: string, manifest: Manifest, middle: PartManifest, count: number): Promise<Stage[]> {
   const [first, end] = middle.layers
   const layers = end - first
   if (!(Number.isInteger(count) && count >= 1 && count <= layers))
     throw new BrimError('CONFIG_INVALID', `a pipeline of ${count} stages is not possible: the middle has ${layers} layers`, {
-      hint: `every stage needs a layer of its own: 1 to ${layers} are possible`,
+      hint: `choose 1 to ${layers} stages: each needs at least one layer`,
     })
   const whole = await readMiddle(folder, manifest, middle)
   requireSameGraphs(manifest, middle, planLayers(middle, whole))
@@ -42,7 +42,7 @@ export async function splitIntoStages(folder: string, manifest: Manifest, middle
   })
 }
 
-/** What the middle was built from: the manifest does not say all of it, the configuration beside the tokenizer does. */
+/** The specification that the middle was built from. The manifest lacks some of it, config.json in the bundle has it. */
 async function readMiddle(folder: string, { format }: Manifest, { layers }: PartManifest): Promise<PartSpec> {
   const config = await readJson(join(folder, tokenizerFolder), configFile)
   if (!config)
@@ -58,14 +58,14 @@ async function readMiddle(folder: string, { format }: Manifest, { layers }: Part
   }
 }
 
-/** The plan of these layers, their weights being where the bundle has them. */
+/** The plan of these layers over the bundle's weights. */
 function planLayers(middle: PartManifest, spec: PartSpec): PartPlan {
   const plan = planParts([spec])[0]!
   const own = new Set(plan.weights.map(({ name }) => name))
   return { ...plan, weights: middle.weights.filter(({ name }) => own.has(name)) }
 }
 
-/** The stages compute what the whole middle does only if we would write its graphs byte for byte as they are. */
+/** Stages are exact only if this version writes the middle's graphs byte for byte as the bundle has them. */
 function requireSameGraphs({ card, files }: Manifest, middle: PartManifest, whole: PartPlan): void {
   const isSame = (branching: boolean) => {
     const graph = files.find(({ path }) => path === middle.graphs[graphKey(1, branching)])
@@ -79,7 +79,7 @@ function requireSameGraphs({ card, files }: Manifest, middle: PartManifest, whol
   if (isSame(false) && isSame(true)) return
   throw new BrimError(
     'BUNDLE_INVALID',
-    `the middle of ${card.name} cannot be cut into stages: ${card.createdBy} wrote other graphs`,
-    { hint: 'build the bundle again with this version, or run it without --pipeline' },
+    `the middle of ${card.name} cannot be split into stages: ${card.createdBy} wrote other graphs than this version`,
+    { hint: 'build the bundle again with this version, or run the bridge without --pipeline' },
   )
 }

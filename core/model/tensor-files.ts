@@ -4,8 +4,8 @@ import { BrimError } from '../base/errors.ts'
 import { decodeHalves } from '../base/half.ts'
 import { headerLength, parseHeader, prefixBytes, type TensorInfo } from './safetensors.ts'
 
-/** Bytes of source data that are read at once: memory stays bounded whatever the checkpoint's size. */
-export const chunkBytes = 8 << 20
+/** Bytes that one read takes from a file; it bounds memory for checkpoints of any size. */
+const chunkBytes = 8 << 20
 
 const readable = ['F32', 'F16', 'BF16']
 const isReadable = ({ dtype }: TensorInfo) => readable.includes(dtype)
@@ -14,22 +14,22 @@ const isReadable = ({ dtype }: TensorInfo) => readable.includes(dtype)
 const comparedValues = 1 << 20
 
 export interface TensorSource {
-  /** Values `from` (inclusive) to `from + into.length` of a tensor, as float32. */
+  /** Reads the values `from` (inclusive) to `from + into.length` of a tensor as float32. */
   read(name: string, from: number, into: Float32Array): Promise<void>
 }
 
-/** A drafter's own tensors, and the LLM's for what the two share. */
+/** Reads a drafter's own tensors from `own` and those it shares with the LLM from `model`. */
 export function preferOwn(own: TensorFiles, model: TensorFiles): TensorSource {
   return { read: (name, from, into) => (own.find(name) ? own : model).read(name, from, into) }
 }
 
-/** The tensors of one or several safetensors files, read by position (never mapped, never whole). */
+/** The tensors of one or several safetensors files, read in pieces by position. */
 export class TensorFiles implements TensorSource, AsyncDisposable {
   readonly #tensors = new Map<string, { info: TensorInfo; handle: FileHandle }>()
   readonly #handles: FileHandle[] = []
   readonly #chunk = Buffer.alloc(chunkBytes)
 
-  /** For messages: the only file's, or words for all of them. */
+  /** For error messages: the name of the file, or "the safetensors files" if there are several. */
   readonly name: string
 
   private constructor(name: string) {
@@ -37,7 +37,7 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
   }
 
   /**
-   * @param folder stands before the files' names in messages, where names alone are not clear
+   * @param folder prefix of the file names in error messages
    * @throws BrimError SAFETENSORS_INVALID, CHECKPOINT_INVALID
    */
   static async open(paths: readonly string[], folder = ''): Promise<TensorFiles> {
@@ -61,12 +61,11 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
   }
 
   /**
-   * Values `from` (inclusive) to `from + into.length` of a tensor, as float32.
-   * @throws BrimError SAFETENSORS_INVALID when the file has shrunk, VALUE_OUT_OF_RANGE for NaN and infinity
+   * @throws BrimError SAFETENSORS_INVALID if the file has shrunk since it was opened, VALUE_OUT_OF_RANGE for NaN and infinity
    */
   async read(name: string, from: number, into: Float32Array): Promise<void> {
     const tensor = this.#tensors.get(name)
-    if (!tensor) throw new Error(`the tensor ${name} was never checked`)
+    if (!tensor) throw new Error(`the tensor ${name} is not in ${this.name}`)
     const size = tensor.info.dtype === 'F32' ? 4 : 2
     const atOnce = chunkBytes / size
     for (let done = 0; done < into.length; done += atOnce) {
@@ -104,7 +103,7 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
     const handle = await openToRead(path)
     this.#handles.push(handle)
     const status = await handle.stat()
-    if (!status.isFile()) throw new BrimError('CHECKPOINT_INVALID', `${path} is no file`)
+    if (!status.isFile()) throw new BrimError('CHECKPOINT_INVALID', `${path} is not a file`)
     const { size } = status
     const prefix = Buffer.alloc(Math.min(prefixBytes, size))
     await handle.read(prefix, 0, prefix.length, 0)
@@ -114,7 +113,7 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
       const other = this.find(info.name)
       if (other)
         throw new BrimError('SAFETENSORS_INVALID', `the tensor ${info.name} is both in ${other.file} and in ${file}`, {
-          hint: 'remove the file that does not belong to this checkpoint',
+          hint: 'remove the file that does not belong to the checkpoint',
         })
       this.#tensors.set(info.name, { info, handle })
     }
@@ -138,17 +137,17 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
   }
 }
 
-/** @throws BrimError TENSOR_MISMATCH unless type and shape are what the model needs */
+/** @throws BrimError TENSOR_MISMATCH if the type is unreadable or the shape differs */
 export function checkTensor(info: TensorInfo, shape: readonly number[]): void {
   if (!isReadable(info))
     throw new BrimError('TENSOR_MISMATCH', `${info.file}: the tensor ${info.name} is ${info.dtype}, not ${readable.join(', ')}`, {
-      hint: 'quantised checkpoints cannot be converted: start from the original weights',
+      hint: 'quantised checkpoints cannot be converted: build from the original weights',
     })
   if (info.shape.join() !== shape.join())
     throw new BrimError(
       'TENSOR_MISMATCH',
       `${info.file}: the tensor ${info.name} is [${info.shape.join(', ')}], the configuration asks for [${shape.join(', ')}]`,
-      { hint: 'config.json and weights are of different models: copy or download both again' },
+      { hint: 'config.json and the weights belong to different models: copy or download both again' },
     )
 }
 
@@ -156,7 +155,10 @@ async function openToRead(path: string): Promise<FileHandle> {
   try {
     return await open(path, 'r')
   } catch (cause) {
-    throw new BrimError('CHECKPOINT_INVALID', `cannot open ${path}`, { cause, hint: 'is the checkpoint complete and readable?' })
+    throw new BrimError('CHECKPOINT_INVALID', `cannot open ${path}`, {
+      cause,
+      hint: 'check that the file exists and is readable',
+    })
   }
 }
 
@@ -166,7 +168,7 @@ function decodeBfloats(bfloats: Uint16Array, into: Float32Array): void {
   for (let i = 0; i < bfloats.length; i++) bits[i] = bfloats[i]! << 16
 }
 
-/** NaN and infinity survive every sum; products with zero turn both into NaN. */
+/** NaN times 0 and infinity times 0 are NaN, and NaN survives the sum. */
 function allFinite(values: Float32Array): boolean {
   let sum = 0
   for (let i = 0; i < values.length; i++) sum += values[i]! * 0

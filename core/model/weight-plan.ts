@@ -2,16 +2,16 @@ import { attentionOf, int4BlockSize, type PartSpec } from './architecture.ts'
 import type { Format, WeightEntry } from './manifest.ts'
 import { listParameters, type Matrix, type PartParameters, partParameters, rotaryNames, type Vector } from './parameters.ts'
 
-/** Where each weight of a part will lie, decided before the first byte is read. */
+/** The position of each weight of a part in its file. */
 export interface PartPlan {
   readonly spec: PartSpec
   readonly parameters: PartParameters
-  /** The part's own weights file, written in the order of the entries that lie in it. */
+  /** The part's own weights file, written in the order of its entries. */
   readonly file: string
   readonly bytes: number
-  /** What is shared names the file of the part that was planned first. */
+  /** A shared weight names the file of the part that was planned first. */
   readonly weights: readonly WeightEntry[]
-  /** Parameters that another part, or the embedding, has already: a tied head, and the LLM's norm and head in `medusa`. */
+  /** Parameters stored by another part or by the embedding: a tied head, and the LLM's norm and head in `medusa`. */
   readonly shared: ReadonlySet<Matrix | Vector>
 }
 
@@ -25,17 +25,17 @@ export function planParts(specs: readonly PartSpec[]): PartPlan[] {
   return specs.map((spec) => planPart(spec, places))
 }
 
-/** Parameters whose bytes are this part's to write. */
+/** Parameters that this part stores itself. */
 export function ownParameters({ parameters, shared }: PartPlan): (Matrix | Vector)[] {
   return listParameters(parameters).filter((parameter) => !shared.has(parameter))
 }
 
-/** Names of the initialisers that hold a matrix. */
+/** Names of a matrix's initialisers in the graph. */
 export function matrixNames(matrix: Matrix): { weight: string; codes: string; scales: string } {
   return { weight: `${matrix.name}.weight`, codes: `${matrix.name}.codes`, scales: `${matrix.name}.scales` }
 }
 
-/** Where the bytes lie that several parts may want, by tensor of the LLM and ending of the entry's name. */
+/** Entries that several parts may share, by tensor of the LLM and suffix of the entry's name. */
 type Places = Map<string, WeightEntry>
 
 function planPart(spec: PartSpec, places: Places): PartPlan {
@@ -83,7 +83,7 @@ function entriesOf(parameter: Matrix | Vector, isEmbedding: boolean, format: For
   const names = matrixNames(parameter)
   if (format !== 'int4') return [unplaced(names.weight, format === 'fp16' ? 'float16' : 'float32', [rows, columns])]
   const blocks = columns / int4BlockSize
-  // The same bytes either way: GatherBlockQuantized wants whole rows, MatMulNBits wants blocks.
+  // The bytes are the same. GatherBlockQuantized expects whole rows, MatMulNBits expects blocks.
   const codes = isEmbedding ? [rows, columns / 2] : [rows, blocks, int4BlockSize / 2]
   return [unplaced(names.codes, 'uint8', codes), unplaced(names.scales, 'float32', [rows, blocks])]
 }

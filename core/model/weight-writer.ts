@@ -9,15 +9,15 @@ import type { Matrix, Vector } from './parameters.ts'
 import type { TensorSource } from './tensor-files.ts'
 import { matrixNames, type PartPlan } from './weight-plan.ts'
 
-/** Values that are converted at once (8 MiB as fp32). */
+/** Values that are converted in one piece (8 MiB as fp32). */
 const chunkValues = 2 << 20
 
 type VisitRows = (firstRow: number, values: Float32Array) => void
 
 /**
- * The weights of one part on their way from the checkpoint into the bundle, chunk by chunk. Whoever asks for a weight
- * gets it as the bundle holds it (rounded, dequantised), so the golden vectors are computed in passing. What the part
- * shares with another is read, not written again.
+ * Converts the weights of one part from the checkpoint into the bundle, piece by piece. Callers receive each weight as the
+ * bundle stores it (rounded or dequantised) and compute the golden vectors from it. Shared weights are read but not
+ * written again.
  */
 export class WeightWriter {
   readonly #tensors: TensorSource
@@ -43,7 +43,7 @@ export class WeightWriter {
     this.#onBytes = options.onBytes
   }
 
-  /** Writes float32 values that come from no checkpoint. */
+  /** Writes float32 values that are not from the checkpoint. */
   async writeTable(name: string, values: Float32Array): Promise<void> {
     await this.#begin(name)
     await this.#write(values)
@@ -65,14 +65,14 @@ export class WeightWriter {
     if (!this.#plan.shared.has(matrix)) await this.#stream(matrix, () => {})
   }
 
-  /** Writes a matrix and multiplies with it. @param x [goldenRows, columns]. @returns [goldenRows, rows] */
+  /** Writes a matrix and multiplies by it. @param x [goldenRows, columns]. @returns [goldenRows, rows] */
   async multiply(matrix: Matrix, x: Float32Array): Promise<Float32Array> {
     const out = new Float32Array(goldenRows * matrix.rows)
     await this.#stream(matrix, (firstRow, values) => multiplyRows(x, values, matrix.columns, out, firstRow))
     return out
   }
 
-  /** Some rows of a one-tensor matrix as the bundle holds them, without writing. @returns [indices.length, columns] */
+  /** Reads rows of a matrix with one source, as the bundle stores them. @returns [indices.length, columns] */
   async rows({ sources, columns }: Matrix, indices: readonly number[]): Promise<Float32Array> {
     const [source] = sources
     if (!source) throw new Error('a matrix without a source')
@@ -108,9 +108,9 @@ export class WeightWriter {
   }
 
   /**
-   * Rounds values to the bundle's format, in place.
-   * @param scales takes the scales of these values (int4)
-   * @returns what is stored, valid until the next call
+   * Rounds values to the bundle's format in place.
+   * @param scales receives the scales of these values (int4)
+   * @returns the stored form, valid until the next call
    */
   #convert(values: Float32Array, tensor: string, scales: Float32Array): Float32Array | Uint16Array | Uint8Array {
     switch (this.#spec.format.name) {
@@ -120,7 +120,7 @@ export class WeightWriter {
         const halves = this.#stored.subarray(0, values.length)
         const bad = encodeHalves(values, halves)
         if (bad >= 0)
-          throw new BrimError('VALUE_OUT_OF_RANGE', `the tensor ${tensor} holds ${values[bad]}, more than fp16 can`, {
+          throw new BrimError('VALUE_OUT_OF_RANGE', `the tensor ${tensor} holds ${values[bad]}, which fp16 cannot represent`, {
             hint: 'build with --format fp32 or int4',
           })
         decodeHalves(halves, values)
@@ -136,11 +136,11 @@ export class WeightWriter {
     }
   }
 
-  /** Moves on to where the plan has this weight. */
+  /** Pads the file up to the weight's planned offset. */
   async #begin(name: string): Promise<void> {
     const entry = this.#plan.weights.find((weight) => weight.name === name)
     if (!entry || entry.file !== this.#plan.file || entry.offset < this.#sink.position)
-      throw new Error(`the weight ${name} is not due in ${this.#plan.file}`)
+      throw new Error(`the weight ${name} is written out of order into ${this.#plan.file}`)
     await this.#sink.padTo(entry.offset)
   }
 

@@ -17,11 +17,11 @@ const Scaling = z.looseObject({
   original_max_position_embeddings: count.optional(),
 })
 
-/** What all our families have in config.json; defaults are those of the transformers library. */
+/** Fields of config.json that all families share. Defaults are those of transformers. */
 export const DecoderConfig = z.looseObject({
   hidden_size: count,
   intermediate_size: count,
-  /** The bound keeps a lying file from filling memory with plans; real models have about a hundred. */
+  /** The bound protects memory from a hostile file; real models have about a hundred layers. */
   num_hidden_layers: count.max(1_000),
   num_attention_heads: count,
   num_key_value_heads: count.nullish(),
@@ -40,7 +40,7 @@ export const DecoderConfig = z.looseObject({
 })
 export type DecoderConfig = z.infer<typeof DecoderConfig>
 
-/** @throws BrimError CHECKPOINT_INVALID naming the fields that do not fit */
+/** @throws BrimError CHECKPOINT_INVALID naming the invalid fields */
 export function parseConfig<S extends z.ZodType>(schema: S, config: unknown): z.infer<S> {
   const parsed = schema.safeParse(config)
   if (parsed.success) return parsed.data
@@ -67,9 +67,9 @@ export function readDims(config: DecoderConfig): Dims {
       'CHECKPOINT_INVALID',
       `config.json: ${heads} attention heads cannot share ${dims.kvHeads} key-value heads`,
     )
-  if (config.hidden_act !== 'silu') throw unsupported(`the activation ${config.hidden_act} (only silu is)`)
+  if (config.hidden_act !== 'silu') throw unsupported(`the activation ${config.hidden_act} (only silu)`)
   if (dims.headDim % 16 !== 0) throw unsupported(`heads of size ${dims.headDim} (the attention operator needs a multiple of 16)`)
-  if (config.quantization_config) throw unsupported('a quantised checkpoint: start from the original weights')
+  if (config.quantization_config) throw unsupported('quantised checkpoints: build from the original weights')
   return dims
 }
 
@@ -83,24 +83,24 @@ export function readRope(config: DecoderConfig): Rope {
 }
 
 export function unsupported(what: string): BrimError {
-  return new BrimError('ARCHITECTURE_UNSUPPORTED', `config.json: we do not support ${what}`)
+  return new BrimError('ARCHITECTURE_UNSUPPORTED', `config.json: Brim does not support ${what}`)
 }
 
 function readScaling(scaling: z.infer<typeof Scaling>): RopeScaling {
   const kind = scaling.rope_type ?? scaling.type ?? 'default'
-  const need = (field: 'factor' | 'low_freq_factor' | 'high_freq_factor' | 'original_max_position_embeddings') => {
+  const requireField = (field: 'factor' | 'low_freq_factor' | 'high_freq_factor' | 'original_max_position_embeddings') => {
     const value = scaling[field]
     if (value === undefined) throw new BrimError('CHECKPOINT_INVALID', `config.json: ${kind} rope scaling lacks ${field}`)
     return value
   }
   if (kind === 'default') return { kind: 'none' }
-  if (kind === 'linear') return { kind: 'linear', factor: need('factor') }
+  if (kind === 'linear') return { kind: 'linear', factor: requireField('factor') }
   if (kind !== 'llama3') throw unsupported(`rope scaling of type ${kind} (only default, linear and llama3)`)
   return {
     kind: 'llama3',
-    factor: need('factor'),
-    lowFreqFactor: need('low_freq_factor'),
-    highFreqFactor: need('high_freq_factor'),
-    originalPositions: need('original_max_position_embeddings'),
+    factor: requireField('factor'),
+    lowFreqFactor: requireField('low_freq_factor'),
+    highFreqFactor: requireField('high_freq_factor'),
+    originalPositions: requireField('original_max_position_embeddings'),
   }
 }

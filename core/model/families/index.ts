@@ -9,15 +9,17 @@ import { qwen2 } from './qwen2.ts'
 const families: readonly Family[] = [llama, qwen2]
 
 /**
- * What config.json (parsed) describes.
- * @throws BrimError ARCHITECTURE_UNSUPPORTED listing what we know, CHECKPOINT_INVALID
+ * @param config config.json, parsed
+ * @throws BrimError ARCHITECTURE_UNSUPPORTED listing the supported architectures, CHECKPOINT_INVALID
  */
 export function readArchitecture(config: unknown): Architecture {
   const { architectures } = parseConfig(z.looseObject({ architectures: z.array(z.string()).min(1) }), config)
   const family = families.find((candidate) => candidate.architectures.some((name) => architectures.includes(name)))
   if (family) return family.read(config)
-  const known = families.flatMap((candidate) => candidate.architectures).join(', ')
-  throw new BrimError('ARCHITECTURE_UNSUPPORTED', `config.json: we do not know the architecture ${architectures.join(', ')}`, {
-    hint: `known are ${known}`,
-  })
+  const supported = families.flatMap((candidate) => candidate.architectures).join(', ')
+  throw new BrimError(
+    'ARCHITECTURE_UNSUPPORTED',
+    `config.json: Brim does not support the architecture ${architectures.join(', ')}`,
+    { hint: `supported architectures: ${supported}` },
+  )
 }

@@ -4,7 +4,7 @@ import type { Family } from './family.ts'
 
 const LlamaConfig = DecoderConfig.extend({ attention_bias: z.boolean().default(false), mlp_bias: z.boolean().default(false) })
 
-/** Llama 1 to 3 and what was tuned from them (Vicuna and others). */
+/** Llama 1 to 3 and their fine-tunes, such as Vicuna. */
 export const llama: Family = {
   name: 'llama',
   architectures: ['LlamaForCausalLM'],

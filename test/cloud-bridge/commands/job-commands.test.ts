@@ -152,7 +152,7 @@ describe('brim job', () => {
     [['submit', 'slm.generate', '--input', '@nowhere.json'], 2, 'nowhere.json cannot be read'],
     [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input is the whole input'],
     [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model and --url are for bundle.install'],
-    [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is no bundle'],
+    [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],
     [['submit', 'make.coffee'], 2, 'make.coffee'],
   ])('%j is refused, and says why', async (words, code, why) => {
     const said = await brim(...words)

@@ -37,7 +37,7 @@ describe('brim model build', () => {
     expect(out).toMatch(/format +fp16/)
     expect(out).toMatch(/split +after layer 2 of 4/)
     expect(out).toMatch(/middle +0\.\d MB, layers 2 to 3, 1\/2\/4\/8\/16 slots/)
-    expect(err).toMatch(/^warning: 2 of 4 layers/m)
+    expect(err).toMatch(/^warning: the device gets 2 of 4 layers/m)
     expect(err).toMatch(/^built in \d/m)
   })
 
@@ -124,7 +124,7 @@ describe('a bundle with drafters', () => {
     })
     expect(await refusal(checkpoint, 'medusa')).toMatchObject({
       code: 'CHECKPOINT_NOT_FOUND',
-      message: expect.stringMatching(/there is no drafter medusa: .*tiny.medusa holds no medusa_config\.json/),
+      message: expect.stringMatching(/drafter medusa is missing: .*tiny.medusa has no medusa_config\.json/),
     })
   })
 })
@@ -164,7 +164,7 @@ describe('brim model verify', () => {
     const { error, out } = await model(['verify', damaged])
     expect(error).toMatchObject({
       code: 'BUNDLE_CORRUPT',
-      message: expect.stringMatching(/middle\.2\.onnx is not what was built/),
+      message: expect.stringMatching(/middle\.2\.onnx was changed/),
     })
     expect(out).toBe('')
   })

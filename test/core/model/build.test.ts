@@ -36,7 +36,7 @@ const weight = (manifest: Manifest, part: PartName, name: string): WeightEntry |
   manifest.parts[part]?.weights.find((entry) => entry.name === name)
 
 describe('a bundle', () => {
-  it.each(formats)('in %s reads back as it was described, every file as hashed', async (format) => {
+  it.each(formats)('in %s has the manifest that the build returned, with matching hashes', async (format) => {
     const { dir: out, manifest } = await build({ format, split: 1 })
     expect(await readManifest(out)).toEqual(manifest)
     await verifyHashes(out, manifest)
@@ -44,7 +44,7 @@ describe('a bundle', () => {
     expect(manifest.files.length).toBe(found - 1)
   })
 
-  it('of a split model has input, adapter, middle and output', async () => {
+  it('of a split model has the parts input, adapter, middle and output', async () => {
     const { manifest } = await build({ split: 1 })
     expect(Object.entries(manifest.parts).map(([name, part]) => [name, part.layers, part.kvHeads, part.headDim])).toEqual([
       ['input', [0, 1], 2, 16],
@@ -80,26 +80,26 @@ describe('a bundle', () => {
     expect(weight(manifest, 'whole', 'head.weight')?.offset).toBe(weight(manifest, 'whole', 'embedding.weight')?.offset)
   })
 
-  it('without a split has one part, and no adapter', async () => {
+  it('without a split has one part and no adapter', async () => {
     const { manifest, events } = await build()
     expect(manifest.split).toBeNull()
     expect(Object.keys(manifest.parts)).toEqual(['whole'])
     expect(events.filter((event) => event.kind === 'warning')).toEqual([])
   })
 
-  it('carries tokenizer, configuration and special tokens', async () => {
+  it('contains the tokenizer, its configuration and the special tokens', async () => {
     const { dir: out, manifest } = await build()
     expect(readdirSync(join(out, 'tokenizer')).sort()).toEqual(['config.json', 'generation_config.json', 'tokenizer.json'])
     expect(manifest.tokens).toEqual({ bos: 1, eos: [2, 7], pad: 0 })
   })
 
-  it('counts its parameters, a tied head once', async () => {
+  it('counts a tied head once in its number of parameters', async () => {
     const perLayer = 64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 64 * 96 + 2 * 64
     expect((await build({ split: 1 })).manifest.card.parameters).toBe(4 * perLayer + 2 * 160 * 64 + 64)
     expect((await build({ checkpoint: qwen })).manifest.card.parameters).toBe(4 * (perLayer + 64 + 2 * 32) + 160 * 64 + 64)
   })
 
-  it.each(['fp32', 'int4'] as const)('in %s holds tied embeddings once', async (format) => {
+  it.each(['fp32', 'int4'] as const)('in %s stores tied embeddings once', async (format) => {
     const { manifest } = await build({ checkpoint: qwen, split: 1, format })
     for (const role of format === 'int4' ? ['codes', 'scales'] : ['weight']) {
       const [table, head] = [weight(manifest, 'input', `embedding.${role}`), weight(manifest, 'output', `head.${role}`)]
@@ -108,7 +108,7 @@ describe('a bundle', () => {
     expect(manifest.files.find(({ path }) => path === 'output.weights')?.bytes).toBe(64 * 4)
   })
 
-  it('has each weight on a cache line of its own, none over another', async () => {
+  it('aligns each weight to a cache line, without overlap', async () => {
     const { manifest } = await build({ split: 1, format: 'int4' })
     for (const part of Object.values(manifest.parts)) {
       const own = part.weights.toSorted((a, b) => a.offset - b.offset)
@@ -120,7 +120,7 @@ describe('a bundle', () => {
     }
   })
 
-  it("has the checkpoint's own values in fp32, rows of q, k and v one after another", async () => {
+  it("stores the checkpoint's values in fp32, with the rows of q, k and v concatenated", async () => {
     const { dir: out, manifest } = await build({ split: 1 })
     const qkv = weight(manifest, 'middle', 'layers.2.qkv.weight')
     const stored = readFileSync(join(out, 'middle.weights')).subarray(qkv?.offset, (qkv?.offset ?? 0) + (qkv?.bytes ?? 0))
@@ -129,24 +129,24 @@ describe('a bundle', () => {
     )
   })
 
-  it('warns when the device gets a tenth of the layers or more, and when it cannot read text', async () => {
+  it('comes with warnings if the device gets a tenth of the layers or more, and if there is no tokenizer', async () => {
     const { events } = await build({ checkpoint: qwen, split: 2 })
     expect(events.flatMap((event) => (event.kind === 'warning' ? [event.message] : []))).toEqual([
-      expect.stringMatching(/2 of 4 layers \(50 %\) go to the device/),
+      expect.stringMatching(/the device gets 2 of 4 layers \(50 %\)/),
       expect.stringMatching(/no tokenizer\.json/),
     ])
   })
 
-  it('leaves an adapter for another split out, and says so', async () => {
+  it('omits an adapter for another split, with a warning', async () => {
     const { manifest, events } = await build({ split: 2 })
     expect(manifest.parts.adapter).toBeUndefined()
     expect(events).toContainEqual({
       kind: 'warning',
-      message: expect.stringMatching(/trained for a split after layer 1, not 2: it is left out/),
+      message: expect.stringMatching(/trained for a split after layer 1, not 2: the bundle will not contain it/),
     })
   })
 
-  it('reports its progress up to the last byte', async () => {
+  it('reports progress up to the last byte', async () => {
     const { events, manifest } = await build({ split: 1 })
     const last = events.flatMap((event) => (event.kind === 'progress' ? [event] : [])).at(-1)
     const weights = Object.values(manifest.parts).flatMap((part) => part.weights)
@@ -156,7 +156,7 @@ describe('a bundle', () => {
 })
 
 describe('the model id', () => {
-  it('is the same for the same model, whatever the name and the adapter', async () => {
+  it('does not depend on the name and the adapter', async () => {
     const first = await build({ split: 1, name: 'one' })
     const bare = await tinyCheckpoint(join(dir.path, 'bare'))
     const second = await build({ checkpoint: bare, split: 1, name: 'two' })
@@ -164,7 +164,7 @@ describe('the model id', () => {
     expect(second.manifest.modelId).toBe(first.manifest.modelId)
   })
 
-  it('differs with weights, format, level and split', async () => {
+  it('depends on weights, format, accuracy level and split', async () => {
     const other = await tinyCheckpoint(join(dir.path, 'other'), {}, { seed: 2 })
     const variants: Partial<BuildOptions>[] = [
       { split: 1 },
@@ -183,7 +183,7 @@ describe('the model id', () => {
 describe('the target', () => {
   const listing = () => readdirSync(dir.path).filter((name) => name.startsWith('target'))
 
-  it('appears whole or not at all: an abort leaves nothing', async () => {
+  it('does not appear if the build is aborted', async () => {
     for (const stopAt of ['input', 'middle', 'output'] as const) {
       const stop = new AbortController()
       const onEvent = (event: BuildEvent) => {
@@ -195,7 +195,7 @@ describe('the target', () => {
     }
   })
 
-  it('is not replaced unless asked, and then only when it is a bundle', async () => {
+  it('is replaced only with --force, and only if it is a bundle', async () => {
     const out = join(dir.path, 'target')
     const first = await build({ out, split: 1 })
     await expect(build({ out })).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE', hint: expect.stringContaining('--force') })
@@ -207,14 +207,14 @@ describe('the target', () => {
     mkdirSync(join(dir.path, 'home'))
     writeFileSync(join(dir.path, 'home/diary.txt'), 'dear diary')
     await expect(build({ out: join(dir.path, 'home'), replace: true })).rejects.toMatchObject({
-      message: expect.stringMatching(/is no bundle/),
+      message: expect.stringMatching(/is not a bundle/),
     })
     expect(readFileSync(join(dir.path, 'home/diary.txt'), 'utf8')).toBe('dear diary')
   })
 })
 
-describe('what a build that was killed has left', () => {
-  it('is removed by the next one, while a draft of a running process stays', async () => {
+describe('a draft of a killed build', () => {
+  it('is removed by the next build, which leaves the draft of a running process', async () => {
     const out = join(dir.path, 'after-kill')
     const gone = spawnSync(process.execPath, ['--version']).pid
     const [orphan, alive] = [gone, process.ppid].map((pid) => `${out}.partial-${hostname()}-${pid}`) as [string, string]
@@ -225,7 +225,7 @@ describe('what a build that was killed has left', () => {
 })
 
 describe('two builds of one target at once', () => {
-  it('leave the bundle of the quicker one, and tell the slower one so', async () => {
+  it('leave the bundle of the first to finish; the second fails', async () => {
     const quicker = await build({ split: 1 })
     const out = join(dir.path, 'contested')
     const onEvent = () => cpSync(quicker.dir, out, { recursive: true })

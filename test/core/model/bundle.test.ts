@@ -23,35 +23,35 @@ function edit(change: (manifest: Manifest) => void): void {
 }
 
 describe('a manifest', () => {
-  it('is missed in a folder that is no bundle, or is not there', async () => {
+  it('is reported missing in a folder without one and in a folder that does not exist', async () => {
     mkdirSync(path('empty'))
-    await expect(readManifest(path('empty'))).rejects.toMatchObject(invalid(/is no bundle/))
-    await expect(readManifest(path('nowhere'))).rejects.toMatchObject(invalid(/nowhere is no bundle/))
+    await expect(readManifest(path('empty'))).rejects.toMatchObject(invalid(/is not a bundle/))
+    await expect(readManifest(path('nowhere'))).rejects.toMatchObject(invalid(/nowhere is not a bundle/))
   })
 
-  it('is refused when it is no JSON, or describes no bundle', async () => {
+  it('is rejected if it is not JSON or does not match the schema', async () => {
     writeFileSync(path('manifest.json'), '{"schema": 1')
-    await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/is no JSON object/))
+    await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/is not a JSON object/))
     writeFileSync(path('manifest.json'), '{"schema": 1, "card": {}}')
-    await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/is not the manifest of a bundle/))
+    await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/is not a valid manifest/))
   })
 
-  it('of a newer schema says to update', async () => {
+  it('of a newer schema is rejected with the hint to update', async () => {
     writeFileSync(path('manifest.json'), '{"schema": 2}')
     await expect(readManifest(bundle.path)).rejects.toMatchObject({
-      ...invalid(/is of schema 2/),
+      ...invalid(/has schema 2/),
       hint: expect.stringMatching(/update Brim/),
     })
   })
 
-  it('may not point out of the bundle', async () => {
+  it('is rejected if a path leads out of the bundle', async () => {
     for (const outside of ['../weights', '/etc/passwd', 'a/../../b']) {
       edit(({ parts }) => Object.assign(parts.input ?? {}, { golden: outside }))
-      await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/not the manifest/))
+      await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/not a valid manifest/))
     }
   })
 
-  it('must list what its parts need, long enough for every weight', async () => {
+  it('is rejected if it does not list a file of a part, or the file is too short for a weight', async () => {
     edit(({ files }) =>
       files.splice(
         files.findIndex((file) => file.path === 'middle.8.onnx'),
@@ -70,7 +70,7 @@ describe('a manifest', () => {
 })
 
 describe('the model id', () => {
-  it('must belong to the files listed: other weights cannot pass for the same model', async () => {
+  it('must match the listed files, so that changed weights are not taken for the same model', async () => {
     const weights = readFileSync(path('middle.weights'))
     weights[weights.length >> 1] = (weights[weights.length >> 1] ?? 0) ^ 1
     writeFileSync(path('middle.weights'), weights)
@@ -78,27 +78,25 @@ describe('the model id', () => {
       const record = files.find((file) => file.path === 'middle.weights')
       Object.assign(record ?? {}, { sha256: createHash('sha256').update(weights).digest('hex') })
     })
-    await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/the model id does not belong to the files it lists/))
+    await expect(readManifest(bundle.path)).rejects.toMatchObject(invalid(/the model id does not match the listed files/))
   })
 })
 
 describe('the hashes of a bundle', () => {
-  it('fit what was built', async () => {
+  it('match after a build', async () => {
     const shares: number[] = []
     await verifyHashes(bundle.path, bundle.manifest, { onProgress: (done, total) => shares.push(done / total) })
     expect(shares.at(-1)).toBe(1)
   })
 
-  it('find one flipped bit and name the file', async () => {
+  it('detect a flipped bit and name the file', async () => {
     const weights = readFileSync(path('middle.weights'))
     weights[weights.length >> 1] = (weights[weights.length >> 1] ?? 0) ^ 1
     writeFileSync(path('middle.weights'), weights)
-    await expect(verifyHashes(bundle.path, bundle.manifest)).rejects.toMatchObject(
-      corrupt(/middle\.weights is not what was built/),
-    )
+    await expect(verifyHashes(bundle.path, bundle.manifest)).rejects.toMatchObject(corrupt(/middle\.weights was changed/))
   })
 
-  it('find a missing file, one cut short and one that grew', async () => {
+  it('detect a missing, a truncated and an extended file', async () => {
     const { bytes } = bundle.manifest.files.find((file) => file.path === 'input.weights') ?? { bytes: 0 }
     appendFileSync(path('input.weights'), 'x')
     await expect(verifyHashes(bundle.path, bundle.manifest)).rejects.toMatchObject(
@@ -110,7 +108,7 @@ describe('the hashes of a bundle', () => {
     await expect(verifyHashes(bundle.path, bundle.manifest)).rejects.toMatchObject(corrupt(/input\.weights is missing/))
   })
 
-  it('stop with the signal', async () => {
+  it('are not checked further after an abort', async () => {
     const reason = new Error('Ctrl-C')
     await expect(verifyHashes(bundle.path, bundle.manifest, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
   })

@@ -36,24 +36,24 @@ function overwrite(tensor: string, bits: number): void {
   writeFileSync(path, bytes)
 }
 
-describe('a checkpoint is refused', () => {
-  it('when there is no such folder, or nothing in it', async () => {
-    await refuses('CHECKPOINT_NOT_FOUND', /holds no config\.json/, { checkpoint: join(dir.path, 'nowhere') })
+describe('a checkpoint is rejected', () => {
+  it('if the folder does not exist or has no weights', async () => {
+    await refuses('CHECKPOINT_NOT_FOUND', /has no config\.json/, { checkpoint: join(dir.path, 'nowhere') })
     rmSync(join(checkpoint, 'model.safetensors'))
-    await refuses('CHECKPOINT_NOT_FOUND', /neither model\.safetensors nor model\.safetensors\.index\.json/)
+    await refuses('CHECKPOINT_NOT_FOUND', /has neither model\.safetensors nor model\.safetensors\.index\.json/)
   })
 
-  it('when config.json is no JSON', async () => {
+  it('if config.json is not JSON', async () => {
     writeFileSync(join(checkpoint, 'config.json'), '{"hidden_size": 6')
-    await refuses('CHECKPOINT_INVALID', /config\.json is no JSON object/)
+    await refuses('CHECKPOINT_INVALID', /config\.json is not a JSON object/)
   })
 
-  it('when a tensor is missing, naming it', async () => {
+  it('if a tensor is missing, with its name', async () => {
     editHeader(checkpoint, (header) => delete header['model.layers.2.mlp.up_proj.weight'])
     await refuses('TENSOR_MISSING', /model\.layers\.2\.mlp\.up_proj\.weight/)
   })
 
-  it('when a tensor is left over, naming file and tensor', async () => {
+  it('if a tensor is not part of the architecture, with its name and file', async () => {
     const extra: HeaderEntry = { dtype: 'F32', shape: [0], data_offsets: [0, 0] }
     editHeader(checkpoint, (header) => {
       header['model.layers.0.self_attn.q_norm.weight'] = extra
@@ -61,7 +61,7 @@ describe('a checkpoint is refused', () => {
     await refuses('TENSOR_UNEXPECTED', /model\.safetensors: the tensor model\.layers\.0\.self_attn\.q_norm\.weight/)
   })
 
-  it('when a shape is not what config.json asks for, naming both', async () => {
+  it('if a shape differs from config.json, with both shapes', async () => {
     editHeader(checkpoint, (header) => header['model.layers.1.mlp.down_proj.weight']?.shape.reverse())
     await refuses(
       'TENSOR_MISMATCH',
@@ -69,41 +69,41 @@ describe('a checkpoint is refused', () => {
     )
   })
 
-  it('when a weight has a type that is no floating-point number', async () => {
+  it('if a weight is not a floating-point number', async () => {
     editHeader(checkpoint, (header) => Object.assign(header['model.norm.weight'] ?? {}, { dtype: 'I32' }))
     await refuses('TENSOR_MISMATCH', /model\.norm\.weight is I32/)
   })
 
-  it('when the weights are cut short', async () => {
+  it('if the weights file is truncated', async () => {
     truncateSync(join(checkpoint, 'model.safetensors'), 100_000)
     await refuses('SAFETENSORS_INVALID', /model\.safetensors is cut short: the tensor/)
   })
 
-  it('when a weight is NaN or infinite, naming the tensor', async () => {
+  it('if a weight is NaN or infinite, with the name of the tensor', async () => {
     overwrite('model.layers.3.self_attn.v_proj.weight', 0x7fc00000)
     await refuses('VALUE_OUT_OF_RANGE', /model\.layers\.3\.self_attn\.v_proj\.weight holds NaN or infinity/)
     overwrite('model.layers.3.self_attn.v_proj.weight', 0xff800000)
     await refuses('VALUE_OUT_OF_RANGE', /v_proj\.weight holds NaN or infinity/, { format: 'int4' })
   })
 
-  it('when fp16 cannot hold a weight, naming the tensor and the value', async () => {
+  it('if fp16 cannot represent a weight, with the tensor and the value', async () => {
     overwrite('model.layers.3.self_attn.v_proj.weight', 0x48000000)
-    await refuses('VALUE_OUT_OF_RANGE', /v_proj\.weight holds 131072, more than fp16 can/, { format: 'fp16' })
+    await refuses('VALUE_OUT_OF_RANGE', /v_proj\.weight holds 131072, which fp16 cannot represent/, { format: 'fp16' })
   })
 
-  it('when the tokenizer gives ids beyond the embedding', async () => {
+  it('if the tokenizer has ids beyond the embedding', async () => {
     writeJson('tokenizer.json', tokenizerJson({ a: 0, b: 159 }, 160))
-    await refuses('VOCABULARY_MISMATCH', /ids up to 160, but the embedding has 160 rows/)
+    await refuses('VOCABULARY_MISMATCH', /has ids up to 160, but the embedding has 160 rows/)
   })
 
-  it('when the tokenizer is none, or one that the bundle could not be run with', async () => {
+  it('if tokenizer.json is invalid or has an unsupported decoder', async () => {
     writeJson('tokenizer.json', { model: { vocab: 'many' } })
     await refuses('TOKENIZER_INVALID', /tokenizer\.json: .*vocab/s)
     writeJson('tokenizer.json', { ...tokenizerJson({ a: 0 }, 1), decoder: { type: 'WordPiece' } })
     await refuses('TOKENIZER_INVALID', /tokenizer\.json: the decoder WordPiece is not one/)
   })
 
-  it('when int4 blocks do not fit a width', async () => {
+  it('if a width is not a multiple of the int4 block size', async () => {
     checkpoint = await tinyCheckpoint(join(dir.path, 'odd'), { intermediate_size: 72 })
     await refuses('ARCHITECTURE_UNSUPPORTED', /multiples of 32, but the MLP width is 72/, { format: 'int4' })
   })
@@ -112,20 +112,20 @@ describe('a checkpoint is refused', () => {
 describe('shards', () => {
   const index = (file: string) => writeJson('model.safetensors.index.json', { weight_map: { a: 'one.safetensors', b: file } })
 
-  it('must all be there', async () => {
+  it('must all exist', async () => {
     renameSync(join(checkpoint, 'model.safetensors'), join(checkpoint, 'one.safetensors'))
     index('two.safetensors')
     await refuses('CHECKPOINT_INVALID', /cannot open .*two\.safetensors/)
   })
 
-  it('must not hold the same tensor twice', async () => {
+  it('must not contain a tensor twice', async () => {
     copyFileSync(join(checkpoint, 'model.safetensors'), join(checkpoint, 'two.safetensors'))
     renameSync(join(checkpoint, 'model.safetensors'), join(checkpoint, 'one.safetensors'))
     index('two.safetensors')
     await refuses('SAFETENSORS_INVALID', /both in one\.safetensors and in two\.safetensors/)
   })
 
-  it('must lie in the checkpoint', async () => {
+  it('must be in the folder of the checkpoint', async () => {
     rmSync(join(checkpoint, 'model.safetensors'))
     index('../elsewhere.safetensors')
     await refuses('CHECKPOINT_INVALID', /index\.json does not map tensors to files/)
@@ -141,7 +141,7 @@ describe('a split', () => {
 describe('an adapter', () => {
   const adapter = { split: 2, heads: 4, kvHeads: 2, headDim: 16 }
 
-  it('asked for must have been trained for this split', async () => {
+  it('that was requested must have been trained for this split', async () => {
     await tinyCheckpoint(checkpoint, {}, { adapter })
     await refuses('SPLIT_OUT_OF_RANGE', /trained for a split after layer 2, not 1/, {
       split: 1,
@@ -149,19 +149,19 @@ describe('an adapter', () => {
     })
   })
 
-  it('asked for must be there, and the model split', async () => {
-    await refuses('CHECKPOINT_NOT_FOUND', /holds no adapter_config\.json/, { split: 1, adapter: checkpoint })
-    await refuses('USAGE', /belongs to a split model/, { adapter: checkpoint })
+  it('that was requested must exist, and the model must be split', async () => {
+    await refuses('CHECKPOINT_NOT_FOUND', /has no adapter_config\.json/, { split: 1, adapter: checkpoint })
+    await refuses('USAGE', /needs a split model/, { adapter: checkpoint })
   })
 
-  it('must be of the same width as the model', async () => {
+  it("must have the model's hidden size", async () => {
     await tinyCheckpoint(checkpoint, {}, { adapter })
     const path = join(checkpoint, 'adapter/adapter_config.json')
     writeFileSync(path, readFileSync(path, 'utf8').replace('"hidden_size": 64', '"hidden_size": 128'))
     await refuses('CHECKPOINT_INVALID', /hidden_size is 128, the model's is 64/, { split: 2 })
   })
 
-  it('must have all its tensors and no other', async () => {
+  it('must have all its tensors and no others', async () => {
     await tinyCheckpoint(checkpoint, {}, { adapter })
     editHeader(
       join(checkpoint, 'adapter'),

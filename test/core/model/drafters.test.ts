@@ -47,7 +47,7 @@ async function refuses(code: string, message: RegExp, options: Partial<BuildOpti
 }
 
 describe('a bundle', () => {
-  it.each(formats)('in %s has the drafters asked for, in the order in which a token meets the parts', async (format) => {
+  it.each(formats)('in %s has the requested drafters, with the parts in the order of the computation', async (format) => {
     const { dir: out, manifest } = await build({ format, drafters: ['medusa', 'adapter-paper', 'adapter'] })
     const parts = ['input', 'adapter-paper', 'adapter', 'middle', 'output', 'medusa']
     expect(Object.keys(manifest.parts)).toEqual(parts)
@@ -55,7 +55,7 @@ describe('a bundle', () => {
     await verifyHashes(out, manifest)
   })
 
-  it('says of each drafter what its user must know', async () => {
+  it('describes each drafter in its manifest', async () => {
     const { parts } = (await build({ drafters: drafterParts })).manifest
     expect(parts.adapter).toMatchObject({ layers: [0, 1], kvHeads: 2, headDim: 16, features: true })
     expect(parts['adapter-paper']).not.toHaveProperty('features')
@@ -63,7 +63,7 @@ describe('a bundle', () => {
     expect(Object.keys(parts.medusa?.graphs ?? {})).toEqual(['1'])
   })
 
-  it('has the adapter alone unless told otherwise, and none where none is wanted or there', async () => {
+  it('has the adapter by default, and no drafter if none is requested or the checkpoint has none', async () => {
     expect(Object.keys((await build()).manifest.parts)).toEqual(['input', 'adapter', 'middle', 'output'])
     expect(Object.keys((await build({ drafters: [] })).manifest.parts)).toEqual(['input', 'middle', 'output'])
     rmSync(join(checkpoint, 'adapter'), { recursive: true })
@@ -79,7 +79,7 @@ describe('a bundle', () => {
     expect(parts.medusa?.heads).toBe(4)
   })
 
-  it.each([false, true])('holds norm and head of the LLM once, Medusa heads or not (tied: %s)', async (tied) => {
+  it.each([false, true])("stores the LLM's norm and head once, with Medusa heads too (tied: %s)", async (tied) => {
     checkpoint = await tinyCheckpoint(join(dir.path, `tied-${tied}`), { tie_word_embeddings: tied }, drafters)
     for (const format of ['fp32', 'int4'] as const) {
       const { manifest } = await build({ format, drafters: ['medusa'] })
@@ -92,27 +92,27 @@ describe('a bundle', () => {
     }
   })
 
-  it('has the same model id and as many parameters whatever drafts for it', async () => {
+  it('has the same model id and number of parameters with and without drafters', async () => {
     const [none, all] = [await build({ drafters: [] }), await build({ drafters: drafterParts })]
     expect(all.manifest.modelId).toBe(none.manifest.modelId)
     expect(all.manifest.card.parameters).toBe(none.manifest.card.parameters)
   })
 
-  it('reports its progress up to the last byte of the last drafter', async () => {
+  it('reports progress up to the last byte of the last drafter', async () => {
     const { events } = await build({ drafters: drafterParts })
     const last = events.flatMap((event) => (event.kind === 'progress' ? [event] : [])).at(-1)
     expect(last).toMatchObject({ part: 'medusa', doneBytes: last?.totalBytes })
   })
 
-  it('is not read when its tree was damaged', async () => {
+  it('is rejected if its Medusa tree is invalid', async () => {
     const { dir: out } = await build({ drafters: ['medusa'] })
     const path = join(out, 'manifest.json')
     const original = readFileSync(path, 'utf8')
     const damages: [(medusa: NonNullable<Manifest['parts']['medusa']>) => void, RegExp][] = [
-      [(medusa) => medusa.tree?.reverse(), /part medusa: tree\.0: the path \[0, 0, 3\] has no parent/],
+      [(medusa) => medusa.tree?.reverse(), /part medusa: tree\.0: the path \[0, 0, 3\] comes before its parent/],
       [(medusa) => delete medusa.tree, /part medusa: it has no heads or no tree/],
       [(medusa) => delete medusa.heads, /part medusa: it has no heads or no tree/],
-      [(medusa) => Object.assign(medusa, { heads: 2 }), /is longer than there are heads \(2\)/],
+      [(medusa) => Object.assign(medusa, { heads: 2 }), /is longer than the number of heads \(2\)/],
     ]
     for (const [damage, message] of damages) {
       const manifest = JSON.parse(original)
@@ -134,68 +134,72 @@ describe('a drafter', () => {
     writeFileSync(file(path), JSON.stringify(config))
   }
 
-  it.each(drafterParts)('that was named must be there: %s', async (name) => {
+  it.each(drafterParts)('that was requested must exist: %s', async (name) => {
     rmSync(file(name), { recursive: true })
-    await refuses('CHECKPOINT_NOT_FOUND', new RegExp(`no drafter ${name}: .*${name} holds no \\w+_config\\.json`))
+    await refuses('CHECKPOINT_NOT_FOUND', new RegExp(`drafter ${name} is missing: .*${name} has no \\w+_config\\.json`))
   })
 
-  it('belongs to a split model', async () => {
+  it('needs a split model', async () => {
     await expect(buildBundle({ checkpoint, out: file('x'), format: 'fp32', drafters: ['medusa'] })).rejects.toMatchObject({
       code: 'USAGE',
-      message: expect.stringMatching(/medusa belongs to a split model/),
+      message: expect.stringMatching(/medusa needs a split model/),
     })
   })
 
-  it('given by its folder must be there: the remedy is another folder', async () => {
+  it('given by its folder must exist; the hint names --adapter', async () => {
     await expect(
       buildBundle({ checkpoint, out: file('x'), format: 'fp32', split: 1, adapter: file('nowhere') }),
     ).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND', hint: expect.stringMatching(/--adapter/) })
   })
 
-  it('given by its folder must be among those named', async () => {
-    await refuses('USAGE', /not among the drafters/, { drafters: ['medusa'], adapter: file('adapter') })
+  it('given by its folder must be in the list of drafters', async () => {
+    await refuses('USAGE', /--drafters does not include adapter/, { drafters: ['medusa'], adapter: file('adapter') })
   })
 
-  it.each(['adapter', 'adapter-paper'])('that was named must have been trained for this split: %s', async (name) => {
+  it.each(['adapter', 'adapter-paper'])('that was requested must have been trained for this split: %s', async (name) => {
     edit(`${name}/adapter_config.json`, (config) => Object.assign(config, { split: 2 }))
     await refuses('SPLIT_OUT_OF_RANGE', new RegExp(`the ${name} in .* was trained for a split after layer 2, not 1`))
   })
 
   it.each([
-    ['adapter/adapter_config.json', { kind: 'lora' }, /adapter_config\.json describes no adapter: kind: /],
-    ['adapter/adapter_config.json', { features: 'yes' }, /describes no adapter: features: /],
+    ['adapter/adapter_config.json', { kind: 'lora' }, /adapter_config\.json is not a valid configuration of adapter: kind: /],
+    ['adapter/adapter_config.json', { features: 'yes' }, /valid configuration of adapter: features: /],
     ['adapter/adapter_config.json', { hidden_size: 128 }, /hidden_size is 128, the model's is 64/],
-    ['adapter-paper/adapter_config.json', { features: true }, /adapter-paper.adapter_config\.json .*: features: it has none/],
-    ['medusa/medusa_config.json', { kind: 'hat-adapter' }, /medusa_config\.json describes no Medusa heads: kind: /],
+    ['adapter-paper/adapter_config.json', { features: true }, /adapter-paper.adapter_config\.json .*: features must be false/],
+    [
+      'medusa/medusa_config.json',
+      { kind: 'hat-adapter' },
+      /medusa_config\.json is not a valid configuration of Medusa heads: kind: /,
+    ],
     ['medusa/medusa_config.json', { hidden_size: 32 }, /hidden_size is 32, the model's is 64/],
     ['medusa/medusa_config.json', { heads: 0 }, /heads: /],
     ['medusa/medusa_config.json', { tree: undefined }, /tree: /],
     ['medusa/medusa_config.json', { tree: [] }, /tree: /],
     ['medusa/medusa_config.json', { tree: [[0], []] }, /tree\.1: /],
     ['medusa/medusa_config.json', { tree: [[0], [-1]] }, /tree\.1\.0: /],
-    ['medusa/medusa_config.json', { tree: [[0, 0], [0]] }, /tree\.0: the path \[0, 0\] has no parent before it/],
-    ['medusa/medusa_config.json', { tree: [[0], [0]] }, /tree\.1: the path \[0\] stands there twice/],
-    ['medusa/medusa_config.json', { tree: [[160]] }, /tree\.0: the path \[160\] holds a rank beyond the vocabulary of 160/],
-    ['medusa/medusa_config.json', { heads: 1 }, /tree\.2: the path \[0, 0\] is longer than there are heads \(1\)/],
-  ])('whose configuration is damaged is refused by file and field: %s %j', async (path, change, message) => {
+    ['medusa/medusa_config.json', { tree: [[0, 0], [0]] }, /tree\.0: the path \[0, 0\] comes before its parent/],
+    ['medusa/medusa_config.json', { tree: [[0], [0]] }, /tree\.1: the path \[0\] is listed twice/],
+    ['medusa/medusa_config.json', { tree: [[160]] }, /tree\.0: the path \[160\] has a rank beyond the vocabulary of 160/],
+    ['medusa/medusa_config.json', { heads: 1 }, /tree\.2: the path \[0, 0\] is longer than the number of heads \(1\)/],
+  ])('with an invalid configuration is rejected with file and field: %s %j', async (path, change, message) => {
     edit(path, (config) => Object.assign(config, change))
     await refuses('CHECKPOINT_INVALID', message)
   })
 
-  it('whose configuration is no JSON, or whose weights are not there, is refused', async () => {
+  it('is rejected if its configuration is not JSON or its weights are missing', async () => {
     rmSync(file('medusa/medusa.safetensors'))
     await refuses('CHECKPOINT_INVALID', /cannot open .*medusa\.safetensors/)
     mkdirSync(file('medusa/medusa.safetensors'))
-    await refuses('CHECKPOINT_INVALID', /medusa\.safetensors is no file/)
+    await refuses('CHECKPOINT_INVALID', /medusa\.safetensors is not a file/)
     writeFileSync(file('medusa/medusa_config.json'), '{"kind": ')
-    await refuses('CHECKPOINT_INVALID', /medusa_config\.json is no JSON object/)
+    await refuses('CHECKPOINT_INVALID', /medusa_config\.json is not a JSON object/)
   })
 
   it.each([
     ['adapter', 'adapter.safetensors', 'feature_proj.weight'],
     ['adapter-paper', 'adapter.safetensors', 'o_proj.weight'],
     ['medusa', 'medusa.safetensors', 'blocks.3.bias'],
-  ])('must have all its tensors, of the right shape, and no other: %s', async (name, weights, tensor) => {
+  ])('must have all its tensors in the right shape, and no others: %s', async (name, weights, tensor) => {
     const change = (edit: (header: Record<string, HeaderEntry>) => void) => editHeader(file(name), edit, weights)
     let entry: HeaderEntry | undefined
     const place = `${name}/${weights}`
@@ -210,10 +214,10 @@ describe('a drafter', () => {
     await refuses('TENSOR_MISSING', new RegExp(`the tensor ${tensor} is not in ${place}`))
     const extra: HeaderEntry = { dtype: 'F16', shape: [0], data_offsets: [0, 0] }
     change((header) => Object.assign(header, { [tensor]: entry, 'gate.weight': extra }))
-    await refuses('TENSOR_UNEXPECTED', new RegExp(`^${place}: the tensor gate\\.weight has no place`))
+    await refuses('TENSOR_UNEXPECTED', new RegExp(`^${place}: the tensor gate\\.weight is not part of this architecture`))
   })
 
-  it('without the word on features is the plain one, as those of earlier versions', async () => {
+  it('without the field features is a plain one, as in earlier versions', async () => {
     edit('adapter-paper/adapter_config.json', (config) => delete config.features)
     const { parts } = (await build({ drafters: ['adapter'], adapter: file('adapter-paper') })).manifest
     expect(parts.adapter).not.toHaveProperty('features')

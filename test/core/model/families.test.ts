@@ -3,7 +3,7 @@ import { readArchitecture } from '../../../core/model/families/index.ts'
 import { qwen05bConfig, tinyLlamaConfig, tinyQwen2Config } from '../../../lab/random-checkpoint.ts'
 
 describe('config.json', () => {
-  it('of a Llama becomes dims, rope and biases', () => {
+  it('of a Llama gives dims, rope and biases', () => {
     expect(readArchitecture({ ...tinyLlamaConfig, some_future_field: 1 })).toEqual({
       family: 'llama',
       dims: { layers: 4, hidden: 64, heads: 4, kvHeads: 2, headDim: 16, ffn: 96, vocab: 160, contextLimit: 256 },
@@ -20,7 +20,7 @@ describe('config.json', () => {
     expect(dims).toMatchObject({ headDim: 64, kvHeads: 2, contextLimit: 32_768 })
   })
 
-  // As published, fields that decide nothing here included.
+  // As published, including fields that Brim ignores.
   const common = { hidden_act: 'silu', initializer_range: 0.02, use_cache: true, torch_dtype: 'bfloat16' }
   const llama = { ...common, architectures: ['LlamaForCausalLM'], model_type: 'llama', pretraining_tp: 1, rms_norm_eps: 1e-5 }
   const qwen = {
@@ -74,11 +74,11 @@ describe('config.json', () => {
     expect([rope.scaling.kind, rope.theta, tiedEmbeddings]).toEqual([scaling, theta, config.tie_word_embeddings])
   })
 
-  it('of an old Llama without key-value heads means one for each head', () => {
+  it('of an old Llama without num_key_value_heads has as many as attention heads', () => {
     expect(readArchitecture({ ...tinyLlamaConfig, num_key_value_heads: undefined }).dims.kvHeads).toBe(4)
   })
 
-  it('may keep its rope settings where transformers 5 writes them', () => {
+  it('may have its rope settings in rope_parameters', () => {
     const { rope_theta: _, ...config } = tinyLlamaConfig
     const rope_parameters = { rope_theta: 5e5, rope_type: 'linear', factor: 4 }
     expect(readArchitecture({ ...config, rope_parameters }).rope).toEqual({ theta: 5e5, scaling: { kind: 'linear', factor: 4 } })
@@ -103,7 +103,7 @@ describe('config.json', () => {
     expect(readArchitecture({ ...config, ...fields }).rope).toMatchObject({ theta, scaling: { kind } })
   })
 
-  it('reads the scaling of Llama 3.1 and the older spelling of linear scaling', () => {
+  it('may have the scaling of Llama 3.1 or the older spelling of linear scaling', () => {
     const llama3 = {
       rope_type: 'llama3',
       factor: 8,
@@ -130,7 +130,7 @@ describe('config.json', () => {
     ['another activation', { ...tinyLlamaConfig, hidden_act: 'gelu' }, 'ARCHITECTURE_UNSUPPORTED', /gelu/],
     ['heads of 24', { ...tinyLlamaConfig, head_dim: 24 }, 'ARCHITECTURE_UNSUPPORTED', /heads of size 24/],
     [
-      'heads that cannot share',
+      'heads that cannot be divided',
       { ...tinyLlamaConfig, num_key_value_heads: 3 },
       'CHECKPOINT_INVALID',
       /4 attention heads cannot share 3/,
@@ -157,13 +157,13 @@ describe('config.json', () => {
     ['a sliding window', { ...tinyQwen2Config, use_sliding_window: true }, 'ARCHITECTURE_UNSUPPORTED', /use_sliding_window/],
     ['quantised weights', { ...tinyLlamaConfig, quantization_config: { bits: 4 } }, 'ARCHITECTURE_UNSUPPORTED', /quantised/],
   ]
-  it.each(refused)('is refused with %s', (_, config, code, message) => {
+  it.each(refused)('is rejected with %s', (_, config, code, message) => {
     expect(() => readArchitecture(config)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
   })
 
-  it('of an unknown architecture gets the list of known ones', () => {
+  it('of an unsupported architecture is rejected with the list of supported ones', () => {
     expect(() => readArchitecture({ architectures: ['X'] })).toThrow(
-      expect.objectContaining({ hint: 'known are LlamaForCausalLM, Qwen2ForCausalLM' }),
+      expect.objectContaining({ hint: 'supported architectures: LlamaForCausalLM, Qwen2ForCausalLM' }),
     )
   })
 })

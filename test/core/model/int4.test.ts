@@ -13,7 +13,7 @@ function quantize(values: number[]) {
 }
 
 describe('int4 quantisation', () => {
-  it('is off by at most half a step, one step where the other side of the extreme leaves the range', () => {
+  it('errs by at most half a step, or one step for values of the opposite sign to the extreme', () => {
     fc.assert(
       fc.property(block, (values) => {
         const { stored, scales } = quantize(values)
@@ -26,7 +26,7 @@ describe('int4 quantisation', () => {
     )
   })
 
-  it('keeps the extreme value of a block, whatever its sign', () => {
+  it('is exact for the extreme value of a block of either sign', () => {
     fc.assert(
       fc.property(block, (values) => {
         const { stored } = quantize(values)
@@ -37,7 +37,7 @@ describe('int4 quantisation', () => {
     )
   })
 
-  it('stores even places in low nibbles and gives back exactly what the codes stand for', () => {
+  it('stores even positions in low nibbles and returns the dequantised values', () => {
     fc.assert(
       fc.property(block, block, (first, second) => {
         const { stored, codes, scales } = quantize([...first, ...second])
@@ -50,7 +50,7 @@ describe('int4 quantisation', () => {
     )
   })
 
-  it('keeps a block of zeroes and of values too small for a scale at zero', () => {
+  it('stores zeros for a block of zeros or of values too small for a scale', () => {
     for (const value of [0, 1e-38, -1e-40])
       expect(quantize(Array(32).fill(value)).stored.every((v) => Math.abs(v) === 0)).toBe(true)
   })

@@ -22,7 +22,7 @@ function anonymousMb(): number {
   return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024
 }
 
-it('builds a checkpoint of 600 MB in 200 MB of memory, far below the promised GiB', async ({ skip }) => {
+it('builds a bundle from a checkpoint of 600 MB in 200 MB of memory', async ({ skip }) => {
   skip(process.platform !== 'linux', 'memory is read from /proc')
   using dir = tempDir()
   const checkpoint = join(dir.path, 'checkpoint')

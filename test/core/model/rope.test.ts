@@ -4,7 +4,7 @@ import { inverseFrequencies, rotaryRows } from '../../../core/model/rope.ts'
 const llama3 = { kind: 'llama3', factor: 8, lowFreqFactor: 1, highFreqFactor: 4, originalPositions: 8192 } as const
 
 describe('rotary tables', () => {
-  it('hold the cosine and sine of position times frequency', () => {
+  it('contain cosine and sine of position times frequency', () => {
     const frequencies = inverseFrequencies(4, { theta: 10_000, scaling: { kind: 'none' } })
     expect(Array.from(frequencies)).toEqual([1, Math.fround(0.01)])
     const { cos, sin } = rotaryRows(frequencies, 3, 5)
@@ -12,13 +12,13 @@ describe('rotary tables', () => {
     expect(Array.from(sin)).toEqual([3, Math.fround(0.03), 4, Math.fround(0.04)].map((angle) => Math.fround(Math.sin(angle))))
   })
 
-  it('are stretched by a linear factor', () => {
+  it('are scaled by a linear factor', () => {
     const plain = inverseFrequencies(64, { theta: 10_000, scaling: { kind: 'none' } })
     const scaled = inverseFrequencies(64, { theta: 10_000, scaling: { kind: 'linear', factor: 4 } })
     expect(scaled).toEqual(plain.map((frequency) => frequency / 4))
   })
 
-  it('keep short waves and stretch long ones as Llama 3.1 does', () => {
+  it('leave short wavelengths unchanged and scale long ones as Llama 3.1 does', () => {
     const plain = inverseFrequencies(128, { theta: 500_000, scaling: { kind: 'none' } })
     const scaled = inverseFrequencies(128, { theta: 500_000, scaling: llama3 })
     const ratios = Array.from(plain, (frequency, i) => frequency / (scaled[i] ?? 0))

@@ -16,7 +16,7 @@ const good = {
 const file = (header: unknown, dataBytes = 32) => safetensors(JSON.stringify(header), new Uint8Array(dataBytes))
 
 describe('a safetensors header', () => {
-  it('says where each tensor lies in the file', () => {
+  it('gives the position of each tensor in the file', () => {
     const bytes = file({ __metadata__: { format: 'pt' }, ...good })
     const start = bytes.length - 32
     expect(read(bytes)).toEqual([
@@ -25,24 +25,28 @@ describe('a safetensors header', () => {
     ])
   })
 
-  it('takes scalars and empty tensors', () => {
+  it('may have scalars and empty tensors', () => {
     const shapes = read(
       file({ s: { dtype: 'F32', shape: [], data_offsets: [0, 4] }, e: { dtype: 'F16', shape: [0, 7], data_offsets: [4, 4] } }),
     )
     expect(shapes.map(({ bytes }) => bytes)).toEqual([4, 0])
   })
 
-  const lies: [what: string, bytes: Uint8Array, message: RegExp][] = [
+  const invalid: [what: string, bytes: Uint8Array, message: RegExp][] = [
     ['an empty file', new Uint8Array(0), /model\.safetensors has 0 bytes/],
     ['a file of seven bytes', new Uint8Array(7), /has 7 bytes/],
     ['a header longer than the file', Buffer.from([200, 0, 0, 0, 0, 0, 0, 0, 123, 125]), /the file ends after 10/],
     ['a header of 2^63 bytes', Buffer.from([0, 0, 0, 0, 0, 0, 0, 128, 123, 125]), /claims a header of 9223372036854775808 bytes/],
-    ['a header that is no JSON', safetensors('{"a":', new Uint8Array(4)), /not JSON/],
-    ['a header that is no UTF-8', Buffer.from([3, 0, 0, 0, 0, 0, 0, 0, 34, 255, 34]), /not JSON/],
-    ['a list for a header', safetensors('[]', new Uint8Array(4)), /not a JSON object/],
-    ['a tensor without offsets', file({ a: { dtype: 'F32', shape: [1] } }), /the tensor a in a way/],
-    ['negative dimensions', file({ a: { dtype: 'F32', shape: [-1, -1], data_offsets: [0, 4] } }), /the tensor a in a way/],
-    ['negative offsets', file({ a: { dtype: 'F32', shape: [1], data_offsets: [-4, 0] } }), /the tensor a in a way/],
+    ['a header that is not JSON', safetensors('{"a":', new Uint8Array(4)), /not JSON/],
+    ['a header that is not UTF-8', Buffer.from([3, 0, 0, 0, 0, 0, 0, 0, 34, 255, 34]), /not JSON/],
+    ['a list instead of an object', safetensors('[]', new Uint8Array(4)), /not a JSON object/],
+    ['a tensor without offsets', file({ a: { dtype: 'F32', shape: [1] } }), /unreadable entry for the tensor a/],
+    [
+      'negative dimensions',
+      file({ a: { dtype: 'F32', shape: [-1, -1], data_offsets: [0, 4] } }),
+      /unreadable entry for the tensor a/,
+    ],
+    ['negative offsets', file({ a: { dtype: 'F32', shape: [1], data_offsets: [-4, 0] } }), /unreadable entry for the tensor a/],
     ['an unknown type', file({ a: { dtype: 'F12', shape: [1], data_offsets: [0, 4] } }), /tensor a the unknown type F12/],
     [
       'a type out of the object prototype',
@@ -59,14 +63,14 @@ describe('a safetensors header', () => {
       file({ a: { dtype: 'F32', shape: [2 ** 50, 2 ** 50], data_offsets: [0, 8] } }),
       /tensor a 8 bytes/,
     ],
-    ['data cut short', file(good, 31), /cut short: the tensor b ends at byte/],
+    ['truncated data', file(good, 31), /cut short: the tensor b ends at byte/],
     [
       'overlapping tensors',
       file({ ...good, c: { dtype: 'F16', shape: [2], data_offsets: [22, 26] } }),
-      /the tensors \w and \w overlap/,
+      /overlapping tensors \w and \w/,
     ],
   ]
-  it.each(lies)('refuses %s', (_, bytes, message) => {
+  it.each(invalid)('is rejected with %s', (_, bytes, message) => {
     expect(() => read(bytes)).toThrow(
       expect.objectContaining({ code: 'SAFETENSORS_INVALID', message: expect.stringMatching(message) }),
     )
@@ -89,11 +93,11 @@ describe('arbitrary bytes', () => {
     }
   }
 
-  it('are refused with the right code, or describe tensors inside the file', () => {
+  it('are rejected with the right code or describe tensors within the file', () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 64 }), holds), { numRuns: 500 })
   })
 
-  it('in place of any part of a good file do no harm', () => {
+  it('in place of any part of a valid file are rejected or harmless', () => {
     const bytes = file(good)
     const change = fc.tuple(fc.nat(bytes.length - 1), fc.uint8Array({ minLength: 1, maxLength: 6 }))
     fc.assert(
@@ -107,7 +111,7 @@ describe('arbitrary bytes', () => {
     )
   })
 
-  it('as JSON of any shape do no harm', () => {
+  it('as JSON of any shape are rejected or harmless', () => {
     const number = fc.oneof(fc.nat(40), fc.integer(), fc.double())
     const entry = fc.record(
       {

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => dir[Symbol.dispose]())
 
 describe('a target that cannot be written', () => {
-  it('is refused when a file stands in its way', async () => {
+  it('is rejected if its parent is a file', async () => {
     const file = join(dir.path, 'file')
     writeFileSync(file, 'a file, no folder')
     await expect(buildBundle({ checkpoint, out: join(file, 'bundle'), format: 'fp32' })).rejects.toMatchObject({
@@ -26,7 +26,7 @@ describe('a target that cannot be written', () => {
     })
   })
 
-  it('is refused when the folder above is read-only', async ({ skip }) => {
+  it('is rejected if its parent folder is read-only', async ({ skip }) => {
     skip(isRoot, 'root may write everywhere')
     const locked = join(dir.path, 'locked')
     mkdirSync(locked)
@@ -38,7 +38,7 @@ describe('a target that cannot be written', () => {
 })
 
 describe('a full disk', () => {
-  it('is noticed before any work where the weights cannot fit, and while writing where the rest does not', async ({ skip }) => {
+  it('is reported before the build if the weights cannot fit, and otherwise while writing', async ({ skip }) => {
     const disk = join(dir.path, 'disk')
     mkdirSync(disk)
     // The weights of the fp32 bundle have 650 kB; graphs and golden vectors 150 kB more.
