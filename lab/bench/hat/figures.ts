@@ -120,6 +120,7 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): Summary {
     tbtTimesAcceptOverUShapeShort: over('loaded', 'short', ['hat', 'u-shape'], tbtTimesAccept),
     tbtTimesAcceptOverUShapeLong: over('loaded', 'long', ['hat', 'u-shape'], tbtTimesAccept),
     tbtOverUShapeShort: over('loaded', 'short', ['hat', 'u-shape'], tbt),
+    tbtOverUShapeLong: over('loaded', 'long', ['hat', 'u-shape'], tbt),
     tbtOverUShapeShortWithoutLoops: over('loaded', 'short', ['hat', 'u-shape'], tbtWithoutLoops),
     tbtOverUShapeLongWithoutLoops: over('loaded', 'long', ['hat', 'u-shape'], tbtWithoutLoops),
     tbtOverUSarathiShort: over('loaded', 'short', ['hat', 'u-sarathi'], tbt),

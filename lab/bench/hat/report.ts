@@ -27,8 +27,7 @@ function findings(document: BenchDocument): string {
     ...busyFinding(runs),
     `- The shipped adapter also reads deep states, which the paper's adapter does not. The paper's own adapter does not beat Medusa on
   these models: see [Drafters](../acceptance/acceptance.md).`,
-    `- \`limitOverUShapeLong\` is the lowest ratio that any TTFT can reach on these links, over U-shape's: the upload of the prompt's
-  states takes the rest.`,
+    `- \`limitOverUShapeLong\` is the lowest ttftOverUShapeLong that these links allow: the upload of the prompt's states takes that long.`,
   ].join('\n')
 }
 
@@ -41,9 +40,9 @@ function loopFinding({ summary }: BenchDocument, runs: readonly HatRun[]): strin
   if (looping.length === 0) return []
   const share = (100 * tokensOf(looping)) / tokensOf(samples)
   return [
-    `- Looping answers, which repeat themselves, give ${share.toFixed(0)} % of HAT's tokens under load, and are easy to draft. Without
-  them the accept length is ${written(summary.acceptLengthWithoutLoops)} instead of ${written(summary.acceptLength)}, and TBT over U-shape's is
-  ${written(summary.tbtOverUShapeShortWithoutLoops)} (short prompts) and ${written(summary.tbtOverUShapeLongWithoutLoops)} (long) instead of ${written(summary.tbtOverUShapeShort)} for short ones.`,
+    `- Looping answers give ${share.toFixed(0)} % of HAT's tokens under load, and are easy to draft. Without them the accept length is
+  ${written(summary.acceptLengthWithoutLoops)} instead of ${written(summary.acceptLength)}. TBT divided by U-shape's is ${written(summary.tbtOverUShapeShortWithoutLoops)} instead of ${written(summary.tbtOverUShapeShort)} for
+  short prompts, and ${written(summary.tbtOverUShapeLongWithoutLoops)} instead of ${written(summary.tbtOverUShapeLong)} for long ones.`,
   ]
 }
 
@@ -63,8 +62,8 @@ function busyFinding(runs: readonly HatRun[]): string[] {
   if (shares.length === 0) return []
   const percent = (share: number) => (100 * share).toFixed(0)
   return [
-    `- Under U-shape the cloud computes for ${percent(Math.min(...shares))} to ${percent(Math.max(...shares))} % of the time: requests rarely
-  wait for it. Gains that the paper has on a saturated cloud cannot show here.`,
+    `- Under U-shape the cloud computes for ${percent(Math.min(...shares))} to ${percent(Math.max(...shares))} % of the time, so requests rarely wait for it. The gains that
+  the paper measures on a busy cloud cannot appear here.`,
   ]
 }
 
