@@ -3,6 +3,7 @@ import type { States } from '../../../core/protocol/states.ts'
 import { startDataPlane, testModelId } from '../../support/data-plane.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { scriptedPart } from '../../support/scripted-part.ts'
+import { openStream, testServing } from '../../support/serving.ts'
 import { connectDevice, type OpenSession, type TestDevice } from '../../support/test-device.ts'
 
 const rows = (n: number): States => ({ rows: n, width: 2, half: new Uint16Array(n * 2).fill(0x3c00) })
@@ -53,6 +54,21 @@ describe('what a session leaves behind', () => {
     device.say({ type: 'close', session: first.hex })
     await expect.poll(() => plane.sessions.count).toBe(3)
     expect((await device.open(testModelId, { handle, length: 8 })).held).toBe(0)
+  })
+
+  it('is copied for nobody once its stream has gathered rows before its end', async () => {
+    const serving = testServing(scriptedPart(), { kv: { prefixMs } })
+    const rowsOf = (n: number) => ({ states: rows(n), select: 'none' as const })
+    const first = await openStream(serving)
+    await first.append(rowsOf(20))
+    const resume = { handle: (await first.keep(18))!, length: 12 }
+    const taken = (await serving.open('jetson-01', resume))!
+    const copy = (await serving.open('jetson-01', resume))!
+    expect([taken.moved, copy.moved, copy.stream.length]).toEqual([true, false, 12])
+    await taken.stream.append(rowsOf(4))
+    taken.stream.gather(8, [12, 13])
+    expect((await serving.open('jetson-01', resume))!.stream.length).toBe(0)
+    expect((await serving.open('jetson-01', { ...resume, length: 8 }))!.stream.length).toBe(8)
   })
 
   it('is given back after a while', async () => {

@@ -85,6 +85,23 @@ describe('the step loop', () => {
     expect(rowsOfSteps(part)).toEqual([[1], [32], [8], [40]])
   })
 
+  it('gives prompts the whole of each step where only prompts have run', async () => {
+    const part = scriptedPart()
+    const [a, b] = await openStreams(testServing(part), 2)
+    await prefill(a, 40)
+    await prefill(b!, 40)
+    expect(rowsOfSteps(part)).toEqual([[40], [40]])
+  })
+
+  it('lets a prompt go first once it was skipped four times', async () => {
+    const part = scriptedPart()
+    const [a, b] = await openStreams(testServing(part, { step: { streams: 1 } }), 2)
+    const prompt = prefill(b!, 20)
+    for (let i = 0; i < 6; i++) await append(a, 1)
+    expect((await prompt).states.rows).toBe(1)
+    expect(rowsOfSteps(part).flat().indexOf(20)).toBe(4)
+  })
+
   it('returns the selected rows of a prompt in pieces, as if it had been one step', async () => {
     const part = scriptedPart()
     const serving = testServing(part, { step: small, maxDecodeRows: 2 })
