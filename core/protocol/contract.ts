@@ -5,18 +5,18 @@ import { JobAck, JobEvent, ToJobDevice } from './jobs.ts'
 import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, ToBridge, ToDevice } from './messages.ts'
 import type { DeviceTopic } from './topics.ts'
 
-/** What is said in one place: docs/topics.md and docs/asyncapi.json are made of it, and recorded traffic is held against it. */
+/** A message type. docs/topics.md and docs/asyncapi.json are generated from it, and a test checks recorded traffic against it. */
 export interface Message {
   readonly name: string
   readonly summary: string
-  /** A discriminated union by `type` is documented as a message for each. */
+  /** A union discriminated by `type` is documented as one message for each type. */
   readonly schema: z.ZodType
-  /** Of a union at least one for each type. */
+  /** At least one for each type of a union. */
   readonly examples: readonly Readonly<Record<string, unknown>>[]
 }
 
 export interface Channel extends Delivery {
-  /** Of the MQTT topic; what stands in braces is an id. */
+  /** The MQTT topic; a name in braces stands for an id. */
   readonly address: string
   readonly message: Message
 }
@@ -24,14 +24,14 @@ export interface Channel extends Delivery {
 const at = '2026-05-04T09:30:00.125Z'
 const modelId = '5f0c6d1e'.repeat(8)
 const attempt = { v: 1, bridge: 'bridge-1', job: '6b1f22d4-17', attempt: 1 }
-const order = { v: 1, bridge: 'bridge-1', id: '9d4f0b6c21e87a35', expiresAt: '2026-05-04T09:30:30.125Z' }
+const command = { v: 1, bridge: 'bridge-1', id: '9d4f0b6c21e87a35', expiresAt: '2026-05-04T09:30:30.125Z' }
 const session = '00c5a1f09b3e77d2'
 const handle = '7d0e'.repeat(8)
 
 const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   state: {
     name: 'DeviceState',
-    summary: 'Whether a device is there, and what it can do.',
+    summary: 'Whether a device is connected, and what it supports.',
     schema: DeviceState,
     examples: [
       { v: 1, state: 'ready', birth: 12, at, agent: '0.1.0', modelId, jobs: ['hat.generate', 'hat.verify', 'profile'] },
@@ -40,7 +40,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   },
   telemetry: {
     name: 'DeviceTelemetry',
-    summary: 'What a device measures of its link, its speed and its condition.',
+    summary: 'Measurements of a device: link, speed and condition.',
     schema: DeviceTelemetry,
     examples: [
       {
@@ -65,7 +65,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   },
   jobs: {
     name: 'ToJobDevice',
-    summary: 'A job to be done, or to be left. A repeat of either is harmless.',
+    summary: 'Starts or cancels an attempt of a job. Both messages may be repeated.',
     schema: ToJobDevice,
     examples: [
       { ...attempt, type: 'run', kind: 'slm.generate', input: { prompt: 'Is there a good hotel in Paris?', maxTokens: 64 } },
@@ -74,7 +74,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   },
   events: {
     name: 'JobEvent',
-    summary: 'What becomes of a job at the device. Said again until the bridge has acknowledged it.',
+    summary: 'Progress or outcome of an attempt. The device resends it until the bridge acknowledges it.',
     schema: JobEvent,
     examples: [
       { ...attempt, n: 1, at, type: 'accepted' },
@@ -87,7 +87,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
         at,
         type: 'failed',
         failure: 'refused',
-        error: { code: 'REQUEST_INVALID', message: 'pice.expand is not supported by this device' },
+        error: { code: 'REQUEST_INVALID', message: 'this device does not support pice.expand; it supports profile' },
       },
       { ...attempt, n: 3, at, type: 'canceled' },
       { ...attempt, n: 3, at, type: 'progress', doneBytes: 1_048_576, totalBytes: 8_912_004 },
@@ -95,40 +95,40 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   },
   acks: {
     name: 'JobAck',
-    summary: 'The bridge has stored all events of the attempt up to `n`, or will never want them.',
+    summary: 'The bridge has stored all events of the attempt up to `n`, or has no use for them.',
     schema: JobAck,
     examples: [{ ...attempt, n: 4 }],
   },
   commands: {
     name: 'Command',
-    summary: 'An order of an operator. Said again until it is answered or has expired; done once.',
+    summary: 'A command of an operator. The bridge resends it until the device replies or it expires; the device runs it once.',
     schema: Command,
     examples: [
-      { ...order, type: 'drain' },
-      { ...order, type: 'undrain' },
-      { ...order, type: 'logs', level: 'debug', forS: 60 },
+      { ...command, type: 'drain' },
+      { ...command, type: 'undrain' },
+      { ...command, type: 'logs', level: 'debug', forS: 60 },
     ],
   },
   replies: {
     name: 'CommandReply',
-    summary: 'What became of an order; a repeat of the order gets the same reply.',
+    summary: 'Outcome of a command. A repeated command gets the same reply.',
     schema: CommandReply,
     examples: [
-      { v: 1, bridge: 'bridge-1', id: order.id, at, outcome: 'done' },
+      { v: 1, bridge: 'bridge-1', id: command.id, at, outcome: 'done' },
       {
         v: 1,
         bridge: 'bridge-1',
-        id: order.id,
+        id: command.id,
         at,
         outcome: 'refused',
-        reason: 'this agent does not know "reboot", or not like this',
+        reason: 'this agent does not support the command "reboot", or not with these fields',
       },
     ],
   },
   log: {
     name: 'DeviceLog',
     summary:
-      "A line of the device's log: warnings and errors by themselves, all else on request. Nothing of what is asked or answered.",
+      "A line of the device's log: warnings and errors always, other levels on request. It contains no prompts or answers.",
     schema: DeviceLog,
     examples: [
       {
@@ -137,7 +137,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
         birth: 12,
         level: 'warn',
         component: 'link',
-        message: 'bridge unreachable, trying again',
+        message: 'bridge unreachable, retrying',
         fields: { broker: 'mqtt://10.0.0.5:1883', code: 'BRIDGE_UNREACHABLE' },
         dropped: 0,
       },
@@ -145,7 +145,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   },
   faults: {
     name: 'MessageFault',
-    summary: 'A bridge could not read what the device said, and says why; of each leaf at most a few a minute.',
+    summary: 'The bridge could not read a message of the device. At most a few are sent each minute for each topic.',
     schema: MessageFault,
     examples: [
       { v: 1, bridge: 'bridge-1', leaf: 'telemetry', reason: '"birth": Invalid input: expected number, received string', at },
@@ -155,7 +155,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
 
 const bridgeState: Message = {
   name: 'BridgeState',
-  summary: 'Where the data plane of a bridge is, and how loaded it is.',
+  summary: 'The address of the data plane of a bridge, and its load.',
   schema: BridgeState,
   examples: [
     { v: 1, state: 'ready', birth: 3, at, bridge: '0.1.0', modelId, data: 'ws://10.0.0.5:7070/v1/data', sessions: 2 },
@@ -163,7 +163,7 @@ const bridgeState: Message = {
   ],
 }
 
-/** The control plane: every topic on which something is said. */
+/** The control plane: all topics. */
 export const channels: readonly Channel[] = [
   ...(Object.keys(deviceMessages) as DeviceTopic[]).map((leaf) => ({
     address: `brim/v1/{fleet}/device/{device}/${leaf}`,
@@ -173,11 +173,11 @@ export const channels: readonly Channel[] = [
   { address: 'brim/v1/{fleet}/bridge/{bridge}/state', ...bridgeStateDelivery, message: bridgeState },
 ]
 
-/** The data plane's JSON, beside its binary frames (frame.ts), on one WebSocket. */
+/** The JSON messages of the data plane. They share one WebSocket with the binary frames (frame.ts). */
 export const dataMessages: Readonly<Record<'device' | 'bridge', Message>> = {
   device: {
     name: 'ToBridge',
-    summary: 'Opens and closes sessions. Nothing here tells what is asked.',
+    summary: 'Opens and closes HAT sessions. It contains no prompts.',
     schema: ToBridge,
     examples: [
       { type: 'hello', v: 1, device: 'jetson-01', birth: 12 },
@@ -188,7 +188,7 @@ export const dataMessages: Readonly<Record<'device' | 'bridge', Message>> = {
   },
   bridge: {
     name: 'ToDevice',
-    summary: 'Answers, and advice that sessions are sized by.',
+    summary: 'Replies, and advice on the chunk size of sessions.',
     schema: ToDevice,
     examples: [
       { type: 'welcome', v: 1, bridge: 'bridge-1', modelId, probeBytes: 32_768 },

@@ -2,19 +2,19 @@ import type { DeviceTopic } from './topics.ts'
 
 export type Party = 'device' | 'bridge'
 
-/** How what is said on a topic gets there. */
+/** How the messages of a topic are delivered. */
 export interface Delivery {
   readonly from: Party
-  /** Who subscribes. */
+  /** The subscribers. */
   readonly to: readonly Party[]
   readonly qos: 0 | 1
-  /** The broker hands the last one to whoever subscribes later. */
+  /** The broker delivers the last message to later subscribers. */
   readonly retain: boolean
 }
 
-/** Topics under device/<id>: what the links publish and subscribe by, and the broker's rules allow. */
+/** Topics under device/<id>. The links publish and subscribe by this table, and the broker's ACL follows it. */
 export const deviceDelivery: Readonly<Record<DeviceTopic, Delivery>> = {
-  /** The device listens too: a late will may have buried what it said. */
+  /** The device subscribes too: a late will may replace its retained state. */
   state: { from: 'device', to: ['bridge', 'device'], qos: 1, retain: true },
   telemetry: { from: 'device', to: ['bridge'], qos: 1, retain: false },
   jobs: { from: 'bridge', to: ['device'], qos: 1, retain: false },
@@ -29,12 +29,12 @@ export const deviceDelivery: Readonly<Record<DeviceTopic, Delivery>> = {
 /** On bridge/<id>/state. */
 export const bridgeStateDelivery: Delivery = { from: 'bridge', to: ['device', 'bridge'], qos: 1, retain: true }
 
-/** The part of it that an MQTT client is told. */
+/** The options of an MQTT publish. */
 export const publishOptions = ({ qos, retain }: Delivery) => ({ qos, retain })
 
-/** The leaves that this side publishes, or subscribes. */
+/** The topics that a party publishes on, or subscribes to. */
 export const leavesFrom = (party: Party): DeviceTopic[] => leaves(({ from }) => from === party)
 export const leavesTo = (party: Party): DeviceTopic[] => leaves(({ to }) => to.includes(party))
 
-const leaves = (which: (delivery: Delivery) => boolean): DeviceTopic[] =>
-  (Object.keys(deviceDelivery) as DeviceTopic[]).filter((leaf) => which(deviceDelivery[leaf]))
+const leaves = (matches: (delivery: Delivery) => boolean): DeviceTopic[] =>
+  (Object.keys(deviceDelivery) as DeviceTopic[]).filter((leaf) => matches(deviceDelivery[leaf]))

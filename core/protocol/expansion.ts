@@ -3,47 +3,47 @@ import { z } from 'zod'
 const count = z.int().min(0)
 
 /**
- * `pice.expand`, what is asked beside the question: a sketch of the answer, by sentences, to be written out by a device's
- * small models. papers: PICE (Algorithms 1 and 2, execution optimiser, Eq. 3).
+ * Fields of `pice.expand` beside the prompt: a sketch of the answer, by sentences, which a device's small models expand.
+ * PICE, Algorithms 1 and 2, execution optimiser, Eq. 3.
  */
 export const sketchFields = {
-  /** The LLM's sentences, in order. */
+  /** Sentences by the LLM, in order. */
   sketch: z.array(z.string().trim().min(1).max(4_096)).min(1).max(256),
-  /** Sentences before it are written out already. */
+  /** Index of the first sentence to expand; those before it are expanded already. */
   from: count.default(0),
-  /** l: tokens that the whole answer was foreseen to have. */
+  /** l: predicted length of the whole answer, in tokens. */
   expectedTokens: z.int().min(1).max(1_000_000),
-  /** f(l) − f(|r|): what it may take, or the LLM alone would have been sooner. Decides the small model and how sentences are grouped. */
+  /** f(l) − f(|r|): time within which the expansion beats the LLM alone. Decides the small model and the groups of sentences. */
   budgetMs: z.number().positive().optional(),
-  /** How many answers the ensemble chooses from: of several models, or samples of one. */
+  /** Number of answers that the ensemble chooses from: of several models, or samples of one. */
   candidates: z.int().min(1).max(8).default(1),
 }
 
-/** The sentences that are to be written out. */
+/** Indices of the sentences to expand. */
 export const sentencesOf = ({ sketch, from }: { sketch: readonly unknown[]; from: number }): number[] =>
   sketch.map((_, sentence) => sentence).slice(from)
 
-/** Result of `pice.expand`. Which candidate is the answer, the bridge decides (Eq. 3). */
+/** Result of `pice.expand`. The bridge chooses the answer among the candidates (Eq. 3). */
 export const Expansion = z.object({
   candidates: z
     .array(
       z.object({
         model: z.string().min(1),
-        /** By their place in the sketch, in its order, each once. */
+        /** Each sentence once, in the order of the sketch. */
         sentences: z.array(z.object({ sentence: count, text: z.string(), tokens: count })),
-        /** (1/N) Σ log2 p(w_i) over its tokens: 2 to the power of it is the first term of Eq. 3. */
+        /** (1/N) Σ log2 p(w_i) over its tokens; 2 to this power is the first term of Eq. 3. */
         meanLog2Probability: z.number().max(0),
       }),
     )
     .min(1)
     .max(8),
-  /** Sentences that were written out in one sequence, after merging. */
+  /** Sentences that were expanded in one sequence. */
   groups: z.array(z.array(count).min(1)),
   tookMs: z.number().min(0),
 })
 export type Expansion = z.infer<typeof Expansion>
 
-/** What keeps it from being an expansion of that sketch; undefined: nothing does. */
+/** Why the expansion does not fit the sketch; undefined: it does. */
 export function expansionProblem(
   { sketch, from }: { sketch: readonly unknown[]; from: number },
   { candidates, groups }: Expansion,
@@ -51,7 +51,7 @@ export function expansionProblem(
   const wanted = sentencesOf({ sketch, from }).join()
   for (const [at, { sentences }] of candidates.entries())
     if (sentences.map(({ sentence }) => sentence).join() !== wanted)
-      return `candidate ${at} does not hold each sentence that was asked for once, in the order of the sketch`
+      return `candidate ${at} must contain each requested sentence once, in the order of the sketch`
   const grouped = groups.flat().sort((a, b) => a - b)
-  return grouped.join() === wanted ? undefined : 'its groups do not hold each sentence that was asked for once'
+  return grouped.join() === wanted ? undefined : 'its groups must contain each requested sentence once'
 }

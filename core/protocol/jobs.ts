@@ -3,17 +3,17 @@ import { Expansion, expansionProblem, sketchFields } from './expansion.ts'
 import { idPattern } from './topics.ts'
 import { v } from './version.ts'
 
-/** What a job may ask for. What is submitted at the bridge is visible to it: only the agent's own API is private. */
+/** The kinds of jobs. The bridge can read every job submitted to it; only the agent's own API is private. */
 export const jobKinds = ['slm.generate', 'hat.generate', 'hat.verify', 'profile', 'bundle.install', 'pice.expand'] as const
 export type JobKind = (typeof jobKinds)[number]
 
-/** Largest input of a job and largest event of a device, as JSON: either fits an MQTT packet of the bridge's broker. */
+/** Maximum size of a job's input and of a device's event, as JSON: both fit into an MQTT packet of the bridge's broker. */
 export const maxInputBytes = 128 * 1024
 export const maxEventBytes = 192 * 1024
-/** Either with what is around it; more is not read. */
+/** Maximum size of a whole message; larger ones are not read. */
 export const maxMessageBytes = maxEventBytes + 16 * 1024
 
-const id = z.string().regex(idPattern, 'small letters, digits, - and _').meta({ title: 'id' })
+const id = z.string().regex(idPattern, 'lower-case letters, digits, - and _').meta({ title: 'id' })
 const jobId = z
   .string()
   .regex(/^[0-9a-f]{8}-[0-9]{1,15}$/)
@@ -24,11 +24,11 @@ const text = z.string().max(maxInputBytes)
 const Message = z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: text })
 
 const Prompt = {
-  /** A conversation, or `prompt` as it stands: one of the two. */
+  /** A conversation, or the text `prompt` without a chat template: exactly one of the two. */
   messages: z.array(Message).min(1).max(256).optional(),
   prompt: text.min(1).optional(),
 }
-const oneOf = { error: 'either messages or prompt' }
+const oneOf = { error: 'give either messages or prompt' }
 const hasOne = ({ messages, prompt }: { messages?: unknown; prompt?: unknown }) =>
   (messages === undefined) !== (prompt === undefined)
 
@@ -39,7 +39,7 @@ const Sampling = {
   seed: z.int().optional(),
 }
 
-/** `slm.generate`, `hat.generate`. */
+/** Input of `slm.generate` and `hat.generate`. */
 export const GenerateInput = z
   .strictObject({
     ...Prompt,
@@ -50,23 +50,24 @@ export const GenerateInput = z
   .refine(hasOne, oneOf)
 export type GenerateInput = z.infer<typeof GenerateInput>
 
-/** `hat.verify`: how much of a continuation the LLM would have written itself. */
+/** Input of `hat.verify`, which reports how much of a continuation the LLM would generate itself. */
 export const VerifyInput = z.strictObject({ ...Prompt, continuation: text.min(1) }).refine(hasOne, oneOf)
 export type VerifyInput = z.infer<typeof VerifyInput>
 
-/** `pice.expand`. */
+/** Input of `pice.expand`. */
 export const ExpandInput = z
   .strictObject({ ...Prompt, ...sketchFields, ...Sampling })
   .refine(hasOne, oneOf)
   .refine(({ sketch, from }) => from < sketch.length, {
-    error: 'nothing of the sketch is left to be written out',
+    error: 'the sketch has no sentence at or after it',
     path: ['from'],
   })
 export type ExpandInput = z.infer<typeof ExpandInput>
 
 /**
- * `bundle.install`: a model's parts for devices. `manifestSha256` tells versions of one model apart (its drafters, its
- * tokenizer) and so stands for every byte; `url` is the folder of the bundle, absent: the bridge that the job is from.
+ * Input of `bundle.install`, which installs the parts of a model that a device runs. `manifestSha256` identifies a version
+ * of the model with its drafters and tokenizer, and covers every byte. `url` is the folder of the bundle; absent: the
+ * bundles of the bridge that sent the job.
  */
 export const InstallInput = z.strictObject({
   modelId: sha256,
@@ -75,7 +76,7 @@ export const InstallInput = z.strictObject({
 })
 export type InstallInput = z.infer<typeof InstallInput>
 
-/** Where a bridge's HTTP has bundles. */
+/** HTTP path of the bundles at a bridge. */
 export const bundlesPath = '/v1/bundles'
 export const bundlePath = (modelId: string) => `${bundlesPath}/${modelId}`
 
@@ -88,7 +89,7 @@ const inputs = {
   'pice.expand': ExpandInput,
 } as const satisfies Record<JobKind, z.ZodType>
 
-/** What others read of results; a newer device may say more. */
+/** The fields that other programs read in results; a newer device may add more. */
 const results = {
   'slm.generate': z.looseObject({ text: z.string() }),
   'hat.generate': z.looseObject({ text: z.string() }),
@@ -99,8 +100,8 @@ const results = {
 } as const satisfies Record<JobKind, z.ZodType>
 
 /**
- * Why that cannot be the result of that job; undefined: it can.
- * @param kind as stored: older bridges may have stored others, of which nothing is known
+ * Why `result` is invalid for a job; undefined: it is valid.
+ * @param kind as stored; results of unknown kinds, which another release stored, are valid
  */
 export function resultProblem(kind: string, input: unknown, result: unknown): string | undefined {
   const known = jobKinds.find((name) => name === kind)
@@ -110,14 +111,14 @@ export function resultProblem(kind: string, input: unknown, result: unknown): st
   if (issue) return [issue.path.join('.'), issue.message].filter(Boolean).join(': ')
   if (known === 'bundle.install') {
     const asked = InstallInput.safeParse(input)
-    return asked.data?.modelId === results[known].parse(result).modelId ? undefined : 'it is about another model'
+    return asked.data?.modelId === results[known].parse(result).modelId ? undefined : 'it names another model'
   }
   if (known !== 'pice.expand') return undefined
   const asked = ExpandInput.safeParse(input)
   return asked.success ? expansionProblem(asked.data, results[known].parse(result)) : undefined
 }
 
-/** Those that are about one device, which must be named: no other can stand in for it. */
+/** Kinds that concern one device, which the submission must name: no other device can run them. */
 export const deviceBoundKinds: ReadonlySet<JobKind> = new Set(['profile', 'bundle.install'])
 
 const duration = z
@@ -126,29 +127,29 @@ const duration = z
   .max(7 * 86_400)
 const seconds = (fallback: number) => duration.default(fallback)
 
-/** A bundle may be gigabytes, its link slow, its device away for a night. */
-const patient = { deadlineS: 7 * 86_400, runS: 86_400 }
-const usual = { deadlineS: 3_600, runS: 900 }
+/** A bundle may have gigabytes, its link may be slow, its device offline for a night. */
+const installLimits = { deadlineS: 7 * 86_400, runS: 86_400 }
+const defaultLimits = { deadlineS: 3_600, runS: 900 }
 
 /** Body of `POST /v1/jobs`. */
 export const JobSubmission = z
   .strictObject({
     kind: z.enum(jobKinds),
     input: z.unknown(),
-    /** Only this device may do it. Absent: any that can. */
+    /** The only device that may run the job; absent: any device that supports the kind. */
     device: id.optional(),
-    /** The highest first; within one, first come, first served. */
+    /** Higher runs first; jobs of one priority run in order of submission. */
     priority: z.int().min(0).max(9).default(5),
-    /** The same key again is the same job, whatever else it says. */
+    /** Idempotency key: a submission with a known key returns the job of that key. */
     key: z.string().min(1).max(128).optional(),
-    /** Done by then, or TIMED_OUT. Absent: an hour, for `bundle.install` a week. */
+    /** Deadline after submission; then the job is TIMED_OUT. Default: an hour, for `bundle.install` a week. */
     deadlineS: duration.optional(),
     attempts: z.int().min(1).max(100).default(10),
-    /** `runS` absent: 15 minutes, for `bundle.install` a day. */
+    /** Time limits of the states SENT, ACCEPTED and RUNNING. Default of `runS`: 15 minutes, for `bundle.install` a day. */
     timeouts: z
       .strictObject({ acceptS: seconds(10), startS: seconds(600), stepS: seconds(60), runS: duration.optional() })
       .prefault({}),
-    /** What happens when its device vanishes. */
+    /** What happens when the device of an attempt disconnects. */
     disconnect: z
       .strictObject({
         lostAfterS: seconds(30),
@@ -166,7 +167,7 @@ export const JobSubmission = z
   })
   .transform((submission) => {
     const { kind, timeouts } = submission
-    const { deadlineS, runS } = kind === 'bundle.install' ? patient : usual
+    const { deadlineS, runS } = kind === 'bundle.install' ? installLimits : defaultLimits
     return {
       ...submission,
       input: inputs[kind].parse(submission.input),
@@ -178,20 +179,23 @@ export type JobSubmission = z.infer<typeof JobSubmission>
 
 const attempt = {
   v,
-  bridge: id.describe('That the job was submitted at.'),
+  bridge: id.describe('The bridge that has the job.'),
   job: jobId,
-  attempt: z.int().min(1).describe('Counts from 1: what is said of an earlier attempt changes nothing.'),
+  attempt: z
+    .int()
+    .min(1)
+    .describe('Counts from 1. Reports of an earlier attempt change nothing, except a result that comes first.'),
 }
-/** What is left of a message to a device that cannot be read otherwise: whose job it is that cannot be done. */
+/** The address in an otherwise unreadable message to a device, to which the device reports the failure. */
 export const JobAddress = z.object({ bridge: id, job: jobId, attempt: z.int().min(1) })
 
-/** On device/<id>/jobs. A repeat of either is harmless. */
+/** On device/<id>/jobs. Both messages may be repeated. */
 export const ToJobDevice = z.discriminatedUnion('type', [
-  /** An older or younger device may know the kind otherwise: it reads the input itself. */
+  /** The device parses the input, because another release may define the kind differently. */
   z.object({
     ...attempt,
     type: z.literal('run'),
-    kind: z.string().max(64).describe('What is to be done; a device that cannot says so.'),
+    kind: z.string().max(64).describe('The kind of job. A device refuses a kind that it does not support.'),
     input: z.unknown().describe('As submitted.'),
   }),
   z.object({ ...attempt, type: z.literal('cancel') }),
@@ -200,14 +204,12 @@ export type ToJobDevice = z.infer<typeof ToJobDevice>
 
 const reported = {
   ...attempt,
-  n: z.int().min(1).describe('Counts the events of one attempt, from 1 on.'),
+  n: z.int().min(1).describe('Number of the event in its attempt, from 1.'),
   at: z.iso.datetime().describe("UTC, by the device's clock."),
 }
 const error = z.object({ code: z.string().max(64), message: z.string().max(2_000) })
 
-/**
- * On device/<id>/events. Said again until the bridge has acknowledged it.
- */
+/** On device/<id>/events. The device resends each event until the bridge acknowledges it. */
 export const JobEvent = z.discriminatedUnion('type', [
   z.object({ ...reported, type: z.enum(['accepted', 'running']) }),
   z.object({ ...reported, type: z.literal('canceled') }),
@@ -215,30 +217,30 @@ export const JobEvent = z.discriminatedUnion('type', [
     ...reported,
     type: z.literal('text'),
     text: text.describe('A piece of the answer.'),
-    from: z.int().min(0).describe('Where it begins in the answer, or in its sentence of an expansion, in UTF-16 units.'),
-    sentence: z.int().min(0).optional().describe('Of an expansion: which of the sketch.'),
+    from: z.int().min(0).describe('Offset of the piece in the answer, or in its sentence of an expansion, in UTF-16 units.'),
+    sentence: z.int().min(0).optional().describe('Index of the sentence in the sketch, for an expansion.'),
   }),
   z.object({
     ...reported,
     type: z.literal('progress'),
-    doneBytes: z.int().min(0).describe('How far work without a text has come.'),
+    doneBytes: z.int().min(0).describe('Progress of a job without text.'),
     totalBytes: z.int().min(0),
   }),
   z.object({
     ...reported,
     type: z.literal('succeeded'),
-    result: z.record(z.string(), z.unknown()).describe('The whole of it: pieces that came before are repeated.'),
+    result: z.record(z.string(), z.unknown()).describe('The whole result; it contains the text of all pieces again.'),
   }),
   z.object({
     ...reported,
     type: z.literal('failed'),
-    /** core/policy/jobs/retry.ts; what an older bridge does not know counts as failed. */
-    failure: z.string().max(32).describe('Decides whether, and when, another attempt follows.'),
+    /** One of core/policy/jobs/retry.ts; a bridge treats unknown failures as `failed`. */
+    failure: z.string().max(32).describe('Kind of failure, which decides whether and when another attempt follows.'),
     error,
   }),
 ])
 export type JobEvent = z.infer<typeof JobEvent>
 
-/** On device/<id>/acks: the bridge has stored all events of the attempt up to `n`, or will never want them. */
-export const JobAck = z.object({ ...attempt, n: z.int().min(0).describe('The last event that need not be said again.') })
+/** On device/<id>/acks: the bridge has stored all events of the attempt up to `n`, or has no use for them. */
+export const JobAck = z.object({ ...attempt, n: z.int().min(0).describe('The last event that the device need not resend.') })
 export type JobAck = z.infer<typeof JobAck>

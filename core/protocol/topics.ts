@@ -1,4 +1,4 @@
-/** Topics of the control plane (MQTT 3.1.1). Names are checked, so that no id can smuggle in a level or a wildcard. */
+/** Topics of the control plane (MQTT 3.1.1). Ids are checked, so that they cannot contain a level separator or a wildcard. */
 export const idPattern = /^[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?$/
 
 const root = (fleet: string) => `brim/v1/${checked(fleet, 'fleet')}`
@@ -16,7 +16,7 @@ export const allDeviceReplies = (fleet: string) => `${root(fleet)}/device/+/repl
 export const allDeviceLogs = (fleet: string) => `${root(fleet)}/device/+/log`
 export const allBridgeStates = (fleet: string) => `${root(fleet)}/bridge/+/state`
 
-/** The device and leaf of a topic under this fleet, or undefined. */
+/** The device and leaf of a device topic of this fleet; undefined: another topic. */
 export function parseDeviceTopic(fleet: string, topic: string): { device: string; leaf: DeviceTopic } | undefined {
   const prefix = `${root(fleet)}/device/`
   if (!topic.startsWith(prefix)) return undefined
@@ -26,7 +26,7 @@ export function parseDeviceTopic(fleet: string, topic: string): { device: string
   return known ? { device, leaf: known } : undefined
 }
 
-/** The bridge whose state topic under this fleet that is, or undefined. */
+/** The bridge of a bridge state topic of this fleet; undefined: another topic. */
 export function parseBridgeStateTopic(fleet: string, topic: string): string | undefined {
   const prefix = `${root(fleet)}/bridge/`
   const [bridge, leaf, ...rest] = topic.startsWith(prefix) ? topic.slice(prefix.length).split('/') : []

@@ -84,7 +84,7 @@ describe('a job that expands a sketch', () => {
           else if (one === two) return
           else [sentences[one], sentences[two]] = [sentences[two]!, sentences[one]!]
           harmed += 1
-          expect(resultProblem('pice.expand', asked, bad)).toMatch(/each sentence that was asked for once/)
+          expect(resultProblem('pice.expand', asked, bad)).toMatch(/each requested sentence once/)
         },
       ),
       { seed: 1, numRuns: 300 },
