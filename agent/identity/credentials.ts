@@ -2,7 +2,7 @@ import type { TLSSocket } from 'node:tls'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { connectPinned } from '../../core/base/pinned-socket.ts'
-import type { SessionReply } from '../../core/protocol/identity.ts'
+import type { GrantReply } from '../../core/protocol/identity.ts'
 import { type Enrolment, openSession } from './enrolment.ts'
 import type { DeviceKey } from './key-file.ts'
 
@@ -60,7 +60,7 @@ export function createCredentials({ enrolment, key, clock, logger }: Credentials
     }
   }
 
-  async function open(signal: AbortSignal): Promise<SessionReply> {
+  async function open(signal: AbortSignal): Promise<GrantReply> {
     const session = await openSession(enrolment, key, AbortSignal.any([signal, closing.signal]))
     renewing.abort()
     renewing = new AbortController()

@@ -3,16 +3,8 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
-import {
-  EnrolReply,
-  enrolPath,
-  NonceReply,
-  noncePath,
-  readInvitation,
-  SessionReply,
-  sessionPath,
-  signedBytes,
-} from '../../core/protocol/identity.ts'
+import { identityOperations } from '../../core/protocol/http/identity.ts'
+import { EnrolReply, GrantReply, NonceReply, readInvitation, signedBytes } from '../../core/protocol/identity.ts'
 import { hardwareOf } from './hardware.ts'
 import { type DeviceKey, keyFileOf, makeKey, readKey } from './key-file.ts'
 import { postJson } from './post-json.ts'
@@ -67,7 +59,7 @@ export async function enrol(wish: EnrolWish, signal?: AbortSignal): Promise<Enro
   const { url, secret, pin } = readInvitation(wish.token)
   const at = { url, pin }
   // First: for a bridge that cannot be reached no key is given up.
-  const { nonce, bridge, fleet } = await postJson(at, noncePath, {}, NonceReply, signal)
+  const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce.path, {}, NonceReply, signal)
   const keyFile = keyFileOf(stateDir)
   if (replace) resetIdentity(stateDir)
   else if (!existsSync(keyFile)) makeKey(keyFile)
@@ -77,7 +69,13 @@ export async function enrol(wish: EnrolWish, signal?: AbortSignal): Promise<Enro
   const signature = key.sign(signedBytes({ purpose: 'enroll', nonce, bridge, fleet, device, hardware }))
   const { publicKey } = key
   const request = { v: 1, device, nonce, signature, hardware, token: secret, publicKey }
-  const { status, group, mqttPort, mqttTls, mqttUrl: brokerUrl } = await postJson(at, enrolPath, request, EnrolReply, signal)
+  const {
+    status,
+    group,
+    mqttPort,
+    mqttTls,
+    mqttUrl: brokerUrl,
+  } = await postJson(at, identityOperations.enrol.path, request, EnrolReply, signal)
   const mqttUrl = brokerUrl ?? `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`
   const enrolment: Enrolment = { url, mqttUrl, foreignBroker: brokerUrl !== undefined, pin, bridge, fleet, device }
   // The bridge may have gone to another broker since.
@@ -100,9 +98,9 @@ export async function openSession(
   { url, pin, device, ...expected }: Omit<Enrolment, 'foreignBroker'>,
   key: DeviceKey,
   signal: AbortSignal,
-): Promise<SessionReply> {
+): Promise<GrantReply> {
   const at = { url, pin }
-  const { nonce, bridge, fleet } = await postJson(at, noncePath, {}, NonceReply, signal)
+  const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce.path, {}, NonceReply, signal)
   // Another bridge could pass our signature on to the real one.
   if (bridge !== expected.bridge || fleet !== expected.fleet)
     throw new BrimError(
@@ -112,5 +110,5 @@ export async function openSession(
     )
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'session', nonce, bridge, fleet, device, hardware }))
-  return postJson(at, sessionPath, { v: 1, device, nonce, signature, hardware }, SessionReply, signal)
+  return postJson(at, identityOperations.session.path, { v: 1, device, nonce, signature, hardware }, GrantReply, signal)
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { z } from 'zod'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
 import { type BridgeAddress, requestOnce } from '../../core/base/pinned-request.ts'
-import { Refusal } from '../../core/protocol/identity.ts'
+import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import { readJson } from '../../core/protocol/read-message.ts'
 
 const timeoutMs = 10_000
@@ -39,7 +39,7 @@ export async function postJson<T>(
     if (answer.kind === 'message') return answer.message
     throw unreachable(url, new Error(`its answer cannot be read: ${answer.reason}`))
   }
-  const refusal = Refusal.safeParse(json)
+  const refusal = ErrorResponse.safeParse(json)
   if (!refusal.success) throw unreachable(url, new Error(`HTTP status ${status}`))
   const { code, message, hint } = refusal.data.error
   throw new BrimError(isCode(code) ? code : 'NOT_AUTHORIZED', message, hint === undefined ? {} : { hint })

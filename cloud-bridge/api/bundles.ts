@@ -1,78 +1,67 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { BrimError } from '../../core/base/errors.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
-import { bundlesPath } from '../../core/protocol/jobs.ts'
-import type { Handler } from '../http/http-server.ts'
-import { answer, noSuchPath } from '../http/json.ts'
+import { bundleOperations, type ServedBundle } from '../../core/protocol/http/bundles.ts'
+import { noSuchPath } from '../http/errors.ts'
+import { type Routes, StreamResponse } from '../http/router.ts'
 
-interface ServedBundle {
+interface BundleOnDisk {
   readonly folder: string
   readonly manifest: Manifest
   readonly manifestSha256: string
-  /** Of its manifest when it was read. */
+  /** Modification time of its manifest when it was read. */
   readonly mtimeMs: number
 }
 
-export interface BundlesHttpOptions {
-  /** Of the bridge itself. */
+export interface BundleRoutesOptions {
+  /** Folder of the bundle that the bridge serves itself. */
   readonly bundle: string
-  /** Its subfolders are bundles too. */
+  /** Folder whose subfolders are bundles too. */
   readonly folder: string | undefined
 }
 
-/**
- * `GET /v1/bundles`: what there is; `/v1/bundles/<modelId>/<file>`: one of its files, also from a byte on. Only what a manifest
- * lists is served.
- */
-export function createBundlesHttp({ bundle, folder }: BundlesHttpOptions): Handler {
-  let known = new Map<string, ServedBundle>()
+/** `/v1/bundles…`: the list, and single files. Only files that a manifest lists are sent. */
+export function bundleRoutes({ bundle, folder }: BundleRoutesOptions): Routes {
+  let known = new Map<string, BundleOnDisk>()
 
   async function scan(): Promise<void> {
     const names = folder === undefined ? [] : await readdir(folder).catch(() => [])
     const folders = [bundle, ...names.map((name) => join(folder ?? '', name))]
-    const found = await Promise.all(folders.map((path) => readServed(path)))
-    // Of two with one model the one named first: the bridge's own.
+    const found = await Promise.all(folders.map(readBundle))
+    // Reversed, so that of two bundles of one model the first wins: the bridge's own.
     known = new Map(found.flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])).reverse())
   }
 
-  async function find(modelId: string): Promise<ServedBundle> {
+  async function find(modelId: string): Promise<BundleOnDisk> {
     const before = known.get(modelId)
     const now = before && (await stat(join(before.folder, manifestFile)).catch(() => undefined))
     if (now === undefined || now.mtimeMs !== before?.mtimeMs) await scan()
     const found = known.get(modelId)
     if (found) return found
-    throw new BrimError('MODEL_UNKNOWN', `no bundle of model ${modelId.slice(0, 64)} is served here`, {
-      hint: 'GET /v1/bundles lists them; brim bridge run --bundles names a folder of more',
+    throw new BrimError('MODEL_UNKNOWN', `this bridge has no bundle of model ${modelId.slice(0, 64)}`, {
+      hint: 'GET /v1/bundles lists its bundles; brim bridge run --bundles adds a folder of them',
     })
   }
 
-  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.method !== 'GET') throw noSuchPath
-    const { pathname } = new URL(request.url ?? '/', 'http://localhost')
-    const [modelId, ...path] = pathname.slice(bundlesPath.length).split('/').slice(1)
-    if (modelId === undefined) {
+  return (router) => {
+    router.serve(bundleOperations.list, async () => {
       await scan()
-      return answer(response, 200, { bundles: [...known.values()].map(summaryOf) })
-    }
-    const { folder: at, manifest } = await find(modelId)
-    const file = path.join('/')
-    if (file !== manifestFile && !manifest.files.some((listed) => listed.path === file)) throw noSuchPath
-    await send(join(at, file), request, response)
-  }
-
-  return {
-    handle: route,
-    needs: () => 'fetch',
+      return { bundles: [...known.values()].map(summaryOf) }
+    })
+    router.serve(bundleOperations.file, async ({ params: { modelId, '*': file }, headers }) => {
+      const { folder: at, manifest } = await find(modelId)
+      if (file !== manifestFile && !manifest.files.some(({ path }) => path === file)) throw noSuchPath
+      return fileResponse(join(at, file), headers.range)
+    })
   }
 }
 
-async function readServed(folder: string): Promise<ServedBundle | undefined> {
+async function readBundle(folder: string): Promise<BundleOnDisk | undefined> {
   try {
     const path = join(folder, manifestFile)
     const { mtimeMs } = await stat(path)
@@ -85,7 +74,7 @@ async function readServed(folder: string): Promise<ServedBundle | undefined> {
   }
 }
 
-const summaryOf = ({ manifest, manifestSha256 }: ServedBundle) => ({
+const summaryOf = ({ manifest, manifestSha256 }: BundleOnDisk): ServedBundle => ({
   modelId: manifest.modelId,
   manifestSha256,
   name: manifest.card.name,
@@ -93,17 +82,17 @@ const summaryOf = ({ manifest, manifestSha256 }: ServedBundle) => ({
   bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0),
 })
 
-async function send(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** @param range of the request; only `bytes=<n>-` is understood: it resumes a download */
+async function fileResponse(path: string, range = ''): Promise<StreamResponse> {
   const { size } = await stat(path)
-  const [, wanted] = /^bytes=(\d{1,15})-$/.exec(request.headers.range ?? '') ?? []
-  const start = wanted === undefined ? 0 : Number(wanted)
+  const [, from] = /^bytes=(\d{1,15})-$/.exec(range) ?? []
+  const start = from === undefined ? 0 : Number(from)
   const head = { 'content-type': 'application/octet-stream', 'accept-ranges': 'bytes', 'cache-control': 'no-store' }
-  if (start >= size && start > 0) {
-    response.writeHead(416, { ...head, 'content-range': `bytes */${size}` })
-    return void response.end()
-  }
-  const range = wanted === undefined ? {} : { 'content-range': `bytes ${start}-${size - 1}/${size}` }
-  response.writeHead(wanted === undefined ? 200 : 206, { ...head, 'content-length': size - start, ...range })
-  // Who goes away in the middle comes back for the rest.
-  await pipeline(createReadStream(path, { start }), response).catch(() => response.destroy())
+  return new StreamResponse((response) => {
+    if (start >= size && start > 0) return void response.writeHead(416, { ...head, 'content-range': `bytes */${size}` }).end()
+    const partial = from === undefined ? {} : { 'content-range': `bytes ${start}-${size - 1}/${size}` }
+    response.writeHead(from === undefined ? 200 : 206, { ...head, 'content-length': size - start, ...partial })
+    // A client that leaves in the middle resumes later.
+    pipeline(createReadStream(path, { start }), response).catch(() => response.destroy())
+  })
 }

@@ -1,16 +1,14 @@
-/** The broker of the control plane, in this process or elsewhere, as the bridge drives it. */
+/** The broker of the control plane, embedded or external, as the bridge drives it. */
 export interface ControlBroker {
-  /** As devices are to reach it: mqtt://host:port, or mqtts: */
+  /** As devices reach it: mqtt://host:port, or mqtts: */
   readonly url: string
-  /** Another program's, which shows a certificate of its own. */
+  /** A program of its own, with a certificate of its own. */
   readonly external: boolean
-  /** What the bridge itself connects with; undefined: its own token, where a proof is asked for at all. */
+  /** The bridge's own password; undefined: its own token, where authentication is required at all. */
   readonly password?: string | undefined
-  /**
-   * A device has a session from now on. @returns its password for as long as that lasts; undefined: its tokens are what counts
-   */
+  /** Lets a device connect. @returns its password throughout its grant; undefined: its access token is the password */
   admit(device: string): Promise<string | undefined>
-  /** The session is over: ends the connection of this device, and leaves its state as lost. */
-  cut(device: string): void
+  /** The grant of a device has ended: ends its connection and leaves its retained state as `lost`. */
+  disconnect(device: string): void
   close(): Promise<void>
 }

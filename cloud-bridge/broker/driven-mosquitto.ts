@@ -8,7 +8,7 @@ import { rulesOf } from '../identity/acl.ts'
 import type { Login } from './broker-secrets.ts'
 import type { ControlBroker } from './control-broker.ts'
 import { type Command, connectDynamicSecurity } from './dynamic-security.ts'
-import { type LastSaid, takePlace } from './take-place.ts'
+import { type LastState, takeOver } from './take-over.ts'
 
 const probeTimeoutMs = 5_000
 
@@ -19,7 +19,7 @@ export interface DrivenMosquittoOptions {
   readonly fleet: string
   readonly bridge: string
   /** What this bridge has heard last of a device. */
-  readonly lastSaid: (device: string) => LastSaid
+  readonly lastState: (device: string) => LastState
   /** How long the first connection may take; 10 s by default. */
   readonly connectTimeoutMs?: number | undefined
   readonly logger: Logger
@@ -37,7 +37,7 @@ const Clients = z.object({ clients: z.array(z.string()) })
  * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED, CONFIG_INVALID
  */
 export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<ControlBroker> {
-  const { url, admin, fleet, bridge, lastSaid, logger } = options
+  const { url, admin, fleet, bridge, lastState, logger } = options
   const rolePrefix = `brim/${fleet}/device/`
   /** Device → password, of those that have a session. */
   const wanted = new Map<string, string>()
@@ -74,8 +74,8 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     return done
   }
 
-  /** Makes the broker know of this device what shall be known. @param said as `lastSaid` */
-  async function settle(device: string, said = lastSaid(device)): Promise<void> {
+  /** Makes the broker know of this device what shall be known. @param said as `lastState` */
+  async function settle(device: string, said = lastState(device)): Promise<void> {
     const password = wanted.get(device)
     if (known.get(device) === password && password !== undefined) return
     if (password === undefined) await forget(device, said)
@@ -84,12 +84,12 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
   }
 
   /** Another password first: whoever is connected is cut off and cannot come back while its state is put right. */
-  async function forget(device: string, said: LastSaid): Promise<void> {
+  async function forget(device: string, said: LastState): Promise<void> {
     known.delete(device)
     const [username, password] = [`device-${device}`, newPassword()]
     const [changed] = await security.run([{ command: 'setClientPassword', username, password }])
     if (changed?.error === undefined)
-      await takePlace({ url, fleet, device, username, password, lastSaid: said }).catch((err: unknown) => {
+      await takeOver({ url, fleet, device, username, password, lastState: said }).catch((err: unknown) => {
         logger.warn({ err, device }, 'device cut off, but its state may still say that it is there')
       })
     await security.run([
@@ -132,7 +132,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     await introduceSelf()
     // Of a bridge before this one: nobody knows their passwords any more. What is known of them now is of that time too.
     for (const device of await devicesThere()) {
-      const said = lastSaid(device)
+      const said = lastState(device)
       inLane(device, () => settle(device, said)).catch(complain('not cut off at the broker', { device }))
     }
   } catch (error) {
@@ -150,7 +150,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
       if (security.connected) await inLane(device, () => settle(device))
       return password
     },
-    cut(device) {
+    disconnect(device) {
       wanted.delete(device)
       if (!security.connected) return
       inLane(device, () => settle(device)).catch(complain('not cut off at the broker', { device }))

@@ -33,7 +33,7 @@ export interface EmbeddedBroker {
   /** mqtt://host:port, or mqtts: */
   readonly url: string
   /** Ends the connection of this client; its will is published. */
-  cut(clientId: string): void
+  disconnect(clientId: string): void
   close(): Promise<void>
 }
 
@@ -56,7 +56,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     },
     authenticate: (client, _username, password, done) => {
       const proven =
-        !gate?.asks || (allows(client.id, { to: 'join' }) && gate.subjectOf(password?.toString() ?? '') === client.id)
+        !gate?.authRequired || (allows(client.id, { to: 'join' }) && gate.subjectOf(password?.toString() ?? '') === client.id)
       const refusal = proven ? refusals.get(client) : 'no valid token for this client id'
       if (refusal === undefined) return done(null, true)
       const error: AuthenticateError = Object.assign(new Error(refusal), { returnCode: notAuthorized })
@@ -96,14 +96,20 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  const where = { host: options.host, port: options.port, what: 'MQTT broker', flag: '--mqtt-port', guarded: gate?.asks === true }
+  const where = {
+    host: options.host,
+    port: options.port,
+    what: 'MQTT broker',
+    flag: '--mqtt-port',
+    authRequired: gate?.authRequired === true,
+  }
   const port = await listen(server, where).catch((error: unknown) => {
     broker.close()
     throw error
   })
   return {
     url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(options.host)}:${port}`,
-    cut: (clientId) => clients.get(clientId)?.close(),
+    disconnect: (clientId) => clients.get(clientId)?.close(),
     close: () => close(broker, server, sockets),
   }
 }

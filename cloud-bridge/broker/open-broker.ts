@@ -4,54 +4,61 @@ import { readLogin } from './broker-secrets.ts'
 import type { ControlBroker } from './control-broker.ts'
 import { driveMosquitto } from './driven-mosquitto.ts'
 import { type BrokerOptions, startEmbeddedBroker } from './embedded-broker.ts'
-import { type LastSaid, takePlace } from './take-place.ts'
+import { type LastState, takeOver } from './take-over.ts'
 
 export interface OpenBrokerOptions extends Omit<BrokerOptions, 'logger'> {
-  /** Absent: the one in this process. */
+  /** Absent: the embedded broker. */
   readonly broker?: BrokerConfig | undefined
   readonly fleet: string
   readonly bridge: string
-  /** Of this bridge: for a broker that asks it who may connect. */
+  /** The bridge's own password, for a broker that asks the bridge who may connect. */
   readonly ownToken: string
-  /** What this bridge has heard last of a device. */
-  readonly lastSaid: (device: string) => LastSaid
+  readonly lastState: (device: string) => LastState
   readonly logger: Logger
 }
 
 /**
- * The broker of the control plane as the configuration has it.
+ * The broker of the control plane, as configured.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED, BROKER_UNREACHABLE, NOT_AUTHORIZED, CONFIG_INVALID
  */
 export async function openBroker(options: OpenBrokerOptions): Promise<ControlBroker> {
-  const { broker, logger } = options
-  if (!broker) return embedded(options)
+  const { broker } = options
+  if (!broker) return embeddedBroker(options)
   const { url, adminFile, hookSecretFile } = broker
   if (adminFile !== undefined) return driveMosquitto({ ...options, url, admin: readLogin(adminFile) })
-  return asked({ ...options, url, asks: hookSecretFile !== undefined, logger })
+  return askingBroker({ ...options, url, asksBridge: hookSecretFile !== undefined })
 }
 
-async function embedded(options: BrokerOptions): Promise<ControlBroker> {
-  const { url, cut, close } = await startEmbeddedBroker(options)
-  return { url, external: false, admit: async () => undefined, cut: (device) => cut(`device-${device}`), close }
+async function embeddedBroker(options: BrokerOptions): Promise<ControlBroker> {
+  const { url, disconnect, close } = await startEmbeddedBroker(options)
+  return {
+    url,
+    external: false,
+    admit: async () => undefined,
+    disconnect: (device) => disconnect(`device-${device}`),
+    close,
+  }
 }
 
-/** A broker that asks the bridge who may do what (hook.ts), or lets everybody on this machine in. */
-function asked({ url, asks, fleet, bridge, ownToken, lastSaid, logger }: OpenBrokerOptions & { url: string; asks: boolean }) {
-  const cutting = new Set<Promise<void>>()
-  const broker: ControlBroker = {
+/** An external broker that asks the bridge (api/broker-hooks.ts), or that requires no authentication. */
+function askingBroker(options: OpenBrokerOptions & { readonly url: string; readonly asksBridge: boolean }): ControlBroker {
+  const { url, asksBridge, fleet, bridge, ownToken, lastState, logger } = options
+  const underWay = new Set<Promise<void>>()
+  return {
     url,
     external: true,
     admit: async () => undefined,
-    cut(device) {
-      // Where nobody has to prove who they are it would be back at once.
-      if (!asks) return
-      const place = { url, fleet, device, username: `bridge-${bridge}`, password: ownToken, lastSaid: lastSaid(device) }
-      const cut = takePlace(place)
-        .catch((err: unknown) => logger.error({ err, device }, 'session is over, but the broker could not be made to cut it off'))
-        .finally(() => cutting.delete(cut))
-      cutting.add(cut)
+    disconnect(device) {
+      // Without authentication the device would connect again at once.
+      if (!asksBridge) return
+      const login = { username: `bridge-${bridge}`, password: ownToken }
+      const done = takeOver({ url, fleet, device, ...login, lastState: lastState(device) })
+        .catch((err: unknown) =>
+          logger.error({ err, device }, 'device not disconnected at the broker, though its grant has ended'),
+        )
+        .finally(() => underWay.delete(done))
+      underWay.add(done)
     },
-    close: async () => void (await Promise.all(cutting)),
+    close: async () => void (await Promise.all(underWay)),
   }
-  return broker
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { adminPath } from '../api/admin.ts'
-import { keyRoles } from '../identity/access.ts'
+import { adminOperations } from '../../core/protocol/http/admin.ts'
+import { type Operation, urlOf } from '../../core/protocol/http/operation.ts'
 import { type Administration, administrationOf } from '../identity/administration.ts'
 import { openIdentityStore } from '../identity/store.ts'
 import { accessOf, bridgeOptions } from './bridge-access.ts'
@@ -50,59 +50,23 @@ export async function administer<T>(
   }
 }
 
-const Token = z.object({
-  id: z.string(),
-  group: z.string(),
-  usesLeft: z.number(),
-  approve: z.boolean(),
-  createdAt: z.string(),
-  expiresAt: z.string(),
-  revokedAt: z.string().nullable(),
-})
-const Key = z.object({
-  id: z.string(),
-  name: z.string(),
-  role: z.enum(keyRoles),
-  createdAt: z.string(),
-  revokedAt: z.string().nullable(),
-  requestsPerMinute: z.number().nullable(),
-  jobsPerDay: z.number().nullable(),
-})
-const Device = z.object({
-  device: z.string(),
-  group: z.string(),
-  status: z.enum(['pending', 'approved', 'revoked']),
-  publicKey: z.string(),
-  tokenId: z.string(),
-  enrolledAt: z.string(),
-  hardware: z.string().nullable(),
-  clone: z.string().nullable(),
-})
-const Line = z.object({
-  at: z.string(),
-  actor: z.string(),
-  from: z.string().nullable(),
-  action: z.string(),
-  subject: z.string(),
-  outcome: z.enum(['ok', 'refused', 'failed']),
-  detail: z.unknown(),
-})
-
 function overHttp(client: BridgeClient): Administration {
-  const list = async <T>(what: string, schema: z.ZodType<T>): Promise<T> => schema.parse(await client.get(`${adminPath}/${what}`))
-  const change = async <T>(what: string, schema: z.ZodType<T>, body: unknown = {}): Promise<T> =>
-    schema.parse(await client.post(`${adminPath}/${what}`, body))
-  const one = (kind: string, id: string, verb: string) => `${kind}/${encodeURIComponent(id)}/${verb}`
+  const { tokens, createToken, revokeToken, keys, createKey, revokeKey, devices, approveDevice, revokeDevice, audit } =
+    adminOperations
+  const get = async <T>({ path, response }: { path: string; response: z.ZodType<T> }, query = ''): Promise<T> =>
+    response.parse(await client.get(path + query))
+  const post = async <T>(operation: Operation & { response: z.ZodType<T> }, body: unknown, id = ''): Promise<T> =>
+    operation.response.parse(await client.post(urlOf(operation, { id }), body))
   return {
-    createToken: (wish) => change('tokens', z.object({ token: Token, secret: z.string() }), wish),
-    tokens: async () => (await list('tokens', z.object({ tokens: z.array(Token) }))).tokens,
-    revokeToken: async (id) => void (await change(one('tokens', id, 'revoke'), z.unknown())),
-    createKey: (wish) => change('keys', z.object({ id: z.string(), key: z.string() }), wish),
-    keys: async () => (await list('keys', z.object({ keys: z.array(Key) }))).keys,
-    revokeKey: async (id) => void (await change(one('keys', id, 'revoke'), z.unknown())),
-    devices: async () => (await list('devices', z.object({ devices: z.array(Device) }))).devices,
-    approve: (device) => change(one('devices', device, 'approve'), Device),
-    revoke: (device) => change(one('devices', device, 'revoke'), Device),
-    audit: async (limit) => (await list(`audit?limit=${limit}`, z.object({ audit: z.array(Line) }))).audit,
+    createToken: (request) => post(createToken, request),
+    tokens: async () => (await get(tokens)).tokens,
+    revokeToken: async (id) => void (await post(revokeToken, {}, id)),
+    createKey: (request) => post(createKey, request),
+    keys: async () => (await get(keys)).keys,
+    revokeKey: async (id) => void (await post(revokeKey, {}, id)),
+    devices: async () => (await get(devices)).devices,
+    approve: (device) => post(approveDevice, {}, device),
+    revoke: (device) => post(revokeDevice, {}, device),
+    audit: async (limit) => (await get(audit, `?limit=${limit}`)).audit,
   }
 }

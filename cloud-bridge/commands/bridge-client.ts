@@ -3,7 +3,7 @@ import { json as jsonOf } from 'node:stream/consumers'
 import { BrimError, errorCodes } from '../../core/base/errors.ts'
 import { requestOnce } from '../../core/base/pinned-request.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
-import { Refusal } from '../../core/protocol/identity.ts'
+import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 
 /** Address of a bridge, and the credentials for it. */
 export interface BridgeAccess {
@@ -69,7 +69,7 @@ export class BridgeClient {
     })
     const { statusCode = 0 } = response
     if (statusCode >= 200 && statusCode < 300) return response
-    const refusal = Refusal.safeParse(await jsonOf(response).catch(() => undefined))
+    const refusal = ErrorResponse.safeParse(await jsonOf(response).catch(() => undefined))
     if (!refusal.success) throw this.#unexpected(response)
     const { code, message, hint } = refusal.data.error
     const known = Object.keys(errorCodes).find((name): name is keyof typeof errorCodes => name === code)

@@ -1,6 +1,6 @@
 import { type Problem, problemsOf } from '../../core/policy/fleet/problems.ts'
+import type { DeviceIdentity } from '../../core/protocol/http/admin.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
-import type { DeviceIdentity } from '../identity/rules.ts'
 import type { JobRecord } from '../queue/job-reader.ts'
 import type { LabelSet, Labels } from './labels.ts'
 import type { DeviceRecord, Registry } from './registry.ts'

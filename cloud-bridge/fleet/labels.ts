@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import { type LabelChange, maxLabels } from '../../core/protocol/http/devices.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /** A migration: what operators call devices; no device knows its own. */
@@ -10,17 +10,6 @@ export const labelsTable = `CREATE TABLE labels (
 ) STRICT, WITHOUT ROWID`
 
 export type LabelSet = Readonly<Record<string, string>>
-
-const key = z.string().regex(/^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/, 'a label is named by small letters, digits and . _ / -')
-const value = z.string().regex(/^[A-Za-z0-9](?:[A-Za-z0-9._/:-]{0,61}[A-Za-z0-9])?$/, 'a value has letters, digits and . _ / : -')
-const mostPerDevice = 32
-
-/** Body of `POST /v1/devices/<id>/labels`. */
-export const LabelChange = z.strictObject({
-  set: z.record(key, value).default({}),
-  unset: z.array(key).max(mostPerDevice).default([]),
-})
-export type LabelChange = z.infer<typeof LabelChange>
 
 export interface Labels {
   of(device: string): LabelSet
@@ -43,7 +32,7 @@ export function createLabels(store: Store): Labels {
   const change = store.transaction((device: string, { set, unset }: LabelChange) => {
     const now = new Set([...Object.keys(of(device)), ...Object.keys(set)])
     for (const key of unset) now.delete(key)
-    if (now.size > mostPerDevice) return undefined
+    if (now.size > maxLabels) return undefined
     for (const [key, value] of Object.entries(set)) put.run(device, key, value)
     for (const key of unset) drop.run(device, key)
     return of(device)

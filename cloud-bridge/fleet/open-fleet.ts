@@ -3,16 +3,15 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
-import { createFleetHttp, type FleetHttp } from '../api/fleet.ts'
 import type { ControlOptions } from '../link/control.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import type { JobStore } from '../queue/job-store.ts'
-import { commandsTable, createCommands } from './commands.ts'
+import { type Commands, commandsTable, createCommands } from './commands.ts'
 import { DeviceLogs } from './device-logs.ts'
 import { FleetFeed } from './feed.ts'
-import { createFleet, type FleetOptions } from './fleet.ts'
-import { createHistory, historyTable } from './history.ts'
-import { createLabels, labelsTable } from './labels.ts'
+import { createFleet, type Fleet, type FleetOptions } from './fleet.ts'
+import { createHistory, type History, historyTable } from './history.ts'
+import { createLabels, type Labels, labelsTable } from './labels.ts'
 import { createRegistry, devicesTable, type Registry } from './registry.ts'
 
 /** Migrations of the bridge's database. */
@@ -35,14 +34,17 @@ export interface OpenFleetOptions {
   readonly onDeviceState: (device: string, state: DeviceState) => void
   /** No device could be heard for some seconds. */
   readonly onBrokerLost: () => void
-  /** What `GET /v1/fleet` tells beside the devices. */
-  readonly describe: () => object
   readonly clock: Clock
   readonly logger: Logger
 }
 
 export interface OpenFleet {
-  readonly http: FleetHttp
+  readonly fleet: Fleet
+  readonly labels: Labels
+  readonly commands: Commands
+  readonly logs: DeviceLogs
+  readonly history: History
+  readonly feed: FleetFeed
   /** What the control plane brings. */
   readonly handlers: Pick<ControlOptions, 'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry'>
   readonly lastState: Registry['lastState']
@@ -121,7 +123,12 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
   }
 
   return {
-    http: createFleetHttp({ fleet, labels, commands, logs, history, feed, describe: options.describe }),
+    fleet,
+    labels,
+    commands,
+    logs,
+    history,
+    feed,
     handlers: {
       onDeviceState(device, payload) {
         const said = registry.onState(device, payload)

@@ -4,60 +4,60 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 
+/** Paths of PEM files. */
 export interface CertificateFiles {
-  /** PEM: the certificate, and those between it and a root. */
+  /** The certificate and its intermediates. */
   readonly cert: string
-  /** PEM, its private key. */
+  /** Its private key. */
   readonly key: string
 }
 
-/** What a TLS listener is given: PEM. */
+/** PEM. */
 export interface CertificatePair {
   readonly cert: string
   readonly key: string
 }
 
-/** A certificate as its files have it now. */
+/** A certificate that follows its files. */
 export interface Certificate {
   readonly current: CertificatePair
-  /** From now on, whenever the files have changed. */
-  onChange(use: (pair: CertificatePair) => void): void
+  onChange(listener: (pair: CertificatePair) => void): void
   close(): void
 }
 
-/** By reading, not by watching: what renews certificates moves links about. */
-const lookEveryMs = 5_000
+/** Read, not watched: renewal tools replace links, which file watchers miss. */
+const readEveryMs = 5_000
 
 /**
- * Reads a certificate, and again whenever it is renewed. A pair that does not fit together (one file may be written before
- * the other) changes nothing.
+ * Reads a certificate, and reads it again when it is renewed. A pair that does not fit together changes nothing: one file may
+ * be written before the other.
  * @throws BrimError CONFIG_INVALID
  */
 export function openCertificate(files: CertificateFiles, clock: Clock, logger: Logger): Certificate {
   const stopping = new AbortController()
   const listeners: ((pair: CertificatePair) => void)[] = []
   let current = readPair(files)
-  let complained: string | undefined
+  let loggedError: string | undefined
 
-  function look(): void {
+  function reload(): void {
     try {
       const pair = readPair(files)
-      complained = undefined
+      loggedError = undefined
       if (pair.cert === current.cert && pair.key === current.key) return
       current = pair
-      for (const use of listeners) use(pair)
+      for (const listener of listeners) listener(pair)
       logger.info(files, 'TLS certificate renewed')
     } catch (err) {
-      if (String(err) !== complained) logger.error({ err }, 'TLS certificate cannot be used, the one before stays')
-      complained = String(err)
+      if (String(err) !== loggedError) logger.error({ err }, 'TLS certificate invalid; the previous one stays in use')
+      loggedError = String(err)
     }
   }
 
   async function watch(): Promise<void> {
     for (;;) {
-      await clock.sleep(lookEveryMs, stopping.signal).catch(() => {})
+      await clock.sleep(readEveryMs, stopping.signal).catch(() => {})
       if (stopping.signal.aborted) return
-      look()
+      reload()
     }
   }
   void watch()
@@ -65,25 +65,27 @@ export function openCertificate(files: CertificateFiles, clock: Clock, logger: L
     get current() {
       return current
     },
-    onChange: (use) => listeners.push(use),
+    onChange: (listener) => listeners.push(listener),
     close: () => stopping.abort(),
   }
 }
 
 /** @throws BrimError CONFIG_INVALID */
 function readPair({ cert, key }: CertificateFiles): CertificatePair {
-  let pair: CertificatePair
   try {
-    if ((statSync(key).mode & 0o007) !== 0)
-      throw new BrimError('CONFIG_INVALID', `everybody may read the TLS key ${key}`, { hint: `chmod 600 ${key}` })
-    pair = { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
+    const mode = statSync(key).mode & 0o777
+    if ((mode & 0o007) !== 0)
+      throw new BrimError('CONFIG_INVALID', `every user can read the TLS key ${key} (mode 0${mode.toString(8)})`, {
+        hint: `chmod 600 ${key}`,
+      })
+    const pair = { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
     createSecureContext(pair)
+    return pair
   } catch (cause) {
     if (cause instanceof BrimError) throw cause
-    throw new BrimError('CONFIG_INVALID', `the TLS certificate ${cert} with the key ${key} cannot be used`, {
+    throw new BrimError('CONFIG_INVALID', `the TLS certificate ${cert} and key ${key} cannot be used`, {
       cause,
-      hint: 'both are PEM files, and belong together?',
+      hint: 'both must be PEM files, and belong together',
     })
   }
-  return pair
 }

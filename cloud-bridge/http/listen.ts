@@ -4,46 +4,48 @@ import { isLoopback } from '../../core/base/loopback.ts'
 
 export interface ListenOptions {
   readonly host: string
-  /** 0: a free one. */
+  /** 0: any free port. */
   readonly port: number
-  /** What listens, and the flag that moves it elsewhere: for the messages. */
+  /** What listens, and the flag that changes its port: for the messages. */
   readonly what: string
   readonly flag: string
-  /** Whoever connects has to prove who they are. */
-  readonly guarded?: boolean
+  /** Whether clients must prove their identity. */
+  readonly authRequired?: boolean
 }
 
 /**
- * What asks nobody who they are cannot be reached from another machine.
+ * A server without authentication listens on loopback only.
  * @returns the port
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
-export async function listen(server: Server, { host, port, what, flag, guarded = false }: ListenOptions): Promise<number> {
-  if (!guarded && !isLoopback(host))
-    throw new BrimError('LISTEN_REFUSED', `the ${what} does not listen on ${host}: whoever connects is not authenticated`, {
+export async function listen(server: Server, { host, port, what, flag, authRequired = false }: ListenOptions): Promise<number> {
+  if (!authRequired && !isLoopback(host))
+    throw new BrimError('LISTEN_REFUSED', `the ${what} does not listen on ${host}: it has no authentication`, {
       hint: 'use --host 127.0.0.1; from another machine, go through an SSH tunnel',
     })
   await new Promise<void>((resolve, reject) => {
-    const failed = (cause: NodeJS.ErrnoException) => {
-      const taken = cause.code === 'EADDRINUSE'
+    const onError = (cause: NodeJS.ErrnoException) => {
+      const inUse = cause.code === 'EADDRINUSE'
       reject(
-        new BrimError('LISTEN_FAILED', `the ${what} cannot listen on ${host}:${port}${taken ? ': the port is in use' : ''}`, {
+        new BrimError('LISTEN_FAILED', `the ${what} cannot listen on ${host}:${port}${inUse ? ': the port is in use' : ''}`, {
           cause,
-          hint: taken ? `stop what uses it, or choose another with ${flag} (0: a free one)` : `choose another with ${flag}`,
+          hint: inUse
+            ? `stop the program that uses it, or choose another port with ${flag} (0: any free port)`
+            : `choose another port with ${flag}`,
         }),
       )
     }
-    server.once('error', failed)
+    server.once('error', onError)
     server.listen(port, host, () => {
-      server.off('error', failed)
+      server.off('error', onError)
       resolve()
     })
   })
   return (server.address() as AddressInfo).port
 }
 
-/** Where this process reaches what listens on all addresses. */
+/** Address under which this process reaches a server that listens on all addresses. */
 export const ownHost = (host: string) => (host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host)
 
-/** IPv6 addresses stand in brackets in a URL. */
+/** An IPv6 address in a URL has brackets. */
 export const urlHost = (host: string) => (host.includes(':') ? `[${host}]` : host)

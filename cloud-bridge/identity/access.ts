@@ -1,26 +1,20 @@
+import { type KeyRole, keyRoles } from '../../core/protocol/http/admin.ts'
+import type { Access as HttpAccess } from '../../core/protocol/http/operation.ts'
 import { mayPublish, maySubscribe, roleOf } from './acl.ts'
 
+/** What a client asks for, at the broker, on the WebSocket or by HTTP. */
 export type Access =
-  /** Wills too; `fleet`: the one that the broker is of. */
+  /** Wills too. `fleet`: that of the broker. */
   | { readonly to: 'publish'; readonly topic: string; readonly fleet: string }
   | { readonly to: 'subscribe'; readonly filter: string; readonly fleet: string }
   /** The data plane, as this device. */
   | { readonly to: 'connect'; readonly device: string }
-  /** What the bridge tells of its devices and its work. */
-  | { readonly to: 'read' }
-  /** Bundles: devices too. */
-  | { readonly to: 'fetch' }
-  /** Jobs (what they ask, what came of them, new ones) and all else that devices are told to do. */
-  | { readonly to: 'operate' }
-  /** Who may do what: tokens, keys, devices let in or kept out, the audit log. */
-  | { readonly to: 'administer' }
-  /** The control plane, where a proof is asked for. */
+  /** The control plane, where a proof is required. */
   | { readonly to: 'join' }
+  /** State of devices and bridge; bundles; jobs and commands; tokens, keys, approvals and the audit log. */
+  | { readonly to: Extract<HttpAccess, 'read' | 'fetch' | 'operate' | 'administer'> }
 
-/**
- * What a client may do, wherever it asks: at the broker, on the WebSocket, by HTTP.
- * @param clientId as proven (`device-…`, `bridge-…`), or as said where nobody is asked for a proof
- */
+/** @param clientId as proven (`device-…`, `bridge-…`, `<role>-…`), or as claimed where no proof is required */
 export function allows(clientId: string, access: Access): boolean {
   const role = roleOf(clientId)
   switch (access.to) {
@@ -30,27 +24,23 @@ export function allows(clientId: string, access: Access): boolean {
       return maySubscribe(clientId, access.filter, access.fleet)
     case 'connect':
       return role.kind === 'device' && role.id === access.device
+    case 'join':
+      return role.kind !== 'watcher'
     case 'read':
-      return role.kind === 'bridge' || holds(clientId, 'viewer')
+      return role.kind === 'bridge' || hasRole(clientId, 'viewer')
     case 'fetch':
       return role.kind === 'device' || allows(clientId, { to: 'read' })
     case 'operate':
-      return role.kind === 'bridge' || holds(clientId, 'operator')
+      return role.kind === 'bridge' || hasRole(clientId, 'operator')
     case 'administer':
-      return holds(clientId, 'admin')
-    case 'join':
-      return role.kind !== 'watcher'
+      return hasRole(clientId, 'admin')
     default:
       return access satisfies never
   }
 }
 
-/** What a key is good for: each may do what those before it may. */
-export const keyRoles = ['viewer', 'operator', 'admin'] as const
-export type KeyRole = (typeof keyRoles)[number]
-
-/** Whether that is the holder of a key (`viewer-…`) with this role, or more. */
-function holds(clientId: string, least: KeyRole): boolean {
+/** Whether the client id is that of a key (`viewer-…`) with this role or one above it. */
+function hasRole(clientId: string, min: KeyRole): boolean {
   const rank = keyRoles.findIndex((role) => clientId.startsWith(`${role}-`))
-  return rank >= keyRoles.indexOf(least)
+  return rank >= keyRoles.indexOf(min)
 }

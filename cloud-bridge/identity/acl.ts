@@ -1,40 +1,46 @@
 import { leavesFrom, leavesTo } from '../../core/protocol/delivery.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
 
-const deviceMayPublish = leavesFrom('device')
-const deviceMaySubscribe = leavesTo('device')
-const bridgeMayPublish = leavesFrom('bridge')
+const deviceLeaves = { publish: leavesFrom('device'), subscribe: leavesTo('device') }
+const bridgeLeaves = { publish: leavesFrom('bridge') }
 
-export type ClientRole = { kind: 'device' | 'bridge'; id: string } | { kind: 'watcher' }
+export interface Member {
+  readonly kind: 'device' | 'bridge'
+  readonly id: string
+}
+export type ClientRole = Member | { readonly kind: 'watcher' }
 
-/** MQTT client ids are `device-<id>` and `bridge-<id>`; whoever has another only watches. */
+/** MQTT client ids are `device-<id>` and `bridge-<id>`; any other client is a watcher. */
 export function roleOf(clientId: string): ClientRole {
-  const match = /^(device|bridge)-(.+)$/.exec(clientId)
-  const [, kind, id] = match ?? []
+  const [, kind, id] = /^(device|bridge)-(.+)$/.exec(clientId) ?? []
   if (id === undefined || !idPattern.test(id)) return { kind: 'watcher' }
   return { kind: kind === 'device' ? 'device' : 'bridge', id }
 }
 
 export interface TopicRules {
-  /** Topics; `+` is any one name. Wills too. */
+  /** Topics, wills too; `+` is any one name. */
   readonly publish: readonly string[]
-  /** Filters, and all that are narrower. */
+  /** Filters; a narrower filter is covered too. */
   readonly subscribe: readonly string[]
 }
 
-/** What a device or a bridge of a fleet may: the rules of every broker, whoever enforces them. */
-export function rulesOf({ kind, id }: { kind: 'device' | 'bridge'; id: string }, fleet: string): TopicRules {
-  const said = (leaves: readonly string[], device: string) => leaves.map((leaf) => `brim/v1/${fleet}/device/${device}/${leaf}`)
-  const bridges = (bridge: string) => `brim/v1/${fleet}/bridge/${bridge}/state`
-  return kind === 'device'
-    ? { publish: said(deviceMayPublish, id), subscribe: [...said(deviceMaySubscribe, id), bridges('+')] }
-    : { publish: [...said(bridgeMayPublish, '+'), bridges(id)], subscribe: [...said(['+'], '+'), bridges('+')] }
+/** What a device or a bridge of a fleet may publish and subscribe to: the same rules for every broker. */
+export function rulesOf({ kind, id }: Member, fleet: string): TopicRules {
+  const deviceTopics = (leaves: readonly string[], device: string) =>
+    leaves.map((leaf) => `brim/v1/${fleet}/device/${device}/${leaf}`)
+  const bridgeState = (bridge: string) => `brim/v1/${fleet}/bridge/${bridge}/state`
+  if (kind === 'device')
+    return {
+      publish: deviceTopics(deviceLeaves.publish, id),
+      subscribe: [...deviceTopics(deviceLeaves.subscribe, id), bridgeState('+')],
+    }
+  return {
+    publish: [...deviceTopics(bridgeLeaves.publish, '+'), bridgeState(id)],
+    subscribe: [...deviceTopics(['+'], '+'), bridgeState('+')],
+  }
 }
 
-/**
- * Whether this client may publish (or leave a will) there: under this fleet alone, a device under its own id, a bridge to
- * devices and on its own state.
- */
+/** Wills too. A device publishes under its own id; a bridge publishes to devices and its own state. */
 export function mayPublish(clientId: string, topic: string, fleet: string): boolean {
   const role = roleOf(clientId)
   if (role.kind === 'watcher' || /[+#]/.test(topic)) return false
@@ -42,20 +48,20 @@ export function mayPublish(clientId: string, topic: string, fleet: string): bool
 }
 
 /**
- * Whether this client may subscribe there: a device to what is said to it and to the bridges of this fleet, a bridge to all
- * of it. Who only watches may see everything; there are such only where nobody has to prove who they are.
+ * A device subscribes to its own topics and the bridges of its fleet, a bridge to the whole fleet. A watcher may read
+ * everything: there are watchers only where no proof of identity is required.
  */
 export function maySubscribe(clientId: string, filter: string, fleet: string): boolean {
   const role = roleOf(clientId)
   return role.kind === 'watcher' || rulesOf(role, fleet).subscribe.some((rule) => covers(rule, filter))
 }
 
-/** Whether all that this topic or filter stands for is under the rule. */
+/** Whether the rule covers every topic that `filter` matches. */
 function covers(rule: string, filter: string): boolean {
-  const [allowed, asked] = [rule.split('/'), filter.split('/')]
-  const within = (level: string, at: number) => {
-    const name = asked[at] ?? ''
+  const [allowed, wanted] = [rule.split('/'), filter.split('/')]
+  const isCovered = (level: string, at: number) => {
+    const name = wanted[at] ?? ''
     return level === name || (level === '+' && (name === '+' || idPattern.test(name)))
   }
-  return allowed.length === asked.length && allowed.every(within)
+  return allowed.length === wanted.length && allowed.every(isCovered)
 }

@@ -4,73 +4,72 @@ import type { BrokerConfig } from '../config.ts'
 
 export interface Exposure {
   readonly host: string
-  /** Whether those who connect must prove who they are; undefined: not said. */
+  /** Whether callers must prove their identity; undefined: decided by host and enrolled devices. */
   readonly auth?: boolean | undefined
-  /** Whether plain text beyond this machine was asked for. */
+  /** Whether plain text is allowed beyond this machine. */
   readonly plaintext: boolean
-  /** Whether all listeners speak TLS. */
+  /** Present: all listeners speak TLS. */
   readonly tls?: unknown
   readonly dataUrl?: string | undefined
-  /** Whether a device was ever enrolled here. */
+  /** Whether a device has ever enrolled here. */
   readonly enrolled: boolean
-  /** A broker that is not this process's own. */
+  /** An external broker. */
   readonly broker?: BrokerConfig | undefined
 }
 
+const enforcement = '--broker-admin-file (mosquitto) or --broker-hook-secret-file (EMQX, VerneMQ): docs/brokers.md'
+
 /**
- * Whether those who connect are asked for a proof: beyond loopback always; on loopback where it was said, or where
- * a device has enrolled.
- * @throws BrimError LISTEN_REFUSED, CONFIG_INVALID where that host cannot be listened on like this
+ * Whether callers must prove their identity: beyond loopback always; on loopback by configuration, or once a device has
+ * enrolled.
+ * @throws BrimError LISTEN_REFUSED, CONFIG_INVALID where these addresses cannot be used safely
  */
-export function requiresProof({ broker, ...exposure }: Exposure): boolean {
-  const knowsDevices = broker?.adminFile !== undefined || broker?.hookSecretFile !== undefined
-  const asked = listenerRequiresProof(knowsDevices ? { ...exposure, auth: exposure.auth ?? true } : exposure)
-  if (broker) checkBroker(new URL(broker.url), { ...exposure, asked, knowsDevices })
-  return asked
+export function requiresAuth({ broker, ...exposure }: Exposure): boolean {
+  const enforces = broker?.adminFile !== undefined || broker?.hookSecretFile !== undefined
+  const required = listenerRequiresAuth(enforces ? { ...exposure, auth: exposure.auth ?? true } : exposure)
+  if (broker) checkBroker(new URL(broker.url), { ...exposure, required, enforces })
+  return required
 }
 
-function checkBroker(
-  url: URL,
-  { host, plaintext, asked, knowsDevices }: Pick<Exposure, 'host' | 'plaintext'> & { asked: boolean; knowsDevices: boolean },
-): void {
-  const isHere = isLoopback(url.hostname)
-  if (asked !== knowsDevices)
-    throw new BrimError(
-      'CONFIG_INVALID',
-      asked ? `nothing tells the broker ${url.host} which devices to let in` : `the broker ${url.host} asks devices for a proof`,
-      {
-        hint: asked
-          ? '--broker-admin-file (mosquitto) or --broker-hook-secret-file (EMQX, VerneMQ): docs/brokers.md'
-          : 'leave --no-auth away',
-      },
-    )
-  if (!isHere && !asked)
-    throw new BrimError('LISTEN_REFUSED', `the broker ${url.host} is not used without authentication`, {
-      hint: '--broker-admin-file (mosquitto) or --broker-hook-secret-file (EMQX, VerneMQ): docs/brokers.md',
+interface BrokerExposure extends Pick<Exposure, 'host' | 'plaintext'> {
+  readonly required: boolean
+  /** Whether the broker learns from the bridge which devices may connect. */
+  readonly enforces: boolean
+}
+
+function checkBroker(url: URL, { host, plaintext, required, enforces }: BrokerExposure): void {
+  const isLocal = isLoopback(url.hostname)
+  if (required && !enforces)
+    throw new BrimError('CONFIG_INVALID', `the broker ${url.host} cannot tell which devices may connect`, { hint: enforcement })
+  if (!required && enforces)
+    throw new BrimError('CONFIG_INVALID', `the broker ${url.host} requires authentication, which --no-auth turns off`, {
+      hint: 'leave out --no-auth',
     })
-  if (!isHere && url.protocol === 'mqtt:' && !plaintext)
-    throw new BrimError('LISTEN_REFUSED', `to the broker ${url.host} everything would travel in plain text`, {
-      hint: 'use mqtts://; or say --plaintext where the network is your own',
+  if (!isLocal && !required)
+    throw new BrimError('LISTEN_REFUSED', `the broker ${url.host} is not used without authentication`, { hint: enforcement })
+  if (!isLocal && url.protocol === 'mqtt:' && !plaintext)
+    throw new BrimError('LISTEN_REFUSED', `traffic to the broker ${url.host} would be plain text`, {
+      hint: 'use mqtts://; or, on a network of your own, --plaintext',
     })
-  if (isHere && !isLoopback(host))
-    throw new BrimError('CONFIG_INVALID', `${url.hostname} is no address that devices elsewhere can connect to`, {
+  if (isLocal && !isLoopback(host))
+    throw new BrimError('CONFIG_INVALID', `other machines cannot connect to the broker's address ${url.hostname}`, {
       hint: 'name the broker by the address that devices use',
     })
 }
 
-function listenerRequiresProof({ host, auth, plaintext, tls, dataUrl, enrolled }: Exposure): boolean {
+function listenerRequiresAuth({ host, auth, plaintext, tls, dataUrl, enrolled }: Exposure): boolean {
   if (isLoopback(host)) return auth ?? enrolled
   if (auth === false)
     throw new BrimError('LISTEN_REFUSED', `the bridge does not listen on ${host} without authentication`, {
-      hint: 'leave --no-auth away; devices enrol with "brim agent enroll"',
+      hint: 'leave out --no-auth; devices enrol with "brim agent enroll"',
     })
   if (tls === undefined && !plaintext)
-    throw new BrimError('LISTEN_REFUSED', `on ${host} everything would travel in plain text`, {
-      hint: 'give --tls-cert and --tls-key; or say --plaintext where the network is your own',
+    throw new BrimError('LISTEN_REFUSED', `traffic on ${host} would be plain text`, {
+      hint: 'give --tls-cert and --tls-key; or, on a network of your own, --plaintext',
     })
   if ((host === '0.0.0.0' || host === '::') && dataUrl === undefined)
-    throw new BrimError('CONFIG_INVALID', `${host} is no address that devices can connect to`, {
-      hint: 'name the address to listen on, or say --data-url ws://<address>:<port>/v1/data',
+    throw new BrimError('CONFIG_INVALID', `devices cannot connect to the address ${host}`, {
+      hint: 'listen on one address; or give --data-url ws://<address>:<port>/v1/data',
     })
   return true
 }

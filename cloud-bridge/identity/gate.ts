@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Who is asked for a proof of who they are; where there is no gate, everybody is who they say. */
+/** Resolves proofs of identity. Without a gate, every client is what its client id claims. */
 export interface Gate {
-  /** Whether anybody is asked now: a gate that stands open does so until the first device has enrolled. */
-  readonly asks: boolean
-  /** The MQTT client id (`device-…`, `bridge-…`), or `viewer-…`, that a bearer token stands for now, or undefined. */
+  /** Whether a proof is required now; it may be required only from the first enrolment on. */
+  readonly authRequired: boolean
+  /** MQTT client id (`device-…`, `bridge-…`), or `<role>-<name>` of an API key, that this bearer token proves now. */
   subjectOf(token: string): string | undefined
 }
 
@@ -12,5 +12,5 @@ export interface Gate {
 export const bearerOf = (authorization: string | undefined): string | undefined =>
   /^Bearer ([\w.-]+)$/.exec(authorization ?? '')?.[1]
 
-/** Where a request comes from: IPv4 as such, where the socket takes both. */
+/** Address of the client; an IPv4 address as such where the socket takes IPv6 too. */
 export const addressOf = ({ socket }: IncomingMessage): string => (socket.remoteAddress ?? '').replace(/^::ffff:(?=[\d.]+$)/, '')

@@ -6,41 +6,41 @@ const timeBytes = 6
 const bodyBytes = 16
 
 /**
- * Random, each good for one signature within a minute. A nonce tells itself, under a key of this process, when it was issued:
- * only those that were signed are remembered, so that whoever asks for very many makes nobody else's void.
+ * Random nonces, each good for one signature within a minute. A nonce carries its time of issue, sealed with a key of this
+ * process. Only spent nonces are stored, so a flood of requests cannot evict another device's nonce.
  */
 export class Nonces {
   readonly #clock: Clock
   readonly #key = randomBytes(32)
-  /** → when; in order. */
-  readonly #spent = new Map<string, number>()
+  /** Nonce → when it was spent, in order. */
+  readonly #spentMs = new Map<string, number>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
+  /** @returns base64url of 16 bytes (time of issue, random) and their 16-byte seal */
   issue(): string {
     const body = randomBytes(bodyBytes)
     body.writeUIntBE(Math.floor(this.#clock.nowMs()), 0, timeBytes)
     return Buffer.concat([body, this.#seal(body)]).toString('base64url')
   }
 
-  /** Whether it was issued lately, and not spent. */
+  /** Whether this process issued it within the last minute, and it is not spent. */
   isGood(nonce: string): boolean {
     const bytes = Buffer.from(nonce, 'base64url')
     const [body, seal] = [bytes.subarray(0, bodyBytes), bytes.subarray(bodyBytes)]
     if (seal.length !== bodyBytes || !timingSafeEqual(seal, this.#seal(body))) return false
-    return this.#clock.nowMs() - body.readUIntBE(0, timeBytes) < nonceLifetimeMs && !this.#spent.has(nonce)
+    return this.#clock.nowMs() - body.readUIntBE(0, timeBytes) < nonceLifetimeMs && !this.#spentMs.has(nonce)
   }
 
-  /** It was signed. */
   spend(nonce: string): void {
     const nowMs = this.#clock.nowMs()
-    for (const [before, atMs] of this.#spent) {
+    for (const [spent, atMs] of this.#spentMs) {
       if (nowMs - atMs < nonceLifetimeMs) break
-      this.#spent.delete(before)
+      this.#spentMs.delete(spent)
     }
-    this.#spent.set(nonce, nowMs)
+    this.#spentMs.set(nonce, nowMs)
   }
 
   #seal(body: Buffer): Buffer {

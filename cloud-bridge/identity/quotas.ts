@@ -1,25 +1,21 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { jobsLeft, judgeJobs, judgeRequest, requestsLeft } from '../../core/policy/quota/quota.ts'
-import type { IdentityStore, KeyRecord } from './store.ts'
+import { addJobs, jobsLeft, judgeJobs, judgeRequest, requestsLeft } from '../../core/policy/quota/quota.ts'
+import type { KeyRecord, Whoami } from '../../core/protocol/http/admin.ts'
+import type { KeyStore } from './key-store.ts'
 
-export interface QuotaLeft {
-  readonly requestsPerMinute: number | null
-  readonly requestsLeft: number | null
-  readonly jobsPerDay: number | null
-  readonly jobsLeft: number | null
-}
+type UsageStore = Pick<KeyStore, 'jobsOf' | 'countJobs'>
 
-/** What keys have asked for: requests in memory, a day's jobs on disk, so that a restart gives nothing away. */
+/** Usage of API keys: requests in memory, jobs of the day on disk, so that a restart does not reset them. */
 export class Quotas {
-  readonly #store: Pick<IdentityStore, 'jobsOf' | 'countJobs'>
+  readonly #store: UsageStore
   readonly #clock: Clock
   readonly #wallMs: () => number
-  /** Key → when its requests so far are due. */
+  /** Key → when its requests so far are due at an even rate. */
   readonly #dueMs = new Map<string, number>()
 
   /** @param wallMs UTC ms */
-  constructor(store: Pick<IdentityStore, 'jobsOf' | 'countJobs'>, clock: Clock, wallMs: () => number) {
+  constructor(store: UsageStore, clock: Clock, wallMs: () => number) {
     this.#store = store
     this.#clock = clock
     this.#wallMs = wallMs
@@ -37,7 +33,7 @@ export class Quotas {
     this.#dueMs.set(id, judged.next)
   }
 
-  /** @throws BrimError QUOTA_EXCEEDED where so many more would be too many today; nothing is counted yet */
+  /** Counts nothing. @throws BrimError QUOTA_EXCEEDED when the key may not submit this many more jobs today */
   requireJobs(key: KeyRecord, wanted: number): void {
     if (key.jobsPerDay === null) return
     const judged = judgeJobs(this.#store.jobsOf(key.id), key.jobsPerDay, wanted, this.#wallMs())
@@ -47,20 +43,18 @@ export class Quotas {
       'QUOTA_EXCEEDED',
       `key ${key.name} may submit ${key.jobsPerDay} jobs a day; ${left} are left, not ${wanted}`,
       {
-        hint: `the next day (UTC) begins in ${Math.ceil(judged.retryAfterMs / 60_000)} min; an admin makes keys with other quotas`,
+        hint: `the next day (UTC) begins in ${Math.ceil(judged.retryAfterMs / 60_000)} min; an admin creates keys with other quotas`,
         retryAfterMs: judged.retryAfterMs,
       },
     )
   }
 
-  /** So many new jobs have been taken in. */
-  countJobs(key: KeyRecord, taken: number): void {
-    if (key.jobsPerDay === null || taken === 0) return
-    const judged = judgeJobs(this.#store.jobsOf(key.id), Number.POSITIVE_INFINITY, taken, this.#wallMs())
-    if (judged.kind === 'granted') this.#store.countJobs(key.id, judged.next)
+  countJobs({ id, jobsPerDay }: KeyRecord, count: number): void {
+    if (jobsPerDay === null || count === 0) return
+    this.#store.countJobs(id, addJobs(this.#store.jobsOf(id), count, this.#wallMs()))
   }
 
-  left({ id, requestsPerMinute, jobsPerDay }: KeyRecord): QuotaLeft {
+  left({ id, requestsPerMinute, jobsPerDay }: KeyRecord): Whoami['quota'] {
     return {
       requestsPerMinute,
       requestsLeft: requestsPerMinute === null ? null : requestsLeft(this.#due(id), requestsPerMinute, this.#clock.nowMs()),

@@ -41,12 +41,12 @@ export function createDataPlane(
   return {
     upgrade(request, socket, head) {
       const token = bearerOf(request.headers.authorization) ?? ''
-      if (gate?.asks && gate.subjectOf(token) === undefined) return refuseUpgrade(socket, '401 Unauthorized')
+      if (gate?.authRequired && gate.subjectOf(token) === undefined) return refuseUpgrade(socket, '401 Unauthorized')
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const connection = serveConnection(webSocket, {
           ...options,
           // Checked again: the device may have been revoked since the upgrade.
-          authorize: (device) => !gate?.asks || allows(gate.subjectOf(token) ?? '', { to: 'connect', device }),
+          authorize: (device) => !gate?.authRequired || allows(gate.subjectOf(token) ?? '', { to: 'connect', device }),
           onHello(own, device) {
             byDevice.get(device)?.close(closeCodes.replaced, 'LINK_LOST')
             byDevice.set(device, own)

@@ -2,7 +2,6 @@ import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { seededRandom } from '../../core/base/random.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
-import { createJobsHttp, type JobsHttp } from '../api/jobs.ts'
 import type { BridgeConfig } from '../config.ts'
 import { createJobQueue, type JobQueue, type JobQueueOptions } from './job-queue.ts'
 import { createJobStore, type JobStore } from './job-store.ts'
@@ -13,7 +12,6 @@ const dayMs = 86_400_000
 export interface Jobs {
   readonly store: JobStore
   readonly queue: JobQueue
-  readonly http: JobsHttp
   close(): Promise<void>
 }
 
@@ -34,7 +32,6 @@ export function openJobs(
   return {
     store,
     queue,
-    http: createJobsHttp(queue, store),
     async close() {
       await queue.close()
       database.close()

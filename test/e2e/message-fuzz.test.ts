@@ -10,7 +10,8 @@ import { createDeviceJobs } from '../../agent/jobs/device-jobs.ts'
 import { JobLedger, ledgerTable } from '../../agent/jobs/ledger.ts'
 import type { JobDetails } from '../../cloud-bridge/queue/job-reader.ts'
 import { systemClock } from '../../core/base/clock.ts'
-import { EnrolRequest, enrolPath, SessionRequest, sessionPath } from '../../core/protocol/identity.ts'
+import { identityOperations } from '../../core/protocol/http/identity.ts'
+import { EnrolRequest, GrantRequest } from '../../core/protocol/identity.ts'
 import { JobAck, JobAddress, JobEvent, ToJobDevice } from '../../core/protocol/jobs.ts'
 import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, ToBridge, ToDevice } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
@@ -99,8 +100,8 @@ describe('whatever is said to a bridge', () => {
     )
     const paths = [
       { path: '/v1/jobs', bodies: samples(submissions, 60, 1) },
-      { path: enrolPath, bodies: samplesOf(EnrolRequest, 30, 2) },
-      { path: sessionPath, bodies: samplesOf(SessionRequest, 30, 3) },
+      { path: identityOperations.enrol.path, bodies: samplesOf(EnrolRequest, 30, 2) },
+      { path: identityOperations.session.path, bodies: samplesOf(GrantRequest, 30, 3) },
     ]
     let refused = 0
     for (const { path, bodies } of paths)

@@ -1,5 +1,4 @@
 import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
-import { startHttpServer } from '../../cloud-bridge/http/http-server.ts'
 import { createDataPlane } from '../../cloud-bridge/link/data-plane.ts'
 import { createServing, type Serving } from '../../cloud-bridge/serving/serving.ts'
 import type { EndedStep } from '../../cloud-bridge/serving/serving-metrics.ts'
@@ -8,6 +7,7 @@ import type { Part } from '../../core/engine/contract.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
+import { startTestHttp } from './http.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const testModelId = 'ab'.repeat(32)
@@ -59,10 +59,10 @@ export async function startDataPlane(
     clock,
     logger,
   })
-  const http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, upgrades: { [dataPath]: plane.upgrade }, logger })
+  const http = await startTestHttp([], { upgrades: { [dataPath]: plane.upgrade }, logger })
   return {
     dataUrl: `ws://127.0.0.1:${http.port}${dataPath}`,
-    httpUrl: `http://127.0.0.1:${http.port}`,
+    httpUrl: http.url,
     sessions,
     serving,
     kvBytes: () => serving.memory.usedBytes,

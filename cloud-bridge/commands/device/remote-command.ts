@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { CommandAction } from '../../../core/protocol/commands.ts'
-import { devicesPath } from '../../api/fleet.ts'
+import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { DeviceLine } from '../fleet/table.ts'
 
@@ -25,7 +25,7 @@ export type CommandReport = z.infer<typeof CommandReport>
 /** Seconds that one request waits at the bridge: proxies close longer ones. */
 const requestS = 20
 
-export const devicePath = (device: string, rest = '') => `${devicesPath}/${encodeURIComponent(device)}${rest}`
+export const devicePath = (device: string, rest = '') => `${deviceOperations.list.path}/${encodeURIComponent(device)}${rest}`
 
 /** @param expiresS the device carries it out by then, or not at all */
 export async function sendCommand(
@@ -55,5 +55,5 @@ export async function awaitReply(client: BridgeClient, sent: CommandReport): Pro
 }
 
 export async function readDevices(client: BridgeClient): Promise<DeviceLine[]> {
-  return z.object({ devices: z.array(DeviceLine) }).parse(await client.get(devicesPath)).devices
+  return z.object({ devices: z.array(DeviceLine) }).parse(await client.get(deviceOperations.list.path)).devices
 }

@@ -3,7 +3,7 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { fleetPath } from '../../api/fleet.ts'
+import { fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { bytes, compact, percent, printable } from '../figures.ts'
 import { DeviceLine } from '../fleet/table.ts'
@@ -36,7 +36,7 @@ export const command = defineCommand({
 async function watch(given: WatchOptions, io: Io): Promise<void> {
   const matches = matcherOf(given.label)
   const client = await bridgeClient(given, io)
-  const path = given.device === undefined ? `${fleetPath}/events` : devicePath(given.device, '/events')
+  const path = given.device === undefined ? fleetOperations.events.path : devicePath(given.device, '/events')
   const broken = (cause: unknown) => new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause })
   let hasReceived = false
   let isReported = false

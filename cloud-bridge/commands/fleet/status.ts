@@ -4,7 +4,7 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { fleetPath } from '../../api/fleet.ts'
+import { fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { labelOption, matcherOf } from '../labels.ts'
 import { FleetStatus, layOutFleet, type Mood } from './table.ts'
@@ -34,7 +34,7 @@ export const command = defineCommand({
 
 async function read(options: StatusOptions, io: Io): Promise<{ status: FleetStatus; raw: object }> {
   const matches = matcherOf(options.label)
-  const raw = (await (await bridgeClient(options, io)).get(fleetPath)) as { devices: { id: string }[] }
+  const raw = (await (await bridgeClient(options, io)).get(fleetOperations.status.path)) as { devices: { id: string }[] }
   const status = FleetStatus.parse(raw)
   const devices = status.devices.filter(matches)
   const ids = new Set(devices.map(({ id }) => id))

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { jobsPath } from '../../api/jobs.ts'
+import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { printable } from '../figures.ts'
 
 const Failure = z.looseObject({ code: z.string(), message: z.string() }).nullish()
@@ -34,7 +34,7 @@ export type JobEvent = z.infer<typeof JobEvent>
 
 export const idOption = z.string().describe('id of the job, as "brim job submit" prints it')
 
-export const jobPath = (id: string) => `${jobsPath}/${encodeURIComponent(id)}`
+export const jobPath = (id: string) => `${jobOperations.list.path}/${encodeURIComponent(id)}`
 
 export function eventLine({ at, type, attempt, device, data }: JobEvent): string {
   const failure = data.error ? `: ${failureText(data.error)}` : ''

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { jobStates } from '../../../core/policy/jobs/job.ts'
+import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
-import { jobsPath } from '../../api/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { printable } from '../figures.ts'
 import { failureText, Job } from './job.ts'
@@ -24,7 +24,7 @@ export const command = defineCommand({
     if (state !== undefined) query.set('state', state)
     if (kind !== undefined) query.set('kind', kind)
     if (dead) query.set('dead', 'true')
-    const body = await (await bridgeClient(options, io)).get(`${jobsPath}?${query}`)
+    const body = await (await bridgeClient(options, io)).get(`${jobOperations.list.path}?${query}`)
     if (json) return io.out(JSON.stringify(body))
     const { jobs } = z.object({ jobs: z.array(Job) }).parse(body)
     if (jobs.length === 0) return io.err('no matching jobs')

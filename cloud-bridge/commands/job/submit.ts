@@ -5,8 +5,8 @@ import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { manifestFile } from '../../../core/model/manifest.ts'
+import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
-import { jobsPath } from '../../api/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { followJob } from './follow.ts'
 
@@ -61,7 +61,9 @@ export const command = defineCommand({
     const client = await bridgeClient(options, io)
     const terms = { attempts, timeouts: { runS, stepS }, disconnect: { lostAfterS, replace, keep } }
     const body = { kind, input: await inputOf(options), device, priority, key, deadlineS, ...terms }
-    const submitted = z.looseObject({ id: z.string(), isNew: z.boolean() }).parse(await client.post(jobsPath, body))
+    const submitted = z
+      .looseObject({ id: z.string(), isNew: z.boolean() })
+      .parse(await client.post(jobOperations.list.path, body))
     if (watch) return followJob(client, submitted.id, json, io)
     io.out(json ? JSON.stringify(submitted) : submitted.id)
     if (!submitted.isNew && !json) io.err('a job with this key already exists')

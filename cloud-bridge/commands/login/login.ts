@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { isLoopback } from '../../../core/base/loopback.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { adminOperations } from '../../../core/protocol/http/admin.ts'
 import { Id } from '../../../core/protocol/id.ts'
-import { whoamiPath } from '../../api/admin.ts'
 import { bridgeUrlOf, readKey } from '../bridge-access.ts'
 import { BridgeClient } from '../bridge-client.ts'
 import { addLogin } from './logins.ts'
@@ -43,7 +43,7 @@ export const command = defineCommand({
     // Text that cannot be a header value is never sent.
     if (!/^[\w.-]+$/.test(login.key))
       throw new BrimError('USAGE', 'the key is not valid', { hint: 'give the one line that "brim bridge key create" prints' })
-    const user = Whoami.parse(await new BridgeClient(login, io.signal).get(whoamiPath))
+    const user = Whoami.parse(await new BridgeClient(login, io.signal).get(adminOperations.whoami.path))
     addLogin(io, name, login)
     if (json) return io.out(JSON.stringify({ login: name, url, ...user }))
     io.out(`logged in at ${url} (bridge ${user.bridge}) as ${user.name}, ${user.role}`)

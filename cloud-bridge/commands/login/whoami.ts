@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { whoamiPath } from '../../api/admin.ts'
+import { adminOperations } from '../../../core/protocol/http/admin.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 
 const left = z.number().nullable()
@@ -17,7 +17,7 @@ export const command = defineCommand({
   examples: [['brim whoami', 'at the bridge of the current login']],
   options: bridgeOptions,
   async run({ json, ...options }, io) {
-    const body = await (await bridgeClient(options, io)).get(whoamiPath)
+    const body = await (await bridgeClient(options, io)).get(adminOperations.whoami.path)
     if (json) return io.out(JSON.stringify(body))
     const { name, role, bridge, quota } = Whoami.parse(body)
     io.out(`${name}, ${role}, at bridge ${bridge}`)

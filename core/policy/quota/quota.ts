@@ -1,4 +1,4 @@
-/** What a key may ask for; null: as much as it likes. */
+/** Limits of an API key; null: no limit. */
 export interface Quota {
   readonly requestsPerMinute: number | null
   readonly jobsPerDay: number | null
@@ -6,47 +6,52 @@ export interface Quota {
 
 export const noQuota: Quota = { requestsPerMinute: null, jobsPerDay: null }
 
-/** Jobs that were taken in on a day. */
+/** Jobs submitted on one day. */
 export interface DayCount {
   /** UTC, YYYY-MM-DD. */
   readonly day: string
   readonly jobs: number
 }
 
-export type Granted<T> =
-  | { readonly kind: 'granted'; readonly next: T }
+export type Judgement<Next> =
+  | { readonly kind: 'granted'; readonly next: Next }
   | { readonly kind: 'refused'; readonly retryAfterMs: number }
 
 const minuteMs = 60_000
 
 /**
- * Whether one more request may be made: the generic cell rate algorithm (ITU-T I.371, virtual scheduling). A minute's worth
- * may come at once, then one as often as the rate allows.
- * @param dueMs when all requests so far would have been due at an even rate, monotonic ms; −∞ where there were none
+ * Whether one more request is allowed: the generic cell rate algorithm (ITU-T I.371, virtual scheduling). A minute's worth may
+ * come at once, then one request per interval of the rate.
+ * @param dueMs when all earlier requests would have been due at an even rate, monotonic ms; −∞ before the first
  * @param perMinute integer >= 1
- * @returns the next `dueMs`
+ * @returns `next`: the `dueMs` after this request
  */
-export function judgeRequest(dueMs: number, perMinute: number, nowMs: number): Granted<number> {
+export function judgeRequest(dueMs: number, perMinute: number, nowMs: number): Judgement<number> {
   const next = Math.max(dueMs, nowMs) + minuteMs / perMinute
   const aheadMs = next - nowMs - minuteMs
-  // A part of a millisecond is rounding.
+  // Less than a millisecond is a rounding error.
   return aheadMs < 1 ? { kind: 'granted', next } : { kind: 'refused', retryAfterMs: Math.ceil(aheadMs) }
 }
 
-/** How many requests `judgeRequest` would grant at once. */
+/** Requests that `judgeRequest` would grant at once. */
 export function requestsLeft(dueMs: number, perMinute: number, nowMs: number): number {
   const aheadMs = Math.max(0, dueMs - nowMs)
   return Math.max(0, Math.ceil(((minuteMs - aheadMs + 1) * perMinute) / minuteMs) - 1)
 }
 
 /**
- * Whether so many new jobs may be taken in today: all or none.
- * @param utcMs of the bridge's own clock; a day is one of UTC
+ * Whether this many new jobs are allowed today: all or none.
+ * @param utcMs by the bridge's clock; a day is a day of UTC
+ * @returns `next`: the count with these jobs
  */
-export function judgeJobs(used: DayCount | undefined, perDay: number, wanted: number, utcMs: number): Granted<DayCount> {
+export function judgeJobs(used: DayCount | undefined, perDay: number, wanted: number, utcMs: number): Judgement<DayCount> {
+  const next = addJobs(used, wanted, utcMs)
+  return next.jobs <= perDay ? { kind: 'granted', next } : { kind: 'refused', retryAfterMs: msToNextDay(utcMs) }
+}
+
+export function addJobs(used: DayCount | undefined, count: number, utcMs: number): DayCount {
   const today = dayOf(utcMs)
-  const jobs = jobsOn(used, today) + wanted
-  return jobs <= perDay ? { kind: 'granted', next: { day: today, jobs } } : { kind: 'refused', retryAfterMs: msToNextDay(utcMs) }
+  return { day: today, jobs: jobsOn(used, today) + count }
 }
 
 export const jobsLeft = (used: DayCount | undefined, perDay: number, utcMs: number): number =>

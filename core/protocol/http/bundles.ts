@@ -8,6 +8,7 @@ export const ServedBundle = z.object({
   parts: z.array(z.string()),
   bytes: z.int().min(0),
 })
+export type ServedBundle = z.infer<typeof ServedBundle>
 
 export const bundleOperations = {
   list: {

@@ -1,4 +1,4 @@
-import { EnrolReply, EnrolRequest, NonceReply, SessionReply, SessionRequest } from '../identity.ts'
+import { EnrolReply, EnrolRequest, GrantReply, GrantRequest, NonceReply } from '../identity.ts'
 import type { Operations } from './operation.ts'
 
 export const identityOperations = {
@@ -22,7 +22,7 @@ export const identityOperations = {
     path: '/v1/identity/session',
     access: 'open',
     summary: 'A bearer token for MQTT and WebSocket, for a signature of an enrolled key',
-    body: SessionRequest,
-    response: SessionReply,
+    body: GrantRequest,
+    response: GrantReply,
   },
 } as const satisfies Operations

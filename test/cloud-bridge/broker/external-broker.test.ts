@@ -8,7 +8,7 @@ import { startBridge } from '../../../cloud-bridge/bridge.ts'
 import { readLogin } from '../../../cloud-bridge/broker/broker-secrets.ts'
 import { driveMosquitto } from '../../../cloud-bridge/broker/driven-mosquitto.ts'
 import { connectDynamicSecurity } from '../../../cloud-bridge/broker/dynamic-security.ts'
-import { requiresProof } from '../../../cloud-bridge/identity/exposure.ts'
+import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { type Mosquitto, startMosquitto } from '../../../lab/cluster/mosquitto.ts'
@@ -69,7 +69,7 @@ describe('a broker that lets everybody on this machine in', () => {
 })
 
 describe('a mosquitto that a bridge drives', () => {
-  const idle = { fleet: 'default', bridge: 'bridge-1', lastSaid: () => undefined, logger: silentLogger() }
+  const idle = { fleet: 'default', bridge: 'bridge-1', lastState: () => undefined, logger: silentLogger() }
   const drive = (mosquitto: Mosquitto, options: Partial<Parameters<typeof driveMosquitto>[0]> = {}) =>
     driveMosquitto({ ...idle, url: mosquitto.url, admin: readLogin(mosquitto.adminFile ?? ''), ...options })
   const administer = (mosquitto: Mosquitto) =>
@@ -90,7 +90,7 @@ describe('a mosquitto that a bridge drives', () => {
     await device.publishAsync(stateOf('a'), 'ready', { qos: 1, retain: true })
     // As after SIGKILL: nothing was taken back.
     await before.close()
-    const after = await drive(mosquitto, { lastSaid: () => ({ state: 'ready', birth: 4 }) })
+    const after = await drive(mosquitto, { lastState: () => ({ state: 'ready', birth: 4 }) })
     await cut
     await expect(mqttClient(mosquitto.url, 'device-a', login)).rejects.toThrow(/not authorized/i)
     await using watcher = await watchTopic(mosquitto.url, stateOf('a'), {
@@ -111,7 +111,7 @@ describe('a mosquitto that a bridge drives', () => {
     await security.close()
     // While nobody listens to it: a bridge learns of a dead broker by its next word at the earliest.
     const restarted = mosquitto.restart()
-    broker.cut('gone')
+    broker.disconnect('gone')
     await restarted
     const login = async (username: string, secret: string) => {
       const client = await mqttClient(mosquitto.url, username, { username, password: secret })
@@ -137,7 +137,7 @@ describe('a mosquitto that a bridge drives', () => {
     expect(await login(before)).toBe('in')
     relay.target = 1
     relay.cut()
-    broker.cut('a')
+    broker.disconnect('a')
     let after = ''
     // Refused as long as the bridge has not noticed that its broker is away.
     const admit = async () => {
@@ -224,20 +224,24 @@ describe('where a broker of its own may stand', () => {
   const [here, there] = ['mqtt://127.0.0.1:1883', 'mqtts://broker.example:8883']
 
   it('asks for a proof where it is told who devices are', () => {
-    expect(requiresProof({ ...base, broker: { url: here } })).toBe(false)
-    expect(requiresProof({ ...base, broker: { url: here, adminFile: 'admin' } })).toBe(true)
-    expect(requiresProof({ ...base, broker: { url: there, hookSecretFile: 'secret' } })).toBe(true)
+    expect(requiresAuth({ ...base, broker: { url: here } })).toBe(false)
+    expect(requiresAuth({ ...base, broker: { url: here, adminFile: 'admin' } })).toBe(true)
+    expect(requiresAuth({ ...base, broker: { url: there, hookSecretFile: 'secret' } })).toBe(true)
   })
 
   it.each([
-    [{ broker: { url: here }, auth: true }, 'CONFIG_INVALID', /which devices to let in/],
-    [{ broker: { url: here }, enrolled: true }, 'CONFIG_INVALID', /which devices to let in/],
-    [{ broker: { url: here, adminFile: 'a' }, auth: false }, 'CONFIG_INVALID', /asks devices for a proof/],
+    [{ broker: { url: here }, auth: true }, 'CONFIG_INVALID', /which devices may connect/],
+    [{ broker: { url: here }, enrolled: true }, 'CONFIG_INVALID', /which devices may connect/],
+    [{ broker: { url: here, adminFile: 'a' }, auth: false }, 'CONFIG_INVALID', /requires authentication/],
     [{ broker: { url: there } }, 'LISTEN_REFUSED', /without authentication/],
     [{ broker: { url: 'mqtt://10.0.0.9:1883', adminFile: 'a' } }, 'LISTEN_REFUSED', /plain text/],
-    [{ broker: { url: here, adminFile: 'a' }, host: '10.0.0.1', plaintext: true }, 'CONFIG_INVALID', /elsewhere can connect/],
+    [
+      { broker: { url: here, adminFile: 'a' }, host: '10.0.0.1', plaintext: true },
+      'CONFIG_INVALID',
+      /other machines cannot connect/,
+    ],
   ])('refuses %j', (exposure, code, message) => {
-    const judge = () => requiresProof({ ...base, ...exposure })
+    const judge = () => requiresAuth({ ...base, ...exposure })
     expect(judge).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
   })
 

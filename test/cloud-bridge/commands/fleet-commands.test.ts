@@ -115,7 +115,7 @@ describe('labels', () => {
     store.close()
     expect(await brim('device', 'label', 'jetson-01', 'Site=lab')).toMatchObject({
       code: 2,
-      err: expect.stringContaining('a label is named by'),
+      err: expect.stringContaining('a label key has'),
     })
     expect(await brim('device', 'label', 'jetson-01', 'nonsense')).toMatchObject({
       code: 2,
@@ -269,7 +269,7 @@ describe('brim device show, watch and logs', () => {
 
 it.each([
   [['device', 'show', 'nobody'], 1, 'DEVICE_UNKNOWN'],
-  [['device', 'watch', 'nobody'], 1, '"brim device list" names them'],
+  [['device', 'watch', 'nobody'], 1, '"brim device list" lists them'],
   [['device', 'logs', 'nobody'], 1, 'DEVICE_UNKNOWN'],
   [['device', 'drain', 'nobody'], 1, 'DEVICE_UNKNOWN'],
   [['device', 'drain'], 2, 'give the name of one device, or --label'],

@@ -1,10 +1,11 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readHistory } from '../../../cloud-bridge/api/history.ts'
+import { type DeviceRoutesOptions, deviceRoutes } from '../../../cloud-bridge/api/devices.ts'
 import { createHistory, historyTable } from '../../../cloud-bridge/fleet/history.ts'
 import type { DeviceTelemetry } from '../../../core/protocol/messages.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
+import { startTestHttp } from '../../support/http.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -139,17 +140,23 @@ describe('the history of telemetry', () => {
     await close()
   })
 
-  it('is asked for with a time and a limit that can be meant', async () => {
+  it('is served page by page, and rejects a malformed time or limit', async () => {
     using dir = tempDir()
     const { history, close } = open(dir.path)
     for (let s = 1; s <= 3; s++) history.add('a', sample(s))
-    const ask = (query: string) => readHistory(history, 'a', new URLSearchParams(query))
-    const page = { device: 'a', samples: [{ at: iso(2) }], more: true, next: iso(2) }
-    expect(ask(`since=${iso(1)}&limit=1`)).toMatchObject(page)
-    expect(ask(`since=${iso(3)}`)).toMatchObject({ samples: [], more: false, next: iso(3) })
-    expect(readHistory(history, 'b', new URLSearchParams())).toMatchObject({ samples: [], more: false, next: null })
+    const fleet = { device: (id: string) => ({ id }) }
+    await using http = await startTestHttp([deviceRoutes({ fleet, history } as unknown as DeviceRoutesOptions)])
+    const page = async (device: string, query = '') => (await http.get(`/v1/devices/${device}/telemetry?${query}`)).json()
+    expect(await page('a', `since=${iso(1)}&limit=1`)).toMatchObject({
+      device: 'a',
+      samples: [{ at: iso(2) }],
+      more: true,
+      next: iso(2),
+    })
+    expect(await page('a', `since=${iso(3)}`)).toMatchObject({ samples: [], more: false, next: iso(3) })
+    expect(await page('b')).toMatchObject({ samples: [], more: false, next: null })
     for (const query of ['since=yesterday', 'limit=0', 'limit=many', 'limit=5001'])
-      expect(() => ask(query)).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
+      expect(await page('a', query)).toMatchObject({ error: { code: 'REQUEST_INVALID' } })
     await close()
   })
 })

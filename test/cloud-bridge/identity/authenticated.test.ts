@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { WebSocket } from 'ws'
 import { startBridge } from '../../../cloud-bridge/bridge.ts'
-import { requiresProof } from '../../../cloud-bridge/identity/exposure.ts'
+import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
 import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
@@ -93,7 +93,7 @@ describe('a key', () => {
       fetch(`${httpUrl}/v1/devices/nobody/${what}`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
-        body: '{}',
+        body: JSON.stringify(what === 'labels' ? { unset: ['site'] } : { type: 'drain' }),
       })
     for (const what of ['labels', 'commands'])
       expect([(await order(key, what)).status, (await order(operator.key, what)).status]).toEqual([403, 404])
@@ -150,19 +150,19 @@ describe('where a bridge may listen', () => {
   const base = { host: '10.0.0.1', plaintext: true, enrolled: false }
 
   it('asks for a proof beyond loopback, and once a device has enrolled', () => {
-    expect(requiresProof({ ...base, host: '127.0.0.1' })).toBe(false)
-    expect(requiresProof({ ...base, host: '127.0.0.1', enrolled: true })).toBe(true)
-    expect(requiresProof({ ...base, host: '127.0.0.1', enrolled: true, auth: false })).toBe(false)
-    expect(requiresProof({ ...base, host: '::1', auth: true })).toBe(true)
-    expect(requiresProof(base)).toBe(true)
-    expect(requiresProof({ ...base, host: '0.0.0.0', dataUrl: 'ws://10.0.0.1:7070/v1/data' })).toBe(true)
+    expect(requiresAuth({ ...base, host: '127.0.0.1' })).toBe(false)
+    expect(requiresAuth({ ...base, host: '127.0.0.1', enrolled: true })).toBe(true)
+    expect(requiresAuth({ ...base, host: '127.0.0.1', enrolled: true, auth: false })).toBe(false)
+    expect(requiresAuth({ ...base, host: '::1', auth: true })).toBe(true)
+    expect(requiresAuth(base)).toBe(true)
+    expect(requiresAuth({ ...base, host: '0.0.0.0', dataUrl: 'ws://10.0.0.1:7070/v1/data' })).toBe(true)
   })
 
   it.each([
     [{ ...base, auth: false }, 'LISTEN_REFUSED', /without authentication/],
     [{ ...base, plaintext: false }, 'LISTEN_REFUSED', /plain text/],
-    [{ ...base, host: '0.0.0.0' }, 'CONFIG_INVALID', /no address that devices can connect to/],
+    [{ ...base, host: '0.0.0.0' }, 'CONFIG_INVALID', /devices cannot connect/],
   ])('refuses %j', (exposure, code, message) => {
-    expect(() => requiresProof(exposure)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
+    expect(() => requiresAuth(exposure)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
   })
 })

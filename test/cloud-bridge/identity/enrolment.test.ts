@@ -8,14 +8,18 @@ import { createCredentials } from '../../../agent/identity/credentials.ts'
 import { openSession, readEnrolments, resetIdentity } from '../../../agent/identity/enrolment.ts'
 import { hardwareOf } from '../../../agent/identity/hardware.ts'
 import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
-import { type HttpServer, startHttpServer } from '../../../cloud-bridge/http/http-server.ts'
-import { createIdentities, type Identities, sessionMs } from '../../../cloud-bridge/identity/identities.ts'
+import { identityRoutes } from '../../../cloud-bridge/api/identity.ts'
+import { Grants, grantMs } from '../../../cloud-bridge/identity/grants.ts'
+import { createIdentities, type Identities } from '../../../cloud-bridge/identity/identities.ts'
 import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import type { Clock } from '../../../core/base/clock.ts'
-import { NonceReply, noncePath, type Signed, sessionPath, signedBytes } from '../../../core/protocol/identity.ts'
+import type { ErrorResponse } from '../../../core/protocol/http/error-response.ts'
+import { identityOperations } from '../../../core/protocol/http/identity.ts'
+import { NonceReply, type Signed, signedBytes } from '../../../core/protocol/identity.ts'
 import { brim as execute } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { startTestHttp, type TestHttp } from '../../support/http.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -23,8 +27,9 @@ let dir: TempDir
 let store: IdentityStore
 let clock: FakeClock
 let identities: Identities
-let http: HttpServer
-/** Devices whose session is over. */
+let grants: Grants
+let http: TestHttp
+/** Devices whose grant has ended. */
 let ended: string[]
 const never = new AbortController().signal
 
@@ -34,20 +39,19 @@ beforeEach(async () => {
   ended = []
   store = openIdentityStore(dir.path)
   const logger = silentLogger()
-  const onEnd = (device: string) => ended.push(device)
+  grants = new Grants({ store, bridge: 'bridge-1', authRequired: true, clock })
   identities = createIdentities({
     store,
-    asks: true,
-    asksOnceEnrolled: true,
+    grants,
     bridge: 'bridge-1',
     fleet: 'default',
-    mqttPort: () => 1883,
-    mqttTls: false,
-    onEnd,
+    authRequiredOnceEnrolled: true,
+    controlPlane: { mqttPort: 1883, mqttTls: false },
+    onGrantEnd: (device) => ended.push(device),
     clock,
     logger,
   })
-  http = await startHttpServer({ host: '127.0.0.1', port: 0, routes: {}, posts: identities.posts, upgrades: {}, logger })
+  http = await startTestHttp([identityRoutes(identities)])
 })
 afterEach(async () => {
   vi.useRealTimers()
@@ -111,7 +115,7 @@ describe('a device enrols', () => {
     await atBridge('device', 'approve', 'a')
     const session = await sessionOf('a')
     expect(session.validForS).toBe(900)
-    expect(identities.subjectOf(session.token)).toBe('device-a')
+    expect(grants.subjectOf(session.token)).toBe('device-a')
     expect(statSync(keyFileOf(stateDirOf('a'))).mode & 0o777).toBe(0o600)
   })
 
@@ -202,12 +206,12 @@ describe('keys', () => {
   it('in a cloned image are found, and both machines named', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const hardware = hardwareOf()
-    store.openSession('a', 'device-tree 1', '127.0.0.1')
-    expect(store.openSession('a', 'device-tree 2', '127.0.0.1')).toMatchObject({
+    store.grant('a', 'device-tree 1', '127.0.0.1')
+    expect(store.grant('a', 'device-tree 2', '127.0.0.1')).toMatchObject({
       code: 'DEVICE_CLONED',
       message: expect.stringMatching(/device-tree 1, and now device-tree 2/),
     })
-    store.openSession('a', 'device-tree 2', '127.0.0.1')
+    store.grant('a', 'device-tree 2', '127.0.0.1')
     expect(store.devices()).toMatchObject([{ hardware: 'device-tree 1', clone: 'device-tree 2' }])
     expect(store.audit(9).filter((line) => line.action === 'device.cloned')).toHaveLength(1)
     const { token } = await createToken('--approve')
@@ -242,19 +246,17 @@ describe('machines', () => {
   })
 })
 
-const isJson = { 'content-type': 'application/json' }
-
 describe('sessions', () => {
   it('are over after 15 minutes that nobody has renewed', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const first = await sessionOf('a')
-    await clock.advance(sessionMs - 60_000)
+    await clock.advance(grantMs - 60_000)
     const second = await sessionOf('a')
     await clock.advance(120_000)
-    expect(identities.subjectOf(first.token)).toBeUndefined()
-    expect(identities.subjectOf(second.token)).toBe('device-a')
+    expect(grants.subjectOf(first.token)).toBeUndefined()
+    expect(grants.subjectOf(second.token)).toBe('device-a')
     expect(ended).toEqual([])
-    await clock.advance(sessionMs)
+    await clock.advance(grantMs)
     expect(ended).toEqual(['a'])
   })
 
@@ -262,7 +264,7 @@ describe('sessions', () => {
     await enroll('a', (await createToken('--approve')).token)
     const { token } = await sessionOf('a')
     await atBridge('device', 'revoke', 'a')
-    expect(identities.subjectOf(token)).toBeUndefined()
+    expect(grants.subjectOf(token)).toBeUndefined()
     await clock.advance(5_000)
     expect(ended).toEqual(['a'])
     await expect(sessionOf('a')).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' })
@@ -271,7 +273,7 @@ describe('sessions', () => {
   it('are given to a device whose clock stands in 1970', async () => {
     await enroll('a', (await createToken('--approve')).token)
     vi.useFakeTimers({ toFake: ['Date'], now: 0 })
-    expect(identities.subjectOf((await sessionOf('a')).token)).toBe('device-a')
+    expect(grants.subjectOf((await sessionOf('a')).token)).toBe('device-a')
   })
 
   it('go on for as long as the agent lives', async () => {
@@ -293,10 +295,10 @@ describe('sessions', () => {
       await clock.advance(slept[renewals]!)
     }
     await vi.waitFor(() => expect(slept).toHaveLength(7))
-    expect(clock.nowMs()).toBe(6 * (2 / 3) * sessionMs)
+    expect(clock.nowMs()).toBe(6 * (2 / 3) * grantMs)
     expect(ended).toEqual([])
     credentials.close()
-    await clock.advance(sessionMs + 1_000)
+    await clock.advance(grantMs + 1_000)
     expect(ended).toEqual(['a'])
   })
 
@@ -309,10 +311,9 @@ describe('sessions', () => {
 
   it('need a nonce that is fresh and used once', async () => {
     await enroll('a', (await createToken('--approve')).token)
-    const post = (path: string, body: unknown) =>
-      fetch(`http://127.0.0.1:${http.port}${path}`, { method: 'POST', headers: isJson, body: JSON.stringify(body) })
+    const { nonce: nonceOperation, session } = identityOperations
     const key = readKey(keyFileOf(stateDirOf('a')))
-    const ask = async () => NonceReply.parse(await (await post(noncePath, {})).json())
+    const ask = async () => NonceReply.parse(await (await http.post(nonceOperation.path, {})).json())
     const request = (purpose: Signed['purpose'], { nonce, bridge, fleet }: NonceReply) => ({
       v: 1,
       device: 'a',
@@ -320,12 +321,12 @@ describe('sessions', () => {
       signature: key.sign(signedBytes({ purpose, nonce, bridge, fleet, device: 'a' })),
     })
     const signed = request('session', await ask())
-    expect((await post(sessionPath, signed)).status).toBe(200)
-    expect((await post(sessionPath, signed)).status).toBe(401)
+    expect((await http.post(session.path, signed)).status).toBe(200)
+    expect((await http.post(session.path, signed)).status).toBe(401)
     const late = request('session', await ask())
     await clock.advance(60_000)
-    expect((await post(sessionPath, late)).status).toBe(401)
-    expect((await post(sessionPath, request('enroll', await ask()))).status).toBe(401)
+    expect((await http.post(session.path, late)).status).toBe(401)
+    expect((await http.post(session.path, request('enroll', await ask()))).status).toBe(401)
   })
 
   it('may be asked for in vain without end by a device that waits for approval, at no cost to its neighbours', async () => {
@@ -336,11 +337,15 @@ describe('sessions', () => {
   })
 
   it('are no longer listened for where an address has failed too often', async () => {
-    const post = () => fetch(`http://127.0.0.1:${http.port}${sessionPath}`, { method: 'POST', headers: isJson, body: '{}' })
-    expect((await post()).status).toBe(400)
-    for (let i = 0; i < 29; i++) await post()
-    expect(await (await post()).json()).toMatchObject({ error: { message: expect.stringContaining('too many') } })
+    const message = async () => {
+      const request = { v: 1, device: 'a', nonce: 'n'.repeat(43), signature: 's'.repeat(86) }
+      const response = await http.post(identityOperations.session.path, request)
+      expect(response.status).toBe(401)
+      return ((await response.json()) as ErrorResponse).error.message
+    }
+    for (let i = 0; i < 30; i++) expect(await message()).toContain('has not proven')
+    expect(await message()).toContain('too many')
     await clock.advance(60_000)
-    expect((await post()).status).toBe(400)
+    expect(await message()).toContain('has not proven')
   })
 })

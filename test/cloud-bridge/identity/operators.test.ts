@@ -4,8 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { enrol } from '../../../agent/identity/enrolment.ts'
 import { run } from '../../../brim.ts'
 import { type Bridge, startBridge } from '../../../cloud-bridge/bridge.ts'
-import type { AuditLine } from '../../../cloud-bridge/identity/administration.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
+import type { AuditLine } from '../../../core/protocol/http/admin.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
@@ -209,7 +209,7 @@ describe('an admin elsewhere', () => {
         expect(await who.said(...words)).toMatchObject({ code: 1, out: '', err: expect.stringContaining('FORBIDDEN') })
     expect(await viewer.said('job', 'submit', 'slm.generate', '--prompt', 'Hello')).toMatchObject({
       code: 1,
-      err: expect.stringMatching(/key vera is a viewer's; this is for operators \[FORBIDDEN\]/),
+      err: expect.stringMatching(/key vera has the role viewer; this needs operator or above \[FORBIDDEN\]/),
     })
     const ada = await loggedIn('ada', 'admin')
     await expect

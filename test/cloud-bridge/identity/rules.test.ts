@@ -1,13 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  type DeviceIdentity,
-  isOtherMachine,
-  judgeEnrolment,
-  judgeSession,
-  type TokenRecord,
-} from '../../../cloud-bridge/identity/rules.ts'
-import { SessionTokens } from '../../../cloud-bridge/identity/session-tokens.ts'
+import { AccessTokens } from '../../../cloud-bridge/identity/access-tokens.ts'
+import { isOtherMachine, judgeEnrolment, judgeGrant } from '../../../cloud-bridge/identity/rules.ts'
+import type { DeviceIdentity, TokenRecord } from '../../../core/protocol/http/admin.ts'
 import { invitationText, readInvitation, signedBytes } from '../../../core/protocol/identity.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
@@ -36,7 +31,7 @@ const fresh = { device: 'a', publicKey: 'key-a', hardware: undefined, token, nam
 describe('who may enrol', () => {
   it.each([
     ['with a good token', {}, 'enrol', undefined],
-    ['with none that is known', { token: undefined }, 'refused', /no such token/],
+    ['with none that is known', { token: undefined }, 'refused', /does not know this token/],
     ['with one that was revoked', { token: { ...token, revokedAt: 'x' } }, 'refused', /revoked/],
     ['with one that is used up', { token: { ...token, usesLeft: 0 } }, 'refused', /used up/],
     ['with one that has expired', { token: { ...token, expiresAt: '2026-06-01T00:00:00Z' } }, 'refused', /expired/],
@@ -86,15 +81,15 @@ describe('who may enrol', () => {
 
 describe('who may have a session', () => {
   it('approved devices alone, on the machine that used the key first', () => {
-    expect(judgeSession('a', device, 'mac 1')).toEqual({ kind: 'granted', bind: false })
-    expect(judgeSession('a', { ...device, hardware: null }, 'mac 2')).toEqual({ kind: 'granted', bind: true })
-    expect(judgeSession('a', device, undefined)).toEqual({ kind: 'granted', bind: false })
-    expect(judgeSession('a', undefined, 'mac 1')).toMatchObject({ code: 'NOT_AUTHORIZED' })
-    expect(judgeSession('a', { ...device, status: 'pending' }, 'mac 1')).toMatchObject({
+    expect(judgeGrant('a', device, 'mac 1')).toEqual({ kind: 'granted', bind: false })
+    expect(judgeGrant('a', { ...device, hardware: null }, 'mac 2')).toEqual({ kind: 'granted', bind: true })
+    expect(judgeGrant('a', device, undefined)).toEqual({ kind: 'granted', bind: false })
+    expect(judgeGrant('a', undefined, 'mac 1')).toMatchObject({ code: 'NOT_AUTHORIZED' })
+    expect(judgeGrant('a', { ...device, status: 'pending' }, 'mac 1')).toMatchObject({
       message: expect.stringContaining('waits'),
     })
-    expect(judgeSession('a', { ...device, status: 'revoked' }, 'mac 1')).toMatchObject({ code: 'NOT_AUTHORIZED' })
-    expect(judgeSession('a', device, 'mac 2')).toMatchObject({
+    expect(judgeGrant('a', { ...device, status: 'revoked' }, 'mac 1')).toMatchObject({ code: 'NOT_AUTHORIZED' })
+    expect(judgeGrant('a', device, 'mac 2')).toMatchObject({
       code: 'DEVICE_CLONED',
       message: expect.stringMatching(/mac 1.*mac 2/),
     })
@@ -110,19 +105,19 @@ describe('who may have a session', () => {
 describe('session tokens', () => {
   it('name their subject until they are over', async () => {
     const clock = fakeClock()
-    const tokens = new SessionTokens(clock)
+    const tokens = new AccessTokens(clock)
     const text = tokens.mint('device-a', 's1', 1_000)
     await clock.advance(999)
-    expect(tokens.read(text)).toEqual({ subject: 'device-a', session: 's1' })
+    expect(tokens.read(text)).toEqual({ subject: 'device-a', grant: 's1' })
     await clock.advance(1)
     expect(tokens.read(text)).toBeUndefined()
   })
 
   it('are void where a character is changed, and in another process', () => {
     const clock = fakeClock()
-    const tokens = new SessionTokens(clock)
+    const tokens = new AccessTokens(clock)
     const text = tokens.mint('device-a', 's1', 1_000)
-    expect(new SessionTokens(clock).read(text)).toBeUndefined()
+    expect(new AccessTokens(clock).read(text)).toBeUndefined()
     fc.assert(
       // The last character of base64url may carry bits that nobody reads.
       fc.property(fc.nat(text.length - 2), fc.constantFrom('A', 'z', '_', '.', ' '), (at, other) => {
@@ -165,7 +160,7 @@ describe('what is signed and handed over', () => {
     } catch (error) {
       message = String(error)
     }
-    expect(message).toMatch(/no enrolment token/)
+    expect(message).toMatch(/not an enrolment token/)
     expect(message).not.toContain(broken.slice(-20))
   })
 })

@@ -10,8 +10,8 @@ import { bundleInstall } from '../../../agent/jobs/install.ts'
 import { run } from '../../../brim.ts'
 import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
 import { type CertificateFiles, openCertificate } from '../../../cloud-bridge/http/certificate.ts'
-import { startHttpServer } from '../../../cloud-bridge/http/http-server.ts'
-import { requiresProof } from '../../../cloud-bridge/identity/exposure.ts'
+import { startHttpServer } from '../../../cloud-bridge/http/server.ts'
+import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { readInvitation } from '../../../core/protocol/identity.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'
@@ -59,7 +59,7 @@ describe('a certificate', () => {
     const certificate = openCertificate(files, clock, logger)
     const base = { host: '127.0.0.1', port: 0, certificate, logger: silentLogger() }
     const broker = await startEmbeddedBroker({ ...base, maxPacketBytes: 1_000, fleet: 'default' })
-    const http = await startHttpServer({ ...base, routes: {}, upgrades: {} })
+    const http = await startHttpServer({ ...base, routes: [], clock: systemClock })
     const both = () => Promise.all([shown(Number(new URL(broker.url).port)), shown(http.port)])
     try {
       expect(new URL(broker.url).protocol).toBe('mqtts:')
@@ -71,7 +71,7 @@ describe('a certificate', () => {
       await clock.advance(5_000)
       expect(await both()).toEqual(['brim-test-second', 'brim-test-second'])
       expect(lines.map((line) => line.msg)).toEqual([
-        'TLS certificate cannot be used, the one before stays',
+        'TLS certificate invalid; the previous one stays in use',
         'TLS certificate renewed',
       ])
     } finally {
@@ -90,7 +90,7 @@ describe('a certificate', () => {
   })
 
   it('is enough to listen beyond loopback', () => {
-    expect(requiresProof({ host: '10.0.0.1', plaintext: false, tls: files, enrolled: false })).toBe(true)
+    expect(requiresAuth({ host: '10.0.0.1', plaintext: false, tls: files, enrolled: false })).toBe(true)
   })
 })
 

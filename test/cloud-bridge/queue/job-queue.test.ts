@@ -1,16 +1,15 @@
 import { once } from 'node:events'
-import { createServer, get, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { get, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createJobsHttp } from '../../../cloud-bridge/api/jobs.ts'
-import { everybody } from '../../../cloud-bridge/identity/callers.ts'
+import { jobRoutes } from '../../../cloud-bridge/api/jobs.ts'
 import { createJobQueue, type JobQueue } from '../../../cloud-bridge/queue/job-queue.ts'
 import { createJobStore, type JobStore } from '../../../cloud-bridge/queue/job-store.ts'
 import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
 import { JobSubmission, type ToJobDevice } from '../../../core/protocol/jobs.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { startTestHttp } from '../../support/http.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -187,17 +186,14 @@ describe('the queue of a bridge', () => {
     comes('a')
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
-    const http = createJobsHttp(queue, jobs)
-    const server = createServer((request, response) => http.handle(request, response, everybody.admit(request, 'operate')))
-    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    await using http = await startTestHttp([jobRoutes(queue, jobs)])
     const piece = { job, device: 'a', attempt: 1, report: { type: 'progress' as const } }
     const text = 'x'.repeat(100_000)
     jobs.storeReports(
       Array.from({ length: 200 }, (_, i) => ({ ...piece, n: i + 1, data: { text, from: i * text.length } })),
       clock.nowMs(),
     )
-    const { port } = server.address() as AddressInfo
-    const watcher = get({ host: '127.0.0.1', port, path: `/v1/jobs/${job}/events`, headers: { accept: 'text/event-stream' } })
+    const watcher = get(`${http.url}/v1/jobs/${job}/events`, { headers: { accept: 'text/event-stream' } })
     const [stream] = (await once(watcher, 'response')) as [IncomingMessage]
     queue.cancel(job)
     submit()
@@ -206,7 +202,6 @@ describe('the queue of a bridge', () => {
     const cut = once(stream, 'error')
     stream.resume()
     expect(await cut).toMatchObject([{ code: 'ECONNRESET' }])
-    server.close()
   })
 
   it('forgets what is kept no longer while it serves', async () => {

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest'
 import type { z } from 'zod'
 import { channels, dataMessages } from '../../../core/protocol/contract.ts'
 import { Fault } from '../../../core/protocol/fault.ts'
-import { EnrolReply, EnrolRequest, NonceReply, Refusal, SessionReply, SessionRequest } from '../../../core/protocol/identity.ts'
+import { ErrorResponse } from '../../../core/protocol/http/error-response.ts'
+import { EnrolReply, EnrolRequest, GrantReply, GrantRequest, NonceReply } from '../../../core/protocol/identity.ts'
 import { JobAddress, JobEvent, JobSubmission, ToJobDevice } from '../../../core/protocol/jobs.ts'
 import { DeviceState, MessageFault, ToDevice } from '../../../core/protocol/messages.ts'
 import { readMessage } from '../../../core/protocol/read-message.ts'
@@ -20,9 +21,9 @@ const schemas: Record<string, z.ZodType> = {
   EnrolReply,
   EnrolRequest,
   NonceReply,
-  Refusal,
-  SessionReply,
-  SessionRequest,
+  ErrorResponse,
+  GrantReply,
+  GrantRequest,
   JobAddress,
   Fault,
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { defineCommand } from '../../../../core/cli/command.ts'
+import { keyRoles } from '../../../../core/protocol/http/admin.ts'
 import { Id } from '../../../../core/protocol/id.ts'
-import { keyRoles } from '../../../identity/access.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 
 const limit = z.int().min(1)

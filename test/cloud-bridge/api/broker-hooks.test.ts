@@ -1,32 +1,53 @@
 import { describe, expect, it } from 'vitest'
-import { hookBodyBytes, hookPaths, hookRoutes } from '../../../cloud-bridge/broker/hook.ts'
-import { startHttpServer } from '../../../cloud-bridge/http/http-server.ts'
+import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
+import { createAuthorizer } from '../../../cloud-bridge/identity/authorizer.ts'
+import { Quotas } from '../../../cloud-bridge/identity/quotas.ts'
+import type { IdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { brokerHookOperations } from '../../../core/protocol/http/broker-hooks.ts'
+import { startTestHttp } from '../../support/http.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
 const secret = 'a-secret-of-the-hook'
 const login = (client: string) => ({ username: client, password: `token of ${client}` })
 const state = 'brim/v1/default/device/a/state'
 const jobs = 'brim/v1/default/device/a/jobs'
+const { emqxAuth, emqxAcl, vernemq } = brokerHookOperations
 
-/** A bridge's HTTP at which device a and the bridge have tokens, and a key may read. */
+/** A bridge's HTTP server. Device a and the bridge have tokens, and a viewer has a key. */
 async function startHook() {
   const known = ['device-a', 'bridge-b', 'viewer-monitoring']
-  const gate = { asks: true, subjectOf: (token: string) => known.find((client) => token === `token of ${client}`) }
-  const posts = hookRoutes({ secret, fleet: 'default', gate, isPresent: (client) => known.includes(client) })
-  const options = { routes: {}, posts, bodyLimits: hookBodyBytes, upgrades: {}, logger: silentLogger() }
-  const http = await startHttpServer({ host: '127.0.0.1', port: 0, ...options })
+  const gate = {
+    authRequired: true,
+    subjectOf: (token: string) => known.find((client) => token === `token of ${client}`),
+    isPresent: (client: string) => known.includes(client),
+  }
+  // The hooks ask for nothing but their secret.
+  const store = {} as IdentityStore
+  const [clock, logger] = [systemClock, silentLogger()]
+  const authorizer = createAuthorizer({
+    gate,
+    store,
+    quotas: new Quotas(store, clock, Date.now),
+    hookSecret: secret,
+    clock,
+    logger,
+  })
+  const http = await startTestHttp([brokerHookRoutes({ fleet: 'default', gate })], { authorizer })
   const post = async (path: string, body: object, headers: Record<string, string>) => {
-    const request = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) }
-    const answer = await fetch(`http://127.0.0.1:${http.port}${path}`, request)
-    return { status: answer.status, body: (await answer.json()) as { result: unknown } }
+    const response = await http.post(path, body, headers)
+    return { status: response.status, body: (await response.json()) as { result: unknown } }
   }
   const bearer = { authorization: `Bearer ${secret}` }
   return {
     post,
     emqx: async (path: string, body: object) => (await post(path, body, bearer)).body.result,
     verne: async (hook: string, body: object) =>
-      (await post(`${hookPaths.vernemq}?secret=${secret}`, body, { 'vernemq-hook': hook })).body,
-    [Symbol.asyncDispose]: () => http.close(),
+      (await post(`${vernemq.path}?secret=${secret}`, body, { 'vernemq-hook': hook })).body,
+    async [Symbol.asyncDispose]() {
+      authorizer.close()
+      await http.close()
+    },
   }
 }
 
@@ -45,7 +66,7 @@ describe('the hook for EMQX', () => {
     ['viewer-monitoring', login('viewer-monitoring'), 'deny'],
   ])('lets %s in with %j: %s', async (clientid, credentials, result) => {
     await using hook = await startHook()
-    expect(await hook.emqx(hookPaths.emqxAuth, { clientid, ...credentials })).toBe(result)
+    expect(await hook.emqx(emqxAuth.path, { clientid, ...credentials })).toBe(result)
   })
 
   it.each([
@@ -63,7 +84,7 @@ describe('the hook for EMQX', () => {
     ['watcher', '', 'subscribe', '#', 'deny'],
   ])('lets client %s of user %s %s on %s: %s', async (clientid, username, action, topic, result) => {
     await using hook = await startHook()
-    expect(await hook.emqx(hookPaths.emqxAcl, { clientid, username, action, topic })).toBe(result)
+    expect(await hook.emqx(emqxAcl.path, { clientid, username, action, topic })).toBe(result)
   })
 })
 
@@ -104,8 +125,8 @@ it('a hook answers nobody without its secret, and nothing that it cannot read', 
   await using hook = await startHook()
   const body = { clientid: 'device-a', ...login('device-a') }
   for (const headers of [{}, { authorization: 'Bearer guess' }]) {
-    for (const path of [...Object.values(hookPaths), `${hookPaths.vernemq}?secret=guess`])
+    for (const path of [emqxAuth.path, emqxAcl.path, vernemq.path, `${vernemq.path}?secret=guess`])
       expect((await hook.post(path, body, headers as Record<string, string>)).status).toBe(401)
   }
-  expect((await hook.post(hookPaths.emqxAcl, { clientid: 'a' }, { authorization: `Bearer ${secret}` })).status).toBe(400)
+  expect((await hook.post(emqxAcl.path, { clientid: 'a' }, { authorization: `Bearer ${secret}` })).status).toBe(400)
 })

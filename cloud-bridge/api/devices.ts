@@ -1,0 +1,158 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { nowIso } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import {
+  deviceOperations,
+  type FleetEvent,
+  type FleetStatus,
+  fleetOperations,
+  maxLabels,
+} from '../../core/protocol/http/devices.ts'
+import type { Commands } from '../fleet/commands.ts'
+import type { DeviceLogs } from '../fleet/device-logs.ts'
+import type { FleetFeed } from '../fleet/feed.ts'
+import type { Fleet, FleetDevice } from '../fleet/fleet.ts'
+import type { History } from '../fleet/history.ts'
+import type { Labels } from '../fleet/labels.ts'
+import { batchOf, type EventSource } from '../http/event-streams.ts'
+import type { RouteRequest, Routes } from '../http/router.ts'
+
+/** Of one device, in its whole description. */
+const shownCommands = 10
+const shownLines = 10
+/** In the list of one device's commands. */
+const listedCommands = 100
+
+export interface DeviceRoutesOptions {
+  readonly fleet: Fleet
+  readonly labels: Labels
+  readonly commands: Commands
+  readonly logs: DeviceLogs
+  readonly history: History
+  readonly feed: FleetFeed
+  /** The bridge's own part of the fleet status. */
+  readonly describe: () => Omit<FleetStatus, 'devices'>
+  readonly clock: Clock
+}
+
+/** `/v1/fleet…` and `/v1/devices…`: state, labels, commands and logs; as JSON and as streams of changes. */
+export function deviceRoutes(options: DeviceRoutesOptions): Routes {
+  const { fleet, labels, commands, logs, history, feed, describe, clock } = options
+
+  function existing(id: string): FleetDevice {
+    const device = fleet.device(id)
+    if (device) return device
+    throw new BrimError('DEVICE_UNKNOWN', `this bridge knows no device "${id}"`, { hint: '"brim device list" lists them' })
+  }
+
+  /** The state now, then every change; of one device, or of all. */
+  function changesOf(only: string | undefined): EventSource {
+    const first = only === undefined ? fleet.devices().map(({ id }) => id) : [existing(only).id]
+    type Change = Pick<FleetEvent, 'type' | 'device'>
+    /** Changes not yet sent: of each device each kind once, however often it came. */
+    let due = new Map<string, Change>(first.map((device) => [`device ${device}`, { type: 'device', device }]))
+    return {
+      next() {
+        const events = [...due.values()].map(eventOf)
+        due = new Map()
+        return batchOf(events)
+      },
+      subscribe: (wake) =>
+        feed.subscribe((device, type) => {
+          if (type === 'log' || (only !== undefined && device !== only)) return
+          due.set(`${type} ${device}`, { type, device })
+          wake()
+        }),
+    }
+  }
+
+  function eventOf({ type, device }: Pick<FleetEvent, 'type' | 'device'>) {
+    const command = type === 'commands' ? { command: commands.of(device, 1)[0] } : {}
+    return { type, device, at: nowIso(), now: fleet.device(device) ?? null, ...command }
+  }
+
+  function log({ params: { id }, query: { level, lines }, acceptsEvents, events }: RouteRequest<typeof deviceOperations.log>) {
+    existing(id)
+    const past = logs.of(id, level, lines)
+    if (!acceptsEvents) return { lines: past }
+    let sent = logs.of(id, 'debug', 1).at(-1)?.n ?? 0
+    let isFirst = true
+    return events({
+      next() {
+        const due = isFirst ? past : logs.of(id, level, Number.POSITIVE_INFINITY, sent)
+        isFirst = false
+        sent = Math.max(sent, due.at(-1)?.n ?? 0)
+        return batchOf(due)
+      },
+      subscribe: (wake) =>
+        feed.subscribe((device, change) => {
+          if (device === id && change === 'log') wake()
+        }),
+    })
+  }
+
+  function label({ params: { id }, body, caller }: RouteRequest<typeof deviceOperations.label>) {
+    existing(id)
+    caller.auditAs('device.label', id, body)
+    const now = labels.change(id, body)
+    if (!now) throw invalid(`a device has at most ${maxLabels} labels`)
+    feed.publish(id, 'labels')
+    return { id, labels: now }
+  }
+
+  function command({ params: { id }, body: { expiresS, ...action }, caller }: RouteRequest<typeof deviceOperations.command>) {
+    existing(id)
+    const record = commands.send(id, action, caller.actor.who, expiresS)
+    caller.auditAs(`device.${action.type}`, id, { command: record.id, ...action, expiresAt: record.expiresAt })
+    return record
+  }
+
+  /** Responds once the command has ended, or after `waitS`. */
+  async function showCommand({ params, query: { waitS }, closed }: RouteRequest<typeof deviceOperations.showCommand>) {
+    const find = () => {
+      const found = commands.find(params.command)
+      if (found?.device === params.id) return found
+      throw invalid(`device "${params.id}" was sent no command "${params.command}"`)
+    }
+    if (find().state !== 'SENT' || waitS === 0) return find()
+    const ended = new AbortController()
+    const unsubscribe = feed.subscribe((device) => {
+      if (device === params.id && find().state !== 'SENT') ended.abort()
+    })
+    await clock.sleep(waitS * 1_000, AbortSignal.any([ended.signal, closed])).catch(() => {})
+    unsubscribe()
+    return find()
+  }
+
+  return (router) => {
+    router.serve(fleetOperations.status, () => ({
+      ...describe(),
+      devices: fleet.devices().filter(({ state }) => state !== null),
+    }))
+    router.serve(fleetOperations.events, ({ events }) => events(changesOf(undefined)))
+    router.serve(deviceOperations.list, () => ({ devices: fleet.devices() }))
+    router.serve(deviceOperations.show, ({ params: { id } }) => ({
+      ...existing(id),
+      jobsUnderWay: fleet.jobsOf(id),
+      commands: commands.of(id, shownCommands),
+      log: logs.of(id, 'warn', shownLines),
+    }))
+    router.serve(deviceOperations.events, ({ params: { id }, events }) => events(changesOf(id)))
+    router.serve(deviceOperations.log, log)
+    router.serve(deviceOperations.telemetry, ({ params: { id }, query: { since, limit } }) => {
+      existing(id)
+      const sinceMs = since === undefined ? undefined : Date.parse(since)
+      const { samples, more, nextMs } = history.of(id, { sinceMs, limit })
+      return { device: id, samples, more, next: nextMs === null ? null : new Date(nextMs).toISOString() }
+    })
+    router.serve(deviceOperations.label, label)
+    router.serve(deviceOperations.command, command)
+    router.serve(deviceOperations.commands, ({ params: { id } }) => {
+      existing(id)
+      return { commands: commands.of(id, listedCommands) }
+    })
+    router.serve(deviceOperations.showCommand, showCommand)
+  }
+}
+
+const invalid = (message: string) => new BrimError('REQUEST_INVALID', message, { hint: 'brim device --help has examples' })

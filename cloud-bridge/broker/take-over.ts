@@ -1,0 +1,53 @@
+import { connect } from 'mqtt'
+import { nowIso } from '../../core/base/clock.ts'
+import type { DeviceState } from '../../core/protocol/messages.ts'
+import { deviceTopic } from '../../core/protocol/topics.ts'
+import type { Login } from './broker-secrets.ts'
+
+const timeoutMs = 5_000
+
+/** Last known state of a device; undefined: the bridge has never received one. */
+export type LastState = Pick<DeviceState, 'state' | 'birth'> | undefined
+
+export interface TakeOverOptions extends Login {
+  readonly url: string
+  readonly fleet: string
+  readonly device: string
+  readonly lastState: LastState
+}
+
+/**
+ * Disconnects a device at an external broker: connects under its client id, which ends its connection [MQTT-3.1.4-2], and
+ * leaves. A retained state of a device that counts as present becomes `lost`, with the same birth.
+ */
+export async function takeOver({ url, fleet, device, username, password, lastState }: TakeOverOptions): Promise<void> {
+  const client = connect(url, {
+    clientId: `device-${device}`,
+    username,
+    password,
+    protocolVersion: 4,
+    clean: true,
+    reconnectPeriod: 0,
+    connectTimeout: timeoutMs,
+  })
+  const closed = new Promise<never>((_, reject) => {
+    client.on('error', reject)
+    client.once('close', () => reject(new Error('the broker closed the connection, or did not answer in time')))
+  })
+  // mqtt.js has no timeout for a publication: a broker that hangs would keep it pending for ever.
+  const timer = setTimeout(() => client.end(true), timeoutMs)
+  const publishLost = async () => {
+    await new Promise((resolve) => client.once('connect', resolve))
+    if (lastState && lastState.state !== 'lost' && lastState.state !== 'disconnected') {
+      const lost: DeviceState = { v: 1, state: 'lost', birth: lastState.birth, at: nowIso() }
+      await client.publishAsync(deviceTopic(fleet, device, 'state'), JSON.stringify(lost), { qos: 1, retain: true })
+    }
+  }
+  try {
+    await Promise.race([publishLost(), closed])
+    await client.endAsync()
+  } finally {
+    clearTimeout(timer)
+    client.end(true)
+  }
+}

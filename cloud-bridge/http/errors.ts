@@ -1,0 +1,73 @@
+import type { z } from 'zod'
+import { BrimError, type ErrorCode, toErrorJson } from '../../core/base/errors.ts'
+import type { ErrorResponse } from '../../core/protocol/http/error-response.ts'
+
+export interface ErrorReply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: ErrorResponse
+}
+
+const statuses: Partial<Record<ErrorCode, number>> = {
+  REQUEST_INVALID: 400,
+  NOT_AUTHORIZED: 401,
+  FORBIDDEN: 403,
+  ENROLL_REFUSED: 403,
+  DEVICE_CLONED: 403,
+  IDENTITY_UNKNOWN: 404,
+  JOB_UNKNOWN: 404,
+  DEVICE_UNKNOWN: 404,
+  MODEL_UNKNOWN: 404,
+  QUOTA_EXCEEDED: 429,
+}
+
+/** A refusal that depends on method, path or origin, not on the operation: it brings its status. */
+export class RequestRefused extends BrimError {
+  readonly status: 403 | 404 | 405
+
+  constructor(status: RequestRefused['status'], message: string) {
+    super('REQUEST_INVALID', message)
+    this.status = status
+  }
+}
+
+export const noSuchPath = new RequestRefused(404, 'no such path')
+
+/** @param error an unexpected one is for the log only: its text stays inside */
+export function errorReply(error: unknown): ErrorReply {
+  if (!(error instanceof BrimError))
+    return { status: 500, headers: {}, body: { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } } }
+  const status = error instanceof RequestRefused ? error.status : (statuses[error.code] ?? 500)
+  return {
+    status,
+    headers: {
+      ...(error.retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(error.retryAfterMs / 1_000)) }),
+      ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+    },
+    body: toErrorJson(error),
+  }
+}
+
+/** An error of Fastify (not JSON, too large, malformed URL) in our form; others as they are. */
+export function ownError(error: unknown, maxBodyBytes: number): unknown {
+  if (!(error instanceof Error) || error instanceof BrimError || !('statusCode' in error)) return error
+  if (error.statusCode === 413) return new BrimError('REQUEST_INVALID', `the body is longer than ${maxBodyBytes} bytes`)
+  return Number(error.statusCode) < 500 ? new BrimError('REQUEST_INVALID', error.message) : error
+}
+
+/** Names each wrong field of a query or a body. */
+export function invalidRequest({ issues }: z.core.$ZodError, whole: 'the body' | 'the query'): BrimError {
+  const wrong = issues.map((issue) => {
+    const [key] = issue.code === 'invalid_key' ? issue.issues : []
+    const where = issue.path.length === 0 ? whole : `"${issue.path.join('.')}"`
+    return `${where}: ${key?.message ?? issue.message}`
+  })
+  return new BrimError('REQUEST_INVALID', wrong.join('; '))
+}
+
+/** @throws BrimError REQUEST_INVALID */
+export function parseBody<T>(schema: z.ZodType<T>, body: unknown): T {
+  const parsed = schema.safeParse(body)
+  if (!parsed.success) throw invalidRequest(parsed.error, 'the body')
+  return parsed.data
+}

@@ -1,0 +1,77 @@
+import type { ServerResponse } from 'node:http'
+import type { Clock } from '../../core/base/clock.ts'
+
+/** Keeps idle streams open through proxies, and detects readers that have left. */
+const heartbeatMs = 15_000
+
+export interface EventBatch {
+  /** `id`: where a reader that reconnects resumes. */
+  readonly events: readonly { readonly id?: number; readonly data: unknown }[]
+  /** `more`: ask again at once; `wait`: ask again after the next wake-up; `end`: the stream is complete. */
+  readonly after: 'more' | 'wait' | 'end'
+}
+
+export interface EventSource {
+  /** Events that are due now. Called when the reader has taken the last batch, so memory stays bounded. */
+  next(): EventBatch
+  /** Calls `wake` whenever there may be more events. @returns ends the subscription */
+  subscribe(wake: () => void): () => void
+}
+
+/** All these events now, more after the next wake-up. */
+export const batchOf = (events: readonly unknown[]): EventBatch => ({ events: events.map((data) => ({ data })), after: 'wait' })
+
+/** The server-sent event streams that are open. */
+export class EventStreams {
+  readonly #open = new Set<ServerResponse>()
+  readonly #clock: Clock
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Sends the events of `source` until it ends, fails, or the reader leaves. */
+  send(response: ServerResponse, source: EventSource): void {
+    const closed = new AbortController()
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
+    // Without events the reader would not learn that the stream has begun.
+    response.flushHeaders()
+    this.#open.add(response)
+    const push = () => {
+      try {
+        pushDue(response, source)
+      } catch {
+        // A request that follows receives the error; this stream has no way to tell it.
+        response.destroy()
+      }
+    }
+    const unsubscribe = source.subscribe(push)
+    response.on('drain', push)
+    response.on('error', () => response.destroy())
+    response.once('close', () => {
+      closed.abort()
+      unsubscribe()
+      this.#open.delete(response)
+    })
+    void this.#beat(response, closed.signal)
+    push()
+  }
+
+  endAll(): void {
+    for (const response of this.#open) response.end()
+  }
+
+  async #beat(response: ServerResponse, closed: AbortSignal): Promise<void> {
+    const pause = () => this.#clock.sleep(heartbeatMs, closed).catch(() => {})
+    for (await pause(); !closed.aborted; await pause()) if (!response.writableEnded) response.write(': heartbeat\n\n')
+  }
+}
+
+function pushDue(response: ServerResponse, source: EventSource): void {
+  while (!response.writableEnded && !response.writableNeedDrain) {
+    const { events, after } = source.next()
+    for (const { id, data } of events) response.write(`${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`)
+    if (after === 'wait') return
+    if (after === 'end') response.end()
+  }
+}

@@ -1,0 +1,139 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Access, BodyOf, Operation, ParamsOf, QueryOf, ResponseOf } from '../../core/protocol/http/operation.ts'
+import type { Caller } from '../identity/authorizer.ts'
+import { addressOf } from '../identity/gate.ts'
+import { invalidRequest, noSuchPath, RequestRefused } from './errors.ts'
+import type { EventSource, EventStreams } from './event-streams.ts'
+
+/** Most bodies are small. */
+const usualBodyBytes = 16 * 1024
+/** Audit status of a request whose client left before the response (as nginx logs it). */
+const clientClosedRequest = 499
+
+/** @throws BrimError NOT_AUTHORIZED, FORBIDDEN, QUOTA_EXCEEDED */
+export type Authorize = (request: IncomingMessage, access: Access) => Caller
+
+/** A request that has been authorized and validated. */
+export interface RouteRequest<O extends Operation> {
+  readonly params: ParamsOf<O>
+  readonly query: QueryOf<O>
+  readonly body: BodyOf<O>
+  readonly headers: IncomingHttpHeaders
+  /** Address of the client. */
+  readonly from: string
+  readonly caller: Caller
+  /** Aborted when the client has left, or the server stops. */
+  readonly closed: AbortSignal
+  readonly acceptsEvents: boolean
+  /** The response is a stream of server-sent events. */
+  events(source: EventSource): StreamResponse
+}
+
+/** A response that is not JSON: `send` writes status, headers and body itself. */
+export class StreamResponse {
+  readonly send: (response: ServerResponse) => void
+
+  constructor(send: StreamResponse['send']) {
+    this.send = send
+  }
+}
+
+type DeepReadonly<T> = T extends (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
+    : T
+
+type Result<O extends Operation> = DeepReadonly<ResponseOf<O>> | StreamResponse
+
+/** Serves operations. The routes of one area of the API are a function of this. */
+export interface Router {
+  /** What the handler throws is the response. */
+  serve<O extends Operation, const R extends Result<O>>(operation: O, handler: (request: RouteRequest<O>) => R | Promise<R>): void
+}
+export type Routes = (router: Router) => void
+
+export interface RouterOptions {
+  readonly authorize: Authorize
+  readonly streams: EventStreams
+  /** Aborted when the server stops. */
+  readonly stopping: AbortSignal
+}
+
+export function createRouter(app: FastifyInstance, { authorize, streams, stopping }: RouterOptions): Router {
+  const callers = new WeakMap<FastifyRequest, Caller>()
+  const methods = new Map<string, string[]>()
+  readJson(app)
+  app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data: unknown) => {
+    if (httpPart === 'body' && data === null) return { error: invalid('send JSON (content-type: application/json)') }
+    const parsed = schema.safeParse(data)
+    const whole = httpPart === 'body' ? 'the body' : 'the query'
+    return parsed.success ? { value: parsed.data } : { error: invalidRequest(parsed.error, whole) }
+  })
+  app.setNotFoundHandler((request) => {
+    const known = methods.get(request.url.split('?', 1)[0]!)
+    throw known ? new RequestRefused(405, `${known.join(' or ')} only`) : noSuchPath
+  })
+
+  function begin(request: FastifyRequest, reply: FastifyReply, access: Access): void {
+    const caller = authorize(request.raw, access)
+    callers.set(request, caller)
+    caller.onRevoked(() => reply.raw.destroy())
+    reply.raw.once('close', () => caller.end(reply.raw.headersSent ? reply.raw.statusCode : clientClosedRequest))
+  }
+
+  function routeRequest<O extends Operation>(request: FastifyRequest, reply: FastifyReply): RouteRequest<O> {
+    const left = new AbortController()
+    reply.raw.once('close', () => left.abort())
+    return {
+      params: request.params as ParamsOf<O>,
+      query: request.query as QueryOf<O>,
+      body: request.body as BodyOf<O>,
+      headers: request.headers,
+      from: addressOf(request.raw),
+      caller: callers.get(request)!,
+      closed: AbortSignal.any([left.signal, stopping]),
+      acceptsEvents: request.headers.accept?.includes('text/event-stream') === true,
+      events: (source) => new StreamResponse((response) => streams.send(response, source)),
+    }
+  }
+
+  return {
+    serve(operation, handler) {
+      const { method, path, access, query, body, maxBodyBytes = usualBodyBytes, status = 200 } = operation
+      methods.set(path, [...(methods.get(path) ?? []), method])
+      app.route({
+        method,
+        url: path,
+        bodyLimit: maxBodyBytes,
+        schema: { ...(query && { querystring: query }), ...(body && { body }) },
+        onRequest: async (request, reply) => begin(request, reply, access),
+        handler: async (request, reply) => {
+          const result = await handler(routeRequest(request, reply))
+          if (!(result instanceof StreamResponse)) return reply.code(status).send(result)
+          reply.hijack()
+          result.send(reply.raw)
+        },
+      })
+    },
+  }
+}
+
+/** JSON only: it makes a browser ask before it sends anything across sites. A body that no operation wants is ignored. */
+function readJson(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, text, done) => {
+    if (request.routeOptions.schema?.body === undefined) return done(null, undefined)
+    try {
+      done(null, JSON.parse(text.toString()))
+    } catch {
+      done(invalid('the body is not JSON'), undefined)
+    }
+  })
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined))
+}
+
+const invalid = (message: string) => new BrimError('REQUEST_INVALID', message)

@@ -1,0 +1,201 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { KeyRecord } from '../../core/protocol/http/admin.ts'
+import type { Access } from '../../core/protocol/http/operation.ts'
+import { allows } from './access.ts'
+import type { Actor, AuditEntry, AuditRecord } from './audit-log.ts'
+import { addressOf, bearerOf, type Gate } from './gate.ts'
+import type { Quotas } from './quotas.ts'
+import type { IdentityStore } from './store.ts'
+
+/** The sender of one authorized request. */
+export interface Caller {
+  /** API key that the request carries. */
+  readonly key: KeyRecord | undefined
+  /** As the audit log names it. */
+  readonly actor: Exclude<Actor, string>
+  /** @throws BrimError QUOTA_EXCEEDED when the key may not submit this many new jobs today */
+  requireJobs(count: number): void
+  /** Counts new jobs against the key's quota. */
+  countJobs(count: number): void
+  /** Names the request in the audit log; default: its method and path. */
+  auditAs(action: string, subject: string, detail?: Readonly<Record<string, unknown>>): void
+  /** The store has already written the audit line, in the transaction of the change. */
+  auditedByStore(): void
+  /** `end` is called when the key is revoked while the response goes on. */
+  onRevoked(end: () => void): void
+  /** The response has been sent, or its client has left. */
+  end(status: number): void
+}
+
+/** Decides which HTTP requests are served, counts them against quotas, and writes the audit log. */
+export interface Authorizer {
+  /** Whether callers must prove their identity now. */
+  readonly authRequired: boolean
+  /**
+   * Every request of a key counts against its quota. Administration requires a key even where nothing else does, because
+   * its changes outlive that.
+   * @throws BrimError NOT_AUTHORIZED, FORBIDDEN, QUOTA_EXCEEDED
+   */
+  authorize(request: IncomingMessage, access: Access): Caller
+  close(): void
+}
+
+const anonymous: Caller = {
+  key: undefined,
+  actor: { who: 'anyone', from: '' },
+  requireJobs() {},
+  countJobs() {},
+  auditAs() {},
+  auditedByStore() {},
+  onRevoked() {},
+  end() {},
+}
+/** No proof, no quotas, no audit log. */
+export const openToAll: Authorizer = { authRequired: false, authorize: () => anonymous, close() {} }
+
+/** How often revoked keys are looked up while responses go on. */
+const revocationCheckMs = 1_000
+
+export interface AuthorizerOptions {
+  readonly gate: Gate
+  readonly store: IdentityStore
+  readonly quotas: Quotas
+  /** Secret that an external broker sends with each hook: as bearer token, or as `secret` in the URL's query. */
+  readonly hookSecret?: string | undefined
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logger }: AuthorizerOptions): Authorizer {
+  /** Responses under way → what ends them. */
+  const underWay = new Map<Caller, () => void>()
+  const stopping = new AbortController()
+
+  /** Written together once per turn: a commit per request would cost a busy bridge as much as its jobs do. */
+  let entries: AuditEntry[] = []
+
+  function record(entry: AuditEntry): void {
+    if (entries.push(entry) === 1) setImmediate(write)
+  }
+
+  function write(): void {
+    const due = entries
+    entries = []
+    try {
+      if (due.length > 0) store.record(due)
+    } catch (err) {
+      logger.error({ err, entries: due.length }, 'audit log not written')
+    }
+  }
+
+  function endRevoked(): void {
+    const revoked = new Set(store.keys().flatMap(({ id, revokedAt }) => (revokedAt === null ? [] : [id])))
+    for (const [{ key }, end] of underWay) if (key && revoked.has(key.id)) end()
+  }
+
+  async function watchRevocations(): Promise<void> {
+    for (;;) {
+      await clock.sleep(revocationCheckMs, stopping.signal).catch(() => {})
+      if (stopping.signal.aborted) return
+      try {
+        if (underWay.size > 0) endRevoked()
+      } catch (err) {
+        logger.error({ err }, 'revoked keys not read')
+      }
+    }
+  }
+  void watchRevocations()
+
+  function callerOf(request: IncomingMessage, key: KeyRecord | undefined): Caller {
+    const path = (request.url ?? '/').split('?', 1)[0]!
+    const actor = { who: key ? `key:${key.name}/${key.id}` : 'anyone', from: addressOf(request) }
+    let line = { action: `${request.method} ${path}`, subject: path, detail: {} as Readonly<Record<string, unknown>> }
+    let audited = request.method === 'GET'
+    const caller: Caller = {
+      key,
+      actor,
+      requireJobs: (count) => (key ? quotas.requireJobs(key, count) : undefined),
+      countJobs: (count) => (key ? quotas.countJobs(key, count) : undefined),
+      auditAs(action, subject, detail = {}) {
+        line = { action, subject, detail }
+      },
+      auditedByStore() {
+        audited = true
+      },
+      onRevoked(end) {
+        if (key) underWay.set(caller, end)
+      },
+      end(status) {
+        underWay.delete(caller)
+        if (audited) return
+        audited = true
+        record({ actor, ...line, outcome: outcomeOf(status), detail: { ...line.detail, status } })
+      },
+    }
+    return caller
+  }
+
+  return {
+    get authRequired() {
+      return gate.authRequired
+    },
+    authorize(request, access) {
+      if (access === 'open') return anonymous
+      if (access === 'hook-secret') {
+        if (hookSecret === undefined || !isSame(hookSecretOf(request), hookSecret)) throw wrongHookSecret
+        return anonymous
+      }
+      const token = bearerOf(request.headers.authorization) ?? ''
+      const key = store.keyOf(token)
+      if (key) quotas.takeRequest(key)
+      const caller = callerOf(request, key)
+      const isOpen = !gate.authRequired && access !== 'administer' && access !== 'own-key'
+      const allowed = access === 'own-key' ? key !== undefined : isOpen || allows(gate.subjectOf(token) ?? '', { to: access })
+      if (allowed) return caller
+      if (!key) throw unknownKey
+      caller.end(403)
+      throw new BrimError('FORBIDDEN', `key ${key.name} has the role ${key.role}; this needs ${requiredRole[access]}`, {
+        hint: 'an admin creates other keys: brim bridge key create --role …',
+      })
+    },
+    close() {
+      stopping.abort()
+      write()
+    },
+  }
+}
+
+function outcomeOf(status: number): AuditRecord['outcome'] {
+  return status < 400 ? 'ok' : status < 500 ? 'refused' : 'failed'
+}
+
+const requiredRole = {
+  read: 'viewer or above',
+  fetch: 'viewer or above',
+  operate: 'operator or above',
+  administer: 'admin',
+  'own-key': 'any key',
+} as const
+
+const unknownKey = new BrimError('NOT_AUTHORIZED', 'the request carries no API key, or one that this bridge does not know', {
+  hint: 'brim login; at the bridge, "brim bridge key create" creates a key',
+})
+
+const wrongHookSecret = new BrimError('NOT_AUTHORIZED', 'the request does not carry the hook secret', {
+  hint: 'docs/brokers.md describes how a broker sends it',
+})
+
+function hookSecretOf(request: IncomingMessage): string {
+  const query = new URL(request.url ?? '/', 'http://bridge').searchParams
+  return bearerOf(request.headers.authorization) ?? query.get('secret') ?? ''
+}
+
+/** In a time that does not depend on where the two differ. */
+function isSame(a: string, b: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(a), digest(b))
+}

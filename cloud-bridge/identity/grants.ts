@@ -1,0 +1,108 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../core/base/clock.ts'
+import { AccessTokens } from './access-tokens.ts'
+import type { Gate } from './gate.ts'
+import type { IdentityStore } from './store.ts'
+
+/** Lifetime of a grant that its device does not renew. */
+export const grantMs = 15 * 60_000
+
+/** A device's permission to connect. Each token that the device signs for renews it. */
+interface Grant {
+  readonly id: string
+  readonly publicKey: string
+  /** Monotonic. */
+  untilMs: number
+  /** Of the control plane; resolves when the broker knows it. */
+  readonly mqttPassword: Promise<string | undefined>
+}
+
+export interface GrantsOptions {
+  readonly store: Pick<IdentityStore, 'device' | 'denied' | 'keyOf'>
+  readonly bridge: string
+  /** Whether callers must prove their identity from the start. */
+  readonly authRequired: boolean
+  readonly clock: Clock
+}
+
+/** The grants of devices, and the tokens that prove them. A token of an earlier grant of the device is void. */
+export class Grants implements Gate {
+  /** The bridge's own password for its control plane. */
+  readonly ownToken: string
+  readonly #bridge: string
+  readonly #store: GrantsOptions['store']
+  readonly #clock: Clock
+  readonly #tokens: AccessTokens
+  readonly #grants = new Map<string, Grant>()
+  #authRequired: boolean
+
+  constructor({ store, bridge, authRequired, clock }: GrantsOptions) {
+    this.#store = store
+    this.#bridge = bridge
+    this.#authRequired = authRequired
+    this.#clock = clock
+    this.#tokens = new AccessTokens(clock)
+    this.ownToken = this.#tokens.mint(`bridge-${bridge}`, '', Number.MAX_SAFE_INTEGER)
+  }
+
+  get authRequired(): boolean {
+    return this.#authRequired
+  }
+
+  requireAuth(): void {
+    this.#authRequired = true
+  }
+
+  get(device: string): Grant | undefined {
+    return this.#grants.get(device)
+  }
+
+  begin(device: string, publicKey: string, mqttPassword: Promise<string | undefined>): Grant {
+    const grant = { id: randomBytes(8).toString('hex'), publicKey, untilMs: 0, mqttPassword }
+    this.#grants.set(device, grant)
+    return grant
+  }
+
+  /** @returns an access token, valid for `grantMs` */
+  renew(device: string, grant: Grant): string {
+    grant.untilMs = this.#clock.nowMs() + grantMs
+    return this.#tokens.mint(`device-${device}`, grant.id, grantMs)
+  }
+
+  /** @returns whether the device had a grant */
+  end(device: string): boolean {
+    return this.#grants.delete(device)
+  }
+
+  /** Grants that have expired, or whose device was revoked or has another key. */
+  invalid(): { readonly device: string; readonly revoked: boolean }[] {
+    const denied = this.#store.denied()
+    return [...this.#grants].flatMap(([device, { untilMs, publicKey }]) => {
+      const revoked = denied.has(device) || this.#store.device(device)?.publicKey !== publicKey
+      return revoked || this.#clock.nowMs() >= untilMs ? [{ device, revoked }] : []
+    })
+  }
+
+  subjectOf(token: string): string | undefined {
+    const key = this.#store.keyOf(token)
+    if (key) return `${key.role}-${key.name}`
+    const read = this.#tokens.read(token)
+    if (!read?.subject.startsWith('device-')) return read?.subject
+    return this.#isGranted(read.subject, read.grant) ? read.subject : undefined
+  }
+
+  /** Whether this MQTT client id is the bridge's own, or that of a device with a grant. */
+  isPresent(clientId: string): boolean {
+    return clientId === `bridge-${this.#bridge}` || this.#isGranted(clientId)
+  }
+
+  /** @param id of the grant; undefined: any */
+  #isGranted(clientId: string, id?: string): boolean {
+    const device = clientId.slice('device-'.length)
+    const grant = clientId.startsWith('device-') ? this.#grants.get(device) : undefined
+    if (!grant || this.#clock.nowMs() >= grant.untilMs || (id ?? grant.id) !== grant.id) return false
+    // A revocation takes effect at once, though the token would be valid for minutes.
+    const known = this.#store.device(device)
+    return known?.status === 'approved' && known.publicKey === grant.publicKey
+  }
+}

@@ -1,0 +1,56 @@
+import { nowIso } from '../../core/base/clock.ts'
+import { type DayCount, noQuota, type Quota } from '../../core/policy/quota/quota.ts'
+import type { KeyRecord, KeyRole } from '../../core/protocol/http/admin.ts'
+import type { Store } from '../../core/store/open-database.ts'
+import type { Actor, AuditChange } from './audit-log.ts'
+import { hashOf, newSecret } from './secrets.ts'
+
+const keyPrefix = 'brim-key-1.'
+
+/** API keys of people and programs, and the jobs they have submitted today. */
+export interface KeyStore {
+  /** @returns the key, of which only the hash is stored */
+  createKey(actor: Actor, name: string, role: KeyRole, quota?: Quota): { id: string; key: string }
+  keys(): KeyRecord[]
+  /** @returns whether the key exists */
+  revokeKey(actor: Actor, id: string): boolean
+  /** @returns undefined where the key is unknown or revoked */
+  keyOf(secret: string): KeyRecord | undefined
+  /** Jobs of the latest day on which the key has submitted any. */
+  jobsOf(keyId: string): DayCount | undefined
+  countJobs(keyId: string, count: DayCount): void
+}
+
+export function openKeyStore(store: Store, audit: AuditChange): KeyStore {
+  const columns = `id, name, role, created_at AS createdAt, revoked_at AS revokedAt,
+    requests_per_minute AS requestsPerMinute, jobs_per_day AS jobsPerDay`
+  const insert = store.prepare(`INSERT INTO keys
+    (id, secret_hash, name, role, created_at, requests_per_minute, jobs_per_day) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+  const markRevoked = store.prepare('UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
+  const bySecret = store.prepare<[Buffer], KeyRecord>(`SELECT ${columns} FROM keys WHERE secret_hash = ? AND revoked_at IS NULL`)
+  const all = store.prepare<[], KeyRecord>(`SELECT ${columns} FROM keys ORDER BY created_at, id`)
+  const usage = store.prepare<[string], DayCount>('SELECT day, jobs FROM key_usage WHERE key_id = ?')
+  const putUsage = store.prepare('INSERT OR REPLACE INTO key_usage (key_id, day, jobs) VALUES (?, ?, ?)')
+
+  const create = store.transaction((actor: Actor, name: string, role: KeyRole, quota: Quota) => {
+    const { id, secret } = newSecret()
+    const { requestsPerMinute, jobsPerDay } = quota
+    insert.run(id, hashOf(secret), name, role, nowIso(), requestsPerMinute, jobsPerDay)
+    audit(actor, 'key.create', id, { name, role, requestsPerMinute, jobsPerDay })
+    return { id, key: keyPrefix + secret.toString('base64url') }
+  })
+  const revoke = store.transaction((actor: Actor, id: string) => {
+    const found = markRevoked.run(nowIso(), id).changes > 0
+    if (found) audit(actor, 'key.revoke', id)
+    return found
+  })
+  return {
+    createKey: (actor, name, role, quota = noQuota) => create.immediate(actor, name, role, quota),
+    keys: () => all.all(),
+    revokeKey: (actor, id) => revoke.immediate(actor, id),
+    keyOf: (secret) =>
+      secret.startsWith(keyPrefix) ? bySecret.get(hashOf(Buffer.from(secret.slice(keyPrefix.length), 'base64url'))) : undefined,
+    jobsOf: (keyId) => usage.get(keyId),
+    countJobs: (keyId, { day, jobs }) => putUsage.run(keyId, day, jobs),
+  }
+}

@@ -1,0 +1,50 @@
+/** Migrations of the identity database. */
+export const identityTables = [
+  `CREATE TABLE enrol_tokens (
+    id TEXT PRIMARY KEY,
+    secret_hash BLOB NOT NULL UNIQUE,
+    device_group TEXT NOT NULL,
+    uses_left INTEGER NOT NULL CHECK (uses_left >= 0),
+    approve INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    revoked_at TEXT
+  ) STRICT;
+  CREATE TABLE identities (
+    device TEXT PRIMARY KEY,
+    device_group TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'revoked')),
+    public_key TEXT NOT NULL UNIQUE,
+    token_id TEXT NOT NULL,
+    enrolled_at TEXT NOT NULL,
+    hardware TEXT,
+    clone TEXT
+  ) STRICT;
+  CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    detail TEXT NOT NULL
+  ) STRICT;`,
+  `CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    secret_hash BLOB NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    revoked_at TEXT
+  ) STRICT`,
+  "UPDATE keys SET role = CASE role WHEN 'submitter' THEN 'operator' ELSE 'viewer' END",
+  `ALTER TABLE keys ADD COLUMN requests_per_minute INTEGER;
+  ALTER TABLE keys ADD COLUMN jobs_per_day INTEGER;
+  CREATE TABLE key_usage (
+    key_id TEXT PRIMARY KEY REFERENCES keys (id),
+    day TEXT NOT NULL,
+    jobs INTEGER NOT NULL
+  ) STRICT;
+  ALTER TABLE audit ADD COLUMN origin TEXT;
+  ALTER TABLE audit ADD COLUMN outcome TEXT NOT NULL DEFAULT 'ok';
+  UPDATE audit SET outcome = 'refused' WHERE action LIKE '%.refused'`,
+]

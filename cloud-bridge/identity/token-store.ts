@@ -1,0 +1,58 @@
+import { nowIso } from '../../core/base/clock.ts'
+import type { TokenRecord, TokenRequest } from '../../core/protocol/http/admin.ts'
+import type { Store } from '../../core/store/open-database.ts'
+import type { Actor, AuditChange } from './audit-log.ts'
+import { hashOf, newSecret } from './secrets.ts'
+
+/** One-time tokens for the enrolment of devices. */
+export interface TokenStore {
+  /** @returns the secret, of which only the hash is stored */
+  createToken(actor: Actor, request: TokenRequest): { token: TokenRecord; secret: string }
+  tokens(): TokenRecord[]
+  /** @returns whether the token exists */
+  revokeToken(actor: Actor, id: string): boolean
+}
+
+/** For the enrolment transaction. */
+export interface UsableTokens {
+  bySecret(secret: string): TokenRecord | undefined
+  use(id: string): void
+}
+
+export function openTokenStore(store: Store, audit: AuditChange): TokenStore & UsableTokens {
+  const columns = `id, device_group AS "group", uses_left AS usesLeft, approve, created_at AS createdAt,
+    expires_at AS expiresAt, revoked_at AS revokedAt`
+  type Row = Omit<TokenRecord, 'approve'> & { approve: number }
+  const tokenOf = (row: Row): TokenRecord => ({ ...row, approve: row.approve === 1 })
+  const insert = store.prepare(`INSERT INTO enrol_tokens
+    (id, secret_hash, device_group, uses_left, approve, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+  const byId = store.prepare<[string], Row>(`SELECT ${columns} FROM enrol_tokens WHERE id = ?`)
+  const bySecret = store.prepare<[Buffer], Row>(`SELECT ${columns} FROM enrol_tokens WHERE secret_hash = ?`)
+  const all = store.prepare<[], Row>(`SELECT ${columns} FROM enrol_tokens ORDER BY created_at, id`)
+  const markRevoked = store.prepare('UPDATE enrol_tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
+  const use = store.prepare('UPDATE enrol_tokens SET uses_left = uses_left - 1 WHERE id = ?')
+
+  const create = store.transaction((actor: Actor, { group, uses, expiresS, approve }: TokenRequest) => {
+    const { id, secret } = newSecret()
+    const createdAt = new Date()
+    const expiresAt = new Date(createdAt.getTime() + expiresS * 1_000).toISOString()
+    insert.run(id, hashOf(secret), group, uses, approve ? 1 : 0, createdAt.toISOString(), expiresAt)
+    audit(actor, 'token.create', id, { group, uses, expiresAt, approve })
+    return { token: tokenOf(byId.get(id)!), secret: secret.toString('base64url') }
+  })
+  const revoke = store.transaction((actor: Actor, id: string) => {
+    const found = markRevoked.run(nowIso(), id).changes > 0
+    if (found) audit(actor, 'token.revoke', id)
+    return found
+  })
+  return {
+    createToken: (actor, request) => create.immediate(actor, request),
+    tokens: () => all.all().map(tokenOf),
+    revokeToken: (actor, id) => revoke.immediate(actor, id),
+    bySecret(secret) {
+      const row = bySecret.get(hashOf(Buffer.from(secret, 'base64url')))
+      return row && tokenOf(row)
+    },
+    use: (id) => use.run(id),
+  }
+}
