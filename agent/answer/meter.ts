@@ -23,7 +23,7 @@ export class AnswerMeter {
   }
 
   /** Answers in progress. */
-  get underWay(): number {
+  get active(): number {
     return this.#active
   }
 

@@ -1,5 +1,5 @@
 import type { BrimError } from '../../core/base/errors.ts'
-import { median, quantile } from '../../core/base/statistics.ts'
+import { median, quantile } from '../../core/policy/estimate/quantile.ts'
 import type { AnswerPiece } from './answer-text.ts'
 import type { AnswerChunk } from './endpoint.ts'
 import { type EndpointFigures, noFigures } from './figures.ts'

@@ -9,31 +9,31 @@ import type { MedusaHeads, Part } from '../../core/engine/contract.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
 
-/** `auto`: whichever is fastest in a session, plain decoding among them; `medusa`, HAT's baseline, is not. */
+/** `auto`: the fastest in a session, plain decoding included; `medusa`, HAT's baseline, is not among its choices. */
 export const drafterNames = ['auto', 'adapter+lookup', 'adapter', 'lookup', 'medusa', 'none'] as const
 export type DrafterName = (typeof drafterNames)[number]
 
 export interface DrafterParts {
-  /** Absent: the bundle has none. */
+  /** Undefined where the bundle has none. */
   readonly adapter: Part | undefined
   readonly medusa: MedusaHeads | undefined
   readonly vocab: number
   readonly head: SharedHead
   /** η of HAT Eq. 5. */
   readonly threshold: number
-  /** Whether `auto` may draft on while a verification is away. */
+  /** Whether `auto` may draft ahead during verifications. */
   readonly draftAhead: boolean
 }
 
-/** What makes a drafter for a session. @throws BrimError CONFIG_INVALID when the bundle lacks the part that is asked for */
+/** Makes the drafter of each session. @throws BrimError CONFIG_INVALID when the bundle lacks a part that the drafter needs */
 export function drafterMaker(
   name: DrafterName,
   { adapter, medusa, vocab, head, threshold, draftAhead }: DrafterParts,
 ): (sampling: Sampling) => Drafter | TreeDrafter {
   const needed = <Needed>(part: Needed | undefined, what: string): Needed => {
     if (part) return part
-    throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs ${what}, and this bundle has none`, {
-      hint: '--drafter auto takes what there is; brim model build --drafters adds them',
+    throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs ${what}, and the bundle has none`, {
+      hint: 'use --drafter auto, or add the part with "brim model build --drafters"',
     })
   }
   const withLookup = (part: Part, sampling: Sampling) => adapterLookupDrafter(adapterDrafter(part, head, sampling), threshold)
@@ -57,8 +57,8 @@ export function drafterMaker(
     case 'auto': {
       const measured = (sampling: Sampling) => ({
         ...(adapter ? withAndWithout(draftAhead, 'adapter+lookup', withLookup(adapter, sampling)) : {}),
-        lookup: { drafter: lookupDrafter(), ahead: false },
-        none: { drafter: noDrafter(), ahead: false },
+        lookup: { drafter: lookupDrafter(), draftsAhead: false },
+        none: { drafter: noDrafter(), draftsAhead: false },
       })
       const drafters = new MeasuredDrafters(measured)
       return (sampling) => drafters.create(sampling)
@@ -68,8 +68,8 @@ export function drafterMaker(
   }
 }
 
-/** One drafter as two choices: what it drafts ahead costs power, and is drafted from less than is known a moment later. */
+/** One drafter as two choices: drafting ahead costs power, and knows less than a draft that waits for the verification. */
 function withAndWithout(draftAhead: boolean, name: string, drafter: Drafter): Record<string, MeasuredChoice> {
-  const without = { [name]: { drafter, ahead: false } }
-  return draftAhead ? { [`${name} ahead`]: { drafter, ahead: true }, ...without } : without
+  const waiting = { [name]: { drafter, draftsAhead: false } }
+  return draftAhead ? { [`${name} ahead`]: { drafter, draftsAhead: true }, ...waiting } : waiting
 }

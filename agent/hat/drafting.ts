@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { DeviceStream } from '../../core/draft/device-stream.ts'
-import { DraftAhead, type Ready } from '../../core/draft/draft-ahead.ts'
+import { DraftAhead, type PreparedDraft } from '../../core/draft/draft-ahead.ts'
 import { type Draft, type DraftRules, draftTokens, noDraft } from '../../core/draft/draft-tokens.ts'
 import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
@@ -31,7 +31,7 @@ export class Drafting {
   /** What was drafted last, if that can be gone on with. */
   #draft: Draft = noDraft
   #ahead: DraftAhead | undefined
-  #ready: Ready | undefined
+  #ready: PreparedDraft | undefined
 
   constructor(options: DraftingOptions) {
     this.#options = options
@@ -57,7 +57,7 @@ export class Drafting {
     const startedMs = clock.nowMs()
     const before = ready?.tokens.length ?? 0
     this.#draft = await draftTokens(drafter, this.#options.stream, (tokens) => this.#feed(tokens), this.#rules(limit), ready)
-    speed.drafted(this.#draft.tokens.length - before, (clock.nowMs() - startedMs) / 1_000)
+    speed.recordDraft(this.#draft.tokens.length - before, (clock.nowMs() - startedMs) / 1_000)
     return chainOf(this.#draft.tokens)
   }
 
@@ -67,23 +67,23 @@ export class Drafting {
    */
   async draftAhead(trip: RoundTrip, limit: number, isOver: () => boolean): Promise<void> {
     const { drafter, stream, speed, clock, contextLimit, eos, ahead } = this.#options
-    if (!ahead || 'tree' in drafter || drafter.ahead === false || limit === 0 || isOver()) return
+    if (!ahead || 'tree' in drafter || drafter.mayDraftAhead === false || limit === 0 || isOver()) return
     const stepS = speed.aheadStepS ?? speed.draftStepS
     if (stepS === undefined) return
     const most = draftAheadSteps(trip, stepS)
     // What is never measured again would stand for ever: it comes back to what a step takes that is no step ahead.
-    if (most === 0 && speed.draftStepS !== undefined) speed.draftedAhead(speed.draftStepS)
-    if (most === 0 || stream.rows.length + this.#draft.others.length > contextLimit) return
+    if (most === 0 && speed.draftStepS !== undefined) speed.recordAheadStep(speed.draftStepS)
+    if (most === 0 || stream.rows.length + this.#draft.alternatives.length > contextLimit) return
     this.#options.checkCanceled()
     this.#ahead = await DraftAhead.begin(stream, this.#draft, eos)
     const rules = this.#rules(limit)
     for (let step = 0; step < most && !isOver(); step++) {
-      if (stream.rows.length + this.#ahead.mostRows(rules) > contextLimit) return
+      if (stream.rows.length + this.#ahead.maxRows(rules) > contextLimit) return
       const startedMs = clock.nowMs()
       const drafted = await this.#ahead.step(drafter, rules, isOver)
       if (drafted === 0) return
       this.#counts.drafted += drafted
-      speed.draftedAhead((clock.nowMs() - startedMs) / 1_000)
+      speed.recordAheadStep((clock.nowMs() - startedMs) / 1_000)
       this.#options.checkCanceled()
     }
   }
@@ -97,7 +97,7 @@ export class Drafting {
    */
   settle(position: number, path: readonly number[], next: number): void {
     const accepted = path.map((node) => position + 1 + node)
-    this.#ready = this.#ahead?.find(accepted.at(-1) ?? position, next)
+    this.#ready = this.#ahead?.preparedAfter(accepted.at(-1) ?? position, next)
     this.#gather(position + 1, [...accepted, ...(this.#ready?.rows ?? [])])
     this.#ahead = undefined
   }
@@ -112,7 +112,7 @@ export class Drafting {
     const tooMany = ready.tokens.length - tokens.length
     if (tooMany === 0) return ready
     this.#gather(this.#options.stream.rows.length - tooMany, [])
-    return { tokens, others: [], ended: true }
+    return { tokens, alternatives: [], ended: true }
   }
 
   async #draftTree(drafter: TreeDrafter, limit: number, most: number): Promise<DraftTree> {

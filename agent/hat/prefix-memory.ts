@@ -2,11 +2,11 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Resume } from '../link/link-session.ts'
 
 /** Shorter beginnings cost less to send again than to look after. */
-export const leastTokens = 16
+export const minPrefixTokens = 16
 /** Of all clients together. */
-const mostKept = 32
+const maxPrefixes = 32
 
-interface KeptPrefix {
+interface CachedPrefix {
   readonly client: string
   readonly ids: readonly number[]
   readonly handle: string
@@ -21,7 +21,7 @@ interface KeptPrefix {
 export class PrefixMemory {
   readonly #clock: Clock
   readonly #keepMs: number
-  #kept: KeptPrefix[] = []
+  #kept: CachedPrefix[] = []
 
   /** @param keepMs after so long nothing is looked for any more */
   constructor(clock: Clock, keepMs = 600_000) {
@@ -40,13 +40,13 @@ export class PrefixMemory {
       length: Math.min(commonLength(ids, prompt), prompt.length - 1),
     }))
     const [best] = found.sort((a, b) => b.length - a.length)
-    return best && best.length >= leastTokens ? best : undefined
+    return best && best.length >= minPrefixTokens ? best : undefined
   }
 
   /** @param ids of every position that stands ready under the handle */
   remember(client: string, ids: readonly number[], { handle, bridge }: Omit<Resume, 'length'>): void {
     this.#kept.unshift({ client, ids: [...ids], handle, bridge, sinceMs: this.#clock.nowMs() })
-    this.#kept.length = Math.min(this.#kept.length, mostKept)
+    this.#kept.length = Math.min(this.#kept.length, maxPrefixes)
   }
 
   /** It leads nowhere any more. */

@@ -6,17 +6,18 @@ import { answerBudget } from '../../core/engine/generate.ts'
 import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
 import type { Dims } from '../../core/model/manifest.ts'
+import { acceptDraft } from '../../core/policy/hat/accept-draft.ts'
 import { nextChunk } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
-import { draftRoom } from '../../core/policy/hat/draft-stop.ts'
-import { acceptTree, type DraftTree } from '../../core/policy/hat/draft-tree.ts'
+import { maxDraftTokens } from '../../core/policy/hat/draft-stop.ts'
+import type { DraftTree } from '../../core/policy/hat/draft-tree.ts'
 import { rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { type States, sliceStates } from '../../core/protocol/states.ts'
 import type { EndpointFigures } from '../answer/figures.ts'
 import type { LinkSession, SessionOptions } from '../link/link-session.ts'
 import { Drafting } from './drafting.ts'
-import { leastTokens, type PrefixMemory } from './prefix-memory.ts'
+import { minPrefixTokens, type PrefixMemory } from './prefix-memory.ts'
 import { isLinkFailure, type ReopenOptions, reopen } from './reopen.ts'
 import { RoundCounters } from './round-counters.ts'
 import type { Prefill } from './strategy.ts'
@@ -100,9 +101,9 @@ export async function* answerByHat(
     signal.removeEventListener('abort', leave)
     if (resume && session.moved) prefixes?.forget(resume.handle)
     const verified = hat?.verified ?? 0
-    if (prefixes && !signal.aborted && verified >= leastTokens) {
+    if (prefixes && !signal.aborted && verified >= minPrefixTokens) {
       const ids = stream.ids.slice(0, verified)
-      void uplink.leave(verified).then((kept) => {
+      void uplink.closeRetaining(verified).then((kept) => {
         if (kept) prefixes.remember(request.client, ids.slice(0, kept.length), kept)
       })
     } else {
@@ -183,14 +184,14 @@ class HatSession {
       const limit = this.#draftLimit(position)
       const draft = await this.#drafting.draft(pending, limit, this.#mostDrafted)
       const choices = await this.#verify(position, draft, limit)
-      const { path, tokens } = acceptTree(draft, (node) => choices[node + 1]!)
-      this.#uplink.keep([0, ...path.map((node) => node + 1)])
+      const { path, tokens } = acceptDraft(draft, (node) => choices[node + 1]!)
+      this.#uplink.keepRows([0, ...path.map((node) => node + 1)])
       this.#drafting.settle(position, path, tokens.at(-1)!)
       const end = tokens.findIndex((token) => eos.includes(token))
       const added = end < 0 ? tokens : tokens.slice(0, end + 1)
       this.#counters.round(added.length, draft.tokens.length, path.length)
       // What a failover takes is nobody's draft.
-      if (this.#uplink.failovers === failovers) this.#drafter.ended?.(added.length, (clock.nowMs() - startedMs) / 1_000)
+      if (this.#uplink.failovers === failovers) this.#drafter.roundEnded?.(added.length, (clock.nowMs() - startedMs) / 1_000)
       pending = added.at(-1)!
       this.verified = position + 1 + path.length
       yield { tokens: added, drafted: draft.tokens.length, accepted: path.length, figures: () => this.#figures() }
@@ -198,7 +199,7 @@ class HatSession {
   }
 
   #figures(): EndpointFigures {
-    const { bytesUp, bytesDown, wideRows, failovers, terms } = this.#uplink
+    const { bytesUp, bytesDown, wideRows, failovers, session: terms } = this.#uplink
     const { prefillTokensPerS = null, draftStepS } = this.#options.speed
     const { upBytesPerS = null, downBytesPerS = null } = terms.rates
     return {
@@ -224,7 +225,7 @@ class HatSession {
   async #prefill(): Promise<number> {
     const { prompt } = this.#request
     // What the bridge holds is computed here all the same: decoding needs it, and so would another bridge.
-    const { frameTokens } = this.#uplink.terms
+    const { frameTokens } = this.#uplink.session
     for (let from = 0; from < this.#held; from += frameTokens) {
       await this.#feedTimed(prompt.slice(from, Math.min(from + frameTokens, this.#held)))
       await this.#drafter.catchUp(this.#stream)
@@ -239,7 +240,7 @@ class HatSession {
   async #sendChunks(): Promise<void> {
     const { prompt } = this.#request
     for (let from = this.#held, to: number; from < prompt.length; from = to) {
-      const { chunkTokens, frameTokens } = this.#uplink.terms
+      const { chunkTokens, frameTokens } = this.#uplink.session
       to = from + nextChunk(prompt.length - from, chunkTokens, frameTokens)
       await this.#feedTimed(prompt.slice(from, to))
       await this.#uplink.send(from, to, to === prompt.length ? 1 : 0)
@@ -250,7 +251,7 @@ class HatSession {
   /** The baselines: nothing is sent before everything has been computed. @param all whether all deep states come back */
   async #sendWhole(all: boolean): Promise<void> {
     const { prompt } = this.#request
-    const { frameTokens } = this.#uplink.terms
+    const { frameTokens } = this.#uplink.session
     await this.#feedTimed(prompt.slice(this.#held))
     for (let from = this.#held; from < prompt.length; from += frameTokens) {
       const to = Math.min(from + frameTokens, prompt.length)
@@ -262,12 +263,12 @@ class HatSession {
   /** Most tokens that may follow one another behind the one at this position. */
   #draftLimit(position: number): number {
     const remaining = this.#request.maxTokens - this.#counters.tokens
-    return draftRoom(this.#mostDrafted, remaining, position, this.#options.dims.contextLimit)
+    return maxDraftTokens(this.#mostDrafted, remaining, position, this.#options.dims.contextLimit)
   }
 
   /** Tokens of a draft, however they follow one another. */
   get #mostDrafted(): number {
-    return Math.min(this.#options.draftLimit, this.#uplink.terms.draftLimit)
+    return Math.min(this.#options.draftLimit, this.#uplink.session.draftLimit)
   }
 
   /** Sends the pending token's row and the draft's; drafts on while they are away. @returns the LLM's choice after each */
@@ -286,7 +287,7 @@ class HatSession {
   }
 
   #roundTrip(rows: number): RoundTrip {
-    const { rates, wire } = this.#uplink.terms
+    const { rates, wire } = this.#uplink.session
     const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS, cloudS } = rates
     const bytesPerToken = rowBytes(wire, this.#options.dims.hidden)
     // What the bridge has a frame for is known as one time, waiting and computing.
@@ -310,7 +311,7 @@ class HatSession {
     const startedMs = clock.nowMs()
     this.#checkCanceled()
     await this.#stream.feed(tokens)
-    speed.prefilled(tokens.length, (clock.nowMs() - startedMs) / 1_000)
+    speed.recordPrefill(tokens.length, (clock.nowMs() - startedMs) / 1_000)
   }
 
   #checkCanceled(): void {

@@ -7,9 +7,9 @@ import type { LinkSession, Reply, Resume } from '../link/link-session.ts'
 import { isLinkFailure } from './reopen.ts'
 
 /** Frames that may be unanswered whatever the link: while one is computed at the bridge, the next is on its way. */
-const leastUnderWay = 2
+const minInFlight = 2
 /** Times in a row that rows are sent again before an answer is given up. */
-const replaysAtMost = 5
+const maxReplays = 5
 
 /** What was sent last. */
 interface Sent {
@@ -62,7 +62,7 @@ export class Uplink {
   }
 
   /** The terms of the present session. */
-  get terms(): Pick<LinkSession, 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates' | 'wire'> {
+  get session(): Pick<LinkSession, 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates' | 'wire'> {
     return this.#session
   }
 
@@ -78,7 +78,7 @@ export class Uplink {
    * Asks the bridge to hold on to the first positions, `length` at most: fewer where a tree has been cut down here only.
    * @returns the handle of so many, if it does
    */
-  async leave(length: number): Promise<Resume | undefined> {
+  async closeRetaining(length: number): Promise<Resume | undefined> {
     this.#closed = true
     const { bridge } = this.#session
     const held = Math.min(length, this.#line)
@@ -104,7 +104,7 @@ export class Uplink {
   }
 
   /** Of the rows sent last, a draft that branches, these are left, counted from its first. The bridge learns it with the next. */
-  keep(rows: readonly number[]): void {
+  keepRows(rows: readonly number[]): void {
     if (this.#last.parents.length > 0) this.#kept = rows
   }
 
@@ -118,7 +118,7 @@ export class Uplink {
     for (let replays = 0; ; replays++) {
       const { deep, want } = this.#last
       if (this.#gap === undefined && deep?.rows === want) return requireFinite(deep, 'middle')
-      if (replays === replaysAtMost) throw this.#givenUp(replays + 1)
+      if (replays === maxReplays) throw this.#givenUp(replays + 1)
       // A bridge that returns other rows than were asked for cannot be gone on with.
       if (this.#gap === undefined) await this.#failOver(wrongRows(deep?.rows ?? 0, want))
       await this.#replay(this.#gap ?? 0)
@@ -154,7 +154,7 @@ export class Uplink {
    */
   async #makeRoom(rows: number): Promise<void> {
     const bytesPerRow = rowBytes(this.#session.wire, this.#rows.width)
-    while (this.#underWay.length >= leastUnderWay) {
+    while (this.#underWay.length >= minInFlight) {
       const { upBytesPerS = 0, rttS, cloudS } = this.#session.rates
       const held = this.#underWay.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow
       if (held <= upBytesPerS * (rttS + cloudS) + rows * bytesPerRow) return

@@ -1,4 +1,4 @@
-import { type Drafter, withoutMemory } from '../../core/draft/drafter.ts'
+import { type Drafter, stateless } from '../../core/draft/drafter.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import { VerifyInput } from '../../core/protocol/jobs.ts'
 import type { Endpoint } from '../answer/endpoint.ts'
@@ -43,12 +43,12 @@ export function hatVerify(model: TextModel, draftedBy: (createDrafter: () => Dra
 /** Proposes all that follows in the continuation at once. */
 function continuationDrafter(promptTokens: number, continuation: readonly number[]): Drafter {
   return {
-    ...withoutMemory,
-    ahead: false,
+    ...stateless,
+    mayDraftAhead: false,
     next: async (known, rows) =>
       rows.map((row) => {
         const at = known.rows.positionOf(row) + 1 - promptTokens
-        return at < 0 ? [] : continuation.slice(at).map((token) => ({ token, topProbability: 1, others: [] }))
+        return at < 0 ? [] : continuation.slice(at).map((token) => ({ token, topProbability: 1, alternatives: [] }))
       }),
   }
 }

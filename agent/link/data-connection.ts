@@ -69,7 +69,7 @@ export class DataConnection {
         this.#requests.onSignOfLife()
       },
       onMessage: (bytes, isBinary) => this.#receive(bytes, isBinary),
-      onRoundTrip: (rttS) => this.rates.pinged(rttS),
+      onRoundTrip: (rttS) => this.rates.recordRoundTrip(rttS),
     })
     const { ended } = this.#socket
     this.closed = this.#socket.closed.then((reason) => {

@@ -79,7 +79,7 @@ export class LinkProbe {
       throw new BrimError('FRAME_INVALID', `the bridge answered a probe with ${payload.byteLength} bytes, not ${waiting.want}`)
     const { bytesUp, sentMs } = waiting
     const bytesDown = headerBytes + payload.byteLength
-    rates.probed({ bytesUp, bytesDown, sentS: sentMs / 1_000, answeredS: clock.nowMs() / 1_000 })
+    rates.recordProbe({ bytesUp, bytesDown, sentS: sentMs / 1_000, answeredS: clock.nowMs() / 1_000 })
     waiting.answered = true
     waiting.over.abort()
   }

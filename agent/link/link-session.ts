@@ -200,7 +200,7 @@ export class OpenSession implements LinkSession {
   #measure(frame: Frame, { bytesUp, sentMs }: PendingReply): void {
     const answeredS = this.#transport.clock.nowMs() / 1_000
     const bytesDown = headerBytes + frame.payload.byteLength
-    this.rates.answered({ bytesUp, bytesDown, sentS: sentMs / 1_000, answeredS, cloudS: cloudSeconds(frame) })
+    this.rates.recordExchange({ bytesUp, bytesDown, sentS: sentMs / 1_000, answeredS, cloudS: cloudSeconds(frame) })
   }
 
   #onReply(frame: Frame): void {

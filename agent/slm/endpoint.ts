@@ -19,7 +19,7 @@ export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Cl
           if (event.summary.finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was canceled')
           return
         }
-        if (left === maxTokens) speed.prefilled(promptIds.length, (clock.nowMs() - startedMs) / 1_000)
+        if (left === maxTokens) speed.recordPrefill(promptIds.length, (clock.nowMs() - startedMs) / 1_000)
         left -= 1
         const tokens = [event.token]
         yield { source, tokens, end: endOf(tokens, left, eos) }

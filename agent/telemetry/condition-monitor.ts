@@ -7,7 +7,7 @@ import { TokenEnergy } from './token-energy.ts'
 /** What the agent has measured of its answers. */
 export interface AnswerFigures {
   /** Answers in progress. */
-  readonly underWay: number
+  readonly active: number
   /** By model, of one answer at a time. */
   readonly decodeTokensPerS: Record<string, number>
   /** Since the start: tokens of answers that have ended, and seconds during which any was in progress. */
@@ -45,7 +45,7 @@ export class ConditionMonitor {
     if (signal.aborted) return
     this.#last = sample
     const { totalW: watts } = sample.power
-    if (watts !== null) this.#energy.sampled({ watts, isBusy: answers.underWay > 0, ...answers.totals })
+    if (watts !== null) this.#energy.sampled({ watts, isBusy: answers.active > 0, ...answers.totals })
   }
 
   /** Undefined before the first sample. */
@@ -53,7 +53,7 @@ export class ConditionMonitor {
     const { answers, errors, agent, modelId, work, prefillTokensPerS } = this.#options
     const last = this.#last
     if (!last) return undefined
-    const { underWay, decodeTokensPerS } = answers
+    const { active, decodeTokensPerS } = answers
     const prefill = prefillTokensPerS()
     const energy = this.#energy
     return {
@@ -69,7 +69,7 @@ export class ConditionMonitor {
       },
       ...work(),
       errors: errors.list,
-      answers: { underWay, decodeTokensPerS, prefillTokensPerS: prefill },
+      answers: { underWay: active, decodeTokensPerS, prefillTokensPerS: prefill },
     }
   }
 }

@@ -1,4 +1,4 @@
-import { smooth } from '../../core/policy/estimate/ewma.ts'
+import { Ewma } from '../../core/policy/estimate/ewma.ts'
 
 /** What counts of the past at each sample in which there was work. */
 const memory = 0.8
@@ -18,30 +18,31 @@ interface Sampled {
  * forget, so that an answer longer than a sample's interval counts once it has ended.
  */
 export class TokenEnergy {
-  #busyWatts: number | undefined
-  #idleWatts: number | undefined
+  readonly #busyWatts = new Ewma()
+  readonly #idleWatts = new Ewma()
   #joules = 0
   #tokens = 0
   #last = { busyS: 0, tokens: 0 }
 
   sampled({ watts, isBusy, busyS, tokens }: Sampled): void {
-    if (isBusy) this.#busyWatts = smooth(this.#busyWatts, watts)
-    else this.#idleWatts = smooth(this.#idleWatts, watts)
+    if (isBusy) this.#busyWatts.record(watts)
+    else this.#idleWatts.record(watts)
+    const { value: busyWatts } = this.#busyWatts
     const [moreS, more] = [busyS - this.#last.busyS, tokens - this.#last.tokens]
     this.#last = { busyS, tokens }
     // Of answers between samples alone nobody has seen the power.
-    if (this.#busyWatts === undefined || (moreS === 0 && more === 0)) return
-    this.#joules = memory * this.#joules + this.#busyWatts * moreS
+    if (busyWatts === undefined || (moreS === 0 && more === 0)) return
+    this.#joules = memory * this.#joules + busyWatts * moreS
     this.#tokens = memory * this.#tokens + more
   }
 
   /** What the device takes while answers are under way, and while none is; null until it was seen. */
   get busyW(): number | null {
-    return threeDigits(this.#busyWatts)
+    return threeDigits(this.#busyWatts.value)
   }
 
   get idleW(): number | null {
-    return threeDigits(this.#idleWatts)
+    return threeDigits(this.#idleWatts.value)
   }
 
   /**
@@ -49,7 +50,7 @@ export class TokenEnergy {
    * @param tokensPerS by model @returns J, by model; empty until the power was seen
    */
   jPerTokenAt(tokensPerS: Readonly<Record<string, number>>): Record<string, number> {
-    const watts = this.#busyWatts
+    const { value: watts } = this.#busyWatts
     if (watts === undefined) return {}
     return Object.fromEntries(Object.entries(tokensPerS).map(([model, rate]) => [model, Number((watts / rate).toPrecision(3))]))
   }

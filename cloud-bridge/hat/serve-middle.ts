@@ -38,7 +38,7 @@ export function serveMiddle(
   const steps = new StepLog(loggedSteps)
   const originMs = clock.nowMs()
   const onStep = (step: EndedStep) => {
-    steps.record(step, originMs, monitor.g.knots().length === 0 ? undefined : monitor.g.delayS(step.tokens))
+    steps.record(step, originMs, monitor.g.knots().length === 0 ? undefined : monitor.g.at(step.tokens))
     monitor.record(step.tokens, step.computeMs / 1_000)
   }
   const smallRows = Math.max(minPromptRows, draftLimit + 1)
@@ -64,7 +64,7 @@ export function serveMiddle(
     width: hidden,
     chunks: {
       monitor,
-      limits: { least: Math.min(minChunkTokens, maxChunkTokens), most: maxChunkTokens },
+      limits: { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens },
       pipeline,
       initialTokens: chunkTokens,
     },

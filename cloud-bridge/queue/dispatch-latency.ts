@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/base/clock.ts'
-import { quantile } from '../../core/base/statistics.ts'
+import { RecentQuantiles } from '../../core/policy/estimate/recent-quantiles.ts'
 
 /** Round trips that the figures cover, and dispatches that are waited for at once. */
 const maxMeasured = 10_000
@@ -15,7 +15,7 @@ export interface DispatchFigures {
 export class DispatchLatency {
   readonly #clock: Clock
   readonly #sentMs = new Map<string, number>()
-  #roundTripsMs: number[] = []
+  readonly #roundTripsMs = new RecentQuantiles(maxMeasured)
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -33,13 +33,11 @@ export class DispatchLatency {
     const sentMs = this.#sentMs.get(key)
     if (sentMs === undefined) return
     this.#sentMs.delete(key)
-    this.#roundTripsMs.push(this.#clock.nowMs() - sentMs)
-    if (this.#roundTripsMs.length >= 2 * maxMeasured) this.#roundTripsMs = this.#roundTripsMs.slice(-maxMeasured)
+    this.#roundTripsMs.record(this.#clock.nowMs() - sentMs)
   }
 
   get figures(): DispatchFigures {
-    const latest = this.#roundTripsMs.slice(-maxMeasured)
-    const at = (q: number) => (latest.length === 0 ? null : quantile(latest, q))
-    return { p50: at(0.5), p99: at(0.99), count: latest.length }
+    const roundTripsMs = this.#roundTripsMs
+    return { p50: roundTripsMs.at(0.5), p99: roundTripsMs.at(0.99), count: roundTripsMs.count }
   }
 }

@@ -1,4 +1,4 @@
-import { smooth } from '../../core/policy/estimate/ewma.ts'
+import { Ewma } from '../../core/policy/estimate/ewma.ts'
 
 /** A step that has ended. */
 export interface EndedStep {
@@ -23,6 +23,8 @@ export class ServingMetrics {
   failedItems = 0
   queueMs = 0
   computeMs = 0
+  readonly #queueMs = new Ewma()
+  readonly #computeMs = new Ewma()
 
   constructor(maxStreams: number) {
     this.batches = Array.from({ length: maxStreams + 1 }, () => 0)
@@ -30,10 +32,10 @@ export class ServingMetrics {
 
   /** @param arrivedMs when the rows of each of its streams arrived */
   record({ startedMs, items, tokens, computeMs }: EndedStep, arrivedMs: readonly number[]): void {
-    const isFirst = this.steps === 0
-    const queueMs = arrivedMs.reduce((sum, atMs) => sum + startedMs - atMs, 0) / items
-    this.queueMs = smooth(isFirst ? undefined : this.queueMs, queueMs)
-    this.computeMs = smooth(isFirst ? undefined : this.computeMs, computeMs)
+    this.#queueMs.record(arrivedMs.reduce((sum, atMs) => sum + startedMs - atMs, 0) / items)
+    this.#computeMs.record(computeMs)
+    this.queueMs = this.#queueMs.value ?? 0
+    this.computeMs = this.#computeMs.value ?? 0
     this.steps += 1
     this.items += items
     this.tokens += tokens

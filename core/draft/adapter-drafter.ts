@@ -4,22 +4,22 @@ import { chooseTokens, type Sampling, topProbability } from '../engine/sampler.t
 import type { SharedHead } from '../engine/shared-head.ts'
 import { concatStates, type States, sliceStates } from '../protocol/states.ts'
 import type { KnownStream } from './device-stream.ts'
-import type { Drafted, Drafter } from './drafter.ts'
+import type { DraftedToken, Drafter } from './drafter.ts'
 import type { StateRows } from './state-rows.ts'
 
-/** How many other tokens a drafted one comes with: what is drafted ahead branches so often. */
-const othersKept = 2
+/** Alternatives per drafted token: drafting ahead begins this many branches beside the draft's own. */
+const maxAlternatives = 2
 
-/** HAT's draft model: output ∘ Λ ∘ input. Its choices use the LLM's own noise, so that they agree as often as can be. */
+/** HAT's draft model, output ∘ Λ ∘ input. It chooses with the LLM's own noise, so that the two agree as often as possible. */
 export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampling): Drafter {
   const states = adapter.manifest.features ? new FeatureRows(adapter) : new PlainRows(adapter)
   return {
     async next(known, rows) {
-      return head.read(await states.of(known, rows), (logits, at): Drafted[] => {
+      return head.read(await states.of(known, rows), (logits, at): DraftedToken[] => {
         const position = known.rows.positionOf(rows[at]!) + 1
         const probability = topProbability(logits)
-        const [token, ...others] = chooseTokens(logits, sampling, position, 1 + othersKept)
-        return [{ token: token!, topProbability: probability, others }]
+        const [token, ...alternatives] = chooseTokens(logits, sampling, position, 1 + maxAlternatives)
+        return [{ token: token!, topProbability: probability, alternatives }]
       })
     },
     catchUp: (known) => states.catchUp(known),
@@ -28,16 +28,16 @@ export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampli
   }
 }
 
-/** Rows of Λ for the rows of a stream. Its KV may lag behind: a fully accepted draft leaves its last row unseen. */
+/** Rows of Λ for the rows of a stream. Its KV may lag behind: after a fully accepted draft the last row is missing. */
 interface AdapterRows {
-  /** Λ's rows of these rows of the stream. */
+  /** Λ's states of these rows of the stream. */
   of(known: KnownStream, rows: readonly number[]): Promise<States>
   catchUp(known: KnownStream): Promise<void>
   gather(keep: number, rows: readonly number[]): void
   release(): void
 }
 
-/** Λ as in HAT Eq. 4: it reads shallow states alone, so what it has once computed stays true. */
+/** Λ as in HAT Eq. 4: it reads only shallow states, so its computed rows stay valid. */
 class PlainRows implements AdapterRows {
   readonly #adapter: Part
   readonly #sequence: Sequence
@@ -49,7 +49,7 @@ class PlainRows implements AdapterRows {
 
   of(known: KnownStream, rows: readonly number[]): Promise<States> {
     const sequence = this.#sequence
-    // What was drafted ahead and came too late to be fed is asked for again.
+    // Rows drafted ahead too late to be fed are computed again.
     sequence.truncate(Math.min(sequence.length, ...rows))
     return this.#step(
       known,
@@ -81,16 +81,16 @@ class PlainRows implements AdapterRows {
 
 /**
  * Λ with features (EAGLE, Li et al. 2024, arXiv:2401.15077): the row of a position also reads the deep state of the one
- * before it, zero where that never comes back (the prompt's but the last). Within a draft the deep state of a drafted token
- * is not there yet: the row after it reads Λ's own state of that token in its place, and is computed anew once the true one
- * is there.
+ * before it, or zero where that never comes back (all of the prompt's but the last). Within a draft the deep state of a
+ * drafted token does not exist yet: the row after it reads Λ's own state instead, and is computed again when the true one
+ * has arrived.
  */
 class FeatureRows implements AdapterRows {
   readonly #adapter: Part
   readonly #sequence: Sequence
-  /** Rows in the KV that have read true features; those behind them have read predicted ones. */
+  /** Leading rows in the KV that have read true features; the rows after them have read predicted ones. */
   #settled = 0
-  /** Λ's rows of the last settled row and of those behind it. */
+  /** Λ's states of the last settled row and of those after it. */
   readonly #predicted = new Map<number, States>()
 
   constructor(adapter: Part) {
@@ -112,7 +112,7 @@ class FeatureRows implements AdapterRows {
   }
 
   gather(keep: number): void {
-    // What has read predicted features is computed anew, whichever rows are left of it.
+    // Rows that have read predicted features are computed again, whichever of them remain.
     this.#settled = Math.min(keep, this.#settled)
     this.#sequence.truncate(this.#settled)
     this.#predicted.clear()
@@ -122,7 +122,7 @@ class FeatureRows implements AdapterRows {
     this.#sequence.release()
   }
 
-  /** Computes the rows whose features are there, those again that had to do with predicted ones. */
+  /** Computes the rows whose true features have arrived, including rows computed before with predicted ones. */
   async #settle({ shallow, deep }: KnownStream, select: 'last' | 'none'): Promise<void> {
     const from = this.#settled
     const to = Math.min(shallow.length, deep.length + 1)
@@ -135,7 +135,7 @@ class FeatureRows implements AdapterRows {
     this.#settled = to
   }
 
-  /** The rows at the end of the KV's whose predecessors' states are there: one of a line, all tips of a tree. */
+  /** Computes the next rows whose predecessors' states exist: one of a chain, all tips of a tree. */
   async #predict({ shallow, rows }: KnownStream): Promise<void> {
     const from = this.#sequence.length
     let to = from + 1
@@ -152,7 +152,7 @@ class FeatureRows implements AdapterRows {
 
   #stateOf(row: number): States {
     const states = this.#predicted.get(row)
-    if (!states) throw new Error(`the state of row ${row} is not there any more`)
+    if (!states) throw new Error(`the state of row ${row} has been dropped`)
     return states
   }
 }

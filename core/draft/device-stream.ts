@@ -3,19 +3,19 @@ import { requireFinite } from '../engine/require-finite.ts'
 import { RowTree } from '../engine/row-tree.ts'
 import { StateRows } from './state-rows.ts'
 
-/** All that a device knows of one stream of tokens, and so all that a drafter may read. Drafts may branch. */
+/** What a device knows of one stream of tokens: all that a drafter may read. Drafts may branch. */
 export interface KnownStream {
-  /** The token of every row, drafted ones included. */
+  /** The token of every row, drafted rows included. */
   readonly ids: readonly number[]
-  /** Which row follows which. */
+  /** The parent of every row. */
   readonly rows: RowTree
   /** Of every row in `ids`. */
   readonly shallow: StateRows
-  /** From the prompt's last position to the last verified one: the others never come back from the cloud. */
+  /** From the prompt's last position to the last verified one: other deep states never come back from the cloud. */
   readonly deep: StateRows
 }
 
-/** A stream that grows by the device's own input steps, and by the deep states that come back. */
+/** A stream that grows by input steps on the device and by deep states from the bridge. */
 export class DeviceStream implements KnownStream {
   readonly shallow: StateRows
   readonly deep: StateRows
@@ -41,8 +41,8 @@ export class DeviceStream implements KnownStream {
   }
 
   /**
-   * Input step: the shallow rows of these tokens.
-   * @param parents the rows that they follow; absent: each follows the one before it
+   * Appends tokens and computes their shallow rows.
+   * @param parents the row that each follows; absent: the one before it
    * @throws BrimError RUNTIME_FAILED
    */
   async feed(tokens: readonly number[], parents?: readonly number[]): Promise<void> {
@@ -54,7 +54,7 @@ export class DeviceStream implements KnownStream {
     this.#rows = grown
   }
 
-  /** The first `keep` rows and then exactly these are left, in this order: a line. */
+  /** Keeps the first `keep` rows and then exactly these, in this order: a chain. */
   gather(keep: number, rows: readonly number[]): void {
     const picked = rows.map((row) => this.#ids[row]!)
     this.#ids.length = keep

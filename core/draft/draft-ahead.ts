@@ -1,31 +1,31 @@
 import type { DeviceStream } from './device-stream.ts'
-import { type Draft, type DraftRules, noDraft, takeGuesses } from './draft-tokens.ts'
+import { acceptGuesses, type Draft, type DraftRules, noDraft } from './draft-tokens.ts'
 import type { Drafter } from './drafter.ts'
 
-/** A continuation that stands ready: its first token is the pending one. */
-export interface Ready {
+/** A continuation drafted ahead: its first token is the pending one. */
+export interface PreparedDraft {
   /** Rows of the stream, the pending token's first. */
   readonly rows: readonly number[]
-  /** What of it is the next round's draft. */
+  /** Its part that is the next round's draft. */
   readonly draft: Draft
 }
 
 interface Branch {
-  /** The row that it goes on from. */
+  /** Its last row: the next token follows it. */
   tip: number
-  /** What has been drafted behind its first row. */
+  /** Tokens drafted after its first row. */
   draft: Draft
-  /** Tokens that are no draft any more once it is used: the first behind the draft itself will be the pending one. */
+  /** 1 where the first drafted token will be the pending one if the branch is used, else 0. */
   readonly pending: number
 }
 
 /**
- * Drafts that go on behind a draft whose verification is under way, one for each token that its last one might be (HAT
- * 'Parallel drafting'): branches in the same KV, a step for all of them at once.
+ * Continues a draft during its verification, with one branch for each token that its last one may turn out to be (HAT
+ * 'Parallel drafting'). The branches share one KV, and each step extends all of them.
  */
 export class DraftAhead {
   readonly #stream: DeviceStream
-  /** Rows of the stream before the first of these. */
+  /** Rows of the stream before the branches' first. */
   readonly #start: number
   readonly #branches: Branch[]
 
@@ -36,36 +36,36 @@ export class DraftAhead {
   }
 
   /**
-   * Feeds what the stream's last token, which is drafted, might be too.
-   * @param draft that is under way
+   * Feeds the alternatives of the stream's last, drafted token.
+   * @param draft the one being verified
    */
-  static async begin(stream: DeviceStream, { others, ended, tokens }: Draft, eos: readonly number[]): Promise<DraftAhead> {
+  static async begin(stream: DeviceStream, { alternatives, ended, tokens }: Draft, eos: readonly number[]): Promise<DraftAhead> {
     const last = stream.rows.length - 1
     const before = stream.rows.parentOf(last)
-    if (others.length > 0)
+    if (alternatives.length > 0)
       await stream.feed(
-        others,
-        others.map(() => before),
+        alternatives,
+        alternatives.map(() => before),
       )
     const isOver = (token: number | undefined) => token !== undefined && eos.includes(token)
     const branches = [
-      // A draft without a guess has none for what follows it either.
+      // A drafter without a guess here has none for what follows either.
       { tip: last, pending: 1, draft: { ...noDraft, ended: isOver(tokens.at(-1)) || (ended && tokens.length === 0) } },
-      ...others.map((token, at) => ({ tip: last + 1 + at, pending: 0, draft: { ...noDraft, ended: isOver(token) } })),
+      ...alternatives.map((token, at) => ({ tip: last + 1 + at, pending: 0, draft: { ...noDraft, ended: isOver(token) } })),
     ]
     return new DraftAhead(stream, branches, last + 1)
   }
 
-  /** Rows that one more step may add: a run of tokens ends where its branch is as long as a draft may be. */
-  mostRows({ limit }: DraftRules): number {
+  /** Maximum rows that one more step may add: no branch grows beyond the length limit of a draft. */
+  maxRows({ limit }: DraftRules): number {
     const going = this.#branches.filter(({ draft }) => !draft.ended)
     return going.reduce((rows, { draft, pending }) => rows + limit + pending - draft.tokens.length, 0)
   }
 
   /**
-   * One more token, or run of tokens, for every branch that goes on.
-   * @param isOver asked before the rows are fed: what is not needed any more is not computed
-   * @returns tokens that were drafted; 0: nothing more is to come
+   * Extends every branch that has not ended by one token, or by several where the drafter proposes them at once.
+   * @param isOver whether the verification has ended: checked before the rows are computed
+   * @returns tokens drafted; 0 when no branch can be extended
    */
   async step(drafter: Drafter, rules: DraftRules, isOver: () => boolean): Promise<number> {
     const going = this.#branches.filter(({ draft }) => !draft.ended)
@@ -80,39 +80,39 @@ export class DraftAhead {
     const { length } = this.#stream.rows
     going.forEach((branch, at) => {
       const limit = rules.limit + branch.pending
-      const more = takeGuesses(guesses[at] ?? [], branch.draft.tokens.length, { ...rules, limit })
+      const more = acceptGuesses(guesses[at] ?? [], branch.draft.tokens.length, { ...rules, limit })
       for (const token of more.tokens) {
         parents.push(branch.tip)
         branch.tip = length + tokens.length
         tokens.push(token)
       }
-      const { others } = more.tokens.length > 0 ? more : branch.draft
-      branch.draft = { tokens: [...branch.draft.tokens, ...more.tokens], others, ended: more.ended }
+      const { alternatives } = more.tokens.length > 0 ? more : branch.draft
+      branch.draft = { tokens: [...branch.draft.tokens, ...more.tokens], alternatives, ended: more.ended }
     })
     if (tokens.length > 0) await this.#stream.feed(tokens, parents)
     return tokens.length
   }
 
   /**
-   * What goes on where verification has ended. The tree itself is the key of DESIGN 'Three KVs, one truth': what follows
-   * this row has seen exactly the accepted tokens.
+   * The branch that continues the verified answer. Rows that follow the last accepted row have seen exactly the accepted
+   * tokens, so the tree itself is the key (DESIGN 'Three KVs, one truth').
    * @param row of the last accepted token
-   * @param token that follows it, the correction or the bonus
+   * @param token that follows it: the correction or the bonus token
    */
-  find(row: number, token: number): Ready | undefined {
+  preparedAfter(row: number, token: number): PreparedDraft | undefined {
     const { ids, rows: tree } = this.#stream
-    const behind = Array.from({ length: tree.length - this.#start }, (_, at) => this.#start + at)
-    const first = behind.find((at) => tree.parentOf(at) === row && ids[at] === token)
+    const drafted = Array.from({ length: tree.length - this.#start }, (_, at) => this.#start + at)
+    const first = drafted.find((at) => tree.parentOf(at) === row && ids[at] === token)
     if (first === undefined) return undefined
-    // Behind its first row a branch does not branch again.
+    // A branch is a chain after its first row.
     const rows = [first]
-    for (const at of behind) if (tree.parentOf(at) === rows.at(-1)) rows.push(at)
+    for (const at of drafted) if (tree.parentOf(at) === rows.at(-1)) rows.push(at)
     const branch = this.#branches.find(({ tip }) => tip === rows.at(-1))
-    if (!branch) throw new Error('a branch that does not end at its tip')
-    const { tokens, others, ended } = branch.draft
+    if (!branch) throw new Error('a branch does not end at its tip')
+    const { tokens, alternatives, ended } = branch.draft
     const left = tokens.slice(branch.pending)
-    // A draft that ended with the token that is pending now has not begun.
-    const draft = left.length > 0 ? { tokens: left, others, ended } : { ...noDraft, ended: ended && branch.pending === 0 }
-    return { rows, draft }
+    if (left.length > 0) return { rows, draft: { tokens: left, alternatives, ended } }
+    // A draft that ended with the token now pending has not begun.
+    return { rows, draft: { ...noDraft, ended: ended && branch.pending === 0 } }
   }
 }

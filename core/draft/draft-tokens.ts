@@ -1,50 +1,54 @@
 import { type DraftLimits, draftEnds } from '../policy/hat/draft-stop.ts'
 import type { KnownStream } from './device-stream.ts'
-import type { Drafted, Drafter } from './drafter.ts'
+import type { DraftedToken, Drafter } from './drafter.ts'
 
-/** Tokens that follow one another, drafted and fed. */
+/** A chain of drafted tokens whose rows have been computed. */
 export interface Draft {
   readonly tokens: readonly number[]
-  /** What the last of them might be too. */
-  readonly others: readonly number[]
-  /** Nothing more is to be drafted behind them: HAT Eq. 5, an end of text, no guess. */
+  /** Other likely tokens in place of the last one. */
+  readonly alternatives: readonly number[]
+  /** Whether the draft is complete: HAT Eq. 5, its length limit, an end of text, or no guess. */
   readonly ended: boolean
 }
 
 export interface DraftRules extends DraftLimits {
-  /** Tokens that end the answer: nothing follows them. */
+  /** Tokens that end the answer. */
   readonly eos: readonly number[]
 }
 
-export const noDraft: Draft = { tokens: [], others: [], ended: false }
+export const noDraft: Draft = { tokens: [], alternatives: [], ended: false }
 
-/** Of some guesses those that a draft of `drafted` tokens takes. */
-export function takeGuesses(guesses: readonly Drafted[], drafted: number, rules: DraftRules): Draft {
+/** The guesses that a draft of `drafted` tokens takes, up to the one that ends it. */
+export function acceptGuesses(guesses: readonly DraftedToken[], drafted: number, rules: DraftRules): Draft {
   const ends = guesses.findIndex(
     ({ token, topProbability }, at) => draftEnds(topProbability, drafted + at + 1, rules) || rules.eos.includes(token),
   )
   const taken = ends < 0 ? guesses : guesses.slice(0, ends + 1)
-  return { tokens: taken.map(({ token }) => token), others: taken.at(-1)?.others ?? [], ended: ends >= 0 || taken.length === 0 }
+  return {
+    tokens: taken.map(({ token }) => token),
+    alternatives: taken.at(-1)?.alternatives ?? [],
+    ended: ends >= 0 || taken.length === 0,
+  }
 }
 
 /**
  * One round's draft, after the pending token.
- * @param feed appends tokens to the stream, which is how their shallow states come about
- * @param ready what of it stands there already: it is gone on with
+ * @param feed appends tokens to the stream, which computes their shallow states
+ * @param prepared a part drafted ahead, already in the stream
  */
 export async function draftTokens(
   drafter: Drafter,
   known: KnownStream,
   feed: (tokens: readonly number[]) => Promise<void>,
   rules: DraftRules,
-  ready: Draft = noDraft,
+  prepared: Draft = noDraft,
 ): Promise<Draft> {
-  let draft = ready
+  let draft = prepared
   while (!draft.ended && draft.tokens.length < rules.limit) {
     const [guesses = []] = await drafter.next(known, [known.rows.length - 1])
-    const { tokens, others, ended } = takeGuesses(guesses, draft.tokens.length, rules)
+    const { tokens, alternatives, ended } = acceptGuesses(guesses, draft.tokens.length, rules)
     if (tokens.length > 0) await feed(tokens)
-    draft = { tokens: [...draft.tokens, ...tokens], others: tokens.length > 0 ? others : draft.others, ended }
+    draft = { tokens: [...draft.tokens, ...tokens], alternatives: tokens.length > 0 ? alternatives : draft.alternatives, ended }
   }
   return draft
 }

@@ -2,54 +2,54 @@ import type { DraftTree } from '../policy/hat/draft-tree.ts'
 import type { DrafterRecord } from '../policy/hat/drafter-choice.ts'
 import type { KnownStream } from './device-stream.ts'
 
-export interface Drafted {
+export interface DraftedToken {
   readonly token: number
-  /** How sure the drafter is of it, 0..1: a draft model's largest probability. */
+  /** The drafter's confidence, 0..1: a draft model's largest probability. */
   readonly topProbability: number
-  /** What else it might be, the likeliest first; nothing from a drafter without probabilities. */
-  readonly others: readonly number[]
+  /** Other likely tokens in its place, the likeliest first; empty from a drafter without probabilities. */
+  readonly alternatives: readonly number[]
 }
 
-/** What every drafter of a session goes through. */
-export interface DrafterLife {
-  /** Takes in what it has not seen, at a moment when nobody waits for it. */
+/** What a session tells its drafter. */
+export interface DrafterLifecycle {
+  /** Processes rows that it has not seen, while the session waits for the bridge anyway. */
   catchUp(known: KnownStream): Promise<void>
-  /** Of the stream's rows the first `keep` and then exactly these are left, in this order. */
+  /** The stream keeps its first `keep` rows and then exactly these, in this order. */
   gather(keep: number, rows: readonly number[]): void
-  /** A round has ended: the tokens that it added to the answer, and the seconds from the draft's first step to them. */
-  ended?(tokens: number, seconds: number): void
-  /** Where there was a choice: what was chosen, and how each has fared. */
+  /** A round has ended. @param tokens that it added to the answer @param seconds since the draft's first step */
+  roundEnded?(tokens: number, seconds: number): void
+  /** Where several drafters were measured: which is used, and how each has done. */
   report?(): DraftReport
   release(): void
 }
 
-/** Guesses what the LLM will choose, one token after another. */
-export interface Drafter extends DrafterLife {
-  /** Whether it is worth while to draft on behind what is being verified. Absent: yes. */
-  readonly ahead?: boolean
+/** Guesses the LLM's choices, one token after another. */
+export interface Drafter extends DrafterLifecycle {
+  /** Whether it should draft ahead during verifications; absent: yes. */
+  readonly mayDraftAhead?: boolean
   /**
-   * What follows each of these rows of the stream, which nothing follows yet: one token, or several at once from a drafter
-   * that needs no states of the first ones for the others. None: no guess, the draft ends.
+   * Guesses what follows each of these rows, which are ends of the stream: one token, or several from a drafter that needs
+   * no states between them. An empty guess ends the draft.
    */
-  next(known: KnownStream, rows: readonly number[]): Promise<readonly (readonly Drafted[])[]>
+  next(known: KnownStream, rows: readonly number[]): Promise<readonly (readonly DraftedToken[])[]>
 }
 
 export interface DraftReport {
-  /** Used but for trials; `none`: speculation was switched off, as it lost. */
+  /** The drafter used except for trials; `none`: drafting was switched off because it was slower. */
   readonly chosen: string
   readonly drafters: readonly DrafterRecord[]
 }
 
-/** Guesses several continuations at once, from what is verified alone. */
-export interface TreeDrafter extends DrafterLife {
-  /** @param deepest most tokens from the pending one downwards, >= 0 */
-  tree(known: Pick<KnownStream, 'deep'>, deepest: number): Promise<DraftTree>
+/** Guesses several continuations at once, from verified states only. */
+export interface TreeDrafter extends DrafterLifecycle {
+  /** @param maxDepth maximum tokens after the pending one, >= 0 */
+  tree(known: Pick<KnownStream, 'deep'>, maxDepth: number): Promise<DraftTree>
 }
 
-/** What a drafter does that remembers nothing. */
-export const withoutMemory: DrafterLife = { catchUp: async () => {}, gather() {}, release() {} }
+/** The lifecycle of a drafter without state. */
+export const stateless: DrafterLifecycle = { catchUp: async () => {}, gather() {}, release() {} }
 
 /** Plain U-shaped decoding. */
 export function noDrafter(): Drafter {
-  return { ...withoutMemory, next: async (_, rows) => rows.map(() => []) }
+  return { ...stateless, next: async (_, rows) => rows.map(() => []) }
 }

@@ -1,35 +1,35 @@
-/** Lengths of the n-grams that are looked for, 1 <= shortest <= longest. */
-export interface LookupLengths {
+/** Lengths of the n-grams looked up, 1 <= shortest <= longest. */
+export interface NgramLengths {
   readonly shortest: number
   readonly longest: number
 }
 
-/** Where the end of a text has occurred before. */
+/** An earlier occurrence of the end of a text. */
 export interface Match {
   /** Tokens of the n-gram found, shortest..longest. */
   readonly length: number
-  /** The place after that earlier occurrence: its continuation starts here. */
+  /** The index after the earlier occurrence, where its continuation starts. */
   readonly end: number
 }
 
 /**
- * Prompt lookup decoding (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding): what followed the latest earlier
- * occurrence of the text's last n tokens is the draft, the longest n that has one first. REST (He et al. 2023,
- * arXiv:2311.08252) does the same in a datastore of other texts; here prompt and answer are all there is. Adding or
- * dropping a token and looking up cost the same however long the text is.
+ * Prompt lookup decoding (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding): the draft is what followed the
+ * latest earlier occurrence of the text's last n tokens, for the longest n that has one. REST (He et al. 2023,
+ * arXiv:2311.08252) does the same with a datastore of other texts. Adding, dropping and looking up a token take constant
+ * time, however long the text is.
  */
 export class LookupIndex {
-  readonly #lengths: LookupLengths
+  readonly #lengths: NgramLengths
   readonly #ids: number[] = []
-  /** By n-gram: the place after its latest occurrence. */
+  /** By n-gram: the index after its latest occurrence. */
   readonly #latest = new Map<string, number>()
-  /** By place and n: the place after the occurrence before the one that ends there; 0: there is none. */
+  /** By position and n: the index after the occurrence before the one that ends there; 0: none. */
   readonly #before: number[][] = []
 
-  /** @throws RangeError when no n-gram has such a length */
-  constructor(lengths: LookupLengths) {
+  /** @throws RangeError unless 1 <= shortest <= longest */
+  constructor(lengths: NgramLengths) {
     if (!(lengths.shortest >= 1 && lengths.longest >= lengths.shortest))
-      throw new RangeError(`n-grams of ${lengths.shortest} to ${lengths.longest} tokens`)
+      throw new RangeError(`n-gram lengths ${lengths.shortest} to ${lengths.longest} are not 1 <= shortest <= longest`)
     this.#lengths = lengths
   }
 
@@ -48,7 +48,7 @@ export class LookupIndex {
     )
   }
 
-  /** Keeps the first `length` tokens. @throws RangeError when that is more than there are */
+  /** Keeps the first `length` tokens. @throws RangeError when there are fewer */
   truncate(length: number): void {
     if (length < 0 || length > this.#ids.length) throw new RangeError(`cannot keep ${length} of ${this.#ids.length} tokens`)
     while (this.#ids.length > length) {
@@ -61,7 +61,7 @@ export class LookupIndex {
     }
   }
 
-  /** Undefined: the end of the text has not occurred before. */
+  /** The end of the text where it has occurred before. */
   match(): Match | undefined {
     const before = this.#before.at(-1)
     if (!before) return undefined
@@ -69,7 +69,7 @@ export class LookupIndex {
     return at < 0 ? undefined : { length: this.#lengths.shortest + at, end: before[at]! }
   }
 
-  /** Up to `count` tokens that followed a match; fewer where the text ends. */
+  /** Up to `count` tokens that followed a match. */
   after({ end }: Match, count: number): number[] {
     return this.#ids.slice(end, end + count)
   }

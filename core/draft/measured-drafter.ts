@@ -4,29 +4,28 @@ import type { Drafter } from './drafter.ts'
 
 export interface MeasuredChoice {
   readonly drafter: Drafter
-  /** Whether it drafts on while a verification is away; it may be a choice of its own with and without. */
-  readonly ahead: boolean
+  /** Whether it drafts ahead during verifications: a drafter may be one choice with it and one without. */
+  readonly draftsAhead: boolean
 }
 
-/** Drafts by whichever of these is fastest, session after session; the first until that is known. */
+/** Drafts with the fastest of several drafters, as measured; with the first until that is known. Sessions learn from earlier ones. */
 export class MeasuredDrafters {
   readonly #create: (sampling: Sampling) => Readonly<Record<string, MeasuredChoice>>
-  /** Of the session that ended last. */
+  /** The measurements that the next session begins with. */
   #before: DrafterChoice | undefined
 
-  /** @param create drafters of one session; the names are always the same */
+  /** @param create the drafters of one session; their names are always the same */
   constructor(create: (sampling: Sampling) => Readonly<Record<string, MeasuredChoice>>) {
     this.#create = create
   }
 
-  /** For one session. */
   create(sampling: Sampling): Drafter {
     const choices = this.#create(sampling)
     const drafters = [...new Set(Object.values(choices).map(({ drafter }) => drafter))]
     const choice = new DrafterChoice(Object.keys(choices), this.#before)
     return {
-      get ahead() {
-        return choices[choice.name]!.ahead
+      get mayDraftAhead() {
+        return choices[choice.name]!.draftsAhead
       },
       next: (known, rows) => choices[choice.name]!.drafter.next(known, rows),
       async catchUp(known) {
@@ -35,10 +34,10 @@ export class MeasuredDrafters {
       gather(keep, rows) {
         for (const drafter of drafters) drafter.gather(keep, rows)
       },
-      ended: (tokens, seconds) => choice.record(tokens, seconds),
+      roundEnded: (tokens, seconds) => choice.record(tokens, seconds),
       report: () => ({ chosen: choice.best, drafters: choice.records() }),
       release: () => {
-        // Of sessions side by side the one counts that has learned the most.
+        // Of concurrent sessions the one with the most measurements counts.
         if (!this.#before || choice.measured > this.#before.measured) this.#before = choice
         for (const drafter of drafters) drafter.release()
       },

@@ -1,6 +1,6 @@
 import type { States } from '../protocol/states.ts'
 
-/** The states of one stream of tokens from position `first` on, a row a position, byte for byte as they crossed the cut. */
+/** The states of one stream of tokens from position `first` on, one row per position, byte for byte as they crossed the cut. */
 export class StateRows {
   readonly width: number
   /** The first position that has a row. */
@@ -17,7 +17,7 @@ export class StateRows {
     this.#half = new Uint16Array(64 * width)
   }
 
-  /** The position after the last row; `first` where there is none. */
+  /** The position after the last row; `first` where there are no rows. */
   get length(): number {
     return this.#length
   }
@@ -39,7 +39,7 @@ export class StateRows {
     this.#length = first + end
   }
 
-  /** Drops the rows of the positions from `length` on. @throws RangeError when that is more than there is */
+  /** Drops the rows of the positions from `length` on. @throws RangeError when there are fewer */
   truncate(length: number): void {
     const { first } = this
     if (length < first || length > this.#length)
@@ -55,7 +55,7 @@ export class StateRows {
     for (const states of picked) this.append(states)
   }
 
-  /** Rows of the positions from (inclusive) to (exclusive); a copy. @throws RangeError outside of what there is */
+  /** A copy of the rows of the positions from (inclusive) to (exclusive). @throws RangeError outside the stored positions */
   slice(from: number, to: number): States {
     const { width, first } = this
     if (from < first || to < from || to > this.#length)

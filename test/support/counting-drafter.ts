@@ -1,13 +1,13 @@
-import { type Drafter, withoutMemory } from '../../core/draft/drafter.ts'
+import { type Drafter, stateless } from '../../core/draft/drafter.ts'
 
 /** Says of every row the token after the row's own; `asked` tells of which rows, call by call. */
 export function countingDrafter(topProbability = 1) {
   const asked: number[][] = []
   const drafter: Drafter = {
-    ...withoutMemory,
+    ...stateless,
     async next({ ids }, rows) {
       asked.push([...rows])
-      return rows.map((row) => [{ token: ids[row]! + 1, topProbability, others: [ids[row]! + 50] }])
+      return rows.map((row) => [{ token: ids[row]! + 1, topProbability, alternatives: [ids[row]! + 50] }])
     },
   }
   return { asked, drafter }

@@ -47,7 +47,7 @@ export async function startDataPlane(
     onStep,
   })
   const limits = { contextLimit, maxRows: 64, sessionsPerPeer: options.sessionsPerPeer ?? 8, idleMs: 120_000 }
-  const chunks = { monitor, limits: { least: 4, most: 64 }, pipeline: 1, initialTokens: 16 }
+  const chunks = { monitor, limits: { minTokens: 4, maxTokens: 64 }, pipeline: 1, initialTokens: 16 }
   const sessions = createSessions({ serving, width, chunks, limits, clock, logger })
   const plane = createDataPlane({
     sessions,

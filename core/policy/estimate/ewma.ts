@@ -1,14 +1,15 @@
 /** α of HAT Eq. 1 and 2, and the default everywhere: the weight of the past. */
 export const defaultAlpha = 0.8
 
-/** Exponentially weighted moving average, mutable: value ← α · value + (1 − α) · sample; the first sample counts whole. */
+/** Exponentially weighted moving average, mutable: value ← α · value + (1 − α) · sample. The first sample counts whole. */
 export class Ewma {
   readonly #alpha: number
   #value: number | undefined
 
   /** @param alpha weight of the past, 0..1 */
-  constructor(alpha = defaultAlpha) {
+  constructor(alpha = defaultAlpha, value?: number) {
     this.#alpha = alpha
+    this.#value = value
   }
 
   /** Undefined before the first sample. */
@@ -16,16 +17,15 @@ export class Ewma {
     return this.#value
   }
 
-  record(sample: number): void {
-    this.#value = this.#value === undefined ? sample : this.#alpha * this.#value + (1 - this.#alpha) * sample
+  /** @param outlierCap a sample counts for at most this many times the average: one outlier must not pass for a change */
+  record(sample: number, outlierCap = Number.POSITIVE_INFINITY): void {
+    const past = this.#value
+    // A past of 0 cannot cap anything: it would stay 0 for ever.
+    const capped = past === undefined || past === 0 ? sample : Math.min(sample, outlierCap * past)
+    this.#value = past === undefined ? capped : this.#alpha * past + (1 - this.#alpha) * capped
   }
 
-  /** One sample counts for at most `cap` times the average: an outlier must not pass for a change. */
-  recordCapped(sample: number, cap: number): void {
-    this.record(this.#value === undefined ? sample : Math.min(sample, cap * this.#value))
+  copy(): Ewma {
+    return new Ewma(this.#alpha, this.#value)
   }
-}
-
-export function smooth(past: number | undefined, now: number): number {
-  return past === undefined ? now : defaultAlpha * past + (1 - defaultAlpha) * now
 }

@@ -1,100 +1,107 @@
-import { smooth } from './ewma.ts'
+import { defaultAlpha, Ewma } from './ewma.ts'
 
-/** A frame and its answer, as the device sees them; times of the device's clock. */
+/** A frame and its reply as the device sees them; times by the device's clock, in seconds. */
 export interface Exchange {
   readonly bytesUp: number
   readonly bytesDown: number
   readonly sentS: number
   readonly answeredS: number
-  /** That the bridge had the frame before it answered: waiting and computing. */
+  /** Seconds that the bridge had the frame before it replied: waiting and computing. */
   readonly cloudS: number
 }
 
-/** Smaller transfers say more of the clocks than of the link. */
-const leastBytes = 2048
-/** Round trips remembered; the shortest of them had no queue before it. */
-const pingsKept = 8
-/** Nothing is faster than a timer can see. */
-const leastS = 1e-4
+/** Smaller transfers measure the clocks rather than the link. */
+const minBytes = 2048
+/** Round trips remembered: the shortest of them met no queue. */
+const maxRoundTrips = 8
+/** Shorter times are below the resolution of timers. */
+const minS = 1e-4
 
 /**
- * β_up, β_down and the round trip of a device's link, measured from its real frames (HAT 'State monitoring'): a frame's
- * upload ends where its answer came, less what the bridge and the way back took, and begins where it was sent or the
- * frame before it had arrived.
+ * β_up, β_down and the round trip of a device's link, measured from its real frames (HAT 'State monitoring'). Mutable. A
+ * frame's upload begins when it is sent or when the frame before it has arrived, and ends when its reply arrives, less the
+ * time of the bridge and of the way back.
  */
 export class LinkRates {
-  #up: number | undefined
-  #down: number | undefined
+  readonly #up: Ewma
+  readonly #down: Ewma
+  readonly #cloudS: Ewma
   #upAtS: number | undefined
   #downAtS: number | undefined
-  readonly #pings: number[] = []
-  /** When the last frame known to have arrived did so, as the bridge's end of the link sees it. */
+  readonly #roundTripsS: number[] = []
+  /** When the last frame known to have arrived did so, at the bridge's end of the link. */
   #arrivedS = Number.NEGATIVE_INFINITY
   #answeredS = Number.NEGATIVE_INFINITY
-  #cloudS: number | undefined
 
-  /** Bytes per second; undefined before the first frame that is large enough. */
+  /** @param alpha weight of the past, 0..1; the paper gives none for β */
+  constructor(alpha = defaultAlpha) {
+    this.#up = new Ewma(alpha)
+    this.#down = new Ewma(alpha)
+    this.#cloudS = new Ewma(alpha)
+  }
+
+  /** Undefined before the first frame that is large enough. */
   get upBytesPerS(): number | undefined {
-    return this.#up
+    return this.#up.value
   }
 
   get downBytesPerS(): number | undefined {
-    return this.#down
+    return this.#down.value
   }
 
-  /** When the older of the two was measured, by the device's clock; undefined while one of them is unknown. */
+  /** When the older of the two rates was measured, by the device's clock; undefined while one of them is unknown. */
   get measuredS(): number | undefined {
     return this.#upAtS === undefined || this.#downAtS === undefined ? undefined : Math.min(this.#upAtS, this.#downAtS)
   }
 
   /** Propagation both ways in seconds; 0 before the first ping. */
   get rttS(): number {
-    return this.#pings.length === 0 ? 0 : Math.min(...this.#pings)
+    return this.#roundTripsS.length === 0 ? 0 : Math.min(...this.#roundTripsS)
   }
 
-  /** What the bridge has a frame for, in seconds; 0 before the first. */
+  /** Seconds that the bridge has a frame; 0 before the first. */
   get cloudS(): number {
-    return this.#cloudS ?? 0
+    return this.#cloudS.value ?? 0
   }
 
-  pinged(rttS: number): void {
+  recordRoundTrip(rttS: number): void {
     if (rttS < 0) return
-    this.#pings.push(rttS)
-    if (this.#pings.length > pingsKept) this.#pings.shift()
+    this.#roundTripsS.push(rttS)
+    if (this.#roundTripsS.length > maxRoundTrips) this.#roundTripsS.shift()
   }
 
-  answered(exchange: Exchange): void {
-    this.#cloudS = smooth(this.#cloudS, exchange.cloudS)
+  recordExchange(exchange: Exchange): void {
+    this.#cloudS.record(exchange.cloudS)
     this.#measure(exchange)
   }
 
-  /** A probe: answered at once, so it says nothing of what the bridge has a frame for. */
-  probed(exchange: Omit<Exchange, 'cloudS'>): void {
+  /** A probe is answered at once, so it does not measure the bridge's time. */
+  recordProbe(exchange: Omit<Exchange, 'cloudS'>): void {
     this.#measure({ ...exchange, cloudS: 0 })
   }
 
   #measure({ bytesUp, bytesDown, sentS, answeredS, cloudS }: Exchange): void {
-    // The clock was set back: no time before that says anything of a time after it.
+    // The clock was set back: times before and after that cannot be compared.
     if (answeredS < sentS || answeredS < this.#answeredS) {
       this.#arrivedS = answeredS
       this.#answeredS = answeredS
       return
     }
     const halfS = this.rttS / 2
-    const downS = this.#down === undefined ? 0 : bytesDown / this.#down
-    // Sent while an earlier answer was still under way: where the way back began is not known.
-    const alone = sentS >= this.#answeredS
+    const downS = this.#down.value === undefined ? 0 : bytesDown / this.#down.value
+    // With an earlier reply still on its way, the start of this reply is unknown.
+    const isAlone = sentS >= this.#answeredS
     this.#answeredS = answeredS
     const beganS = Math.max(sentS + halfS, this.#arrivedS)
     const arrivedS = answeredS - halfS - downS - cloudS
-    if (bytesUp >= leastBytes && bytesUp > bytesDown) {
-      this.#up = smooth(this.#up, bytesUp / Math.max(arrivedS - beganS, leastS))
+    if (bytesUp >= minBytes && bytesUp > bytesDown) {
+      this.#up.record(bytesUp / Math.max(arrivedS - beganS, minS))
       this.#upAtS = answeredS
     }
     this.#arrivedS = Math.max(this.#arrivedS, arrivedS)
-    if (alone && this.#up !== undefined && bytesDown >= leastBytes) {
-      const backS = answeredS - sentS - this.rttS - bytesUp / this.#up - cloudS
-      this.#down = smooth(this.#down, bytesDown / Math.max(backS, leastS))
+    if (isAlone && this.#up.value !== undefined && bytesDown >= minBytes) {
+      const backS = answeredS - sentS - this.rttS - bytesUp / this.#up.value - cloudS
+      this.#down.record(bytesDown / Math.max(backS, minS))
       this.#downAtS = answeredS
     }
   }

@@ -1,99 +1,100 @@
-import { smooth } from './ewma.ts'
+import { defaultAlpha, Ewma } from './ewma.ts'
 
-/** One point of a delay curve. */
+/** One point of a curve; x > 0, y >= 0. */
 export interface Knot {
-  /** Tokens of a step, > 0. */
-  readonly tokens: number
-  /** Seconds that such a step takes, >= 0. */
-  readonly delayS: number
+  readonly x: number
+  readonly y: number
 }
 
-/** A bucket's knot, and how many steps stand behind it, up to a limit. */
-interface Bucket extends Knot {
-  readonly steps: number
+/** The averages of the samples whose x fall into one bucket. */
+interface Bucket {
+  readonly x: Ewma
+  readonly y: Ewma
+  /** Samples behind the averages, up to `maxWeight`. */
+  readonly weight: number
 }
 
-/** So many steps say as much as more would: older ones have been smoothed away. */
-const mostSteps = 20
-/** A step counts as no longer than so many times what its bucket's took before: a machine has hiccups. */
-const hiccup = 2
-
-/** Delays are remembered by the power of this ratio that a step's tokens fall under: 4 buckets from one double to the next. */
+/** More samples add no weight: an exponential average has forgotten the older ones. */
+const maxWeight = 20
+/** A sample counts for at most this many times its bucket's average. */
+const outlierCap = 2
+/** Buckets are powers of this ratio: 4 from one x to its double. */
 const bucketRatio = 2 ** 0.25
 
 /**
- * g of HAT Eq. 2: the predicted delay of a cloud step by its tokens. The paper smooths one number; a delay depends on
- * the tokens, so this keeps one exponential average per bucket of tokens and reads between them in straight lines. More
- * tokens never take less time: where noise says so, neighbours are averaged, each by the steps behind it (isotonic
- * regression).
+ * A rising curve y(x) learned from samples, mutable: one exponential average per bucket of x, straight lines between
+ * them. Where noise makes the curve fall, neighbours are averaged by their weights (isotonic regression).
  */
 export class MonotoneCurve {
+  readonly #alpha: number
   readonly #buckets = new Map<number, Bucket>()
   #knots: readonly Knot[] | undefined
 
-  /** A step of so many tokens took so long. @throws RangeError when either is no such number */
-  record(tokens: number, delayS: number): void {
-    if (!(tokens > 0 && delayS >= 0 && Number.isFinite(tokens + delayS)))
-      throw new RangeError(`a step of ${tokens} tokens in ${delayS} s`)
-    const bucket = Math.round(Math.log(tokens) / Math.log(bucketRatio))
-    const before = this.#buckets.get(bucket)
-    this.#buckets.set(bucket, {
-      tokens: smooth(before?.tokens, tokens),
-      delayS: smooth(before?.delayS, before && before.delayS > 0 ? Math.min(delayS, hiccup * before.delayS) : delayS),
-      steps: Math.min(mostSteps, 1 + (before?.steps ?? 0)),
-    })
+  /** @param alpha weight of the past, 0..1 */
+  constructor(alpha = defaultAlpha) {
+    this.#alpha = alpha
+  }
+
+  /** @throws RangeError unless x > 0 and y >= 0, both finite */
+  record(x: number, y: number): void {
+    if (!(x > 0 && y >= 0 && Number.isFinite(x + y))) throw new RangeError(`no sample of a rising curve: x ${x}, y ${y}`)
+    const key = Math.round(Math.log(x) / Math.log(bucketRatio))
+    const bucket = this.#buckets.get(key) ?? { x: new Ewma(this.#alpha), y: new Ewma(this.#alpha), weight: 0 }
+    bucket.x.record(x)
+    bucket.y.record(y, outlierCap)
+    this.#buckets.set(key, { ...bucket, weight: Math.min(maxWeight, bucket.weight + 1) })
     this.#knots = undefined
   }
 
-  /** What is known, by tokens, delays never falling; empty before the first step. */
+  /** Ascending x, never falling y; empty before the first sample. */
   knots(): readonly Knot[] {
-    this.#knots ??= isotonic([...this.#buckets.entries()].sort(([a], [b]) => a - b).map(([, knot]) => knot))
+    this.#knots ??= isotonic([...this.#buckets].sort(([a], [b]) => a - b).map(([, bucket]) => bucket))
     return this.#knots
   }
 
-  /** g(tokens) in seconds: flat before the first knot, past the last along its last line; 0 while nothing is known. */
-  delayS(tokens: number): number {
-    return delayAt(this.knots(), tokens)
+  /** y(x): constant before the first knot, past the last along its last line; 0 before the first sample. */
+  at(x: number): number {
+    return valueAt(this.knots(), x)
   }
 }
 
-/** The straight lines through some knots (ascending tokens and delays), read at `tokens`. */
-export function delayAt(knots: readonly Knot[], tokens: number): number {
+/** The straight lines through some knots (ascending x), read at x. */
+export function valueAt(knots: readonly Knot[], x: number): number {
   const [first] = knots
   const last = knots.at(-1)
   if (!first || !last) return 0
-  if (tokens <= first.tokens) return first.delayS
-  if (tokens > last.tokens) return last.delayS + (tokens - last.tokens) * lastSlope(knots)
-  const right = knots.findIndex((knot) => knot.tokens >= tokens)
+  if (x <= first.x) return first.y
+  if (x > last.x) return last.y + (x - last.x) * lastSlope(knots)
+  const right = knots.findIndex((knot) => knot.x >= x)
   const [a, b] = [knots[right - 1]!, knots[right]!]
-  return a.delayS + ((b.delayS - a.delayS) * (tokens - a.tokens)) / (b.tokens - a.tokens)
+  return a.y + ((b.y - a.y) * (x - a.x)) / (b.x - a.x)
 }
 
-/** Seconds per token past the last knot. One knot alone says nothing of a slope: then every token costs its share. */
+/** Of the line past the last knot. One knot alone has no slope: y is taken as proportional to x. */
 function lastSlope(knots: readonly Knot[]): number {
   const [before, last] = [knots.at(-2), knots.at(-1)!]
-  return before ? (last.delayS - before.delayS) / (last.tokens - before.tokens) : last.delayS / last.tokens
+  return before ? (last.y - before.y) / (last.x - before.x) : last.y / last.x
 }
 
+/** Neighbouring buckets with one y. */
 interface Pool {
-  /** Of all steps behind its members. */
-  readonly sumS: number
-  readonly steps: number
+  readonly weightedY: number
+  readonly weight: number
   readonly members: readonly Bucket[]
 }
 
-/** The nearest never-falling delays in the least-squares sense, step by step: pools neighbours that violate the order. */
+/** The never-falling values nearest to the buckets', in the weighted least-squares sense: pool adjacent violators. */
 function isotonic(buckets: readonly Bucket[]): Knot[] {
   const pools: Pool[] = []
-  const mean = ({ sumS, steps }: Pool) => sumS / steps
+  const mean = ({ weightedY, weight }: Pool) => weightedY / weight
   for (const bucket of buckets) {
-    let pool: Pool = { sumS: bucket.delayS * bucket.steps, steps: bucket.steps, members: [bucket] }
+    let pool: Pool = { weightedY: bucket.y.value! * bucket.weight, weight: bucket.weight, members: [bucket] }
     for (let before = pools.at(-1); before && mean(before) > mean(pool); before = pools.at(-1)) {
-      const { sumS, steps, members } = before
-      pool = { sumS: sumS + pool.sumS, steps: steps + pool.steps, members: [...members, ...pool.members] }
+      const { weightedY, weight, members } = before
+      pool = { weightedY: weightedY + pool.weightedY, weight: weight + pool.weight, members: [...members, ...pool.members] }
       pools.pop()
     }
     pools.push(pool)
   }
-  return pools.flatMap((pool) => pool.members.map(({ tokens }) => ({ tokens, delayS: mean(pool) })))
+  return pools.flatMap((pool) => pool.members.map(({ x }) => ({ x: x.value!, y: mean(pool) })))
 }

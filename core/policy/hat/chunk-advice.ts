@@ -1,7 +1,7 @@
 import { type ChunkLimits, chunkSize, hasMoved, tokenSeconds } from './chunk-size.ts'
 import type { StateMonitor } from './state-monitor.ts'
 
-/** What a device has said of itself. */
+/** Rates that a device reports. */
 export interface DeviceRates {
   /** β_up. */
   readonly upBytesPerS: number
@@ -14,14 +14,14 @@ export interface ChunkAdviceOptions {
   readonly limits: ChunkLimits
   /** P. */
   readonly pipeline: number
-  /** While nothing is known of the device or of the cloud. */
+  /** Chunk size before the device's rates and the cloud's g are known. */
   readonly initialTokens: number
 }
 
-/** Chunk sizes of one session: made anew when what they were made on has moved (HAT Eq. 3). */
+/** The chunk size of one session (HAT Eq. 3), revised when its inputs have moved. Mutable. */
 export class ChunkAdvice {
   readonly #options: ChunkAdviceOptions
-  #madeOn: { batchTokens: number; tokenS: number } | undefined
+  #inputs: { batchTokens: number; tokenS: number } | undefined
   #tokens: number
 
   constructor(options: ChunkAdviceOptions) {
@@ -34,16 +34,16 @@ export class ChunkAdvice {
     return this.#tokens
   }
 
-  /** @returns whether X is another than before */
+  /** @returns whether X has changed */
   revise(rates: DeviceRates | undefined): boolean {
     const { monitor, bytesPerToken, limits, pipeline } = this.#options
     const g = monitor.g.knots()
     if (!rates || g.length === 0) return false
     const { batchTokens } = monitor
     const tokenS = tokenSeconds(bytesPerToken, rates.upBytesPerS, rates.prefillTokensPerS)
-    const then = this.#madeOn
+    const then = this.#inputs
     if (then && !hasMoved(then.batchTokens, batchTokens) && !hasMoved(then.tokenS, tokenS)) return false
-    this.#madeOn = { batchTokens, tokenS }
+    this.#inputs = { batchTokens, tokenS }
     const before = this.#tokens
     this.#tokens = chunkSize({ tokenS, g, batchTokens, pipeline }, limits)
     return this.#tokens !== before

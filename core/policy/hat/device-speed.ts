@@ -1,42 +1,47 @@
-import { smooth } from '../estimate/ewma.ts'
+import { defaultAlpha, Ewma } from '../estimate/ewma.ts'
 
-/** A few tokens say more of what a step costs than of what a token does. */
-const leastTokens = 8
+/** With fewer tokens a prefill measures the cost of a step, not of a token. */
+const minPrefillTokens = 8
+/** A step counts for at most this many times the average. */
+const outlierCap = 4
 
-/** A step counts as no longer than so many times what steps took before: one hiccup says nothing of the next. */
-const hiccup = 4
-
-/** What a device's own steps take: measured from real ones, smoothed. HAT 'State monitoring'. */
+/** How fast a device computes, smoothed over its real steps (HAT 'State monitoring'). Mutable. */
 export class DeviceSpeed {
-  #prefillTokensPerS: number | undefined
-  #draftStepS: number | undefined
-  #aheadStepS: number | undefined
+  readonly #prefillTokensPerS: Ewma
+  readonly #draftStepS: Ewma
+  readonly #aheadStepS: Ewma
 
-  /** Tokens of a prompt per second through the input part; undefined before the first chunk. */
+  /** @param alpha weight of the past, 0..1; the paper gives none for γ */
+  constructor(alpha = defaultAlpha) {
+    this.#prefillTokensPerS = new Ewma(alpha)
+    this.#draftStepS = new Ewma(alpha)
+    this.#aheadStepS = new Ewma(alpha)
+  }
+
+  /** Tokens of a prompt per second; undefined before the first chunk. */
   get prefillTokensPerS(): number | undefined {
-    return this.#prefillTokensPerS
+    return this.#prefillTokensPerS.value
   }
 
   /** γ: seconds per drafting step; undefined before the first. */
   get draftStepS(): number | undefined {
-    return this.#draftStepS
+    return this.#draftStepS.value
   }
 
   /** γ_c: seconds per step of drafting ahead, all branches together; undefined before the first. */
   get aheadStepS(): number | undefined {
-    return this.#aheadStepS
+    return this.#aheadStepS.value
   }
 
-  prefilled(tokens: number, seconds: number): void {
-    if (tokens >= leastTokens && seconds > 0) this.#prefillTokensPerS = smooth(this.#prefillTokensPerS, tokens / seconds)
+  recordPrefill(tokens: number, seconds: number): void {
+    if (tokens >= minPrefillTokens && seconds > 0) this.#prefillTokensPerS.record(tokens / seconds)
   }
 
-  drafted(steps: number, seconds: number): void {
-    if (steps > 0 && seconds >= 0) this.#draftStepS = smooth(this.#draftStepS, seconds / steps)
+  recordDraft(steps: number, seconds: number): void {
+    if (steps > 0 && seconds >= 0) this.#draftStepS.record(seconds / steps)
   }
 
-  /** One step. */
-  draftedAhead(seconds: number): void {
-    this.#aheadStepS = smooth(this.#aheadStepS, Math.min(seconds, (this.#aheadStepS ?? seconds) * hiccup))
+  recordAheadStep(seconds: number): void {
+    this.#aheadStepS.record(seconds, outlierCap)
   }
 }

@@ -1,6 +1,6 @@
-/** One verification as the device sees it before it sends. */
+/** One verification, as the device expects it before it sends. */
 export interface RoundTrip {
-  /** Rows that go up and come back: the draft's and the pending token's, k + 1. */
+  /** Rows that travel each way, the pending token's and the draft's: k + 1. */
   readonly rows: number
   /** A: bytes of a hidden state. */
   readonly bytesPerToken: number
@@ -8,22 +8,22 @@ export interface RoundTrip {
   readonly downBytesPerS: number
   /** Propagation both ways, in seconds. */
   readonly rttS: number
-  /** Waiting for the step, in seconds. */
+  /** Seconds until the cloud's step begins. */
   readonly waitS: number
-  /** g(μ): computing the step, in seconds. */
+  /** g(μ): seconds of the cloud's step. */
   readonly computeS: number
 }
 
-/** Predicted seconds from sending the rows to having their deep states. */
-export function roundTripS(trip: RoundTrip): number {
-  const { rows, bytesPerToken, upBytesPerS, downBytesPerS } = trip
+/** Expected seconds from sending the rows to receiving their deep states. */
+export function roundTripS({ rows, bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS, computeS }: RoundTrip): number {
   const bytes = rows * bytesPerToken
-  return trip.rttS + bytes / upBytesPerS + trip.waitS + trip.computeS + bytes / downBytesPerS
+  return rttS + bytes / upBytesPerS + waitS + computeS + bytes / downBytesPerS
 }
 
 /**
- * λ of HAT Eq. 6: how many steps the device can draft ahead while a verification is away. The paper leaves the
- * propagation delay and the wait out and counts k rows; with `rttS` and `waitS` 0 and `rows` k this is its form.
+ * λ (HAT Eq. 6): the steps that the device can draft ahead during a verification,
+ * λ = ⌊(RTT + (k+1)·A/β_up + wait + g + (k+1)·A/β_down) / γ_c⌋. The paper leaves out propagation and wait and counts k rows:
+ * with rttS and waitS 0 and rows k this is its form.
  * @param stepS γ_c: seconds of one drafting step over all candidates, > 0
  * @returns whole steps, >= 0
  */

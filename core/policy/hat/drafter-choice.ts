@@ -1,47 +1,46 @@
-import { smooth } from '../estimate/ewma.ts'
+import { Ewma } from '../estimate/ewma.ts'
 
-/** Rounds of the first drafter before others are tried: a text's beginning is no fair sample. */
+/** Rounds of the first drafter before others are tried: the beginning of a text is no fair sample. */
 const firstRounds = 4
-/** After so many rounds of the best, a trial of the one that was measured longest ago. */
+/** Rounds of the best drafter between two trials. */
 const probeEvery = 16
-/** A round counts as no longer than so many times what its drafter's rounds took before. */
-const hiccup = 4
-/** A challenger must be faster by so much: rounds are few and noisy. */
+/** The wait before a drafter's next trial doubles with each loss, up to this many times `probeEvery`. */
+const maxWait = 16
+/** A round counts for at most this many times its drafter's average: one slow round must not decide. */
+const outlierCap = 4
+/** A challenger must be this many times as fast as the best: rounds are few and noisy. */
 const margin = 1.05
 
-/** How one drafter has fared in a session. */
+/** How one drafter has done in a session. */
 export interface DrafterRecord {
   readonly name: string
   readonly rounds: number
-  /** Smoothed, 'no drafting' being 1 token a round trip; null before its first round. */
+  /** Smoothed; 'no drafting' yields 1 token per round trip. Null before its first measured round. */
   readonly tokensPerS: number | null
 }
 
 interface Arm {
   readonly name: string
   rounds: number
-  /** Number of the measured round that was its last; 0: none yet. */
+  /** Index of its last measured round; 0 before the first. */
   measuredAt: number
-  /** Trials in a row that it lost: the more, the rarer the next. */
+  /** Trials lost in a row: the more, the rarer the next. */
   losses: number
-  tokens: number | undefined
-  seconds: number | undefined
+  readonly tokens: Ewma
+  readonly seconds: Ewma
 }
 
-/** A loser is tried after so many times `probeEvery` rounds at most. */
-const rarest = 16
-
 /**
- * Which drafter is worth most, by tokens per second as measured in this session: drafting costs steps on the device and
- * rows on the link, and may lose to plain decoding, which is one of the choices. No drafter is trusted for good: each is
- * tried again now and then, the rarer the more often it has lost. The first round after a change is not measured, for the
- * drafter catches up in it with what it has missed; so a trial takes two. A session begins with what the one before it has
- * measured: answers are short, and the device and its link are mostly what they were.
+ * Chooses the drafter with the most tokens per second, as measured in this session. Mutable. Drafting costs steps on the
+ * device and rows on the link and may lose to plain decoding, which is one of the choices. Every drafter is tried again
+ * from time to time, the rarer the more often it has lost. The first round after a change is not measured, because the
+ * drafter catches up in it; so a trial takes two rounds. A session begins with the measurements of the one before: answers
+ * are short, and device and link have mostly not changed.
  */
 export class DrafterChoice {
   readonly #arms: Arm[]
   #measured = 0
-  /** Measured rounds of the best one since another was tried. */
+  /** Measured rounds of the best since another was tried. */
   #sinceTrial = 0
   #best: Arm
   #next: Arm
@@ -50,13 +49,12 @@ export class DrafterChoice {
 
   /**
    * @param names the first is used until the others have been measured
-   * @param before a session that has ended, with the same names
-   * @throws RangeError without any
+   * @param before an earlier session with the same names
+   * @throws RangeError without any name
    */
   constructor(names: readonly string[], before?: DrafterChoice) {
-    const unknown = { measuredAt: 0, losses: 0, tokens: undefined, seconds: undefined }
     const past = before ? before.#arms : []
-    this.#arms = names.map((name, at) => ({ ...(past[at] ?? unknown), name, rounds: 0 }))
+    this.#arms = names.map((name, at) => newArm(name, past[at]))
     const [first] = this.#arms
     if (!first) throw new RangeError('no drafter to choose from')
     const named = (wanted: string | undefined) => this.#arms.find(({ name }) => name === wanted) ?? first
@@ -65,22 +63,22 @@ export class DrafterChoice {
       this.#sinceTrial = before.#sinceTrial
     }
     this.#best = named(before?.best)
-    // A trial that the session's end cut short goes on.
+    // A trial that the end of a session interrupted continues.
     this.#next = named(before?.name)
     this.#last = this.#next
   }
 
-  /** Rounds that it has learned from, those of the sessions before included. */
+  /** Measured rounds, those of earlier sessions included. */
   get measured(): number {
     return this.#measured
   }
 
-  /** For the coming round. */
+  /** The drafter of the next round. */
   get name(): string {
     return this.#next.name
   }
 
-  /** That is used but for trials. */
+  /** The drafter used except for trials. */
   get best(): string {
     return this.#best.name
   }
@@ -89,13 +87,13 @@ export class DrafterChoice {
     return this.#arms.map((arm) => ({ name: arm.name, rounds: arm.rounds, tokensPerS: rateOf(arm) ?? null }))
   }
 
-  /** The round by `name` has ended. */
+  /** The round of `name` has ended. */
   record(tokens: number, seconds: number): void {
     const arm = this.#next
-    const settled = arm === this.#last
+    const isSettled = arm === this.#last
     this.#last = arm
     arm.rounds += 1
-    if (!settled) return
+    if (!isSettled) return
     this.#measure(arm, tokens, seconds)
     this.#sinceTrial = arm === this.#best ? this.#sinceTrial + 1 : 0
     const fastest = this.#fastest()
@@ -108,9 +106,8 @@ export class DrafterChoice {
   #measure(arm: Arm, tokens: number, seconds: number): void {
     this.#measured += 1
     arm.measuredAt = this.#measured
-    arm.tokens = smooth(arm.tokens, tokens)
-    // One hiccup of the link says nothing of the drafter.
-    arm.seconds = smooth(arm.seconds, Math.min(seconds, (arm.seconds ?? seconds) * hiccup))
+    arm.tokens.record(tokens)
+    arm.seconds.record(seconds, outlierCap)
   }
 
   #fastest(): Arm {
@@ -123,11 +120,18 @@ export class DrafterChoice {
     if (this.#measured < firstRounds) return undefined
     const untried = this.#arms.find((arm) => arm.measuredAt === 0)
     if (untried || this.#sinceTrial < probeEvery) return untried
-    const wait = ({ losses }: Arm) => probeEvery * Math.min(rarest, 2 ** Math.max(0, losses - 1))
+    const wait = ({ losses }: Arm) => probeEvery * Math.min(maxWait, 2 ** Math.max(0, losses - 1))
     const due = this.#arms.filter((arm) => arm !== this.#best && this.#measured - arm.measuredAt >= wait(arm))
     return due.sort((a, b) => a.measuredAt - b.measuredAt)[0]
   }
 }
 
-const rateOf = ({ tokens, seconds }: Arm): number | undefined =>
-  tokens === undefined || seconds === undefined ? undefined : tokens / Math.max(seconds, 1e-6)
+function newArm(name: string, past: Arm | undefined): Arm {
+  if (!past) return { name, rounds: 0, measuredAt: 0, losses: 0, tokens: new Ewma(), seconds: new Ewma() }
+  return { ...past, name, rounds: 0, tokens: past.tokens.copy(), seconds: past.seconds.copy() }
+}
+
+function rateOf({ tokens, seconds }: Arm): number | undefined {
+  if (tokens.value === undefined || seconds.value === undefined) return undefined
+  return tokens.value / Math.max(seconds.value, 1e-6)
+}

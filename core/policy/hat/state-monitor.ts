@@ -1,20 +1,30 @@
-import { smooth } from '../estimate/ewma.ts'
+import { defaultAlpha, Ewma } from '../estimate/ewma.ts'
 import { MonotoneCurve } from '../estimate/monotone-curve.ts'
 
-/** The cloud as HAT's decisions see it: what a step holds and how long it takes. HAT 'State monitoring'. */
+/** The cloud's state as HAT's decisions read it (HAT 'State monitoring', Eq. 1 and 2). Mutable. */
 export class StateMonitor {
-  /** g of Eq. 2. */
-  readonly g = new MonotoneCurve()
-  #batchTokens: number | undefined
+  /**
+   * g of Eq. 2: predicted seconds of a cloud step by its tokens. The paper smooths one number; the delay depends on the
+   * tokens, so we keep a curve.
+   */
+  readonly g: MonotoneCurve
+  readonly #batchTokens: Ewma
 
-  /** μ_t = α·μ_{t−1} + (1 − α)·μ̂_t (Eq. 1); 0 before the first step. */
-  get batchTokens(): number {
-    return this.#batchTokens ?? 0
+  /** @param alpha α of Eq. 1 and 2, 0..1 */
+  constructor(alpha = defaultAlpha) {
+    this.g = new MonotoneCurve(alpha)
+    this.#batchTokens = new Ewma(alpha)
   }
 
-  /** A step of so many tokens took so long, all stages of the pipeline included. The delay is of that batch, not of the smoothed one. */
+  /** μ of Eq. 1: smoothed tokens per cloud step; 0 before the first step. */
+  get batchTokens(): number {
+    return this.#batchTokens.value ?? 0
+  }
+
+  /** @param delayS measured seconds of a step of so many tokens, through all stages of the pipeline */
   record(tokens: number, delayS: number): void {
+    // The delay belongs to this batch, not to the smoothed one.
     this.g.record(tokens, delayS)
-    this.#batchTokens = smooth(this.#batchTokens, tokens)
+    this.#batchTokens.record(tokens)
   }
 }

@@ -7,8 +7,9 @@ import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { requireFinite } from '../../../core/engine/require-finite.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
-import { draftRoom } from '../../../core/policy/hat/draft-stop.ts'
-import { acceptTree, chainOf, depthOf, root } from '../../../core/policy/hat/draft-tree.ts'
+import { acceptDraft } from '../../../core/policy/hat/accept-draft.ts'
+import { maxDraftTokens } from '../../../core/policy/hat/draft-stop.ts'
+import { chainOf, depthOf, root } from '../../../core/policy/hat/draft-tree.ts'
 import { type States, sliceStates } from '../../../core/protocol/states.ts'
 
 /** A prompt with the LLM's greedy answer. */
@@ -88,9 +89,9 @@ export async function replay(
     for (let at = 0; at < answer.length - 1; ) {
       const position = prompt.length + at
       await feed([answer[at]!])
-      const limit = draftRoom(draftLimit, maxTokens - at - 1, position, dims.contextLimit)
+      const limit = maxDraftTokens(draftLimit, maxTokens - at - 1, position, dims.contextLimit)
       const draft = await draftTokens(drafter, stream, feed, { threshold, limit, eos: tokens.eos })
-      const { path } = acceptTree(chainOf(draft.tokens), (node) => choiceAt(answer, at + 2 + node))
+      const { path } = acceptDraft(chainOf(draft.tokens), (node) => choiceAt(answer, at + 2 + node))
       const accepted = path.length
       stream.deep.append(sliceStates(deep, at + 1, at + 2 + accepted))
       stream.gather(position + 1 + accepted, [])
@@ -113,11 +114,11 @@ export async function replayTrees(drafter: TreeDrafter, { manifest }: ReplayMode
   const deep = new StateRows(manifest.dims.hidden, prompt.length - 1)
   deep.append(sliceStates(answered.deep, 0, 1))
   for (let at = 0; at < answer.length - 1; ) {
-    const deepest = draftRoom(Number.POSITIVE_INFINITY, maxTokens - at - 1, prompt.length + at, manifest.dims.contextLimit)
+    const deepest = maxDraftTokens(Number.POSITIVE_INFINITY, maxTokens - at - 1, prompt.length + at, manifest.dims.contextLimit)
     const tree = await drafter.tree({ deep }, deepest)
     const depths = tree.tokens.map((_, node) => depthOf(tree, node))
     const choiceAfter = (node: number) => choiceAt(answer, at + 1 + (node === root ? 0 : depths[node]!))
-    const { path } = acceptTree(tree, choiceAfter)
+    const { path } = acceptDraft(tree, choiceAfter)
     deep.append(sliceStates(answered.deep, at + 1, at + 2 + path.length))
     rounds.push({ drafted: tree.tokens.length, longest: Math.max(0, ...depths), accepted: path.length })
     at += path.length + 1

@@ -1,5 +1,5 @@
-import { median, quantile } from '../../../core/base/statistics.ts'
 import type { Format } from '../../../core/model/manifest.ts'
+import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
 import type { BenchDocument, BenchReport, Table } from '../frame/bench.ts'
 import { loadText } from '../frame/page.ts'

@@ -1,5 +1,5 @@
-import { median } from '../../../core/base/statistics.ts'
 import type { Format } from '../../../core/model/manifest.ts'
+import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { Style } from './process.ts'
 
 /** The samples of one measurement. */

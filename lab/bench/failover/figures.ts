@@ -1,4 +1,4 @@
-import { median } from '../../../core/base/statistics.ts'
+import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { Summary } from '../frame/bench.ts'
 import { bridgeFaults, type FaultKind, faultKinds } from './plan.ts'
 

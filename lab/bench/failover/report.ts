@@ -1,4 +1,4 @@
-import { median } from '../../../core/base/statistics.ts'
+import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { Figure } from '../../plot/plot.ts'
 import type { BenchDocument, BenchReport, Table } from '../frame/bench.ts'
 import { loadText } from '../frame/page.ts'

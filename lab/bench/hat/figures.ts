@@ -1,4 +1,4 @@
-import { median, quantile } from '../../../core/base/statistics.ts'
+import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Summary } from '../frame/bench.ts'
 import type { BatchTimes } from './batch.ts'
 import { decodeSteps, type HatRun, type Measured, type Sample } from './runs.ts'

@@ -1,8 +1,8 @@
-import { median } from '../../../core/base/statistics.ts'
 import { openBundle } from '../../../core/engine/open-bundle.ts'
 import type { LoadedModel } from '../../../core/engine/open-model.ts'
 import { compareWithReference } from '../../../core/engine/reference.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
+import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { UncheckedAnswer } from './load.ts'
 
 /** The whole model in this process, on one thread: it checks answers. */

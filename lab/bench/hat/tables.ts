@@ -1,4 +1,4 @@
-import { median, quantile } from '../../../core/base/statistics.ts'
+import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, Table } from '../frame/bench.ts'
 import {
   acceptLengthOf,

@@ -4,7 +4,7 @@ import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
 import type { DeviceReport } from '../../../cloud-bridge/queue/reports.ts'
 import { newJob } from '../../../cloud-bridge/queue/submissions.ts'
 import { seededRandom } from '../../../core/base/random.ts'
-import { median } from '../../../core/base/statistics.ts'
+import { median } from '../../../core/policy/estimate/quantile.ts'
 import { JobSubmission } from '../../../core/protocol/jobs.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
 

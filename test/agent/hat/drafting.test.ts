@@ -63,8 +63,8 @@ describe('drafting ahead in a session', () => {
 
   it('comes back after a step that took long for once', async () => {
     const { stream, drafting, speed } = await session(4)
-    speed.draftedAhead(0.004)
-    for (let step = 0; step < 6; step++) speed.draftedAhead(3)
+    speed.recordAheadStep(0.004)
+    for (let step = 0; step < 6; step++) speed.recordAheadStep(3)
     expect(speed.aheadStepS! * 1e3).toBeGreaterThan(21)
     for (let at = 0; drafting.ahead?.drafted === 0 && at < 40; at++) {
       await drafting.draft(4 + at, 1)

@@ -127,7 +127,7 @@ function scriptedBeside(
         const token = isRight ? choice : anyToken(choice)
         // What a wrong draft might have been too is mostly right.
         const others = !isRight && rightShare > 0 && random.next() < 0.7 ? [anyToken(token), choice] : []
-        return [{ token, topProbability: random.next() < 0.9 ? 1 : 0.3, others: others.filter((other) => other !== token) }]
+        return [{ token, topProbability: random.next() < 0.9 ? 1 : 0.3, alternatives: others.filter((other) => other !== token) }]
       })
     },
     async catchUp(known) {

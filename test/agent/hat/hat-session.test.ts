@@ -7,7 +7,7 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
-import { type Drafter, withoutMemory } from '../../../core/draft/drafter.ts'
+import { type Drafter, stateless } from '../../../core/draft/drafter.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
@@ -35,11 +35,11 @@ const reference = (maxTokens: number, sampling = greedy, eos: number[] = [], ids
 
 /** Drafts what it is told to, `run` tokens at a time; the draft ends where that is undefined. */
 const scripted = (next: (position: number) => number | undefined, { topProbability = 1, run = 1 } = {}): Drafter => ({
-  ...withoutMemory,
+  ...stateless,
   next: async (known, rows) =>
     rows.map((row) => {
       const tokens = Array.from({ length: run }, (_, at) => next(known.rows.positionOf(row) + 1 + at))
-      return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability, others: [] }))
+      return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability, alternatives: [] }))
     }),
 })
 /** Always right. */

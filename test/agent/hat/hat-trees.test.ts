@@ -5,7 +5,7 @@ import type { HatOptions } from '../../../agent/hat/session.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { type Random, seededRandom } from '../../../core/base/random.ts'
-import { type TreeDrafter, withoutMemory } from '../../../core/draft/drafter.ts'
+import { stateless, type TreeDrafter } from '../../../core/draft/drafter.ts'
 import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
@@ -38,7 +38,7 @@ const reference = (prompt: readonly number[], maxTokens: number, sampling = gree
 /** Trees of any shape; what follows a token that is right is right as often as not. */
 function anyTrees(prompt: readonly number[], right: readonly number[], random: Random): TreeDrafter {
   return {
-    ...withoutMemory,
+    ...stateless,
     async tree({ deep }, deepest): Promise<DraftTree> {
       const tokens: number[] = []
       const parents: number[] = []

@@ -85,7 +85,7 @@ describe('sessions at a real bridge', () => {
     await session.exchange(0, frame(32), 0)
     expect(session.rates.upBytesPerS).toBeGreaterThan(0)
     // A device so slow that no chunk is too small for it.
-    speed.prefilled(20, 20)
+    speed.recordPrefill(20, 20)
     await session.exchange(32, frame(16), 0)
     await expect.poll(() => session.chunkTokens).toBe(4)
   })

@@ -39,7 +39,7 @@ function replay(steps: readonly LoggedStep[]): StateMonitor {
   const monitor = new StateMonitor()
   for (const { index, tokens, computeMs, predictedMs } of steps) {
     if (index === 0) expect(predictedMs).toBeNull()
-    else expect(predictedMs).toBeCloseTo(monitor.g.delayS(tokens) * 1_000, 9)
+    else expect(predictedMs).toBeCloseTo(monitor.g.at(tokens) * 1_000, 9)
     monitor.record(tokens, computeMs / 1_000)
   }
   return monitor
@@ -65,10 +65,10 @@ describe('what the bridge measures of its steps', () => {
       const monitor = replay(steps)
       // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits.
       const { g, batchTokens } = monitor
-      const tokenS = (g.delayS(batchTokens) + g.delayS(batchTokens + 50)) / settings.pipeline / 50
+      const tokenS = (g.at(batchTokens) + g.at(batchTokens + 50)) / settings.pipeline / 50
       const bytesPerToken = rowBytes('fp16', width)
       const rates = { upBytesPerS: bytesPerToken / tokenS, prefillTokensPerS: 1e9 }
-      const limits = { least: 16, most: 80 }
+      const limits = { minTokens: 16, maxTokens: 80 }
       const advice = new ChunkAdvice({ monitor, bytesPerToken, limits, pipeline: settings.pipeline, initialTokens: 20 })
       advice.revise(rates)
       device.say({ type: 'rates', ...rates })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../core/base/random.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
 import type { DeviceStream } from '../../../core/draft/device-stream.ts'
-import type { Drafted, Drafter } from '../../../core/draft/drafter.ts'
+import type { DraftedToken, Drafter } from '../../../core/draft/drafter.ts'
 import type { Part } from '../../../core/engine/contract.ts'
 import { openBundle } from '../../../core/engine/open-bundle.ts'
 import type { LoadedModel } from '../../../core/engine/open-model.ts'
@@ -36,23 +36,23 @@ const random = seededRandom(8)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * vocab))
 
 /** @param position for which a token is drawn */
-async function drafted(states: States, sampling = greedy, position = 0): Promise<Drafted> {
+async function drafted(states: States, sampling = greedy, position = 0): Promise<DraftedToken> {
   const [only] = await head.read(sliceStates(states, states.rows - 1, states.rows), (logits) => ({
     token: chooseToken(logits, sampling, position),
     topProbability: topProbability(logits),
-    others: [],
+    alternatives: [],
   }))
   return only!
 }
 
 /** What follows the stream's last row. */
-async function next(drafter: Drafter, known: DeviceStream): Promise<readonly Drafted[]> {
+async function next(drafter: Drafter, known: DeviceStream): Promise<readonly DraftedToken[]> {
   const [guesses] = await drafter.next(known, [known.rows.length - 1])
   return guesses!
 }
 
 /** What a drafter says that sees the stream for the first time. */
-async function fromScratch(part: Part, known: DeviceStream): Promise<readonly Drafted[]> {
+async function fromScratch(part: Part, known: DeviceStream): Promise<readonly DraftedToken[]> {
   const drafter = adapterDrafter(part, head, greedy)
   try {
     return await next(drafter, known)
@@ -61,7 +61,7 @@ async function fromScratch(part: Part, known: DeviceStream): Promise<readonly Dr
   }
 }
 
-function expectSame(actual: readonly Drafted[], expected: readonly Drafted[]): void {
+function expectSame(actual: readonly DraftedToken[], expected: readonly DraftedToken[]): void {
   expect(actual.map(({ token }) => token)).toEqual(expected.map(({ token }) => token))
   for (const [at, { topProbability: sure }] of actual.entries())
     expect(Math.abs(sure - expected[at]!.topProbability)).toBeLessThan(tolerance)

@@ -26,7 +26,7 @@ const never = () => false
 async function underWay() {
   const stream = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
   await stream.feed([1, 2, 3, 4, 10, 20])
-  const ahead = await DraftAhead.begin(stream, { tokens: [10, 20], others: [30, 40], ended: true }, rules.eos)
+  const ahead = await DraftAhead.begin(stream, { tokens: [10, 20], alternatives: [30, 40], ended: true }, rules.eos)
   return { stream, ahead }
 }
 
@@ -49,8 +49,11 @@ describe('what is drafted ahead', () => {
     const { drafter } = countingDrafter()
     await ahead.step(drafter, rules, never)
     await ahead.step(drafter, rules, never)
-    expect(ahead.find(4, 40)).toEqual({ rows: [7, 10, 13], draft: { tokens: [41, 42], others: [91], ended: false } })
-    expect(ahead.find(5, 21)).toEqual({ rows: [8, 11], draft: { tokens: [22], others: [71], ended: false } })
+    expect(ahead.preparedAfter(4, 40)).toEqual({
+      rows: [7, 10, 13],
+      draft: { tokens: [41, 42], alternatives: [91], ended: false },
+    })
+    expect(ahead.preparedAfter(5, 21)).toEqual({ rows: [8, 11], draft: { tokens: [22], alternatives: [71], ended: false } })
     // Another correction, another bonus, an equal id at an earlier position.
     for (const [row, token] of [
       [4, 50],
@@ -58,7 +61,7 @@ describe('what is drafted ahead', () => {
       [3, 40],
       [3, 10],
     ] as const)
-      expect(ahead.find(row, token)).toBeUndefined()
+      expect(ahead.preparedAfter(row, token)).toBeUndefined()
     stream.release()
   })
 
@@ -67,7 +70,7 @@ describe('what is drafted ahead', () => {
     const unsure = countingDrafter(0.5)
     expect(await ahead.step(unsure.drafter, rules, never)).toBe(3)
     expect(await ahead.step(unsure.drafter, rules, never)).toBe(0)
-    expect(ahead.find(4, 30)?.draft).toEqual({ tokens: [31], others: [80], ended: true })
+    expect(ahead.preparedAfter(4, 30)?.draft).toEqual({ tokens: [31], alternatives: [80], ended: true })
     stream.release()
 
     const long = await underWay()
@@ -76,13 +79,13 @@ describe('what is drafted ahead', () => {
     // One more behind the draft itself, where the first will be pending.
     expect(await long.ahead.step(sure.drafter, rules, never)).toBe(1)
     expect(await long.ahead.step(sure.drafter, rules, never)).toBe(0)
-    expect(long.ahead.find(4, 30)?.draft.tokens).toHaveLength(rules.limit)
-    expect(long.ahead.find(5, 21)?.draft.tokens).toHaveLength(rules.limit)
+    expect(long.ahead.preparedAfter(4, 30)?.draft.tokens).toHaveLength(rules.limit)
+    expect(long.ahead.preparedAfter(5, 21)?.draft.tokens).toHaveLength(rules.limit)
     long.stream.release()
 
     const last = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
     await last.feed([1, 2, 3, 4, 98])
-    const ended = await DraftAhead.begin(last, { tokens: [98], others: [99], ended: true }, rules.eos)
+    const ended = await DraftAhead.begin(last, { tokens: [98], alternatives: [99], ended: true }, rules.eos)
     expect(await ended.step(sure.drafter, rules, never)).toBe(1)
     expect(await ended.step(sure.drafter, rules, never)).toBe(0)
     expect(last.ids.slice(5)).toEqual([99, 99])

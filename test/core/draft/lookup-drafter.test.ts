@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'
 import type { KnownStream } from '../../../core/draft/device-stream.ts'
 import { draftTokens } from '../../../core/draft/draft-tokens.ts'
-import { type Drafter, withoutMemory } from '../../../core/draft/drafter.ts'
+import { type Drafter, stateless } from '../../../core/draft/drafter.ts'
 import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
 import { StateRows } from '../../../core/draft/state-rows.ts'
 import { RowTree } from '../../../core/engine/row-tree.ts'
@@ -35,8 +35,8 @@ async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly n
 
 /** Says always the same. */
 const saying = (token: number, topProbability: number): Drafter => ({
-  ...withoutMemory,
-  next: async (_, rows) => rows.map(() => [{ token, topProbability, others: [] }]),
+  ...stateless,
+  next: async (_, rows) => rows.map(() => [{ token, topProbability, alternatives: [] }]),
 })
 
 describe('drafting by lookup', () => {

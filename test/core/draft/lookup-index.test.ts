@@ -1,15 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { LookupIndex, type LookupLengths } from '../../../core/draft/lookup-index.ts'
+import { LookupIndex, type NgramLengths } from '../../../core/draft/lookup-index.ts'
 
-const indexOf = (ids: readonly number[], lengths: LookupLengths = { shortest: 1, longest: 3 }) => {
+const indexOf = (ids: readonly number[], lengths: NgramLengths = { shortest: 1, longest: 3 }) => {
   const index = new LookupIndex(lengths)
   for (const id of ids) index.push(id)
   return index
 }
 
 /** The definition, by reading the whole text for every length. */
-function scan(ids: readonly number[], { shortest, longest }: LookupLengths) {
+function scan(ids: readonly number[], { shortest, longest }: NgramLengths) {
   for (let length = Math.min(longest, ids.length); length >= shortest; length--) {
     const suffix = ids.slice(-length)
     for (let end = ids.length - 1; end >= length; end--)

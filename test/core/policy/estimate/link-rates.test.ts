@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { LinkRates } from '../../../../core/policy/estimate/link-rates.ts'
-import { DeviceSpeed } from '../../../../core/policy/hat/device-speed.ts'
 
 interface Link {
   upBytesPerS: number
@@ -10,10 +9,10 @@ interface Link {
   cloudS: number
 }
 
-/** Frames over a link of constant rates: one after another on either way, each computed on its own. */
+/** Frames over a link of constant rates: they queue in each direction, and the bridge computes one at a time. */
 function overLink(link: Link, frames: readonly { sentS: number; bytesUp: number; bytesDown: number }[]): LinkRates {
   const rates = new LinkRates()
-  rates.pinged(link.rttS)
+  rates.recordRoundTrip(link.rttS)
   let upFreeS = 0
   let cloudFreeS = 0
   let downFreeS = 0
@@ -22,7 +21,7 @@ function overLink(link: Link, frames: readonly { sentS: number; bytesUp: number;
     const arrivedS = upFreeS + link.rttS / 2
     cloudFreeS = Math.max(cloudFreeS, arrivedS) + link.cloudS
     downFreeS = Math.max(downFreeS, cloudFreeS) + bytesDown / link.downBytesPerS
-    rates.answered({ bytesUp, bytesDown, sentS, answeredS: downFreeS + link.rttS / 2, cloudS: cloudFreeS - arrivedS })
+    rates.recordExchange({ bytesUp, bytesDown, sentS, answeredS: downFreeS + link.rttS / 2, cloudS: cloudFreeS - arrivedS })
   }
   return rates
 }
@@ -35,18 +34,18 @@ const anyLink = fc.record({
 })
 
 describe('the rates of a link', () => {
-  it('are unknown before a frame that is large enough', () => {
+  it('are unknown before the first frame that is large enough', () => {
     const rates = new LinkRates()
-    rates.answered({ bytesUp: 500, bytesDown: 100, sentS: 0, answeredS: 1, cloudS: 0 })
+    rates.recordExchange({ bytesUp: 500, bytesDown: 100, sentS: 0, answeredS: 1, cloudS: 0 })
     expect(rates).toMatchObject({ upBytesPerS: undefined, downBytesPerS: undefined, rttS: 0 })
   })
 
-  it('are found from chunks that queue behind each other', () => {
+  it('are measured from chunks that queue behind each other', () => {
     fc.assert(
       fc.property(anyLink, fc.integer({ min: 4096, max: 65_536 }), (link, bytes) => {
         const chunks = Array.from({ length: 6 }, (_, at) => ({ sentS: at * 0.001, bytesUp: bytes, bytesDown: 40 }))
         const { upBytesPerS } = overLink(link, chunks)
-        // What the answers' own 40 bytes take is not known yet, and a timer sees no less than 0.1 ms.
+        // The time of the replies' own 40 bytes is unknown, and timers resolve 0.1 ms.
         const slack = 0.05 + (40 / link.downBytesPerS + 1e-4) / (bytes / link.upBytesPerS)
         expect(upBytesPerS).toBeGreaterThan(link.upBytesPerS / (1 + slack))
         expect(upBytesPerS).toBeLessThan(link.upBytesPerS * (1 + slack))
@@ -54,7 +53,7 @@ describe('the rates of a link', () => {
     )
   })
 
-  it('are found both ways from answers that carry states', () => {
+  it('are measured both ways from replies that carry states', () => {
     const link = { upBytesPerS: 5e5, downBytesPerS: 1e6, rttS: 0.02, cloudS: 0.005 }
     const prompt = { sentS: 0, bytesUp: 65_536, bytesDown: 40 }
     const rounds = Array.from({ length: 20 }, (_, at) => ({ sentS: 1 + at, bytesUp: 8192, bytesDown: 8192 }))
@@ -64,60 +63,46 @@ describe('the rates of a link', () => {
     expect(rates).toMatchObject({ rttS: 0.02, cloudS: expect.closeTo(0.005) })
   })
 
-  it('follow a link that becomes slower', () => {
+  it('follow a link that slows down', () => {
     const rates = new LinkRates()
     const at = (from: number, seconds: number) =>
-      rates.answered({ bytesUp: 100_000, bytesDown: 40, sentS: from, answeredS: from + seconds, cloudS: 0 })
+      rates.recordExchange({ bytesUp: 100_000, bytesDown: 40, sentS: from, answeredS: from + seconds, cloudS: 0 })
     for (let i = 0; i < 5; i++) at(i, 0.1)
     expect(rates.upBytesPerS).toBeCloseTo(1e6, -3)
     for (let i = 5; i < 25; i++) at(i, 0.5)
     expect(rates.upBytesPerS! / 2e5).toBeCloseTo(1, 1)
   })
 
-  it('are as old as the older of the two, and known from two probes alone', () => {
+  it('are as old as the older of the two, and two probes suffice', () => {
     const rates = new LinkRates()
-    rates.pinged(0.02)
-    rates.probed({ bytesUp: 10_000, bytesDown: 40, sentS: 1, answeredS: 1.12 })
+    rates.recordRoundTrip(0.02)
+    rates.recordProbe({ bytesUp: 10_000, bytesDown: 40, sentS: 1, answeredS: 1.12 })
     expect(rates).toMatchObject({ upBytesPerS: expect.closeTo(1e5), downBytesPerS: undefined, measuredS: undefined })
-    rates.probed({ bytesUp: 10_000, bytesDown: 10_000, sentS: 2, answeredS: 2.17 })
+    rates.recordProbe({ bytesUp: 10_000, bytesDown: 10_000, sentS: 2, answeredS: 2.17 })
     expect(rates).toMatchObject({ upBytesPerS: expect.closeTo(1e5), downBytesPerS: expect.closeTo(2e5), measuredS: 1.12 })
-    rates.answered({ bytesUp: 10_000, bytesDown: 40, sentS: 9, answeredS: 9.2, cloudS: 0.08 })
-    // A probe says nothing of what the bridge takes.
+    rates.recordExchange({ bytesUp: 10_000, bytesDown: 40, sentS: 9, answeredS: 9.2, cloudS: 0.08 })
+    // Probes do not measure the bridge's time.
     expect(rates).toMatchObject({ measuredS: 2.17, cloudS: 0.08 })
   })
 
-  it('take the shortest of the last round trips', () => {
+  it('use the shortest of the last eight round trips', () => {
     const rates = new LinkRates()
-    for (const ms of [5, 30, 31, 32, 33, 34, 35, 36]) rates.pinged(ms / 1000)
+    for (const ms of [5, 30, 31, 32, 33, 34, 35, 36]) rates.recordRoundTrip(ms / 1000)
     expect(rates.rttS).toBe(0.005)
-    rates.pinged(0.04)
+    rates.recordRoundTrip(0.04)
     expect(rates.rttS).toBe(0.03)
   })
 })
 
-describe('the speed of a device', () => {
-  it('is smoothed over its real steps', () => {
-    const speed = new DeviceSpeed()
-    expect(speed).toMatchObject({ prefillTokensPerS: undefined, draftStepS: undefined })
-    speed.prefilled(100, 1)
-    speed.prefilled(200, 1)
-    speed.drafted(4, 0.02)
-    speed.drafted(0, 1)
-    // The rest of a prompt: what a step costs, not what a token does.
-    speed.prefilled(2, 1)
-    expect(speed).toMatchObject({ prefillTokensPerS: expect.closeTo(120), draftStepS: expect.closeTo(0.005) })
-  })
-})
-
-describe('a clock that jumps', () => {
+describe('a clock that jumps during a frame', () => {
   const frame = { bytesUp: 100_000, bytesDown: 100, cloudS: 0.01 }
-  it.each([-3_600, 3_600])('by %i s in the middle of a frame does not spoil the rates for good', (jumpS) => {
+  it.each([-3_600, 3_600])('by %i s does not distort the rates permanently', (jumpS) => {
     const rates = new LinkRates()
     let nowS = 10_000
     const exchange = (jump = 0) => {
       const sentS = nowS
       nowS += 0.11 + jump
-      rates.answered({ ...frame, sentS, answeredS: nowS })
+      rates.recordExchange({ ...frame, sentS, answeredS: nowS })
     }
     for (let i = 0; i < 5; i++) exchange()
     expect(rates.upBytesPerS).toBeCloseTo(1e6)
@@ -126,10 +111,10 @@ describe('a clock that jumps', () => {
     expect(rates.upBytesPerS! / 1e6).toBeCloseTo(1, 1)
   })
 
-  it('gives no round trip that ended before it began', () => {
+  it('records no round trip of negative length', () => {
     const rates = new LinkRates()
-    rates.pinged(0.05)
-    rates.pinged(-3_600)
+    rates.recordRoundTrip(0.05)
+    rates.recordRoundTrip(-3_600)
     expect(rates.rttS).toBe(0.05)
   })
 })

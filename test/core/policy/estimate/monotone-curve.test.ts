@@ -1,88 +1,93 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { delayAt, MonotoneCurve } from '../../../../core/policy/estimate/monotone-curve.ts'
-import { StateMonitor } from '../../../../core/policy/hat/state-monitor.ts'
+import { type Knot, MonotoneCurve } from '../../../../core/policy/estimate/monotone-curve.ts'
 
-const anyStep = fc.record({
-  tokens: fc.integer({ min: 1, max: 4096 }),
-  delayS: fc.double({ min: 0, max: 10, noNaN: true }),
+const anySample = fc.record({
+  x: fc.integer({ min: 1, max: 4096 }),
+  y: fc.double({ min: 0, max: 10, noNaN: true }),
 })
 
-function curveOf(steps: readonly { tokens: number; delayS: number }[]): MonotoneCurve {
+function curveOf(samples: readonly Knot[]): MonotoneCurve {
   const curve = new MonotoneCurve()
-  for (const { tokens, delayS } of steps) curve.record(tokens, delayS)
+  for (const { x, y } of samples) curve.record(x, y)
   return curve
 }
 
-describe('the delay of a cloud step by its tokens', () => {
-  it('is smoothed where steps are alike (Eq. 2), and apart where they are not', () => {
+const repeat = (times: number, sample: Knot) => Array.from({ length: times }, () => sample)
+
+describe('a monotone curve', () => {
+  it('averages samples of one bucket, and keeps buckets apart', () => {
     const curve = curveOf([
-      { tokens: 8, delayS: 1 },
-      { tokens: 256, delayS: 5 },
-      { tokens: 8, delayS: 2 },
+      { x: 8, y: 1 },
+      { x: 256, y: 5 },
+      { x: 8, y: 2 },
     ])
     expect(curve.knots()).toEqual([
-      { tokens: 8, delayS: expect.closeTo(0.8 * 1 + 0.2 * 2) },
-      { tokens: 256, delayS: 5 },
+      { x: 8, y: expect.closeTo(0.8 * 1 + 0.2 * 2) },
+      { x: 256, y: 5 },
     ])
+  })
+
+  it('weighs the past by alpha', () => {
+    const curve = new MonotoneCurve(0.5)
+    curve.record(8, 1)
+    curve.record(8, 2)
+    expect(curve.at(8)).toBeCloseTo(1.5)
   })
 
   it.each([
-    { what: 'flat before the first step known', tokens: 1, delayS: 1 },
-    { what: 'as measured at a knot', tokens: 200, delayS: 3 },
-    { what: 'in a straight line between two', tokens: 150, delayS: 2 },
-    { what: 'along the last line past the last', tokens: 300, delayS: 5 },
-  ])('reads $what', ({ tokens, delayS }) => {
+    { what: 'constant before the first knot', x: 1, y: 1 },
+    { what: 'as measured at a knot', x: 200, y: 3 },
+    { what: 'linear between two knots', x: 150, y: 2 },
+    { what: 'along the last line past the last knot', x: 300, y: 5 },
+  ])('is $what', ({ x, y }) => {
     const curve = curveOf([
-      { tokens: 100, delayS: 1 },
-      { tokens: 200, delayS: 3 },
+      { x: 100, y: 1 },
+      { x: 200, y: 3 },
     ])
-    expect(curve.delayS(tokens)).toBeCloseTo(delayS)
+    expect(curve.at(x)).toBeCloseTo(y)
   })
 
-  it('is in proportion past one single step, and nothing before any', () => {
-    expect(curveOf([{ tokens: 10, delayS: 1 }]).delayS(30)).toBeCloseTo(3)
-    expect(new MonotoneCurve().delayS(30)).toBe(0)
+  it('is proportional past a single knot, and 0 before the first sample', () => {
+    expect(curveOf([{ x: 10, y: 1 }]).at(30)).toBeCloseTo(3)
+    expect(new MonotoneCurve().at(30)).toBe(0)
   })
 
-  it('never falls with more tokens, whatever was measured', () => {
+  it('never falls, whatever was recorded', () => {
     fc.assert(
-      fc.property(fc.array(anyStep, { maxLength: 60 }), fc.array(fc.integer({ min: 1, max: 10_000 })), (steps, asked) => {
-        const curve = curveOf(steps)
-        const delays = asked.sort((a, b) => a - b).map((tokens) => curve.delayS(tokens))
-        delays.forEach((delay, at) => {
-          expect(delay).toBeGreaterThanOrEqual((delays[at - 1] ?? 0) * (1 - 1e-9))
+      fc.property(fc.array(anySample, { maxLength: 60 }), fc.array(fc.integer({ min: 1, max: 10_000 })), (samples, xs) => {
+        const curve = curveOf(samples)
+        const values = xs.sort((a, b) => a - b).map((x) => curve.at(x))
+        values.forEach((value, at) => {
+          expect(value).toBeGreaterThanOrEqual((values[at - 1] ?? 0) * (1 - 1e-9))
         })
       }),
     )
   })
 
-  it('is not led astray by a hiccup, neither where many steps were nor where one was', () => {
-    const usual = Array.from({ length: 40 }, (_, at) => ({ tokens: at % 2 === 0 ? 8 : 16, delayS: at % 2 === 0 ? 1 : 2 }))
-    const curve = curveOf([...usual, { tokens: 8, delayS: 100 }, { tokens: 11, delayS: 100 }, { tokens: 16, delayS: 2 }])
-    expect(curve.delayS(8)).toBeCloseTo(1.2)
-    // One step of 100 s among more than twenty: what pooling makes of it stays below what it alone would be.
-    expect(curve.delayS(16)).toBeLessThan(8)
-    const often = curveOf([...usual, ...Array.from({ length: 30 }, () => ({ tokens: 8, delayS: 100 }))])
-    expect(often.delayS(8)).toBeGreaterThan(20)
-  })
-
-  it('rises again from a step that a coarse clock took for none', () => {
-    expect(
-      curveOf([{ tokens: 8, delayS: 0 }, ...Array.from({ length: 40 }, () => ({ tokens: 8, delayS: 1 }))]).delayS(8),
-    ).toBeGreaterThan(0.9)
-  })
-
-  it('stays between what was measured', () => {
+  it('stays between the smallest and the largest sample at its knots', () => {
     fc.assert(
-      fc.property(fc.array(anyStep, { minLength: 1, maxLength: 60 }), (steps) => {
-        const delays = steps.map(({ delayS }) => delayS)
-        for (const { delayS } of curveOf(steps).knots()) {
-          expect(delayS).toBeGreaterThanOrEqual(Math.min(...delays) - 1e-9)
-          expect(delayS).toBeLessThanOrEqual(Math.max(...delays) + 1e-9)
+      fc.property(fc.array(anySample, { minLength: 1, maxLength: 60 }), (samples) => {
+        const ys = samples.map(({ y }) => y)
+        for (const { y } of curveOf(samples).knots()) {
+          expect(y).toBeGreaterThanOrEqual(Math.min(...ys) - 1e-9)
+          expect(y).toBeLessThanOrEqual(Math.max(...ys) + 1e-9)
         }
       }),
     )
+  })
+
+  it('is hardly moved by one outlier, and follows many', () => {
+    const usual = [...repeat(20, { x: 8, y: 1 }), ...repeat(20, { x: 16, y: 2 })]
+    const curve = curveOf([...usual, { x: 8, y: 100 }, { x: 11, y: 100 }, { x: 16, y: 2 }])
+    expect(curve.at(8)).toBeCloseTo(1.2)
+    // A single sample of 100 in its own bucket is pooled with more than twenty others.
+    expect(curve.at(16)).toBeLessThan(8)
+    expect(curveOf([...usual, ...repeat(30, { x: 8, y: 100 })]).at(8)).toBeGreaterThan(20)
+  })
+
+  it('rises again from a sample of 0, as a coarse clock measures', () => {
+    expect(curveOf([{ x: 8, y: 0 }, ...repeat(40, { x: 8, y: 1 })]).at(8)).toBeGreaterThan(0.9)
   })
 
   it.each([
@@ -91,18 +96,7 @@ describe('the delay of a cloud step by its tokens', () => {
     [1, -1],
     [1, Number.NaN],
     [Number.POSITIVE_INFINITY, 1],
-  ])('refuses a step of %d tokens in %d s', (tokens, delayS) => {
-    expect(() => new MonotoneCurve().record(tokens, delayS)).toThrow(RangeError)
-  })
-})
-
-describe('the state of the cloud', () => {
-  it('smooths the tokens of a step (Eq. 1), and takes a delay for the batch that had it', () => {
-    const monitor = new StateMonitor()
-    expect(monitor.batchTokens).toBe(0)
-    monitor.record(10, 0.1)
-    monitor.record(110, 1.1)
-    expect(monitor.batchTokens).toBeCloseTo(30)
-    expect(delayAt(monitor.g.knots(), 110)).toBeCloseTo(1.1)
+  ])('rejects the sample (%d, %d)', (x, y) => {
+    expect(() => new MonotoneCurve().record(x, y)).toThrow(RangeError)
   })
 })

@@ -10,7 +10,7 @@ const slow = { upBytesPerS: 1, prefillTokensPerS: 1e9 }
 
 function advice(pipeline = 1) {
   const monitor = new StateMonitor()
-  const limits = { least: 16, most: 512 }
+  const limits = { minTokens: 16, maxTokens: 512 }
   return { monitor, chunks: new ChunkAdvice({ monitor, bytesPerToken: 256, limits, pipeline, initialTokens: 128 }) }
 }
 

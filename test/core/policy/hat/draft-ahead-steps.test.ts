@@ -22,14 +22,14 @@ const anyTrip = fc.record({
   computeS: positive(2),
 })
 
-describe('drafting ahead while a verification is away', () => {
-  it('takes as many steps as fit into the round trip', () => {
+describe('drafting ahead during a verification', () => {
+  it('takes the steps that fit into the round trip', () => {
     // 20 + 5.12 + 2 + 10 + 3.41 ms
     expect(roundTripS(trip)).toBeCloseTo(0.0405, 4)
     expect(draftAheadSteps(trip, 0.004)).toBe(10)
   })
 
-  it("is the paper's Eq. 6 without propagation and waiting, of the draft alone", () => {
+  it("is the paper's Eq. 6 without propagation, waiting and the pending row", () => {
     const [rows, g, gamma] = [4, 0.01, 0.003]
     const bytes = rows * trip.bytesPerToken
     const paper = Math.floor((bytes / trip.upBytesPerS + g + bytes / trip.downBytesPerS) / gamma)

@@ -1,20 +1,20 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { defaultDraftThreshold, draftEnds, draftRoom } from '../../../../core/policy/hat/draft-stop.ts'
+import { defaultDraftThreshold, draftEnds, maxDraftTokens } from '../../../../core/policy/hat/draft-stop.ts'
 
 const limits = { threshold: defaultDraftThreshold, limit: 4 }
 
 describe('ending a draft', () => {
   it.each([
-    { what: 'goes on while the draft model is sure', probability: 0.9, drafted: 1, ends: false },
-    { what: 'goes on at the threshold itself', probability: 0.6, drafted: 1, ends: false },
+    { what: 'continues while the draft model is sure', probability: 0.9, drafted: 1, ends: false },
+    { what: 'continues at the threshold itself', probability: 0.6, drafted: 1, ends: false },
     { what: 'ends with the token that fell under the threshold', probability: 0.599, drafted: 1, ends: true },
     { what: 'ends at the length limit', probability: 1, drafted: 4, ends: true },
   ])('$what', ({ probability, drafted, ends }) => {
     expect(draftEnds(probability, drafted, limits)).toBe(ends)
   })
 
-  it('lets every draft end, and none before its first token', () => {
+  it('ends every draft, at its first token at the earliest', () => {
     fc.assert(
       fc.property(fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 20, maxLength: 20 }), (probabilities) => {
         const length = probabilities.findIndex((probability, at) => draftEnds(probability, at + 1, limits)) + 1
@@ -26,14 +26,14 @@ describe('ending a draft', () => {
   })
 })
 
-describe('room for a draft', () => {
+describe('the maximum draft length', () => {
   it.each([
-    { what: 'is the limit where nothing else is near', limit: 8, remaining: 100, position: 10, context: 512, room: 8 },
-    { what: 'leaves one token of the answer to verification', limit: 8, remaining: 3, position: 10, context: 512, room: 2 },
-    { what: 'is nothing for the last token', limit: 8, remaining: 1, position: 10, context: 512, room: 0 },
-    { what: 'ends at the last position', limit: 8, remaining: 100, position: 509, context: 512, room: 2 },
-    { what: 'is nothing at the last position', limit: 8, remaining: 100, position: 511, context: 512, room: 0 },
-  ])('$what', ({ limit, remaining, position, context, room }) => {
-    expect(draftRoom(limit, remaining, position, context)).toBe(room)
+    { what: 'is the limit far from the end of answer and context', limit: 8, remaining: 100, position: 10, context: 512, max: 8 },
+    { what: 'leaves one token of the answer for the verification', limit: 8, remaining: 3, position: 10, context: 512, max: 2 },
+    { what: 'is 0 for the last token', limit: 8, remaining: 1, position: 10, context: 512, max: 0 },
+    { what: 'ends at the last position', limit: 8, remaining: 100, position: 509, context: 512, max: 2 },
+    { what: 'is 0 at the last position', limit: 8, remaining: 100, position: 511, context: 512, max: 0 },
+  ])('$what', ({ limit, remaining, position, context, max }) => {
+    expect(maxDraftTokens(limit, remaining, position, context)).toBe(max)
   })
 })
