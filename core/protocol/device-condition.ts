@@ -9,23 +9,23 @@ const isTrue = z.boolean().nullable()
 const bundle = z.object({ name: z.string(), modelId: z.string() })
 
 /**
- * What a device is and how it fares. Everywhere null means: not known here; nothing is estimated. No addresses, no serial
- * numbers, nothing of what is asked.
+ * A device's identity and condition. Null always means unknown; nothing is estimated. It contains no addresses, no serial
+ * numbers, and nothing about prompts or answers.
  */
 const sections = {
   device: z.object({
     kind: z.string().describe('`jetson`, `termux`, `linux` or `other`; a later release may know more.'),
     model: word,
-    module: word.describe('Of a Jetson, e.g. `AGX Orin`.'),
+    module: word.describe('Jetson module, e.g. `AGX Orin`.'),
     soc: word.describe('E.g. `tegra234`.'),
     l4t: word,
     jetpack: word,
     os: word,
     kernel: word,
-    powerMode: word.describe("nvpmodel's on a Jetson, else the firmware's platform profile or cpufreq's governor."),
+    powerMode: word.describe('Power mode of nvpmodel on a Jetson, else platform profile of the firmware or cpufreq governor.'),
     cores: amount,
     uptimeS: amount,
-    agent: word.describe('Of Brim.'),
+    agent: word.describe('Version of Brim.'),
     modelId: word,
   }),
   load: z
@@ -37,47 +37,47 @@ const sections = {
       gpuMHz: amount,
       emcMHz: amount,
     })
-    .describe("Of CPU and GPU since the sample before, or as the driver smooths it; EMC is a Jetson's memory controller."),
+    .describe("CPU and GPU load since the previous sample, or as the driver averages it; EMC is a Jetson's memory controller."),
   memory: z.object({
     totalBytes: amount,
-    freeBytes: amount.describe('Without swapping. On a Jetson the GPU takes from the same.'),
+    freeBytes: amount.describe('Available without swapping. On a Jetson the GPU uses the same memory.'),
     swapTotalBytes: amount,
     swapFreeBytes: amount,
-    gpuUsedBytes: amount.describe("A Jetson's GPU's part of what is used."),
+    gpuUsedBytes: amount.describe('Memory used by the GPU of a Jetson.'),
   }),
   temperatures: z.object({ hottestC: temperature, zonesC: z.record(z.string(), z.number()) }),
   throttling: z
     .object({ isThrottled: isTrue, causes: z.array(z.string()) })
     .describe(
-      'What holds the clocks down: `cooling cpufreq-cpu0`, `over-current VDD_IN`. `isThrottled` null: nothing here would tell.',
+      'Causes of throttling, such as `cooling cpufreq-cpu0` or `over-current VDD_IN`. `isThrottled` null: the device has no such sensor.',
     ),
   power: z.object({
     railsW: z.record(z.string(), z.number()),
     totalW: amount,
     scope: word.describe(
-      'What the total covers: `module`, `rails` (their sum: less than the module takes), `battery` (what it gives).',
+      'Scope of the total: `module`, `rails` (their sum, less than the module draws) or `battery` (its output).',
     ),
-    jPerToken: amount.describe('While answers are under way: the total over the tokens/s of all of them.'),
-    busyW: amount.optional().describe('The total while answers are under way, smoothed; `idleW` while none is.'),
+    jPerToken: amount.describe('Energy per token while answers are in progress: total power / tokens per second of all answers.'),
+    busyW: amount.optional().describe('Total power while answers are in progress, smoothed; `idleW`: while none is.'),
     idleW: amount.optional(),
     prefillJPerToken: z
       .record(z.string(), z.number())
       .optional()
-      .describe("`busyW` over a model's rate: DiSCo's c_d of prefill before λ, as far as power tells it from decode."),
-    decodeJPerToken: z.record(z.string(), z.number()).optional().describe('The same of decode.'),
+      .describe("`busyW` / prefill rate of the model: DiSCo's c_d of prefill, before λ."),
+    decodeJPerToken: z.record(z.string(), z.number()).optional().describe('`busyW` / decode rate of the model.'),
   }),
   battery: z
     .object({
       levelPercent: percent,
       state: z.string().describe('`charging`, `discharging`, `full`, `idle` or `unknown`.'),
-      powerW: amount.describe('Into or out of it, as `state` says.'),
+      powerW: amount.describe('Power into or out of the battery, depending on `state`.'),
       tempC: temperature,
       isPlugged: isTrue,
     })
     .nullable()
-    .describe('Null: none. All batteries as one.'),
-  fan: z.object({ dutyPercent: percent, rpm: amount }).nullable().describe('Null: none that can be read.'),
-  disk: z.object({ totalBytes: amount, freeBytes: amount }).describe('Where the agent keeps its state.'),
+    .describe('All batteries as one; null: none.'),
+  fan: z.object({ dutyPercent: percent, rpm: amount }).nullable().describe('Null: no readable fan.'),
+  disk: z.object({ totalBytes: amount, freeBytes: amount }).describe("The disk of the agent's state folder."),
   network: z
     .record(
       z.string(),
@@ -89,40 +89,40 @@ const sections = {
         txBytesPerS: amount,
       }),
     )
-    .describe('Interfaces with hardware behind them, by name.'),
+    .describe('Hardware network interfaces, by name.'),
   errors: z
     .array(z.object({ code: z.string(), at: z.iso.datetime(), count: z.int().min(1) }))
-    .describe('The last few kinds of failure that were logged, the newest first.'),
+    .describe('The last few error codes that were logged, newest first.'),
   bundles: z
     .object({ llm: bundle, slm: bundle.nullable() })
-    .describe('What the agent runs on; `slm`: its small model of its own, null where it has none.'),
-  jobs: z.object({ waiting: amount, running: amount }).describe("In the device's ledger."),
+    .describe("Models in use; `slm`: the agent's own small model, null: none."),
+  jobs: z.object({ waiting: amount, running: amount }).describe('Jobs on the device.'),
   spool: z
     .object({
       waiting: amount,
       bytes: amount,
-      dropped: z.object({ full: amount, old: amount, unstored: amount }).describe('Since the agent was installed.'),
+      dropped: z
+        .object({ full: amount, old: amount, unstored: amount })
+        .describe('Messages dropped since the agent was installed: spool full, message too old, disk failure.'),
     })
-    .describe(
-      'What was measured while no bridge heard and has not been said yet, and what never will be: no room, too old, or the disk did not take it.',
-    ),
+    .describe('Messages that could not be sent because no bridge was reachable.'),
   answers: z.object({
     underWay: amount,
-    decodeTokensPerS: z.record(z.string(), z.number()).describe('By model, of one answer, smoothed.'),
+    decodeTokensPerS: z.record(z.string(), z.number()).describe('Decode rate of one answer by model, smoothed.'),
     prefillTokensPerS: z
       .record(z.string(), z.number())
       .optional()
-      .describe("The same of prompts, of models that run here whole; of the split one's part see `speed`."),
+      .describe('Prefill rate by model, of models that run whole on the device; for the split model see `speed`.'),
   }),
 }
 
 export const DeviceCondition = z.object(sections)
 export type DeviceCondition = z.infer<typeof DeviceCondition>
 
-/** A section that an older agent leaves out, or a newer one says otherwise, costs that section alone. */
+/** A section that an older agent omits, or a newer one sends in another form, is dropped without affecting the others. */
 const lenient = <T extends z.ZodType>(section: T) => section.optional().catch(undefined)
 
-/** Of `DeviceTelemetry`. */
+/** The sections as fields of `DeviceTelemetry`. */
 export const conditionSections = {
   device: lenient(sections.device),
   load: lenient(sections.load),

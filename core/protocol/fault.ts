@@ -3,7 +3,7 @@ import { BrimError } from '../base/errors.ts'
 import { encodeFrame, type Frame, type FrameHeader } from './frame.ts'
 import { readMessage } from './read-message.ts'
 
-/** Why a session ended: the payload of a `fault` frame. `code` is one of core/base/errors.ts, or a newer release's. */
+/** Why a session ended: the payload of a `fault` frame. A newer release may send codes that core/base/errors.ts lacks. */
 export const Fault = z.object({ code: z.string(), message: z.string() })
 export type Fault = z.infer<typeof Fault>
 

@@ -1,5 +1,5 @@
 import { BrimError } from '../base/errors.ts'
-import { fromInt8, largestScale, toInt8 } from './int8.ts'
+import { fromInt8, maxScale, toInt8 } from './int8.ts'
 import { type States, withWideRow } from './states.ts'
 
 /**
@@ -10,48 +10,49 @@ import { type States, withWideRow } from './states.ts'
  *   2 u8  dtype                          24 u32 n       36 f32 computeMs
  *   3 u8  flags
  *
- * Rows travel as n × width halves (dtype fp16), or as n × f32 scale and n × width signed bytes (dtype int8); with
- * `flags & WIDE` there follow u32 count, count × u32 row number and count × width fp32 values, for the rows that this
- * cannot hold: those beyond fp16's range, and as int8 the row of position 0, whose values are far from all others'. With
- * `flags & PADDED` any number of bytes follows that mean nothing: they hide how many rows a verification has from whoever
- * only sees lengths. With `flags & TREE` the payload begins with u16 count, count × u16 (`kept`), u16 count and count × i16
- * (`parents`): see FrameTree.
+ * Rows are n × width halves (dtype fp16), or n × f32 scale and n × width signed bytes (dtype int8).
+ * - `flags & WIDE`: u32 count, count × u32 row number and count × width fp32 values follow, for the rows that the dtype
+ *   cannot hold. These are rows beyond fp16's range and, as int8, the row of position 0, whose values are outliers.
+ * - `flags & PADDED`: any number of meaningless bytes follows. They hide the row count of a verification from observers of
+ *   frame lengths.
+ * - `flags & TREE`: the payload starts with u16 count, count × u16 (`kept`), u16 count and count × i16 (`parents`): see
+ *   FrameTree.
  *
- * Frames are idempotent: the bridge requires base ≤ its length, truncates to base and appends n rows; a base beyond
- * its length is answered by GAP (base = its length), a repeated seq by the cached reply. So rolling back needs no
- * message of its own.
+ * Frames are idempotent: the bridge requires base ≤ its length, truncates to base and appends n rows. It answers a base
+ * beyond its length with GAP (base = its length), and a repeated seq with the cached reply. Hence a rollback needs no
+ * message.
  */
 export const frameVersion = 1
 export const headerBytes = 40
 
 export const frameTypes = {
-  /** Device → bridge: n shallow rows for positions base … base + n − 1; deep states of the last `want` are asked for. */
+  /** Device → bridge: n shallow rows for positions base … base + n − 1; requests the deep rows of the last `want`. */
   rows: 1,
-  /** Bridge → device: n deep rows that end where the frame it answers (same seq) ended; n may be 0. */
+  /** Bridge → device: n deep rows, the last ones of the frame with the same seq; n may be 0. */
   deep: 2,
-  /** Bridge → device: the frame of this seq left a hole; `base` is the length that the bridge holds. */
+  /** Bridge → device: the frame of this seq left a gap; `base` is the length that the bridge holds. */
   gap: 3,
   /** Bridge → device: the session has ended; payload is JSON {code, message}. */
   fault: 4,
-  /** Either way, session 0: bytes that mean nothing, to measure an idle link by (probe.ts). */
+  /** Either way, session 0: meaningless bytes that measure an idle link (probe.ts). */
   probe: 5,
 } as const
 export type FrameType = keyof typeof frameTypes
 const typeNames = new Map<number, FrameType>(Object.entries(frameTypes).map(([name, id]) => [id, name as FrameType]))
 
 export const dtypes = { none: 0, fp16: 1, int8: 2 } as const
-/** How hidden states travel. `int8` halves the bytes and changes the states, so perhaps the answer. */
+/** Encodings of hidden states. `int8` halves the bytes but changes the states, and so possibly the answer. */
 export const wires = ['fp16', 'int8'] as const
 export type Wire = (typeof wires)[number]
 
-/** Bytes of a hidden state on the wire. */
+/** Bytes of one row on the wire. */
 export const rowBytes = (wire: Wire, width: number): number => (wire === 'fp16' ? 2 * width : width + 4)
 
 const flagWide = 1
 const flagPadded = 2
 const flagTree = 4
 
-/** Largest frame that either side takes: a prefill chunk of 2,048 rows of width 8,192. */
+/** Largest frame that either side accepts: a prefill chunk of 2,048 rows of width 8,192. */
 export const maxFrameBytes = headerBytes + 2_048 * 8_192 * 2 + 1024
 
 export interface FrameHeader {
@@ -66,14 +67,14 @@ export interface FrameHeader {
   readonly computeMs: number
 }
 
-/** For drafts that branch. */
+/** Token trees: drafts that branch. */
 export interface FrameTree {
   /**
-   * Of the tree in the session's last frame these rows, counted from its first, are left, ascending: a line, which `base`
-   * follows. Empty: nothing of a tree is gone on with.
+   * Accepted rows of the tree in the session's last frame, numbered from its first row, ascending. They form a path, and
+   * `base` is the position after it. Empty: none.
    */
   readonly kept: readonly number[]
-  /** For each row of this frame the row of it that it follows, -1: the position before `base`. Empty: a line. */
+  /** For each row of this frame its parent row in the frame; -1: the position before `base`. Empty: the rows are a path. */
   readonly parents: readonly number[]
 }
 
@@ -81,16 +82,16 @@ export interface Frame extends FrameHeader {
   readonly tree?: FrameTree
   readonly dtype: number
   readonly flags: number
-  /** A view of the received bytes, behind what is said of a tree. */
+  /** A view of the received bytes, after the tree. */
   readonly payload: Uint8Array
 }
 
 export type FrameFields = Pick<FrameHeader, 'type' | 'session' | 'epoch' | 'seq'> & Partial<FrameHeader>
 
 export interface FrameForm {
-  /** fp16 where nothing is said. */
+  /** Default: fp16. */
   readonly wire?: Wire
-  /** The frame is as long as if it had at least so many rows; absent: no longer than it needs. */
+  /** The frame is as long as if it had at least this many rows; absent: no padding. */
   readonly paddedRows?: number | undefined
   readonly tree?: FrameTree | undefined
 }
@@ -105,9 +106,9 @@ export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, for
   const wide = exact?.wide && exact.wide.index.length > 0 ? exact.wide : undefined
   const stateBytes = states ? states.rows * rowBytes(wire, states.width) : 0
   const wideBytes = wide ? 4 + wide.index.length * 4 + wide.values.byteLength : 0
-  const leastBytes = states && paddedRows !== undefined ? paddedRows * rowBytes(wire, states.width) : 0
+  const minBytes = states && paddedRows !== undefined ? paddedRows * rowBytes(wire, states.width) : 0
   const start = headerBytes + (tree?.byteLength ?? 0)
-  const out = new Uint8Array(start + Math.max(stateBytes + wideBytes, leastBytes) + (raw?.byteLength ?? 0))
+  const out = new Uint8Array(start + Math.max(stateBytes + wideBytes, minBytes) + (raw?.byteLength ?? 0))
   const view = new DataView(out.buffer)
   view.setUint8(0, frameVersion)
   view.setUint8(1, frameTypes[fields.type])
@@ -142,13 +143,13 @@ export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, for
   return out
 }
 
-/** @throws BrimError FRAME_INVALID, PROTOCOL_VERSION; what the payload holds is checked by `decodeStates` */
+/** Does not check the payload: `decodeStates` does. @throws BrimError FRAME_INVALID, PROTOCOL_VERSION */
 export function decodeFrame(bytes: Uint8Array): Frame {
   if (bytes.byteLength < headerBytes) throw invalid(`a frame of ${bytes.byteLength} bytes is shorter than its header`)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const version = view.getUint8(0)
   if (version !== frameVersion)
-    throw new BrimError('PROTOCOL_VERSION', `the other side sends frames of version ${version}, this one reads ${frameVersion}`, {
+    throw new BrimError('PROTOCOL_VERSION', `frame of version ${version}; this release reads version ${frameVersion}`, {
       hint: 'update agent and bridge to the same release',
     })
   const type = typeNames.get(view.getUint8(1))
@@ -203,13 +204,13 @@ function decodeInt8(payload: Uint8Array, rows: number, width: number): Uint16Arr
   const values = new Int8Array(rows * width)
   bytesOf(scales).set(payload.subarray(0, scales.byteLength))
   bytesOf(values).set(payload.subarray(scales.byteLength, scales.byteLength + values.byteLength))
-  const bad = scales.findIndex((scale) => !(scale >= 0 && scale <= largestScale))
+  const bad = scales.findIndex((scale) => !(scale >= 0 && scale <= maxScale))
   if (bad >= 0) throw invalid(`row ${bad} has the scale ${scales[bad]}`)
   return fromInt8({ scales, values }, width)
 }
 
 function decodeWide(rest: Uint8Array, rows: number, width: number, padded: boolean) {
-  if (rest.byteLength < 4) throw invalid('the count of wide rows is cut off')
+  if (rest.byteLength < 4) throw invalid('truncated count of wide rows')
   const view = new DataView(rest.buffer, rest.byteOffset, rest.byteLength)
   const count = view.getUint32(0, true)
   if (count === 0 || count > rows) throw invalid(`${count} wide rows in a block of ${rows}`)
@@ -242,27 +243,26 @@ function decodeTree(body: Uint8Array, n: number): { tree: FrameTree; rest: Uint8
   const list = (): number[] => {
     const count = at + 2 <= body.byteLength ? view.getUint16(at, true) : 0
     const end = at + 2 + 2 * count
-    if (end > body.byteLength) throw invalid('its tree is cut off')
+    if (end > body.byteLength) throw invalid('truncated tree')
     const numbers = Array.from({ length: count }, (_, i) => view.getInt16(at + 2 + 2 * i, true))
     at = end
     return numbers
   }
   const kept = list()
   const parents = list()
-  if (kept.some((row, i) => row <= (kept[i - 1] ?? -1))) throw invalid('the rows kept of a tree are not ascending')
+  if (kept.some((row, i) => row <= (kept[i - 1] ?? -1))) throw invalid('the accepted rows of the tree are not ascending')
   if (parents.length > 0 && parents.length !== n) throw invalid(`a tree of ${parents.length} rows in a frame of ${n}`)
-  if (parents.some((parent, row) => parent < -1 || parent >= row))
-    throw invalid('a row follows one that does not stand before it')
+  if (parents.some((parent, row) => parent < -1 || parent >= row)) throw invalid('a row of the tree precedes its parent')
   return { tree: { kept, parents }, rest: body.subarray(at) }
 }
 
-/** How many rows its length stands for, where that hides how many it has; its answer shall be as long. */
+/** Number of rows that a padded frame has room for; its reply must be as long. Undefined: not padded. */
 export function paddedRowsOf({ flags, dtype, payload }: Frame, width: number): number | undefined {
   const wire = wires.find((name) => dtypes[name] === dtype)
   return (flags & flagPadded) === 0 || !wire ? undefined : Math.floor(payload.byteLength / rowBytes(wire, width))
 }
 
-/** What answers a frame that `decodeFrame` refused: whose it says it is; session 0 where even that is cut off. */
+/** Header fields for replying to a frame that `decodeFrame` rejects; session 0 if the header is truncated. */
 export function peekFrame(bytes: Uint8Array): Pick<FrameHeader, 'session' | 'epoch' | 'seq'> {
   if (bytes.byteLength < headerBytes) return { session: 0n, epoch: 0, seq: 0 }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)

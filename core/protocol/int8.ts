@@ -1,21 +1,21 @@
 import { decodeHalves, encodeHalves } from '../base/half.ts'
 import type { States } from './states.ts'
 
-/** Rows of 8-bit values with one scale each: value = scale · q. */
+/** Rows of 8-bit values q with one scale per row: value = scale · q. */
 export interface Int8Rows {
-  /** [rows] fp32: a row's largest magnitude / 127; 0 of a row of zeros. */
+  /** [rows] fp32: largest magnitude of the row / 127; 0 for a row of zeros. */
   readonly scales: Float32Array
   /** [rows, width], row-major, -127..127. */
   readonly values: Int8Array
 }
 
 const steps = 127
-/** With a larger one the largest value would leave fp16's range. */
-export const largestScale = Math.fround(65_504 / steps)
+/** A larger scale could exceed fp16's range. */
+export const maxScale = Math.fround(65_504 / steps)
 
 /**
- * Half the bytes of fp16, at the price of other states: each row is rounded to 255 levels of its own range (symmetric,
- * per token). What fp16 could not hold stays in `wide` as it is.
+ * Rounds each row to 255 levels of its own range (symmetric, per token): half the bytes of fp16, but changed states. Rows in
+ * `wide` are not affected.
  */
 export function toInt8({ rows, width, half }: States): Int8Rows {
   const scales = new Float32Array(rows)
@@ -24,7 +24,7 @@ export function toInt8({ rows, width, half }: States): Int8Rows {
   for (let at = 0; at < rows; at++) {
     decodeHalves(half.subarray(at * width, (at + 1) * width), row)
     let largest = 0
-    // A wide row holds infinities here: its own values count, these do not.
+    // The fp16 copy of a wide row may hold infinities, which are ignored: the row is replaced by `wide`.
     for (const value of row) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value))
     scales[at] = largest / steps
     const scale = scales[at]!
@@ -34,7 +34,7 @@ export function toInt8({ rows, width, half }: States): Int8Rows {
   return { scales, values }
 }
 
-/** The rows as fp16, which is what the model's parts take. @returns [rows, width] halves */
+/** @returns [rows, width] fp16 halves */
 export function fromInt8({ scales, values }: Int8Rows, width: number): Uint16Array {
   const floats = new Float32Array(values.length)
   values.forEach((value, at) => {

@@ -1,8 +1,8 @@
 import { decodeHalves } from '../base/half.ts'
 
 /**
- * Hidden states as they cross a cut: one fp16 row a token. A row with a value that fp16 cannot hold (> 65,504) also
- * stands whole in `wide`, which then counts for that row.
+ * Hidden states on the wire: one fp16 row per token. A row with a value beyond fp16's range (> 65,504) is also in `wide`,
+ * which then replaces it.
  */
 export interface States {
   readonly rows: number
@@ -55,7 +55,7 @@ export function concatStates(blocks: readonly States[], width: number): States {
   return { rows, width, half, wide: { index, values: all } }
 }
 
-/** The same rows, this one in `wide` too. */
+/** The same rows, with this row also in `wide`. */
 export function withWideRow(states: States, row: number): States {
   const { rows, width, half, wide = { index: [], values: new Float32Array(0) } } = states
   if (wide.index.includes(row)) return states
@@ -67,7 +67,7 @@ export function withWideRow(states: States, row: number): States {
   return { rows, width, half, wide: { index: wide.index.toSpliced(place, 0, row), values } }
 }
 
-/** The first row that holds NaN or infinity, or undefined. A row in `wide` counts by its fp32 values alone. */
+/** The first row with a NaN or an infinity, or undefined. For a row in `wide` only its fp32 values count. */
 export function firstNonFiniteRow(states: States): number | undefined {
   const { rows, width, half, wide } = states
   for (let row = 0; row < rows; row++) {
@@ -81,7 +81,7 @@ export function firstNonFiniteRow(states: States): number | undefined {
   return undefined
 }
 
-/** An all-ones exponent is what infinities and NaNs have in common. */
+/** Infinities and NaNs have an exponent of all ones. */
 function hasSpecialHalf(half: Uint16Array, from: number, to: number): boolean {
   for (let i = from; i < to; i++) if ((half[i]! & 0x7c00) === 0x7c00) return true
   return false

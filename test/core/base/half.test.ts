@@ -16,13 +16,13 @@ function definedValue(bits: number): number {
 }
 
 describe('decoding halves', () => {
-  it('gives every one of the 65,536 its value', () => {
+  it('is exact for all 65,536 halves', () => {
     expect(allValues).toEqual(Float32Array.from(allHalves, definedValue))
   })
 })
 
 describe('encoding halves', () => {
-  it('gives every finite half back as it was', () => {
+  it('is the inverse of decoding for every finite half', () => {
     const finite = allHalves.filter((bits) => (bits & 0x7c00) !== 0x7c00)
     const encoded = new Uint16Array(finite.length)
     expect(encodeHalves(Float32Array.from(finite, definedValue), encoded)).toBe(-1)
@@ -46,7 +46,7 @@ describe('encoding halves', () => {
     )
   })
 
-  it('names the first value that fp16 cannot hold', () => {
+  it('returns the index of the first value beyond fp16', () => {
     const values = Float32Array.of(1, 65_519, 65_520, 1e9)
     expect(encodeHalves(values, new Uint16Array(4))).toBe(2)
     expect(encodeHalves(Float32Array.of(-65_519, Number.NaN), new Uint16Array(2))).toBe(1)

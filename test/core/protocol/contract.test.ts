@@ -15,7 +15,7 @@ describe('the contract', () => {
     expect(spoken.sort()).toEqual([...deviceTopics].sort())
   })
 
-  it('retains states alone', () => {
+  it('retains only states', () => {
     for (const { address, retain } of channels) expect([address, retain]).toEqual([address, address.endsWith('/state')])
   })
 
@@ -37,7 +37,7 @@ describe('generated documents', () => {
   )
 
   // The official JSON schema of AsyncAPI is in no package that Brim has: what tools trip over is checked here.
-  it('is a document of AsyncAPI 3.0 whose every reference leads somewhere', () => {
+  it('is an AsyncAPI 3.0 document without dangling references', () => {
     const document = asyncApi()
     const found = (pointer: string) =>
       pointer
@@ -70,7 +70,7 @@ describe('generated documents', () => {
       expect([...address.matchAll(/\{(\w+)\}/g)].map(([, id]) => id)).toEqual(Object.keys(parameters))
   })
 
-  it('allows the examples by its JSON Schemas, which know every field of them', async () => {
+  it('has JSON Schemas that accept every field of the examples', async () => {
     const compile = await schemaCompiler()
     const { schemas } = asyncApi().components
     for (const { name, examples } of messages.flatMap(variantsOf)) {

@@ -30,7 +30,7 @@ const anyFields = (): fc.Arbitrary<FrameFields> =>
   })
 
 describe('a frame', () => {
-  it('comes out as it went in, header and states', () => {
+  it('decodes to the header and states that were encoded', () => {
     fc.assert(
       fc.property(anyFields(), anyStates(), (fields, states) => {
         const frame = decodeFrame(encodeFrame(fields, states))
@@ -40,7 +40,7 @@ describe('a frame', () => {
     )
   })
 
-  it('can be longer than its rows need, and comes out the same', () => {
+  it('decodes to the same states with padding', () => {
     fc.assert(
       fc.property(anyFields(), anyStates(), fc.integer({ min: 0, max: 12 }), (fields, states, paddedRows) => {
         const bytes = encodeFrame(fields, states, { paddedRows })
@@ -55,7 +55,7 @@ describe('a frame', () => {
     )
   })
 
-  it('says how its rows branch, and what is left of the tree before it', () => {
+  it('carries the tree of its rows, and the accepted rows of the last tree', () => {
     const ascending = fc.uniqueArray(fc.integer({ min: 0, max: 30 }), { maxLength: 9 }).map((rows) => rows.sort((a, b) => a - b))
     const shares = fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { minLength: 9, maxLength: 9 })
     fc.assert(
@@ -83,15 +83,15 @@ describe('a frame', () => {
     expect(() => decodeFrame(bytes)).toThrow(/malformed frame/)
   })
 
-  it('is refused where its tree is cut off', () => {
+  it('is rejected if its tree is truncated', () => {
     const tree = { kept: [0, 2], parents: [-1, 0, 0] }
     const states = { rows: 3, width: 1, half: Uint16Array.of(1, 2, 3) }
     const bytes = encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }, states, { tree })
     for (let length = headerBytes; length < headerBytes + 14; length++)
-      expect(() => decodeFrame(bytes.subarray(0, length))).toThrow(/cut off|of 3/)
+      expect(() => decodeFrame(bytes.subarray(0, length))).toThrow(/truncated|of 3/)
   })
 
-  it('is read from the middle of a larger buffer, at an odd offset', () => {
+  it('decodes from an odd offset in a larger buffer', () => {
     fc.assert(
       fc.property(anyFields(), anyStates(), fc.integer({ min: 1, max: 9 }), (fields, states, offset) => {
         const bytes = encodeFrame(fields, states)
@@ -103,7 +103,7 @@ describe('a frame', () => {
     )
   })
 
-  it('hands out states that do not change when the receive buffer is used again', () => {
+  it('copies its states out of the receive buffer', () => {
     const bytes = encodeFrame(
       { type: 'rows', session: 1n, epoch: 1, seq: 1 },
       { rows: 1, width: 2, half: Uint16Array.of(15_360, 16_384) },
@@ -125,7 +125,7 @@ describe('a frame', () => {
     expect(Buffer.from(bytes).toString('hex')).toBe(`${header}003c00bc`)
   })
 
-  it('treats a list of no wide rows as none', () => {
+  it('treats an empty list of wide rows as none', () => {
     const states = { rows: 1, width: 1, half: Uint16Array.of(7), wide: { index: [], values: new Float32Array(0) } }
     const frame = decodeFrame(encodeFrame({ type: 'deep', session: 1n, epoch: 0, seq: 0 }, states))
     expect(frame.flags).toBe(0)
@@ -137,8 +137,8 @@ describe('a frame', () => {
   })
 })
 
-describe('what is no frame', () => {
-  it('is refused with FRAME_INVALID or PROTOCOL_VERSION, whatever the bytes', () => {
+describe('an invalid frame', () => {
+  it('is rejected with FRAME_INVALID or PROTOCOL_VERSION, whatever its bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.integer({ min: 1, max: 64 }), (bytes, width) => {
         refusedOrRead(bytes, width)
@@ -147,7 +147,7 @@ describe('what is no frame', () => {
     )
   })
 
-  it('is refused when a good frame is cut off or has bytes changed, or else still makes sense', () => {
+  it('made by truncating or changing a valid one is rejected, or still valid', () => {
     const damage = fc.record({
       cut: fc.option(fc.nat()),
       changes: fc.array(fc.record({ at: fc.nat(), to: fc.integer({ min: 0, max: 255 }) }), { maxLength: 6 }),
@@ -163,7 +163,7 @@ describe('what is no frame', () => {
     )
   })
 
-  it('cannot make the reader allocate for rows that are not there', () => {
+  it('cannot make the reader allocate memory for rows that it does not contain', () => {
     const bytes = encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }, { rows: 1, width: 4, half: new Uint16Array(4) })
     new DataView(bytes.buffer).setUint32(24, 0xffff_ffff, true)
     expect(() => decodeStates(decodeFrame(bytes), 8_192)).toThrow(/need 70368744161280 bytes/)
@@ -193,7 +193,7 @@ describe('what is no frame', () => {
     expect(() => decodeStates(decodeFrame(bytes), 1)).toThrow(why)
   })
 
-  it('still tells whose frame it was, when the header is there', () => {
+  it('still yields session and seq if its header is complete', () => {
     const bytes = encodeFrame({ type: 'rows', session: 77n, epoch: 2, seq: 3 })
     bytes[1] = 200
     expect(peekFrame(bytes)).toEqual({ session: 77n, epoch: 2, seq: 3 })
@@ -208,7 +208,7 @@ describe('a fault', () => {
     expect(decodeFault(frame)).toEqual({ code: 'FRAME_INVALID', message: 'row 3 ü' })
   })
 
-  it('with any other payload is malformed', () => {
+  it('with any other payload is rejected', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (payload) => {
         const frame = decodeFrame(encodeFrame({ type: 'fault', session: 1n, epoch: 1, seq: 1 }, payload))

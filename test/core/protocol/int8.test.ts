@@ -17,7 +17,7 @@ const overWire = (states: States, base: number) => {
 }
 
 describe('rows as int8', () => {
-  it('are off by no more than half a step of their own row, and fp16 rounding', () => {
+  it('differ by at most half a step of their row, plus fp16 rounding', () => {
     fc.assert(
       fc.property(anyStates(), (states) => {
         const { rows, width, half } = states
@@ -36,14 +36,14 @@ describe('rows as int8', () => {
     )
   })
 
-  it('take a byte a value and four a row on the wire', () => {
+  it('take one byte per value and four bytes per row on the wire', () => {
     const states = { rows: 3, width: 64, half: new Uint16Array(192).fill(0x3c00) }
     const { bytes } = overWire(states, 5)
     expect(bytes.byteLength).toBe(headerBytes + 3 * rowBytes('int8', 64))
     expect(rowBytes('int8', 64)).toBe(68)
   })
 
-  it('leave the row of position 0, and rows beyond fp16, exactly as they are', () => {
+  it('keep the row of position 0, and rows beyond fp16, exact', () => {
     fc.assert(
       fc.property(anyStates(), (states) => {
         if (states.rows === 0) return
@@ -57,20 +57,20 @@ describe('rows as int8', () => {
     )
   })
 
-  it('hold the largest values that fp16 has', () => {
+  it('can hold the largest fp16 values', () => {
     for (const largest of [0x7bff, 0xfbff]) {
       const half = Uint16Array.of(largest, 0x3c00)
       expect(overWire({ rows: 1, width: 2, half }, 3).states.half[0]).toBe(largest)
     }
   })
 
-  it.each([Number.NaN, -1, 1e30, Number.POSITIVE_INFINITY])('with the scale %d are refused', (scale) => {
+  it.each([Number.NaN, -1, 1e30, Number.POSITIVE_INFINITY])('with the scale %d are rejected', (scale) => {
     const { bytes } = overWire({ rows: 2, width: 4, half: new Uint16Array(8).fill(0x3c00) }, 7)
     new DataView(bytes.buffer).setFloat32(headerBytes + 4, scale, true)
     expect(() => decodeStates(decodeFrame(bytes), 4)).toThrow(/row 1 has the scale/)
   })
 
-  it('that are cut off are refused', () => {
+  it('that are truncated are rejected', () => {
     const { bytes } = overWire({ rows: 2, width: 4, half: new Uint16Array(8) }, 7)
     expect(() => decodeStates(decodeFrame(bytes.subarray(0, -1)), 4)).toThrow(/2 rows of width 4 need 16 bytes/)
   })

@@ -56,7 +56,7 @@ describe('messages', () => {
     expect(schema.parse({ ...message, addedLater: { deep: [1] } })).toEqual(message)
   })
 
-  it('of telemetry lose a section that they cannot read, and nothing else', () => {
+  it('of telemetry lose only the section that is invalid', () => {
     const rest = { v: 1, at, birth: 3, link: null, speed: { prefillTokensPerS: null, draftStepMs: null }, fan: null } as const
     const disk = { totalBytes: 2, freeBytes: 1 }
     const read = DeviceTelemetry.parse({ ...rest, disk, battery: { level: 1 }, load: { cpuPercent: 140 } })
@@ -64,12 +64,12 @@ describe('messages', () => {
     expect(JSON.stringify(read)).not.toMatch(/battery|load/)
   })
 
-  it('refuse a version that this release does not know', () => {
+  it('of an unknown version are rejected', () => {
     expect(DeviceState.safeParse({ v: 2, state: 'ready', birth: 1, at }).success).toBe(false)
     expect(ToBridge.safeParse({ type: 'hello', v: 2, device: 'jetson-01', birth: 1 }).success).toBe(false)
   })
 
-  it('refuse what is no message', () => {
+  it('reject other values', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(ToBridge.safeParse(value).success).toBe(false)
@@ -80,7 +80,7 @@ describe('messages', () => {
     )
   })
 
-  it('write session ids as 16 hex digits and read them back', () => {
+  it('encode session ids as 16 hex digits and decode them', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), (session) => {
         expect(sessionHex(session)).toMatch(/^[0-9a-f]{16}$/)

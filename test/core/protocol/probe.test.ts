@@ -9,7 +9,7 @@ const anyProbe = fc
   .map(({ seq, want, payload }) => ({ seq, want: want % (payload.length + 1), payload }))
 
 describe('a probe', () => {
-  it('comes out as it went in', () => {
+  it('decodes to what was encoded', () => {
     fc.assert(
       fc.property(anyProbe, (probe) => {
         const bytes = encodeProbe(probe)
@@ -19,21 +19,23 @@ describe('a probe', () => {
     )
   })
 
-  it('is told from frames of sessions', () => {
+  it('differs from the frames of sessions', () => {
     expect(isProbe(encodeFrame({ type: 'probe', session: 1n, epoch: 1, seq: 1 }))).toBe(false)
     expect(isProbe(encodeFrame({ type: 'rows', session: 0n, epoch: 0, seq: 1 }))).toBe(false)
     expect(isProbe(encodeProbe({ seq: 1, want: 0, payload: new Uint8Array() }).subarray(0, 39))).toBe(false)
   })
 
-  it('can neither be large nor want more back than it brings', () => {
+  it('is rejected if it is too large, or requests a longer reply than itself', () => {
     const largest = new Uint8Array(maxProbeBytes)
     expect(decodeProbe(encodeProbe({ seq: 1, want: maxProbeBytes, payload: largest })).want).toBe(maxProbeBytes)
     const tooLarge = encodeProbe({ seq: 1, want: 0, payload: new Uint8Array(maxProbeBytes + 1) })
-    expect(() => decodeProbe(tooLarge)).toThrow('are the most')
-    expect(() => decodeProbe(encodeProbe({ seq: 1, want: 11, payload: largest.subarray(0, 10) }))).toThrow('wants 11 back')
+    expect(() => decodeProbe(tooLarge)).toThrow('the limit is')
+    expect(() => decodeProbe(encodeProbe({ seq: 1, want: 11, payload: largest.subarray(0, 10) }))).toThrow(
+      'requests a reply of 11',
+    )
   })
 
-  it('is refused with FRAME_INVALID, or still makes sense, when its bytes are changed', () => {
+  it('is rejected with FRAME_INVALID, or still valid, if bytes are changed', () => {
     const changes = fc.array(fc.record({ at: fc.nat(), to: fc.integer({ min: 0, max: 255 }) }), { maxLength: 6 })
     fc.assert(
       fc.property(anyProbe, changes, (probe, damage) => {

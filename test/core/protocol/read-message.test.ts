@@ -53,7 +53,7 @@ const bytes = (value: unknown) => Buffer.from(typeof value === 'string' ? value 
 const at = '2026-01-02T03:04:05.678Z'
 
 describe.each(cases)('$name', ({ schema, messages }) => {
-  it('is read as its JSON Schema says, with fields of a newer release or without', () => {
+  it('is read as its JSON Schema allows, with and without fields of a newer release', () => {
     fc.assert(
       fc.property(messages, (message) => {
         const plain = readMessage(schema, bytes(message))
@@ -65,20 +65,20 @@ describe.each(cases)('$name', ({ schema, messages }) => {
     )
   })
 
-  it('is read, or refused with a short reason that repeats nothing, whatever happens to it', () => {
-    let refused = 0
+  it('is read, or rejected with a short reason that quotes no value, whatever its bytes', () => {
+    let rejected = 0
     fc.assert(
       fc.property(mutated(messages), (payload) => {
         const read = readMessage(schema, payload)
         expect(({} as { isAdmin?: unknown }).isAdmin).toBeUndefined()
         if (read.kind === 'message') return void JSON.stringify(read.message)
-        refused += 1
+        rejected += 1
         expect(read.reason).toMatch(/^[^\n]{1,300}$/)
         expect(read.reason).not.toContain(secret)
       }),
       { numRuns: 250 },
     )
-    expect(refused).toBeGreaterThan(10)
+    expect(rejected).toBeGreaterThan(10)
   })
 })
 
@@ -86,40 +86,35 @@ const attempt = { v: 1, bridge: 'bridge-1', job: '0123abcd-1', attempt: 1 }
 const failed = { ...attempt, n: 2, at, type: 'failed', error: { code: 'MELTED', message: 'too hot' } }
 
 it.each([
-  ['a kind of job, in a state', DeviceState, { v: 1, state: 'ready', birth: 1, at, jobs: ['dream.up'] }],
-  ['a kind of job, to be done', ToJobDevice, { ...attempt, type: 'run', kind: 'dream.up', input: 1 }],
+  ['a kind of job in a device state', DeviceState, { v: 1, state: 'ready', birth: 1, at, jobs: ['dream.up'] }],
+  ['a kind of job in an attempt', ToJobDevice, { ...attempt, type: 'run', kind: 'dream.up', input: 1 }],
   ['a kind of failure', JobEvent, { ...failed, failure: 'melted' }],
   ['a topic', MessageFault, { v: 1, bridge: 'bridge-1', leaf: 'dreams', reason: 'none', at }],
   ['a code', ToDevice, { type: 'refused', request: 1, code: 'MELTED', message: 'too hot' }],
-])('of a newer release %s is read as it stands', (_, schema: z.ZodType, message) => {
+])('accepts %s of a newer release', (_, schema: z.ZodType, message) => {
   expect(readMessage(schema, bytes(message))).toEqual({ kind: 'message', message })
 })
 
-describe('a message that cannot be read', () => {
+describe('an unreadable message', () => {
   const state = { v: 1, state: 'ready', birth: 1, at }
   it.each([
-    ['no UTF-8', Buffer.from([0xff, 0xfe, 0x7b]), 'MESSAGE_INVALID', 'it is no UTF-8'],
-    ['no JSON', bytes('ready'), 'MESSAGE_INVALID', 'it is no JSON'],
-    ['empty', Buffer.alloc(0), 'MESSAGE_INVALID', 'it is no JSON'],
-    ['no object', bytes([]), 'MESSAGE_INVALID', 'the message: Invalid input: expected object, received array'],
+    ['not UTF-8', Buffer.from([0xff, 0xfe, 0x7b]), 'MESSAGE_INVALID', 'not UTF-8'],
+    ['not JSON', bytes('ready'), 'MESSAGE_INVALID', 'not JSON'],
+    ['empty', Buffer.alloc(0), 'MESSAGE_INVALID', 'not JSON'],
+    ['not an object', bytes([]), 'MESSAGE_INVALID', 'the message: Invalid input: expected object, received array'],
     ['too deep', bytes({ ...state, more: JSON.parse('['.repeat(65) + ']'.repeat(65)) }), 'MESSAGE_INVALID', /deeper than 64/],
-    ['a newer version', bytes({ ...state, v: 2 }), 'PROTOCOL_VERSION', /only version 1$/],
-    ['a newer version of another shape', bytes({ v: 2, everything: 'else' }), 'PROTOCOL_VERSION', /only version 1$/],
+    ['a newer version', bytes({ ...state, v: 2 }), 'PROTOCOL_VERSION', /supports version 1$/],
+    ['a newer version of another shape', bytes({ v: 2, everything: 'else' }), 'PROTOCOL_VERSION', /supports version 1$/],
     ['no version', bytes({ state: 'ready', birth: 1, at }), 'MESSAGE_INVALID', /^"v": Invalid input: expected 1/],
     [
-      'a word for a number',
+      'a string in place of a number',
       bytes({ ...state, birth: 'one' }),
       'MESSAGE_INVALID',
       '"birth": Invalid input: expected number, received string',
     ],
     ['an infinite number', bytes(`{"v":1,"state":"ready","birth":1e999,"at":"${at}"}`), 'MESSAGE_INVALID', /^"birth": /],
-    [
-      'much that is wrong',
-      bytes({ v: 1, jobs: 1, agent: 2 }),
-      'MESSAGE_INVALID',
-      /^"state": .*; "birth": .*; "at": .*; and 2 more$/,
-    ],
-  ] as const)('%s: says so', (_, payload, code, reason) => {
+    ['many problems', bytes({ v: 1, jobs: 1, agent: 2 }), 'MESSAGE_INVALID', /^"state": .*; "birth": .*; "at": .*; and 2 more$/],
+  ] as const)('%s: the reason names the problem', (_, payload, code, reason) => {
     const read = readMessage(DeviceState, payload)
     expect(read).toMatchObject({
       kind: 'unreadable',
@@ -128,7 +123,7 @@ describe('a message that cannot be read', () => {
     })
   })
 
-  it('is not taken for one because of brackets in a text, nor past 64 levels for its depth', () => {
+  it('may nest up to 64 levels; brackets inside strings do not count', () => {
     const read = (more: unknown) => readMessage(DeviceState, bytes({ ...state, more })).kind
     expect(read(`"${'[{'.repeat(200)}`)).toBe('message')
     expect(read(JSON.parse('['.repeat(63) + ']'.repeat(63)))).toBe('message')

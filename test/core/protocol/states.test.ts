@@ -4,7 +4,7 @@ import { concatStates, firstNonFiniteRow, type States, sliceStates } from '../..
 import { anyStates } from '../../support/states.ts'
 
 describe('states', () => {
-  it('cut anywhere and put together again are the same', () => {
+  it('are the same after slicing anywhere and concatenating', () => {
     fc.assert(
       fc.property(anyStates(), fc.array(fc.nat({ max: 9 }), { maxLength: 4 }), (states, cuts) => {
         const at = [0, ...cuts.map((cut) => Math.min(cut, states.rows)).sort((a, b) => a - b), states.rows]
@@ -14,7 +14,7 @@ describe('states', () => {
     )
   })
 
-  it('keep each row, wide or not, at its place', () => {
+  it('keep the order of rows, wide or not', () => {
     fc.assert(
       fc.property(fc.array(anyStates({ width: 3 }), { maxLength: 4 }), (blocks) => {
         const all = concatStates(blocks, 3)
@@ -23,14 +23,14 @@ describe('states', () => {
     )
   })
 
-  it('are copied by concat, so that a received buffer can go', () => {
+  it('are copied by concat, so that the receive buffer can be reused', () => {
     const half = Uint16Array.of(1, 2)
     const all = concatStates([{ rows: 1, width: 2, half }], 2)
     half.fill(9)
     expect([...all.half]).toEqual([1, 2])
   })
 
-  it('of different widths do not join, and rows that are not there cannot be cut out', () => {
+  it('reject concatenation of different widths, and slices outside the block', () => {
     const states = { rows: 2, width: 2, half: new Uint16Array(4) }
     expect(() => concatStates([states], 3)).toThrow(RangeError)
     expect(() => sliceStates(states, 1, 3)).toThrow(RangeError)
@@ -39,7 +39,7 @@ describe('states', () => {
   })
 })
 
-describe('the first row that is not finite', () => {
+describe('the first non-finite row', () => {
   const finite = Uint16Array.of(0x3c00, 0xfbff, 0x0001, 0x7bff)
 
   it.each([
@@ -51,7 +51,7 @@ describe('the first row that is not finite', () => {
     expect(firstNonFiniteRow({ rows: 2, width: 2, half })).toBe(row)
   })
 
-  it('counts a wide row by its fp32 values', () => {
+  it('considers the fp32 values of a wide row', () => {
     const half = Uint16Array.of(0x3c00, 0xfbff, 0x7c00, 0)
     const wide = (value: number) => ({ index: [1], values: Float32Array.of(value, 0) })
     expect(firstNonFiniteRow({ rows: 2, width: 2, half, wide: wide(70_000) })).toBeUndefined()

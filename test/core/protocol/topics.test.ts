@@ -12,7 +12,7 @@ import {
 const id = fc.stringMatching(/^[a-z0-9]([a-z0-9_-]{0,20}[a-z0-9])?$/)
 
 describe('topics', () => {
-  it('give back the device and leaf they were made of', () => {
+  it('parse to the device and leaf they were built from', () => {
     fc.assert(
       fc.property(id, id, fc.constantFrom(...deviceTopics), (fleet, device, leaf) => {
         expect(parseDeviceTopic(fleet, deviceTopic(fleet, device, leaf))).toEqual({ device, leaf })
@@ -20,7 +20,7 @@ describe('topics', () => {
     )
   })
 
-  it('are not read under another fleet, with more levels, or with unknown leaves', () => {
+  it('of another fleet, with more levels or with unknown leaves are rejected', () => {
     expect(parseDeviceTopic('north', deviceTopic('south', 'jetson-01', 'state'))).toBeUndefined()
     expect(parseDeviceTopic('north', 'brim/v1/north/device/jetson-01/state/x')).toBeUndefined()
     expect(parseDeviceTopic('north', 'brim/v1/north/device/jetson-01/secrets')).toBeUndefined()
@@ -28,7 +28,7 @@ describe('topics', () => {
     expect(parseDeviceTopic('north', bridgeStateTopic('north', 'jetson-01'))).toBeUndefined()
   })
 
-  it('take no id that holds a level, a wildcard, a capital, a line end or nothing', () => {
+  it('reject ids that are empty or contain a separator, a wildcard, a capital or a line end', () => {
     for (const bad of ['a/b', '+', '#', 'a+', '', 'Jetson', 'jetson\n', '-a', 'a-', 'a'.repeat(65), 'ü'])
       expect(() => deviceTopic('default', bad, 'state'), bad).toThrow(RangeError)
     expect(() => allDeviceStates('a/#')).toThrow(RangeError)

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { lockFolder } from '../../../core/store/lock-folder.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-it('a folder is held by one alone, until that one gives it back', () => {
+it('a folder can be locked by one holder until it is released', () => {
   using dir = tempDir()
   const unlock = lockFolder(dir.path)
   expect(() => lockFolder(dir.path)).toThrow(expect.objectContaining({ code: 'STATE_IN_USE' }))
@@ -12,7 +12,7 @@ it('a folder is held by one alone, until that one gives it back', () => {
   lockFolder(dir.path)()
 })
 
-it('a folder that cannot be made is named', () => {
+it('the error names a folder that cannot be created', () => {
   using dir = tempDir()
   writeFileSync(join(dir.path, 'file'), '')
   expect(() => lockFolder(join(dir.path, 'file', 'state'))).toThrow(expect.objectContaining({ code: 'STORE_FAILED' }))

@@ -10,7 +10,7 @@ const first = ['CREATE TABLE notes (text TEXT NOT NULL) STRICT']
 const second = [...first, 'ALTER TABLE notes ADD COLUMN at TEXT']
 
 describe('a database', () => {
-  it('has WAL, synchronous FULL and foreign keys, reopened too', () => {
+  it('has WAL, synchronous FULL and foreign keys, also when reopened', () => {
     using dir = tempDir()
     const path = join(dir.path, 'new/folder/brim.sqlite')
     for (let open = 0; open < 2; open++) {
@@ -22,14 +22,14 @@ describe('a database', () => {
     }
   })
 
-  it('whose last commits a power cut may cost has synchronous NORMAL, where that is asked for', () => {
+  it('has synchronous NORMAL if requested', () => {
     using dir = tempDir()
     const store = openDatabase(join(dir.path, 'brim.sqlite'), first, 'NORMAL')
     expect(store.pragma('synchronous', { simple: true })).toBe(1)
     store.close()
   })
 
-  it('gets the steps it has not had, and keeps its rows', () => {
+  it('runs the migrations that it lacks, and keeps its rows', () => {
     using dir = tempDir()
     const path = join(dir.path, 'brim.sqlite')
     const old = openDatabase(path, first)
@@ -40,7 +40,7 @@ describe('a database', () => {
     store.close()
   })
 
-  it('is left as it was when a step fails', () => {
+  it('is unchanged if a migration fails', () => {
     using dir = tempDir()
     const path = join(dir.path, 'brim.sqlite')
     openDatabase(path, first).close()
@@ -52,14 +52,14 @@ describe('a database', () => {
     store.close()
   })
 
-  it('of a newer release is refused, saying so', () => {
+  it('of a newer release is rejected with that reason', () => {
     using dir = tempDir()
     const path = join(dir.path, 'brim.sqlite')
     openDatabase(path, second).close()
     expect(() => openDatabase(path, first)).toThrow(/has version 2, this release knows 1/)
   })
 
-  it('that is no database is refused with its path', () => {
+  it('that is another file is rejected with its path', () => {
     using dir = tempDir()
     const path = join(dir.path, 'brim.sqlite')
     writeFileSync(path, 'not a database at all, '.repeat(100))
