@@ -12,7 +12,7 @@ import { fakeClock } from '../../support/fake-clock.ts'
 import { scriptedPart } from '../../support/scripted-part.ts'
 import { connectDevice } from '../../support/test-device.ts'
 
-/** `n` rows that can be told apart. */
+/** `n` different rows. */
 const rows = (n: number, first = 0): States => ({
   rows: n,
   width: 2,
@@ -21,7 +21,7 @@ const rows = (n: number, first = 0): States => ({
 const halves = (states: States) => [...states.half]
 
 describe('hello', () => {
-  it('is answered by who the bridge is and what it runs', async () => {
+  it('is answered with the name of the bridge and its model', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await expect
@@ -29,7 +29,7 @@ describe('hello', () => {
       .toEqual([{ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId, probeBytes: maxProbeBytes }])
   })
 
-  it('of a newer release is refused with PROTOCOL_VERSION', async () => {
+  it('of a newer protocol version is refused with PROTOCOL_VERSION', async () => {
     await using plane = await startDataPlane(scriptedPart())
     const { messages, closed } = await rawSocket(plane.dataUrl, JSON.stringify({ type: 'hello', v: 2, device: 'a', birth: 1 }))
     expect(await closed).toEqual({ code: closeCodes.version, reason: 'PROTOCOL_VERSION' })
@@ -37,20 +37,24 @@ describe('hello', () => {
   })
 
   it.each([
-    ['no JSON', 'hello?', 'no JSON'],
+    ['text that is not JSON', 'hello?', 'no JSON'],
     ['an unknown message', '{"type":"dance"}', '"type": Invalid'],
     ['an open before hello', JSON.stringify({ type: 'open', request: 1, modelId: testModelId }), 'hello must be the first'],
-    ['longer than any', JSON.stringify({ type: 'hello', v: 1, device: 'a', birth: 1, more: 'x'.repeat(5_000) }), '4096 bytes'],
-    ['a device id with a level', '{"type":"hello","v":1,"device":"a/b","birth":1}', '"device": Invalid'],
+    [
+      'a message that is too long',
+      JSON.stringify({ type: 'hello', v: 1, device: 'a', birth: 1, more: 'x'.repeat(5_000) }),
+      '4096 bytes',
+    ],
+    ['a device id with a slash', '{"type":"hello","v":1,"device":"a/b","birth":1}', '"device": Invalid'],
     ['a frame before hello', encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }), 'hello must be the first'],
-  ])('cannot be %s: the device is told why, and the connection closed with a code', async (_, message, why) => {
+  ])('is refused with a reason when it is %s, and the connection closes with a code', async (_, message, why) => {
     await using plane = await startDataPlane(scriptedPart())
     const { closed, messages } = await rawSocket(plane.dataUrl, message)
     expect(await closed).toEqual({ code: closeCodes.invalid, reason: 'REQUEST_INVALID' })
     expect(messages).toMatchObject([{ type: 'refused', request: 0, message: expect.stringContaining(why) }])
   })
 
-  it('must come in time', async () => {
+  it('that does not arrive in time closes the connection', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { clock })
     const { closed, socket } = await rawSocket(plane.dataUrl)
@@ -59,7 +63,7 @@ describe('hello', () => {
     expect(await closed).toEqual({ code: closeCodes.silent, reason: 'REQUEST_INVALID' })
   })
 
-  it('from a device that is connected already replaces the old connection, and ends its sessions', async () => {
+  it('of a device that is already connected closes its old connection and ends the sessions there', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using before = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await before.open(testModelId)
@@ -72,7 +76,7 @@ describe('hello', () => {
 })
 
 describe('a session', () => {
-  it('of another bundle is refused, naming both and the remedy', async () => {
+  it('for another bundle is refused with both names and the remedy', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const other = 'cd'.repeat(32)
@@ -82,7 +86,7 @@ describe('a session', () => {
     })
   })
 
-  it('answers frames in order though the next ones are sent before the reply', async () => {
+  it('answers frames in order when the device does not wait for replies', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
@@ -97,7 +101,7 @@ describe('a session', () => {
     ])
   })
 
-  it('answers a hole with a gap, and takes the missing rows afterwards, under the same seq too', async () => {
+  it('answers a frame that leaves a gap, and accepts the missing rows and the same seq afterwards', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
@@ -108,7 +112,7 @@ describe('a session', () => {
     await expect.poll(() => device.frames.at(-1)).toMatchObject({ type: 'deep', seq: 2, base: 4, n: 1 })
   })
 
-  it('repeats the reply to a repeated frame, without computing it again', async () => {
+  it('answers a repeated frame from its cache, without computing it again', async () => {
     const part = scriptedPart()
     await using plane = await startDataPlane(part)
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -122,10 +126,10 @@ describe('a session', () => {
   })
 
   it.each([
-    { what: 'of no tree', first: [], kept: [0, 1], base: 4 },
-    { what: 'that the tree has not', first: [-1, 0, 0], kept: [0, 3], base: 4 },
-    { what: 'that end elsewhere than the frame begins', first: [-1, 0, 0], kept: [0, 2], base: 5 },
-  ])('ends when a frame goes on with rows $what', async ({ first, kept, base }) => {
+    { what: 'of a tree that was not sent', first: [], kept: [0, 1], base: 4 },
+    { what: 'that the tree does not have', first: [-1, 0, 0], kept: [0, 3], base: 4 },
+    { what: 'that do not end where the frame begins', first: [-1, 0, 0], kept: [0, 2], base: 5 },
+  ])('ends when a frame keeps rows $what', async ({ first, kept, base }) => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
@@ -137,7 +141,7 @@ describe('a session', () => {
     expect(halves(await device.rows(other, { base: 0, states: rows(2) }))).toEqual([1, 2, 3, 4])
   })
 
-  it('ends when a frame comes whose reply is long forgotten', async () => {
+  it('ends when a frame is repeated whose reply is no longer cached', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
@@ -150,7 +154,7 @@ describe('a session', () => {
   it.each([
     ['NaN', 0x7e00],
     ['infinity', 0xfc00],
-  ])('ends when a row holds %s, naming the row', async (_, bits) => {
+  ])('ends with the number of the row when a row holds %s', async (_, bits) => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
@@ -167,7 +171,7 @@ describe('a session', () => {
     expect(await device.fault(session)).toMatchObject({ code: 'CONTEXT_OVERFLOW' })
   })
 
-  it('that fails in the engine ends; its neighbours do not notice', async () => {
+  it('that fails in the engine ends; others continue', async () => {
     const part = scriptedPart()
     await using plane = await startDataPlane(part)
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -181,7 +185,7 @@ describe('a session', () => {
     expect(plane.sessions.count).toBe(1)
   })
 
-  it('whose deep rows come out as NaN ends, naming the part; the bridge lives', async () => {
+  it('whose deep rows are NaN ends with the name of the part; the bridge continues', async () => {
     const part = scriptedPart()
     await using plane = await startDataPlane(part)
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -193,7 +197,7 @@ describe('a session', () => {
     await device.rows(await device.open(testModelId), { base: 0, states: rows(1) })
   })
 
-  it('whose deep rows come out as NaN takes nothing from the others of its packed step', async () => {
+  it('whose deep rows are NaN leaves the others of its packed step unchanged', async () => {
     const part = scriptedPart({ manual: true })
     await using plane = await startDataPlane(part)
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -203,7 +207,7 @@ describe('a session', () => {
     await part.finishStep()
     await first
     part.poison(part.steps[0]![0]!.sequence)
-    // While this step runs the three of the next one gather.
+    // While this step runs, the rows of the next one arrive.
     const before = device.rows(good, { base: 0, states: rows(1) })
     await expect.poll(() => part.steps.length).toBe(2)
     device.send(bad, { base: 1, states: rows(1) })
@@ -225,7 +229,7 @@ describe('a session', () => {
     expect(plane.sessions.count).toBe(2)
   })
 
-  it('repeats the reply to a frame that was repeated before it had one', async () => {
+  it('answers each copy of a frame that was repeated before its reply', async () => {
     const part = scriptedPart({ manual: true })
     await using plane = await startDataPlane(part)
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -238,7 +242,7 @@ describe('a session', () => {
     expect(part.steps.length).toBe(1)
   })
 
-  it('ends with a frame of more rows than a step holds, naming the limit', async () => {
+  it('ends with the limit when a frame has too many rows', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
@@ -248,18 +252,18 @@ describe('a session', () => {
     expect(plane.kvBytes()).toBe(0)
   })
 
-  it('that nobody ever opened is unknown, and stays so', async () => {
+  it('that was never opened is unknown', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
-    const stranger = { ...session, id: session.id ^ 1n }
-    device.send(stranger, { base: 0, states: rows(1) })
-    expect(await device.fault(stranger)).toMatchObject({ code: 'SESSION_UNKNOWN' })
+    const unknown = { ...session, id: session.id ^ 1n }
+    device.send(unknown, { base: 0, states: rows(1) })
+    expect(await device.fault(unknown)).toMatchObject({ code: 'SESSION_UNKNOWN' })
     expect(halves(await device.rows(session, { base: 0, states: rows(1) }))).toEqual([1, 2])
     expect(plane.sessions.count).toBe(1)
   })
 
-  it('expires when idle, and only then', async () => {
+  it('expires when it is idle, and not while it is used', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { clock })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -267,7 +271,7 @@ describe('a session', () => {
     await clock.advance(10_000)
     device.socket.pong()
     await device.rows(busy, { base: 0, states: rows(1) })
-    // In steps under the heartbeat, so that the connection shows itself to be alive.
+    // In steps shorter than the heartbeat, so that the connection stays open.
     for (let i = 0; i < 11; i++) {
       await clock.advance(10_000)
       await device.rows(busy, { base: 0, states: rows(1) })
@@ -277,17 +281,17 @@ describe('a session', () => {
     await device.rows(busy, { base: 1, states: rows(1) })
   })
 
-  it('is refused beyond the limit however fast many are asked for', async () => {
+  it('is refused beyond the limit when many are requested at once', async () => {
     await using plane = await startDataPlane(scriptedPart(), { sessionsPerPeer: 2 })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     for (let request = 1; request <= 10; request++) device.say({ type: 'open', request, modelId: testModelId })
-    const answers = () => device.messages.filter(({ type }) => type === 'opened' || type === 'refused').map(({ type }) => type)
+    const answers = () => device.messages.map(({ type }) => type).filter((type) => type === 'opened' || type === 'refused')
     await expect.poll(answers).toHaveLength(10)
     expect(answers().filter((type) => type === 'opened')).toHaveLength(2)
     expect(plane.sessions.count).toBe(2)
   })
 
-  it('is known to its own connection alone, and under its own epoch', async () => {
+  it('is unknown to other connections and under other epochs', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using owner = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await using thief = await connectDevice(plane.dataUrl, 'jetson-02', 2)
@@ -300,7 +304,7 @@ describe('a session', () => {
     expect(halves(await owner.rows(session, { base: 0, states: rows(1) }))).toEqual([1, 2])
   })
 
-  it('is refused, with when to try again, beyond the limits of the connection and of KV memory', async () => {
+  it('is refused with a retry delay beyond the limits of the connection and of KV memory', async () => {
     const part = scriptedPart()
     const perSession = 16 * 2 * 16 * 4
     await using plane = await startDataPlane(part, { sessionsPerPeer: 2, budgetBytes: 3 * perSession })
@@ -316,7 +320,7 @@ describe('a session', () => {
     expect(plane.kvBytes()).toBe(3 * perSession)
   })
 
-  it('whose device leaves mid-prefill stops within one step and frees its KV', async () => {
+  it('whose device disconnects during a prefill stops within one step and releases its KV', async () => {
     const part = scriptedPart({ manual: true })
     await using plane = await startDataPlane(part)
     const device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -342,7 +346,7 @@ describe('a malformed frame', () => {
     ['of another version', (bytes) => bytes.fill(2, 0, 1), 'PROTOCOL_VERSION'],
     ['with more rows than bytes', (bytes) => bytes.fill(0xff, 24, 28), 'FRAME_INVALID'],
     ['with unknown flags', (bytes) => bytes.fill(0xf0, 3, 4), 'FRAME_INVALID'],
-  ])('%s ends its session with a code, no other one', async (_, damage, code) => {
+  ])('%s ends its session with a code, and no other session', async (_, damage, code) => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const [bad, other] = [await device.open(testModelId), await device.open(testModelId)]
@@ -354,7 +358,7 @@ describe('a malformed frame', () => {
     expect(plane.kvBytes()).toBe(64 * 2 * 16 * 4)
   })
 
-  it('too short to say whose it is ends nothing', async () => {
+  it('too short to name a session ends none', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
@@ -363,17 +367,17 @@ describe('a malformed frame', () => {
     await device.rows(session, { base: 0, states: rows(1) })
   })
 
-  it('of any kind leaves the bridge and other devices alone', async () => {
+  it('of random bytes affects neither the bridge nor other devices', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using good = await connectDevice(plane.dataUrl, 'good', 2)
     await using bad = await connectDevice(plane.dataUrl, 'bad', 2)
     const session = await good.open(testModelId)
     const noise = fc.sample(fc.uint8Array({ maxLength: 120 }), { numRuns: 300, seed: 7 })
-    const victim = await bad.open(testModelId)
+    const target = await bad.open(testModelId)
     const mutated = fc.sample(fc.tuple(fc.nat({ max: 47 }), fc.nat({ max: 255 })), { numRuns: 300, seed: 8 })
     for (const bytes of noise) bad.socket.send(bytes)
     for (const [at, to] of mutated) {
-      const bytes = encodeFrame({ type: 'rows', session: victim.id, epoch: victim.epoch, seq: 1, want: 1 }, rows(2))
+      const bytes = encodeFrame({ type: 'rows', session: target.id, epoch: target.epoch, seq: 1, want: 1 }, rows(2))
       bytes[at] = to
       bad.socket.send(bytes)
     }
@@ -382,7 +386,7 @@ describe('a malformed frame', () => {
     expect(bad.socket.readyState).toBe(WebSocket.OPEN)
   })
 
-  it('larger than any frame closes the connection with 1009', async () => {
+  it('above the size limit closes the connection with 1009', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await device.open(testModelId)
@@ -393,20 +397,20 @@ describe('a malformed frame', () => {
 })
 
 describe('a connection', () => {
-  it('that comes back at once does not keep the bridge from closing', async () => {
+  it('that is reopened at once does not stop the bridge from closing', async () => {
     const plane = await startDataPlane(scriptedPart())
     await using slow = await connectDevice(plane.dataUrl, 'slow', 2)
     const quick = await connectDevice(plane.dataUrl, 'quick', 2)
-    // Answers nothing, so that closing takes its time.
+    // Does not answer the close, so that the bridge waits for its timeout.
     slow.socket.pause()
-    const back = quick.closed.then(() => connectDevice(plane.dataUrl, 'quick', 2))
-    const refused = expect(back).rejects.toThrow(/503|ECONNREFUSED/)
+    const reopened = quick.closed.then(() => connectDevice(plane.dataUrl, 'quick', 2))
+    const refused = expect(reopened).rejects.toThrow(/503|ECONNREFUSED/)
     await plane[Symbol.asyncDispose]()
     await refused
     slow.socket.resume()
   })
 
-  it('that stops reading is no longer read from, and stalls nobody else', async () => {
+  it('whose device stops reading is paused, and others are served', async () => {
     const wide = 4_096
     await using plane = await startDataPlane(scriptedPart(), { width: wide })
     await using stalled = await connectDevice(plane.dataUrl, 'stalled', wide)
@@ -414,7 +418,7 @@ describe('a connection', () => {
     const block: States = { rows: 64, width: wide, half: new Uint16Array(64 * wide).fill(0x3c00) }
     const session = await stalled.open(testModelId)
     stalled.socket.pause()
-    // Half a megabyte each way per frame: far more than the buffers between us hold.
+    // Half a megabyte each way per frame: far more than the buffers of the connection hold.
     for (let i = 0; i < 160; i++) stalled.send(session, { base: 0, states: block })
     await expect.poll(() => stalled.socket.bufferedAmount).toBeGreaterThan(0)
     const other = await lively.open(testModelId)
@@ -424,33 +428,34 @@ describe('a connection', () => {
     await expect.poll(() => stalled.frames.length, { timeout: 20_000 }).toBe(160)
   })
 
-  it('that asks and asks without reading the answers is no longer read from', async () => {
+  it('whose device sends requests without reading the responses is paused', async () => {
     await using plane = await startDataPlane(scriptedPart())
-    await using deaf = await connectDevice(plane.dataUrl, 'deaf', 2)
-    deaf.socket.pause()
-    // The answers are longer: some 30 MB, more than the buffers between us hold.
-    for (let request = 1; request <= 100_000; request++) deaf.say({ type: 'open', request, modelId: 'cd'.repeat(32) })
+    await using silent = await connectDevice(plane.dataUrl, 'silent', 2)
+    silent.socket.pause()
+    // The responses have about 30 MB: more than the buffers of the connection hold.
+    for (let request = 1; request <= 100_000; request++) silent.say({ type: 'open', request, modelId: 'cd'.repeat(32) })
     let unsent = -1
-    while (unsent !== deaf.socket.bufferedAmount) {
-      unsent = deaf.socket.bufferedAmount
-      await new Promise((done) => setTimeout(done, 300))
+    const isPaused = () => {
+      const before = unsent
+      unsent = silent.socket.bufferedAmount
+      return unsent > 0 && unsent === before
     }
-    expect(unsent).toBeGreaterThan(0)
-    deaf.socket.resume()
-    await expect.poll(() => deaf.messages.length, { timeout: 20_000 }).toBe(100_001)
+    await expect.poll(isPaused, { interval: 300, timeout: 20_000 }).toBe(true)
+    silent.socket.resume()
+    await expect.poll(() => silent.messages.length, { timeout: 20_000 }).toBe(100_001)
   })
 
-  it('that never reads again is cut though it still sends, and nothing is kept for it', async () => {
+  it('whose device never reads again is closed although it still sends, and its KV is released', async () => {
     const clock = fakeClock()
     const wide = 4_096
     await using plane = await startDataPlane(scriptedPart(), { clock, width: wide })
-    await using deaf = await connectDevice(plane.dataUrl, 'deaf', wide)
+    await using silent = await connectDevice(plane.dataUrl, 'silent', wide)
     const block: States = { rows: 64, width: wide, half: new Uint16Array(64 * wide).fill(0x3c00) }
-    const session = await deaf.open(testModelId)
-    deaf.socket.pause()
-    // Half a megabyte each way per frame, until the bridge takes no more.
-    for (let i = 0; i < 160; i++) deaf.send(session, { base: 0, states: block })
-    await expect.poll(() => deaf.socket.bufferedAmount).toBeGreaterThan(0)
+    const session = await silent.open(testModelId)
+    silent.socket.pause()
+    // Half a megabyte each way per frame, until the bridge stops reading.
+    for (let i = 0; i < 160; i++) silent.send(session, { base: 0, states: block })
+    await expect.poll(() => silent.socket.bufferedAmount).toBeGreaterThan(0)
     for (let heartbeats = 0; plane.sessions.count > 0 && heartbeats < 200; heartbeats++) {
       await clock.advance(15_000)
       await new Promise((turn) => setImmediate(turn))
@@ -459,7 +464,7 @@ describe('a connection', () => {
     await expect.poll(() => plane.kvBytes()).toBe(0)
   })
 
-  it('that cannot be served is let go, and nobody else', async () => {
+  it('that fails with an internal error is closed, and others are not', async () => {
     const part = scriptedPart()
     let fails = true
     const createSequence: typeof part.createSequence = (...of) => {
@@ -476,12 +481,12 @@ describe('a connection', () => {
     expect(plane.sessions.count).toBe(1)
   })
 
-  it('that no longer answers heartbeats is cut, and its sessions end', async () => {
+  it('that does not answer a heartbeat is closed, and its sessions end', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { clock })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await device.open(testModelId)
-    // As on a dead link: nothing is read, so no pong is sent.
+    // As on a broken link: the device reads nothing and so sends no pong.
     device.socket.pause()
     await clock.advance(15_000)
     expect(plane.sessions.count).toBe(1)
@@ -501,7 +506,7 @@ describe('a connection', () => {
     await expect(once(elsewhere, 'open')).rejects.toThrow('404')
   })
 
-  it('that is no HTTP at all leaves the bridge alive', async () => {
+  it('that does not speak HTTP does not affect the bridge', async () => {
     await using plane = await startDataPlane(scriptedPart())
     const raw = connect(Number(new URL(plane.httpUrl).port), '127.0.0.1')
     raw.on('error', () => {})
@@ -510,6 +515,7 @@ describe('a connection', () => {
     await new Promise((resolve) => raw.once('close', resolve))
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await device.open(testModelId)
+    expect(plane.sessions.count).toBe(1)
   })
 })
 

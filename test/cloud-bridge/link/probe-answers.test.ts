@@ -11,20 +11,20 @@ import { scriptedPart } from '../../support/scripted-part.ts'
 import { connectDevice, type TestDevice } from '../../support/test-device.ts'
 
 const bytes = (length: number) => Uint8Array.from({ length }, (_, at) => at * 7)
-const ask = (device: TestDevice, probe: Probe) => device.socket.send(encodeProbe(probe))
+const sendProbe = (device: TestDevice, probe: Probe) => device.socket.send(encodeProbe(probe))
 const answersOf = (device: TestDevice) => device.frames.filter(({ type }) => type === 'probe')
-/** When this is answered, so is all that came before it. */
+/** The bridge answers in order: when this frame is answered, so is everything before it. */
 async function allAnswered(device: TestDevice, session: bigint): Promise<void> {
   device.socket.send(encodeFrame({ type: 'rows', session, epoch: 1, seq: 1 }))
   await device.fault({ id: session })
 }
 
 describe('a probe of a link', () => {
-  it('is answered with as much of it as it wants, without waiting and without a session', async () => {
+  it('is answered with as many of its bytes as it asks for, without a session', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    ask(device, { seq: 1, want: 0, payload: bytes(maxProbeBytes) })
-    ask(device, { seq: 2, want: 1000, payload: bytes(5000) })
+    sendProbe(device, { seq: 1, want: 0, payload: bytes(maxProbeBytes) })
+    sendProbe(device, { seq: 2, want: 1000, payload: bytes(5000) })
     const [none, some] = [await device.reply({ id: 0n }, 1), await device.reply({ id: 0n }, 2)]
     expect([none.type, none.payload.length]).toEqual(['probe', 0])
     expect(some).toMatchObject({ type: 'probe', want: 0, queueMs: 0, computeMs: 0 })
@@ -33,34 +33,34 @@ describe('a probe of a link', () => {
   })
 
   it.each([
-    ['wants more back than it brings', { seq: 3, want: 11, payload: bytes(10) }],
-    ['is larger than any', { seq: 3, want: 0, payload: bytes(maxProbeBytes + 1) }],
-  ])('that %s is answered by a fault; sessions go on', async (_, probe) => {
+    ['asks for more bytes than it brings', { seq: 3, want: 11, payload: bytes(10) }],
+    ['is too large', { seq: 3, want: 0, payload: bytes(maxProbeBytes + 1) }],
+  ])('that %s is answered by a fault; sessions continue', async (_, probe) => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
-    ask(device, probe)
+    sendProbe(device, probe)
     expect(decodeFault(await device.reply({ id: 0n }, 3)).code).toBe('FRAME_INVALID')
     await device.rows(session, { base: 0, states: { rows: 1, width: 2, half: Uint16Array.of(1, 2) } })
   })
 
-  it('is not answered more often than a few times a minute on one connection', async () => {
+  it('is ignored beyond the limit per minute of its connection', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { clock })
-    await using greedy = await connectDevice(plane.dataUrl, 'greedy', 2)
-    await using modest = await connectDevice(plane.dataUrl, 'modest', 2)
-    for (let seq = 1; seq <= 3 * probesPerMinute; seq++) ask(greedy, { seq, want: 10, payload: bytes(10) })
-    await allAnswered(greedy, 77n)
-    expect(answersOf(greedy)).toHaveLength(probesPerMinute)
-    ask(modest, { seq: 1, want: 0, payload: bytes(10) })
-    expect((await modest.reply({ id: 0n }, 1)).type).toBe('probe')
+    await using frequent = await connectDevice(plane.dataUrl, 'frequent', 2)
+    await using other = await connectDevice(plane.dataUrl, 'other', 2)
+    for (let seq = 1; seq <= 3 * probesPerMinute; seq++) sendProbe(frequent, { seq, want: 10, payload: bytes(10) })
+    await allAnswered(frequent, 77n)
+    expect(answersOf(frequent)).toHaveLength(probesPerMinute)
+    sendProbe(other, { seq: 1, want: 0, payload: bytes(10) })
+    expect((await other.reply({ id: 0n }, 1)).type).toBe('probe')
     await clock.advance(60_000)
-    ask(greedy, { seq: 100, want: 10, payload: bytes(10) })
-    expect((await greedy.reply({ id: 0n }, 100)).type).toBe('probe')
-    expect(greedy.socket.readyState).toBe(WebSocket.OPEN)
+    sendProbe(frequent, { seq: 100, want: 10, payload: bytes(10) })
+    expect((await frequent.reply({ id: 0n }, 100)).type).toBe('probe')
+    expect(frequent.socket.readyState).toBe(WebSocket.OPEN)
   })
 
-  it('of any bytes leaves the bridge and other devices alone', async () => {
+  it('of random bytes affects neither the bridge nor other devices', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using good = await connectDevice(plane.dataUrl, 'good', 2)
     await using bad = await connectDevice(plane.dataUrl, 'bad', 2)

@@ -9,21 +9,21 @@ import { connectDevice, type OpenSession, type TestDevice } from '../../support/
 const rows = (n: number): States => ({ rows: n, width: 2, half: new Uint16Array(n * 2).fill(0x3c00) })
 const prefixMs = 60_000
 
-/** Closes a session of 20 positions and keeps some. @returns what the bridge says */
-async function leave(device: TestDevice, session: OpenSession, keep: number): Promise<string | undefined> {
+/** Closes a session of 20 positions and caches the first `keep`. @returns the handle that the bridge sends */
+async function closeAndKeep(device: TestDevice, session: OpenSession, keep: number): Promise<string | undefined> {
   await device.rows(session, { base: 0, states: rows(20) })
   device.say({ type: 'close', session: session.hex, keep })
-  const said = () => device.messages.find((message) => message.type === 'kept' && message.session === session.hex)
-  await expect.poll(said).toBeDefined()
-  const message = said()
+  const answer = () => device.messages.find((message) => message.type === 'kept' && message.session === session.hex)
+  await expect.poll(answer).toBeDefined()
+  const message = answer()
   return message?.type === 'kept' ? message.handle : undefined
 }
 
-describe('what a session leaves behind', () => {
-  it('is resumed by its device, up to any of its positions, on another connection too', async () => {
+describe('the KV that a closed session leaves in the prefix cache', () => {
+  it('is resumed by its device, from any of its positions, also on another connection', async () => {
     await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    const handle = await leave(device, await device.open(testModelId), 18)
+    const handle = await closeAndKeep(device, await device.open(testModelId), 18)
     await using again = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await again.open(testModelId, { handle: handle!, length: 12 })
     expect(session.held).toBe(12)
@@ -32,22 +32,22 @@ describe('what a session leaves behind', () => {
 
   it.each([
     ['another device', 'jetson-02', 12],
-    ['more positions than there are', 'jetson-01', 19],
-  ])('is nothing to %s', async (_, name, length) => {
+    ['a request for more positions than it has', 'jetson-01', 19],
+  ])('is not resumed by %s', async (_, name, length) => {
     await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    const handle = await leave(device, await device.open(testModelId), 18)
+    const handle = await closeAndKeep(device, await device.open(testModelId), 18)
     await using other = await connectDevice(plane.dataUrl, name, 2)
     expect((await other.open(testModelId, { handle: handle!, length })).held).toBe(0)
   })
 
-  it('is led to whoever has taken it, as long as those positions are what they were', async () => {
+  it('is copied from the session that has taken it over, while that still has the positions unchanged', async () => {
     await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    const handle = (await leave(device, await device.open(testModelId), 18))!
+    const handle = (await closeAndKeep(device, await device.open(testModelId), 18))!
     const first = await device.open(testModelId, { handle, length: 12 })
     expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(12)
-    // It goes on from position 8: what stood there before is gone.
+    // It continues from position 8, which overwrites what followed.
     await device.rows(first, { base: 8, states: rows(6) })
     expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
     expect((await device.open(testModelId, { handle, length: 8 })).held).toBe(8)
@@ -56,7 +56,7 @@ describe('what a session leaves behind', () => {
     expect((await device.open(testModelId, { handle, length: 8 })).held).toBe(0)
   })
 
-  it('is copied for nobody once its stream has gathered rows before its end', async () => {
+  it('is no longer copied from a stream that has gathered rows before its end', async () => {
     const serving = testServing(scriptedPart(), { kv: { prefixMs } })
     const rowsOf = (n: number) => ({ states: rows(n), select: 'none' as const })
     const first = await openStream(serving)
@@ -71,46 +71,47 @@ describe('what a session leaves behind', () => {
     expect((await serving.open('jetson-01', { ...resume, length: 8 }))!.stream.length).toBe(8)
   })
 
-  it('is given back after a while', async () => {
+  it('is released when it expires', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { prefixMs, clock })
     const device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    await leave(device, await device.open(testModelId), 18)
+    await closeAndKeep(device, await device.open(testModelId), 18)
     expect(plane.kvBytes()).toBeGreaterThan(0)
     await device[Symbol.asyncDispose]()
-    // It is looked for four times in the time after which a session is idle.
-    await clock.advance(prefixMs + 30_000)
+    await clock.advance(prefixMs - 1)
+    expect(plane.kvBytes()).toBeGreaterThan(0)
+    await clock.advance(1)
     expect(plane.kvBytes()).toBe(0)
   })
 
-  it('is not kept where nothing is, or where the session holds less', async () => {
+  it('is not cached where caching is off, or where the session has fewer positions', async () => {
     await using without = await startDataPlane(scriptedPart())
     await using one = await connectDevice(without.dataUrl, 'jetson-01', 2)
-    expect(await leave(one, await one.open(testModelId), 18)).toBeUndefined()
+    expect(await closeAndKeep(one, await one.open(testModelId), 18)).toBeUndefined()
     await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using two = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    expect(await leave(two, await two.open(testModelId), 21)).toBeUndefined()
+    expect(await closeAndKeep(two, await two.open(testModelId), 21)).toBeUndefined()
     expect([without.kvBytes(), plane.kvBytes()]).toEqual([0, 0])
   })
 
-  it('is purged for one device: ready or taken, its handles lead nowhere, those of others do', async () => {
+  it('is purged for one device, cached or taken over, and stays for others', async () => {
     await using plane = await startDataPlane(scriptedPart(), { prefixMs })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await using other = await connectDevice(plane.dataUrl, 'jetson-02', 2)
-    const ready = (await leave(device, await device.open(testModelId), 18))!
-    const foreign = (await leave(other, await other.open(testModelId), 18))!
-    const taken = (await leave(device, await device.open(testModelId), 18))!
+    const cached = (await closeAndKeep(device, await device.open(testModelId), 18))!
+    const foreign = (await closeAndKeep(other, await other.open(testModelId), 18))!
+    const taken = (await closeAndKeep(device, await device.open(testModelId), 18))!
     expect((await device.open(testModelId, { handle: taken, length: 12 })).held).toBe(12)
     plane.serving.purge('jetson-01')
-    for (const handle of [ready, taken]) expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
+    for (const handle of [cached, taken]) expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
     expect((await other.open(testModelId, { handle: foreign, length: 12 })).held).toBe(12)
   })
 
-  it('makes room for a session before one is refused', async () => {
+  it('is evicted when a new session needs its memory', async () => {
     const perSession = 64 * 2 * 16 * 4
     await using plane = await startDataPlane(scriptedPart(), { prefixMs, budgetBytes: 1.5 * perSession })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    const handle = await leave(device, await device.open(testModelId), 18)
+    const handle = await closeAndKeep(device, await device.open(testModelId), 18)
     const next = await device.open(testModelId)
     await device.rows(next, { base: 0, states: rows(20) })
     expect((await device.open(testModelId, { handle: handle!, length: 12 })).held).toBe(0)

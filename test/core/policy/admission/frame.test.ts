@@ -28,21 +28,21 @@ describe('a frame is', () => {
   it.each([
     ['applied at the end', {}, { kind: 'apply' }],
     ['applied after a rollback', { base: 3 }, { kind: 'apply' }],
-    ['applied from the start again', { base: 0 }, { kind: 'apply' }],
-    ['applied with no rows: a rollback alone', { base: 3, n: 0, want: 0 }, { kind: 'apply' }],
-    ['applied up to the very last position', { base: 10, n: 30, want: 30 }, { kind: 'apply' }],
+    ['applied at the first position again', { base: 0 }, { kind: 'apply' }],
+    ['applied without rows, as a rollback', { base: 3, n: 0, want: 0 }, { kind: 'apply' }],
+    ['applied up to the last position', { base: 10, n: 30, want: 30 }, { kind: 'apply' }],
     ['answered again when repeated', { seq: 4 }, { kind: 'repeat' }],
-    ['answered again when repeated, whatever its base says', { seq: 3, base: 99 }, { kind: 'repeat' }],
-    ['a gap beyond the length', { base: 11 }, { kind: 'gap', length: 10 }],
-    ['a fault when its reply is no longer kept', { seq: 2 }, fault('FRAME_INVALID')],
-    ['a fault when it wants more than it brings', { n: 4, want: 5 }, fault('FRAME_INVALID')],
-    ['a fault with too many rows', { base: 0, n: 33 }, fault('FRAME_INVALID')],
-    ['a fault of a type that bridges send', { type: 'deep' as const }, fault('FRAME_INVALID')],
+    ['answered again when repeated, whatever its base', { seq: 3, base: 99 }, { kind: 'repeat' }],
+    ['answered by a gap beyond the length', { base: 11 }, { kind: 'gap', length: 10 }],
+    ['rejected when its reply is no longer cached', { seq: 2 }, fault('FRAME_INVALID')],
+    ['rejected when it asks for more rows than it brings', { n: 4, want: 5 }, fault('FRAME_INVALID')],
+    ['rejected with too many rows', { base: 0, n: 33 }, fault('FRAME_INVALID')],
+    ['rejected when its type is one that only bridges send', { type: 'deep' as const }, fault('FRAME_INVALID')],
   ])('%s', (_, fields, expected) => {
     expect(admitFrame(frame(fields), session(), limits)).toMatchObject(expected)
   })
 
-  it('a fault beyond the context limit, which it names', () => {
+  it('rejected beyond the context limit, which the message names', () => {
     const full = session({ length: 99 })
     expect(admitFrame(frame({ base: 99, n: 2 }), full, limits)).toMatchObject(fault('CONTEXT_OVERFLOW'))
     expect(admitFrame(frame({ base: 99, n: 1 }), full, limits)).toEqual({ kind: 'apply' })
@@ -51,7 +51,7 @@ describe('a frame is', () => {
     })
   })
 
-  it('never applied where it would leave a hole or pass the limit', () => {
+  it('never applied where it would leave a gap or exceed a limit', () => {
     const u32 = fc.oneof(fc.nat({ max: 130 }), fc.constant(0xffff_ffff))
     fc.assert(
       fc.property(fc.record({ seq: u32, base: u32, n: u32, want: u32 }), fc.nat({ max: 100 }), (fields, length) => {
