@@ -1,35 +1,35 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/** One core for the cloud, another for everything else. */
+/** One core for the bridge, another for everything else. */
 export interface Cores {
   readonly bridge: number
   readonly others: number
-  /** Gives this process back the cores that it had. */
+  /** Lets this process use its earlier cores again. */
   release(): void
 }
 
-/** Before a command: the core that it is held to. */
+/** Words before a command that pin it to a core. */
 export const pinnedTo = (core: number): string[] => ['taskset', '-c', String(core)]
 
-/** Keeps one core free for the bridge and holds this process to another; undefined where that cannot be had. */
+/** Leaves one core to the bridge and pins this process to another; undefined where that is impossible. */
 export function separateCores(): Cores | undefined {
   const allowed = ownCores()
   if (!allowed || allowed.length < 2) return undefined
   const [bridge, others] = allowed as [number, number]
   try {
-    hold([others])
+    pin([others])
   } catch {
-    return undefined // not allowed here
+    return undefined
   }
-  return { bridge, others, release: () => hold(allowed) }
+  return { bridge, others, release: () => pin(allowed) }
 }
 
-/** The cores that this process may run on; undefined where that cannot be asked. */
+/** The cores that this process may run on; undefined without taskset. */
 function ownCores(): number[] | undefined {
   try {
-    const said = execFileSync('taskset', ['-c', '-p', String(process.pid)], { stdio: ['ignore', 'pipe', 'ignore'] }).toString()
-    const list = /: ([\d,-]+)\s*$/.exec(said)?.[1]
+    const output = execFileSync('taskset', ['-c', '-p', String(process.pid)], { stdio: ['ignore', 'pipe', 'ignore'] }).toString()
+    const list = /: ([\d,-]+)\s*$/.exec(output)?.[1]
     return list?.split(',').flatMap((range) => {
       const [from, to] = range.split('-').map(Number) as [number, number?]
       return Array.from({ length: (to ?? from) - from + 1 }, (_, i) => from + i)
@@ -39,15 +39,15 @@ function ownCores(): number[] | undefined {
   }
 }
 
-/** All threads of this process. */
-function hold(cores: readonly number[]): void {
+/** Pins all threads of this process. */
+function pin(cores: readonly number[]): void {
   execFileSync('taskset', ['-a', '-c', '-p', cores.join(','), String(process.pid)], { stdio: 'ignore' })
 }
 
-/** Kernel's ticks of a process's time (USER_HZ), the same on every Linux. */
+/** Unit of CPU time in /proc (USER_HZ), the same on every Linux. */
 const ticksPerS = 100
 
-/** Seconds of processor time that these processes have used so far; undefined where /proc does not tell. */
+/** CPU time of these processes so far, in seconds; undefined without /proc. */
 export function cpuSeconds(pids: readonly number[]): number | undefined {
   try {
     return pids.reduce((sum, pid) => sum + secondsOf(readFileSync(`/proc/${pid}/stat`, 'utf8')), 0)
@@ -56,7 +56,7 @@ export function cpuSeconds(pids: readonly number[]): number | undefined {
   }
 }
 
-/** Of a core, all processes together, kernel included; undefined where /proc does not tell. */
+/** CPU time that a core has spent on all processes and the kernel, in seconds; undefined without /proc. */
 export function coreBusySeconds(core: number): number | undefined {
   try {
     const line = new RegExp(`^cpu${core} (.*)$`, 'm').exec(readFileSync('/proc/stat', 'utf8'))?.[1]
@@ -69,7 +69,7 @@ export function coreBusySeconds(core: number): number | undefined {
   }
 }
 
-/** Fields 14 and 15, utime and stime, counted after the name, which may hold anything. */
+/** utime and stime, fields 14 and 15. They are counted from the end of the name, which may hold spaces. */
 function secondsOf(stat: string): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[11]) + Number(fields[12])) / ticksPerS

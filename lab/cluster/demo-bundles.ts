@@ -7,27 +7,27 @@ import { projectRoot, version } from '../../core/base/version.ts'
 import { buildBundle } from '../../core/model/build.ts'
 import { drafterParts, manifestFile } from '../../core/model/manifest.ts'
 
-/** The models of models/demo: the LLM, and small ones for devices, `slm-other` with another tokenizer. */
+/** The models of models/demo: the LLM and small ones for devices, of which `slm-other` has another tokenizer. */
 const demoModels = ['llm', 'slm-wide', 'slm-deep', 'slm-other'] as const
 export type DemoModel = (typeof demoModels)[number]
 
-/** fp32: the format in which answers are exact. The LLM is split after its first layer, the small models stay whole. */
+/** fp32, in which answers are exact. The LLM is split after its first layer; the small models stay whole. */
 const recipe = (model: DemoModel) => ({ format: 'fp32', ...(model === 'llm' ? { split: 1 } : {}) }) as const
 
 /**
- * Builds a demonstration model's bundle into .cache once, the LLM's with all drafters that it has; later calls find it there.
+ * The bundle of a demonstration model, the LLM's with all its drafters. Built into .cache at the first call.
  * @returns its folder
  */
 export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string> {
   const checkpoint = fileURLToPath(new URL(`models/demo/${model}`, projectRoot))
   if (!existsSync(checkpoint))
-    throw new BrimError('CHECKPOINT_NOT_FOUND', `the demonstration model is missing: ${checkpoint}`, {
-      hint: 'check the clone out completely',
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `the demonstration model ${checkpoint} is missing`, {
+      hint: 'restore models/demo, for example with "git checkout models/demo"',
     })
   const folder = fileURLToPath(new URL('.cache/bundles', projectRoot))
   const out = join(folder, `demo-${model}-${keyOf(model, checkpoint)}`)
   if (existsSync(join(out, manifestFile))) return out
-  // Bundles of earlier models or builders serve nobody.
+  // Bundles of earlier models or builders are not used again.
   if (existsSync(folder))
     for (const entry of readdirSync(folder))
       if (new RegExp(`^demo-${model}-[0-9a-f]{16}$`).test(entry)) rmSync(join(folder, entry), { recursive: true })
@@ -36,13 +36,13 @@ export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string
     const drafters = drafterParts.filter((drafter) => existsSync(join(checkpoint, drafter)))
     await buildBundle({ checkpoint, out, name, drafters, ...recipe(model) })
   } catch (error) {
-    // Another process may have built the same at the same time.
+    // Another process may have built the same bundle at the same time.
     if (!existsSync(join(out, manifestFile))) throw error
   }
   return out
 }
 
-/** Changes with the model's files, with the builder and with how we build. */
+/** A hash of the model's files, the builder's code and the recipe. */
 function keyOf(model: DemoModel, checkpoint: string): string {
   const hash = createHash('sha256').update(JSON.stringify({ version, recipe: recipe(model) }))
   const builder = fileURLToPath(new URL('core/model', projectRoot))

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** A loopback port that nobody listened on a moment ago: for what cannot say which one it was given. */
+/** A free loopback port, for programs that cannot report the port that the system chose for them. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')

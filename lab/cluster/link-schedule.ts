@@ -4,23 +4,23 @@ import { type RateTrace, servedMs } from './rate-trace.ts'
 /** One direction of a link. */
 export interface DirectionShape {
   readonly rates: RateTrace
-  /** One way, without the time that the bytes take. */
+  /** One way, without the transfer time of the bytes. */
   readonly delayMs: number
-  /** Either way, uniform; drawn anew when the direction has been idle. */
+  /** ± ms, uniform; drawn again after the direction was idle. */
   readonly jitterMs: number
 }
 
-/** Idle time that a link is ahead: so much of a frame leaves at once. About one state at the rates of the benchmark. */
+/** Depth of the token bucket, as time: about one state at the benchmark's rates leaves at once. */
 const burstMs = 1
 
 /**
- * A token bucket on a link whose rate varies: when bytes that enter now come out. Pure; nothing overtakes what entered
- * before it, and no byte leaves faster than the rates allow but for the burst.
+ * A token bucket on a link whose rate varies: computes when bytes that enter now come out. Order is preserved, and except for
+ * the burst no byte leaves faster than the rates allow.
  */
 export class LinkSchedule {
   readonly #shape: DirectionShape
   readonly #random: Random
-  /** When the bucket has served all that entered; may lie in the past. */
+  /** When the bucket has served everything that entered; may lie in the past. */
   #freeMs = 0
   #arrivedMs = 0
   #jitterMs = 0
@@ -30,7 +30,10 @@ export class LinkSchedule {
     this.#random = random
   }
 
-  /** @param nowMs since the link's start, never falling; @returns when these bytes come out */
+  /**
+   * @param nowMs since the link's start, monotonic
+   * @returns when these bytes come out
+   */
   admit(bytes: number, nowMs: number): number {
     const { rates, delayMs, jitterMs } = this.#shape
     if (this.backlogMs(nowMs) === 0) this.#jitterMs = (2 * this.#random.next() - 1) * jitterMs
@@ -40,7 +43,7 @@ export class LinkSchedule {
     return this.#arrivedMs
   }
 
-  /** How long what has entered takes to leave. */
+  /** Time until everything that entered has left. */
   backlogMs(nowMs: number): number {
     return Math.max(0, this.#freeMs - nowMs)
   }

@@ -1,6 +1,6 @@
 import type { Random } from '../../core/base/random.ts'
 
-/** How fast a link is, piece by piece; after the last piece it begins again. Times count from the link's start. */
+/** The rate of a link, interval by interval; it repeats after the last one. Times count from the link's start. */
 export interface RateTrace {
   readonly intervalMs: number
   /** One per interval, > 0. */
@@ -12,10 +12,10 @@ export interface WalkRange {
   readonly highBytesPerS: number
 }
 
-/** Of the range, the most that one step of the walk goes. */
-const longestStep = 0.2
+/** Maximum step of the walk, as a share of its range. */
+const maxStep = 0.2
 
-/** A random walk that is reflected at both ends of its range, from a random place in it. */
+/** A random walk with a random start, reflected at both ends of its range. */
 export function randomWalk(
   { lowBytesPerS, highBytesPerS }: WalkRange,
   intervalMs: number,
@@ -26,7 +26,7 @@ export function randomWalk(
   let at = random.next()
   const bytesPerS = Array.from({ length: count }, () => {
     const rate = lowBytesPerS + at * span
-    at = reflected(at + (2 * random.next() - 1) * longestStep)
+    at = reflected(at + (2 * random.next() - 1) * maxStep)
     return rate
   })
   return { intervalMs, bytesPerS }
@@ -39,13 +39,13 @@ export function rateAt({ intervalMs, bytesPerS }: RateTrace, atMs: number): numb
   return bytesPerS[Math.floor(atMs / intervalMs) % bytesPerS.length]!
 }
 
-/** When the last of so many bytes has left, if the link begins with them at `startMs` >= 0 and carries nothing else. */
+/** When the last of `bytes` bytes has left, if the link starts with them at `startMs` >= 0 and carries nothing else. */
 export function servedMs(trace: RateTrace, startMs: number, bytes: number): number {
   let atMs = startMs
   let left = bytes
   while (left > 0) {
     const bytesPerMs = rateAt(trace, atMs) / 1_000
-    // Counted from the interval's number: adding up lengths would creep, and never get past an end by rounding.
+    // Computed from the interval's index: a sum of lengths would accumulate rounding errors and might never pass an end.
     const endMs = (Math.floor(atMs / trace.intervalMs) + 1) * trace.intervalMs
     const carried = (endMs - atMs) * bytesPerMs
     if (carried >= left) return atMs + left / bytesPerMs
@@ -55,13 +55,13 @@ export function servedMs(trace: RateTrace, startMs: number, bytes: number): numb
   return atMs
 }
 
-/** The same shape with another mean; never slower than a twentieth of it, for a link that stands still ends nothing. */
+/** The same shape with another mean. No rate is below a twentieth of it, because nothing ends on a link without rate. */
 export function scaledTo({ intervalMs, bytesPerS }: RateTrace, meanBytesPerS: number): RateTrace {
   const mean = bytesPerS.reduce((sum, rate) => sum + rate, 0) / bytesPerS.length
   return { intervalMs, bytesPerS: bytesPerS.map((rate) => Math.max(rate * (meanBytesPerS / mean), meanBytesPerS / 20)) }
 }
 
-/** The same link, so many intervals later on. */
+/** The same trace, starting `intervals` intervals later. */
 export function shifted({ intervalMs, bytesPerS }: RateTrace, intervals: number): RateTrace {
   const from = intervals % bytesPerS.length
   return { intervalMs, bytesPerS: [...bytesPerS.slice(from), ...bytesPerS.slice(0, from)] }

@@ -1,26 +1,26 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-/** A connection through the relay, with every byte that crossed it, per direction, as it was on the wire. */
+/** A connection through the relay, with the bytes that crossed it in each direction. */
 export interface RelayedConnection {
   readonly up: Buffer[]
   readonly down: Buffer[]
   readonly isOpen: boolean
   cut(): void
-  /** Takes nothing any more and says nothing, as when a machine or a network hangs: both ways, or one of them. */
-  stall(way?: 'up' | 'down'): void
-  /** These bytes come down before the next ones. */
+  /** Stops reading in one or both directions, as when a machine or a network hangs. */
+  stall(direction?: 'up' | 'down'): void
+  /** Sends these bytes down before the next ones. */
   inject(noise: Uint8Array): void
-  /** What comes down next is noise of the same length. */
+  /** Replaces the next chunk that comes down with noise of the same length. */
   garble(): void
 }
 
-/** A TCP relay on a free loopback port: the same faults for all connections that stand. */
+/** A TCP relay on a free loopback port; its faults hit all open connections. */
 export interface Relay extends AsyncDisposable, Pick<RelayedConnection, 'cut' | 'stall' | 'garble'> {
   readonly port: number
-  /** Where new connections lead; set it to move the other end. */
+  /** Port that new connections are relayed to. */
   target: number
-  /** Of all times, the oldest first. */
+  /** Open and closed connections, oldest first. */
   readonly connections: readonly RelayedConnection[]
   bytes(): { up: number; down: number }
 }
@@ -32,7 +32,7 @@ export async function startRelay(target: number): Promise<Relay> {
     connections.push(relayed(near, connect(relay.target, '127.0.0.1')))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const sum = (way: 'up' | 'down') => connections.reduce((total, connection) => total + bytesOf(connection[way]), 0)
+  const sum = (direction: 'up' | 'down') => connections.reduce((total, connection) => total + bytesOf(connection[direction]), 0)
   const relay: Relay = {
     port: (server.address() as AddressInfo).port,
     target,
@@ -41,8 +41,8 @@ export async function startRelay(target: number): Promise<Relay> {
     cut() {
       for (const connection of open()) connection.cut()
     },
-    stall(way) {
-      for (const connection of open()) connection.stall(way)
+    stall(direction) {
+      for (const connection of open()) connection.stall(direction)
     },
     garble() {
       for (const connection of open()) connection.garble()
@@ -87,9 +87,9 @@ function relayed(near: Socket, far: Socket): RelayedConnection {
       return isOpen
     },
     cut,
-    stall(way) {
-      if (way !== 'down') near.pause()
-      if (way !== 'up') far.pause()
+    stall(direction) {
+      if (direction !== 'down') near.pause()
+      if (direction !== 'up') far.pause()
     },
     inject(bytes) {
       noise = bytes
@@ -102,7 +102,7 @@ function relayed(near: Socket, far: Socket): RelayedConnection {
 
 const bytesOf = (buffers: readonly Buffer[]) => buffers.reduce((total, buffer) => total + buffer.length, 0)
 
-/** The same address by way of the relay. */
+/** The URL with the relay's port. */
 export function through(relay: Relay, url: string): string {
   return url.replace(/:\d+(?=\/|$)/, `:${relay.port}`)
 }

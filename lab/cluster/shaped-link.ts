@@ -8,44 +8,44 @@ export interface LinkShape {
   readonly down: DirectionShape
 }
 
-/** A device's link: a TCP relay on a free loopback port that lets bytes through no faster than its shape says. */
+/** A device's link: a TCP relay on a free loopback port that delays bytes according to its shape. */
 export interface ShapedLink extends AsyncDisposable {
   readonly port: number
-  /** The time of its rate traces. */
+  /** Time in its rate traces. */
   nowMs(): number
-  /** The traces go on from this time, as if nothing had been sent; for a link that is idle. */
+  /** Moves an idle link to another time of its traces. */
   startOver(atMs: number): void
 }
 
 export interface ShapedLinkOptions {
-  /** Loopback port at the far end. */
+  /** Loopback port of the far end. */
   readonly target: number
   readonly shape: LinkShape
   readonly random: Random
 }
 
-/** Larger pieces would come out late as a whole: about what a packet holds. */
+/** About the payload of a packet; a larger piece would be late as a whole. */
 const pieceBytes = 1_460
-/** A direction with more to send than this is not read from: its sender feels the link. */
+/** With a longer backlog than this the link stops reading, so that the sender notices it. */
 const queueMs = 200
-/** A timer's grain is 1 ms: what is due so soon is on time. */
+/** Timers have a resolution of 1 ms; a piece that is due this soon is on time. */
 const graceMs = 0.5
 
 interface Piece {
-  /** By the process's clock: the link's own may start over meanwhile. */
+  /** On the process's clock, because the link's own may start over. */
   readonly dueMs: number
-  /** Undefined: the sender has no more. */
+  /** Undefined: the sender has ended. */
   readonly bytes: Buffer | undefined
 }
 
-/** One direction of the link, in the time of this process. */
+/** One direction of the link, on the process's clock. */
 interface Lane {
-  /** Bytes enter now. @returns when they come out */
+  /** @returns when bytes that enter now come out */
   enter(bytes: number): number
   backlogMs(): number
 }
 
-/** Connections are up from who connects, down to them; all of them share the link. */
+/** All connections share the link; `up` is away from the client that connects. */
 export async function startShapedLink({ target, shape, random }: ShapedLinkOptions): Promise<ShapedLink> {
   let startedMs = performance.now()
   const nowMs = () => performance.now() - startedMs
@@ -112,7 +112,7 @@ function carry(from: Socket, to: Socket, lane: Lane): void {
     if (waitMs !== undefined) timer = setTimeout(deliver, Math.max(0, Math.round(waitMs)))
   }
 
-  /** Not read from though nothing waits here: another connection keeps the link busy, and would not wake us. */
+  /** While another connection keeps the link busy, nothing else would resume reading here. */
   const untilRead = () => (from.isPaused() ? lane.backlogMs() - queueMs : undefined)
 
   function balance(): void {
@@ -129,7 +129,7 @@ function carry(from: Socket, to: Socket, lane: Lane): void {
     blocked = false
     deliver()
   })
-  // A connection that breaks off takes with it what is on its way; one that ends lets it arrive.
+  // An error discards what is on its way; an orderly end lets it arrive.
   from.on('error', () => to.resetAndDestroy())
   to.on('close', () => {
     clearTimeout(timer)

@@ -6,14 +6,14 @@ export interface WebSocketFrame {
 const textOpcode = 1
 
 /**
- * All frames in one direction of a recorded WebSocket connection, unmasked (RFC 6455 §5). What a client sends is XORed on the
- * wire, which hides nothing but would hide it from a search.
+ * All frames in one direction of a recorded WebSocket connection, unmasked (RFC 6455 §5): clients XOR what they send, which
+ * would hide it from a search.
  * @param bytes from the HTTP upgrade on
  */
 export function webSocketFrames(bytes: Buffer): WebSocketFrame[] {
   const frames: WebSocketFrame[] = []
   let at = bytes.indexOf('\r\n\r\n') + 4
-  if (at < 4) throw new Error('no HTTP upgrade in what was recorded')
+  if (at < 4) throw new Error('the recording has no HTTP upgrade')
   while (at + 2 <= bytes.length) {
     const masked = (bytes[at + 1]! & 0x80) !== 0
     const short = bytes[at + 1]! & 0x7f
@@ -30,5 +30,5 @@ export function webSocketFrames(bytes: Buffer): WebSocketFrame[] {
   return frames
 }
 
-/** Their payloads, one after another. */
+/** The payloads of all frames, concatenated. */
 export const webSocketPayloads = (bytes: Buffer): Buffer => Buffer.concat(webSocketFrames(bytes).map(({ payload }) => payload))

@@ -1,4 +1,4 @@
-/** Figures as SVG text, without a library: panels of lines or bars, one legend for all. */
+/** Figures as SVG text: panels of lines or bars with one legend. */
 
 export interface Series {
   readonly name: string
@@ -18,7 +18,7 @@ export interface BarPanel {
   readonly kind: 'bars'
   readonly title: string
   readonly yLabel: string
-  /** The axis reaches at least so far: the same for panels to be compared. */
+  /** Minimum end of the axis; the same value makes panels comparable. */
   readonly yMax?: number
   readonly groups: readonly {
     readonly label: string
@@ -33,7 +33,7 @@ export interface Figure {
   readonly panels: readonly (LinePanel | BarPanel)[]
 }
 
-/** Okabe and Ito: told apart by readers of any colour vision. */
+/** The palette of Okabe and Ito, which readers with any colour vision can distinguish. */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9']
 const ink = { text: '#1f2933', muted: '#66727f', grid: '#e4e8ec', axis: '#9aa5b1' }
 
@@ -43,7 +43,7 @@ const headHeight = 86
 const plotWidth = panelSize.width - margin.left - margin.right
 const plotHeight = panelSize.height - margin.top - margin.bottom
 
-/** The figure as an SVG document. What has the same name has the same colour in every panel. */
+/** The figure as an SVG document. A name has the same colour in every panel. */
 export function renderFigure({ title, subtitle, columns, panels }: Figure): string {
   const names = [...new Set(panels.flatMap(namesOf))]
   const colour = (name: string) => colours[names.indexOf(name) % colours.length] ?? ink.text
@@ -66,7 +66,7 @@ export function renderFigure({ title, subtitle, columns, panels }: Figure): stri
   ].join('\n')
 }
 
-/** Round numbers from 0 to at least `max`: about `count` of them. */
+/** About `count` round numbers from 0 to at least `max`. */
 export function ticks(max: number, count = 5): number[] {
   const rough = Math.max(max, Number.MIN_VALUE) / count
   const magnitude = 10 ** Math.floor(Math.log10(rough))
@@ -157,7 +157,7 @@ function text(x: number, y: number, content: string, attributes: string): string
   return `<text x="${round(x)}" y="${round(y)}" ${attributes}>${safe}</text>`
 }
 
-/** Three significant digits, thousands with a thin space. */
+/** Three significant digits; groups of thousands separated by a thin space. */
 function format(value: number): string {
   const rounded = Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3))
   return String(rounded).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, '\u2009')

@@ -7,7 +7,8 @@ export interface Column {
 
 /**
  * Texts in columns of equal width, wrapped at spaces, as lines for a terminal.
- * @param width of the terminal, in characters; @param height most lines of text that are shown (the last ones)
+ * @param width of the terminal, in characters
+ * @param height maximum lines of text per column; the last ones are shown
  */
 export function layOutColumns(columns: readonly Column[], width: number, height: number): string[] {
   const gap = ' │ '
@@ -27,13 +28,13 @@ export function layOutColumns(columns: readonly Column[], width: number, height:
   ]
 }
 
-/** Control characters out of a model's mouth never reach the terminal. */
 export function wrap(text: string, width: number): string[] {
   return clean(text)
     .split('\n')
     .flatMap((paragraph) => wrapParagraph(paragraph, width))
 }
 
+/** Without control characters, which a model's answer could send to the terminal. */
 export const clean = (text: string): string => stripVTControlCharacters(text).replace(/[^\P{Cc}\n]/gu, ' ')
 
 function wrapParagraph(paragraph: string, width: number): string[] {

@@ -1,4 +1,4 @@
-/** Rows as a plain table; numbers are right-aligned. */
+/** A plain table for a terminal; numeric columns are right-aligned. */
 export function layOutTable(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)))
   const isNumeric = head.map((_, column) => rows.every((row) => /^(?:\d|–$)/.test(row[column] ?? '')))

@@ -7,23 +7,23 @@ import { protocolVersion } from '../../core/protocol/version.ts'
 /** JSON Schema draft 7, as zod writes it. */
 export type Schema = z.core.JSONSchema.BaseSchema
 
-/** One message as the documents show it: of a union there is one for each of its types. */
+/** One message of the documents; a union has one variant per type. */
 export interface Variant {
   /** `JobEvent.failed` */
   readonly name: string
-  /** Values of `type` that it may have; none where its schema is no union. */
+  /** Possible values of `type`; empty where the schema is not a union. */
   readonly types: readonly string[]
   readonly schema: Schema
   readonly examples: readonly Readonly<Record<string, unknown>>[]
 }
 
-/** How receivers read: fields beyond these are allowed, and dropped. */
+/** The schema of received messages: readers allow and drop further fields. */
 export function schemaOf(schema: z.ZodType): Schema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { target: 'draft-7', io: 'input', override: simplified })
   return rest
 }
 
-/** What says the same twice, at length. */
+/** Removes what is redundant in zod's output. */
 function simplified({ jsonSchema }: { jsonSchema: Schema }): void {
   if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
@@ -52,25 +52,25 @@ function typesOf({ properties = {} }: Schema): string[] {
 
 const ref = (...path: string[]) => ({ $ref: `#/${path.join('/')}` })
 const keyed = <T>(entries: readonly (readonly [string, T])[]): Record<string, T> => Object.fromEntries(entries)
-/** Parameters have no schema in AsyncAPI 3.0. */
+/** A description, because parameters have no schema in AsyncAPI 3.0. */
 const idForm = `Matches \`${idPattern.source}\`.`
 const messagesOf = (message: Message) =>
   keyed(variantsOf(message).map(({ name }) => [name, ref('components', 'messages', name)] as const))
 
 const ids = {
-  fleet: 'Fleet: `default` where nothing else is said.',
-  device: 'Device, as `brim agent run --id` names it.',
-  bridge: 'Bridge, as `brim bridge run --id` names it.',
+  fleet: 'Name of the fleet; `default` unless configured.',
+  device: 'Id of the device: `brim agent run --id`.',
+  bridge: 'Id of the bridge: `brim bridge run --id`.',
 }
 
 function controlChannel({ address, retain, message }: Channel) {
-  const named = [...address.matchAll(/\{(\w+)\}/g)].map(([, id]) => [id!, ref('components', 'parameters', id!)] as const)
+  const parameters = [...address.matchAll(/\{(\w+)\}/g)].map(([, id]) => [id!, ref('components', 'parameters', id!)] as const)
   return {
     address,
     title: message.name,
     description: `${message.summary}${retain ? ' Retained.' : ''}`,
     servers: [ref('servers', 'broker')],
-    parameters: keyed(named),
+    parameters: keyed(parameters),
     messages: messagesOf(message),
   }
 }
@@ -95,7 +95,7 @@ function componentOf({ name, schema, examples }: Variant) {
   }
 }
 
-/** AsyncAPI 3.0, as the bridge sees it: it receives what devices send. https://www.asyncapi.com/docs/reference/specification/v3.0.0 */
+/** AsyncAPI 3.0 from the bridge's point of view. https://www.asyncapi.com/docs/reference/specification/v3.0.0 */
 export function asyncApi() {
   const { device, bridge } = dataMessages
   const variants = [...channels.map(({ message }) => message), device, bridge].flatMap(variantsOf)
@@ -106,7 +106,7 @@ export function asyncApi() {
       title: 'Brim',
       version: String(protocolVersion),
       description:
-        'What a bridge and its devices say to each other, as the bridge sees it: operations that send are its own. Whoever reads drops fields that it does not know.',
+        'Messages between a bridge and its devices, from the point of view of the bridge: it performs the operations, and its send operations are messages to devices. Readers drop fields that they do not know.',
       license: { name: 'Apache-2.0' },
     },
     defaultContentType: 'application/json',
@@ -115,12 +115,12 @@ export function asyncApi() {
         host: 'localhost:1883',
         protocol: 'mqtt',
         protocolVersion: '3.1.1',
-        description: "Control plane: the bridge's own broker (mqtts with --tls-cert).",
+        description: "Control plane: the bridge's embedded broker (mqtts with --tls-cert).",
       },
       bridge: {
         host: 'localhost:7070',
         protocol: 'ws',
-        description: "Data plane (wss with --tls-cert), beside the bridge's HTTP.",
+        description: "Data plane (wss with --tls-cert), on the port of the bridge's HTTP API.",
       },
     },
     channels: {
@@ -129,7 +129,7 @@ export function asyncApi() {
         address: dataPath,
         title: 'Data plane',
         description:
-          'Messages as JSON text; hidden states travel on the same connection in binary frames (core/protocol/frame.ts), which are not described here.',
+          'Messages in JSON text. Hidden states use binary frames on the same connection, which core/protocol/frame.ts describes.',
         servers: [ref('servers', 'bridge')],
         messages: { ...messagesOf(device), ...messagesOf(bridge) },
       },

@@ -4,47 +4,47 @@ import { idPattern } from '../../core/protocol/topics.ts'
 import { protocolVersion } from '../../core/protocol/version.ts'
 import { type Schema, type Variant, variantsOf } from './asyncapi.ts'
 
-/** docs/topics.md: the contract for people who watch, or write programs that listen. */
+/** docs/topics.md: the contract for people who watch topics or write programs that use them. */
 export function topicsPage(): string {
   return `# Topics and messages
 
-Made from [core/protocol/contract.ts](../core/protocol/contract.ts) by \`npm run docs\`; a test holds it, and recorded traffic,
-against the code. For programs: [asyncapi.json](asyncapi.json) (AsyncAPI 3.0).
+Generated from [core/protocol/contract.ts](../core/protocol/contract.ts) by \`npm run docs\`. Tests compare this page with the
+code, and recorded traffic with the schemas. For programs: [asyncapi.json](asyncapi.json) (AsyncAPI 3.0).
 
 ## Watching
 
 \`\`\`sh
-mosquitto_sub -p 1883 -t 'brim/v1/#' -v                     # everything; what is retained comes first
-mosquitto_sub -p 1883 -t 'brim/v1/+/device/+/state' -v      # who is there
-mosquitto_sub -p 1883 -t 'brim/v1/+/device/+/faults' -v     # who says what nobody can read
+mosquitto_sub -p 1883 -t 'brim/v1/#' -v                     # everything; retained messages come first
+mosquitto_sub -p 1883 -t 'brim/v1/+/device/+/state' -v      # state of every device
+mosquitto_sub -p 1883 -t 'brim/v1/+/device/+/faults' -v     # messages of devices that a bridge rejected
 \`\`\`
 
-Each message is one line of JSON. A bridge that asks for proof (\`--auth\`, or once a device has enrolled) lets devices and itself in
-alone: watch such a fleet by \`GET /v1/devices\` with a key.
+Each message is one line of JSON. A broker with access control (\`--auth\`, or once a device has enrolled) accepts only enrolled
+devices and bridges. Watch such a fleet with \`brim device watch\`, or \`GET /v1/devices\` and an API key.
 
 ## Rules
 
 - MQTT 3.1.1. In \`brim/v1/<fleet>/…\` every id matches \`${idPattern.source}\`.
-- Readers drop fields that they do not know, so that either side can be updated first. A message of another version than
-  ${protocolVersion} (\`v\`) is refused.
-- Who is not understood is told: a device on \`faults\`; a bridge, where the message was a job, by the event \`failed\` with the failure
-  \`refused\`; on the data plane by \`refused\` before the connection is closed.
-- Numbers carry their unit in their name: \`rttMs\`, \`totalBytes\`, \`hottestC\`, \`totalW\`. Null means: not known.
-- Times are UTC, ISO 8601, by the clock of whoever says them.
+- Readers drop fields that they do not know, so either side can be updated first. They reject a message whose version (\`v\`) is
+  not ${protocolVersion}.
+- The sender of an invalid message is notified: a device on \`faults\`; a bridge that sent a job by the event \`failed\` with the
+  failure \`refused\`; on the data plane by \`refused\` before the connection closes.
+- Numbers carry their unit in their name: \`rttMs\`, \`totalBytes\`, \`hottestC\`, \`totalW\`. Null means unknown.
+- Times are UTC in ISO 8601, by the clock of the sender.
 
 ## Topics
 
-| topic | says | to | QoS | retained | message |
+| topic | from | to | QoS | retained | message |
 | --- | --- | --- | --- | --- | --- |
 ${channels.map(row).join('\n')}
 
 ${channels.map(({ message, address }) => section(message, `On \`${shown(address)}\`.`)).join('\n')}
 ## The data plane
 
-JSON text on the WebSocket \`${dataPath}\`, beside the binary frames of [frame.ts](../core/protocol/frame.ts).
+JSON text on the WebSocket \`${dataPath}\`, beside binary frames, which [frame.ts](../core/protocol/frame.ts) describes.
 
-${section(dataMessages.device, 'Said by the device.', 3)}
-${section(dataMessages.bridge, 'Said by the bridge.', 3)}`
+${section(dataMessages.device, 'Sent by the device.', 3)}
+${section(dataMessages.bridge, 'Sent by the bridge.', 3)}`
 }
 
 const shown = (address: string) => address.replaceAll('{', '<').replaceAll('}', '>')
@@ -60,7 +60,7 @@ function section(message: Message, where: string, level = 2): string {
   const rows = mergedRows(variants)
   const allTypes = variants.flatMap(({ types }) => types)
   const isUnion = allTypes.length > 0
-  const head = isUnion ? ['field', 'type', 'of', 'meaning'] : ['field', 'type', 'meaning']
+  const head = isUnion ? ['field', 'type', 'messages', 'meaning'] : ['field', 'type', 'meaning']
   const lines = rows.map(({ field, type, types, meaning }) => {
     const of = types.length === allTypes.length ? '' : types.map((name) => `\`${name}\``).join(', ')
     return line(isUnion ? [`\`${field}\``, type, of, meaning] : [`\`${field}\``, type, meaning])
@@ -83,12 +83,12 @@ ${examples.join('\n')}
 interface Row {
   readonly field: string
   readonly type: string
-  /** Of a union, those of its types that have the field. */
+  /** The types of a union that have the field; empty where there is no union. */
   readonly types: readonly string[]
   readonly meaning: string
 }
 
-/** The fields of all types of a union, each once. */
+/** The fields of all types of a union, without repetition. */
 function mergedRows(variants: readonly Variant[]): Row[] {
   const rows = new Map<string, Row>()
   for (const { schema, types } of variants)
@@ -104,7 +104,7 @@ function rowsOf({ properties = {}, required = [] }: Schema, within: string, type
   return Object.entries(properties).flatMap(([name, property]) => {
     const field = within + name
     const { schema, isNullable } = unwrapped(property as Schema)
-    const notes = [isNullable ? 'or null' : '', required.includes(name) ? '' : 'may be absent'].filter(Boolean)
+    const notes = [isNullable ? 'or null' : '', required.includes(name) ? '' : 'optional'].filter(Boolean)
     const type = [wordFor(schema), ...notes].join(', ')
     const meaning = (property as Schema).description ?? ''
     return [{ field, type, types, meaning }, ...inside(schema, field, types)]
@@ -139,12 +139,12 @@ function wordFor(schema: Schema): string {
 }
 
 function bounds({ minimum, maximum, exclusiveMinimum, maxLength, minLength }: Schema): string {
-  const said = [
+  const limits = [
     minimum === undefined ? '' : `≥ ${minimum}`,
     exclusiveMinimum === undefined ? '' : `> ${exclusiveMinimum}`,
     maximum === undefined ? '' : `≤ ${maximum}`,
     minLength === undefined ? '' : `at least ${minLength} characters`,
     maxLength === undefined ? '' : `at most ${maxLength} characters`,
   ].filter(Boolean)
-  return said.length === 0 ? '' : ` ${said.join(', ')}`
+  return limits.length === 0 ? '' : ` ${limits.join(', ')}`
 }
