@@ -1,3 +1,4 @@
+import { BrimError } from '../../core/base/errors.ts'
 import type { Part, Sequence } from '../../core/engine/contract.ts'
 import {
   type CachedPrefix,
@@ -62,10 +63,19 @@ export class KvMemory {
     return this.#charge(sequence, this.chargeAt(sequence, length))
   }
 
-  /** Moves the rows out of the memory and charges nothing for them; `grow` and the next step bring them back. */
-  evict(sequence: Sequence): void {
-    sequence.evict()
+  /**
+   * Moves the rows out of the memory and charges nothing for them; `grow` and the next step bring them back. False where the
+   * system has no memory for the copy.
+   */
+  evict(sequence: Sequence): boolean {
+    try {
+      sequence.evict()
+    } catch (error) {
+      if (error instanceof BrimError && error.code === 'OUT_OF_MEMORY') return false
+      throw error
+    }
     this.#refund(sequence)
+    return true
   }
 
   release(sequence: Sequence): void {

@@ -128,11 +128,13 @@ export class StepLoop {
     for (const id of preempt) this.#streams.get(id)?.preempt()
     for (const id of resume) this.#streams.get(id)?.resume()
     this.#setAlarm(lookAgainAtMs)
-    const pieces = run.map(({ stream: id, rows }): Piece => {
-      const stream = this.#streams.get(id)!
+    const pieces = run.flatMap(({ stream: id, rows }): Piece[] => {
+      const stream = this.#streams.get(id)
+      // A stream that was to be resumed is still evicted if another could not be preempted.
+      if (!stream?.canRun) return []
       const { phase, arrivedMs } = stream.state
       if (phase !== 'prefill') this.#lastDecodeMs = this.#options.clock.nowMs()
-      return { stream, rows, arrivedMs, item: stream.startStep(rows) }
+      return [{ stream, rows, arrivedMs, item: stream.startStep(rows) }]
     })
     if (pieces.length === 0) return false
     for (const stream of this.#waiting) if (!stream.isInStep) stream.skipStep()

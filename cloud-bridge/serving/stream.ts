@@ -92,6 +92,10 @@ export class RowStream implements Stream {
     return this.#step !== undefined
   }
 
+  get canRun(): boolean {
+    return this.#append !== undefined && !this.#step && !this.#isEvicted
+  }
+
   get state(): StreamState {
     const { kv } = this.#host
     const { waitingRows, length } = this
@@ -166,11 +170,10 @@ export class RowStream implements Stream {
     return true
   }
 
-  /** Moves the KV out of the memory. */
+  /** Moves the KV out of the memory, unless a step uses it. */
   preempt(): void {
     if (this.#step || this.#isEvicted || this.#closing) return
-    this.#host.kv.evict(this.#sequence)
-    this.#isEvicted = true
+    this.#isEvicted = this.#host.kv.evict(this.#sequence)
   }
 
   /** Charges the memory again; the next step moves the KV back. Without effect where there is no room. */
@@ -180,7 +183,7 @@ export class RowStream implements Stream {
 
   /** @returns the first `count` waiting rows, for a step that begins now */
   startStep(count: number): StepItem {
-    if (!this.#append || this.#step || this.#isEvicted) throw new Error('a step was planned with a stream that cannot run')
+    if (!this.#append || !this.canRun) throw new Error('a step was begun with a stream that cannot run')
     this.#step = new Promise((resolve) => {
       this.#endStep = resolve
     })

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
+import { BrimError } from '../../../core/base/errors.ts'
 import { type Random, seededRandom } from '../../../core/base/random.ts'
 import type { Part } from '../../../core/engine/contract.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
@@ -135,6 +136,20 @@ describe('a stream that is preempted', () => {
     await expect(stream.append(rows(121))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
     await stream.append(rows(120))
     expect(stream.length).toBe(128)
+  })
+
+  it('stays in memory, and runs, where the system has no memory for the copy', async () => {
+    const part = scriptedPart()
+    const evict = () => {
+      throw new BrimError('OUT_OF_MEMORY', 'no memory for the copy')
+    }
+    const policy: ServingPolicy = {
+      plan: (state, nowMs) => ({ ...ordinary.plan(state, nowMs), preempt: state.streams.map(({ id }) => id) }),
+    }
+    const cannotEvict = { ...part, createSequence: () => Object.assign(part.createSequence(), { evict }) }
+    const stream = await openStream(testServing(cannotEvict, { policy }))
+    const { states } = await stream.append({ states: { rows: 3, width: 2, half: new Uint16Array(6) }, select: 'all' })
+    expect([states.rows, stream.length]).toEqual([3, 3])
   })
 
   it('leaves its KV in the prefix cache when it is closed, where there is room', async () => {
