@@ -8,13 +8,13 @@ import { readManifest, verifyHashes } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
 
-/** Installed bundles that nobody uses: more than this, and the oldest go. */
-const mostUnused = 4
-/** What was begun and not gone on with for so long is given up: its job has ended by then. */
+/** Retained bundles that are not in use. */
+const maxUnused = 4
+/** Age at which a partial download is deleted. Its job has ended by then. */
 const abandonedMs = 7 * 86_400_000
 const isModelId = /^[0-9a-f]{64}$/
 
-/** A bundle is told apart by its whole manifest: one model may come with other drafters, or another tokenizer. */
+/** The manifest identifies a version: one model may come with different drafters or tokenizers. */
 export interface BundleVersion {
   readonly modelId: string
   /** sha256 of manifest.json. */
@@ -27,10 +27,10 @@ export interface InstalledBundle {
   readonly manifest: Manifest
 }
 
-/** The one that another version takes the place of. */
-const before = '-before'
+/** Suffix of the version that is being replaced. */
+const replaced = '-before'
 
-/** The bundles in an agent's state folder: whole ones under their model id, those that are being fetched beside them. */
+/** The bundles in an agent's state folder: installed ones under their model id, partial downloads beside them. */
 export class BundleFolder {
   readonly #root: string
   readonly #partials: string
@@ -44,34 +44,34 @@ export class BundleFolder {
     return join(this.#root, modelId)
   }
 
-  /** Where a version is gathered; what is there of it already was left by an earlier attempt. */
+  /** The folder of a version's download, with what an earlier attempt has downloaded. */
   async partial({ modelId, manifestSha256 }: BundleVersion): Promise<string> {
     const folder = join(this.#partials, `${modelId}-${manifestSha256.slice(0, 16)}`)
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    // It is gone on with: files that only grow do not show on their folder.
+    // Marks the download as active: a growing file does not change the time of its folder.
     const now = new Date()
     await utimes(folder, now, now)
     return folder
   }
 
-  /** What other versions have left there makes room. */
+  /** Deletes the partial downloads of other versions, to free space. */
   async removeOtherPartials(version: BundleVersion): Promise<void> {
     const own = await this.partial(version)
     for (const name of await readdir(this.#partials))
       if (join(this.#partials, name) !== own) await rm(join(this.#partials, name), { recursive: true, force: true })
   }
 
-  /** Where the power went while one version took another's place, the one before it has it again. For nobody but who holds the folder. */
+  /** Restores the replaced version after a power cut during `install`. Only the process that has locked the folder may call it. */
   async recover(): Promise<void> {
     for (const name of await readdir(this.#partials).catch(() => [])) {
-      if (!name.endsWith(before)) continue
-      const [from, to] = [join(this.#partials, name), this.folderOf(name.slice(0, -before.length))]
+      if (!name.endsWith(replaced)) continue
+      const [from, to] = [join(this.#partials, name), this.folderOf(name.slice(0, -replaced.length))]
       if (existsSync(to)) await rm(from, { recursive: true })
       else await rename(from, to)
     }
   }
 
-  /** All that is installed, the newest first; what cannot be read is left out. */
+  /** The installed bundles with a readable manifest, the newest first. */
   async list(): Promise<InstalledBundle[]> {
     const names = (await readdir(this.#root).catch(() => [])).filter((name) => isModelId.test(name))
     const found = await Promise.all(
@@ -84,7 +84,7 @@ export class BundleFolder {
     return found.flat().sort((a, b) => b.atMs - a.atMs)
   }
 
-  /** Whether that version is installed, every byte of it. */
+  /** Whether the version is installed and all its hashes match. */
   async isIntact({ modelId, manifestSha256 }: BundleVersion, signal: AbortSignal): Promise<boolean> {
     const folder = this.folderOf(modelId)
     const json = await readFile(join(folder, manifestFile)).catch(() => undefined)
@@ -101,13 +101,13 @@ export class BundleFolder {
   }
 
   /**
-   * A version that is complete takes its place, in one step where there was none of its model. What has the one before it
-   * open goes on with that until it ends.
+   * Installs a complete download; in one step if no version of the model is installed. Processes that have the replaced
+   * version open continue with it.
    * @returns its folder
    */
   async install(version: BundleVersion): Promise<string> {
     const [from, to] = [await this.partial(version), this.folderOf(version.modelId)]
-    const old = join(this.#partials, version.modelId + before)
+    const old = join(this.#partials, version.modelId + replaced)
     await rm(old, { recursive: true, force: true })
     if (existsSync(to)) await rename(to, old)
     await rename(from, to)
@@ -118,24 +118,24 @@ export class BundleFolder {
     return to
   }
 
-  /** @param inUse folders that stay, however old @returns the model ids that went */
+  /** Deletes old partial downloads and unused bundles. @param inUse folders to retain @returns the deleted model ids */
   async removeUnused(inUse: readonly string[], nowMs: number): Promise<string[]> {
     for (const name of await readdir(this.#partials).catch(() => [])) {
       const path = join(this.#partials, name)
       const { mtimeMs } = await stat(path)
-      // Of what was begun before anybody told the device the time, nobody knows how old it is.
+      // Begun while the device's clock was not set: its age is unknown, so it counts from now.
       if (!clockIsSet(mtimeMs)) await utimes(path, nowMs / 1_000, nowMs / 1_000)
       else if (nowMs - mtimeMs > abandonedMs) await rm(path, { recursive: true })
     }
-    const kept = new Set(inUse.map((folder) => resolve(folder)))
-    const unused = (await this.list()).filter(({ folder }) => !kept.has(resolve(folder)))
-    const old = unused.slice(mostUnused)
+    const used = new Set(inUse.map((folder) => resolve(folder)))
+    const unused = (await this.list()).filter(({ folder }) => !used.has(resolve(folder)))
+    const old = unused.slice(maxUnused)
     for (const { folder } of old) await rm(folder, { recursive: true })
     return old.map(({ modelId }) => modelId)
   }
 
   /**
-   * What an agent is told to use: a folder, or the beginning of the id of an installed model.
+   * The folder of a configured bundle: a path, or the first characters of the id of an installed model.
    * @throws BrimError CONFIG_INVALID
    */
   async resolve(named: string): Promise<string> {
@@ -144,8 +144,10 @@ export class BundleFolder {
     if (found.length === 1) return found[0]!.folder
     throw new BrimError(
       'CONFIG_INVALID',
-      found.length === 0 ? `no installed model begins with ${named}` : `${found.length} installed models begin with ${named}`,
-      { hint: 'name a folder, or an installed model by more of its id; brim job submit bundle.install installs one' },
+      found.length === 0
+        ? `no installed model has an id that begins with ${named}`
+        : `${found.length} installed models have ids that begin with ${named}`,
+      { hint: 'give a folder or more characters of the id; "brim job submit bundle.install" installs a model' },
     )
   }
 }

@@ -10,32 +10,33 @@ import { fetchFile } from './fetch-file.ts'
 import { type GetOptions, get, unavailable } from './get.ts'
 
 const maxManifestBytes = 32 * 2 ** 20
-/** Stays free: the device has other work to write. */
+/** Free space that a download leaves for other programs. */
 const reserveBytes = 256 * 2 ** 20
 
 export interface BundleRequest {
   readonly modelId: string
-  /** Absent: whatever the server has of that model. */
+  /** Absent: the version that the server has. */
   readonly manifestSha256?: string | undefined
-  /** Folder of the bundle, as seen from the device. */
+  /** URL of the bundle's folder, reachable from the device. */
   readonly url: string
 }
 
-/** A manifest as its server has it. */
+/** The manifest as the server sent it. */
 export interface FetchedManifest extends BundleVersion {
   readonly json: Buffer
 }
 
-/** @throws BrimError BUNDLE_INVALID where it is another than the one that is wanted, and as get */
-export async function fetchManifest(wanted: BundleRequest, options: GetOptions): Promise<FetchedManifest> {
-  const url = fileUrl(wanted.url, manifestFile)
+/** @throws BrimError BUNDLE_INVALID if its hash differs from the requested one, and as get */
+export async function fetchManifest(request: BundleRequest, options: GetOptions): Promise<FetchedManifest> {
+  const url = fileUrl(request.url, manifestFile)
   const { body } = await get(url, options)
   const chunks: Buffer[] = []
   let bytes = 0
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
       bytes += chunk.byteLength
-      if (bytes > maxManifestBytes) throw new BrimError('BUNDLE_INVALID', `${url.href} is no manifest: it does not end`)
+      if (bytes > maxManifestBytes)
+        throw new BrimError('BUNDLE_INVALID', `${url.href} is no manifest: it has more than ${maxManifestBytes} bytes`)
       chunks.push(chunk)
     }
   } catch (cause) {
@@ -46,15 +47,15 @@ export async function fetchManifest(wanted: BundleRequest, options: GetOptions):
   }
   const json = Buffer.concat(chunks)
   const manifestSha256 = createHash('sha256').update(json).digest('hex')
-  if (wanted.manifestSha256 !== undefined && wanted.manifestSha256 !== manifestSha256)
-    throw new BrimError('BUNDLE_INVALID', `${url.href} is not the manifest that is wanted: its sha256 differs`)
-  return { modelId: wanted.modelId, manifestSha256, json }
+  if (request.manifestSha256 !== undefined && request.manifestSha256 !== manifestSha256)
+    throw new BrimError('BUNDLE_INVALID', `${url.href} is not the requested manifest: its sha256 differs`)
+  return { modelId: request.modelId, manifestSha256, json }
 }
 
 /**
- * Gathers the files of a bundle that a device needs, each held against its hash; what an earlier call left is not fetched
- * again. What turns out to be broken is removed.
- * @param onBytes how many bytes of how many are there
+ * Downloads the files of a bundle that a device needs, and verifies their hashes. Continues the download of an earlier
+ * call. Deletes files whose hash is wrong.
+ * @param onBytes called with the downloaded and the total number of bytes
  * @throws BrimError BUNDLE_UNAVAILABLE, BUNDLE_INVALID, BUNDLE_CORRUPT, DISK_FULL, and as get
  */
 export async function fetchFiles(
@@ -72,21 +73,21 @@ export async function fetchFiles(
   const files = filesOf(manifest, devicePartsOf(manifest))
   if (files.some(({ path }) => path === manifestFile)) throw new BrimError('BUNDLE_INVALID', `${url} lists its own manifest`)
   const total = files.reduce((sum, { bytes }) => sum + bytes, 0)
-  if (!(await missingSpace(to, files)).isThere) await folder.removeOtherPartials(found)
+  if (!(await missingSpace(to, files)).fits) await folder.removeOtherPartials(found)
   requireSpace(await missingSpace(to, files))
   let done = 0
   let fetchedBytes = 0
   for (const { path, bytes, sha256 } of files) {
     const wanted = { url: fileUrl(url, path), to: join(to, path), bytes, sha256 }
     const got = await fetchFile(wanted, options, (have) => onBytes(done + have, total))
-    if (!got.isRight) throw brokenPart(manifest, path)
+    if (!got.isIntact) throw brokenPart(manifest, path)
     done += bytes
     fetchedBytes += got.fetchedBytes
   }
   return { manifest, bytes: total, fetchedBytes }
 }
 
-/** @param path as the manifest has it: a relative one, without `..` */
+/** @param path relative, without `..`, as the manifest guarantees */
 function fileUrl(base: string, path: string): URL {
   const url = new URL(base)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/${path}`
@@ -96,7 +97,7 @@ function fileUrl(base: string, path: string): URL {
 function brokenPart(manifest: Manifest, path: string): BrimError {
   const parts = partsOf(manifest, path)
   const what = parts.length === 0 ? path : `part ${parts.join(', ')} (${path})`
-  return new BrimError('BUNDLE_CORRUPT', `${what} is not what was built: its sha256 differs`, {
+  return new BrimError('BUNDLE_CORRUPT', `${what} differs from the built one: its sha256 is wrong`, {
     hint: 'copy the bundle to its server again',
   })
 }
@@ -104,7 +105,7 @@ function brokenPart(manifest: Manifest, path: string): BrimError {
 interface Space {
   readonly missingBytes: number
   readonly freeBytes: number
-  readonly isThere: boolean
+  readonly fits: boolean
 }
 
 async function missingSpace(folder: string, files: Manifest['files']): Promise<Space> {
@@ -112,16 +113,16 @@ async function missingSpace(folder: string, files: Manifest['files']): Promise<S
   const missingBytes = files.reduce((sum, { bytes }, at) => sum + Math.max(0, bytes - (sizes[at]?.size ?? 0)), 0)
   const { bavail, bsize } = await statfs(folder)
   const freeBytes = bavail * bsize
-  return { missingBytes, freeBytes, isThere: missingBytes + reserveBytes <= freeBytes }
+  return { missingBytes, freeBytes, fits: missingBytes + reserveBytes <= freeBytes }
 }
 
-function requireSpace({ missingBytes, freeBytes, isThere }: Space): void {
-  if (isThere) return
+function requireSpace({ missingBytes, freeBytes, fits }: Space): void {
+  if (fits) return
   const mb = (bytes: number) => `${Math.ceil(bytes / 2 ** 20)} MB`
   throw new BrimError(
     'DISK_FULL',
-    `the bundle needs ${mb(missingBytes)} more, ${mb(freeBytes)} are free, ${mb(reserveBytes)} of them kept`,
-    { hint: 'free some space on the device, then retry the job' },
+    `the bundle needs ${mb(missingBytes)} more; ${mb(freeBytes)} are free, of which ${mb(reserveBytes)} stay reserved`,
+    { hint: 'free space on the device, then retry the job' },
   )
 }
 

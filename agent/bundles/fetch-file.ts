@@ -13,32 +13,32 @@ export interface WantedFile {
 }
 
 /**
- * Fetches one file, going on where an earlier call was interrupted; on disk when it returns.
- * @param onBytes how many of the file's bytes are there, whenever there are more
- * @returns whether it has the hash that it should have, and the bytes that came over the network; gone where not
+ * Downloads one file, and continues the download of an interrupted call. The file is on disk on return.
+ * @param onBytes called with the number of the file's bytes on disk
+ * @returns whether the hash is right, otherwise the file is deleted; and the bytes received over the network
  * @throws BrimError as get, BUNDLE_CORRUPT for more bytes than announced, DISK_FULL
  */
 export async function fetchFile(
   { url, to, bytes, sha256 }: WantedFile,
   options: GetOptions,
   onBytes: (count: number) => void,
-): Promise<{ isRight: boolean; fetchedBytes: number }> {
+): Promise<{ isIntact: boolean; fetchedBytes: number }> {
   await mkdir(dirname(to), { recursive: true })
   const before = (await stat(to).catch(() => undefined))?.size
   const have = before === undefined || before > bytes ? 0 : before
   let fetchedBytes = before === bytes ? 0 : await append(url, to, have, bytes, options, onBytes)
-  let isRight = await isHashed(to, sha256, options.signal)
-  // What was there before may have been wrong, or the server's file another by now: all of it comes once more.
-  if (!isRight && before !== undefined) {
+  let isIntact = await isHashed(to, sha256, options.signal)
+  // The earlier part may be wrong, or the server's file may have changed: downloads it once more from the start.
+  if (!isIntact && before !== undefined) {
     fetchedBytes += await append(url, to, 0, bytes, options, onBytes)
-    isRight = await isHashed(to, sha256, options.signal)
+    isIntact = await isHashed(to, sha256, options.signal)
   }
-  if (!isRight) await rm(to)
+  if (!isIntact) await rm(to)
   onBytes(bytes)
-  return { isRight, fetchedBytes }
+  return { isIntact, fetchedBytes }
 }
 
-/** @returns bytes that came */
+/** @returns received bytes */
 async function append(
   url: URL,
   to: string,
@@ -49,18 +49,18 @@ async function append(
 ): Promise<number> {
   const { body, from } = await get(url, { ...options, from: have })
   const length = Number(body.headers['content-length'] ?? bytes)
-  // The page of a network that wants a login first, say: what is there already does not make way for that.
+  // Such as the login page of a captive portal: it must not replace the part on disk.
   if (from < have && length < bytes) {
     body.destroy()
-    throw unavailable(url, new Error(`its server has ${length} bytes, not ${bytes}`))
+    throw unavailable(url, new Error(`its server sends ${length} bytes, not ${bytes}`))
   }
   const file = await open(to, from === 0 ? 'w' : 'a')
   let end = from
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
       end += chunk.byteLength
-      // Nobody fills our disk with what was never announced.
-      if (end > bytes) throw new BrimError('BUNDLE_CORRUPT', `${url.href} has more than the ${bytes} bytes that it should have`)
+      // More bytes than announced must not fill the disk.
+      if (end > bytes) throw new BrimError('BUNDLE_CORRUPT', `${url.href} has more than the announced ${bytes} bytes`)
       await write(file, chunk, to)
       onBytes(end)
     }
@@ -72,7 +72,7 @@ async function append(
     body.destroy()
     await file.close()
   }
-  if (end < bytes) throw unavailable(url, new Error(`it ended after ${end} of ${bytes} bytes`))
+  if (end < bytes) throw unavailable(url, new Error(`the response ended after ${end} of ${bytes} bytes`))
   return end - from
 }
 
@@ -82,11 +82,14 @@ async function write(file: FileHandle, chunk: Buffer, to: string): Promise<void>
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw new Error(`${to} cannot be written`, { cause })
-    throw new BrimError('DISK_FULL', `no space left while writing ${to}`, { cause, hint: 'free some space, then retry the job' })
+    throw new BrimError('DISK_FULL', `no space left while writing ${to}`, {
+      cause,
+      hint: 'free space on the device, then retry the job',
+    })
   }
 }
 
-/** Read back from the disk: what counts is what is there. */
+/** Hashes the file as it is on disk. */
 async function isHashed(path: string, sha256: string, signal: AbortSignal): Promise<boolean> {
   const hash = createHash('sha256')
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20, signal })) hash.update(chunk as Buffer)

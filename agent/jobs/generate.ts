@@ -1,10 +1,8 @@
-import type { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
 import { GenerateInput } from '../../core/protocol/jobs.ts'
 import type { AnswerRequest } from '../answer/endpoint.ts'
 import { Prompt } from '../answer/prompt.ts'
 import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../answer/stream-answer.ts'
-import type { JobHandler } from './job-handler.ts'
+import { type JobHandler, parseInput } from './job-handler.ts'
 
 export interface GenerateOptions extends StreamOptions {
   /** For inputs without a seed. */
@@ -30,14 +28,6 @@ function generateJob(options: GenerateOptions, reportOf: (answer: AnswerSummary)
     const { text, finishReason, promptTokens, tokenIds } = answer
     return { text, finishReason, promptTokens, tokens: tokenIds.length, report: reportOf(answer) }
   }
-}
-
-/** @throws BrimError REQUEST_INVALID */
-export function parseInput<T>(schema: z.ZodType<T>, input: unknown): T {
-  const parsed = schema.safeParse(input)
-  if (parsed.success) return parsed.data
-  const [issue] = parsed.error.issues
-  throw new BrimError('REQUEST_INVALID', `the job's input is invalid: ${issue?.message ?? 'unknown reason'}`)
 }
 
 /** A conversation, or a plain prompt. */

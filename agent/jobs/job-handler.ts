@@ -1,3 +1,7 @@
+import type { z } from 'zod'
+import { BrimError } from '../../core/base/errors.ts'
+import { reasonOf } from '../../core/protocol/read-message.ts'
+
 /**
  * Runs one kind of job.
  * @param emitText reports a piece of the answer
@@ -17,4 +21,11 @@ export interface JobContext {
   readonly link: string
   /** Reports the progress of a job without text. */
   progress(doneBytes: number, totalBytes: number): void
+}
+
+/** @throws BrimError REQUEST_INVALID */
+export function parseInput<T>(schema: z.ZodType<T>, input: unknown): T {
+  const parsed = schema.safeParse(input)
+  if (parsed.success) return parsed.data
+  throw new BrimError('REQUEST_INVALID', `the job's input is invalid: ${reasonOf(parsed.error)}`)
 }

@@ -3,8 +3,8 @@ import { greedy } from '../../core/engine/sampler.ts'
 import { VerifyInput } from '../../core/protocol/jobs.ts'
 import type { Endpoint } from '../answer/endpoint.ts'
 import type { TextModel } from '../answer/text-model.ts'
-import { jobClient, parseInput, promptOf } from './generate.ts'
-import type { JobHandler } from './job-handler.ts'
+import { jobClient, promptOf } from './generate.ts'
+import { type JobHandler, parseInput } from './job-handler.ts'
 
 /**
  * `hat.verify`: how much of a continuation the LLM would have written itself, greedily. The continuation is the draft, so

@@ -5,7 +5,7 @@ import type { DeviceState } from '../../core/protocol/messages.ts'
 import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
-/** A migration: what bridges have ordered, with the reply that a repeat gets too, and whether this device drains. */
+/** A migration: the commands that ran, with the reply that a repeat gets again, and whether this device drains. */
 export const remoteTables = `CREATE TABLE commands (
   n INTEGER PRIMARY KEY,
   bridge TEXT NOT NULL,
@@ -15,93 +15,96 @@ export const remoteTables = `CREATE TABLE commands (
 ) STRICT;
 CREATE TABLE draining (id INTEGER PRIMARY KEY CHECK (id = 1)) STRICT;`
 
-/** Replies that are remembered: an order older than these is obeyed again. */
-const remembered = 1_000
+/** Retained replies. A repeat of an older command runs again. */
+const maxRetained = 1_000
 
-/** What the control link to one broker does for remote commands. */
+/** Remote commands over the control link to one broker. */
 export interface RemotePort {
-  /** What the device's retained state says while it is connected. */
+  /** The device's retained state while it is connected. */
   readonly state: Extract<DeviceState['state'], 'ready' | 'draining'>
   onCommand(payload: Uint8Array): void
-  /** The connection, or that there is none. */
+  /** @param publish undefined: the connection ended */
   onLink(publish: RemotePublish | undefined): void
 }
 
 export interface RemotePublish {
   reply(message: string): void
-  /** The retained state, which has changed; resolves once the broker has told everybody of it, or has gone. */
+  /** Publishes the changed state; resolves when the broker has delivered it or the connection ends. */
   announce(): Promise<void>
 }
 
-/** Operators at the bridges: what they order is done once, whatever is repeated, and answered. */
+/** Runs the commands of operators. Each runs once, however often it is repeated, and gets a reply. */
 export interface Remote {
   readonly isDraining: boolean
-  /** @param link names the broker */
+  /** @param link address of the broker */
   port(link: string): RemotePort
 }
 
 export interface RemoteOptions {
-  /** Must have had `remoteTables`. */
+  /** Must have `remoteTables`. */
   readonly store: Store
   readonly log: { request(level: LogLevel, forS: number): void }
-  /** Of this device in UTC ms; undefined while its clock is not set: then it cannot tell what has expired. */
+  /** UTC ms; undefined while the device's clock is not set. Commands do not expire then. */
   readonly wallMs: () => number | undefined
   readonly logger: Logger
 }
 
 export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Remote {
   const find = store.prepare<[string, string], { reply: string }>('SELECT reply FROM commands WHERE bridge = ? AND id = ?')
-  const remember = store.prepare('INSERT INTO commands (bridge, id, reply) VALUES (?, ?, ?)')
-  const forget = store.prepare(`DELETE FROM commands WHERE n <= (SELECT max(n) FROM commands) - ${remembered}`)
-  const drain = store.prepare('INSERT OR IGNORE INTO draining (id) VALUES (1)')
-  const undrain = store.prepare('DELETE FROM draining')
-  const drained = store.prepare('SELECT id FROM draining')
-  let isDraining = drained.get() !== undefined
+  const insert = store.prepare('INSERT INTO commands (bridge, id, reply) VALUES (?, ?, ?)')
+  const deleteOld = store.prepare(`DELETE FROM commands WHERE n <= (SELECT max(n) FROM commands) - ${maxRetained}`)
+  const startDraining = store.prepare('INSERT OR IGNORE INTO draining (id) VALUES (1)')
+  const stopDraining = store.prepare('DELETE FROM draining')
+  const readDraining = store.prepare('SELECT id FROM draining')
+  let isDraining = readDraining.get() !== undefined
   const links = new Map<string, RemotePublish>()
 
-  function obey(command: CommandEnvelope): Pick<CommandReply, 'outcome' | 'reason'> {
+  function run(command: CommandEnvelope): Pick<CommandReply, 'outcome' | 'reason'> {
     const nowMs = wallMs()
     if (nowMs !== undefined && nowMs >= Date.parse(command.expiresAt))
-      return { outcome: 'expired', reason: `by the device's clock, ${new Date(nowMs).toISOString()}` }
-    const wish = CommandAction.safeParse(command)
-    if (!wish.success) return { outcome: 'refused', reason: `this agent does not know "${command.type}", or not like this` }
-    switch (wish.data.type) {
+      return { outcome: 'expired', reason: `it is ${new Date(nowMs).toISOString()} by the device's clock` }
+    const action = CommandAction.safeParse(command)
+    if (!action.success) {
+      const reason = `this agent does not support the command "${command.type}", or not with these fields`
+      return { outcome: 'refused', reason }
+    }
+    switch (action.data.type) {
       case 'drain':
-        drain.run()
+        startDraining.run()
         break
       case 'undrain':
-        undrain.run()
+        stopDraining.run()
         break
       case 'logs':
-        log.request(wish.data.level, wish.data.forS)
+        log.request(action.data.level, action.data.forS)
         break
       default:
-        wish.data satisfies never
+        action.data satisfies never
     }
     return { outcome: 'done' }
   }
 
-  /** What is done and that it was done are one commit: after a restart too a repeat gets the same reply. */
-  const obeyOnce = store.transaction((command: CommandEnvelope): { reply: string; isNew: boolean } => {
+  /** The action and its reply are one commit, so that a repeat gets the same reply after a restart too. */
+  const runOnce = store.transaction((command: CommandEnvelope): { reply: string; isNew: boolean } => {
     const { bridge, id } = command
-    const before = find.get(bridge, id)
-    if (before) return { ...before, isNew: false }
-    const reply = JSON.stringify({ v: 1, bridge, id, at: nowIso(), ...obey(command) } satisfies CommandReply)
-    remember.run(bridge, id, reply)
-    forget.run()
+    const known = find.get(bridge, id)
+    if (known) return { ...known, isNew: false }
+    const reply = JSON.stringify({ v: 1, bridge, id, at: nowIso(), ...run(command) } satisfies CommandReply)
+    insert.run(bridge, id, reply)
+    deleteOld.run()
     return { reply, isNew: true }
   })
 
-  /** Whoever has sent it learns why, where it can be told who that was. */
+  /** Replies with the reason, if the command's address is readable. */
   function refuse(link: string, { json, reason }: Unreadable): void {
     logger.warn({ reason }, 'unreadable command ignored')
-    const whose = CommandAddress.safeParse(json)
-    if (!whose.success) return
-    const reply: CommandReply = { v: 1, ...whose.data, at: nowIso(), outcome: 'refused', reason }
+    const address = CommandAddress.safeParse(json)
+    if (!address.success) return
+    const reply: CommandReply = { v: 1, ...address.data, at: nowIso(), outcome: 'refused', reason }
     links.get(link)?.reply(JSON.stringify(reply))
   }
 
-  function heard(link: string, payload: Uint8Array): void {
+  function onCommand(link: string, payload: Uint8Array): void {
     const read = readMessage(CommandEnvelope, payload)
     if (read.kind === 'unreadable') {
       refuse(link, read)
@@ -109,31 +112,28 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
     }
     const command = read.message
     try {
-      const { reply, isNew } = obeyOnce.immediate(command)
+      const { reply, isNew } = runOnce.immediate(command)
       if (isNew) {
         const { outcome, reason } = JSON.parse(reply) as CommandReply
-        logger.info(
-          { bridge: command.bridge, command: command.id, type: command.type, outcome, reason },
-          'command of an operator',
-        )
+        logger.info({ bridge: command.bridge, command: command.id, type: command.type, outcome, reason }, 'command ended')
       }
-      const told = refresh(link)
-      // Whoever has the reply shall find the new state, and brokers do not keep the order of two topics.
-      if (told) void told.then(() => links.get(link)?.reply(reply))
+      const delivered = publishDraining(link)
+      // The new state must arrive before the reply, and brokers do not keep the order of two topics.
+      if (delivered) void delivered.then(() => links.get(link)?.reply(reply))
       else links.get(link)?.reply(reply)
     } catch (err) {
-      // The bridge says it again until it has a reply.
+      // The bridge resends the command until it gets a reply.
       logger.error({ err, command: command.id }, 'command not stored')
     }
   }
 
-  /** Tells all bridges of a new state. @returns when the broker of `from` has heard of it; undefined: nothing has changed */
-  function refresh(from: string): Promise<void> | undefined {
-    const now = drained.get() !== undefined
+  /** Publishes a change of the state to all bridges. @returns resolves when the broker `to` has delivered it; undefined: no change */
+  function publishDraining(to: string): Promise<void> | undefined {
+    const now = readDraining.get() !== undefined
     if (now === isDraining) return undefined
     isDraining = now
-    const told = [...links].map(([name, link]) => ({ name, heard: link.announce() }))
-    return told.find(({ name }) => name === from)?.heard
+    const published = new Map([...links].map(([link, connection]) => [link, connection.announce()]))
+    return published.get(to)
   }
 
   return {
@@ -144,7 +144,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
       get state() {
         return isDraining ? ('draining' as const) : ('ready' as const)
       },
-      onCommand: (payload) => heard(link, payload),
+      onCommand: (payload) => onCommand(link, payload),
       onLink(publish) {
         if (publish) links.set(link, publish)
         else links.delete(link)

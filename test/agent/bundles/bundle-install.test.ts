@@ -30,26 +30,26 @@ beforeAll(async () => {
 })
 afterAll(() => bundle[Symbol.dispose]())
 
-/** A static server that supports ranges, and does to a request whatever a test wants. */
+/** A static server with ranges, whose responses a test can replace. */
 let server: Server
 let base: string
 let root: string
-let asked: { path: string; range: string | undefined; authorization: string | undefined }[]
-let strange: (request: IncomingMessage, response: ServerResponse, body: Buffer) => boolean
+let requests: { path: string; range: string | undefined; authorization: string | undefined }[]
+let respond: (request: IncomingMessage, response: ServerResponse, body: Buffer) => boolean
 let dir: TempDir
 beforeEach(async () => {
   dir = tempDir()
-  asked = []
-  strange = () => false
+  requests = []
+  respond = () => false
   root = join(dir.path, 'served')
   cpSync(bundle.path, root, { recursive: true })
   server = createServer((request, response) => {
     const path = request.url!.slice(1)
     const { range, authorization } = request.headers
-    asked.push({ path, range, authorization })
+    requests.push({ path, range, authorization })
     const file = join(root, path)
     const body = existsSync(file) ? readFileSync(file) : Buffer.alloc(0)
-    if (strange(request, response, body)) return
+    if (respond(request, response, body)) return
     if (!existsSync(file)) return void response.writeHead(404).end()
     const from = Number(/^bytes=(\d+)-$/.exec(range ?? '')?.[1] ?? 0)
     const head = from > 0 ? { 'content-range': `bytes ${from}-${body.length - 1}/${body.length}` } : {}
@@ -83,7 +83,7 @@ const failed = (done: Promise<unknown>) =>
 const left = () => (existsSync(join(state(), 'bundles', '.partial')) ? readdirSync(join(state(), 'bundles', '.partial')) : [])
 const weights = () => bundle.manifest.parts.input!.weights[0]!.file
 
-/** Half of the weights and no more, once the device has that: what is on its way when a connection is reset is lost. */
+/** Sends half of the weights, then resets the connection once the device has them. */
 async function breakOff(response: ServerResponse, body: Buffer): Promise<void> {
   const half = Math.floor(body.length / 2)
   response.writeHead(200, { 'content-length': body.length })
@@ -93,8 +93,8 @@ async function breakOff(response: ServerResponse, body: Buffer): Promise<void> {
   response.destroy()
 }
 
-describe('installing a bundle', () => {
-  it('fetches what runs on a device, tries it out, and is found by the beginning of its id', async () => {
+describe('bundle.install', () => {
+  it('downloads and tests the parts of a device, and the start of the id finds the bundle', async () => {
     const { done, progress, folder } = install()
     const result = await done
     expect(result).toMatchObject({
@@ -104,27 +104,27 @@ describe('installing a bundle', () => {
     })
     const at = await folder.resolve(bundle.manifest.modelId.slice(0, 8))
     expect(await readFile(join(at, weights()))).toEqual(await readFile(join(bundle.path, weights())))
-    expect(asked.filter(({ path }) => path.startsWith('middle'))).toEqual([])
+    expect(requests.filter(({ path }) => path.startsWith('middle'))).toEqual([])
     expect(progress.at(-1)).toEqual([result.bytes, result.bytes])
     expect(progress).toEqual([...progress].sort(([a], [b]) => a - b))
     expect(left()).toEqual([])
   })
 
-  it('is done at once where it is installed and intact, and repairs it where it is not', async () => {
+  it('succeeds at once if the bundle is intact, and repairs it if not', async () => {
     const { done, folder } = install()
     const { manifestSha256 } = (await done) as { manifestSha256: string }
-    asked = []
+    requests = []
     expect(await install({ manifestSha256 }).done).toMatchObject({ wasInstalled: true })
-    expect(asked).toEqual([])
+    expect(requests).toEqual([])
     expect(await install().done).toMatchObject({ wasInstalled: true })
-    expect(asked.map(({ path }) => path)).toEqual(['manifest.json'])
+    expect(requests.map(({ path }) => path)).toEqual(['manifest.json'])
     appendFileSync(join(folder.folderOf(bundle.manifest.modelId), weights()), 'x')
     expect(await install({ manifestSha256 }).done).toMatchObject({ wasInstalled: false })
     expect(await install({ manifestSha256 }).done).toMatchObject({ wasInstalled: true })
   })
 
-  it('goes on where a connection broke, and fetches no byte twice', async () => {
-    strange = (request, response, body) => {
+  it('continues after a broken connection, and downloads no byte twice', async () => {
+    respond = (request, response, body) => {
       if (request.url !== `/${weights()}` || request.headers.range !== undefined) return false
       void breakOff(response, body)
       return true
@@ -133,27 +133,27 @@ describe('installing a bundle', () => {
     expect((await failed(first.done)).code).toBe('BUNDLE_UNAVAILABLE')
     const [, most] = first.progress.at(-1)!
     const before = first.progress.at(-1)![0]
-    asked = []
+    requests = []
     const result = await install().done
     expect(result.fetchedBytes).toBe(most - before)
-    expect(asked.find(({ path }) => path === weights())?.range).toMatch(/^bytes=[1-9]/)
+    expect(requests.find(({ path }) => path === weights())?.range).toMatch(/^bytes=[1-9]/)
   })
 
-  it('keeps what came where a network has a page of its own in between, or there was no memory to try it out', async () => {
-    strange = (request, response, body) => {
+  it('keeps the download after a captive portal, or when memory is too short for the test', async () => {
+    respond = (request, response, body) => {
       if (request.url !== `/${weights()}`) return false
       void breakOff(response, body)
       return true
     }
     await failed(install().done)
-    strange = (request, response) => {
+    respond = (request, response) => {
       if (request.url !== `/${weights()}`) return false
       response.end('please log in')
       return true
     }
     expect((await failed(install().done)).code).toBe('BUNDLE_UNAVAILABLE')
-    strange = () => false
-    asked = []
+    respond = () => false
+    requests = []
     const library = join(dir.path, 'none.so')
     const work = bundleInstall({
       folder: new BundleFolder(state()),
@@ -165,12 +165,12 @@ describe('installing a bundle', () => {
     })
     const job = { link: 'mqtt://a', progress: () => {} }
     await failed(work({ modelId: bundle.manifest.modelId, url: base }, () => {}, never, job))
-    expect(asked.find(({ path }) => path === weights())?.range).toMatch(/^bytes=\d{3,}-$/)
+    expect(requests.find(({ path }) => path === weights())?.range).toMatch(/^bytes=\d{3,}-$/)
     expect(await install().done).toMatchObject({ wasInstalled: false, fetchedBytes: 0 })
   })
 
-  it('starts a file over where what was there is wrong, or its server knows no ranges', async () => {
-    strange = (request, response, body) => {
+  it('downloads a file again if the part on disk is wrong, or the server ignores ranges', async () => {
+    respond = (request, response, body) => {
       if (request.url !== `/${weights()}` || request.headers.range !== undefined) return false
       response.writeHead(200, { 'content-length': body.length })
       response.write(body.subarray(0, 10), () => response.destroy())
@@ -179,15 +179,15 @@ describe('installing a bundle', () => {
     await failed(install().done)
     const [partial] = left()
     writeFileSync(join(state(), 'bundles', '.partial', partial!, weights()), 'wrong')
-    strange = () => false
+    respond = () => false
     expect(await install().done).toMatchObject({ wasInstalled: false })
   })
 
   it.each([
-    ['its weights are others', () => appendByte(root, true), 'BUNDLE_CORRUPT', /part input .*sha256 differs/],
-    ['a file is longer than announced', () => appendByte(root, false), 'BUNDLE_CORRUPT', /has more than the \d+ bytes/],
-    ['a file is missing', () => (strange = notThere), 'BUNDLE_INVALID', /answers 404/],
-  ])('is refused, and leaves nothing behind, where %s', async (_, harm, code, words) => {
+    ['the weights differ', () => appendByte(root, true), 'BUNDLE_CORRUPT', /part input .*sha256 is wrong/],
+    ['a file is longer than announced', () => appendByte(root, false), 'BUNDLE_CORRUPT', /has more than the announced \d+ bytes/],
+    ['a file is missing', () => (respond = missingWeights), 'BUNDLE_INVALID', /status 404/],
+  ])('fails and leaves no files if %s', async (_, harm, code, words) => {
     harm()
     const error = await failed(install().done)
     expect(error.code).toBe(code)
@@ -202,13 +202,13 @@ describe('installing a bundle', () => {
     if (replace) bytes[bytes.length - 1]! ^= 1
     writeFileSync(path, replace ? bytes : Buffer.concat([bytes, Buffer.from('x')]))
   }
-  const notThere = (request: IncomingMessage, response: ServerResponse) => {
+  const missingWeights = (request: IncomingMessage, response: ServerResponse) => {
     if (request.url !== `/${weights()}`) return false
     response.writeHead(404).end()
     return true
   }
 
-  it('is refused where another model, or another version of it, stands at that address', async () => {
+  it('refuses a URL with another model, or another version of it', async () => {
     const other = '0'.repeat(64)
     expect(await failed(install({ modelId: other }).done)).toMatchObject({
       code: 'BUNDLE_INVALID',
@@ -218,27 +218,27 @@ describe('installing a bundle', () => {
     expect(left()).toEqual([])
   })
 
-  it('takes nothing from outside its folder, whatever the manifest says', async () => {
+  it('writes nothing outside its folder, whatever the manifest contains', async () => {
     const manifest = JSON.parse(readFileSync(join(root, 'manifest.json'), 'utf8')) as { files: { path: string }[] }
     manifest.files[0]!.path = '../../outside'
     writeFileSync(join(root, 'manifest.json'), JSON.stringify(manifest))
     expect((await failed(install().done)).code).toBe('BUNDLE_INVALID')
-    expect(asked.map(({ path }) => path)).toEqual(['manifest.json'])
+    expect(requests.map(({ path }) => path)).toEqual(['manifest.json'])
   })
 
-  it('waits for a server that does not answer, and goes nowhere but to http(s)', async () => {
-    strange = (_, response) => {
+  it('may be retried if the server is unreachable, and follows redirects to http and https only', async () => {
+    respond = (_, response) => {
       response.writeHead(503).end()
       return true
     }
     expect((await failed(install().done)).code).toBe('BUNDLE_UNAVAILABLE')
     expect((await failed(install({ url: 'http://127.0.0.1:1' }).done)).code).toBe('BUNDLE_UNAVAILABLE')
-    strange = (_, response) => {
+    respond = (_, response) => {
       response.writeHead(302, { location: 'file:///etc/hostname' }).end()
       return true
     }
     expect((await failed(install().done)).code).toBe('BUNDLE_INVALID')
-    strange = (request, response) => {
+    respond = (request, response) => {
       if (request.url!.startsWith('/moved/')) return false
       response.writeHead(307, { location: `/moved${request.url}` }).end()
       return true
@@ -248,15 +248,15 @@ describe('installing a bundle', () => {
     expect(await install().done).toMatchObject({ wasInstalled: false })
   })
 
-  it('gives up a server that falls silent, before its answer or in it, and keeps what came', async () => {
+  it('gives up a silent server, before or during its response, and keeps the download', async () => {
     const { sha256, bytes } = bundle.manifest.files.find(({ path }) => path === weights())!
     const wanted = { url: new URL(`${base}/${weights()}`), to: join(dir.path, 'weights'), bytes, sha256 }
     const fetched = () => failed(fetchFile(wanted, { own: undefined, stallMs: 100, signal: never }, () => {}))
-    strange = () => true
-    const why = 'nothing came for 0.1 s'
+    respond = () => true
+    const why = 'no data for 0.1 s'
     const silent = { code: 'BUNDLE_UNAVAILABLE', message: expect.stringContaining(why), cause: { message: why } }
     expect(await fetched()).toMatchObject(silent)
-    strange = (_, response, body) => {
+    respond = (_, response, body) => {
       response.writeHead(200, { 'content-length': body.length })
       response.write(body.subarray(0, 10))
       return true
@@ -265,18 +265,18 @@ describe('installing a bundle', () => {
     expect(readFileSync(wanted.to)).toEqual(readFileSync(join(bundle.path, weights())).subarray(0, 10))
   })
 
-  it('shows its token to its own bridge alone', async () => {
+  it('sends its token to its own bridge only', async () => {
     const credentials = { token: async () => 'secret', dial: async () => undefined }
     await install({}, { own: { origin: 'http://127.0.0.1:1', credentials } }).done
-    expect(new Set(asked.map(({ authorization }) => authorization))).toEqual(new Set([undefined]))
-    asked = []
+    expect(new Set(requests.map(({ authorization }) => authorization))).toEqual(new Set([undefined]))
+    requests = []
     await install({}, { own: { origin: base, credentials } }).done
-    expect(new Set(asked.map(({ authorization }) => authorization))).toEqual(new Set(['Bearer secret']))
+    expect(new Set(requests.map(({ authorization }) => authorization))).toEqual(new Set(['Bearer secret']))
   })
 
-  it('ends when it is canceled', async () => {
+  it('stops when it is canceled', async () => {
     const stop = new AbortController()
-    strange = (request, response) => {
+    respond = (request, response) => {
       if (request.url === '/manifest.json') return false
       response.writeHead(200)
       response.write('x', () => stop.abort(new Error('canceled')))
@@ -285,7 +285,7 @@ describe('installing a bundle', () => {
     expect((await failed(install({}, { signal: stop.signal }).done)).message).toMatch(/canceled|abort/)
   })
 
-  it('keeps what it has begun for a week after it was last gone on with, however often the device starts', async () => {
+  it('keeps a partial download for a week after its last progress, across restarts', async () => {
     const folder = new BundleFolder(state())
     const version = { modelId: bundle.manifest.modelId, manifestSha256: '0'.repeat(64) }
     const at = await folder.partial(version)
@@ -297,7 +297,7 @@ describe('installing a bundle', () => {
     await folder.partial(version)
     await folder.removeUnused([], Date.now())
     expect(existsSync(at)).toBe(true)
-    // Begun while the clock stood in 1970.
+    // Begun while the device's clock was not set.
     utimesSync(at, 60, 60)
     await folder.removeUnused([], Date.now())
     expect(existsSync(at)).toBe(true)
@@ -306,7 +306,7 @@ describe('installing a bundle', () => {
     expect(existsSync(at)).toBe(false)
   })
 
-  it('gives up what was begun before where there is no room beside it', async () => {
+  it('deletes other partial downloads if space is short', async () => {
     const before = await new BundleFolder(state()).partial({ modelId: '1'.repeat(64), manifestSha256: '0'.repeat(64) })
     const path = join(root, 'manifest.json')
     const manifest = JSON.parse(readFileSync(path, 'utf8')) as { files: object[] }
@@ -316,7 +316,7 @@ describe('installing a bundle', () => {
     expect(existsSync(before)).toBe(false)
   })
 
-  it('still has the version before where the power went while another took its place', async () => {
+  it('restores the replaced version after a power cut during the installation', async () => {
     const { done, folder } = install()
     await done
     const at = folder.folderOf(bundle.manifest.modelId)
@@ -327,7 +327,7 @@ describe('installing a bundle', () => {
     expect(left()).toEqual([])
   })
 
-  it('keeps what is in use and the new one, and four more', async () => {
+  it('keeps the bundles in use, the new one and four others', async () => {
     const folder = new BundleFolder(state())
     const models: TinyBundle[] = []
     for (let seed = 2; seed <= 8; seed++) models.push(await tinyBundle({ seed }))

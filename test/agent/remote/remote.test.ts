@@ -8,7 +8,7 @@ import { tempDir } from '../../support/temp-dir.ts'
 
 const nowMs = Date.parse('2026-05-01T12:00:00Z')
 const id = (n: number) => n.toString(16).padStart(16, '0')
-const order = (n: number, more: object) =>
+const command = (n: number, more: object) =>
   Buffer.from(JSON.stringify({ v: 1, bridge: 'bridge-1', id: id(n), expiresAt: new Date(nowMs + 1_000).toISOString(), ...more }))
 
 const dirs: Disposable[] = []
@@ -16,14 +16,14 @@ afterEach(() => {
   for (const dir of dirs.splice(0)) dir[Symbol.dispose]()
 })
 
-/** A device's side of remote commands on a database of its own, as after each start of the agent. */
+/** Opens the remote commands on one database, as each start of the agent does. */
 function folder() {
   const dir = tempDir()
   dirs.push(dir)
   return (wallMs: () => number | undefined = () => nowMs) => {
     const store = openDatabase(join(dir.path, 'agent.sqlite'), [remoteTables])
-    const asked: [LogLevel, number][] = []
-    const log = { request: (level: LogLevel, forS: number) => void asked.push([level, forS]) }
+    const requested: [LogLevel, number][] = []
+    const log = { request: (level: LogLevel, forS: number) => void requested.push([level, forS]) }
     const remote = createRemote({ store, log, wallMs, logger: silentLogger() })
     const port = remote.port('mqtt://a')
     const replies: CommandReply[] = []
@@ -32,68 +32,68 @@ function folder() {
       reply: (message) => replies.push(JSON.parse(message)),
       announce: async () => void announced.push(port.state),
     })
-    return { remote, port, replies, announced, asked, close: () => store.close() }
+    return { remote, port, replies, announced, requested, close: () => store.close() }
   }
 }
 
-describe('a device that is ordered something', () => {
-  it('drains, tells of it before it replies, and still does after a restart', async () => {
+describe('a remote command', () => {
+  it('drains the device, which publishes its state before the reply and stays draining after a restart', async () => {
     const open = folder()
     const { port, replies, announced, close } = open()
     expect(port.state).toBe('ready')
-    port.onCommand(order(1, { type: 'drain' }))
+    port.onCommand(command(1, { type: 'drain' }))
     expect([announced, replies]).toEqual([['draining'], []])
     await expect.poll(() => replies).toMatchObject([{ bridge: 'bridge-1', id: id(1), outcome: 'done' }])
     close()
     const again = open()
     expect(again.port.state).toBe('draining')
-    again.port.onCommand(order(2, { type: 'undrain' }))
+    again.port.onCommand(command(2, { type: 'undrain' }))
     expect(again.announced).toEqual(['ready'])
     again.close()
   })
 
-  it('does it once: a repeat gets the same reply, after a restart too', async () => {
+  it('runs once: a repeat gets the same reply, after a restart too', async () => {
     const open = folder()
     const first = open()
-    first.port.onCommand(order(1, { type: 'drain' }))
-    first.port.onCommand(order(2, { type: 'undrain' }))
+    first.port.onCommand(command(1, { type: 'drain' }))
+    first.port.onCommand(command(2, { type: 'undrain' }))
     await expect.poll(() => first.replies.length).toBe(2)
-    // The reply to the first was lost: it comes again, after the second.
-    first.port.onCommand(order(1, { type: 'drain' }))
+    // The first reply was lost, so the first command comes again, after the second.
+    first.port.onCommand(command(1, { type: 'drain' }))
     expect(first.replies[2]).toEqual(first.replies[0])
     expect(first.remote.isDraining).toBe(false)
     first.close()
     const again = open(() => nowMs + 60_000)
-    again.port.onCommand(order(1, { type: 'drain' }))
+    again.port.onCommand(command(1, { type: 'drain' }))
     expect(again.replies).toEqual([first.replies[0]])
     expect(again.remote.isDraining).toBe(false)
     again.close()
   })
 
-  it('refuses what has expired, unless its clock is not set', async () => {
+  it('is not run after its expiry, unless the clock is not set', async () => {
     const late = folder()(() => nowMs + 1_000)
-    late.port.onCommand(order(1, { type: 'drain' }))
+    late.port.onCommand(command(1, { type: 'drain' }))
     expect(late.replies).toMatchObject([{ outcome: 'expired', reason: expect.stringContaining('2026-05-01T12:00:01') }])
     expect(late.remote.isDraining).toBe(false)
     late.close()
     const timeless = folder()(() => undefined)
-    timeless.port.onCommand(order(1, { type: 'drain' }))
+    timeless.port.onCommand(command(1, { type: 'drain' }))
     await expect.poll(() => timeless.replies).toMatchObject([{ outcome: 'done' }])
     timeless.close()
   })
 
-  it('refuses what it does not know, and says so; what is no order at all it ignores', () => {
-    const { port, replies, asked, close } = folder()()
-    port.onCommand(order(1, { type: 'dance' }))
-    port.onCommand(order(2, { type: 'logs', level: 'debug', forS: 1e9 }))
-    port.onCommand(order(3, { type: 'logs', level: 'debug', forS: 60 }))
+  it('is refused with a reply if its type is unknown, and ignored if its address is unreadable', () => {
+    const { port, replies, requested, close } = folder()()
+    port.onCommand(command(1, { type: 'dance' }))
+    port.onCommand(command(2, { type: 'logs', level: 'debug', forS: 1e9 }))
+    port.onCommand(command(3, { type: 'logs', level: 'debug', forS: 60 }))
     for (const garbage of ['', '{', '{"v":2}', '[]']) port.onCommand(Buffer.from(garbage))
     expect(replies).toMatchObject([
       { id: id(1), outcome: 'refused', reason: expect.stringContaining('"dance"') },
       { id: id(2), outcome: 'refused' },
       { id: id(3), outcome: 'done' },
     ])
-    expect(asked).toEqual([['debug', 60]])
+    expect(requested).toEqual([['debug', 60]])
     close()
   })
 })
