@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { projectRoot } from '../../../core/base/version.ts'
+import { acceptanceBench } from '../../../lab/bench/acceptance/bench.ts'
+import { chaosBench } from '../../../lab/bench/chaos/bench.ts'
+import { engineBench } from '../../../lab/bench/engine/bench.ts'
+import { failoverBench } from '../../../lab/bench/failover/bench.ts'
+import { goalTable } from '../../../lab/bench/frame/goals.ts'
+import { benchPage } from '../../../lab/bench/frame/page.ts'
+import { readDocument } from '../../../lab/bench/frame/results.ts'
+import { hatBench } from '../../../lab/bench/hat/bench.ts'
+import { queueBench } from '../../../lab/bench/queue/bench.ts'
+import { telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
+import { renderFigure } from '../../../lab/plot/plot.ts'
+
+const benches = [acceptanceBench, chaosBench, engineBench, failoverBench, hatBench, queueBench, telemetryBench]
+const results = new URL('docs/results/', projectRoot)
+const textOf = (path: string) => readFileSync(new URL(path, results), 'utf8')
+
+describe.each(benches)('the saved results of bench $name', ({ name, report, goals }) => {
+  const saved = () => readDocument(fileURLToPath(new URL(`${name}/${name}.json`, results)), name)
+
+  it('have the page and figure that the code makes of their document', async () => {
+    const document = await saved()
+    expect(textOf(`${name}/${name}.md`)).toBe(benchPage(document, report, goals))
+    expect(textOf(`${name}/${name}.svg`)).toBe(renderFigure(report.figure(document)))
+  })
+
+  it('are linked in docs/results/README.md, which names every missed goal', async () => {
+    const index = textOf('README.md')
+    expect(index).toContain(`(${name}/${name}.md)`)
+    const missed = goalTable((await saved()).summary, goals).rows.filter(([, , , verdict]) => verdict === 'missed')
+    for (const [figure] of missed) expect(index).toContain(`\`${figure}\``)
+  })
+})
