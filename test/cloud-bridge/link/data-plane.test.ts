@@ -37,7 +37,7 @@ describe('hello', () => {
   })
 
   it.each([
-    ['text that is not JSON', 'hello?', 'no JSON'],
+    ['text that is not JSON', 'hello?', 'not JSON'],
     ['an unknown message', '{"type":"dance"}', '"type": Invalid'],
     ['an open before hello', JSON.stringify({ type: 'open', request: 1, modelId: testModelId }), 'hello must be the first'],
     [
