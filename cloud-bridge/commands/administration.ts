@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { adminOperations } from '../../core/protocol/http/admin.ts'
-import { type Operation, urlOf } from '../../core/protocol/http/operation.ts'
 import { type Administration, administrationOf } from '../identity/administration.ts'
 import { openIdentityStore } from '../identity/store.ts'
 import { accessOf, bridgeOptions } from './bridge-access.ts'
@@ -53,20 +52,16 @@ export async function administer<T>(
 function overHttp(client: BridgeClient): Administration {
   const { tokens, createToken, revokeToken, keys, createKey, revokeKey, devices, approveDevice, revokeDevice, audit } =
     adminOperations
-  const get = async <T>({ path, response }: { path: string; response: z.ZodType<T> }, query = ''): Promise<T> =>
-    response.parse(await client.get(path + query))
-  const post = async <T>(operation: Operation & { response: z.ZodType<T> }, body: unknown, id = ''): Promise<T> =>
-    operation.response.parse(await client.post(urlOf(operation, { id }), body))
   return {
-    createToken: (request) => post(createToken, request),
-    tokens: async () => (await get(tokens)).tokens,
-    revokeToken: async (id) => void (await post(revokeToken, {}, id)),
-    createKey: (request) => post(createKey, request),
-    keys: async () => (await get(keys)).keys,
-    revokeKey: async (id) => void (await post(revokeKey, {}, id)),
-    devices: async () => (await get(devices)).devices,
-    approve: (device) => post(approveDevice, {}, device),
-    revoke: (device) => post(revokeDevice, {}, device),
-    audit: async (limit) => (await get(audit, `?limit=${limit}`)).audit,
+    createToken: async (body) => (await client.call(createToken, { body })).value,
+    tokens: async () => (await client.call(tokens, {})).value.tokens,
+    revokeToken: async (id) => void (await client.call(revokeToken, { params: { id } })),
+    createKey: async (body) => (await client.call(createKey, { body })).value,
+    keys: async () => (await client.call(keys, {})).value.keys,
+    revokeKey: async (id) => void (await client.call(revokeKey, { params: { id } })),
+    devices: async () => (await client.call(devices, {})).value.devices,
+    approve: async (id) => (await client.call(approveDevice, { params: { id } })).value,
+    revoke: async (id) => (await client.call(revokeDevice, { params: { id } })).value,
+    audit: async (limit) => (await client.call(audit, { query: { limit } })).value.audit,
   }
 }

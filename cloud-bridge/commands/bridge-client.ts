@@ -1,9 +1,18 @@
 import type { IncomingMessage } from 'node:http'
 import { json as jsonOf } from 'node:stream/consumers'
+import type { z } from 'zod'
 import { BrimError, errorCodes } from '../../core/base/errors.ts'
 import { requestOnce } from '../../core/base/pinned-request.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
 import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
+import {
+  type EventOf,
+  type Operation,
+  type ParamsOf,
+  type QueryValues,
+  type ResponseOf,
+  urlOf,
+} from '../../core/protocol/http/operation.ts'
 
 /** Address of a bridge, and the credentials for it. */
 export interface BridgeAccess {
@@ -14,7 +23,19 @@ export interface BridgeAccess {
   readonly pin?: string | undefined
 }
 
-/** HTTP client of a bridge. @throws BrimError BRIDGE_UNREACHABLE, IDENTITY_INVALID, and the errors that the bridge returns */
+/** Parameters of the path, query, and body of a request. */
+type Arguments<O extends Operation> = {
+  readonly query?: QueryValues
+  readonly body?: O extends { body: infer Body extends z.ZodType } ? z.input<Body> : undefined
+} & (keyof ParamsOf<O> extends never ? { readonly params?: undefined } : { readonly params: ParamsOf<O> })
+
+/** A value as the bridge sent it, for --json, and as we read it: fields of newer bridges are left out. */
+export interface Received<T> {
+  readonly raw: unknown
+  readonly value: T
+}
+
+/** HTTP client of a bridge. @throws BrimError BRIDGE_UNREACHABLE, MESSAGE_INVALID, IDENTITY_INVALID, and the bridge's own errors */
 export class BridgeClient {
   readonly #access: BridgeAccess
   /** Path of the URL: a proxy may serve the bridge below one. */
@@ -27,37 +48,47 @@ export class BridgeClient {
     this.#signal = signal
   }
 
-  async get(path: string): Promise<unknown> {
-    return this.#bodyOf(await this.#request('GET', path))
-  }
-
-  async post(path: string, body: unknown): Promise<unknown> {
-    return this.#bodyOf(await this.#request('POST', path, JSON.stringify(body)))
-  }
-
-  /** The events of a stream, each as JSON, until it ends or breaks. */
-  async *events(path: string): AsyncGenerator<unknown> {
-    const response = await this.#request('GET', path, undefined, { accept: 'text/event-stream' })
-    for await (const data of readSse(response)) yield JSON.parse(data) as unknown
-  }
-
-  async #bodyOf(response: IncomingMessage): Promise<unknown> {
-    return jsonOf(response).catch((cause: unknown) => {
+  async call<O extends Operation>(operation: O, args: Arguments<O>): Promise<Received<ResponseOf<O>>> {
+    const response = await this.#request(operation, args)
+    const raw: unknown = await jsonOf(response).catch((cause: unknown) => {
       this.#signal.throwIfAborted()
       throw this.#unexpected(response, cause)
     })
+    return { raw, value: this.#read(operation.response, raw) as ResponseOf<O> }
   }
 
-  async #request(method: 'GET' | 'POST', path: string, body?: string, headers: Record<string, string> = {}) {
+  /** The events of an operation's stream, until it ends or breaks. */
+  async *events<O extends Operation>(operation: O, args: Arguments<O>): AsyncGenerator<Received<EventOf<O>>> {
+    const response = await this.#request(operation, args, { accept: 'text/event-stream' })
+    for await (const data of readSse(response)) {
+      const raw: unknown = JSON.parse(data)
+      yield { raw, value: this.#read(operation.event, raw) as EventOf<O> }
+    }
+  }
+
+  #read(schema: z.ZodType | undefined, raw: unknown): unknown {
+    const parsed = schema?.safeParse(raw)
+    if (!parsed || parsed.success) return parsed?.data
+    const [issue] = parsed.error.issues
+    throw new BrimError('MESSAGE_INVALID', `the bridge sent an unexpected ${issue?.path.join('.')}: ${issue?.message}`, {
+      hint: 'update the bridge and this machine to the same release',
+    })
+  }
+
+  async #request<O extends Operation>(
+    operation: O,
+    { params, query, body }: Arguments<O>,
+    accept: Record<string, string> = {},
+  ): Promise<IncomingMessage> {
     const { key, url } = this.#access
-    const authorization = key === undefined ? undefined : { authorization: `Bearer ${key}` }
+    const path = this.#prefix + urlOf(operation, params ?? ({} as ParamsOf<O>), query)
     const request = {
-      method,
-      headers: { ...headers, ...authorization },
-      ...(body === undefined ? {} : { body }),
+      method: operation.method,
+      headers: { ...accept, ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
+      ...(operation.method === 'POST' ? { body: JSON.stringify(body ?? {}) } : {}),
       signal: this.#signal,
     }
-    const response = await requestOnce(this.#access, this.#prefix + path, request).catch((cause: unknown) => {
+    const response = await requestOnce(this.#access, path, request).catch((cause: unknown) => {
       this.#signal.throwIfAborted()
       if (cause instanceof BrimError) throw cause
       throw new BrimError('BRIDGE_UNREACHABLE', `no bridge responds at ${url}`, {
@@ -69,22 +100,19 @@ export class BridgeClient {
     })
     const { statusCode = 0 } = response
     if (statusCode >= 200 && statusCode < 300) return response
-    const refusal = ErrorResponse.safeParse(await jsonOf(response).catch(() => undefined))
-    if (!refusal.success) throw this.#unexpected(response)
-    const { code, message, hint } = refusal.data.error
+    const failure = ErrorResponse.safeParse(await jsonOf(response).catch(() => undefined))
+    if (!failure.success) throw this.#unexpected(response)
+    const { code, message, hint } = failure.data.error
     const known = Object.keys(errorCodes).find((name): name is keyof typeof errorCodes => name === code)
     throw new BrimError(known ?? 'REQUEST_INVALID', message, hint === undefined ? {} : { hint })
   }
 
   #unexpected(response: IncomingMessage, cause?: unknown): BrimError {
-    return new BrimError(
-      'BRIDGE_UNREACHABLE',
-      `${this.#access.url} responds with status ${response.statusCode}, but is not a bridge`,
-      {
-        cause,
-        hint: 'check the URL: is a proxy or another server there?',
-      },
-    )
+    const { url } = this.#access
+    return new BrimError('BRIDGE_UNREACHABLE', `${url} responds with status ${response.statusCode}, but is not a bridge`, {
+      cause,
+      hint: 'check the URL: is a proxy or another server there?',
+    })
   }
 }
 

@@ -42,7 +42,7 @@ export async function streamFromAgent(
     usage = chunk.usage ?? usage
     report = chunk.brim ?? report
   }
-  if (!report) throw new BrimError('LINK_LOST', 'the answer broke off', { hint: "the agent's log says why; ask again" })
+  if (!report) throw new BrimError('LINK_LOST', 'the answer ended early', { hint: "the agent's log has the reason; ask again" })
   return { text, finishReason, usage, report }
 }
 
@@ -55,16 +55,16 @@ async function post(api: string, body: AnswerBody, signal: AbortSignal): Promise
     signal,
   }).catch((cause: unknown) => {
     signal.throwIfAborted()
-    throw new BrimError('AGENT_UNREACHABLE', `no agent answers at ${api}`, {
+    throw new BrimError('AGENT_UNREACHABLE', `no agent responds at ${api}`, {
       cause: cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause,
-      hint: 'start one with "brim agent run", or name its API with --api',
+      hint: 'start one with "brim agent run", or give the URL of its API with --api',
     })
   })
   if (response.ok) return response
   const parsed = ErrorBody.safeParse(await response.json().catch(() => undefined))
   if (parsed.success) throw fromErrorDetail(parsed.data.error)
-  throw new BrimError('AGENT_UNREACHABLE', `${api} answers with HTTP ${response.status}, but not as an agent does`, {
-    hint: 'check that --api names the API of an agent',
+  throw new BrimError('AGENT_UNREACHABLE', `${api} responds with status ${response.status}, but is not an agent`, {
+    hint: 'check --api: is another server on that port?',
   })
 }
 
@@ -77,6 +77,6 @@ async function* chunksOf(response: Response): AsyncGenerator<z.infer<typeof Resp
     }
   } catch (cause) {
     if (cause instanceof BrimError) throw cause
-    throw new BrimError('LINK_LOST', 'the connection to the agent broke in the middle of the answer', { cause })
+    throw new BrimError('LINK_LOST', 'the connection to the agent broke during the answer', { cause })
   }
 }

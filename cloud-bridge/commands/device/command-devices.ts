@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import { BrimError, toErrorJson, toErrorText } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { type BridgeOptions, bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { labelOption, matcherOf } from '../labels.ts'
-import { awaitReply, deviceOption, readDevices, sendCommand } from './remote-command.ts'
+import { awaitReply, deviceOption, sendCommand } from './remote-command.ts'
 
 /** Of commands that go to one device, or to all with a label. */
 export const commandOptions = {
@@ -75,7 +76,8 @@ function print(device: string, { text, json }: Outcome, isJson: boolean, io: Io)
 async function devicesWith(client: BridgeClient, { device, label }: CommandOptions): Promise<string[]> {
   if ((device === undefined) === (label === undefined))
     throw new BrimError('USAGE', 'give the name of one device, or --label key=value', { hint: '"brim device list" lists them' })
-  const devices = (await readDevices(client)).filter(matcherOf(label))
+  const { devices: all } = (await client.call(deviceOperations.list, {})).value
+  const devices = all.filter(matcherOf(label))
   if (devices.length > 0) return devices.map(({ id }) => id)
   throw new BrimError('DEVICE_UNKNOWN', `no device has the label ${label?.join(' and ')}`, {
     hint: '"brim device list" shows the labels of each',

@@ -2,10 +2,9 @@ import { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import type { BridgeClient } from '../bridge-client.ts'
-import { DeviceLine } from '../fleet/table.ts'
 import { commandDevices, commandOptions, commandUsage } from './command-devices.ts'
-import { devicePath } from './remote-command.ts'
 
 const pollMs = 500
 
@@ -28,9 +27,9 @@ export const command = defineCommand({
 })
 
 /** @param untilNone polls until the device has no job */
-async function jobsOf(client: BridgeClient, device: string, untilNone: boolean, io: Io): Promise<number> {
+async function jobsOf(client: BridgeClient, id: string, untilNone: boolean, io: Io): Promise<number> {
   for (;;) {
-    const { jobs } = DeviceLine.parse(await client.get(devicePath(device)))
+    const { jobs } = (await client.call(deviceOperations.show, { params: { id } })).value
     if (jobs === 0 || !untilNone) return jobs
     await systemClock.sleep(pollMs, io.signal)
   }

@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { deviceOperations, type LabelChange } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { labelsText } from '../labels.ts'
-import { deviceOption, devicePath } from './remote-command.ts'
+import { deviceOption } from './remote-command.ts'
 
 export const command = defineCommand({
   usage: '<device> [key=value | key-]...',
@@ -19,18 +20,19 @@ export const command = defineCommand({
   },
   async run({ device, changes, json, ...options }, io) {
     const client = await bridgeClient(options, io)
-    const body =
+    const params = { id: device }
+    const { value } =
       changes.length === 0
-        ? await client.get(devicePath(device))
-        : await client.post(devicePath(device, '/labels'), parseChanges(changes))
-    const { labels } = z.looseObject({ labels: z.record(z.string(), z.string()) }).parse(body)
+        ? await client.call(deviceOperations.show, { params })
+        : await client.call(deviceOperations.label, { params, body: parseChanges(changes) })
+    const { labels } = value
     if (json) return io.out(JSON.stringify({ id: device, labels }))
     io.out(labelsText(labels) || `${device} has no labels`)
   },
 })
 
 /** @throws BrimError USAGE */
-function parseChanges(changes: readonly string[]): { set: Record<string, string>; unset: string[] } {
+function parseChanges(changes: readonly string[]): LabelChange {
   const set: Record<string, string> = {}
   const unset: string[] = []
   for (const change of changes) {

@@ -2,12 +2,13 @@ import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { type AdministrationOptions, administer } from '../administration.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { columns } from '../columns.ts'
 import { age, printable } from '../figures.ts'
 import { labelOption, labelsText, matcherOf } from '../labels.ts'
-import { cloneText, readDevices } from './remote-command.ts'
+import { cloneText } from './remote-command.ts'
 
 export const command = defineCommand({
   examples: [
@@ -28,7 +29,9 @@ export const command = defineCommand({
 type ListOptions = AdministrationOptions & { label?: string[] | undefined; json: boolean }
 
 async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
-  const devices = (await readDevices(await bridgeClient(options, io))).filter(matcherOf(options.label))
+  const client = await bridgeClient(options, io)
+  const { devices: all } = (await client.call(deviceOperations.list, {})).value
+  const devices = all.filter(matcherOf(options.label))
   if (options.json) return io.out(JSON.stringify({ devices }))
   if (devices.length === 0) return io.err('no matching devices')
   const rows = devices.map(({ id, state, seenS, identity, labels }) =>

@@ -4,21 +4,11 @@ import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { type LogLevel, logLevels } from '../../../core/protocol/commands.ts'
+import { deviceOperations, type LogLine } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { printable } from '../figures.ts'
-import { awaitReply, deviceOption, devicePath, sendCommand } from './remote-command.ts'
-
-/** A line of a device's log, as the bridge reports it. */
-export const LogLine = z.looseObject({
-  n: z.number(),
-  at: z.string(),
-  level: z.string(),
-  component: z.string(),
-  message: z.string(),
-  fields: z.record(z.string(), z.unknown()),
-  dropped: z.number().default(0),
-})
+import { awaitReply, deviceOption, sendCommand } from './remote-command.ts'
 
 /** A device reports info and debug only when asked: for this long, and asked again before it ends. */
 const streamS = 120
@@ -50,11 +40,12 @@ export const command = defineCommand({
 
 async function show(options: LogsOptions, io: Io): Promise<void> {
   const { device, level, lines } = options
-  const body = await (await bridgeClient(options, io)).get(devicePath(device, `/log?level=${level}&lines=${lines}`))
-  const { lines: past } = z.object({ lines: z.array(LogLine) }).parse(body)
-  if (options.json) return io.out(JSON.stringify(body))
+  const client = await bridgeClient(options, io)
+  const { raw, value } = await client.call(deviceOperations.log, { params: { id: device }, query: { level, lines } })
+  if (options.json) return io.out(JSON.stringify(raw))
+  const { lines: past } = value
   if (past.length === 0) return io.err(`no lines of this level from ${device} since the bridge started`)
-  for (const line of past) io.out(textOf(line))
+  for (const line of past) io.out(logText(line))
 }
 
 async function follow(options: LogsOptions, io: Io): Promise<void> {
@@ -66,8 +57,8 @@ async function follow(options: LogsOptions, io: Io): Promise<void> {
     new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause, hint: 'run the command again' })
   const renewal = level === 'info' || level === 'debug' ? renewStream(client, device, level, signal, io) : undefined
   try {
-    for await (const raw of client.events(devicePath(device, `/log?level=${level}&lines=${lines}`)))
-      io.out(options.json ? JSON.stringify(raw) : textOf(LogLine.parse(raw)))
+    for await (const { raw, value } of client.events(deviceOperations.log, { params: { id: device }, query: { level, lines } }))
+      io.out(options.json ? JSON.stringify(raw) : logText(value))
     throw broken()
   } catch (error) {
     if (!io.signal.aborted) throw error instanceof BrimError ? error : broken(error)
@@ -91,7 +82,7 @@ async function renewStream(client: BridgeClient, device: string, level: LogLevel
 }
 
 /** Time, level, component, message, fields. */
-export function textOf({ at, level, component, message, fields, dropped }: z.infer<typeof LogLine>): string {
+export function logText({ at, level, component, message, fields, dropped }: LogLine): string {
   const values = Object.entries(fields).map(([name, value]) => `${name}=${fieldText(value)}`)
   const missing = dropped > 0 ? [`(${dropped} lines before this one were dropped)`] : []
   return printable([at, level.toUpperCase().padEnd(5), component.padEnd(8), message, ...values, ...missing].join(' '))

@@ -1,32 +1,10 @@
-import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { type DeviceDetails, deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { age, bytes, compact, printable } from '../figures.ts'
-import { DeviceLine } from '../fleet/table.ts'
 import { labelsText } from '../labels.ts'
-import { LogLine, textOf as logText } from './logs.ts'
-import { CommandReport, cloneText, deviceOption, devicePath } from './remote-command.ts'
-
-const Details = z.looseObject({
-  ...DeviceLine.shape,
-  birth: z.number().nullish(),
-  lastSeen: z.string().nullish(),
-  agent: z.string().nullish(),
-  modelId: z.string().nullish(),
-  identity: z
-    .looseObject({
-      group: z.string(),
-      status: z.string(),
-      enrolledAt: z.string(),
-      hardware: z.string().nullish(),
-      clone: z.string().nullish(),
-    })
-    .nullish(),
-  jobsUnderWay: z.array(z.looseObject({ id: z.string(), kind: z.string(), state: z.string(), attempt: z.number() })),
-  commands: z.array(CommandReport),
-  log: z.array(LogLine),
-})
-type Details = z.infer<typeof Details>
+import { logText } from './logs.ts'
+import { cloneText, deviceOption } from './remote-command.ts'
 
 export const command = defineCommand({
   examples: [
@@ -35,12 +13,13 @@ export const command = defineCommand({
   ],
   options: { device: deviceOption, ...bridgeOptions },
   async run({ device, json, ...options }, io) {
-    const raw = await (await bridgeClient(options, io)).get(devicePath(device))
-    io.out(json ? JSON.stringify(raw) : linesOf(Details.parse(raw)).map(printable).join('\n'))
+    const client = await bridgeClient(options, io)
+    const { raw, value } = await client.call(deviceOperations.show, { params: { id: device } })
+    io.out(json ? JSON.stringify(raw) : linesOf(value).map(printable).join('\n'))
   },
 })
 
-function linesOf(device: Details): string[] {
+function linesOf(device: DeviceDetails): string[] {
   const { id, state, birth, lastSeen, seenS, agent, modelId, labels, problems, identity, telemetry } = device
   const enrolment = identity
     ? `${identity.status}, group ${identity.group}, enrolled ${identity.enrolledAt}`
@@ -99,8 +78,8 @@ const order = [
 /** Shown elsewhere. */
 const shownElsewhere = ['ageS', 'at', 'birth', 'errors']
 
-/** Every section of the telemetry, those of newer devices included, with readable units. */
-function sectionsOf(telemetry: NonNullable<Details['telemetry']>): string[] {
+/** Every section of the telemetry, with readable units. */
+function sectionsOf(telemetry: NonNullable<DeviceDetails['telemetry']>): string[] {
   const all: Record<string, unknown> = telemetry
   const names = [...order, ...Object.keys(all).filter((name) => !order.includes(name) && !shownElsewhere.includes(name))]
   const errors = telemetry.errors ?? []

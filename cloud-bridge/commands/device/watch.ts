@@ -1,22 +1,13 @@
-import { z } from 'zod'
+import type { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { fleetOperations } from '../../../core/protocol/http/devices.ts'
+import { type Device, deviceOperations, type FleetEvent, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { bytes, compact, percent, printable } from '../figures.ts'
-import { DeviceLine } from '../fleet/table.ts'
 import { labelOption, labelsText, matcherOf } from '../labels.ts'
-import { CommandReport, deviceOption, devicePath } from './remote-command.ts'
-
-const Change = z.looseObject({
-  type: z.string(),
-  device: z.string(),
-  at: z.string(),
-  now: DeviceLine.nullable(),
-  command: CommandReport.nullish(),
-})
+import { deviceOption } from './remote-command.ts'
 
 const retryMs = 1_000
 
@@ -36,15 +27,17 @@ export const command = defineCommand({
 async function watch(given: WatchOptions, io: Io): Promise<void> {
   const matches = matcherOf(given.label)
   const client = await bridgeClient(given, io)
-  const path = given.device === undefined ? fleetOperations.events.path : devicePath(given.device, '/events')
+  const events = () =>
+    given.device === undefined
+      ? client.events(fleetOperations.events, {})
+      : client.events(deviceOperations.events, { params: { id: given.device } })
   const broken = (cause: unknown) => new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause })
   let hasReceived = false
   let isReported = false
   while (!io.signal.aborted) {
     try {
-      for await (const raw of client.events(path)) {
+      for await (const { raw, value: change } of events()) {
         ;[hasReceived, isReported] = [true, false]
-        const change = Change.parse(raw)
         if (change.now && !matches(change.now)) continue
         io.out(given.json ? JSON.stringify(raw) : printable(textOf(change)))
       }
@@ -60,7 +53,7 @@ async function watch(given: WatchOptions, io: Io): Promise<void> {
   }
 }
 
-function textOf({ type, device, at, now, command }: z.infer<typeof Change>): string {
+function textOf({ type, device, at, now, command }: FleetEvent): string {
   const head = `${at}  ${device.padEnd(16)}  ${type.padEnd(9)}  `
   switch (type) {
     case 'commands':
@@ -75,7 +68,7 @@ function textOf({ type, device, at, now, command }: z.infer<typeof Change>): str
 }
 
 /** The figures that change, in one line; unknown ones are left out. */
-function conditionText(now: DeviceLine | null): string {
+function conditionText(now: Device | null): string {
   const { power, temperatures, load, memory, battery, link } = now?.telemetry ?? {}
   const { problems, jobs } = now ?? {}
   const parts = [

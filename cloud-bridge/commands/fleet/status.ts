@@ -4,10 +4,11 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { fleetOperations } from '../../../core/protocol/http/devices.ts'
+import { type FleetStatus, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import type { Received } from '../bridge-client.ts'
 import { labelOption, matcherOf } from '../labels.ts'
-import { FleetStatus, layOutFleet, type Mood } from './table.ts'
+import { layOutFleet, type Mood } from './table.ts'
 
 const options = {
   watch: z.boolean().default(false).describe('redraw until Ctrl-C; without a terminal print a table per change'),
@@ -32,17 +33,20 @@ export const command = defineCommand({
   run: (given, io) => (given.watch ? watchStatus(given, io) : showStatus(given, io)),
 })
 
-async function read(options: StatusOptions, io: Io): Promise<{ status: FleetStatus; raw: object }> {
-  const matches = matcherOf(options.label)
-  const raw = (await (await bridgeClient(options, io)).get(fleetOperations.status.path)) as { devices: { id: string }[] }
-  const status = FleetStatus.parse(raw)
-  const devices = status.devices.filter(matches)
+async function read(given: StatusOptions, io: Io): Promise<Received<FleetStatus>> {
+  const client = await bridgeClient(given, io)
+  const { raw, value } = await client.call(fleetOperations.status, {})
+  const devices = value.devices.filter(matcherOf(given.label))
   const ids = new Set(devices.map(({ id }) => id))
-  return { status: { ...status, devices }, raw: { ...raw, devices: raw.devices.filter(({ id }) => ids.has(id)) } }
+  const document = raw as { devices: { id: string }[] }
+  return {
+    value: { ...value, devices },
+    raw: { ...document, devices: document.devices.filter(({ id }) => ids.has(id)) },
+  }
 }
 
 async function showStatus(options: StatusOptions, io: Io): Promise<void> {
-  const { status, raw } = await read(options, io)
+  const { value: status, raw } = await read(options, io)
   io.out(options.json ? JSON.stringify(raw) : textOf(status, options, io))
 }
 
@@ -52,7 +56,7 @@ async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
   let reported: string | undefined
   while (!io.signal.aborted) {
     try {
-      const { status, raw } = await read(given, io)
+      const { value: status, raw } = await read(given, io)
       const content = JSON.stringify(given.json ? withoutTimes(status) : layOutFleet(withoutTimes(status)))
       if (redraws) io.write(`\u001b[H\u001b[J${cutToHeight(textOf(status, given, io), io.outRows)}`)
       else if (content !== shown)

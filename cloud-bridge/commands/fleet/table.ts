@@ -1,38 +1,6 @@
-import { z } from 'zod'
 import { type ProblemKind, problemKinds } from '../../../core/policy/fleet/problems.ts'
-import { conditionSections } from '../../../core/protocol/device-condition.ts'
+import type { Device, FleetStatus } from '../../../core/protocol/http/devices.ts'
 import { age, compact, cutEnd, cutMiddle, percent, unknown } from '../figures.ts'
-
-const amount = z.number().nullish()
-const Telemetry = z.looseObject({
-  link: z.looseObject({ upBytesPerS: amount, downBytesPerS: amount, rttMs: amount }).nullish(),
-  ...conditionSections,
-})
-
-/** A device in a bridge's `/v1/devices` and `/v1/fleet`; further fields of a newer bridge are kept. */
-export const DeviceLine = z.looseObject({
-  id: z.string(),
-  state: z.string().nullable(),
-  seenS: z.number().nullish(),
-  jobs: z.number().default(0),
-  labels: z.record(z.string(), z.string()).default({}),
-  problems: z.array(z.looseObject({ kind: z.string(), detail: z.string() })).default([]),
-  identity: z.looseObject({ group: z.string(), status: z.string(), enrolledAt: z.string() }).nullish(),
-  telemetry: Telemetry.nullish(),
-})
-export type DeviceLine = z.infer<typeof DeviceLine>
-
-export const FleetStatus = z.looseObject({
-  bridge: z.string(),
-  version: z.string().default(''),
-  uptimeS: z.number(),
-  sessions: z.number(),
-  kvBytes: z.number(),
-  kvBudgetBytes: z.number(),
-  jobs: z.object({ queued: z.number(), underWay: z.number(), dead: z.number() }),
-  devices: z.array(DeviceLine),
-})
-export type FleetStatus = z.infer<typeof FleetStatus>
 
 /** Decides a line's colour. */
 export type Mood = 'bad' | 'warning' | 'quiet' | 'plain'
@@ -49,7 +17,7 @@ interface Column {
   /** Shown even when unknown for every device. */
   readonly always?: boolean
   readonly cut?: (text: string, width: number) => string
-  readonly cell: (device: DeviceLine) => string
+  readonly cell: (device: Device) => string
 }
 
 /** In the order of an operator's questions; four characters hold any figure. */
@@ -72,31 +40,31 @@ const columns: readonly Column[] = [
 /** Homie's word `disconnected` is too long for the column. */
 const stateWord = (state: string | null) => (state === null ? 'never' : state === 'disconnected' ? 'off' : state)
 
-function moduleOf({ telemetry }: DeviceLine): string {
+function moduleOf({ telemetry }: Device): string {
   const { module, model, kind } = telemetry?.device ?? {}
   return module ?? model ?? kind ?? unknown
 }
 
-function batteryOf({ telemetry }: DeviceLine): string {
+function batteryOf({ telemetry }: Device): string {
   const level = telemetry?.battery?.levelPercent
   return level == null ? unknown : `${percent(level)}%`
 }
 
 /** '!' where heat or over-current throttles its clocks. */
-function heatOf({ telemetry }: DeviceLine): string {
+function heatOf({ telemetry }: Device): string {
   const hottest = telemetry?.temperatures?.hottestC
   const mark = telemetry?.throttling?.isThrottled ? '!' : ''
   return hottest == null ? `${unknown}${mark}` : `${Math.round(Math.min(999, Math.max(-99, hottest)))}${mark}`
 }
 
 /** Of its fastest model. */
-function speedOf({ telemetry }: DeviceLine): string {
+function speedOf({ telemetry }: Device): string {
   const speeds = Object.values(telemetry?.answers?.decodeTokensPerS ?? {})
   return speeds.length === 0 ? unknown : compact(Math.max(...speeds))
 }
 
 /** Its last figures no longer describe it. */
-const isAway = ({ state }: DeviceLine) => state === 'lost' || state === 'disconnected' || state === null
+const isAway = ({ state }: Device) => state === 'lost' || state === 'disconnected' || state === null
 
 /**
  * The fleet for people: the bridge, the problems, a line per device, those with problems first.
@@ -150,10 +118,10 @@ const wordsOf: Readonly<Record<string, string>> = {
   memory: 'memory nearly full',
   errors: 'recent errors',
 } satisfies Partial<Record<ProblemKind, string>>
-const worst = ({ problems }: DeviceLine) => Math.min(severe.length + 1, ...problems.map(({ kind }) => rankOf(kind)))
+const worst = ({ problems }: Device) => Math.min(severe.length + 1, ...problems.map(({ kind }) => rankOf(kind)))
 
 /** One line per kind of problem, with the devices that have it. */
-function problemLines(devices: readonly DeviceLine[], width: number): TableLine[] {
+function problemLines(devices: readonly Device[], width: number): TableLine[] {
   const kinds = [...new Set(devices.flatMap(({ problems }) => problems.map(({ kind }) => kind)))]
   return kinds
     .sort((a, b) => rankOf(a) - rankOf(b))
@@ -170,7 +138,7 @@ function problemLines(devices: readonly DeviceLine[], width: number): TableLine[
     })
 }
 
-function tableOf(devices: readonly DeviceLine[], width: number): TableLine[] {
+function tableOf(devices: readonly Device[], width: number): TableLine[] {
   const sorted = [...devices].sort((a, b) => worst(a) - worst(b) || a.id.localeCompare(b.id))
   const cells = sorted.map((device) =>
     columns.map(({ cell, always }) => (isAway(device) && always !== true ? unknown : cell(device))),
@@ -190,7 +158,7 @@ function tableOf(devices: readonly DeviceLine[], width: number): TableLine[] {
       })
       .join(' ')
       .trimEnd()
-  const moodOf = (device: DeviceLine): Mood => {
+  const moodOf = (device: Device): Mood => {
     if (device.state === 'lost') return 'bad'
     if (device.problems.length > 0) return 'warning'
     return device.state === 'ready' ? 'plain' : 'quiet'

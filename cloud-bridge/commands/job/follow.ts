@@ -1,12 +1,9 @@
-import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { type JobDetails, jobOperations } from '../../../core/protocol/http/jobs.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { printable } from '../figures.ts'
-import { eventLine, failureText, Job, JobEvent, jobPath } from './job.ts'
-
-const Result = z.looseObject({ text: z.string().optional() }).nullish()
-const JobEnd = z.looseObject({ type: z.literal('end'), job: z.looseObject({ ...Job.shape, result: Result }) })
+import { eventData, eventLine, failureText } from './job.ts'
 
 /**
  * Prints a job's text as it arrives, until the job ends. A new attempt starts the text again.
@@ -14,15 +11,14 @@ const JobEnd = z.looseObject({ type: z.literal('end'), job: z.looseObject({ ...J
  */
 export async function followJob(client: BridgeClient, id: string, json: boolean, io: Io): Promise<void> {
   let shown = ''
-  for await (const raw of eventsOf(client, id, io.signal)) {
+  for await (const { raw, value: event } of eventsOf(client, id, io.signal)) {
     if (json) io.out(JSON.stringify(raw))
-    const end = JobEnd.safeParse(raw)
-    if (end.success) return printEnd(end.data.job, shown, json, io)
+    if ('job' in event) return printEnd(event.job, shown, json, io)
     if (json) continue
-    const event = JobEvent.parse(raw)
     if (event.type === 'text') {
-      shown += event.data.text ?? ''
-      io.write(event.data.text ?? '')
+      const { text } = eventData(event)
+      shown += text
+      io.write(text)
       continue
     }
     if (event.type === 'queued' && shown !== '') {
@@ -35,20 +31,23 @@ export async function followJob(client: BridgeClient, id: string, json: boolean,
 }
 
 /** @param shown text that is already printed. @throws BrimError JOB_FAILED */
-function printEnd({ id, state, error, result }: z.infer<typeof JobEnd>['job'], shown: string, json: boolean, io: Io): void {
+function printEnd({ id, state, error, result }: JobDetails, shown: string, json: boolean, io: Io): void {
   if (state !== 'SUCCEEDED')
     throw new BrimError('JOB_FAILED', printable(`job ${id} is ${state}${error ? `: ${failureText(error)}` : ''}`), {
       hint: `"brim job show ${id}" shows its history; "brim job retry ${id}" submits it again`,
     })
   if (json) return
   // A kind without text shows its result.
-  const text = result?.text ?? JSON.stringify(result)
+  const text = hasText(result) ? result.text : JSON.stringify(result)
   io.write(`${text.startsWith(shown) ? text.slice(shown.length) : `\n${text}`}\n`)
 }
 
-async function* eventsOf(client: BridgeClient, id: string, signal: AbortSignal): AsyncGenerator<unknown> {
+const hasText = (result: unknown): result is { text: string } =>
+  typeof result === 'object' && result !== null && 'text' in result && typeof result.text === 'string'
+
+async function* eventsOf(client: BridgeClient, id: string, signal: AbortSignal) {
   try {
-    yield* client.events(`${jobPath(id)}/events`)
+    yield* client.events(jobOperations.events, { params: { id } })
   } catch (cause) {
     signal.throwIfAborted()
     throw cause instanceof BrimError ? cause : connectionLost(id, cause)

@@ -1,11 +1,10 @@
 import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { jobStates } from '../../../core/policy/jobs/job.ts'
-import { jobOperations } from '../../../core/protocol/http/jobs.ts'
+import { type JobSummary, jobOperations, jobStates } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { printable } from '../figures.ts'
-import { failureText, Job } from './job.ts'
+import { failureText } from './job.ts'
 
 export const command = defineCommand({
   examples: [
@@ -20,19 +19,16 @@ export const command = defineCommand({
     ...bridgeOptions,
   },
   async run({ json, state, kind, dead, limit, ...options }, io) {
-    const query = new URLSearchParams({ limit: String(limit) })
-    if (state !== undefined) query.set('state', state)
-    if (kind !== undefined) query.set('kind', kind)
-    if (dead) query.set('dead', 'true')
-    const body = await (await bridgeClient(options, io)).get(`${jobOperations.list.path}?${query}`)
-    if (json) return io.out(JSON.stringify(body))
-    const { jobs } = z.object({ jobs: z.array(Job) }).parse(body)
+    const query = { limit, state, kind, dead: dead ? 'true' : undefined }
+    const { raw, value } = await (await bridgeClient(options, io)).call(jobOperations.list, { query })
+    if (json) return io.out(JSON.stringify(raw))
+    const { jobs } = value
     if (jobs.length === 0) return io.err('no matching jobs')
     for (const job of jobs) io.out(printable(lineOf(job)))
   },
 })
 
-const lineOf = ({ id, kind, state, attempt, device, submittedAt, error }: Job) =>
+const lineOf = ({ id, kind, state, attempt, device, submittedAt, error }: JobSummary) =>
   [
     id.padEnd(16),
     kind.padEnd(14),

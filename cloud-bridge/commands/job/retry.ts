@@ -1,13 +1,13 @@
-import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
-import { idOption, jobPath } from './job.ts'
+import { idOption } from './job.ts'
 
 export const command = defineCommand({
   examples: [['brim job retry 3f9a1c07-42', 'prints the id of the new job']],
   options: { id: idOption, ...bridgeOptions },
   async run({ id, json, ...options }, io) {
-    const body = await (await bridgeClient(options, io)).post(`${jobPath(id)}/retry`, {})
-    io.out(json ? JSON.stringify(body) : z.looseObject({ id: z.string() }).parse(body).id)
+    const { raw, value } = await (await bridgeClient(options, io)).call(jobOperations.retry, { params: { id } })
+    io.out(json ? JSON.stringify(raw) : value.id)
   },
 })

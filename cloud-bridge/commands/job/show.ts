@@ -1,16 +1,17 @@
-import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { jobOperations, type StoredJobEvent } from '../../../core/protocol/http/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { printable } from '../figures.ts'
-import { eventLine, idOption, JobEvent, jobPath } from './job.ts'
+import { eventLine, idOption } from './job.ts'
 
 export const command = defineCommand({
   examples: [['brim job show 3f9a1c07-42', 'its input, result and history']],
   options: { id: idOption, ...bridgeOptions },
   async run({ id, json, ...options }, io) {
     const client = await bridgeClient(options, io)
-    const job = z.looseObject({}).parse(await client.get(jobPath(id)))
+    const { raw } = await client.call(jobOperations.show, { params: { id } })
+    const job = raw as Readonly<Record<string, unknown>>
     const events = await historyOf(client, id)
     if (json) return io.out(JSON.stringify({ ...job, events }))
     const { result, input, ...rest } = job
@@ -23,11 +24,10 @@ export const command = defineCommand({
 })
 
 /** All pages of a job's history. */
-async function historyOf(client: BridgeClient, id: string): Promise<JobEvent[]> {
-  const Page = z.object({ events: z.array(JobEvent) })
-  const all: JobEvent[] = []
+async function historyOf(client: BridgeClient, id: string): Promise<StoredJobEvent[]> {
+  const all: StoredJobEvent[] = []
   for (;;) {
-    const { events } = Page.parse(await client.get(`${jobPath(id)}/events?after=${all.length}`))
+    const { events } = (await client.call(jobOperations.events, { params: { id }, query: { after: all.length } })).value
     if (events.length === 0) return all
     all.push(...events)
   }

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { manifestFile } from '../../../core/model/manifest.ts'
-import { jobOperations } from '../../../core/protocol/http/jobs.ts'
+import { jobOperations, Submitted } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { followJob } from './follow.ts'
@@ -24,6 +24,9 @@ const inputOptions = {
 type InputOptions = z.output<z.ZodObject<typeof inputOptions>>
 
 const seconds = z.number()
+
+/** Submission of a single job. */
+const submit = { ...jobOperations.submit, response: Submitted }
 
 export const command = defineCommand({
   usage: '<kind> --prompt <text> | --input <json> | --model <bundle>',
@@ -61,12 +64,10 @@ export const command = defineCommand({
     const client = await bridgeClient(options, io)
     const terms = { attempts, timeouts: { runS, stepS }, disconnect: { lostAfterS, replace, keep } }
     const body = { kind, input: await inputOf(options), device, priority, key, deadlineS, ...terms }
-    const submitted = z
-      .looseObject({ id: z.string(), isNew: z.boolean() })
-      .parse(await client.post(jobOperations.list.path, body))
-    if (watch) return followJob(client, submitted.id, json, io)
-    io.out(json ? JSON.stringify(submitted) : submitted.id)
-    if (!submitted.isNew && !json) io.err('a job with this key already exists')
+    const { raw, value } = await client.call(submit, { body })
+    if (watch) return followJob(client, value.id, json, io)
+    io.out(json ? JSON.stringify(raw) : value.id)
+    if (!value.isNew && !json) io.err('a job with this key already exists')
   },
 })
 

@@ -7,7 +7,6 @@ import { Id } from '../../../core/protocol/id.ts'
 import { bridgeUrlOf, readKey } from '../bridge-access.ts'
 import { BridgeClient } from '../bridge-client.ts'
 import { addLogin } from './logins.ts'
-import { Whoami } from './whoami.ts'
 
 /** `brim login` */
 export const command = defineCommand({
@@ -43,7 +42,7 @@ export const command = defineCommand({
     // Text that cannot be a header value is never sent.
     if (!/^[\w.-]+$/.test(login.key))
       throw new BrimError('USAGE', 'the key is not valid', { hint: 'give the one line that "brim bridge key create" prints' })
-    const user = Whoami.parse(await new BridgeClient(login, io.signal).get(adminOperations.whoami.path))
+    const { value: user } = await new BridgeClient(login, io.signal).call(adminOperations.whoami, {})
     addLogin(io, name, login)
     if (json) return io.out(JSON.stringify({ login: name, url, ...user }))
     io.out(`logged in at ${url} (bridge ${user.bridge}) as ${user.name}, ${user.role}`)

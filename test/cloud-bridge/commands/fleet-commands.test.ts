@@ -261,7 +261,7 @@ describe('brim device show, watch and logs', () => {
     expect(await follow.stop()).toBe(0)
     expect(follow.out()).not.toContain('secret')
     const warned = await brim('device', 'logs', 'jetson-02')
-    expect(warned.out).toMatch(/^\S+Z WARN {2}jobs {5}unreadable job message error=MESSAGE_INVALID\n$/)
+    expect(warned.out).toMatch(/^\S+Z WARN {2}jobs {5}unreadable job message ignored error=MESSAGE_INVALID\n$/)
     expect((await brim('device', 'show', 'jetson-02')).out).toContain('unreadable job message')
     await bridge.endAsync()
   })

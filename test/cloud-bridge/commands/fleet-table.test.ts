@@ -1,13 +1,28 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { age, compact, cutMiddle } from '../../../cloud-bridge/commands/figures.ts'
-import { type DeviceLine, type FleetStatus, layOutFleet } from '../../../cloud-bridge/commands/fleet/table.ts'
+import { layOutFleet } from '../../../cloud-bridge/commands/fleet/table.ts'
+import type { Device, FleetStatus } from '../../../core/protocol/http/devices.ts'
 
-const device = (id: string, more: object = {}) =>
-  ({ id, state: 'ready', seenS: 3, jobs: 0, labels: {}, problems: [], identity: null, telemetry: null, ...more }) as DeviceLine
-const fleet = (devices: DeviceLine[], more: object = {}): FleetStatus => ({
+const device = (id: string, more: object = {}): Device => ({
+  id,
+  state: 'ready',
+  birth: 1,
+  lastSeen: '2026-01-01T00:00:00Z',
+  seenS: 3,
+  agent: '0.1.0',
+  modelId: null,
+  labels: {},
+  jobs: 0,
+  problems: [],
+  identity: null,
+  telemetry: null,
+  ...more,
+})
+const fleet = (devices: Device[], more: object = {}): FleetStatus => ({
   bridge: 'bridge-1',
   version: '0.1.0',
+  modelId: 'a'.repeat(64),
   uptimeS: 273_600,
   sessions: 14,
   kvBytes: 5e8,
@@ -93,7 +108,7 @@ describe('the table of a fleet', () => {
   it('has no line of more than 80 columns, whatever devices call themselves and measure', () => {
     fc.assert(
       fc.property(fc.array(anyDevice, { maxLength: 12 }), word, figure, (devices, bridge, some) => {
-        const status = fleet(devices as unknown as DeviceLine[], { bridge, uptimeS: some ?? 0, sessions: some ?? 0 })
+        const status = fleet(devices as unknown as Device[], { bridge, uptimeS: some ?? 0, sessions: some ?? 0 })
         const lines = textOf(status)
         expect(lines.filter((line) => line.length > 80)).toEqual([])
         expect(lines.filter((line) => /[^\x20-\x7e°–…]/.test(line))).toEqual([])

@@ -57,7 +57,7 @@ describe('brim job', () => {
 
   it('ends with JOB_FAILED, and why, where the job came to nothing; --dead lists it', async () => {
     const failed = await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-01', '--watch')
-    expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('slm.generate is not supported by this device') })
+    expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('this device does not support slm.generate') })
     expect(failed.err).toContain('[JOB_FAILED]')
     expect((await brim('list', '--dead')).out).toMatch(/slm\.generate +REJECTED/)
   })
