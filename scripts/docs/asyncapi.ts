@@ -24,7 +24,7 @@ export function schemaOf(schema: z.ZodType): Schema {
 }
 
 /** Removes what is redundant in zod's output. */
-function simplified({ jsonSchema }: { jsonSchema: Schema }): void {
+export function simplified({ jsonSchema }: { jsonSchema: Schema }): void {
   if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum

@@ -1,6 +1,7 @@
 import { projectRoot } from '../../core/base/version.ts'
 import { asyncApi } from './asyncapi.ts'
 import { cliPage } from './cli-page.ts'
+import { openApi } from './openapi.ts'
 import { topicsPage } from './topics-page.ts'
 
 interface GeneratedDoc {
@@ -14,5 +15,6 @@ export async function generatedDocs(): Promise<GeneratedDoc[]> {
     { file: new URL('docs/cli.md', projectRoot), text: await cliPage() },
     { file: new URL('docs/topics.md', projectRoot), text: topicsPage() },
     { file: new URL('docs/asyncapi.json', projectRoot), text: `${JSON.stringify(asyncApi(), null, 2)}\n` },
+    { file: new URL('docs/openapi.json', projectRoot), text: `${JSON.stringify(openApi(), null, 2)}\n` },
   ]
 }

@@ -1,0 +1,226 @@
+import { generateKeyPairSync, sign } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { enrol } from '../../../agent/identity/enrolment.ts'
+import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
+import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { projectRoot } from '../../../core/base/version.ts'
+import { adminOperations } from '../../../core/protocol/http/admin.ts'
+import { bridgeOperations } from '../../../core/protocol/http/bridge.ts'
+import { brokerHookOperations } from '../../../core/protocol/http/broker-hooks.ts'
+import { bundleOperations } from '../../../core/protocol/http/bundles.ts'
+import { deviceOperations, fleetOperations } from '../../../core/protocol/http/devices.ts'
+import { identityOperations } from '../../../core/protocol/http/identity.ts'
+import { jobOperations } from '../../../core/protocol/http/jobs.ts'
+import { type Operation, type ParamsOf, type QueryValues, urlOf } from '../../../core/protocol/http/operation.ts'
+import { allOperations } from '../../../core/protocol/http/operations.ts'
+import { invitationText, NonceReply, signedBytes } from '../../../core/protocol/identity.ts'
+import type { Schema } from '../../../scripts/docs/asyncapi.ts'
+import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startTestHttp } from '../../support/http.ts'
+import { type Check, schemaCompiler, strictly } from '../../support/json-schemas.ts'
+
+type Content = Readonly<Record<string, { readonly schema?: Schema }>>
+interface Described {
+  readonly responses: Readonly<Record<string, { readonly content: Content }>>
+}
+const document = JSON.parse(readFileSync(new URL('docs/openapi.json', projectRoot), 'utf8')) as {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
+}
+
+let compile: (schema: Schema) => Check
+let world: AgentWorld
+let key: string
+/** Operations whose responses have been compared with the document. */
+const compared = new Set<Operation>()
+
+beforeAll(async () => {
+  const compiler = await schemaCompiler()
+  const definitions = Object.fromEntries(
+    Object.entries(document.components.schemas).map(([name, schema]) => [name, strictly(schema)]),
+  )
+  compile = (schema) =>
+    compiler(
+      JSON.parse(
+        JSON.stringify({ ...strictly(schema), definitions }).replaceAll('#/components/schemas/', '#/definitions/'),
+      ) as Schema,
+    )
+  world = await startAgentWorld({ bridge: { auth: true } })
+  const store = openIdentityStore(join(world.dir, 'bridge'))
+  key = store.createKey('operator:test', 'ada', 'admin', { requestsPerMinute: 1_000, jobsPerDay: 100 }).key
+  const { token, secret } = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
+  store.close()
+  const invitation = invitationText({ url: world.bridge.httpUrl, id: token.id, secret })
+  await enrol({ stateDir: join(world.dir, 'orin'), device: 'orin', token: invitation, replace: false })
+  await world.startAgent({ id: 'orin', bridges: undefined })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+/** What the document says of a response. */
+function documented({ path, method }: Operation, status: number, type: string): Schema {
+  const template = path.replace(/:(\w+)/g, '{$1}').replace('*', '{path}')
+  const responses = document.paths[template]?.[method.toLowerCase()]?.responses
+  const schema = (responses?.[String(status)] ?? (status >= 400 ? responses?.default : undefined))?.content[type]?.schema
+  if (!schema) throw new Error(`docs/openapi.json has no ${status} ${type} for ${method} ${path}`)
+  return schema
+}
+
+interface Call {
+  readonly query?: QueryValues
+  readonly body?: unknown
+  readonly headers?: Record<string, string>
+  /** Of the bridge; default: the world's. */
+  readonly url?: string
+}
+
+function request<O extends Operation>(operation: O, params: ParamsOf<O>, { query, body, headers, url }: Call = {}) {
+  return fetch((url ?? world.bridge.httpUrl) + urlOf(operation, params, query), {
+    method: operation.method,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    ...(operation.method === 'POST' ? { body: JSON.stringify(body ?? {}) } : {}),
+  })
+}
+
+/** Calls an operation and compares the response with the document. @returns the body */
+async function call<O extends Operation>(operation: O, params: ParamsOf<O>, options: Call = {}, expected?: number) {
+  const response = await request(operation, params, options)
+  const body = (await response.json()) as Record<string, unknown>
+  expect([operation.path, response.status, body]).toEqual([operation.path, expected ?? operation.status ?? 200, body])
+  expect(compile(documented(operation, response.status, 'application/json'))(body)).toEqual([])
+  compared.add(operation)
+  return body
+}
+
+/** Reads the first events of a stream and compares them with the document. */
+async function stream<O extends Operation>(operation: O, params: ParamsOf<O>, count: number): Promise<unknown[]> {
+  const leave = new AbortController()
+  const response = await fetch(world.bridge.httpUrl + urlOf(operation, params), {
+    headers: { authorization: `Bearer ${key}`, accept: 'text/event-stream' },
+    signal: leave.signal,
+  })
+  expect(response.headers.get('content-type')).toBe('text/event-stream')
+  const check = compile(documented(operation, 200, 'text/event-stream'))
+  const events: unknown[] = []
+  let text = ''
+  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    const whole = text.split('\n\n')
+    text = whole.pop() ?? ''
+    for (const event of whole) {
+      const data = /^data: (.*)$/m.exec(event)?.[1]
+      if (data !== undefined) events.push(JSON.parse(data))
+    }
+    if (events.length >= count) break
+  }
+  leave.abort()
+  for (const event of events) expect(check(event)).toEqual([])
+  compared.add(operation)
+  return events
+}
+
+describe('docs/openapi.json describes the recorded responses of a bridge', () => {
+  it('about itself', async () => {
+    await call(bridgeOperations.health, {})
+    await call(bridgeOperations.steps, {})
+  })
+
+  it('about jobs', async () => {
+    const job = { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4 }, device: 'orin' }
+    const { id } = (await call(jobOperations.submit, {}, { body: job })) as { id: string }
+    await expect.poll(async () => (await call(jobOperations.show, { id })).state, { timeout: 30_000 }).toBe('SUCCEEDED')
+    await call(jobOperations.submit, {}, { body: { jobs: [{ ...job, device: 'nobody' }] } })
+    await call(jobOperations.list, {}, { query: { limit: 5 } })
+    await call(jobOperations.events, { id })
+    expect((await stream(jobOperations.events, { id }, 4)).at(-1)).toMatchObject({ type: 'end', job: { id } })
+    const again = (await call(jobOperations.retry, { id })) as { id: string }
+    await call(jobOperations.cancel, { id: again.id })
+    await call(jobOperations.show, { id: 'none' }, {}, 404)
+    await call(jobOperations.submit, {}, { body: { kind: 'none' } }, 400)
+  })
+
+  it('about devices and the fleet', async () => {
+    const id = 'orin'
+    await call(deviceOperations.label, { id }, { body: { set: { site: 'lab' } } })
+    const command = (await call(deviceOperations.command, { id }, { body: { type: 'drain' } })) as { id: string }
+    const shown = { id, command: command.id }
+    expect(await call(deviceOperations.showCommand, shown, { query: { waitS: 20 } })).toMatchObject({ state: 'DONE' })
+    await call(deviceOperations.command, { id }, { body: { type: 'logs', level: 'info', forS: 60 } })
+    await call(deviceOperations.commands, { id })
+    await call(deviceOperations.list, {})
+    await expect.poll(async () => (await call(deviceOperations.show, { id })).telemetry, { timeout: 15_000 }).not.toBeNull()
+    await expect.poll(async () => (await call(deviceOperations.telemetry, { id })).samples, { timeout: 15_000 }).not.toEqual([])
+    await call(fleetOperations.status, {})
+    expect(await stream(fleetOperations.events, {}, 1)).toMatchObject([{ type: 'device' }])
+    expect(await stream(deviceOperations.events, { id }, 1)).toMatchObject([{ type: 'device', device: id }])
+    await call(jobOperations.submit, {}, { body: { kind: 'slm.generate', input: { prompt: 'x' }, device: id } })
+    await call(deviceOperations.command, { id }, { body: { type: 'undrain' } })
+    await expect
+      .poll(async () => (await call(deviceOperations.log, { id }, { query: { level: 'info' } })).lines, { timeout: 15_000 })
+      .not.toEqual([])
+    await stream(deviceOperations.log, { id }, 1)
+    await call(deviceOperations.show, { id: 'nobody' }, {}, 404)
+  })
+
+  it('about bundles', async () => {
+    const { bundles } = (await call(bundleOperations.list, {})) as { bundles: { modelId: string }[] }
+    const response = await request(bundleOperations.file, { modelId: bundles[0]!.modelId, '*': 'manifest.json' })
+    expect(response.headers.get('content-type')).toBe('application/octet-stream')
+    expect(await response.json()).toMatchObject({ modelId: bundles[0]!.modelId })
+    compared.add(bundleOperations.file)
+  })
+
+  it('about administration', async () => {
+    const tokenRequest = { group: 'lab', uses: 1, expiresS: 60, approve: false }
+    const { token } = (await call(adminOperations.createToken, {}, { body: tokenRequest })) as { token: { id: string } }
+    await call(adminOperations.revokeToken, { id: token.id })
+    await call(adminOperations.tokens, {})
+    const { id } = (await call(adminOperations.createKey, {}, { body: { name: 'ci', role: 'viewer' } })) as { id: string }
+    await call(adminOperations.revokeKey, { id })
+    await call(adminOperations.keys, {})
+    await call(adminOperations.devices, {})
+    await call(adminOperations.whoami, {})
+    await call(adminOperations.audit, {}, { query: { limit: 5 } })
+    await call(adminOperations.revokeKey, { id: 'none' }, {}, 404)
+    await call(adminOperations.keys, {}, { headers: { authorization: 'Bearer none' } }, 401)
+  })
+
+  it('about the identity of a device', async () => {
+    const body = { group: 'default', uses: 1, expiresS: 60, approve: true }
+    const { secret } = (await call(adminOperations.createToken, {}, { body })) as { secret: string }
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+    const proof = async (purpose: 'enroll' | 'session') => {
+      const { nonce, bridge, fleet } = NonceReply.parse(await call(identityOperations.nonce, {}))
+      const bytes = signedBytes({ purpose, nonce, bridge, fleet, device: 'nano' })
+      return { v: 1, device: 'nano', nonce, signature: sign(null, bytes, privateKey).toString('base64url') }
+    }
+    const enrolment = { ...(await proof('enroll')), token: secret, publicKey: publicKey.export({ format: 'jwk' }).x }
+    await call(identityOperations.enrol, {}, { body: enrolment })
+    await call(identityOperations.session, {}, { body: await proof('session') })
+    await call(adminOperations.revokeDevice, { id: 'nano' })
+    await call(adminOperations.approveDevice, { id: 'nano' })
+  })
+
+  it('to an external broker', async () => {
+    const gate = { subjectOf: () => 'device-a', isPresent: () => true }
+    await using http = await startTestHttp([brokerHookRoutes({ fleet: 'default', gate })])
+    const { url } = http
+    const topic = 'brim/v1/default/device/a/state'
+    const [emqx, vernemq] = [
+      { clientid: 'device-a', username: 'device-a' },
+      { client_id: 'device-a', username: 'device-a' },
+    ]
+    await call(brokerHookOperations.emqxAuth, {}, { url, body: { ...emqx, password: 'token' } })
+    await call(brokerHookOperations.emqxAcl, {}, { url, body: { ...emqx, action: 'publish', topic } })
+    for (const hook of ['auth_on_register', 'auth_on_publish', 'auth_on_subscribe', 'on_publish']) {
+      const body = { ...vernemq, topic, topics: [{ topic: '#', qos: 1 }] }
+      await call(brokerHookOperations.vernemq, {}, { url, body, headers: { 'vernemq-hook': hook } })
+    }
+  })
+
+  it('of every operation', () => {
+    const all = Object.values(allOperations).flatMap((group) => Object.values(group))
+    expect(all.filter((operation) => !compared.has(operation)).map(({ method, path }) => `${method} ${path}`)).toEqual([])
+  })
+})
