@@ -95,7 +95,7 @@ describe('the command line', () => {
   it('rejects a value that is out of range', async () => {
     const { io, err } = captureIo()
     expect(await run(['model', 'run', 'tiny', '--prompt', 'a', '--top-p', '2'], io)).toBe(2)
-    expect(err()).toContain('top-p 2 must lie above 0')
+    expect(err()).toContain('top-p is 2; it must be greater than 0')
   })
 
   it('rejects an option that is given twice', async () => {

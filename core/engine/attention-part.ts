@@ -11,24 +11,24 @@ import { KvMemory, KvPool } from './sequence-memory.ts'
 import { SerialQueue } from './serial-queue.ts'
 import { checkStates, statesInputs } from './states-tensors.ts'
 
-/** Of one slot, by layer. */
+/** Names of the KV tensors of one slot, by layer. */
 type KvNames = readonly ReturnType<typeof kvNames>[]
 
-/** What a step writes beside the KV, and what is made of it once it has run. */
+/** The outputs of a step besides the KV, and the conversion to its result after the run. */
 export interface StepOutputs<Result> {
   readonly tensors: ReadonlyMap<string, Tensor>
   finish(returned: Packing['returned']): Result
 }
 
-/** A part with attention: packed steps over sequences, whatever comes out. */
+/** A part with attention: packed steps over sequences. */
 export class AttentionPart {
   readonly source: PartSource
   readonly dims: Dims
   readonly #sessions: PartSessions
   readonly #pool: KvPool
-  /** Stands in for the sequence of unused slots. */
+  /** KV memory of unused slots. */
   readonly #paddingSlot: KvMemory
-  /** Hundreds of names, the same ones at every step. */
+  /** Cached by slot: a step needs hundreds of names. */
   readonly #names: KvNames[] = []
   readonly #queue = new SerialQueue()
 
@@ -46,7 +46,7 @@ export class AttentionPart {
     return this.source.runtime
   }
 
-  /** Compiles the graph for so many sequences now, rather than in the first step that needs it. @param branching for trees */
+  /** Compiles the graph for this number of sequences before the first step needs it. @param branching for trees */
   async prepare(sequences: number, branching = false): Promise<void> {
     await this.#sessions.open(sequences, branching)
   }
@@ -56,8 +56,8 @@ export class AttentionPart {
   }
 
   /**
-   * One packed run; steps wait for one another. Lengths grow when it has succeeded.
-   * @param outputs for so many returned rows; its tensors are released after the run
+   * Runs one packed step after the steps before it. The sequences grow only if it succeeds.
+   * @param outputs creates the outputs for a number of returned rows; their tensors are released after the run
    */
   step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
     return this.#queue.run(() => this.#step(items, outputs))
@@ -73,16 +73,16 @@ export class AttentionPart {
   async #step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
     if (items.length === 0) throw new RangeError('a step without items')
     const sequences = items.map(({ sequence }) => this.#own(sequence))
-    if (new Set(sequences).size < sequences.length) throw new Error('one sequence stands twice in a step')
+    if (new Set(sequences).size < sequences.length) throw new Error('a step has the same sequence twice')
     const counts = items.map((item) => this.#countRows(item))
     sequences.forEach((sequence, slot) => {
       sequence.requireWithinContext(sequence.length + counts[slot]!)
     })
     const grown = sequences.map((sequence, slot) => sequence.extended(counts[slot]!, items[slot]?.parents))
     const branching = grown.some((rows) => rows.branches)
-    // The operator takes a run from nothing for a first prompt, whose rows are a line.
+    // The attention operator treats a run without a past as a first prompt, whose rows cannot branch.
     if (grown.some((rows, slot) => rows.branches && sequences[slot]!.length === 0))
-      throw new RangeError('rows branch, and there is none to branch from')
+      throw new RangeError('the first rows of a sequence cannot branch')
     const needsPadRow = this.source.needsTwoRows && counts.length === 1 && counts[0] === 1
     const { session, slots } = await this.#sessions.open(needsPadRow ? 2 : items.length, branching)
     const returnsAll = this.source.name === 'input'
@@ -111,7 +111,7 @@ export class AttentionPart {
       appended = true
     } finally {
       for (const tensor of own) tensor.release()
-      // Unused slots worked on somebody's row.
+      // Unused slots have processed a row of another sequence.
       if (slots > items.length) this.#paddingSlot.zero()
       sequences.forEach((sequence, slot) => {
         sequence.finishStep(appended ? grown[slot] : undefined)
@@ -127,7 +127,7 @@ export class AttentionPart {
 
   #own(sequence: Sequence): KvSequence {
     if (sequence instanceof KvSequence && sequence.belongsTo(this.#pool)) return sequence
-    throw new Error(`a sequence of another part was given to ${this.source.name}`)
+    throw new Error(`part ${this.source.name} was given a sequence of another part`)
   }
 
   #countRows(item: StepItem): number {
@@ -143,10 +143,10 @@ export class AttentionPart {
   #checkFeatures(features: States | undefined, rows: number): void {
     const { name, manifest } = this.source
     if ((features !== undefined) !== (manifest.features === true))
-      throw new RangeError(features ? `part ${name} takes no features` : `part ${name} needs features beside its states`)
+      throw new RangeError(features ? `part ${name} takes no features` : `part ${name} needs features as well as states`)
     if (!features) return
     checkStates(features, this.dims.hidden)
-    if (features.rows !== rows) throw new RangeError(`${features.rows} rows of features beside ${rows} of states`)
+    if (features.rows !== rows) throw new RangeError(`${features.rows} rows of features for ${rows} rows of states`)
   }
 
   #rowInputs(items: readonly StepItem[], rows: number): Map<string, Tensor> {
@@ -161,13 +161,13 @@ export class AttentionPart {
     const ids = new BigInt64Array(rows)
     let at = 0
     for (const id of items.flatMap(idsOf)) {
-      if (!(id >= 0 && id < this.dims.vocab)) throw new RangeError(`token ${id} of a vocabulary of ${this.dims.vocab}`)
+      if (!(id >= 0 && id < this.dims.vocab)) throw new RangeError(`token ${id} is not in the vocabulary of ${this.dims.vocab}`)
       ids[at++] = BigInt(id)
     }
     return new Map([[graphInputs.ids, this.runtime.tensor('int64', [1, rows], ids)]])
   }
 
-  /** Repeats row 0 where too few are selected: states of no rows have a peak of another shape, and see `neverOneRow`. */
+  /** Adds row 0 if too few rows are selected: `peak` of no rows has another shape; see also `needsTwoRows`. */
   #padSelect(select: BigInt64Array): BigInt64Array {
     const isWhole = this.source.name === 'whole'
     const minRows = isWhole ? (this.source.needsTwoRows && select.length === 1 ? 2 : 0) : 1
@@ -189,7 +189,7 @@ export class AttentionPart {
     inputs.set(graphInputs.tokens, runtime.tensor('int64', [1], BigInt64Array.of(BigInt(rows))))
   }
 
-  /** Where each row stands and what it may read. A slot that nobody uses has one row, which reads itself. */
+  /** Adds positions and attention bias of the new rows. An unused slot has one row, which attends to itself. */
   #addBranches(inputs: Map<string, Tensor>, grown: readonly RowTree[], counts: readonly number[], slots: number): void {
     for (let slot = 0; slot < slots; slot++) {
       const rows = grown[slot] ?? RowTree.lineOf(1)
@@ -202,7 +202,7 @@ export class AttentionPart {
   }
 }
 
-/** Past and present are the same memory: new rows are appended in place. */
+/** Binds past and present to the same memory, so that new rows are appended in place. */
 function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, { keys, values }: KvMemory, names: KvNames): void {
   names.forEach((name, layer) => {
     const [key, value] = [keys[layer]!, values[layer]!]
@@ -215,10 +215,10 @@ function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, {
 
 function idsOf(item: StepItem): readonly number[] {
   if ('ids' in item) return item.ids
-  throw new Error('states were given to a part that takes token ids')
+  throw new Error('a part that takes token ids was given states')
 }
 
 function statesOf(item: StepItem): States {
   if ('states' in item) return item.states
-  throw new Error('token ids were given to a part that takes states')
+  throw new Error('a part that takes states was given token ids')
 }

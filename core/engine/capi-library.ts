@@ -4,23 +4,23 @@ import { dirname, join } from 'node:path'
 import koffi from 'koffi'
 import { BrimError } from '../base/errors.ts'
 
-/** An address in the library's memory; null stands for NULL. */
+/** An address in the library's memory; null is NULL. */
 export type Pointer = bigint
 type MaybePointer = Pointer | null
-/** Memory that the library reads or writes while it runs: the caller keeps it alive. */
+/** Memory that the library reads or writes during a call; the caller keeps it alive. */
 type Memory = ArrayBufferView | Pointer | null
 type Call<Arguments extends unknown[], Result> = ((...args: Arguments) => Result) & {
   async(...args: [...Arguments, (error: unknown, result: Result) => void]): void
 }
 
-/** Makes a typed function of an address. */
+/** Creates a typed function for a slot of the API table. */
 type Define = <Arguments extends unknown[], Result>(
   slot: number,
   result: string,
   args: readonly string[],
 ) => Call<Arguments, Result>
 
-/** The part of OrtApi that Brim uses. Every function that returns a status returns null when all went well. */
+/** The part of OrtApi that Brim uses. A function that returns a status returns null on success. */
 export type OrtApi = ReturnType<typeof defineApi>
 
 export interface OrtLibrary {
@@ -29,23 +29,23 @@ export interface OrtLibrary {
   readonly api: OrtApi
 }
 
-/** The first ONNX Runtime that reads opset 21 with IR 10. */
+/** The first minor version of ONNX Runtime that reads opset 21 with IR 10. */
 const minMinor = 18
-/** The first with EP devices (plug-in execution providers). */
+/** The first minor version with EP devices (plug-in execution providers). */
 const epDevicesMinor = 22
 
-/** The library that comes with onnxruntime-node, for this platform. @throws BrimError RUNTIME_UNAVAILABLE */
+/** Path of the library in onnxruntime-node for this platform. @throws BrimError RUNTIME_UNAVAILABLE */
 export function bundledLibrary(): string {
   const root = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
   const name = process.platform === 'darwin' ? 'libonnxruntime.1.dylib' : 'libonnxruntime.so.1'
   const path = join(root, 'bin', 'napi-v6', process.platform, process.arch, name)
   if (existsSync(path)) return path
   throw new BrimError('RUNTIME_UNAVAILABLE', `onnxruntime-node has no library for ${process.platform} ${process.arch}`, {
-    hint: 'set ORT_LIB to a libonnxruntime built for this machine',
+    hint: 'set ORT_LIB to the path of a libonnxruntime for this machine',
   })
 }
 
-/** Loads ONNX Runtime and finds its functions. @throws BrimError RUNTIME_UNAVAILABLE */
+/** Loads ONNX Runtime and looks up its functions. @throws BrimError RUNTIME_UNAVAILABLE */
 export function loadLibrary(path: string): OrtLibrary {
   try {
     enlargeStacks()
@@ -56,38 +56,38 @@ export function loadLibrary(path: string): OrtLibrary {
     const minor = Number(version.split('.')[1])
     if (!(minor >= minMinor)) throw new Error(`it is ONNX Runtime ${version}; 1.${minMinor} or newer is needed`)
     const table: MaybePointer = koffi.decode(getApi, koffi.proto('void*', ['uint32_t']))(minor)
-    if (table === null) throw new Error(`ONNX Runtime ${version} does not give its API ${minor}`)
+    if (table === null) throw new Error(`ONNX Runtime ${version} does not provide API version ${minor}`)
     const slots: Pointer[] = koffi.decode(table, koffi.array('void*', minor >= epDevicesMinor ? 313 : 217))
     const define: Define = (slot, result, args) => koffi.decode(slots[slot], koffi.proto(result, [...args]))
     return { path: realpathSync(path), version, api: defineApi(handle, define, minor >= epDevicesMinor) }
   } catch (cause) {
     throw new BrimError('RUNTIME_UNAVAILABLE', `ONNX Runtime could not be loaded from ${path}`, {
       cause,
-      hint: 'ORT_LIB must name a libonnxruntime (1.18 or newer) for this platform; without it, the one of onnxruntime-node is used',
+      hint: `set ORT_LIB to a libonnxruntime 1.${minMinor} or newer for this platform, or unset it to use the one of onnxruntime-node`,
     })
   }
 }
 
 /**
- * From 1.29 on the official libraries for Linux and macOS report to their maker what models run where, unless this stands
- * in the environment before the first call. Set in C: the library reads its own copy, and Node's may belong to a worker.
+ * Since 1.29 the official libraries for Linux and macOS send usage data to Microsoft unless this variable is set before the
+ * first call. It is set in C, because the environment of a worker thread is a copy that the library does not see.
  */
 function disableTelemetry(): void {
   const setenv = koffi.load(null).func('setenv', 'int', ['const char*', 'const char*', 'int'])
   setenv('ORT_DISABLE_TELEMETRY', '1', 1)
 }
 
-/** ONNX Runtime works on the stack of the caller, deeper than koffi foresees. Once per process, before any library. */
+/** ONNX Runtime needs larger stacks than koffi's default. koffi allows this only before it loads the first library. */
 function enlargeStacks(): void {
   const wanted = { sync_stack_size: 8 << 20, async_stack_size: 8 << 20, sync_heap_size: 2 << 20, async_heap_size: 1 << 20 }
   if (koffi.config().async_stack_size !== wanted.async_stack_size) koffi.config(wanted)
 }
 
-/** Slot numbers: the order of the OrtApi structure in onnxruntime_c_api.h, which only ever grows at its end. */
+/** Slot numbers follow the OrtApi structure in onnxruntime_c_api.h, which only grows at its end. */
 function defineApi(handle: unknown, define: Define, hasEpDevices: boolean) {
   const status = 'void*'
   return {
-    /** Koffi unloads a library that nobody references: whoever holds the functions holds it too. */
+    /** koffi unloads a library without references, so the API keeps one. */
     handle,
     getErrorCode: define<[Pointer], number>(1, 'int', ['void*']),
     getErrorMessage: define<[Pointer], string>(2, 'const char*', ['void*']),

@@ -5,21 +5,21 @@ import { check, createPointer } from './capi-status.ts'
 
 const cpu = 'CPUExecutionProvider'
 
-/** Names of the execution providers that the library was built with, and of plug-in devices that it found. */
+/** Names of the library's built-in execution providers and of the plug-in devices that it found. */
 export function listProviders({ api }: OrtLibrary, env: Pointer): string[] {
   const builtIn = listBuiltIn(api)
   const plugged = listDevices(api, env).map(({ name }) => name)
   return [...new Set([...builtIn, ...plugged])]
 }
 
-/** Adds `name` to the providers of a session. @throws BrimError PROVIDER_UNAVAILABLE */
+/** Adds an execution provider to the options of an engine session. @throws BrimError PROVIDER_UNAVAILABLE */
 export function appendProvider({ api, path }: OrtLibrary, env: Pointer, options: Pointer, name: string): void {
   if (name === cpu) return
   const offered = listBuiltIn(api)
   const devices = listDevices(api, env).filter((device) => device.name === name)
   if (!offered.includes(name) && devices.length === 0)
     throw new BrimError('PROVIDER_UNAVAILABLE', `${name} is not in ${path}, which offers ${offered.join(', ')}`, {
-      hint: 'set ORT_LIB to a libonnxruntime built with it, or leave the provider out to run on the CPU',
+      hint: 'set ORT_LIB to a libonnxruntime built with it, or omit the provider to run on the CPU',
     })
   try {
     if (offered.includes(name)) appendBuiltIn(api, options, name)
@@ -27,7 +27,7 @@ export function appendProvider({ api, path }: OrtLibrary, env: Pointer, options:
   } catch (cause) {
     throw new BrimError('PROVIDER_UNAVAILABLE', `${name} of ${path} could not be started`, {
       cause,
-      hint: 'is its driver installed, and are its libraries beside that one?',
+      hint: "check that its driver is installed and that its libraries are in that library's folder",
     })
   }
 }
@@ -55,7 +55,7 @@ function listDevices(api: OrtApi, env: Pointer): EpDevice[] {
   return pointers.map((pointer) => ({ name: api.epDevices?.name(pointer) ?? '', pointer }))
 }
 
-/** CUDA and TensorRT have functions of their own, all others go by their name. */
+/** CUDA and TensorRT have their own functions; all other providers are added by name. */
 function appendBuiltIn(api: OrtApi, options: Pointer, name: string): void {
   const what = `starting ${name}`
   if (name === 'CUDAExecutionProvider') {

@@ -7,9 +7,9 @@ import { CapiTensor } from './capi-tensor.ts'
 import type { EngineSession, EngineSessionOptions, Tensor } from './runtime.ts'
 
 /**
- * Makes a session; compiling the graph and packing the weights happen off the event loop.
- * @param prepacked container for packed weights that other sessions share; it must outlive the session
- * @param onRelease called once the session is gone
+ * Creates an engine session. It compiles the graph and packs the weights off the event loop.
+ * @param prepacked container of prepacked weights that engine sessions share; it must outlive this one
+ * @param onRelease called after the release
  */
 export async function createSession(
   library: OrtLibrary,
@@ -20,7 +20,7 @@ export async function createSession(
   onRelease: () => void,
 ): Promise<CapiSession> {
   const { api } = library
-  const settings = createPointer(api, 'setting up a session', (out) => api.createSessionOptions(out))
+  const settings = createPointer(api, 'configuring a graph', (out) => api.createSessionOptions(out))
   try {
     applyOptions(library, env, settings, options)
     const out = new BigUint64Array(1)
@@ -40,11 +40,11 @@ export async function createSession(
 
 function applyOptions(library: OrtLibrary, env: Pointer, settings: Pointer, options: EngineSessionOptions): void {
   const { api } = library
-  const what = 'setting up a session'
+  const what = 'configuring a graph'
   check(api, api.setIntraOpNumThreads(settings, options.threads), what)
   check(api, api.setInterOpNumThreads(settings, 1), what)
   const entry = (key: string, value: string) => check(api, api.addSessionConfigEntry(settings, key, value), what)
-  // Threads that spin between runs take the cores away from every other session of the process.
+  // Threads that spin between runs would take the cores from the other engine sessions of the process.
   entry('session.intra_op.allow_spinning', '0')
   entry('session.inter_op.allow_spinning', '0')
   if (options.externalFolder !== undefined) entry('session.model_external_initializers_file_folder_path', options.externalFolder)
@@ -58,7 +58,7 @@ export class CapiSession implements EngineSession {
   readonly outputNames: readonly string[]
   readonly #api: OrtApi
   readonly #pointer: Pointer
-  /** The session reads them where they lie. */
+  /** Held because the engine session reads them in place. */
   readonly #weights: ReadonlyMap<string, Tensor> | undefined
   readonly #onRelease: () => void
   readonly #names: CStrings
@@ -79,11 +79,11 @@ export class CapiSession implements EngineSession {
   }
 
   async run(inputs: ReadonlyMap<string, Tensor>, outputs: ReadonlyMap<string, Tensor>): Promise<void> {
-    if (this.#released) throw new Error('a session was run after its release')
+    if (this.#released) throw new Error('an engine session was run after its release')
     const values = new BigUint64Array(this.inputNames.length)
     this.inputNames.forEach((name, at) => {
       const tensor = inputs.get(name)
-      if (!tensor) throw new BrimError('RUNTIME_FAILED', `the graph's input ${name} was not given`)
+      if (!tensor) throw new BrimError('RUNTIME_FAILED', `the input ${name} of the graph is missing`)
       values[at] = handleOf(tensor)
     })
     const resultNames = new BigUint64Array(outputs.size)
@@ -123,12 +123,12 @@ export class CapiSession implements EngineSession {
   }
 }
 
-/** What is mentioned here after a call stays alive until then, whatever the optimiser thinks. */
+/** Keeps its arguments referenced up to this call, so that the garbage collector cannot free them during a run. */
 function keepAlive(..._kept: unknown[]): void {}
 
 function handleOf(tensor: Tensor): Pointer {
   if (tensor instanceof CapiTensor) return tensor.handle
-  throw new Error('a tensor of another runtime')
+  throw new Error('the tensor belongs to another runtime')
 }
 
 function namesOf(
@@ -148,7 +148,7 @@ function namesOf(
   })
 }
 
-/** Names as C strings, in memory that stays where it is. */
+/** Names as C strings at fixed addresses. */
 class CStrings {
   readonly #pointers = new Map<string, Pointer>()
   readonly #bytes: Uint8Array

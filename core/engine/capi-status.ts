@@ -1,7 +1,11 @@
 import { BrimError } from '../base/errors.ts'
 import type { OrtApi, Pointer } from './capi-library.ts'
 
-/** @throws BrimError RUNTIME_FAILED or OUT_OF_MEMORY when `status` says so; `what` names what was being done */
+/**
+ * Checks the status of a call.
+ * @param what the operation, for the message: "… failed while <what>"
+ * @throws BrimError RUNTIME_FAILED, OUT_OF_MEMORY
+ */
 export function check(api: OrtApi, status: Pointer | null, what: string): void {
   if (status === null) return
   const cause = new Error(api.getErrorMessage(status))
@@ -9,7 +13,7 @@ export function check(api: OrtApi, status: Pointer | null, what: string): void {
   if (isAllocationFailure(cause.message))
     throw new BrimError('OUT_OF_MEMORY', `memory ran out while ${what}`, {
       cause,
-      hint: 'use a smaller or more strongly quantised model, or fewer sequences at a time',
+      hint: 'use a smaller model, a smaller weight format, or fewer sequences at a time',
     })
   throw new BrimError('RUNTIME_FAILED', `ONNX Runtime failed while ${what}`, { cause })
 }
@@ -21,7 +25,7 @@ export function createPointer(api: OrtApi, what: string, call: (out: BigUint64Ar
   return out[0]!
 }
 
-/** There is no status code for it: these are the words of bad_alloc and of ONNX Runtime's own allocators. */
+/** There is no status code for it, so the messages of bad_alloc and of ONNX Runtime's allocators are matched. */
 function isAllocationFailure(message: string): boolean {
   return /bad_alloc|failed to allocate|out of memory|available memory/i.test(message)
 }

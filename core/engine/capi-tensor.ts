@@ -13,11 +13,11 @@ const elements: Record<TensorType, { code: number; bytes: number }> = {
 
 export const bytesPer = (type: TensorType): number => elements[type].bytes
 
-/** An OrtValue over memory that someone else owns. */
+/** An OrtValue over memory that it does not own. */
 export class CapiTensor implements Tensor {
   readonly type: TensorType
   readonly dims: readonly number[]
-  /** Held here as well: the library reads and writes it for as long as this handle lives. */
+  /** Referenced because the library reads and writes it as long as the handle exists. */
   readonly data: TensorData | undefined
   readonly #api: OrtApi
   #handle: Pointer | undefined

@@ -7,12 +7,12 @@ import { bytesPer, CapiTensor } from './capi-tensor.ts'
 import { mapReadOnly } from './mapped-file.ts'
 import type { EngineSession, EngineSessionOptions, MappedFile, Runtime, RuntimeInfo, TensorData, TensorType } from './runtime.ts'
 
-/** ORT_LOGGING_LEVEL_FATAL: failures come back as statuses, nothing is to be printed behind our back. */
+/** ORT_LOGGING_LEVEL_FATAL: errors are returned as statuses, so the library prints nothing. */
 const logLevelFatal = 4
 
 /**
- * ONNX Runtime through its C API.
- * @param options.library path of a libonnxruntime; default: the one that onnxruntime-node brings
+ * Opens ONNX Runtime through its C API.
+ * @param options.library path of a libonnxruntime; default: the one of onnxruntime-node
  * @throws BrimError RUNTIME_UNAVAILABLE
  */
 export async function openRuntime(options: { readonly library?: string | undefined } = {}): Promise<Runtime> {
@@ -56,7 +56,7 @@ class CapiRuntime implements Runtime {
   }
 
   async session(graph: Uint8Array, options: EngineSessionOptions): Promise<EngineSession> {
-    if (this.#closed) throw new Error('a runtime was used after it was closed')
+    if (this.#closed) throw new Error('the runtime is closed')
     const { weights } = options
     const prepacked = weights && this.#prepacked.acquire(weights)
     const forget = () => weights && this.#prepacked.release(weights)

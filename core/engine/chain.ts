@@ -36,7 +36,7 @@ export class WholeChain implements Chain {
   }
 }
 
-/** The whole model as input → middle → output, with the cuts where the wire would be. */
+/** The whole model as input → middle → output, with `cuts` applied where the wire would be. */
 export class SplitChain implements Chain {
   readonly manifest: Manifest
   readonly #input: CuttingPart

@@ -7,14 +7,14 @@ import { checkSampling, chooseToken, type Sampling } from './sampler.ts'
 
 export interface GenerateRequest {
   readonly promptIds: readonly number[]
-  /** Absent: as many as the context holds. */
+  /** Default: up to the context limit. */
   readonly maxTokens?: number
   readonly sampling: Sampling
   readonly stop?: readonly string[]
-  /** Ids that end the answer; by default those of the bundle. */
+  /** Ids that end the answer. Default: those of the bundle. */
   readonly eos?: readonly number[]
   readonly signal?: AbortSignal
-  /** Prompt tokens per step, 256 by default. */
+  /** Prompt tokens per step. Default: 256. */
   readonly prefillChunk?: number
   readonly clock: Clock
 }
@@ -23,24 +23,24 @@ export type FinishReason = 'stop' | 'length' | 'canceled'
 
 export interface AnswerSummary {
   readonly finishReason: FinishReason
-  /** An end-of-text token included. */
+  /** Includes the end-of-text token. */
   readonly tokenIds: readonly number[]
   readonly promptTokens: number
-  /** Request → first text; null when none came. */
+  /** Request → first text; null without text. */
   readonly ttftMs: number | null
-  /** Tokens after the first per second of decoding; null below two tokens. */
+  /** Tokens after the first per second of decoding; null for fewer than two tokens. */
   readonly tokensPerS: number | null
 }
 
-/** `text` holds whole characters and is often empty. `end` comes last, once. */
+/** `text` consists of whole characters and is often empty. `end` is the last event. */
 export type GenerateEvent =
   | { readonly kind: 'token'; readonly token: number; readonly text: string }
   | { readonly kind: 'end'; readonly summary: AnswerSummary }
 
 /**
- * One answer of the whole model; without a tokenizer its text is empty. Canceling (or leaving the loop) stops before the
- * next step and frees the sequence.
- * @throws BrimError before any work: CONTEXT_OVERFLOW, REQUEST_INVALID
+ * Generates one answer of the whole model; without a tokenizer its text is empty. Cancelling, or leaving the loop, stops
+ * before the next step and releases the sequence.
+ * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, before any work
  */
 export async function* generate(
   chain: Chain,
@@ -57,7 +57,7 @@ export async function* generate(
   let firstTokenMs: number | undefined
   let lastMs = startedMs
   const sequence = chain.createSequence()
-  /** Undefined once it is canceled, also when that happened during the step. */
+  /** @returns undefined if the request is cancelled before or during the step */
   const step = async (ids: readonly number[], select: 'none' | 'last'): Promise<Float32Array | undefined> => {
     if (signal?.aborted) return undefined
     const logits = await chain.step([{ sequence, ids, select }])
@@ -91,7 +91,7 @@ export async function* generate(
 }
 
 /**
- * How many tokens the answer may have.
+ * The maximum number of tokens of the answer.
  * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID (no prompt, a token id outside the vocabulary, maxTokens < 1)
  */
 export function answerBudget(
@@ -100,27 +100,27 @@ export function answerBudget(
   { contextLimit, vocab }: { readonly contextLimit: number; readonly vocab: number },
 ): number {
   if (promptIds.length === 0)
-    throw new BrimError('REQUEST_INVALID', 'the prompt has no tokens', { hint: 'give the prompt at least one token' })
-  const alien = promptIds.find((id) => !(Number.isInteger(id) && id >= 0 && id < vocab))
-  if (alien !== undefined)
-    throw new BrimError('REQUEST_INVALID', `the prompt holds token id ${alien}; this model's ids are 0 to ${vocab - 1}`, {
+    throw new BrimError('REQUEST_INVALID', 'the prompt has no tokens', { hint: 'give a prompt of at least one token' })
+  const invalid = promptIds.find((id) => !(Number.isInteger(id) && id >= 0 && id < vocab))
+  if (invalid !== undefined)
+    throw new BrimError('REQUEST_INVALID', `the prompt has token id ${invalid}; this model's ids are 0 to ${vocab - 1}`, {
       hint: 'use the tokenizer of the same checkpoint',
     })
   if (maxTokens !== undefined && !(Number.isInteger(maxTokens) && maxTokens >= 1))
-    throw new BrimError('REQUEST_INVALID', `max tokens ${maxTokens} must be a whole number ≥ 1`, {
-      hint: 'leave it out, or raise it',
+    throw new BrimError('REQUEST_INVALID', `the maximum number of tokens is ${maxTokens}; it must be an integer ≥ 1`, {
+      hint: 'omit it, or raise it',
     })
-  const room = contextLimit - promptIds.length
-  if (room < (maxTokens ?? 1))
+  const free = contextLimit - promptIds.length
+  if (free < (maxTokens ?? 1))
     throw new BrimError(
       'CONTEXT_OVERFLOW',
       `prompt (${promptIds.length} tokens) and answer (${maxTokens ?? 'at least 1'}) exceed the model's context of ${contextLimit} tokens`,
-      { hint: room > 0 ? `shorten the prompt, or ask for at most ${room} tokens` : 'shorten the prompt' },
+      { hint: free > 0 ? `shorten the prompt, or request at most ${free} tokens` : 'shorten the prompt' },
     )
-  return maxTokens ?? room
+  return maxTokens ?? free
 }
 
-/** @returns the logits of the last prompt token, or undefined when it was canceled */
+/** @returns the logits of the last prompt token, or undefined if the request is cancelled */
 async function prefill(
   step: (ids: readonly number[], select: 'none' | 'last') => Promise<Float32Array | undefined>,
   ids: readonly number[],

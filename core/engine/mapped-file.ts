@@ -3,7 +3,7 @@ import koffi from 'koffi'
 import { BrimError } from '../base/errors.ts'
 import type { Pointer } from './capi-library.ts'
 
-/** A file in the address space, read-only; its pages belong to the page cache, not to this process. */
+/** A read-only memory mapping of a file; its pages belong to the page cache. */
 export interface Mapping {
   readonly path: string
   readonly bytes: number
@@ -15,7 +15,7 @@ const protRead = 1
 const mapPrivate = 2
 const mapFailed = 0xffff_ffff_ffff_ffffn
 
-/** @throws BrimError BUNDLE_CORRUPT when the file is not there or empty, OUT_OF_MEMORY when it cannot be mapped */
+/** @throws BrimError BUNDLE_CORRUPT if the file is missing or empty, OUT_OF_MEMORY if it cannot be mapped */
 export function mapReadOnly(path: string): Mapping {
   const libc = koffi.load(null)
   const mmap = libc.func('mmap', 'void*', ['void*', 'size_t', 'int', 'int', 'int', 'int64_t'])

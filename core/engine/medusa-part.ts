@@ -4,7 +4,7 @@ import type { MedusaHeads } from './contract.ts'
 import { LogitsPart } from './logits-part.ts'
 import type { PartSource } from './part-sessions.ts'
 
-/** `medusa`: the LLM's own final normalisation and head around blocks that look further ahead. */
+/** `medusa`: the LLM's final normalisation, the heads' blocks, and the LLM's head. */
 export class MedusaPart implements MedusaHeads {
   readonly heads: number
   readonly tree: readonly (readonly number[])[]
@@ -12,7 +12,7 @@ export class MedusaPart implements MedusaHeads {
 
   constructor(source: PartSource, dims: Dims) {
     const { heads, tree } = source.manifest
-    if (heads === undefined || tree === undefined) throw new Error('a manifest that was never checked')
+    if (heads === undefined || tree === undefined) throw new Error('the manifest was not checked')
     this.heads = heads
     this.tree = tree
     this.#part = new LogitsPart(source, dims, heads)

@@ -1,20 +1,20 @@
 /**
- * Noise that is looked up, not drawn: the same (seed, position, token) always gives the same value, so that draft and
- * LLM, decoding and verification, and the replay after a failure all choose alike (Gumbel-max).
+ * Deterministic noise: the same (seed, position, token) always gives the same value. So draft and LLM, decoding and
+ * verification, and the replay after a failure choose the same token (Gumbel-max).
  *
- * Three keys are mixed from seed and position; every token then goes through two keyed rounds of a 32-bit finalizer
- * with low bias (Ellis, "hash-prospector", lowbias32). Tests check its uniformity and independence.
+ * Three keys are derived from seed and position. Each token passes two keyed rounds of a 32-bit finalizer with low bias
+ * (Ellis, "hash-prospector", lowbias32). Tests check uniformity and independence.
  */
 export interface PositionNoise {
-  /** The upper 32 bits of the token's uniform: all that is needed to rule out most tokens. */
+  /** The upper 32 bits of the token's uniform number, which suffice to exclude most tokens. */
   upper(token: number): number
-  /** Standard Gumbel noise from 52 bits. @param upper what `upper(token)` gave */
+  /** Standard Gumbel noise from 52 bits. @param upper the result of `upper(token)` */
   gumbel(token: number, upper: number): number
 }
 
 /**
  * @param seed any safe integer
- * @param position where the chosen token will stand in its sequence, 0 is the prompt's first token
+ * @param position position of the chosen token in its sequence; the prompt's first token has 0
  */
 export function positionNoise(seed: number, position: number): PositionNoise {
   const low = seed >>> 0

@@ -2,12 +2,12 @@ import { openRuntime } from './capi.ts'
 import { type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
 
 export interface OpenBundleOptions extends OpenModelOptions {
-  /** Path of a libonnxruntime; absent: the one that comes with the packages. */
+  /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
   readonly library?: string | undefined
 }
 
 /**
- * Parts of a bundle on a runtime of their own, which ends with them.
+ * Opens parts of a bundle on their own runtime, which is closed with them.
  * @throws BrimError as openRuntime and openModel
  */
 export async function openBundle(folder: string, { library, ...options }: OpenBundleOptions): Promise<LoadedModel> {

@@ -17,32 +17,32 @@ import type { Cut } from './states-tensors.ts'
 import { WeightStore } from './weights.ts'
 
 export interface OpenModelOptions {
-  /** 'chain': what the whole model needs, `whole` or `input`, `middle`, `output`. */
+  /** 'chain': the parts of the whole model, either `whole` or `input`, `middle` and `output`. */
   readonly parts: readonly PartName[] | 'chain'
   /** Threads within one operator. */
   readonly threads: number
   /** Execution providers in order of preference; the CPU is always last. */
   readonly providers?: readonly string[]
-  /** Slot counts whose graphs are compiled now, not in the first step that needs them. Default: 1. */
+  /** Slot counts whose graphs are compiled at once instead of in the first step that needs them. Default: 1. */
   readonly slots?: readonly SlotCount[]
-  /** Whether their graphs for trees are compiled now too. Default: false. */
+  /** Also compile their graphs for trees at once. Default: false. */
   readonly branching?: boolean
-  /** Into how many stages `middle` is cut; each can work on a step of its own. Default: 1. */
+  /** Number of stages of `middle`; each can run a different step at the same time. Default: 1. */
   readonly stages?: number
 }
 
 const maxThreads = 256
 
-/** Parts of one bundle, loaded. */
+/** The loaded parts of one bundle. */
 export interface LoadedModel {
   readonly manifest: Manifest
-  /** `input`, `middle`, `adapter` or `adapter-paper`. @throws BrimError BUNDLE_INVALID when the bundle lacks it or it was not asked for */
+  /** `input`, `middle`, `adapter` or `adapter-paper`. @throws BrimError BUNDLE_INVALID if the part is not loaded */
   part(name: PartName): Part
   /** `output`. */
   head(): Head
   /** `medusa`. */
   medusa(): MedusaHeads
-  /** `whole`, or `input`, `middle` and `output` one after another. */
+  /** `whole`, or `input` → `middle` → `output`. */
   chain(options: { readonly cuts: Cut }): Chain
   /** Waits for running steps, then frees everything. */
   release(): Promise<void>
@@ -66,11 +66,11 @@ export async function openModel(runtime: Runtime, folder: string, options: OpenM
   }
 }
 
-/** The library takes any number, and would start that many threads for every graph. */
+/** The library would start any number of threads for every graph. */
 function checkThreads(threads: number): void {
   if (Number.isInteger(threads) && threads >= 1 && threads <= maxThreads) return
-  throw new BrimError('CONFIG_INVALID', `${threads} threads are not possible: 1 to ${maxThreads} are`, {
-    hint: 'as many as the machine has cores are enough',
+  throw new BrimError('CONFIG_INVALID', `the number of threads is ${threads}; it must be 1 to ${maxThreads}`, {
+    hint: 'use at most the number of cores of the machine',
   })
 }
 
@@ -78,13 +78,13 @@ function chainParts({ split }: Manifest): readonly PartName[] {
   return split === null ? ['whole'] : ['input', 'middle', 'output']
 }
 
-/** @param parts at least one, one after another */
+/** @param parts at least one, in order */
 function connectStages(manifest: PartManifest, parts: readonly AttentionPart[]): CuttingPart {
   const stages = parts.map((part) => new StatesPart(part))
   return stages.length === 1 ? stages[0]! : new PipelinedPart(manifest, stages)
 }
 
-/** The graphs of a part as they lie in the bundle. */
+/** Reads the graphs of a part from the bundle. */
 function graphsOf(folder: string, name: PartName, { graphs }: PartManifest): PartSource['graph'] {
   return async (slots, branching) => {
     const key = graphKey(slots, branching)

@@ -1,16 +1,16 @@
 import type { StepItem } from './contract.ts'
 
 export interface PackedItem {
-  /** New rows. */
+  /** Number of new rows. */
   readonly rows: number
-  /** Positions that its sequence holds already. */
+  /** Length of the sequence before the step. */
   readonly past: number
   readonly select: StepItem['select']
 }
 
-/** What a packed graph is told about its slots: see graph-io.ts. */
+/** Inputs of a packed graph that describe its slots: see graph-io.ts. */
 export interface Packing {
-  /** Of all items. */
+  /** Number of new rows of all items. */
   readonly rows: number
   readonly spread: BigInt64Array
   readonly sizes: BigInt64Array
@@ -18,11 +18,11 @@ export interface Packing {
   readonly totals: Int32Array
   /** Packed rows that are returned. */
   readonly select: BigInt64Array
-  /** Per item, where its rows lie among the returned ones: [from, to). */
+  /** Per item, the range [from, to) of its rows among the returned ones. */
   readonly returned: readonly (readonly [number, number])[]
 }
 
-/** Lays the items' rows one after another; slots that nobody uses come last and work on packed row 0. */
+/** Packs the items' rows one after another. Unused slots come last and process packed row 0. */
 export function packItems(items: readonly PackedItem[], slots: number): Packing {
   const sizes = new BigInt64Array(slots).fill(1n)
   const seqlens = new Int32Array(slots)
@@ -44,10 +44,10 @@ export function packItems(items: readonly PackedItem[], slots: number): Packing 
   return { rows: row, spread, sizes, seqlens, totals, select: BigInt64Array.from(select), returned }
 }
 
-/** The smallest of `offered` that holds `needed` sequences. @throws RangeError when none does */
+/** The smallest of the offered slot counts for `needed` sequences. @throws RangeError if there is none */
 export function slotsFor<Slots extends number>(needed: number, offered: readonly Slots[]): Slots {
   const slots = [...offered].sort((a, b) => a - b).find((count) => count >= needed)
-  if (slots === undefined) throw new RangeError(`${needed} sequences in one step; ${Math.max(...offered)} are possible`)
+  if (slots === undefined) throw new RangeError(`${needed} sequences in one step; the maximum is ${Math.max(...offered)}`)
   return slots
 }
 
@@ -56,6 +56,6 @@ function selectedRows({ rows, select }: PackedItem): readonly number[] {
   if (select === 'last') return [rows - 1]
   if (select === 'all') return Array.from({ length: rows }, (_, row) => row)
   const stray = select.find((row) => !(row >= 0 && row < rows))
-  if (stray !== undefined) throw new RangeError(`row ${stray} was selected of ${rows} new ones`)
+  if (stray !== undefined) throw new RangeError(`row ${stray} is selected, but there are ${rows} new rows`)
   return select
 }

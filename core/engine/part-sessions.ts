@@ -4,7 +4,7 @@ import type { EngineSession, Runtime, Tensor } from './runtime.ts'
 
 export interface PartSource {
   readonly runtime: Runtime
-  /** The bundle. */
+  /** The bundle's folder. */
   readonly folder: string
   readonly name: PartName
   readonly manifest: PartManifest
@@ -12,15 +12,15 @@ export interface PartSource {
   readonly graph: (slots: SlotCount, branching: boolean) => Uint8Array | Promise<Uint8Array>
   readonly weights: ReadonlyMap<string, Tensor>
   /**
-   * MatMulNBits at accuracy level 1 has a kernel of its own for one row, which sums in another order than the one for
-   * several: a second row keeps results independent of what else is in the step.
+   * MatMulNBits at accuracy level 1 has a special kernel for one row, which sums in another order. A second row makes the
+   * result independent of the rest of the step.
    */
   readonly needsTwoRows: boolean
   readonly threads: number
   readonly providers: readonly string[]
 }
 
-/** The graphs of one part, two per slot count (for lines and for trees), compiled when first needed, over one set of weights. */
+/** The engine sessions of one part over one set of weights: two per slot count (linear and trees), created when needed. */
 export class PartSessions {
   readonly #source: PartSource
   readonly #offered: readonly SlotCount[]
@@ -33,9 +33,9 @@ export class PartSessions {
   }
 
   /**
-   * The session for so many sequences, and how many slots it has.
-   * @param branching rows may follow other rows than the one before
-   * @throws RangeError when no graph has as many; BrimError BUNDLE_CORRUPT, RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY
+   * Opens the engine session with enough slots for a number of sequences.
+   * @param branching rows may follow any earlier row
+   * @throws RangeError if no graph has enough slots; BrimError BUNDLE_CORRUPT, RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY
    */
   async open(sequences: number, branching = false): Promise<{ session: EngineSession; slots: number }> {
     const slots = slotsFor(sequences, this.#offered)

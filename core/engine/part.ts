@@ -4,12 +4,12 @@ import type { AttentionPart } from './attention-part.ts'
 import type { Part, Sequence, StepItem } from './contract.ts'
 import { type Cut, StatesReceiver } from './states-tensors.ts'
 
-/** A part that returns states, with a choice of what they carry. */
+/** A part that returns states, rounded to fp16 or in fp32. */
 export interface CuttingPart extends Part {
   run(items: readonly StepItem[], cut: Cut): Promise<States[]>
 }
 
-/** `input`, `middle` or `adapter`: a part that returns states. */
+/** `input`, `middle`, `adapter` or `adapter-paper`. */
 export class StatesPart implements CuttingPart {
   readonly #attention: AttentionPart
   readonly #receiver: StatesReceiver

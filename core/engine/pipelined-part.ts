@@ -6,11 +6,11 @@ import { StackedSequence } from './stacked-sequence.ts'
 import type { Cut } from './states-tensors.ts'
 
 /**
- * The layers of one part as stages one after another. Steps of different sequences may overlap: while one is in the second
- * stage, the next may be in the first. Between stages states pass in fp32, so results are the unsplit part's, bit for bit.
+ * A part whose layers run as successive stages. Steps of different sequences may overlap: while one is in the second stage,
+ * the next may be in the first. States between stages are fp32, so results equal the unsplit part's bit for bit.
  */
 export class PipelinedPart implements CuttingPart {
-  /** Of the unsplit part. */
+  /** The manifest of the unsplit part. */
   readonly manifest: PartManifest
   readonly #stages: readonly CuttingPart[]
 
@@ -41,7 +41,7 @@ export class PipelinedPart implements CuttingPart {
         const isLast = at === this.#stages.length - 1
         const own = arriving.map((item, i): StepItem => {
           const sequence = stacks[i]!.parts[at]!
-          // Rows attend to all rows before them: only the last stage may leave some out.
+          // Rows attend to all rows before them, so only the last stage may omit rows.
           return isLast ? { ...item, sequence } : { ...item, sequence, select: 'all' }
         })
         states = await stage.run(own, isLast ? cut : 'full')

@@ -2,10 +2,10 @@ import type { Chain } from './contract.ts'
 import { choiceGap, chooseToken, nearTie, type Sampling } from './sampler.ts'
 
 /**
- * The sole definition of the right answer (DESIGN 'Exactness'): the whole model in one process, one token at a time,
- * prompt included, with the wire's rounding to fp16 at the two cuts. So `chain` is that of a split bundle, cuts 'half';
- * a bundle built whole has no cuts to round at.
- * @returns the answer's tokens, an end-of-text token included
+ * The sole definition of the right answer (DESIGN 'Exactness'): the whole model in one process, one token per step, prompt
+ * included, rounded to fp16 at the two cuts as on the wire. `chain` is that of a split bundle with cuts 'half'; a whole
+ * bundle has no cuts.
+ * @returns the answer's tokens, including the end-of-text token
  */
 export async function referenceAnswer(
   chain: Chain,
@@ -24,21 +24,21 @@ export async function referenceAnswer(
 }
 
 export interface Comparison {
-  /** The answer is the reference's: every token is its choice or nearly tied with it. */
+  /** Every token is the reference's choice or nearly tied with it. */
   readonly identical: boolean
   readonly tokens: number
-  /** Tokens that are exactly the reference's choice. */
+  /** Tokens that equal the reference's choice. */
   readonly agreeing: number
-  /** Tokens that are not its choice but lie within `nearTie` of it: rounding decided. Together with `agreeing`: all. */
+  /** Tokens that differ from the reference's choice by less than `nearTie`, because of rounding. */
   readonly nearTies: number
-  /** The first token that rounding cannot explain: its place in the answer, and how many logits the choice lies above it. */
+  /** The first token that rounding cannot explain: its index in the answer and its distance to the choice in logits. */
   readonly firstBug?: { readonly position: number; readonly gap: number }
 }
 
 /**
- * Holds an answer against the reference, teacher-forced: at every position the reference has read the answer's own
- * tokens so far, so one near tie does not hide what comes after it. With a chain that does not round (cuts 'full'),
- * `agreeing` is the agreement with the unrounded model.
+ * Compares an answer with the reference, teacher-forced: at every position the reference has read the answer's own tokens,
+ * so that a near tie does not hide later differences. With cuts 'full', `agreeing` is the agreement with the unrounded
+ * model.
  */
 export async function compareWithReference(
   chain: Chain,
@@ -63,7 +63,7 @@ export async function compareWithReference(
   return firstBug ? { identical: false, ...counts, firstBug } : { identical: true, ...counts }
 }
 
-/** Feeds the prompt, then what `next` says, one token at a time, until it says nothing. `position` counts from the prompt's first token. */
+/** Feeds the prompt and then the tokens that `next` returns, one per step, until it returns undefined. */
 async function walk(
   chain: Chain,
   promptIds: readonly number[],

@@ -2,11 +2,11 @@ import { BrimError } from '../base/errors.ts'
 import type { PartName } from '../model/manifest.ts'
 import { firstNonFiniteRow, type States } from '../protocol/states.ts'
 
-/** @returns the states as they came. @throws BrimError RUNTIME_FAILED naming the part that returned NaN or infinity */
+/** @returns the same states. @throws BrimError RUNTIME_FAILED naming the part that returned NaN or infinity */
 export function requireFinite(states: States, part: PartName): States {
   const row = firstNonFiniteRow(states)
   if (row === undefined) return states
   throw new BrimError('RUNTIME_FAILED', `part "${part}" returned NaN or infinity in row ${row} of ${states.rows}`, {
-    hint: 'run "brim model verify" on the bundle, here and at the bridge',
+    hint: 'run "brim model verify" on the bundle, on this machine and at the bridge',
   })
 }

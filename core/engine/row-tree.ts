@@ -1,17 +1,17 @@
-/** What a masked key adds to its attention score: its weight becomes 0. */
+/** Attention bias of a masked key; its softmax weight becomes 0. */
 const masked = -1e9
 
 /**
- * Which row of a sequence follows which. Rows are numbered in the order in which they came; up to `line` each follows the
- * one before it, behind that a row may follow any earlier one, and so branches share what they have in common. A row's
- * position in its text is the number of rows on the way to it.
+ * The parent of each row of a sequence, immutable. Rows are numbered in the order of their steps. The first `line` rows each
+ * follow the one before; a later row may follow any earlier row, so that branches share a prefix. A row's text position is
+ * the number of rows on the path before it.
  */
 export class RowTree {
   static readonly empty = new RowTree(0, [])
 
-  /** So many rows from the start follow one another. */
+  /** Number of rows from the start that each follow the one before. */
   readonly line: number
-  /** Of the rows behind them. */
+  /** Parents of the rows after them. */
   readonly #parents: readonly number[]
 
   private constructor(line: number, parents: readonly number[]) {
@@ -28,41 +28,41 @@ export class RowTree {
   }
 
   /**
-   * With `count` rows more.
-   * @param parents for each the row that it follows, -1 before all; absent: the one before it
-   * @throws RangeError when they are not as many, or a row would follow one that is not there yet
+   * The tree with `count` more rows.
+   * @param parents the row that each follows, or -1; absent: the row before it
+   * @throws RangeError if their number differs from `count`, or a row would follow a later one
    */
   extended(count: number, parents?: readonly number[]): RowTree {
     const { length } = this
     const all = parents ?? Array.from({ length: count }, (_, at) => length + at - 1)
-    if (all.length !== count) throw new RangeError(`${count} rows that follow ${all.length}`)
+    if (all.length !== count) throw new RangeError(`${count} rows have ${all.length} parents`)
     const stray = all.findIndex((parent, at) => !(Number.isInteger(parent) && parent >= -1 && parent < length + at))
     if (stray >= 0) throw new RangeError(`row ${length + stray} cannot follow row ${all[stray]}`)
     return RowTree.#of(this.line, [...this.#parents, ...all])
   }
 
-  /** @throws RangeError when there are not so many rows */
+  /** The tree of the first `length` rows. @throws RangeError if there are fewer */
   truncated(length: number): RowTree {
     if (!(length >= 0 && length <= this.length)) throw new RangeError(`cannot keep ${length} of ${this.length} rows`)
     return new RowTree(Math.min(length, this.line), this.#parents.slice(0, Math.max(0, length - this.line)))
   }
 
-  /** Rows that follow one another and nothing else. */
+  /** A tree without branches. */
   static lineOf(length: number): RowTree {
     return new RowTree(length, [])
   }
 
-  /** The row that this one follows, -1: none. */
+  /** The row that this one follows, or -1. */
   parentOf(row: number): number {
     return row < this.line ? row - 1 : this.#parents[row - this.line]!
   }
 
-  /** Of every row from `from` on. */
+  /** The parents of the rows from `from` on. */
   parentsFrom(from: number): number[] {
     return Array.from({ length: this.length - from }, (_, at) => this.parentOf(from + at))
   }
 
-  /** Rows that lead to this one, from the first behind `line` on, itself included; its way before them is the line. */
+  /** The path to a row: the number of its rows within the line, and its rows after the line, the row itself included. */
   pathTo(row: number): { readonly line: number; readonly rows: readonly number[] } {
     const rows: number[] = []
     let at = row
@@ -70,18 +70,18 @@ export class RowTree {
     return { line: at + 1, rows }
   }
 
-  /** A row's place in its text. */
+  /** A row's text position. */
   positionOf(row: number): number {
     const { line, rows } = this.pathTo(row)
     return line + rows.length - 1
   }
 
-  /** Of every row from `from` on, int64 [length - from]. */
+  /** Text positions of the rows from `from` on, int64 [length - from]. */
   positionsFrom(from: number): BigInt64Array {
     return BigInt64Array.from({ length: this.length - from }, (_, at) => BigInt(this.positionOf(from + at)))
   }
 
-  /** What attention of the rows from `from` on adds to its scores: 0 on a row's own way, float32 [length - from, length]. */
+  /** Attention bias of the rows from `from` on: 0 on a row's own path, else masked. float32 [length - from, length] */
   biasFrom(from: number): Float32Array<ArrayBuffer> {
     const { length } = this
     const bias = new Float32Array((length - from) * length).fill(masked)
@@ -94,7 +94,7 @@ export class RowTree {
     return bias
   }
 
-  /** Rows behind the line that follow one another after all belong to it. */
+  /** Extends the line by the following rows as long as each follows the one before. */
   static #of(line: number, parents: readonly number[]): RowTree {
     const more = parents.findIndex((parent, at) => parent !== line + at - 1)
     const straight = more < 0 ? parents.length : more

@@ -1,4 +1,4 @@
-/** The small interface to an inference library. Today one implementation: ONNX Runtime's C API (capi.ts). */
+/** Interface to an inference library. Its only implementation is ONNX Runtime's C API (capi.ts). */
 export type TensorType = 'float32' | 'float16' | 'int64' | 'int32' | 'uint8'
 
 export type TensorData = Float32Array | Uint16Array | BigInt64Array | Int32Array | Uint8Array
@@ -7,9 +7,9 @@ export type TensorData = Float32Array | Uint16Array | BigInt64Array | Int32Array
 export interface Tensor {
   readonly type: TensorType
   readonly dims: readonly number[]
-  /** Absent where the memory is not JavaScript's (a mapped weights file). */
+  /** Undefined for memory outside JavaScript (a mapped weights file). */
   readonly data: TensorData | undefined
-  /** Frees the handle, not the memory. Never while a run uses it. */
+  /** Frees the handle, not the memory. Must not be called while a run uses the tensor. */
   release(): void
 }
 
@@ -18,18 +18,18 @@ export interface EngineSessionOptions {
   readonly threads: number
   /** Execution providers in order of preference, e.g. ['CUDAExecutionProvider']; the CPU is always last. */
   readonly providers?: readonly string[]
-  /** Weights by initialiser name. Sessions that are given the same map share prepacked copies too. */
+  /** Weights by initialiser name. Engine sessions with the same map also share prepacked copies. */
   readonly weights?: ReadonlyMap<string, Tensor>
-  /** Where external data of the graph lies, for initialisers that are not in `weights`. */
+  /** Folder of the graph's external data, for initialisers that are not in `weights`. */
   readonly externalFolder?: string
 }
 
 export interface EngineSession {
   readonly inputNames: readonly string[]
   readonly outputNames: readonly string[]
-  /** Runs off the event loop. All outputs are preallocated by the caller; an output may be the memory of an input (KV). */
+  /** Runs off the event loop. The caller preallocates all outputs; an output may share the memory of an input (KV). */
   run(inputs: ReadonlyMap<string, Tensor>, outputs: ReadonlyMap<string, Tensor>): Promise<void>
-  /** Waits for running steps, then frees. */
+  /** Waits for runs in progress, then frees the engine session. */
   release(): Promise<void>
 }
 
@@ -42,7 +42,7 @@ export interface RuntimeInfo {
 export interface Runtime {
   readonly info: RuntimeInfo
   tensor(type: TensorType, dims: readonly number[], data: TensorData): Tensor
-  /** Maps a file for reading: its tensors cost no anonymous memory until something packs them. */
+  /** Maps a file for reading. Its tensors use no anonymous memory until the library packs them. */
   mapFile(path: string): MappedFile
   /** @throws BrimError RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY */
   session(graph: Uint8Array, options: EngineSessionOptions): Promise<EngineSession>

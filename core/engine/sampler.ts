@@ -1,13 +1,13 @@
 import { BrimError } from '../base/errors.ts'
 import { positionNoise } from './noise.ts'
 
-/** How a token is chosen from logits. Temperature first, then the k best, then the nucleus of what those leave. */
+/** How a token is chosen from logits: temperature first, then top-k, then top-p among the rest. */
 export interface Sampling {
-  /** 0: the likeliest token (of equal ones the lowest id). */
+  /** 0: the likeliest token, the lowest id among equal ones. */
   readonly temperature: number
-  /** Only the k likeliest tokens (and those equal to the k-th); 0: all. */
+  /** Only the k likeliest tokens and those equal to the k-th; 0: all. */
   readonly topK: number
-  /** Only the likeliest tokens that together hold this share of the probability, 0 < topP ≤ 1; 1: all. */
+  /** Only the likeliest tokens that together have this probability, 0 < topP ≤ 1; 1: all. */
   readonly topP: number
   /** Any safe integer. */
   readonly seed: number
@@ -18,19 +18,19 @@ export const greedy: Sampling = { temperature: 0, topK: 0, topP: 1, seed: 0 }
 /** @throws BrimError REQUEST_INVALID naming the setting */
 export function checkSampling({ temperature, topK, topP, seed }: Sampling): void {
   const wrong = [
-    !(temperature >= 0 && temperature < Number.POSITIVE_INFINITY) && `temperature ${temperature} must be a number ≥ 0`,
-    !(Number.isInteger(topK) && topK >= 0) && `top-k ${topK} must be a whole number ≥ 0 (0: all tokens)`,
-    !(topP > 0 && topP <= 1) && `top-p ${topP} must lie above 0 and at most at 1`,
-    !Number.isSafeInteger(seed) && `seed ${seed} must be a whole number`,
+    !(temperature >= 0 && temperature < Number.POSITIVE_INFINITY) && `temperature is ${temperature}; it must be a number ≥ 0`,
+    !(Number.isInteger(topK) && topK >= 0) && `top-k is ${topK}; it must be an integer ≥ 0 (0: all tokens)`,
+    !(topP > 0 && topP <= 1) && `top-p is ${topP}; it must be greater than 0 and at most 1`,
+    !Number.isSafeInteger(seed) && `seed is ${seed}; it must be an integer`,
   ].filter((line) => line !== false)
   if (wrong.length > 0) throw new BrimError('REQUEST_INVALID', wrong.join('; '), { hint: 'correct the sampling settings' })
 }
 
 /**
- * The token at `position`, a pure function of its arguments: argmax of logit/T + Gumbel noise keyed by (seed, position,
- * token), which has exactly the distribution softmax(logit/T) (DESIGN 'Exactness').
+ * Chooses the token at `position`: the argmax of logit/T + Gumbel noise keyed by (seed, position, token). Its distribution
+ * is exactly softmax(logit/T) (DESIGN 'Exactness').
  * @param logits [vocab], one row
- * @throws BrimError RUNTIME_FAILED when the logits hold NaN or +Infinity
+ * @throws BrimError RUNTIME_FAILED if the logits contain NaN or +Infinity
  */
 export function chooseToken(logits: Float32Array, sampling: Sampling, position: number): number {
   const likeliest = argmax(logits)
@@ -39,8 +39,8 @@ export function chooseToken(logits: Float32Array, sampling: Sampling, position: 
 }
 
 /**
- * What `chooseToken` says, and what it would say if it could not say that, and so on: different tokens, `count` of them at
- * most. The logits are the caller's to lose.
+ * At most `count` different tokens: the choice of `chooseToken`, its choice without that token, and so on.
+ * @param logits [vocab], overwritten
  */
 export function chooseTokens(logits: Float32Array, sampling: Sampling, position: number, count: number): number[] {
   const chosen: number[] = []
@@ -52,7 +52,7 @@ export function chooseTokens(logits: Float32Array, sampling: Sampling, position:
   return chosen
 }
 
-/** Probability of the likeliest token at temperature 1: what the draft's stop rule reads (HAT Eq. 5). */
+/** Probability of the likeliest token at temperature 1, for the draft's stop rule (HAT Eq. 5). */
 export function topProbability(logits: Float32Array): number {
   const top = logits[argmax(logits)] as number
   let sum = 0
@@ -60,7 +60,7 @@ export function topProbability(logits: Float32Array): number {
   return 1 / sum
 }
 
-/** The `count` likeliest tokens, the likeliest first; of equal ones the lowest id. */
+/** The `count` likeliest tokens in descending order; equal ones by ascending id. */
 export function likeliestTokens(logits: Float32Array, count: number): number[] {
   const best: number[] = []
   for (let token = 0; token < logits.length; token++) {
@@ -74,29 +74,29 @@ export function likeliestTokens(logits: Float32Array, count: number): number[] {
   return best
 }
 
-/** Two ways of computing the same logits may differ by this much: choices that lie closer are near ties. */
+/** Choices whose logits differ by less are near ties: verification and decoding may differ by this much. */
 export const nearTie = 0.01
 
 /**
- * By how much (in logits) this row misses choosing `token`: 0 when it is the choice, otherwise how far the choice lies
- * above it, as perturbed scores times the temperature, and how far `token` lies below what top-k and top-p keep.
- * Where that border runs is tried both ways too: a change of `nearTie` in the logits moves the nucleus by about 0.005.
+ * The distance in logits between `token` and the choice: 0 for the choice itself. Otherwise the larger of the difference of
+ * the perturbed scores times the temperature and the distance of `token` below the limit of top-k and top-p. The limit is
+ * also tried slightly higher and lower, because a change of `nearTie` in the logits moves the nucleus by about 0.005.
  */
 export function choiceGap(logits: Float32Array, sampling: Sampling, position: number, token: number): number {
   const likeliest = argmax(logits)
   const logit = logits[token] as number
   if (sampling.temperature === 0) return likeliest === token ? 0 : (logits[likeliest] as number) - logit
-  const gapAt = (kept: number): number => {
-    const choice = bestPerturbed(logits, sampling, position, likeliest, kept)
+  const gapAt = (floor: number): number => {
+    const choice = bestPerturbed(logits, sampling, position, likeliest, floor)
     if (choice.token === token) return 0
     const noise = positionNoise(sampling.seed, position)
     const score = logit / sampling.temperature + noise.gumbel(token, noise.upper(token))
-    return Math.max((choice.score - score) * sampling.temperature, kept - logit)
+    return Math.max((choice.score - score) * sampling.temperature, floor - logit)
   }
-  const kept = logitFloor(logits, sampling, likeliest)
-  const own = gapAt(kept)
+  const floor = logitFloor(logits, sampling, likeliest)
+  const own = gapAt(floor)
   if (own === 0) return 0
-  const borders = sampling.topK > 0 ? [kept + nearTie] : []
+  const borders = sampling.topK > 0 ? [floor + nearTie] : []
   if (sampling.topP < 1)
     for (const topP of [Math.max(Number.MIN_VALUE, sampling.topP - 0.005), Math.min(1, sampling.topP + 0.005)])
       borders.push(logitFloor(logits, { ...sampling, topP }, likeliest))
@@ -119,16 +119,16 @@ function argmax(logits: Float32Array): number {
 }
 
 function invalidLogits(what: string): BrimError {
-  return new BrimError('RUNTIME_FAILED', `the model's logits hold ${what}`, {
-    hint: 'run "brim model verify" on the bundle; a checkpoint that overflows needs another format',
+  return new BrimError('RUNTIME_FAILED', `the model's logits contain ${what}`, {
+    hint: 'run "brim model verify" on the bundle; if the checkpoint overflows, build it with another --format',
   })
 }
 
-/** Gumbel noise from a uniform u ≤ 1 − e^−d is less than d (because 1 − x ≤ e^−x): that bound for whole d, in 32 bits. */
+/** By integer d, the largest upper 32 bits of a uniform u ≤ 1 − e^−d. Gumbel noise from such u is below d, as 1 − x ≤ e^−x. */
 const noiseBound = Float64Array.from({ length: 48 }, (_, d) => Math.floor((1 - Math.exp(-d)) * 4_294_967_296) - 1)
 
-/** argmax of logit/T + noise over the tokens with logit ≥ kept; of equal scores the lowest id. */
-function bestPerturbed(logits: Float32Array, sampling: Sampling, position: number, likeliest: number, kept: number) {
+/** The argmax of logit/T + noise over the tokens with logit ≥ `floor`; the lowest id among equal scores. */
+function bestPerturbed(logits: Float32Array, sampling: Sampling, position: number, likeliest: number, floor: number) {
   const noise = positionNoise(sampling.seed, position)
   const inverse = 1 / sampling.temperature
   const scoreOf = (token: number, upper: number) => (logits[token] as number) * inverse + noise.gumbel(token, upper)
@@ -136,9 +136,9 @@ function bestPerturbed(logits: Float32Array, sampling: Sampling, position: numbe
   let score = scoreOf(likeliest, noise.upper(likeliest))
   for (let token = 0; token < logits.length; token++) {
     const logit = logits[token] as number
-    if (logit < kept) continue
+    if (logit < floor) continue
     const upper = noise.upper(token)
-    // Most tokens lie so far below the best score that their noise, seen in its upper bits alone, cannot lift them there.
+    // Most tokens cannot reach the best score, which the upper bits of their noise already show.
     const missing = score - logit * inverse
     if (missing >= 1 && upper <= (noiseBound[Math.min(47, Math.floor(missing))] as number)) continue
     const own = scoreOf(token, upper)
@@ -150,13 +150,13 @@ function bestPerturbed(logits: Float32Array, sampling: Sampling, position: numbe
   return { token: best, score }
 }
 
-/** The smallest logit that top-k and top-p keep. */
+/** The smallest logit that top-k and top-p allow. */
 function logitFloor(logits: Float32Array, { temperature, topK, topP }: Sampling, likeliest: number): number {
   const byCount = topK > 0 && topK < logits.length ? kthLargest(logits, topK) : Number.NEGATIVE_INFINITY
   return topP < 1 ? nucleusBorder(logits, { temperature, topP }, logits[likeliest] as number, byCount) : byCount
 }
 
-/** Bits of a logit that each pass over them settles, from the top. */
+/** Bits of a logit that each pass of the radix selection fixes, from the top. */
 const digits = [
   { shift: 21, bins: 2048 },
   { shift: 10, bins: 2048 },
@@ -164,9 +164,9 @@ const digits = [
 ] as const
 
 /**
- * The smallest logit of the nucleus of those ≥ byCount, by radix selection: shares are summed by the upper bits of their
- * logits, then, within the one bin where the nucleus ends, by the next. Exact as a sort, and as quick for a flat
- * distribution as for a steep one.
+ * The smallest logit in the nucleus of those ≥ byCount, by radix selection: probabilities are summed in bins by the upper
+ * bits of their logits, then by the next bits within the bin where the nucleus ends. It is as exact as a sort, and as fast
+ * for flat distributions as for steep ones.
  */
 function nucleusBorder(
   logits: Float32Array,
@@ -196,19 +196,19 @@ function nucleusBorder(
   return new Float32Array(Int32Array.of(prefix < 0 ? prefix ^ -0x80000000 : ~prefix).buffer)[0] as number
 }
 
-/** A float's bits as an integer that sorts, unsigned, as the float does. */
+/** Maps a float's bits to an unsigned integer of the same order. */
 function sortable(bits: number): number {
   return bits ^ ((bits >> 31) | -0x80000000)
 }
 
-/** The bin in which the sum from the last one downwards reaches `target`, and the sum of those above it. */
+/** The bin in which the sum from the last bin downwards reaches `target`, and the sum of the bins above it. */
 function binReaching(sums: Float64Array, target: number): { bin: number; above: number } {
   let above = 0
   let reached = { bin: sums.length - 1, above }
   for (let bin = sums.length - 1; bin >= 0; bin--) {
     const own = sums[bin] as number
     if (own === 0) continue
-    // Rounding may leave the whole sum short of its own share: then it ends in the last bin that holds something.
+    // If rounding leaves the total below the target, the last non-empty bin is taken.
     reached = { bin, above }
     above += own
     if (above >= target) break
@@ -216,7 +216,7 @@ function binReaching(sums: Float64Array, target: number): { bin: number; above: 
   return reached
 }
 
-/** By a heap of the k largest seen, its smallest at the root. */
+/** The k-th largest logit, by a min-heap of the k largest. */
 function kthLargest(logits: Float32Array, k: number): number {
   const heap = logits.slice(0, k).sort()
   for (let token = k; token < logits.length; token++) {

@@ -17,9 +17,8 @@ export interface PartTest {
 }
 
 /**
- * Runs the golden vector of one part on this machine: a first prompt, a chunk upon it, a decode step. Only this part
- * is loaded.
- * @throws BrimError BUNDLE_INVALID, and what loading and running a part may throw
+ * Runs the golden vector of one part on this machine: a first prompt, a chunk, a decode step. Loads only this part.
+ * @throws BrimError BUNDLE_INVALID, and the errors of `openModel` and `Part.step`
  */
 export async function testPart(
   runtime: Runtime,
@@ -32,7 +31,7 @@ export async function testPart(
   if (own === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
   const golden = parseGolden(own.golden, await readFile(join(folder, own.golden), 'utf8'))
   if (takesFeatures(golden.input) !== (own.features === true))
-    throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector are of different forms`, {
+    throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector do not agree about features`, {
       hint: 'copy the bundle again, or build it again with "brim model build"',
     })
   const model = await openModel(runtime, folder, { parts: [part], threads })
@@ -58,7 +57,7 @@ async function runGolden(model: LoadedModel, part: PartName, input: GoldenVector
 
 type PartInput = Extract<GoldenVector['input'], { kind: 'ids' }> | { kind: 'states'; states: States; features?: States }
 
-/** Leaves out what is absent. */
+/** Removes `wide` if it is undefined. */
 function withoutAbsent({ rows, width, half, wide }: Omit<States, 'wide'> & { wide?: States['wide'] | undefined }): States {
   return { rows, width, half, ...(wide ? { wide } : {}) }
 }

@@ -7,7 +7,7 @@ export interface KvShape {
   readonly headDim: number
 }
 
-/** Keys and values of one sequence, all layers in one block: per layer keys then values, each [1, kvHeads, capacity, headDim]. */
+/** Keys and values of one sequence in one block: keys then values per layer, each [1, kvHeads, capacity, headDim]. */
 export class KvBlock {
   readonly capacity: number
   protected readonly data: Float32Array<ArrayBuffer>
@@ -25,14 +25,14 @@ export class KvBlock {
     return this.data.byteLength
   }
 
-  /** A copy of the first `rows` positions that holds no more than them. @throws BrimError OUT_OF_MEMORY */
+  /** A copy with the first `rows` positions as its capacity. @throws BrimError OUT_OF_MEMORY */
   compactCopy(rows: number): KvBlock {
     const copy = new KvBlock(this.#shape, rows)
     copy.copyRows(this, rows)
     return copy
   }
 
-  /** Becomes a copy of the first `rows` positions of `from`. */
+  /** Copies the first `rows` positions of `from`. */
   copyRows(from: KvBlock, rows: number): void {
     this.#eachPlane((start, plane) => {
       const source = plane * from.#planeSize
@@ -40,7 +40,7 @@ export class KvBlock {
     })
   }
 
-  /** Position `at + i` becomes what position `rows[i]` was. */
+  /** Moves position `rows[i]` to position `at + i`. */
   gatherRows(at: number, rows: readonly number[]): void {
     const width = this.#shape.headDim
     const picked = new Float32Array(rows.length * width)
@@ -67,7 +67,7 @@ export class KvBlock {
   }
 }
 
-/** A block that steps read and append to, as tensors of the runtime. */
+/** A KV block as tensors of the runtime, which steps read and append to. */
 export class KvMemory extends KvBlock {
   readonly keys: readonly Tensor[]
   readonly values: readonly Tensor[]
@@ -88,7 +88,7 @@ export class KvMemory extends KvBlock {
   }
 }
 
-/** Zeroed KV memory for the sequences of one part. What comes back is zeroed and kept for the next, up to a limit. */
+/** Zeroed KV memory for the sequences of one part. Recycled memory is zeroed and reused, up to a limit. */
 export class KvPool {
   readonly #runtime: Runtime
   readonly #shape: KvShape
@@ -126,7 +126,7 @@ export class KvPool {
   }
 }
 
-/** More than this is cheaper to get fresh from the system, which zeroes page by page as they are touched. */
+/** Beyond this, new memory from the system is cheaper, because the system zeroes pages only when they are touched. */
 const maxFreeBytes = 64 * 1024 * 1024
 
 function allocate(values: number): Float32Array<ArrayBuffer> {

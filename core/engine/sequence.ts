@@ -3,15 +3,15 @@ import type { Sequence } from './contract.ts'
 import { RowTree } from './row-tree.ts'
 import type { KvBlock, KvMemory, KvPool } from './sequence-memory.ts'
 
-/** Positions that a sequence has room for when it takes its first row. */
+/** Capacity in positions after the first row. */
 const firstCapacity = 64
 
-/** A sequence over KV memory of a pool. Parts grow it; everyone else uses what the contract says. */
+/** A sequence over KV memory of a pool. Its part grows it; others use only the methods of `Sequence`. */
 export class KvSequence implements Sequence {
   readonly #pool: KvPool
   readonly #contextLimit: number
   #memory: KvMemory | undefined
-  /** What `evict` has taken out of the memory; the next step moves it back. */
+  /** Rows that `evict` copied out of the memory; the next step copies them back. */
   #evicted: KvBlock | undefined
   #rows = RowTree.empty
   #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
@@ -44,7 +44,7 @@ export class KvSequence implements Sequence {
 
   gather(keep: number, rows: readonly number[]): void {
     this.#requireIdle()
-    if (!(keep >= 0 && keep <= this.line)) throw new RangeError(`cannot keep ${keep} of ${this.line} positions in a line`)
+    if (!(keep >= 0 && keep <= this.line)) throw new RangeError(`cannot keep ${keep} of ${this.line} linear positions`)
     const stray = rows.find((row) => !(row >= keep && row < this.length))
     if (stray !== undefined) throw new RangeError(`position ${stray} is not in ${keep}..${this.length}`)
     const block = this.#block
@@ -55,9 +55,9 @@ export class KvSequence implements Sequence {
 
   copyPrefix(from: Sequence, length: number): void {
     this.#requireIdle()
-    if (!(from instanceof KvSequence) || from.#pool !== this.#pool) throw new Error('a sequence of another part')
+    if (!(from instanceof KvSequence) || from.#pool !== this.#pool) throw new Error('the sequence belongs to another part')
     from.#requireIdle()
-    if (!(length >= 0 && length <= from.line)) throw new RangeError(`cannot copy ${length} of ${from.line} positions in a line`)
+    if (!(length >= 0 && length <= from.line)) throw new RangeError(`cannot copy ${length} of ${from.line} linear positions`)
     if (from !== this) {
       this.#rows = RowTree.empty
       this.reserve(length)
@@ -85,7 +85,7 @@ export class KvSequence implements Sequence {
     return this.#pool === pool
   }
 
-  /** Fails when a step to `length` positions cannot be, without doing anything. @throws BrimError CONTEXT_OVERFLOW */
+  /** @throws BrimError CONTEXT_OVERFLOW if `length` exceeds the context limit */
   requireWithinContext(length: number): void {
     this.#requireIdle()
     if (length > this.#contextLimit)
@@ -94,7 +94,7 @@ export class KvSequence implements Sequence {
       })
   }
 
-  /** Makes room for `length` positions. @throws BrimError CONTEXT_OVERFLOW, OUT_OF_MEMORY (nothing has changed then) */
+  /** Grows the capacity to `length` positions. @throws BrimError CONTEXT_OVERFLOW, OUT_OF_MEMORY (nothing has changed then) */
   reserve(length: number): void {
     this.requireWithinContext(length)
     if (length <= this.capacity) return
@@ -107,19 +107,19 @@ export class KvSequence implements Sequence {
     this.#memory = larger
   }
 
-  /** The buffers for one step; until `finishStep`, nothing else may happen to them. */
+  /** Returns the buffers for one step. Until `finishStep` the sequence cannot be used. */
   startStep(): KvMemory {
-    if (!this.#memory) throw new Error('a step without room')
+    if (!this.#memory) throw new Error('a step started before its memory was reserved')
     this.#state = 'in a step'
     return this.#memory
   }
 
-  /** The rows as they would be with those of a step. @throws RangeError when a row cannot follow what it shall */
+  /** The rows after a step that adds `count` rows. @throws RangeError if a parent is invalid */
   extended(count: number, parents: readonly number[] | undefined): RowTree {
     return this.#rows.extended(count, parents)
   }
 
-  /** @param rows with those that the step has added; undefined when it failed */
+  /** @param rows the rows after the step; undefined if it failed */
   finishStep(rows: RowTree | undefined): void {
     const wasReleased = this.#state === 'released in a step'
     this.#state = 'idle'

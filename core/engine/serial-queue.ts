@@ -1,4 +1,4 @@
-/** Runs tasks one after another, in the order they came; one that fails does not stop the next. */
+/** Runs tasks one after another, in order. A failed task does not stop the next. */
 export class SerialQueue {
   #last: Promise<unknown> = Promise.resolve()
 
@@ -8,7 +8,7 @@ export class SerialQueue {
     return result
   }
 
-  /** Resolves when what has been asked for so far is done. */
+  /** Resolves when all tasks added so far have ended. */
   async idle(): Promise<void> {
     await this.#last
   }

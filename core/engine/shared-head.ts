@@ -2,16 +2,16 @@ import { BrimError } from '../base/errors.ts'
 import type { States } from '../protocol/states.ts'
 import type { Head } from './contract.ts'
 
-/** The output part, for any number of sessions at once. */
+/** The output part, shared by concurrent callers. */
 export interface SharedHead {
   /**
-   * What `look` makes of each row's logits ([vocab], not to be kept).
-   * @throws BrimError RUNTIME_FAILED when `look` finds NaN: the states that go in have been looked at before
+   * Calls `look` with the logits of each row ([vocab], valid only during the call) and returns the results.
+   * @throws BrimError RUNTIME_FAILED naming the output part, also if `look` finds NaN
    */
   read<T>(states: States, look: (logits: Float32Array, row: number) => T): Promise<T[]>
 }
 
-/** Logits are valid until the head's next call, so whoever reads them must be done before the next one calls. */
+/** Calls are serialised, because logits are valid only until the head's next call. */
 export function shareHead(head: Head, vocab: number): SharedHead {
   let last: Promise<unknown> = Promise.resolve()
   return {

@@ -1,6 +1,6 @@
 import type { Sequence } from './contract.ts'
 
-/** What several parts hold for one stream that passes through them; between steps all of it has the same length. */
+/** The sequences of successive parts for one stream. Between steps all have the same length. */
 export class StackedSequence implements Sequence {
   readonly parts: readonly Sequence[]
   #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
@@ -10,9 +10,9 @@ export class StackedSequence implements Sequence {
   }
 
   /**
-   * A step through all the parts. If it fails, the sequences are as long as before, whichever part it had reached; one that
-   * is released meanwhile is so when the step has ended.
-   * @param owner named where a sequence is not a stack
+   * Runs a step through all parts. If it fails, the sequences keep their lengths. A sequence that is released during the
+   * step is freed at its end.
+   * @param owner name of the part, for error messages
    */
   static async step<Result>(
     sequences: readonly Sequence[],
@@ -20,11 +20,11 @@ export class StackedSequence implements Sequence {
     run: (stacks: readonly StackedSequence[]) => Promise<Result>,
   ): Promise<Result> {
     const stacks = sequences.map((sequence) => {
-      if (!(sequence instanceof StackedSequence)) throw new Error(`a sequence of another part was given to ${owner}`)
+      if (!(sequence instanceof StackedSequence)) throw new Error(`${owner} was given a sequence of another part`)
       sequence.#requireIdle()
       return sequence
     })
-    if (new Set(stacks).size < stacks.length) throw new Error('one sequence stands twice in a step')
+    if (new Set(stacks).size < stacks.length) throw new Error('a step has the same sequence twice')
     for (const stack of stacks) stack.#state = 'in a step'
     try {
       return await run(stacks)
@@ -33,7 +33,7 @@ export class StackedSequence implements Sequence {
     }
   }
 
-  /** The last part's: in the midst of a step others may be ahead of it. */
+  /** The length of the last part's sequence; during a step those of earlier parts may be longer. */
   get length(): number {
     return this.parts.at(-1)!.length
   }
@@ -63,7 +63,7 @@ export class StackedSequence implements Sequence {
   copyPrefix(from: Sequence, length: number): void {
     this.#requireIdle()
     if (!(from instanceof StackedSequence) || from.parts.length !== this.parts.length)
-      throw new Error('a sequence of another part')
+      throw new Error('the sequence belongs to another part')
     from.#requireIdle()
     try {
       this.parts.forEach((part, at) => {
@@ -93,7 +93,7 @@ export class StackedSequence implements Sequence {
     if (wasReleased) this.release()
   }
 
-  /** Where not all parts have done what was to be done, none has. */
+  /** Truncates all parts to the shortest, so that an operation takes effect in all parts or in none. */
   #level(): void {
     const length = Math.min(...this.parts.map((part) => part.length))
     for (const part of this.parts) part.truncate(length)

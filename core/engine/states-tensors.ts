@@ -3,13 +3,13 @@ import { concatStates, type States } from '../protocol/states.ts'
 import type { Packing } from './part-packing.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 
-/** Beyond this a row does not fit fp16 and travels as fp32. */
+/** Largest finite fp16 value. A row with a larger magnitude is sent as fp32. */
 const halfLimit = 65_504
 
-/** Where rows pass a cut: rounded as on the wire, or all of them in fp32. */
+/** Precision of the rows at a cut: rounded to fp16 as on the wire, or fp32. */
 export type Cut = 'half' | 'full'
 
-/** What a graph that takes states is given: the blocks' rows one after another. */
+/** Input tensors of a graph that takes states: the blocks' rows, concatenated. */
 export function statesInputs(
   runtime: Runtime,
   blocks: readonly States[],
@@ -25,21 +25,22 @@ export function statesInputs(
   ])
 }
 
-/** @throws RangeError when the block is not what it says, which would let the library read beyond it */
+/** @throws RangeError if the block's sizes are inconsistent, which would make the library read out of bounds */
 export function checkStates({ rows, width, half, wide }: States, hidden: number): void {
-  if (width !== hidden) throw new RangeError(`states of width ${width} for a model of width ${hidden}`)
+  if (width !== hidden) throw new RangeError(`states have width ${width}, the model has ${hidden}`)
   if (half.length !== rows * width) throw new RangeError(`${half.length} values in ${rows} rows of ${width}`)
   if (!wide) return
-  if (wide.values.length !== wide.index.length * width) throw new RangeError('wide rows and their numbers differ in count')
+  if (wide.values.length !== wide.index.length * width)
+    throw new RangeError('the numbers of wide rows and of their indices differ')
   const stray = wide.index.find((row) => !(row >= 0 && row < rows))
-  if (stray !== undefined) throw new RangeError(`wide row ${stray} of a block of ${rows}`)
+  if (stray !== undefined) throw new RangeError(`wide row ${stray} is not in a block of ${rows} rows`)
 }
 
-/** Receives the states of one step after another. */
+/** Allocates the output tensors of each step and converts them to states. */
 export class StatesReceiver {
   readonly #runtime: Runtime
   readonly #width: number
-  /** fp32 rows of the step in progress; only few of them, if any, are handed out, as copies. */
+  /** fp32 rows of the current step, reused; only copies are returned. */
   #full = new Float32Array(0)
 
   constructor(runtime: Runtime, width: number) {
@@ -47,7 +48,7 @@ export class StatesReceiver {
     this.#width = width
   }
 
-  /** @returns tensors for so many rows, and how to make the items' states of them after the run */
+  /** @returns output tensors for a number of rows, and the conversion to the items' states after the run */
   prepare(rows: number, cut: Cut) {
     const width = this.#width
     if (this.#full.length < rows * width) this.#full = new Float32Array(rows * width)

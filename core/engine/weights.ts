@@ -5,12 +5,12 @@ import { decodeHalves } from '../base/half.ts'
 import type { WeightEntry } from '../model/manifest.ts'
 import type { MappedFile, Runtime, Tensor } from './runtime.ts'
 
-/** Halves that are read and expanded at a time. */
+/** fp16 values that are read and expanded in one piece. */
 const chunkValues = 1 << 20
 
 /**
- * The weights of a bundle, by place: what two parts share (a tied head) is loaded once. Files are mapped; float16
- * becomes float32 in memory, because that is what the graphs declare.
+ * The weights of a bundle by file position, so that a weight of two parts (a tied head) is loaded once. Files are mapped;
+ * float16 is expanded to float32 in memory, as the graphs declare.
  */
 export class WeightStore {
   readonly #runtime: Runtime
@@ -30,7 +30,7 @@ export class WeightStore {
     return weights
   }
 
-  /** Only when no session uses them any more. */
+  /** Must be called only after all engine sessions are released. */
   release(): void {
     for (const tensor of this.#tensors.values()) tensor.release()
     for (const file of this.#files.values()) file.close()
@@ -85,7 +85,7 @@ function allocate(values: number, file: string): Float32Array {
   try {
     return new Float32Array(values)
   } catch (cause) {
-    throw new BrimError('OUT_OF_MEMORY', `no memory to expand ${file} to float32`, {
+    throw new BrimError('OUT_OF_MEMORY', `not enough memory to expand ${file} to float32`, {
       cause,
       hint: 'build the bundle with --format int4',
     })
@@ -93,4 +93,6 @@ function allocate(values: number, file: string): Float32Array {
 }
 
 const cutShort = (path: string, is: number, needed: number) =>
-  new BrimError('BUNDLE_CORRUPT', `${path} ends at byte ${is}, its weights at ${needed}`, { hint: 'build the bundle again' })
+  new BrimError('BUNDLE_CORRUPT', `${path} ends at byte ${is}, but its weights end at ${needed}`, {
+    hint: 'build the bundle again',
+  })

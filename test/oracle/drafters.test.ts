@@ -29,23 +29,23 @@ afterAll(async () => {
   dir[Symbol.dispose]()
 })
 
-describe('what training exports', () => {
-  it('gives the shallow and deep states that drafters were trained on', async () => {
+describe('a bundle of exported drafters', () => {
+  it('returns the shallow and deep states that drafters were trained on', async () => {
     const shallow = await run('input', { ids: oracle.ids })
     expect(beyondHalf(shallow, values(states('shallow')))).toBeLessThan(2e-3)
     expect(beyondHalf(await run('middle', { states: states('shallow') }), values(states('deep')))).toBeLessThan(2e-3)
   })
 
-  it('gives the adapter with features that was trained', async () => {
+  it('computes the trained adapter with features', async () => {
     const got = await run('adapter', { states: states('shallow'), features: states('features') })
     expect(beyondHalf(got, floats('adapter'))).toBeLessThan(1e-5)
   })
 
-  it("gives the paper's adapter that was trained", async () => {
+  it("computes the trained adapter of the paper's form", async () => {
     expect(beyondHalf(await run('adapter-paper', { states: states('shallow') }), floats('adapterPaper'))).toBeLessThan(1e-5)
   })
 
-  it('gives the Medusa heads and the tree that were trained', async () => {
+  it('computes the trained Medusa heads and has their tree', async () => {
     const medusa = model.medusa()
     expect(medusa.heads).toBe(4)
     expect(medusa.tree.at(-1)).toEqual([0, 0, 0, 0])

@@ -23,7 +23,7 @@ afterAll(async () => {
 describe.each(fixtureNames)('%s: the model as in transformers', (name) => {
   const { cases, vocab, smallestGap } = readOracle(name)
 
-  it('has an oracle that is far from ties', () => {
+  it('has an oracle without near ties', () => {
     expect(smallestGap).toBeGreaterThanOrEqual(1e-3)
     expect(cases).toHaveLength(6)
     for (const { continuation } of cases) expect(continuation).toHaveLength(64)
@@ -40,7 +40,7 @@ describe.each(fixtureNames)('%s: the model as in transformers', (name) => {
       chain = (await openModel(runtime, out, { parts: 'chain', threads: 1 })).chain({ cuts: 'full' })
     })
 
-    it('gives logits within 1e-3', async () => {
+    it('returns logits within 1e-3', async () => {
       for (const oracle of cases) {
         const ids = [...oracle.promptIds, ...oracle.continuation]
         const sequence = chain.createSequence()

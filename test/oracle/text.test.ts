@@ -52,7 +52,7 @@ describe.each(fixtureNames)('%s: text as in transformers', (name) => {
     }
   })
 
-  it('renders conversations to the same prompt, or refuses them with the same words', async () => {
+  it('renders conversations to the same prompt or rejects them with the same message', async () => {
     const template = await loadChatTemplate(fixtureDir(name))
     const own = chats.filter((row) => row.fixture === name)
     expect(own.length).toBeGreaterThanOrEqual(15)

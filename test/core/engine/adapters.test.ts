@@ -47,14 +47,14 @@ describe('an adapter with features', () => {
     expectClose(rowsOf(got), expected('adapter', shallow, features))
   })
 
-  it('reads shallow rows that exceed fp16', async () => {
+  it('accepts shallow rows that exceed fp16', async () => {
     const shallow = concatStates([noise(3, 1), loud(2), noise(2, 3)], width)
     const got = await wholeRun(model.part('adapter'), shallow, partlyKnown(7, 2))
     expect(got.wide?.index).toEqual([3, 4])
     expectClose(rowsOf(got), expected('adapter', shallow, partlyKnown(7, 2)))
   })
 
-  it('gives the same rows in chunks, and for decode steps', async () => {
+  it('returns the same rows for chunks and for decode steps', async () => {
     const part = model.part('adapter')
     const [shallow, features] = [noise(30, 4), partlyKnown(30, 5)]
     const sequence = part.createSequence()
@@ -73,7 +73,7 @@ describe('an adapter with features', () => {
     expectClose(rowsOf(concatStates(blocks, width)), expected('adapter', shallow, features))
   })
 
-  it('computes rows anew after a rollback, with what is known of them by then', async () => {
+  it('recomputes rows after a rollback with the features known by then', async () => {
     const part = model.part('adapter')
     const shallow = noise(12, 6)
     const [guessed, known] = [noise(12, 7), concatStates([sliceStates(noise(12, 7), 0, 8), noise(4, 8)], width)]
@@ -88,13 +88,13 @@ describe('an adapter with features', () => {
     expect(again?.half).not.toEqual(sliceStates(await wholeRun(part, shallow, guessed), 8, 12).half)
   })
 
-  it('demands features, row for row, and takes a step up again after one without', async () => {
+  it('rejects a step without features for every row, and can be used afterwards', async () => {
     const part = model.part('adapter')
     const sequence = part.createSequence()
     const states = noise(3, 1)
     const step = (features?: States) => part.step([{ sequence, states, ...(features ? { features } : {}), select: 'all' }])
     await expect(step()).rejects.toThrow(/adapter needs features/)
-    await expect(step(noise(2, 1))).rejects.toThrow(/2 rows of features beside 3/)
+    await expect(step(noise(2, 1))).rejects.toThrow(/2 rows of features for 3/)
     await expect(step({ ...noise(3, 1), width: 32 })).rejects.toThrow(RangeError)
     await expect(step({ ...noise(3, 1), rows: 4 })).rejects.toThrow(RangeError)
     await expect(step({ ...noise(3, 1), wide: { index: [3], values: new Float32Array(width) } })).rejects.toThrow(RangeError)
@@ -107,12 +107,12 @@ describe('an adapter with features', () => {
 })
 
 describe("the paper's adapter", () => {
-  it('computes Λ(s) beside the other one', async () => {
+  it('computes Λ(s) in a bundle that also has the adapter with features', async () => {
     const shallow = noise(20, 9)
     expectClose(rowsOf(await wholeRun(model.part('adapter-paper'), shallow)), expected('adapter-paper', shallow))
   })
 
-  it.each(['adapter-paper', 'middle'] as const)('takes no features, as %s', async (name) => {
+  it.each(['adapter-paper', 'middle'] as const)('rejects features, as part %s does', async (name) => {
     const part = model.part(name)
     const item = { sequence: part.createSequence(), states: noise(2, 1), features: zeros(2), select: 'all' as const }
     await expect(part.step([item])).rejects.toThrow(/takes no features/)
@@ -129,7 +129,7 @@ describe.each([
     part = (await bench.open({ ...format, split: 1, drafters: ['adapter'] })).part('adapter')
   })
 
-  it.each([1, 2, 3, 7, 16])('over %i sequences give bit for bit what separate steps give', async (count) => {
+  it.each([1, 2, 3, 7, 16])('over %i sequences return the bits of separate steps', async (count) => {
     const streams = Array.from({ length: count }, (_, i) => {
       const rows = 2 + ((5 * i) % 7)
       return { shallow: noise(rows, 10 + i), features: i % 3 === 0 ? zeros(rows) : partlyKnown(rows, 40 + i) }
@@ -155,14 +155,14 @@ describe.each([
 })
 
 describe('an adapter with features', () => {
-  it('in fp16 is the one in fp32, its weights being fp16 already', async () => {
+  it('in fp16 equals the one in fp32 if its weights are fp16', async () => {
     const half = await bench.open({ format: 'fp16', split: 1, drafters: both })
     const [shallow, features] = [noise(9, 1), partlyKnown(9, 2)]
     const exact = await wholeRun(model.part('adapter'), shallow, features)
     expect(await wholeRun(half.part('adapter'), shallow, features)).toEqual(exact)
   })
 
-  it.each([1, 4] as const)('in int4 at level %i adds nearly what the exact one adds', async (accuracyLevel) => {
+  it.each([1, 4] as const)('in int4 at level %i is close to the exact one', async (accuracyLevel) => {
     const rounded = await bench.open({ format: 'int4', accuracyLevel, split: 1, drafters: ['adapter'] })
     const [shallow, features] = [noise(20, 1), partlyKnown(20, 2)]
     const before = rowsOf(shallow)

@@ -12,13 +12,13 @@ beforeAll(async () => {
 afterAll(() => bench[Symbol.asyncDispose]())
 
 describe('a bundle', () => {
-  it.each([{}, { split: 1 }])('in fp16 gives what fp32 gives, the weights being fp16 already (%o)', async (split) => {
+  it.each([{}, { split: 1 }])('in fp16 equals the one in fp32 if the weights are fp16 (%o)', async (split) => {
     const exact = (await bench.open({ format: 'fp32', ...split })).chain({ cuts: 'full' })
     const stored = (await bench.open({ format: 'fp16', ...split })).chain({ cuts: 'full' })
     expect(await logitsOf(stored)).toEqual(await logitsOf(exact))
   })
 
-  it.each([1, 4] as const)('in int4 at level %i stays near the model it is made of', async (accuracyLevel) => {
+  it.each([1, 4] as const)('in int4 at level %i is close to the original model', async (accuracyLevel) => {
     const exact = await logitsOf((await bench.open({ format: 'fp32' })).chain({ cuts: 'full' }))
     const rounded = await logitsOf((await bench.open({ format: 'int4', accuracyLevel })).chain({ cuts: 'full' }))
     const scale = Math.sqrt(exact.reduce((sum, value) => sum + value ** 2, 0) / exact.length)
@@ -32,7 +32,7 @@ describe('a bundle', () => {
     await expect(openModel(bench.runtime, folder, { parts: 'chain', threads })).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   })
 
-  it('that was cut short is not loaded', async () => {
+  it('with a truncated file is not loaded', async () => {
     for (const format of ['fp32', 'fp16'] as const) {
       const { folder, manifest } = await bench.open({ format })
       truncateSync(join(folder, manifest.parts.whole!.weights[0]!.file), 5000)

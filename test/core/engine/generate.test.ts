@@ -33,7 +33,7 @@ afterAll(async () => {
 })
 
 describe('generating', () => {
-  it('gives the same tokens however the prompt is cut into chunks', async () => {
+  it('returns the same tokens for any chunk size of the prompt', async () => {
     for (const prefillChunk of [1, 7, oracle.promptIds.length, 1_000]) {
       const { tokens, summary } = await run({ maxTokens: 64, prefillChunk })
       expect(tokens).toEqual(oracle.continuation)
@@ -45,7 +45,7 @@ describe('generating', () => {
     }
   })
 
-  it('delivers the text of its tokens', async () => {
+  it('returns the text of its tokens', async () => {
     const { text, summary } = await run({ maxTokens: 64 })
     const whole = tokenizer.decode(summary.tokenIds, { skipSpecialTokens: true })
     expect([text, `${text}\ufffd`]).toContain(whole)
@@ -66,7 +66,7 @@ describe('generating', () => {
     expect(summary).toMatchObject({ finishReason: 'stop', tokenIds: oracle.continuation.slice(0, end) })
   })
 
-  it('ends at a stop string, and before its text', async () => {
+  it('ends before a stop string', async () => {
     const { text } = await run({ maxTokens: 64 })
     const stop = text.slice(30, 36)
     const stopped = await run({ maxTokens: 64, stop: [stop] })
@@ -74,7 +74,7 @@ describe('generating', () => {
     expect(stopped.summary.finishReason).toBe('stop')
   })
 
-  it('samples the same answer for the same seed, and others for others', async () => {
+  it('samples the same answer for the same seed and different ones for different seeds', async () => {
     const answer = async (seed: number) => (await run({ maxTokens: 24, sampling: { ...greedy, temperature: 0.8, seed } })).tokens
     const first = await answer(1)
     expect(await answer(1)).toEqual(first)
@@ -82,7 +82,7 @@ describe('generating', () => {
     expect(first).not.toEqual(oracle.continuation.slice(0, 24))
   })
 
-  it('fills the context where no limit is given', async () => {
+  it('fills the context without a limit', async () => {
     const { contextLimit } = chain.manifest.dims
     const promptIds = Array.from({ length: contextLimit - 5 }, (_, at) => at % 200)
     const { tokens, summary } = await run({ promptIds, eos: [] })
@@ -90,23 +90,23 @@ describe('generating', () => {
     expect(summary.finishReason).toBe('length')
   })
 
-  it('works without a tokenizer, in token ids', async () => {
+  it('returns token ids without a tokenizer', async () => {
     const events = generate(chain, undefined, { promptIds: oracle.promptIds, maxTokens: 8, sampling: greedy, clock: systemClock })
     expect((await drain(events)).tokens).toEqual(oracle.continuation.slice(0, 8))
   })
 })
 
-describe('a request that cannot be met', () => {
+describe('an invalid request', () => {
   const long = Array.from({ length: 512 }, () => 5)
   it.each<[string, Partial<GenerateRequest>, string, RegExp]>([
     ['a prompt that fills the context', { promptIds: long }, 'CONTEXT_OVERFLOW', /512 tokens\).*context of 512/],
     ['an answer that would exceed it', { promptIds: long.slice(0, 500), maxTokens: 13 }, 'CONTEXT_OVERFLOW', /500 tokens.*13/],
     ['no prompt', { promptIds: [] }, 'REQUEST_INVALID', /no tokens/],
     ['an alien token', { promptIds: [1, 512] }, 'REQUEST_INVALID', /512.*0 to 511/],
-    ['max tokens 0', { maxTokens: 0 }, 'REQUEST_INVALID', /max tokens 0/],
-    ['a negative temperature', { sampling: { ...greedy, temperature: -1 } }, 'REQUEST_INVALID', /temperature -1/],
+    ['max tokens 0', { maxTokens: 0 }, 'REQUEST_INVALID', /maximum number of tokens is 0/],
+    ['a negative temperature', { sampling: { ...greedy, temperature: -1 } }, 'REQUEST_INVALID', /temperature is -1/],
     ['an empty stop string', { stop: [''] }, 'REQUEST_INVALID', /stop string/],
-  ])('is refused before any work: %s', async (_, request, code, message) => {
+  ])('is rejected before any work: %s', async (_, request, code, message) => {
     const steps = stepsDone
     await expect(run(request)).rejects.toMatchObject({ code, message: expect.stringMatching(message) })
     expect(stepsDone).toBe(steps)
@@ -114,8 +114,8 @@ describe('a request that cannot be met', () => {
   })
 })
 
-describe('canceling', () => {
-  it('stops within one step and frees the sequence', async () => {
+describe('cancelling', () => {
+  it('stops within one step and releases the sequence', async () => {
     const cancel = new AbortController()
     const events = generate(chain, tokenizer, {
       promptIds: oracle.promptIds,
@@ -134,7 +134,7 @@ describe('canceling', () => {
     expect(open).toBe(0)
   })
 
-  it('during a step gives no token of that step', async () => {
+  it('during a step discards the token of that step', async () => {
     const cancel = new AbortController()
     onStep = () => cancel.abort()
     const { tokens, summary } = await run({ signal: cancel.signal, prefillChunk: 4 })
@@ -144,7 +144,7 @@ describe('canceling', () => {
     expect(open).toBe(0)
   })
 
-  it('by leaving the loop frees the sequence', async () => {
+  it('by leaving the loop releases the sequence', async () => {
     for await (const event of generate(chain, tokenizer, { promptIds: [1, 2], sampling: greedy, clock: systemClock })) {
       expect(event.kind).toBe('token')
       break

@@ -32,19 +32,19 @@ describe.each([
     return Float32Array.from(rowsOf(deep).flatMap((row) => medusaLogits(medusa, shared, heads, row).flat()))
   }
 
-  it('say how many they are and which guesses go together', () => {
+  it('have a number of heads and a tree of guesses', () => {
     const medusa = model.medusa()
     expect(medusa.heads).toBe(heads)
     expect(medusa.tree).toEqual(tree)
   })
 
-  it.each([0, 1, 2, 5])('give logits for each of %i rows and each head', async (rows) => {
+  it.each([0, 1, 2, 5])('return logits for each of %i rows and each head', async (rows) => {
     const logits = await model.medusa().guess(noise(rows, rows))
     expect(logits).toHaveLength(rows * heads * vocab)
     expect(largestDifference(logits, expected(noise(rows, rows)))).toBeLessThan(2e-5)
   })
 
-  it('read rows that exceed fp16', async () => {
+  it('accept rows that exceed fp16', async () => {
     const loud = toStates(
       Float32Array.from({ length: width }, (_, i) => (i === 3 ? 2e5 : Math.cos(i))),
       width,
@@ -75,13 +75,13 @@ describe.each([
     }
   })
 
-  it('refuse rows that are not what they say', async () => {
+  it('reject rows of inconsistent sizes', async () => {
     const medusa = model.medusa()
     expect(() => medusa.guess({ ...noise(2, 1), width: width / 2 })).toThrow(RangeError)
     expect(() => medusa.guess({ ...noise(2, 1), rows: 3 })).toThrow(RangeError)
   })
 
-  it('are missed in a bundle without them, which says how to build one', async () => {
+  it('are reported missing in a bundle without them, with a hint how to build one', async () => {
     const plain = await bench.open({ format: 'fp32', split: 1 })
     expect(() => plain.medusa()).toThrow(
       expect.objectContaining({ code: 'BUNDLE_INVALID', hint: expect.stringContaining('--drafters medusa') }),

@@ -42,7 +42,7 @@ describe.each([
       chain = (await bench.open({ ...format, ...split })).chain({ cuts: 'half' })
     })
 
-    it.each(Object.entries(mixes))('give bit for bit what separate steps give: %s', async (_mix, work) => {
+    it.each(Object.entries(mixes))('return the bits of separate steps: %s', async (_mix, work) => {
       const texts = work.map(({ past, rows }, i) => someIds(chain.manifest, past + rows, i))
       const together = await Promise.all(work.map(({ past }, i) => filled(chain, texts[i]!.slice(0, past))))
       const apart = await Promise.all(work.map(({ past }, i) => filled(chain, texts[i]!.slice(0, past))))

@@ -11,7 +11,7 @@ const anyItem = fc.record({ rows: fc.integer({ min: 1, max: 9 }), past: fc.nat(9
 )
 
 describe('packing', () => {
-  it('lays items end to end, and returns each the rows it selected, in its order', () => {
+  it('concatenates the items and returns the selected rows of each in its order', () => {
     fc.assert(
       fc.property(fc.array(anyItem, { minLength: 1, maxLength: 16 }), (items) => {
         const packing = packItems(items, 16)
@@ -28,7 +28,7 @@ describe('packing', () => {
     )
   })
 
-  it('lets unused slots work on the first row, as sequences of one', () => {
+  it('makes unused slots process the first row as sequences of length one', () => {
     const packing = packItems([{ rows: 3, past: 5, select: 'all' }], 4)
     expect([...packing.spread]).toEqual([0n, 1n, 2n, 0n, 0n, 0n])
     expect([...packing.sizes]).toEqual([3n, 1n, 1n, 1n])
@@ -36,7 +36,7 @@ describe('packing', () => {
     expect([...packing.totals]).toEqual([8, 1, 1, 1])
   })
 
-  it('refuses rows that an item does not have', () => {
+  it('rejects selected rows that an item does not have', () => {
     expect(() => packItems([{ rows: 2, past: 0, select: [2] }], 1)).toThrow(RangeError)
     expect(() => packItems([{ rows: 2, past: 0, select: [-1] }], 1)).toThrow(RangeError)
   })
@@ -47,11 +47,11 @@ describe('packing', () => {
     [3, 4],
     [8, 8],
     [9, 16],
-  ])('takes for %i sequences the graph with %i slots', (needed, slots) => {
+  ])('chooses for %i sequences the graph with %i slots', (needed, slots) => {
     expect(slotsFor(needed, [16, 1, 8, 2, 4])).toBe(slots)
   })
 
-  it('refuses more sequences than any graph has slots', () => {
+  it('rejects more sequences than any graph has slots', () => {
     expect(() => slotsFor(17, [1, 16])).toThrow(RangeError)
   })
 })

@@ -35,8 +35,8 @@ async function open(stages: number, format = 'fp32'): Promise<LoadedModel> {
   return model
 }
 
-describe.each(Object.keys(formats))('a middle cut into stages, in %s', (format) => {
-  it.each([2, 3, 4])('of %i: gives the bits of the uncut one, packed, rolled back and copied', async (stages) => {
+describe.each(Object.keys(formats))('a middle split into stages, in %s', (format) => {
+  it.each([2, 3, 4])('of %i: returns the bits of the unsplit one, packed, rolled back and copied', async (stages) => {
     const [uncut, cut] = [await open(1, format), await open(stages, format)]
     const expected = await converse(uncut)
     expect(await converse(cut)).toEqual(expected)
@@ -44,7 +44,7 @@ describe.each(Object.keys(formats))('a middle cut into stages, in %s', (format) 
   })
 })
 
-it('stages give those bits too where rows branch, and a branch is kept', async () => {
+it('stages return the bits of the unsplit middle for trees and accepted branches', async () => {
   const said = [1, 2, 3].map(async (stages) => {
     const middle = (await open(stages)).part('middle') as CuttingPart
     const [a, b] = [middle.createSequence(), middle.createSequence()]
@@ -112,7 +112,7 @@ describe('a pipeline of stages', () => {
     select: 'all',
   })
 
-  it('has a step in its first stage while another is in the second', async () => {
+  it('runs a step in its first stage while another is in the second', async () => {
     const gate = closedGate()
     const pipeline = new PipelinedPart(middle.manifest, [stages[0]!, entering(stages[1]!, gate.pass)])
     const [a, b] = [pipeline.createSequence(), pipeline.createSequence()]
@@ -127,7 +127,7 @@ describe('a pipeline of stages', () => {
     expect([a.length, b.length]).toEqual([3, 2])
   })
 
-  it('leaves all stages as they were where a later one fails, and goes on', async () => {
+  it('restores all stages if a later one fails, and can be used afterwards', async () => {
     let fails = false
     const failing = entering(stages[1]!, async () => {
       if (fails) throw new Error('scripted failure')
@@ -146,7 +146,7 @@ describe('a pipeline of stages', () => {
     expect(rows).toEqual(await twin!.step([item(x, 2, 7), item(y, 3, 8)]))
   })
 
-  it('lets a sequence be released while it is in a step, which ends first, and otherwise not be touched', async () => {
+  it('frees a sequence that is released during a step at the end of the step, and rejects other operations on it', async () => {
     const gate = closedGate()
     const pipeline = new PipelinedPart(middle.manifest, [stages[0]!, entering(stages[1]!, gate.pass)])
     const [a, b] = [pipeline.createSequence(), pipeline.createSequence()]
@@ -162,7 +162,7 @@ describe('a pipeline of stages', () => {
     await expect(pipeline.step([item(a, 1)])).rejects.toThrow(/released/)
   })
 
-  it('takes its own sequences alone, each once', async () => {
+  it('rejects sequences of other parts and repeated ones', async () => {
     const pipeline = new PipelinedPart(middle.manifest, stages)
     const sequence = pipeline.createSequence()
     await expect(pipeline.step([item(middle.createSequence(), 1)])).rejects.toThrow(/another part/)
@@ -174,8 +174,8 @@ describe('a pipeline of stages', () => {
   })
 })
 
-describe('cutting a middle into stages', () => {
-  it.each([0, 5, 1.5])('refuses %d of them where there are four layers', async (stages) => {
+describe('splitting a middle into stages', () => {
+  it.each([0, 5, 1.5])('rejects %d stages for four layers', async (stages) => {
     await expect(open(stages)).rejects.toMatchObject({
       code: 'CONFIG_INVALID',
       message: expect.stringContaining('4 layers'),
@@ -183,7 +183,7 @@ describe('cutting a middle into stages', () => {
     })
   })
 
-  it('is by layers as evenly as can be, and costs the memory of the uncut one', async () => {
+  it('balances the layers and uses no more memory than the unsplit middle', async () => {
     const bytes = []
     for (const stages of [1, 2, 3, 4]) {
       const middle = (await open(stages)).part('middle')
@@ -196,7 +196,7 @@ describe('cutting a middle into stages', () => {
     expect(new Set(bytes).size).toBe(1)
   })
 
-  it('refuses a bundle whose configuration is another than the one it was built from', async () => {
+  it('rejects a bundle whose configuration has changed since the build', async () => {
     const folder = join(bench.folder, 'altered')
     await cp(folders.get('fp32')!, folder, { recursive: true })
     const path = join(folder, 'tokenizer', 'config.json')

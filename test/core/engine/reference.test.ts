@@ -33,7 +33,7 @@ describe.each([
   ['greedy', greedy],
   ['sampled', sampled],
 ] as const)('the reference, %s', (_, sampling) => {
-  it('is identical with itself, token for token', async () => {
+  it('is identical to its own answer', async () => {
     const answer = await referenceAnswer(half, prompt, sampling, 48, [])
     expect(await compareWithReference(half, prompt, sampling, answer)).toEqual({
       identical: true,
@@ -43,7 +43,7 @@ describe.each([
     })
   })
 
-  it('names the first wrong token and judges those after it by what the answer really says', async () => {
+  it('names the first wrong token and compares later ones given the answer so far', async () => {
     const answer = await referenceAnswer(half, prompt, sampling, 24, [])
     const wrong = [...answer]
     wrong[10] = (wrong[10] as number) === 3 ? 4 : 3
@@ -53,7 +53,7 @@ describe.each([
     expect(comparison.firstBug?.gap).toBeGreaterThan(0.01)
   })
 
-  it('agrees with the model that does not round, but for near ties', async () => {
+  it('agrees with the unrounded model except for near ties', async () => {
     const answer = await referenceAnswer(half, prompt, sampling, 48, [])
     const { agreeing, tokens, nearTies } = await compareWithReference(full, prompt, sampling, answer)
     expect(agreeing + nearTies).toBe(tokens)
@@ -67,7 +67,7 @@ describe('the reference', () => {
     expect(await referenceAnswer(half, prompt, greedy, 48, [eos])).toEqual(answer.slice(0, answer.indexOf(eos) + 1))
   })
 
-  it('finds an empty answer identical', async () => {
+  it('reports an empty answer as identical', async () => {
     expect(await compareWithReference(half, prompt, greedy, [])).toEqual({ identical: true, tokens: 0, agreeing: 0, nearTies: 0 })
   })
 })

@@ -12,8 +12,8 @@ function wayTo(row: number, tree: readonly number[]): number[] {
   return row < 0 ? [] : [...wayTo(tree[row]!, tree), row]
 }
 
-describe('rows of which each follows another', () => {
-  it('stand where their way from the start says, and read that way alone', () => {
+describe('a tree of rows', () => {
+  it('gives each row the position of its path and attention to that path only', () => {
     fc.assert(
       fc.property(parents, fc.nat(), (tree, at) => {
         const from = tree.length === 0 ? 0 : at % tree.length
@@ -33,7 +33,7 @@ describe('rows of which each follows another', () => {
     )
   })
 
-  it('are a line as far as each follows the one before it', () => {
+  it('is linear as far as each row follows the one before', () => {
     fc.assert(
       fc.property(parents, fc.nat(), (tree, at) => {
         const straight = tree.findIndex((parent, row) => parent !== row - 1)
@@ -48,7 +48,7 @@ describe('rows of which each follows another', () => {
     expect(RowTree.lineOf(3).extended(2)).toMatchObject({ line: 5, length: 5 })
   })
 
-  it('follow only what is there', () => {
+  it('rejects parents that do not exist', () => {
     const rows = RowTree.lineOf(3)
     expect(() => rows.extended(1, [3])).toThrow(RangeError)
     expect(() => rows.extended(1, [-2])).toThrow(RangeError)

@@ -19,13 +19,13 @@ afterAll(async () => {
 })
 
 describe('a runtime', () => {
-  it('says which library it is', () => {
+  it('reports its library and version', () => {
     expect(runtime.info.library).toMatch(/onnxruntime/)
     expect(runtime.info.version).toMatch(/^1\.30\./)
     expect(runtime.info.providers).toContain('CPUExecutionProvider')
   })
 
-  it('runs into memory of the caller', async () => {
+  it('writes outputs into memory of the caller', async () => {
     const session = await runtime.session(doubling(), { threads: 1 })
     expect(session.inputNames).toEqual(['x'])
     expect(session.outputNames).toEqual(['y'])
@@ -57,7 +57,7 @@ describe('a runtime', () => {
     await session.release()
   })
 
-  it('runs one session several times at once', async () => {
+  it('runs one engine session concurrently', async () => {
     const session = await runtime.session(doubling(), { threads: 1 })
     const runs = Array.from({ length: 12 }, async (_, i) => {
       const y = new Float32Array(5)
@@ -69,11 +69,11 @@ describe('a runtime', () => {
     await session.release()
   })
 
-  it('refuses a tensor that is larger than its memory', () => {
+  it('rejects a tensor that is larger than its memory', () => {
     expect(() => runtime.tensor('float32', [2, 3], new Float32Array(5))).toThrow(RangeError)
   })
 
-  it('reads weights from a mapped file, and refuses to read beyond its end', async () => {
+  it('reads weights from a mapped file and rejects offsets beyond its end', async () => {
     const path = join(dir.path, 'ramp.weights')
     writeFileSync(
       path,
@@ -91,7 +91,7 @@ describe('a runtime', () => {
     file.close()
   })
 
-  it('says which file cannot be mapped', () => {
+  it('names a file that cannot be mapped', () => {
     const path = join(dir.path, 'empty.weights')
     writeFileSync(path, '')
     expect(() => runtime.mapFile(path)).toThrow(
@@ -100,7 +100,7 @@ describe('a runtime', () => {
     expect(() => runtime.mapFile(join(dir.path, 'absent'))).toThrow(expect.objectContaining({ code: 'BUNDLE_CORRUPT' }))
   })
 
-  it('takes the weights it is given, not those of the file', async () => {
+  it('prefers given weights to those of the file', async () => {
     writeFileSync(join(dir.path, 'zero.weights'), new Uint8Array(32))
     const weights = new Map([['w', runtime.tensor('float32', [8], new Float32Array(8).fill(5))]])
     const session = await runtime.session(adding(8, 'zero.weights'), { threads: 1, weights, externalFolder: dir.path })
@@ -111,7 +111,7 @@ describe('a runtime', () => {
     await session.release()
   })
 
-  it('shares packed weights between sessions that are given the same', async () => {
+  it('shares prepacked weights between engine sessions with the same weights', async () => {
     const [rows, columns] = [4096, 3072]
     const path = join(dir.path, 'matrix.weights')
     writeFileSync(path, '')
@@ -128,7 +128,7 @@ describe('a runtime', () => {
     file.close()
   })
 
-  it('fails with the words of the library', async () => {
+  it('fails with the message of the library', async () => {
     await expect(runtime.session(Uint8Array.of(1, 2, 3), { threads: 1 })).rejects.toMatchObject({ code: 'RUNTIME_FAILED' })
     const session = await runtime.session(doubling(), { threads: 1 })
     const wrong = new Map([['x', runtime.tensor('int32', [3], new Int32Array(3))]])
@@ -144,7 +144,7 @@ describe('a runtime', () => {
     await session.release()
   })
 
-  it('names the providers there are when one is not', async () => {
+  it('lists the available providers if one is unavailable', async () => {
     const open = (provider: string) => runtime.session(doubling(), { threads: 1, providers: [provider] })
     await expect(open('AbacusExecutionProvider')).rejects.toMatchObject({
       code: 'PROVIDER_UNAVAILABLE',
@@ -154,14 +154,14 @@ describe('a runtime', () => {
     await session.release()
   })
 
-  it('says so when the library is none', async () => {
+  it('fails with a hint if the file is not a library', async () => {
     await expect(openRuntime({ library: join(dir.path, 'absent.so') })).rejects.toMatchObject({
       code: 'RUNTIME_UNAVAILABLE',
       hint: expect.stringContaining('ORT_LIB'),
     })
   })
 
-  it('can be opened by its path, beside another', async () => {
+  it('can be opened by path while another is open', async () => {
     const other = await openRuntime({ library: runtime.info.library })
     const session = await other.session(doubling(), { threads: 1 })
     const y = new Float32Array(1)
@@ -173,8 +173,8 @@ describe('a runtime', () => {
   })
 })
 
-describe('the release of a session', () => {
-  it('waits for a run in progress, and allows no other', async () => {
+describe('the release of an engine session', () => {
+  it('waits for a run in progress and rejects further runs', async () => {
     const session = await runtime.session(doubling(), { threads: 1 })
     const y = new Float32Array(1 << 20)
     const run = () =>
@@ -191,7 +191,7 @@ describe('the release of a session', () => {
     await session.release()
   })
 
-  it('keeps a tensor from being used afterwards', async () => {
+  it('of a tensor prevents its use afterwards', async () => {
     const session = await runtime.session(doubling(), { threads: 1 })
     const x = runtime.tensor('float32', [1], new Float32Array(1))
     x.release()

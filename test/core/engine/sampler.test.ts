@@ -18,7 +18,7 @@ const logitRow = fc
   .map((row) => Float32Array.from(row))
 
 describe('greedy choice', () => {
-  it('takes the likeliest token, of equal ones the lowest id', () => {
+  it('is the likeliest token, with the lowest id among equal ones', () => {
     expect(chooseToken(Float32Array.of(0, 3, 3, 1), greedy, 5)).toBe(1)
     expect(chooseToken(Float32Array.of(-5), greedy, 0)).toBe(0)
     expect(chooseToken(Float32Array.of(Number.NEGATIVE_INFINITY, -7, Number.NEGATIVE_INFINITY), greedy, 0)).toBe(1)
@@ -28,7 +28,7 @@ describe('greedy choice', () => {
     ['NaN at token 2', [0, 1, Number.NaN]],
     ['Infinity at token 1', [0, Number.POSITIVE_INFINITY]],
     ['no finite value', [Number.NEGATIVE_INFINITY]],
-  ])('refuses logits with %s', (what, row) => {
+  ])('rejects logits with %s', (what, row) => {
     for (const temperature of [0, 1])
       expect(() => chooseToken(Float32Array.from(row), sampling({ temperature }), 0)).toThrow(
         expect.objectContaining({ code: 'RUNTIME_FAILED', message: expect.stringContaining(what) }),
@@ -37,7 +37,7 @@ describe('greedy choice', () => {
 })
 
 describe('sampling', () => {
-  it('is what argmax of logit/T + noise over every kept token gives, ties and borders included', () => {
+  it('equals the argmax of logit/T + noise over all allowed tokens, including ties and limits', () => {
     const settings = fc.record({
       temperature: fc.double({ min: 0.05, max: 5, noNaN: true }),
       topK: fc.integer({ min: 0, max: 45 }),
@@ -78,7 +78,7 @@ describe('sampling', () => {
     expect(chiSquare(overSeeds, expected, draws)).toBeLessThan(31.3)
   })
 
-  it('is the same for the same seed and position, and another for others', () => {
+  it('depends only on seed and position', () => {
     const logits = new Float32Array(1_000)
     const draw = (seed: number, position: number) => chooseToken(logits, sampling({ seed }), position)
     expect(draw(7, 3)).toBe(draw(7, 3))
@@ -88,7 +88,7 @@ describe('sampling', () => {
     expect(new Set([5, 5 + 2 ** 32, -5, 2 ** 53 - 1].map((seed) => draw(seed, 3))).size).toBe(4)
   })
 
-  it('draws neighbouring positions and seeds independently (χ² of pairs)', () => {
+  it('is independent for neighbouring positions and seeds (χ² of pairs)', () => {
     const logits = new Float32Array(4)
     const expected = new Array<number>(16).fill(1 / 16)
     const draw = (seed: number, position: number) => chooseToken(logits, sampling({ seed }), position)
@@ -102,7 +102,7 @@ describe('sampling', () => {
     for (const pair of pairs) expect(chiSquare(pair, expected, 20_000)).toBeLessThan(37.7)
   })
 
-  it('chooses among 152,000 tokens as the definition does', () => {
+  it('follows the definition for 152,000 tokens', () => {
     const random = seededRandom(5)
     const gaussian = () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())
     const logits = Float32Array.from({ length: 152_000 }, () => 2.5 * gaussian())
@@ -118,13 +118,13 @@ describe('sampling', () => {
     { topP: 0 },
     { topP: 1.1 },
     { seed: 0.5 },
-  ])('refuses %o', (settings) => {
+  ])('rejects %o', (settings) => {
     expect(() => checkSampling(sampling(settings))).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   })
 })
 
 describe('noise', () => {
-  it('flips half of the bits when one bit of seed, position or token flips', () => {
+  it('changes half of its bits if one bit of seed, position or token changes', () => {
     const upper = (seed: number, position: number, token: number) => positionNoise(seed, position).upper(token)
     const random = seededRandom(1)
     for (let bit = 0; bit < 20; bit++) {
@@ -165,7 +165,7 @@ describe('noise', () => {
 })
 
 describe('the top probability', () => {
-  it('is that of the softmax', () => {
+  it('equals that of the softmax', () => {
     fc.assert(
       fc.property(logitRow, (logits) => {
         expect(topProbability(logits)).toBeCloseTo(Math.max(...distribution(logits, sampling({}))), 6)
@@ -175,7 +175,7 @@ describe('the top probability', () => {
 })
 
 describe('the gap to a token', () => {
-  it('is zero for the choice alone, and what the logit lacks for the others', () => {
+  it('is zero only for the choice, and the difference of the logits for other tokens', () => {
     fc.assert(
       fc.property(logitRow, fc.constantFrom(0, 0.8), fc.nat(1_000), (logits, temperature, position) => {
         const how = sampling({ temperature })
@@ -193,7 +193,7 @@ describe('the gap to a token', () => {
     )
   })
 
-  it('is large for a token that top-k excludes by far, and small at its border', () => {
+  it('is large for a token far below the limit of top-k and small at the limit', () => {
     const how = sampling({ topK: 2 })
     const logits = Float32Array.of(5, 4, 3.999, -5)
     const gaps = [0, 1, 2, 3].map((token) =>

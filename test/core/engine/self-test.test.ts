@@ -63,7 +63,7 @@ describe('golden vectors', () => {
   const models = ['llama', 'llama with biases and scaled rope', 'qwen2']
   const cases = models.flatMap((model) => variants.map(([format, level, limit]) => ({ model, format, level, limit })))
 
-  it.each(cases)('of $model in $format (level $level) are met by every part', async ({ model, format, level, limit }) => {
+  it.each(cases)('of $model in $format (level $level) match every part', async ({ model, format, level, limit }) => {
     for (const shape of [{ split: 1, drafters: drafterParts }, {}]) {
       const { dir: folder, manifest } = await build(model, { format, accuracyLevel: level, ...shape })
       const tests = await testAll(folder, manifest)
@@ -75,7 +75,7 @@ describe('golden vectors', () => {
     }
   })
 
-  it('carry states that fp16 cannot hold', async () => {
+  it('can contain states that exceed fp16', async () => {
     const loud = await tinyCheckpoint(join(dir.path, 'loud'))
     raiseFirstEmbeddings(loud)
     const { dir: folder, manifest } = await buildBundle({
@@ -89,7 +89,7 @@ describe('golden vectors', () => {
     for (const test of await testAll(folder, manifest)) expect(test).toMatchObject({ passed: true })
   })
 
-  it('are missed when a matrix is not what it was', async () => {
+  it('do not match if a matrix has changed', async () => {
     const damaged: [part: PartName, matrix: string][] = [
       ['input', 'layers.0.qkv'],
       ['adapter', 'adapter.qkv'],
@@ -111,7 +111,7 @@ describe('golden vectors', () => {
     }
   })
 
-  it.each(['adapter', 'adapter-paper'] as const)('do not go with a manifest that has other inputs: %s', async (part) => {
+  it.each(['adapter', 'adapter-paper'] as const)('are rejected if the manifest has other inputs: %s', async (part) => {
     const { dir: folder, manifest } = await build('llama', { split: 1, drafters: drafterParts })
     const own = manifest.parts[part]!
     const changed = { ...manifest, parts: { ...manifest.parts, [part]: { ...own, features: !own.features } } }
@@ -121,7 +121,7 @@ describe('golden vectors', () => {
     })
   })
 
-  it('are missed when a kernel would rotate positions wrongly', async () => {
+  it('do not match if positions are rotated wrongly', async () => {
     const { dir: folder, manifest } = await build('llama', { split: 1 })
     const sin = manifest.parts.middle?.weights.find(({ name }) => name === 'rope.sin')
     const bytes = readFileSync(join(folder, 'middle.weights'))

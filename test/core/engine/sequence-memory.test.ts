@@ -12,14 +12,14 @@ afterAll(() => runtime.close())
 
 const shape = { layers: 2, kvHeads: 2, headDim: 16 }
 
-it('says so when there is no memory for a sequence, and leaves it as it was', () => {
+it('reports missing memory for a sequence and leaves it unchanged', () => {
   const sequence = new KvSequence(new KvPool(runtime, shape), 2 ** 45)
   sequence.reserve(100)
   expect(() => sequence.reserve(2 ** 44)).toThrow(expect.objectContaining({ code: 'OUT_OF_MEMORY' }))
   expect([sequence.capacity, sequence.length]).toEqual([128, 0])
 })
 
-it('keeps no more than 64 MiB of returned buffers', () => {
+it('pools at most 64 MiB of recycled buffers', () => {
   const pool = new KvPool(runtime, shape)
   const perPosition = 2 * 2 * 2 * 16 * 4
   const capacity = (40 * 2 ** 20) / perPosition
@@ -32,14 +32,14 @@ it('keeps no more than 64 MiB of returned buffers', () => {
   expect(taken.some((memory) => memory === second)).toBe(false)
 })
 
-it('never hands a buffer to two users', () => {
+it('never shares a buffer between two sequences', () => {
   const pool = new KvPool(runtime, shape)
   const first = pool.acquire(64)
   pool.recycle(first)
   expect([pool.acquire(64), pool.acquire(64)].filter((memory) => memory === first)).toHaveLength(1)
 })
 
-it('grows to the context limit where doubling would pass it', () => {
+it('grows to the context limit if doubling would exceed it', () => {
   const sequence = new KvSequence(new KvPool(runtime, shape), 100)
   sequence.reserve(65)
   expect(sequence.capacity).toBe(100)

@@ -20,7 +20,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     chain = chains.get(kind)!
   })
 
-  it('holds no memory before its first row, and then as much as it needs, doubling', async () => {
+  it('uses no memory before its first row, then doubles it as needed', async () => {
     const sequence = chain.createSequence()
     expect([sequence.length, sequence.capacity, sequence.bytes]).toEqual([0, 0, 0])
     await extend(chain, sequence, someIds(chain.manifest, 3))
@@ -34,7 +34,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     sequence.release()
   })
 
-  it('goes on after growing as if it had been large from the start', async () => {
+  it('returns the same rows after growing as with its final capacity from the start', async () => {
     const ids = someIds(chain.manifest, 140)
     const whole = await fresh(chain, ids)
     const sequence = chain.createSequence()
@@ -51,7 +51,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     sequence.release()
   })
 
-  it('gives after a chunked prefill what one prefill gives', async () => {
+  it('returns the same rows after a chunked prefill as after a single one', async () => {
     const ids = someIds(chain.manifest, 90, 7)
     const whole = await fresh(chain, ids)
     for (const chunk of [1, 7, 32]) {
@@ -63,7 +63,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     }
   })
 
-  it('forgets what it truncates, at any point and any number of times', async () => {
+  it('forgets truncated rows, at any length and any number of times', async () => {
     const cut = fc.record({
       keep: fc.nat(40),
       ids: fc.array(fc.nat(chain.manifest.dims.vocab - 1), { minLength: 1, maxLength: 9 }),
@@ -87,7 +87,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     )
   })
 
-  it('becomes a copy of another’s prefix, and they part ways', async () => {
+  it('can copy the prefix of another sequence and is independent of it afterwards', async () => {
     const ids = someIds(chain.manifest, 80, 3)
     const source = chain.createSequence()
     await extend(chain, source, ids)
@@ -108,7 +108,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     source.release()
   })
 
-  it('gathers rows in the order asked for', async () => {
+  it('gathers rows in the given order', async () => {
     // Two runs from the same prefix, the one's rows moved behind the other's: keeping those in their own places is a fresh run.
     const ids = someIds(chain.manifest, 20, 4)
     const sequence = chain.createSequence()
@@ -129,7 +129,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     sequence.release()
   })
 
-  it('refuses positions that it does not have', async () => {
+  it('rejects positions that it does not have', async () => {
     const sequence = chain.createSequence()
     await extend(chain, sequence, [1, 2, 3])
     expect(() => sequence.truncate(4)).toThrow(RangeError)
@@ -142,7 +142,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     sequence.release()
   })
 
-  it('refuses a context overflow before any work, and goes on', async () => {
+  it('rejects a context overflow before any work and can be used afterwards', async () => {
     const { contextLimit } = chain.manifest.dims
     const sequence = chain.createSequence()
     await extend(chain, sequence, someIds(chain.manifest, contextLimit - 2))
@@ -159,7 +159,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     for (const each of [sequence, other]) each.release()
   })
 
-  it('continues bit for bit after an eviction, whether or not rows are dropped or moved meanwhile', async () => {
+  it('continues bit for bit after an eviction, also if rows are dropped or moved while it is evicted', async () => {
     const ids = someIds(chain.manifest, 70, 8)
     const edits: ((sequence: Sequence) => void)[] = [
       () => {},
@@ -182,7 +182,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     }
   })
 
-  it('zeroes and reuses the buffers of an evicted sequence, and begins anew after one without rows', async () => {
+  it('zeroes and reuses the buffers of an evicted sequence, and can be evicted without rows', async () => {
     const sequence = chain.createSequence()
     sequence.evict()
     await extend(chain, sequence, [1, 2])
@@ -193,7 +193,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     await expect(extend(chain, sequence, [1])).rejects.toThrow(/released/)
   })
 
-  it('leaves nothing for the next user of its buffers', async () => {
+  it('leaves no data for the next sequence that uses its buffers', async () => {
     const first = chain.createSequence()
     await extend(chain, first, someIds(chain.manifest, 30))
     const buffers = buffersOf(first)
@@ -206,7 +206,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     second.release()
   })
 
-  it('is not disturbed by what stale rows hold, be it NaN', async () => {
+  it('is not affected by stale rows, even NaN', async () => {
     const ids = someIds(chain.manifest, 12, 6)
     const sequence = chain.createSequence()
     await extend(chain, sequence, ids)
@@ -222,7 +222,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     sequence.release()
   })
 
-  it('may be released while a step runs, which ends first', async () => {
+  it('is freed at the end of a step if it is released during it', async () => {
     const sequence = chain.createSequence()
     const ids = someIds(chain.manifest, 50)
     const step = extend(chain, sequence, ids)
@@ -238,7 +238,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     next.release()
   })
 
-  it('takes concurrent steps one after another', async () => {
+  it('runs concurrent steps one after another', async () => {
     const sequence = chain.createSequence()
     const ids = someIds(chain.manifest, 6, 9)
     const whole = await fresh(chain, ids)
@@ -248,7 +248,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     for (const each of [sequence, ...others]) each.release()
   })
 
-  it('belongs to its model and stands once in a step', async () => {
+  it('is rejected by other models, and twice in one step', async () => {
     const other = [...chains.values()].find((candidate) => candidate !== chain)!
     await expect(extend(other, chain.createSequence(), [1])).rejects.toThrow(/another/)
     const sequence = chain.createSequence()

@@ -16,7 +16,7 @@ describe.each([
   })
   afterAll(() => bench[Symbol.asyncDispose]())
 
-  it.each([1, 2, 3])('after %i: equals the unsplit one when the cuts do not round', async (split) => {
+  it.each([1, 2, 3])('after %i: equals the unsplit one if the cuts do not round', async (split) => {
     const chain = (await bench.open({ format: 'fp32', split })).chain({ cuts: 'full' })
     const ids = someIds(whole.manifest, 70)
     const [a, b] = [whole.createSequence(), chain.createSequence()]
@@ -32,7 +32,7 @@ describe.each([
     }
   })
 
-  it('rounds to fp16 at the cuts when it is to', async () => {
+  it('rounds to fp16 at the cuts if configured', async () => {
     const model = await bench.open({ format: 'fp32', split: 2 })
     const [rounded, exact] = [model.chain({ cuts: 'half' }), model.chain({ cuts: 'full' })]
     const ids = someIds(whole.manifest, 30)
@@ -50,7 +50,7 @@ describe('states at a cut', () => {
   })
   afterAll(() => bench[Symbol.asyncDispose]())
 
-  it('return the selected rows of each item, in the order asked for', async () => {
+  it('contain the selected rows of each item in the given order', async () => {
     const model = await bench.open({ format: 'fp32', split: 2 })
     const [input, middle] = [model.part('input'), model.part('middle')]
     const ids = someIds(model.manifest, 6)
@@ -71,7 +71,7 @@ describe('states at a cut', () => {
     expect(deep.map(rowsOf)).toEqual([[rowsOf(all)[5]], [], rowsOf(all)])
   })
 
-  it('carry a row beyond fp16 in fp32, and it is that which counts', async () => {
+  it('contain a row beyond fp16 in fp32, which replaces its fp16 form', async () => {
     const model = await bench.open({ format: 'fp32', split: 2 })
     const middle = model.part('middle')
     const { hidden } = model.manifest.dims
@@ -89,7 +89,7 @@ describe('states at a cut', () => {
     expect(largestDifference(await model.head().logits(deep!), logits)).toBe(0)
   })
 
-  it('are refused when they are not what they say', async () => {
+  it('are rejected if their sizes are inconsistent', async () => {
     const model = await bench.open({ format: 'fp32', split: 2 })
     const middle = model.part('middle')
     const { hidden } = model.manifest.dims
@@ -104,7 +104,7 @@ describe('states at a cut', () => {
     await expect(middle.step([ids])).rejects.toThrow(/states/)
   })
 
-  it('can only be had of parts that are there', async () => {
+  it('are available only from loaded parts', async () => {
     const split = await bench.open({ format: 'fp32', split: 2 })
     expect(() => split.part('adapter')).toThrow(expect.objectContaining({ code: 'BUNDLE_INVALID' }))
     const whole = await bench.open({ format: 'fp32' })

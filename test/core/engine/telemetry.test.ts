@@ -7,7 +7,7 @@ import { tempDir } from '../../support/temp-dir.ts'
 
 const cli = fileURLToPath(new URL('../../../dist/brim.js', import.meta.url))
 
-it('lets ONNX Runtime leave no telemetry behind: no log, no cache, no device id', async () => {
+it('disables the telemetry of ONNX Runtime: no log, no cache, no device id', async () => {
   using folder = tempDir()
   const where = { TMPDIR: folder.path, HOME: folder.path }
   // Without CI and the like, under which the library is silent by itself.

@@ -101,7 +101,7 @@ async function expectEveryWay(tree: Grown, part: Part): Promise<void> {
 }
 
 describe.each(['middle', 'adapter-paper'] as const)('a tree of rows through input and %s', (name) => {
-  it('gives every row what its own way alone gives, however the tree grows and whatever is beside it', async () => {
+  it('computes every row from its own path only, whatever other branches the tree has', async () => {
     const part = model.part(name)
     for (let at = 0; at < 6; at++) {
       const tree = new Grown(part)
@@ -122,7 +122,7 @@ describe.each(['middle', 'adapter-paper'] as const)('a tree of rows through inpu
     }
   })
 
-  it('is a line again once it is cut down to one of its ways', async () => {
+  it('is linear again after gathering one path', async () => {
     const part = model.part(name)
     const tree = new Grown(part)
     await tree.add([5, 6, 7])
@@ -137,13 +137,13 @@ describe.each(['middle', 'adapter-paper'] as const)('a tree of rows through inpu
     tree.release()
   })
 
-  it('refuses rows that follow what is not there, and copies of what branches', async () => {
+  it('rejects parents that do not exist and copies of branching rows', async () => {
     const part = model.part(name)
     const tree = new Grown(part)
     await tree.add([5, 6, 7])
     await expect(tree.add([8], [3])).rejects.toThrow(RangeError)
     const rootless = new Grown(part)
-    await expect(rootless.add([8, 9], [-1, -1])).rejects.toThrow(/none to branch from/)
+    await expect(rootless.add([8, 9], [-1, -1])).rejects.toThrow(/cannot branch/)
     rootless.release()
     expect(tree.sequence.length).toBe(3)
     tree.shallow.truncate(3)

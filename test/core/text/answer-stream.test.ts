@@ -18,24 +18,24 @@ const encode = (text: string) => tokenizer.encode(text, { addSpecialTokens: fals
 const eos = [499, 497]
 
 describe('an answer', () => {
-  it('ends at an end-of-text token, which counts and has no text', () => {
+  it('ends at an end-of-text token, which counts but has no text', () => {
     const ids = [...encode('Yes.'), 499]
     expect(run(ids, { maxTokens: 100, eos })).toEqual({ text: 'Yes.', end: 'stop', tokens: ids.length })
   })
 
-  it('ends after its last allowed token and delivers what waited for a stop string', () => {
+  it('ends at the token limit and releases text held back for a stop string', () => {
     const ids = encode('one two STO')
     const limits = { maxTokens: ids.length, eos, stop: ['STOP'] }
     expect(run([...ids, ...encode('P')], limits)).toEqual({ text: 'one two STO', end: 'length', tokens: ids.length })
   })
 
-  it('ends at a stop string that begins in one token and ends in another', () => {
+  it('ends at a stop string that spans two tokens', () => {
     const ids = encode('one\nUser: two')
     expect(run(ids, { maxTokens: 100, eos, stop: ['\nUser:'] })).toMatchObject({ text: 'one', end: 'stop' })
     expect(run(ids, { maxTokens: 100, eos, stop: ['User: tw'] })).toMatchObject({ text: 'one\n', end: 'stop' })
   })
 
-  it('is the text before the stop string, wherever the tokens border', () => {
+  it('is the text before the stop string for any token boundaries', () => {
     const words = fc
       .array(fc.constantFrom('lamp', ' ', '😀', '灯', 'the', '\n', 'é'), { maxLength: 12 })
       .map((all) => all.join(''))
@@ -47,7 +47,7 @@ describe('an answer', () => {
     )
   })
 
-  it('gives back what waited when it ends, and takes no token after that', () => {
+  it('releases held-back text at its end and rejects further tokens', () => {
     const stream = new AnswerStream(tokenizer, { maxTokens: 100, eos, stop: ['STOP'] })
     const text = encode('go STO').map((id) => stream.push(id).text)
     expect(text.join('')).toBe('go ')
@@ -57,7 +57,7 @@ describe('an answer', () => {
   })
 })
 
-describe('an answer with which another model goes on', () => {
+describe('an answer that another model continues', () => {
   const limits = { maxTokens: 1_000, eos }
   const texts = fc
     .array(fc.constantFrom('lamp', ' ', '😀', '灯', 'the', '\n', 'é', '<end>'), { minLength: 1, maxLength: 12 })
@@ -70,7 +70,7 @@ describe('an answer with which another model goes on', () => {
   const said = (ids: readonly number[]) => begun(ids).text
   const otherIds = (text: string) => other.encode(text, { addSpecialTokens: false })
 
-  it('has the same text as without the change, where it goes on with the same tokens', () => {
+  it('has the same text if the other model generates the same tokens', () => {
     fc.assert(
       fc.property(texts, fc.nat(), (whole, place) => {
         const ids = encode(whole)
@@ -88,7 +88,7 @@ describe('an answer with which another model goes on', () => {
     )
   })
 
-  it('has no broken character, in whichever vocabulary and wherever it changes', () => {
+  it('has no broken character for any vocabularies and any position of the change', () => {
     fc.assert(
       fc.property(texts, texts, fc.nat(), fc.boolean(), (first, second, place, same) => {
         const ids = encode(first).slice(0, place % (encode(first).length + 1))
@@ -108,7 +108,7 @@ describe('an answer with which another model goes on', () => {
     )
   })
 
-  it('keeps the space before its first word', () => {
+  it('retains the space before the first word of the other model', () => {
     const { stream, text } = begun(encode('the'))
     stream.handOver(limits, { tokenizer: other, tokenIds: otherIds('the') })
     const rest = otherIds('lamp').map((id) => stream.push(id).text)
@@ -123,7 +123,7 @@ describe('an answer with which another model goes on', () => {
     expect([rest.join(''), stream.end]).toEqual(['', 'stop'])
   })
 
-  it('ends at the other model’s end of text, not at the first one’s, and after as many tokens in all', () => {
+  it('ends at the end-of-text token of the second model, and at the limit for all tokens', () => {
     const { stream } = begun(encode('one'))
     stream.handOver({ maxTokens: stream.tokenIds.length + 2, eos: [7] })
     expect(stream.push(499)).toEqual({ text: '' })

@@ -13,20 +13,20 @@ describe('a chat template', () => {
   afterEach(() => rm(dir, { recursive: true }))
   const config = (content: object) => writeFile(join(dir, 'tokenizer_config.json'), JSON.stringify(content))
 
-  it('is absent where the checkpoint has none', async () => {
+  it('is undefined if the checkpoint has none', async () => {
     expect(await loadChatTemplate(dir)).toBeUndefined()
     await config({ bos_token: '<s>', chat_template: null })
     expect(await loadChatTemplate(dir)).toBeUndefined()
   })
 
-  it('in a file of its own comes before the one in tokenizer_config.json', async () => {
+  it('in chat_template.jinja takes precedence over tokenizer_config.json', async () => {
     await config({ bos_token: { content: '<s>' }, chat_template: 'old' })
     expect((await loadChatTemplate(dir))?.render([])).toBe('old')
     await writeFile(join(dir, 'chat_template.jinja'), '{{ bos_token }}{{ messages[0].content }}')
     expect((await loadChatTemplate(dir))?.render([{ role: 'user', content: 'hi' }])).toBe('<s>hi')
   })
 
-  it('that cannot be parsed is named with its file', async () => {
+  it('with a syntax error is rejected with the name of its file', async () => {
     await config({ chat_template: 'fine {% for m in messages %}' })
     await expect(loadChatTemplate(dir)).rejects.toMatchObject({
       code: 'CHAT_TEMPLATE_INVALID',
@@ -39,7 +39,7 @@ describe('a chat template', () => {
     })
   })
 
-  it('without a default among several names those it has', async () => {
+  it('without a default is rejected with the names of the others', async () => {
     await config({ chat_template: [{ name: 'rag', template: 'x' }] })
     const template = await loadChatTemplate(dir)
     expect(() => template?.render([])).toThrow(
@@ -47,7 +47,7 @@ describe('a chat template', () => {
     )
   })
 
-  it('that refuses a conversation is an invalid request, with its reason', async () => {
+  it('that refuses a conversation makes it an invalid request, with the reason', async () => {
     const template = await loadChatTemplate(fileURLToPath(new URL('../../oracle/fixtures/llama3-rope', import.meta.url)))
     const twice = [
       { role: 'user', content: 'one' },

@@ -7,7 +7,7 @@ const letters = fc.string({ unit: fc.constantFrom('a', 'b', '😀'), maxLength: 
 const stops = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '😀'), minLength: 1, maxLength: 4 }), { maxLength: 3 })
 
 describe('stop strings', () => {
-  it('end the text where the first complete one begins, however the text is cut into pieces', () => {
+  it('end the text where the first complete one begins, for any pieces', () => {
     fc.assert(
       fc.property(stops, fc.array(letters, { maxLength: 6 }), (stopStrings, pieces) => {
         expect(run(stopStrings, pieces)).toEqual(cutByDefinition(stopStrings, pieces.join('')))
@@ -23,7 +23,7 @@ describe('stop strings', () => {
     )
   })
 
-  it('hold back no more than could still become one', () => {
+  it('hold back only text that could become a stop string', () => {
     fc.assert(
       fc.property(stops, fc.array(letters, { maxLength: 6 }), (stopStrings, pieces) => {
         const stream = new StopStrings(stopStrings)
@@ -42,7 +42,7 @@ describe('stop strings', () => {
     )
   })
 
-  it('deliver text at once where no stop string begins', () => {
+  it('release text at once if no stop string can begin', () => {
     const stream = new StopStrings(['\nUser:'])
     expect(stream.push('Hello\n')).toEqual({ text: 'Hello', stopped: false })
     expect(stream.push('Us')).toEqual({ text: '', stopped: false })
@@ -53,7 +53,7 @@ describe('stop strings', () => {
     expect(stream.end()).toBe('')
   })
 
-  it('refuse an empty string', () => {
+  it('reject an empty string', () => {
     expect(() => new StopStrings(['a', ''])).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   })
 })

@@ -11,7 +11,7 @@ const fixture = (name: string) => fileURLToPath(new URL(`../../oracle/fixtures/$
 const fixtures = ['llama', 'llama-mha', 'qwen2', 'llama3-rope']
 
 describe.each(fixtures)('streaming with the tokenizer of %s', (name) => {
-  it('gives the text of the whole, for any tokens, less an unfinished character at the end', async () => {
+  it('returns the text of all tokens except an incomplete character at the end', async () => {
     const tokenizer = await loadTokenizer(fixture(name))
     const ids = fc.array(fc.integer({ min: 0, max: tokenizer.vocabSize + 20 }), { maxLength: 40 })
     fc.assert(
@@ -23,7 +23,7 @@ describe.each(fixtures)('streaming with the tokenizer of %s', (name) => {
     )
   })
 
-  it('never delivers half a character of a text', async () => {
+  it('never returns half a character', async () => {
     const tokenizer = await loadTokenizer(fixture(name))
     // Where a text begins with a space, the sentencepiece tokenizers lose it, in transformers too.
     const unit = fc.constantFrom('a', ' ', 'é', '灯', '😀', '👩‍💻', '\ufeff', '\n', '🏽')
@@ -39,14 +39,14 @@ describe.each(fixtures)('streaming with the tokenizer of %s', (name) => {
 })
 
 describe('a tokenizer', () => {
-  it('keeps the bytes of an emoji until the last one arrived', async () => {
+  it('holds the bytes of an emoji until the last one', async () => {
     const tokenizer = await loadTokenizer(fixture('llama-mha'))
     const ids = ['<0xF0>', '<0x9F>', '<0x98>', '<0x80>'].map((token) => tokenizer.idOf(token) ?? -1)
     expect(stream(tokenizer, ids)).toEqual(['', '', '', '😀'])
     expect(stream(tokenizer, ids.slice(0, 3))).toEqual(['', '', ''])
   })
 
-  it('knows its special tokens and gives no text for ids beyond its vocabulary', async () => {
+  it('has special tokens and returns no text for ids beyond its vocabulary', async () => {
     const tokenizer = await loadTokenizer(fixture('qwen2'))
     expect(tokenizer.vocabSize).toBe(500)
     expect([...tokenizer.specialIds].map((id) => tokenizer.tokenOf(id))).toEqual(['<|endoftext|>', '<|im_start|>', '<|im_end|>'])
@@ -56,7 +56,7 @@ describe('a tokenizer', () => {
   })
 })
 
-describe('a broken tokenizer', () => {
+describe('an invalid tokenizer', () => {
   let dir: string
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'brim-tokenizer-'))
@@ -73,7 +73,7 @@ describe('a broken tokenizer', () => {
     ['no decoder', bpe({ decoder: null }), /decoder null/],
     ['an unknown normalizer', bpe({ normalizer: { type: 'Rot13' } }), /Rot13/],
   ]
-  it.each(failures)('is named with its file and a remedy: %s', async (_, json, message) => {
+  it.each(failures)('is rejected with its file and a hint: %s', async (_, json, message) => {
     if (json !== undefined) await writeFile(join(dir, 'tokenizer.json'), json)
     const error = await loadTokenizer(dir).catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(BrimError)
@@ -81,7 +81,7 @@ describe('a broken tokenizer', () => {
     expect(String(error)).toContain(dir)
   })
 
-  it('includes a tokenizer_config.json that is not an object', async () => {
+  it('may be a tokenizer_config.json that is not an object', async () => {
     await copyFile(join(fixture('llama'), 'tokenizer.json'), join(dir, 'tokenizer.json'))
     await expect(loadTokenizer(dir)).resolves.toBeDefined()
     await writeFile(join(dir, 'tokenizer_config.json'), '[1]')
