@@ -7,14 +7,13 @@ import { headerBytes } from '../../core/protocol/frame.ts'
 import { decodeProbe, encodeProbe, type Probe } from '../../core/protocol/probe.ts'
 
 /**
- * Payload of a probe: with all headers it fits into TCP's initial window of ten segments (RFC 6928), which a connection
- * falls back to when it was idle (RFC 5681 §4.1), so that no round trip of slow start is taken for a slow link.
+ * Payload of a probe. With all headers it fits into TCP's initial window of ten segments (RFC 6928), to which an idle
+ * connection returns (RFC 5681 §4.1). So the round trips of slow start do not make a fast link look slow.
  */
 export const probeBytes = 12 * 1024
-/** Two exchanges a probe, 24 KiB up and 12 KiB down: some 3 MiB a day on a link that is never used. */
+/** A probe is two exchanges, 24 KiB up and 12 KiB down: some 3 MiB a day on an idle link. */
 export const probeLimits: ProbeLimits = { quietMs: 5_000, staleMs: 15 * 60_000, everyMs: 5 * 60_000 }
-/** An answer that takes longer is not waited for. */
-const answerTimeoutMs = 30_000
+const replyTimeoutMs = 30_000
 
 export interface LinkProbeOptions {
   readonly rates: LinkRates
@@ -24,27 +23,29 @@ export interface LinkProbeOptions {
   readonly send: (frame: Uint8Array) => void
 }
 
-interface Waiting {
+/** An exchange without its reply. */
+interface PendingExchange {
   readonly seq: number
   readonly want: number
   readonly bytesUp: number
   readonly sentMs: number
-  readonly over: AbortController
+  /** Aborted when the reply has arrived, or the probe is abandoned. */
+  readonly done: AbortController
   answered: boolean
 }
 
-/** Measures the rates of a connection while nobody uses it. Sockets are the connection's business. */
+/** Measures the rates of an idle connection. */
 export class LinkProbe {
   readonly #options: LinkProbeOptions
   #seq = 0
   #probedMs: number | undefined
-  #waiting: Waiting | undefined
+  #pending: PendingExchange | undefined
 
   constructor(options: LinkProbeOptions) {
     this.#options = options
   }
 
-  /** Until the connection has ended. */
+  /** Probes when due, until the connection has closed. */
   async run(ended: AbortSignal): Promise<void> {
     const { clock, rates, state } = this.#options
     while (!ended.aborted) {
@@ -63,32 +64,32 @@ export class LinkProbe {
     }
   }
 
-  /** Somebody opens a session: the rest of the probe is not sent, and what is under way measures nothing. */
+  /** Stops the probe in progress, without a measurement: a session is being opened. */
   abandon(): void {
-    this.#waiting?.over.abort()
-    this.#waiting = undefined
+    this.#pending?.done.abort()
+    this.#pending = undefined
   }
 
-  /** An answer; what answers nothing that is waited for is dropped. @throws BrimError FRAME_INVALID */
+  /** Handles a reply; one without a pending exchange is dropped. @throws BrimError FRAME_INVALID */
   receive(bytes: Uint8Array): void {
     const { rates, clock } = this.#options
     const { seq, payload } = decodeProbe(bytes)
-    const waiting = this.#waiting
-    if (waiting?.seq !== seq) return
-    if (payload.byteLength !== waiting.want)
-      throw new BrimError('FRAME_INVALID', `the bridge answered a probe with ${payload.byteLength} bytes, not ${waiting.want}`)
-    const { bytesUp, sentMs } = waiting
+    const pending = this.#pending
+    if (pending?.seq !== seq) return
+    if (payload.byteLength !== pending.want)
+      throw new BrimError('FRAME_INVALID', `the bridge answered a probe with ${payload.byteLength} bytes, not ${pending.want}`)
+    const { bytesUp, sentMs } = pending
     const bytesDown = headerBytes + payload.byteLength
     rates.recordProbe({ bytesUp, bytesDown, sentS: sentMs / 1_000, answeredS: clock.nowMs() / 1_000 })
-    waiting.answered = true
-    waiting.over.abort()
+    pending.answered = true
+    pending.done.abort()
   }
 
-  /** One exchange with nothing to bring back, for β_up; with that known another for β_down. */
+  /** One exchange with an empty reply measures β_up; then a second one measures β_down. */
   async #probe(ended: AbortSignal): Promise<void> {
     const { clock, random, state } = this.#options
     this.#probedMs = clock.nowMs()
-    // Random: a tunnel that compresses would make a fast link of zeros.
+    // Random bytes: a compressing tunnel would make the link look faster.
     const payload = Uint8Array.from({ length: probeBytes }, () => random.next() * 256)
     if (!(await this.#exchange({ want: 0, payload }, ended)) || state().sessions > 0) return
     await this.#exchange({ want: probeBytes, payload }, ended)
@@ -99,19 +100,19 @@ export class LinkProbe {
     const { clock, send } = this.#options
     this.#seq += 1
     const frame = encodeProbe({ seq: this.#seq, want, payload })
-    const over = new AbortController()
-    const waiting: Waiting = {
+    const done = new AbortController()
+    const pending: PendingExchange = {
       seq: this.#seq,
       want,
       bytesUp: frame.byteLength,
       sentMs: clock.nowMs(),
-      over,
+      done,
       answered: false,
     }
-    this.#waiting = waiting
+    this.#pending = pending
     send(frame)
-    await clock.sleep(answerTimeoutMs, AbortSignal.any([over.signal, ended])).catch(() => {})
-    this.#waiting = undefined
-    return waiting.answered
+    await clock.sleep(replyTimeoutMs, AbortSignal.any([done.signal, ended])).catch(() => {})
+    this.#pending = undefined
+    return pending.answered
   }
 }

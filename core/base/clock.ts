@@ -16,10 +16,10 @@ export const systemClock: Clock = {
 
 export const nowIso = (): string => new Date().toISOString()
 
-/** False on a device without a battery for its clock, until the network has told it the time. */
+/** False on a device without a battery-backed clock until it has been set from the network. */
 export const clockIsSet = (wallMs = Date.now()): boolean => new Date(wallMs).getUTCFullYear() >= 2026
 
-/** Resolves when the signal is aborted, at once where it is already. */
+/** Resolves when the signal is aborted; at once if it already is. */
 export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()

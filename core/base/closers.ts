@@ -1,7 +1,7 @@
-/** What a composition root has opened, closed in reverse order. */
+/** The resources of a composition root, closed in reverse order. */
 export interface Closers {
   push(close: () => unknown): void
-  /** Closes everything, also where something fails. @throws the first failure */
+  /** Closes everything, even if some of it fails. @throws the first failure */
   closeAll(): Promise<void>
 }
 
@@ -12,7 +12,7 @@ export function createClosers(): Closers {
     async closeAll() {
       const failures: unknown[] = []
       for (const close of closers.splice(0).reverse()) {
-        // What cannot be closed must not keep the rest open.
+        // A failure must not keep the rest open.
         await Promise.resolve()
           .then(close)
           .catch((error: unknown) => failures.push(error))

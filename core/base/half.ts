@@ -1,20 +1,20 @@
 /** IEEE binary16 by integer arithmetic on blocks: round to nearest, ties to even. */
 
-/** Halves → floats, exactly. */
+/** Halves → floats; exact. */
 export function decodeHalves(halves: Uint16Array, into: Float32Array): void {
   const bits = new Uint32Array(into.buffer, into.byteOffset, halves.length)
   for (let i = 0; i < halves.length; i++) {
     const half = halves[i]!
     bits[i] = ((half & 0x8000) << 16) | ((half & 0x7fff) << 13)
   }
-  // Moving the exponent by a multiplication makes subnormals come out right; infinities and NaNs need a second look.
+  // Scaling by 2^112 moves the exponent, also for subnormals; infinities and NaNs are fixed afterwards.
   for (let i = 0; i < halves.length; i++) into[i] = into[i]! * 2 ** 112
   for (let i = 0; i < halves.length; i++) if ((halves[i]! & 0x7c00) === 0x7c00) bits[i] = bits[i]! | 0x7f800000
 }
 
 /**
  * Floats → halves.
- * @returns the place of the first value that fp16 cannot hold (it would round to 65,536 or more, or is NaN), or -1
+ * @returns the index of the first value beyond fp16 (it rounds to 65,536 or more, or is NaN), or -1
  */
 export function encodeHalves(floats: Float32Array, into: Uint16Array): number {
   const bits = new Uint32Array(floats.buffer, floats.byteOffset, floats.length)
@@ -27,7 +27,7 @@ export function encodeHalves(floats: Float32Array, into: Uint16Array): number {
   return -1
 }
 
-/** 65,520 in fp32 bits: from here on, rounding to nearest leaves fp16's range. */
+/** 65,520 in fp32 bits: from this value on, rounding exceeds fp16's range. */
 const firstOverflow = 0x477ff000
 /** 2^-14 in fp32 bits. */
 const smallestNormal = 0x38800000

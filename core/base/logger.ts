@@ -2,17 +2,17 @@ import { destination, type Logger, multistream, pino } from 'pino'
 
 export type { Logger }
 
-/** Another reader of the log, beside stderr. */
+/** A second destination of the log, beside stderr. */
 export interface LogTap {
-  /** pino's number of the level from which on it wants lines, whatever stderr gets; may change. */
+  /** pino's number of the lowest level that it receives; may change at any time. */
   readonly minLevel: number
-  /** One line, as it would be on stderr: JSON, secrets redacted. */
+  /** Receives one line of JSON, with secrets redacted. */
   write(line: string): void
 }
 
 /**
- * JSON lines on stderr; prompts, completions and credentials never enter a log line.
- * @param onError is told of every error that is logged, as `err`, at this level or above
+ * A logger of JSON lines on stderr. Log lines never contain prompts, completions or credentials.
+ * @param onError receives every `err` that is logged at `level` or above
  */
 export function createLogger(
   level: string,
@@ -21,7 +21,7 @@ export function createLogger(
   tap?: LogTap,
 ): Logger {
   const stderr = destination({ fd: 2, sync: true })
-  const least = pino.levels.values[level] ?? Number.POSITIVE_INFINITY
+  const minLevel = pino.levels.values[level] ?? Number.POSITIVE_INFINITY
   return pino(
     {
       level: tap ? 'debug' : level,
@@ -29,10 +29,10 @@ export function createLogger(
       timestamp: pino.stdTimeFunctions.isoTime,
       hooks: {
         logMethod(args, method, number) {
-          // Before a line is made that nobody wants.
-          if (number < Math.min(least, tap?.minLevel ?? number)) return
+          // Saves the cost of formatting a line that no destination receives.
+          if (number < Math.min(minLevel, tap?.minLevel ?? number)) return
           const [data] = args as unknown[]
-          if (number >= least && typeof data === 'object' && data !== null && 'err' in data) onError(data.err)
+          if (number >= minLevel && typeof data === 'object' && data !== null && 'err' in data) onError(data.err)
           method.apply(this, args)
         },
       },

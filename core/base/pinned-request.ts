@@ -3,7 +3,7 @@ import { type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
 import { connectPinned } from './pinned-socket.ts'
 
-/** A bridge's HTTP address, and the key that it must show there where one was pinned. */
+/** HTTP address of a bridge, with the pin of its TLS key. */
 export interface BridgeAddress {
   readonly url: string
   readonly pin?: string | undefined
@@ -17,9 +17,9 @@ export interface PinnedRequest {
 }
 
 /**
- * One HTTP request on a connection of its own; nothing is sent before a pinned key has been shown. Where none is pinned, TLS
- * is as this system trusts it.
- * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE where a pinned connection fails; what the socket throws otherwise
+ * Sends one HTTP request on a new connection, after a pinned key has been verified. Without a pin, TLS uses the certificates
+ * that this system trusts.
+ * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE if a pinned connection fails; otherwise what the socket throws
  */
 export async function requestOnce(
   at: BridgeAddress,

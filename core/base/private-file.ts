@@ -2,13 +2,13 @@ import { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { BrimError } from './errors.ts'
 
-/** The mode of a file that others than its owner may use, as `0644`; undefined where it is private. Throws where there is none. */
+/** The mode of a file that other users can access, such as `0644`; undefined if it is private. Throws if there is no such file. */
 export function modeOpenToOthers(path: string): string | undefined {
   const mode = statSync(path).mode & 0o777
   return (mode & 0o077) === 0 ? undefined : `0${mode.toString(8)}`
 }
 
-/** Whole or not at all, and for this user alone. @throws BrimError TARGET_UNWRITABLE */
+/** Writes a file atomically, readable by this user only. @throws BrimError TARGET_UNWRITABLE */
 export function writePrivate(path: string, text: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
@@ -16,6 +16,6 @@ export function writePrivate(path: string, text: string): void {
     writeFileSync(unfinished, text, { mode: 0o600, flush: true })
     renameSync(unfinished, path)
   } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be written`, { cause, hint: 'is the folder yours?' })
+    throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be written`, { cause, hint: 'does the folder belong to this user?' })
   }
 }

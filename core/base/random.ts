@@ -1,9 +1,9 @@
-/** Injected randomness: uniform in [0, 1). */
+/** Injected source of random numbers, uniform in [0, 1). */
 export interface Random {
   next(): number
 }
 
-/** Small seeded generator (mulberry32) for tests, back-off and benchmarks; nothing secret comes from it. */
+/** A small seeded generator (mulberry32) for tests, back-off and benchmarks. Not for secrets. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0
   return {

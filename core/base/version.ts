@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** Where package.json, models/ and scripts/ lie: above this file in the source tree, one more above in dist/. */
+/** Folder of package.json, models/ and scripts/: two levels above this file, or three when it runs from dist/. */
 export const projectRoot = findRoot()
 
 export const version = (JSON.parse(readFileSync(new URL('package.json', projectRoot), 'utf8')) as { version: string }).version

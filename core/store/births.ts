@@ -1,9 +1,9 @@
 import type { Store } from './open-database.ts'
 
-/** A migration: the table of the persisted counter. */
+/** A migration: the table of the persisted start counter. */
 export const birthsTable = 'CREATE TABLE births (id INTEGER PRIMARY KEY CHECK (id = 1), birth INTEGER NOT NULL) STRICT'
 
-/** One more at every start, 1 at the first; on disk when it returns. The database must have had `birthsTable`. */
+/** Increments the start counter; 1 at the first start. It is on disk on return. The database must have `birthsTable`. */
 export function nextBirth(store: Store): number {
   const row = store
     .prepare<[], { birth: number }>(

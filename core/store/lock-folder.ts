@@ -4,9 +4,9 @@ import Database from 'better-sqlite3'
 import { BrimError } from '../base/errors.ts'
 
 /**
- * Holds a folder for this process alone: two that share one's databases would do each other's work again. The system gives
- * the lock back however the process ends.
- * @returns gives it back
+ * Locks a folder for this process: two processes on the same databases would repeat each other's work. The operating system
+ * releases the lock when the process ends, however it ends.
+ * @returns releases the lock
  * @throws BrimError STATE_IN_USE, STORE_FAILED
  */
 export function lockFolder(folder: string): () => void {
@@ -20,12 +20,12 @@ export function lockFolder(folder: string): () => void {
   } catch (cause) {
     lock?.close()
     if (cause instanceof Database.SqliteError && cause.code.startsWith('SQLITE_BUSY'))
-      throw new BrimError('STATE_IN_USE', `another process works with the folder ${folder}`, {
-        hint: 'it is running already; for another one, name another folder with --state-dir',
+      throw new BrimError('STATE_IN_USE', `another process uses the folder ${folder}`, {
+        hint: 'an agent or bridge is already running there; to run another one, choose another --state-dir',
       })
     throw new BrimError('STORE_FAILED', `the folder ${folder} cannot be used`, {
       cause,
-      hint: 'is it writable, the disk not full?',
+      hint: 'is it writable, and is there free disk space?',
     })
   }
 }

@@ -5,16 +5,16 @@ import { BrimError } from '../base/errors.ts'
 
 export type Store = Database.Database
 
-/** SQL that takes the database from version i to i + 1 (`user_version`); steps are only ever added. */
+/** SQL that takes the database from version i to i + 1 (`user_version`). Steps are only ever added. */
 export type Migrations = readonly string[]
 
-/** SQLite's words and numbers: what a commit waits for. */
+/** SQLite's names and numbers of what a commit waits for. */
 const synchronousLevels = { NORMAL: 1, FULL: 2 } as const
 
 /**
- * Opens (or makes) a database so that a commit is on disk when it returns: WAL, synchronous FULL (a reopened WAL
- * database would otherwise have NORMAL), foreign keys on, 5 s of patience with another process's lock; for its owner alone.
- * @param synchronous NORMAL: the last commits outlive this process, but not a power cut
+ * Opens or creates a database whose commits are on disk when they return: WAL, synchronous FULL (a reopened WAL database
+ * would have NORMAL), foreign keys on, a lock timeout of 5 s, readable by its owner only.
+ * @param synchronous NORMAL: the last commits survive a crash of the process, but not a power cut
  * @throws BrimError STORE_FAILED
  */
 export function openDatabase(path: string, migrations: Migrations, synchronous: keyof typeof synchronousLevels = 'FULL'): Store {
@@ -22,7 +22,7 @@ export function openDatabase(path: string, migrations: Migrations, synchronous: 
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     store = new Database(path, { timeout: 5_000 })
-    // Before there is a log beside it, which takes its mode: prompts and answers are nobody else's.
+    // Before the WAL file is created, which gets the same mode: only the owner may read prompts and answers.
     chmodSync(path, 0o600)
     store.pragma('journal_mode = WAL')
     store.pragma(`synchronous = ${synchronous}`)
@@ -36,7 +36,7 @@ export function openDatabase(path: string, migrations: Migrations, synchronous: 
     if (cause instanceof BrimError) throw cause
     throw new BrimError('STORE_FAILED', `the database ${path} cannot be opened`, {
       cause,
-      hint: 'is the folder writable, the disk not full, the file a database of ours? moved away, a new one is made',
+      hint: 'is the folder writable, is there free disk space? if the file is corrupt, move it away and a new one is created',
     })
   }
 }
@@ -48,8 +48,8 @@ function migrate(store: Store, path: string, migrations: Migrations): void {
     if (version > migrations.length)
       throw new BrimError(
         'STORE_FAILED',
-        `the database ${path} has version ${version}, this release knows ${migrations.length}`,
-        { hint: 'it was written by a newer release: update this one' },
+        `the database ${path} has version ${version}; this release supports version ${migrations.length}`,
+        { hint: 'a newer release has written it: update this one' },
       )
     for (const sql of migrations.slice(version)) store.exec(sql)
     store.pragma(`user_version = ${migrations.length}`)

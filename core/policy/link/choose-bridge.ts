@@ -1,18 +1,18 @@
 import type { BridgeState } from '../../protocol/messages.ts'
 
-/** A bridge that can be joined. */
+/** A bridge that the device can connect to. */
 export interface BridgeChoice {
   readonly bridge: string
-  /** WebSocket URL of its data plane. */
+  /** WebSocket URL of the data plane. */
   readonly data: string
   readonly modelId: string | undefined
-  /** One more at every start of that bridge. */
+  /** Start counter of the bridge. */
   readonly birth: number
 }
 
 /**
- * Which of the announced bridges to join: one that serves our model, before one that we know not to (joining that one
- * still tells the device's user what is wrong); the present one as long as it is as good; then the least busy.
+ * The bridge to connect to. One that serves the device's model comes first; one that does not is still chosen if it is the
+ * only one, so that the error names the mismatch. Then the present bridge, then the least busy one.
  */
 export function chooseBridge(
   states: ReadonlyMap<string, BridgeState>,

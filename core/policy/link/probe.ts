@@ -1,29 +1,29 @@
-/** What is known of a connection; times in ms of the device's clock. */
+/** State of a connection; times in ms of the device's clock. */
 export interface ProbeState {
-  /** Sessions that are open or being opened. */
+  /** Sessions that are open or requested. */
   readonly sessions: number
-  /** When the device last sent anything on it. */
+  /** When the device last sent anything. */
   readonly sentMs: number
-  /** When the older of β_up and β_down was measured; undefined while one of them is unknown. */
+  /** When the older of β_up and β_down was measured; undefined if either is unknown. */
   readonly measuredMs: number | undefined
-  /** When the last probe began. */
+  /** When the last probe started. */
   readonly probedMs: number | undefined
 }
 
 export interface ProbeLimits {
-  /** Nothing is sent for so long before a probe: who has just connected or answered may be about to ask. */
+  /** Idle time before a probe: a device that has just connected or finished an answer may start another. */
   readonly quietMs: number
-  /** Rates older than this are measured anew. */
+  /** Age from which rates are measured again. */
   readonly staleMs: number
-  /** From one probe to the next at least, whatever became of it. */
+  /** Shortest time between two probes, successful or not. */
   readonly everyMs: number
 }
 
 export type ProbeStep = { kind: 'probe' } | { kind: 'wait'; ms: number }
 
 /**
- * Whether an idle link shall be measured by a probe. β_up and β_down come from real frames (HAT 'State monitoring'), so
- * only where there have been none for long, and never beside a session.
+ * Whether to measure an idle link by a probe. Real frames measure β_up and β_down (HAT 'State monitoring'), so a probe is
+ * needed only after a long time without any. It never runs beside a session.
  */
 export function nextProbeStep(state: ProbeState, { quietMs, staleMs, everyMs }: ProbeLimits, nowMs: number): ProbeStep {
   if (state.sessions > 0) return { kind: 'wait', ms: quietMs }

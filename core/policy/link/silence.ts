@@ -1,40 +1,40 @@
 import type { LinkRates } from '../estimate/link-rates.ts'
 
-/** What a device waits for, and by what link. */
+/** The replies that a device waits for, and the rates of its link. */
 export interface PendingReplies {
-  /** Of the frames without a reply, and of the replies. */
+  /** Bytes of the unanswered frames, and of their replies. */
   readonly bytesUp: number
   readonly bytesDown: number
   readonly rates: Pick<LinkRates, 'upBytesPerS' | 'downBytesPerS' | 'rttS' | 'cloudS'>
 }
 
-/** How much later than predicted is late: one measurement says little of the next. */
+/** Replies may take this many times the predicted time: rates vary from one measurement to the next. */
 const slack = 4
-/** Asking costs a few bytes, so we ask soon; giving up costs a replay, so a lost packet may be sent again three times. */
-const leastS = { ask: 0.25, giveUp: 2 }
-/** Then the heartbeat has noticed. */
-const mostS = 20
-/** A link that has carried nothing yet: a slow one. */
+/** A ping costs a few bytes, so it is sent soon. Giving up costs a replay, so TCP gets time for three retransmissions. */
+const minS = { ask: 0.25, giveUp: 2 }
+/** By then the heartbeat has detected it. */
+const maxS = 20
+/** Assumed rate of a link that has not been measured: slow. */
 const unknownBytesPerS = 64_000
 
 /**
- * Silence of a bridge that owes replies. The first of them is due after a round trip, the transfers (everything under way,
- * at β_up and β_down) and its computing (as measured).
- * @returns seconds of silence after which the bridge is asked whether it lives
+ * The first reply is due after a round trip, the transfers of everything in flight (at β_up and β_down) and the measured
+ * computing time.
+ * @returns seconds of silence after which the bridge is pinged
  */
-export function askAfterS(awaited: PendingReplies): number {
-  return bounded(leastS.ask, wayS(awaited) + awaited.rates.cloudS)
+export function askAfterS(pending: PendingReplies): number {
+  return bounded(minS.ask, transferS(pending) + pending.rates.cloudS)
 }
 
 /**
- * The question goes behind everything under way, as its answer does, and takes no computing.
- * @returns seconds of further silence after which the link is taken for dead
+ * The ping and its pong queue behind everything in flight, and take no computing time.
+ * @returns seconds of further silence after which the connection is closed
  */
-export function giveUpAfterS(awaited: PendingReplies): number {
-  return bounded(leastS.giveUp, wayS(awaited))
+export function giveUpAfterS(pending: PendingReplies): number {
+  return bounded(minS.giveUp, transferS(pending))
 }
 
-const wayS = ({ bytesUp, bytesDown, rates: { rttS, upBytesPerS, downBytesPerS } }: PendingReplies) =>
+const transferS = ({ bytesUp, bytesDown, rates: { rttS, upBytesPerS, downBytesPerS } }: PendingReplies) =>
   rttS + bytesUp / (upBytesPerS ?? unknownBytesPerS) + bytesDown / (downBytesPerS ?? unknownBytesPerS)
 
-const bounded = (least: number, expectedS: number) => Math.min(mostS, Math.max(least, slack * expectedS))
+const bounded = (atLeastS: number, expectedS: number) => Math.min(maxS, Math.max(atLeastS, slack * expectedS))

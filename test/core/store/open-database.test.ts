@@ -56,7 +56,7 @@ describe('a database', () => {
     using dir = tempDir()
     const path = join(dir.path, 'brim.sqlite')
     openDatabase(path, second).close()
-    expect(() => openDatabase(path, first)).toThrow(/has version 2, this release knows 1/)
+    expect(() => openDatabase(path, first)).toThrow(/has version 2; this release supports version 1/)
   })
 
   it('that is another file is rejected with its path', () => {
