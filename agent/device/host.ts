@@ -3,42 +3,42 @@ import { readdir, readFile } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-// Those of node:fs/promises cost a third more CPU for a sample of small files.
+// The functions of node:fs/promises cost a third more CPU for a sample of small files.
 const readText = promisify(readFile)
 const readNames = promisify(readdir)
 
-/** More than this no program that we ask says. */
-const mostOutputBytes = 64 * 1024
+/** Longer output is cut. */
+const maxOutputBytes = 64 * 1024
 
 export interface ProgramOptions {
   readonly timeoutMs: number
-  /** One line is enough: programs like tegrastats never end by themselves. */
+  /** Stop after the first line: programs such as tegrastats do not end by themselves. */
   readonly firstLine?: boolean
   readonly signal: AbortSignal
 }
 
-/** What the kernel and a few programs say of this machine. Nothing here throws: what cannot be had is undefined or empty. */
+/** Files and programs of this machine. Nothing here throws: what is not available is undefined or empty. */
 export interface Host {
-  /** Text of a file below the root: absolute, as the kernel calls it. */
+  /** Content of a file. @param path absolute, below the root */
   text(path: string): Promise<string | undefined>
-  /** A file's one number; undefined where it is none. */
+  /** The number in a file; undefined if the file contains anything else. */
   number(path: string): Promise<number | undefined>
-  /** Names in a folder, sorted. */
+  /** Names of the files in a folder, sorted. */
   list(path: string): Promise<string[]>
-  /** @returns what it wrote to stdout; undefined where it is missing, failed or took too long */
+  /** @returns stdout; undefined if the program is missing, fails or times out */
   run(program: string, args: readonly string[], options: ProgramOptions): Promise<string | undefined>
 }
 
 export type RunProgram = Host['run']
 
-/** @param root '/' but in tests @param run starts programs */
+/** @param root '/', except in tests @param run runs programs */
 export function openHost(root = '/', run: RunProgram = runProgram): Host {
   const text = (path: string) => readText(join(root, path), 'utf8').catch(() => undefined)
   return {
     text,
     async number(path) {
-      const said = (await text(path))?.trim()
-      const value = said === undefined || said === '' ? Number.NaN : Number(said)
+      const content = (await text(path))?.trim()
+      const value = content === undefined || content === '' ? Number.NaN : Number(content)
       return Number.isFinite(value) ? value : undefined
     },
     list: async (path) => (await readNames(join(root, path)).catch(() => [])).sort(),
@@ -46,7 +46,7 @@ export function openHost(root = '/', run: RunProgram = runProgram): Host {
   }
 }
 
-/** Whatever it does, it is gone after the timeout. */
+/** The program is killed after the timeout. */
 export function runProgram(
   program: string,
   args: readonly string[],
@@ -60,20 +60,20 @@ export function runProgram(
       signal,
     })
     let output = ''
-    let isEnough = false
-    const enough = () => {
-      isEnough = true
+    let isComplete = false
+    const complete = () => {
+      isComplete = true
       child.kill('SIGKILL')
     }
     child.stdout.setEncoding('utf8').on('data', (piece: string) => {
       output += piece
-      if ((firstLine && output.includes('\n')) || output.length > mostOutputBytes) enough()
+      if ((firstLine && output.includes('\n')) || output.length > maxOutputBytes) complete()
     })
     child.once('error', () => resolve(undefined))
-    // What it has started itself may hold the pipe open after it.
+    // A child process of the program may hold the pipe open after its end.
     child.once('exit', (_, killedBy) => killedBy !== null && child.stdout.destroy())
     child.once('close', (code) => {
-      if (code !== 0 && !isEnough) return resolve(undefined)
+      if (code !== 0 && !isComplete) return resolve(undefined)
       resolve(firstLine ? output.split('\n')[0] : output)
     })
   })

@@ -3,10 +3,10 @@ import type { Host } from './host.ts'
 export const deviceKinds = ['jetson', 'termux', 'linux', 'other'] as const
 export type DeviceKind = (typeof deviceKinds)[number]
 
-/** Termux' own prefix: there is no other. */
+/** The fixed prefix of Termux. */
 const termuxPrefix = '/data/data/com.termux/files/usr'
 
-/** What sort of device this is, by what only such a one has. */
+/** Detects the kind of device by files that only that kind has. */
 export async function kindOf(host: Host): Promise<DeviceKind> {
   const [release, compatible, termux, meminfo] = await Promise.all([
     host.text('/etc/nv_tegra_release'),

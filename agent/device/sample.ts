@@ -1,17 +1,17 @@
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 
-/** What sources can say; the rest the agent knows by itself. */
+/** The sections that sources fill in; the agent adds the others. */
 export type Sample = Omit<DeviceCondition, 'errors' | 'answers' | 'jobs' | 'spool' | 'bundles'>
 export type SamplePart = { readonly [Section in keyof Sample]?: Partial<Sample[Section]> | undefined }
 
-/** One thing that tells of the device. */
+/** A source of measurements of the device. */
 export interface Source {
   readonly name: string
-  /** @param warn tells of something unknown: once each, whatever it is called with */
+  /** @param warn logs a name that this release does not know; repeats are ignored */
   read(signal: AbortSignal, warn: (unknown: string) => void): Promise<SamplePart>
 }
 
-/** Nothing known. */
+/** A sample in which nothing is known. */
 export function blank(kind: string): Sample {
   return {
     device: {
@@ -41,14 +41,14 @@ export function blank(kind: string): Sample {
   }
 }
 
-/** The first that knows a figure has said it. */
+/** Merges parts into a sample; the first part that has a figure wins. */
 export function merge(known: Sample, parts: readonly SamplePart[]): Sample {
   const merged: Record<string, unknown> = { ...known }
   for (const part of parts) for (const [section, more] of Object.entries(part)) merged[section] = fill(merged[section], more)
   return merged as Sample
 }
 
-/** A section's figures that are still unknown, from one that may know them. */
+/** Adds the figures that a section lacks. */
 function fill(known: unknown, more: unknown): unknown {
   if (!isRecord(known) || !isRecord(more)) return known ?? more ?? null
   const missing = Object.entries(more).filter(([name, value]) => value !== undefined && isUnknown(known[name]))

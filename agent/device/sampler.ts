@@ -9,54 +9,54 @@ export interface SamplerOptions {
   readonly host: Host
   readonly clock: Clock
   readonly logger: Logger
-  /** The disk that counts. */
+  /** The disk of this folder is measured. */
   readonly stateDir: string
 }
 
 export interface Sampler {
-  /** Never throws, and takes no longer than a few seconds: a source that hangs is left out until it is done. */
+  /** Never throws, and takes at most 5 s: a source that hangs is skipped until it has finished. */
   sample(signal: AbortSignal): Promise<Sample>
 }
 
-const patienceMs = 5_000
-/** A driver may make up names; there is an end to telling of them. */
-const mostWarnings = 50
+const sourceTimeoutMs = 5_000
+/** Bounds the warnings about a driver that invents names. */
+const maxWarnings = 50
 
-/** The first source that knows a figure has said it: files before programs. */
+/** Samples all sources of this kind of device; of two that have a figure, the first wins. */
 export function createSampler(options: SamplerOptions): Sampler {
   const { host, clock, logger } = options
-  const told = new Set<string>()
+  const warned = new Set<string>()
   const pending = new Map<Source, Promise<SamplePart>>()
   let opened: { readonly kind: string; readonly sources: readonly Source[] } | undefined
 
   function warnOnce(source: string, unknown: string, message: string): void {
     const what = `${source} ${unknown}`
-    if (told.has(what) || told.size >= mostWarnings) return
-    told.add(what)
+    if (warned.has(what) || warned.size >= maxWarnings) return
+    warned.add(what)
     logger.warn({ source, unknown }, message)
   }
 
   async function read(source: Source, signal: AbortSignal): Promise<SamplePart> {
     if (pending.has(source)) return {}
-    const warn = (unknown: string) => warnOnce(source.name, unknown, 'unknown to this release, left out')
+    const warn = (unknown: string) => warnOnce(source.name, unknown, 'unknown name, skipped')
     const reading = source
       .read(signal, warn)
       .catch((error: unknown): SamplePart => {
-        warnOnce(source.name, error instanceof Error ? error.message : String(error), 'source failed, left out')
+        warnOnce(source.name, error instanceof Error ? error.message : String(error), 'source failed, skipped')
         return {}
       })
       .finally(() => pending.delete(source))
     pending.set(source, reading)
     const done = new AbortController()
-    const late = clock.sleep(patienceMs, AbortSignal.any([done.signal, signal])).then(
+    const timeout = clock.sleep(sourceTimeoutMs, AbortSignal.any([done.signal, signal])).then(
       (): SamplePart => {
-        warnOnce(source.name, 'no answer', 'source hangs, left out')
+        warnOnce(source.name, 'timeout', 'source timed out, skipped')
         return {}
       },
       (): SamplePart => ({}),
     )
     try {
-      return await Promise.race([reading, late])
+      return await Promise.race([reading, timeout])
     } finally {
       done.abort()
     }

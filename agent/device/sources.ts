@@ -14,7 +14,7 @@ import { systemInformation } from './sources/system-information.ts'
 import { tegrastats } from './sources/tegrastats.ts'
 import { thermal } from './sources/thermal.ts'
 
-/** What is asked on a device of this kind, the most trusted first. */
+/** The sources of a kind of device, the most reliable first. */
 export function sourcesFor(kind: DeviceKind, { host, clock, stateDir }: SamplerOptions): readonly Source[] {
   if (kind === 'other') return [disk(stateDir), systemInformation(clock), portable()]
   const common = [processor(host), thermal(host), fan(host), linuxBattery(host), network(host, clock), disk(stateDir)]

@@ -1,31 +1,21 @@
-import type { TLSSocket } from 'node:tls'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { connectPinned } from '../../core/base/pinned-socket.ts'
 import type { GrantReply } from '../../core/protocol/identity.ts'
-import { type Enrolment, openSession } from './enrolment.ts'
+import type { LinkCredentials } from '../link/ports.ts'
+import { type Enrolment, requestGrant } from './enrolment.ts'
 import type { DeviceKey } from './key-file.ts'
 
-/** Of a session's life, when it is renewed. */
+/** A grant is renewed after this part of its validity. */
 const renewAt = 2 / 3
-/** After a renewal that failed. */
+/** Wait after a failed renewal. */
 const retryMs = 10_000
 
-/** This device's sessions at one bridge. */
-export interface Credentials {
-  /**
-   * A token for one more connection. What is connected stays so for as long as the session is renewed, which goes on until
-   * `close`.
-   * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
-   */
-  token(signal: AbortSignal): Promise<string>
-  /** The same for the control plane: its broker may want another password. @throws as `token` does */
-  mqttPassword(signal: AbortSignal): Promise<string>
-  /**
-   * A connection to this bridge for a URL of TLS, where its key is pinned; undefined where the usual way will do.
-   * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE
-   */
-  dial(url: string, signal: AbortSignal): Promise<TLSSocket | undefined>
+/**
+ * The device's grants at one bridge. A grant is renewed until `close`; the bridge closes the connections of a grant that is
+ * not renewed.
+ */
+export interface Credentials extends LinkCredentials {
   close(): void
 }
 
@@ -38,7 +28,7 @@ export interface CredentialsOptions {
 
 export function createCredentials({ enrolment, key, clock, logger }: CredentialsOptions): Credentials {
   const closing = new AbortController()
-  /** Of the renewals that go on. */
+  /** Ends the renewal of the last grant. */
   let renewing = new AbortController()
 
   async function renew(validForS: number, stop: AbortSignal): Promise<void> {
@@ -50,34 +40,34 @@ export function createCredentials({ enrolment, key, clock, logger }: Credentials
       )
       if (!slept) return
       try {
-        const session = await openSession(enrolment, key, stop)
-        waitMs = session.validForS * 1_000 * renewAt
+        const grant = await requestGrant(enrolment, key, stop)
+        waitMs = grant.validForS * 1_000 * renewAt
       } catch (err) {
         if (stop.aborted) return
-        logger.warn({ err }, 'session not renewed')
+        logger.warn({ err }, 'grant not renewed, retrying')
         waitMs = retryMs
       }
     }
   }
 
-  async function open(signal: AbortSignal): Promise<GrantReply> {
-    const session = await openSession(enrolment, key, AbortSignal.any([signal, closing.signal]))
+  async function newGrant(signal: AbortSignal): Promise<GrantReply> {
+    const grant = await requestGrant(enrolment, key, AbortSignal.any([signal, closing.signal]))
     renewing.abort()
     renewing = new AbortController()
-    void renew(session.validForS, AbortSignal.any([renewing.signal, closing.signal]))
-    return session
+    void renew(grant.validForS, AbortSignal.any([renewing.signal, closing.signal]))
+    return grant
   }
 
   return {
-    token: async (signal) => (await open(signal)).token,
+    token: async (signal) => (await newGrant(signal)).token,
     async mqttPassword(signal) {
-      const { token, mqttPassword = token } = await open(signal)
+      const { token, mqttPassword = token } = await newGrant(signal)
       return mqttPassword
     },
     async dial(url, signal) {
       const { pin, foreignBroker } = enrolment
-      const isBridges = /^(?:wss|https):/.test(url) || (/^mqtts:/.test(url) && !foreignBroker)
-      return pin !== undefined && isBridges ? connectPinned(url, pin, signal) : undefined
+      const leadsToBridge = /^(?:wss|https):/.test(url) || (/^mqtts:/.test(url) && !foreignBroker)
+      return pin !== undefined && leadsToBridge ? connectPinned(url, pin, signal) : undefined
     },
     close: () => closing.abort(),
   }

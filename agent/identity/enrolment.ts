@@ -10,19 +10,19 @@ import { type DeviceKey, keyFileOf, makeKey, readKey } from './key-file.ts'
 import { postJson } from './post-json.ts'
 
 const Enrolment = z.strictObject({
-  /** The bridge's HTTP address. */
+  /** HTTP address of the bridge. */
   url: z.url({ protocol: /^https?$/ }),
-  /** Its control plane. */
+  /** URL of the bridge's broker. */
   mqttUrl: z.url({ protocol: /^mqtts?$/ }),
-  /** Whether that is a broker of its own, which shows another key than the bridge. */
+  /** Whether the broker is a separate server, whose TLS key differs from the bridge's. */
   foreignBroker: z.boolean().default(false),
-  /** SHA-256 of the public key that it shows by TLS; absent: a certificate that this system trusts. */
+  /** SHA-256 of the bridge's public TLS key; absent: its certificate is one that this system trusts. */
   pin: z.string().optional(),
   bridge: z.string(),
   fleet: z.string(),
   device: z.string(),
 })
-/** Where this device is enrolled, and as what. */
+/** An enrolment of this device at a bridge. */
 export type Enrolment = z.infer<typeof Enrolment>
 
 const enrolmentsFileOf = (stateDir: string) => join(stateDir, 'identity', 'enrolments.json')
@@ -36,29 +36,32 @@ export function readEnrolments(stateDir: string): Enrolment[] {
   } catch (cause) {
     throw new BrimError('IDENTITY_INVALID', `${path} cannot be read`, {
       cause,
-      hint: 'brim agent reset-identity; then enrol again',
+      hint: 'run "brim agent reset-identity", then enrol again',
     })
   }
 }
 
-export interface EnrolWish {
+export interface EnrolOptions {
   readonly stateDir: string
   readonly device: string
-  /** As "brim bridge token create" has printed it. */
+  /** As printed by "brim bridge token create". */
   readonly token: string
-  /** A new key even where there is one; its other enrolments are void then. */
+  /** Replace an existing key, which voids its other enrolments. */
   readonly replace: boolean
 }
 
 /**
- * Makes this device's key where there is none, and shows it to a bridge with an enrolment token.
+ * Enrols this device at a bridge with an enrolment token. Creates the device's key if there is none.
  * @throws BrimError ENROLL_REFUSED, DEVICE_CLONED, IDENTITY_*, BRIDGE_UNREACHABLE, TARGET_UNWRITABLE
  */
-export async function enrol(wish: EnrolWish, signal?: AbortSignal): Promise<Enrolment & Pick<EnrolReply, 'status' | 'group'>> {
-  const { stateDir, device, replace } = wish
-  const { url, secret, pin } = readInvitation(wish.token)
+export async function enrol(
+  options: EnrolOptions,
+  signal?: AbortSignal,
+): Promise<Enrolment & Pick<EnrolReply, 'status' | 'group'>> {
+  const { stateDir, device, replace } = options
+  const { url, secret, pin } = readInvitation(options.token)
   const at = { url, pin }
-  // First: for a bridge that cannot be reached no key is given up.
+  // First of all: an unreachable bridge must not cost the device its key.
   const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce.path, {}, NonceReply, signal)
   const keyFile = keyFileOf(stateDir)
   if (replace) resetIdentity(stateDir)
@@ -78,35 +81,35 @@ export async function enrol(wish: EnrolWish, signal?: AbortSignal): Promise<Enro
   } = await postJson(at, identityOperations.enrol.path, request, EnrolReply, signal)
   const mqttUrl = brokerUrl ?? `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`
   const enrolment: Enrolment = { url, mqttUrl, foreignBroker: brokerUrl !== undefined, pin, bridge, fleet, device }
-  // The bridge may have gone to another broker since.
+  // Replaces an earlier enrolment at this bridge: its broker may have changed.
   const kept = others.filter((other) => other.mqttUrl !== mqttUrl && other.url !== url)
   writePrivate(enrolmentsFileOf(stateDir), `${JSON.stringify([...kept, enrolment], null, 2)}\n`)
   return { ...enrolment, status, group }
 }
 
-/** A new key, enrolled nowhere: what a copied image needs. @throws BrimError TARGET_UNWRITABLE */
+/** Creates a new key without enrolments, as a copied disk image needs. @throws BrimError TARGET_UNWRITABLE */
 export function resetIdentity(stateDir: string): DeviceKey {
   writePrivate(enrolmentsFileOf(stateDir), '[]\n')
   return makeKey(keyFileOf(stateDir))
 }
 
 /**
- * Signs for one more session of this device at the bridge that it enrolled at.
+ * Requests a grant for this device from the bridge where it enrolled.
  * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
  */
-export async function openSession(
+export async function requestGrant(
   { url, pin, device, ...expected }: Omit<Enrolment, 'foreignBroker'>,
   key: DeviceKey,
   signal: AbortSignal,
 ): Promise<GrantReply> {
   const at = { url, pin }
   const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce.path, {}, NonceReply, signal)
-  // Another bridge could pass our signature on to the real one.
+  // Another bridge could forward the signature to the real one.
   if (bridge !== expected.bridge || fleet !== expected.fleet)
     throw new BrimError(
       'IDENTITY_INVALID',
-      `at ${url} answers bridge "${bridge}" of fleet "${fleet}"; this device enrolled at "${expected.bridge}" of "${expected.fleet}"`,
-      { hint: 'is the address still right? if the bridge was renamed, enrol again' },
+      `${url} is bridge "${bridge}" of fleet "${fleet}", but this device enrolled at "${expected.bridge}" of "${expected.fleet}"`,
+      { hint: 'is the address right? if the bridge was renamed, enrol again' },
     )
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'session', nonce, bridge, fleet, device, hardware }))

@@ -2,10 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * What tells this machine from a copy of its disk: the board's serial number, else the smallest address of a network device
- * that is real. Not /etc/machine-id: it is copied with the image.
- * @param root where the file system begins
- * @returns source and value, or undefined where nothing can be read
+ * An identifier of this machine that a copy of its disk does not have: the board's serial number, else the smallest MAC
+ * address of a hardware interface. /etc/machine-id will not do: it is copied with the disk.
+ * @param root folder that stands for /
+ * @returns source and value, or undefined if none is readable
  */
 export function hardwareOf(root = '/'): string | undefined {
   const serials: [string, string][] = [
@@ -25,7 +25,7 @@ export function hardwareOf(root = '/'): string | undefined {
   return address ? `mac ${address}` : undefined
 }
 
-/** Printable characters alone: a device tree's strings end with NUL. */
+/** Printable characters only: strings of a device tree end with NUL. */
 function contentOf(path: string): string | undefined {
   try {
     return readFileSync(path, 'latin1')

@@ -5,14 +5,14 @@ import { type Credentials, createCredentials } from './credentials.ts'
 import { readEnrolments } from './enrolment.ts'
 import { keyFileOf, readKey } from './key-file.ts'
 
-/** Bridge of a device that has enrolled nowhere. */
+/** Broker of a device that has not enrolled. */
 const localBridge = 'mqtt://127.0.0.1:1883'
 
-/** Who this device is, and where. */
+/** The device's credentials by bridge. */
 export interface Identities {
-  /** Control planes of the bridges that it has enrolled at, else the one of this machine. */
+  /** Brokers of the bridges where the device has enrolled; without any, the broker of this machine. */
   readonly bridges: readonly string[]
-  /** For the bridge of this control plane; undefined where the device has not enrolled. */
+  /** Credentials for the bridge of this broker; undefined if the device has not enrolled there. */
   at(mqttUrl: string): Credentials | undefined
   close(): void
 }
@@ -29,8 +29,8 @@ export function openIdentities(
   if (foreign)
     throw new BrimError(
       'IDENTITY_INVALID',
-      `${device.stateDir} is that of device "${foreign.device}" in fleet "${foreign.fleet}", not of "${device.id}" in "${device.fleet}"`,
-      { hint: 'use the --id and --fleet that it has enrolled with, or another --state-dir' },
+      `${device.stateDir} belongs to device "${foreign.device}" of fleet "${foreign.fleet}", not to "${device.id}" of "${device.fleet}"`,
+      { hint: 'use the --id and --fleet of its enrolment, or another --state-dir' },
     )
   const key = readKey(keyFileOf(device.stateDir))
   const known = new Map(enrolments.map((enrolment) => [enrolment.mqttUrl, createCredentials({ enrolment, key, clock, logger })]))

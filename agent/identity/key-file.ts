@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { modeOpenToOthers, writePrivate } from '../../core/base/private-file.ts'
 
-/** A device's Ed25519 key; its private half never leaves the file. */
+/** A device's Ed25519 key; the private key never leaves its file. */
 export interface DeviceKey {
   /** 32 bytes, base64url. */
   readonly publicKey: string
@@ -14,31 +14,31 @@ export interface DeviceKey {
 
 export const keyFileOf = (stateDir: string) => join(stateDir, 'identity', 'device-key.pem')
 
-/** @throws BrimError IDENTITY_INVALID where it is missing, no Ed25519 key, or open to others */
+/** @throws BrimError IDENTITY_INVALID if the file is missing, not an Ed25519 key, or readable by other users */
 export function readKey(path: string): DeviceKey {
-  const reset = 'brim agent reset-identity makes a new key; then enrol again'
+  const reset = 'run "brim agent reset-identity" to create a new key, then enrol again'
   let pem: string
   try {
     const mode = modeOpenToOthers(path)
     if (mode !== undefined)
-      throw new BrimError('IDENTITY_INVALID', `others may read the key ${path} (mode ${mode})`, {
-        hint: `chmod 600 ${path}; if somebody may have read it: brim agent reset-identity`,
+      throw new BrimError('IDENTITY_INVALID', `the key file ${path} is readable by other users (mode ${mode})`, {
+        hint: `run "chmod 600 ${path}"; if another user may have read it, run "brim agent reset-identity"`,
       })
     pem = readFileSync(path, 'utf8')
   } catch (cause) {
     if (cause instanceof BrimError) throw cause
-    throw new BrimError('IDENTITY_INVALID', `the key ${path} cannot be read`, { cause, hint: reset })
+    throw new BrimError('IDENTITY_INVALID', `the key file ${path} cannot be read`, { cause, hint: reset })
   }
   try {
     const key = createPrivateKey(pem)
-    if (key.asymmetricKeyType !== 'ed25519') throw new Error(`it is of type ${key.asymmetricKeyType}`)
+    if (key.asymmetricKeyType !== 'ed25519') throw new Error(`key of type ${key.asymmetricKeyType}`)
     return deviceKey(key)
   } catch (cause) {
-    throw new BrimError('IDENTITY_INVALID', `the file ${path} holds no Ed25519 key`, { cause, hint: reset })
+    throw new BrimError('IDENTITY_INVALID', `the file ${path} does not contain an Ed25519 key`, { cause, hint: reset })
   }
 }
 
-/** A new key, in the place of any that is there. @throws BrimError TARGET_UNWRITABLE */
+/** Creates a key and replaces any existing one. @throws BrimError TARGET_UNWRITABLE */
 export function makeKey(path: string): DeviceKey {
   const { privateKey } = generateKeyPairSync('ed25519')
   writePrivate(path, privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
@@ -47,6 +47,6 @@ export function makeKey(path: string): DeviceKey {
 
 function deviceKey(key: KeyObject): DeviceKey {
   const { x } = createPublicKey(key).export({ format: 'jwk' })
-  if (x === undefined) throw new Error('an Ed25519 key without a public half')
+  if (x === undefined) throw new Error('Ed25519 key without a public key')
   return { publicKey: x, sign: (bytes) => sign(null, bytes, key).toString('base64url') }
 }

@@ -6,23 +6,23 @@ import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import { readJson } from '../../core/protocol/read-message.ts'
 
 const timeoutMs = 10_000
-/** No answer of a bridge is longer: whoever answers in its place fills nobody's memory. */
-const maxAnswerBytes = 64 * 1024
+/** No response of a bridge is longer. The limit keeps another server from filling the memory. */
+const maxResponseBytes = 64 * 1024
 
 /**
- * One JSON request to a bridge, one answer.
- * @throws BrimError BRIDGE_UNREACHABLE, IDENTITY_INVALID, or what the bridge refused it with
+ * Sends one JSON request to a bridge and parses its response.
+ * @throws BrimError BRIDGE_UNREACHABLE, IDENTITY_INVALID, or the error with which the bridge rejects it
  */
 export async function postJson<T>(
   at: BridgeAddress,
   path: string,
   body: unknown,
-  reply: z.ZodType<T>,
+  schema: z.ZodType<T>,
   signal?: AbortSignal,
 ): Promise<T> {
   const url = new URL(path, at.url)
-  const late = AbortSignal.timeout(timeoutMs)
-  const ended = signal ? AbortSignal.any([signal, late]) : late
+  const timeout = AbortSignal.timeout(timeoutMs)
+  const ended = signal ? AbortSignal.any([signal, timeout]) : timeout
   let status: number | undefined
   let json: unknown
   try {
@@ -35,13 +35,13 @@ export async function postJson<T>(
     throw unreachable(url, cause)
   }
   if (status === 200) {
-    const answer = readJson(reply, json)
-    if (answer.kind === 'message') return answer.message
-    throw unreachable(url, new Error(`its answer cannot be read: ${answer.reason}`))
+    const read = readJson(schema, json)
+    if (read.kind === 'message') return read.message
+    throw unreachable(url, new Error(`unreadable response: ${read.reason}`))
   }
-  const refusal = ErrorResponse.safeParse(json)
-  if (!refusal.success) throw unreachable(url, new Error(`HTTP status ${status}`))
-  const { code, message, hint } = refusal.data.error
+  const rejection = ErrorResponse.safeParse(json)
+  if (!rejection.success) throw unreachable(url, new Error(`HTTP status ${status}`))
+  const { code, message, hint } = rejection.data.error
   throw new BrimError(isCode(code) ? code : 'NOT_AUTHORIZED', message, hint === undefined ? {} : { hint })
 }
 
@@ -52,7 +52,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
   let bytes = 0
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.byteLength
-    if (bytes > maxAnswerBytes) throw new Error(`its answer has more than ${maxAnswerBytes} bytes`)
+    if (bytes > maxResponseBytes) throw new Error(`response of more than ${maxResponseBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()
@@ -67,7 +67,7 @@ function parse(text: string): unknown {
 }
 
 const unreachable = (url: URL, cause: unknown) =>
-  new BrimError('BRIDGE_UNREACHABLE', `the bridge at ${url.origin} did not answer as a bridge does`, {
+  new BrimError('BRIDGE_UNREACHABLE', `no bridge responds at ${url.origin}`, {
     cause,
-    hint: 'is it running, and is that its HTTP address?',
+    hint: 'is the bridge running, and is this its HTTP address?',
   })

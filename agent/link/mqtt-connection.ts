@@ -2,7 +2,7 @@ import type { TLSSocket } from 'node:tls'
 import { connect, type IClientOptions, MqttClient } from 'mqtt'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { sendAtOnce } from '../../core/base/no-delay.ts'
+import { disableNagle } from '../../core/base/no-delay.ts'
 import { type Delivery, publishOptions } from '../../core/protocol/delivery.ts'
 
 const connectTimeoutMs = 10_000
@@ -93,7 +93,7 @@ export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal)
     const settled = () => signal.removeEventListener('abort', abort)
     client.once('connect', () => {
       settled()
-      sendAtOnce(client.stream)
+      disableNagle(client.stream)
       resolve(connection)
     })
     void closed.then((cause) => {

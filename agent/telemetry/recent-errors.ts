@@ -1,26 +1,26 @@
 import { nowIso } from '../../core/base/clock.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 
-const most = 5
-/** Our codes and the system's. Anything else could be a sentence. */
+const maxKinds = 5
+/** Error codes of Brim and of the system. Anything else could quote a prompt. */
 const codePattern = /^[A-Z][A-Z0-9_]{1,40}$/
 
-/** The last few kinds of failure: codes, times, counts; never a message, which might quote what was asked. */
+/** The last few kinds of failure: codes, times and counts. Messages are left out: they could quote a prompt. */
 export class RecentErrors {
   readonly #kinds = new Map<string, DeviceCondition['errors'][number]>()
 
-  /** @param thrown anything; without a code of its own it is UNEXPECTED */
+  /** @param thrown anything; without a code it counts as UNEXPECTED */
   add(thrown: unknown): void {
-    const said = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined
-    const code = typeof said === 'string' && codePattern.test(said) ? said : 'UNEXPECTED'
+    const ownCode = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined
+    const code = typeof ownCode === 'string' && codePattern.test(ownCode) ? ownCode : 'UNEXPECTED'
     const count = (this.#kinds.get(code)?.count ?? 0) + 1
     this.#kinds.delete(code)
     this.#kinds.set(code, { code, at: nowIso(), count })
     const [oldest] = this.#kinds.keys()
-    if (this.#kinds.size > most && oldest !== undefined) this.#kinds.delete(oldest)
+    if (this.#kinds.size > maxKinds && oldest !== undefined) this.#kinds.delete(oldest)
   }
 
-  /** The newest first. */
+  /** Newest first. */
   get list(): DeviceCondition['errors'] {
     return [...this.#kinds.values()].reverse()
   }

@@ -1,21 +1,21 @@
 import { Ewma } from '../../core/policy/estimate/ewma.ts'
 
-/** What counts of the past at each sample in which there was work. */
+/** Weight of the past at each sample with new work. */
 const memory = 0.8
 
 interface Sampled {
-  /** What the device takes now. */
+  /** Power of the device now. */
   readonly watts: number
-  /** Whether an answer is under way at this moment. */
+  /** Whether an answer is in progress now. */
   readonly isBusy: boolean
-  /** Since the start: seconds in which any answer was under way, and tokens of those that have ended. */
+  /** Since the start: seconds during which any answer was in progress, and tokens of answers that have ended. */
   readonly busyS: number
   readonly tokens: number
 }
 
 /**
- * J per token: what the device takes while answers are under way, their prefill included, over their tokens. Sums that
- * forget, so that an answer longer than a sample's interval counts once it has ended.
+ * Energy per token: the device's power while answers are in progress, prefill included, over their tokens. Both are decaying
+ * sums, so that an answer longer than the sampling interval counts once it has ended.
  */
 export class TokenEnergy {
   readonly #busyWatts = new Ewma()
@@ -30,13 +30,13 @@ export class TokenEnergy {
     const { value: busyWatts } = this.#busyWatts
     const [moreS, more] = [busyS - this.#last.busyS, tokens - this.#last.tokens]
     this.#last = { busyS, tokens }
-    // Of answers between samples alone nobody has seen the power.
+    // The power of answers that start and end between two samples is unknown.
     if (busyWatts === undefined || (moreS === 0 && more === 0)) return
     this.#joules = memory * this.#joules + busyWatts * moreS
     this.#tokens = memory * this.#tokens + more
   }
 
-  /** What the device takes while answers are under way, and while none is; null until it was seen. */
+  /** Power while answers are in progress, and while none is; null until it has been measured. */
   get busyW(): number | null {
     return threeDigits(this.#busyWatts.value)
   }
@@ -46,8 +46,8 @@ export class TokenEnergy {
   }
 
   /**
-   * What a token costs a model that does so many a second: the device's power while it answers over the rate.
-   * @param tokensPerS by model @returns J, by model; empty until the power was seen
+   * Energy per token by model: the device's power while answers are in progress / the model's rate.
+   * @param tokensPerS by model @returns J by model; empty until the power has been measured
    */
   jPerTokenAt(tokensPerS: Readonly<Record<string, number>>): Record<string, number> {
     const { value: watts } = this.#busyWatts
@@ -55,7 +55,7 @@ export class TokenEnergy {
     return Object.fromEntries(Object.entries(tokensPerS).map(([model, rate]) => [model, Number((watts / rate).toPrecision(3))]))
   }
 
-  /** Null until an answer has ended whose power was seen. */
+  /** Null until an answer has ended whose power was measured. */
   get jPerToken(): number | null {
     return this.#tokens > 0 ? threeDigits(this.#joules / this.#tokens) : null
   }

@@ -2,7 +2,7 @@ import { connect, type MqttClient } from 'mqtt'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { sendAtOnce } from '../../core/base/no-delay.ts'
+import { disableNagle } from '../../core/base/no-delay.ts'
 import { bridgeStateDelivery, deviceDelivery, publishOptions } from '../../core/protocol/delivery.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
@@ -108,7 +108,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     if (from) handlers[from.leaf]?.(from.device, payload)
   })
   client.on('connect', () => {
-    sendAtOnce(client.stream)
+    disableNagle(client.stream)
     const filters = {
       [allDeviceStates(fleet)]: { qos: deviceDelivery.state.qos },
       [topic]: { qos: retained.qos },

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { type Enrolment, enrol, openSession } from '../../agent/identity/enrolment.ts'
+import { type Enrolment, enrol, requestGrant } from '../../agent/identity/enrolment.ts'
 import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
 import type { IdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { invitationText } from '../../core/protocol/identity.ts'
@@ -24,7 +24,7 @@ export async function enrolDevice(
   const invitation = invitationText({ url: world.bridge.httpUrl, id: token.id, secret })
   const stateDir = join(world.dir, folder)
   const { status: _, group: __, ...enrolment } = await enrol({ stateDir, device, token: invitation, replace: false })
-  const session = () => openSession(enrolment, readKey(keyFileOf(stateDir)), new AbortController().signal)
+  const session = () => requestGrant(enrolment, readKey(keyFileOf(stateDir)), new AbortController().signal)
   return {
     enrolment,
     token: async () => (await session()).token,

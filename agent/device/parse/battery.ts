@@ -10,7 +10,7 @@ export interface Supply {
   readonly status?: string | undefined
   readonly online?: number | undefined
   readonly capacity?: number | undefined
-  /** What it holds when full, whether in energy or charge: its weight among several. */
+  /** Full capacity, as energy or charge: the weight of one battery among several. */
   readonly full?: number | undefined
   readonly powerNow?: number | undefined
   readonly currentNow?: number | undefined
@@ -27,7 +27,7 @@ const states: Readonly<Record<string, string>> = {
 }
 const stateOf = (status: string | undefined) => states[status?.trim().toLowerCase() ?? ''] ?? 'unknown'
 
-/** All batteries that feed this machine as one; a mouse's (scope Device) is none of them. The sign of a current differs by driver. */
+/** Combines the batteries of this machine; those of peripherals (scope Device) do not count. The sign of a current depends on the driver. */
 export function batteryOf(supplies: readonly Supply[]): Battery | undefined {
   const batteries = supplies.filter(({ type, scope }) => type === 'Battery' && scope !== 'Device')
   if (batteries.length === 0) return undefined
@@ -40,10 +40,10 @@ export function batteryOf(supplies: readonly Supply[]): Battery | undefined {
   const powers = batteries.map(microwattsOf)
   const known = powers.every((power) => power !== undefined)
   const temps = batteries.flatMap(({ temp }) => (temp === undefined ? [] : [temp / 10]))
-  const said = batteries.map(({ status }) => stateOf(status))
+  const reported = batteries.map(({ status }) => stateOf(status))
   return {
     levelPercent: levels.length > 0 ? Math.min(100, Math.max(0, Math.round(level * 10) / 10)) : null,
-    state: ['discharging', 'charging', 'idle', 'full'].find((state) => said.includes(state)) ?? 'unknown',
+    state: ['discharging', 'charging', 'idle', 'full'].find((state) => reported.includes(state)) ?? 'unknown',
     powerW: known ? Math.round(powers.reduce((sum: number, power) => sum + power!, 0) / 1e4) / 100 : null,
     tempC: temps.length > 0 ? Math.max(...temps) : null,
     isPlugged: outlets.length > 0 ? outlets.some(({ online }) => online! > 0) : null,
@@ -65,8 +65,8 @@ const TermuxBattery = z.object({
 })
 
 /**
- * What termux-battery-status prints. Unit and sign of its current vary by phone, so the power stays unknown.
- * @returns undefined where it is not that; null where it says that there is no battery
+ * Parses the output of termux-battery-status. The power stays unknown: unit and sign of the current vary by phone.
+ * @returns undefined if it cannot be parsed; null if there is no battery
  */
 export function parseTermuxBattery(text: string): Battery | null | undefined {
   let value: unknown
@@ -75,9 +75,9 @@ export function parseTermuxBattery(text: string): Battery | null | undefined {
   } catch {
     return undefined
   }
-  const said = TermuxBattery.safeParse(value)
-  if (!said.success) return undefined
-  const { present, percentage, status, plugged, temperature } = said.data
+  const parsed = TermuxBattery.safeParse(value)
+  if (!parsed.success) return undefined
+  const { present, percentage, status, plugged, temperature } = parsed.data
   if (present === false) return null
   return {
     levelPercent: percentage,

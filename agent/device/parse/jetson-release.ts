@@ -1,4 +1,4 @@
-/** NVIDIA's names for releases, by the L4T versions that begin so; the longest that fits counts. */
+/** JetPack releases by prefix of the L4T version; the longest match counts. */
 const jetpacks: Readonly<Record<string, string>> = {
   '32.7': '4.6',
   '35': '5',
@@ -14,7 +14,7 @@ const jetpacks: Readonly<Record<string, string>> = {
   '39.2': '7.2',
 }
 
-/** By NVIDIA's part number of the module. */
+/** Modules by NVIDIA's part number. */
 const modules: Readonly<Record<string, string>> = {
   '3448': 'Nano',
   '3668': 'Xavier NX',
@@ -25,20 +25,20 @@ const modules: Readonly<Record<string, string>> = {
 }
 
 /**
- * The first line of /etc/nv_tegra_release, "# R36 (release), REVISION: 4.3, …" → "36.4.3". Its BOARD field is wrong on
- * many boards and not read.
+ * Parses the first line of /etc/nv_tegra_release, "# R36 (release), REVISION: 4.3, …" → "36.4.3". The BOARD field is
+ * ignored: it is wrong on many boards.
  */
 export function parseTegraRelease(text: string): string | undefined {
   const [, release, revision] = /^#\s*R(\d+)\s*\(release\),\s*REVISION:\s*(\d+(?:\.\d+)*)/.exec(text) ?? []
   return release === undefined ? undefined : `${release}.${revision}`
 }
 
-/** What dpkg says of nvidia-l4t-core: "Version: 36.4.3-20250107174145" → "36.4.3". */
+/** Parses dpkg's output about nvidia-l4t-core: "Version: 36.4.3-20250107174145" → "36.4.3". */
 export function parseCoreVersion(text: string): string | undefined {
   return /^Version:\s*(\d+\.\d+(?:\.\d+)*)/m.exec(text)?.[1]
 }
 
-/** @returns undefined for a release that we do not know: the L4T version says it all the same */
+/** @returns undefined for an unknown release; the L4T version is reported anyway */
 export function jetpackOf(l4t: string): string | undefined {
   const fits = Object.keys(jetpacks).filter((version) => l4t === version || l4t.startsWith(`${version}.`))
   const [longest] = fits.sort((a, b) => b.length - a.length)
@@ -51,8 +51,8 @@ export function socOf(compatible: string): string | undefined {
 }
 
 /**
- * @param boards all that the device tree says of part numbers: compatible, nvidia,boardids, nvidia,dtsfilename
- * @param model its name: p3767 is an Orin NX as well as an Orin Nano
+ * @param boards part numbers in the device tree: compatible, nvidia,boardids, nvidia,dtsfilename
+ * @param model name of the board: p3767 is an Orin NX or an Orin Nano
  */
 export function moduleOf(boards: string, model: string): string | undefined {
   const number = new RegExp(`(?<!\\d)(${Object.keys(modules).join('|')})(?!\\d)`).exec(boards)?.[1]
@@ -60,7 +60,7 @@ export function moduleOf(boards: string, model: string): string | undefined {
   return name === 'Orin NX/Nano' ? (/\bOrin (?:NX|Nano)\b/.exec(model)?.[0] ?? name) : name
 }
 
-/** `nvpmodel -q`: "NV Power Mode: MAXN", then its number. */
+/** Parses the output of `nvpmodel -q`: "NV Power Mode: MAXN", then its number. */
 export function parsePowerMode(text: string): string | undefined {
   return /^\s*NV Power Mode\s*:\s*(\S.*?)\s*$/m.exec(text)?.[1]
 }

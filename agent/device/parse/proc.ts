@@ -1,6 +1,6 @@
 import type { Sample } from '../sample.ts'
 
-/** /proc/meminfo, in kB. Absent: undefined, as NvMapMemUsed is but on a Jetson. */
+/** Parses /proc/meminfo. A missing field is null; only a Jetson has NvMapMemUsed. */
 export function parseMeminfo(text: string): Partial<Sample['memory']> {
   const bytes = (name: string) => {
     const kib = new RegExp(`^${name}:\\s*(\\d+) kB$`, 'm').exec(text)?.[1]
@@ -15,14 +15,14 @@ export function parseMeminfo(text: string): Partial<Sample['memory']> {
   }
 }
 
-/** All cores together, in ticks since the start. */
+/** Sum over all cores, in ticks since boot. */
 export interface CpuTimes {
   readonly busy: number
   readonly total: number
   readonly cores: number
 }
 
-/** /proc/stat. Its guest times are in user and nice already. */
+/** Parses /proc/stat. Guest times are included in user and nice. */
 export function parseCpuTimes(text: string): CpuTimes | undefined {
   const ticks = /^cpu\s+(.*)$/m.exec(text)?.[1]?.trim().split(/\s+/).slice(0, 8).map(Number)
   if (!ticks || ticks.length < 4 || ticks.some((tick) => !Number.isFinite(tick))) return undefined
@@ -31,7 +31,7 @@ export function parseCpuTimes(text: string): CpuTimes | undefined {
   return { busy: total - waiting, total, cores: text.match(/^cpu\d+ /gm)?.length ?? 0 }
 }
 
-/** @returns 0..100; undefined where no time has gone by */
+/** @returns 0..100; undefined if no time has passed */
 export function cpuPercent(then: CpuTimes, now: CpuTimes): number | undefined {
   const total = now.total - then.total
   if (total <= 0) return undefined

@@ -4,21 +4,20 @@ import { temperaturesOf } from './temperatures.ts'
 
 export interface Tegrastats {
   readonly part: SamplePart
-  /** Names of what was not understood, and skipped. */
+  /** Names of skipped words. */
   readonly unknown: readonly string[]
 }
 
 /**
- * One line of tegrastats, of any board from Nano to Thor and JetPack 4 to 7. Memory is left to /proc/meminfo. Of figures
- * that come twice or thrice (now/mean/peak) the first counts. A load that is not there stays unknown: Thor gives the
- * GPU's clocks alone.
+ * Parses one line of tegrastats, of any board from Nano to Thor and JetPack 4 to 7. Memory comes from /proc/meminfo instead.
+ * Of repeated figures (now/mean/peak) the first counts. A missing load stays unknown: Thor prints only the clocks of the GPU.
  */
 export function parseTegrastats(line: string): Tegrastats {
   const load: { -readonly [K in keyof NonNullable<SamplePart['load']>]: NonNullable<SamplePart['load']>[K] } = {}
   const zones: [string, number][] = []
   const railsMw: Record<string, number> = {}
   const unknown: string[] = []
-  /** In the order in which they are tried. */
+  /** Patterns, in the order in which they are tried. */
   const words: [RegExp, (match: RegExpExecArray) => void][] = [
     [/\d{2}-\d{2}-\d{4} \d{2}:\d{2}:\d{2}/y, () => {}],
     [/(?:RAM|SWAP|IRAM) \d+\/\d+[kMG]B/y, () => {}],
@@ -39,7 +38,7 @@ export function parseTegrastats(line: string): Tegrastats {
         railsMw[rail] = Number(milliwatts)
       },
     ],
-    // Engines: video, audio, image, deep learning. Nothing here needs them.
+    // Engines for video, audio, images and deep learning, which are not reported.
     [/[A-Z]\w* (?:off|\d+%?(?:@\[?[\d,]+\]?)?|@\[?[\d,]+\]?)(?=\s|$)/y, () => {}],
     [/(\S+)/y, ([, word = '']) => unknown.push(word.replace(/[@=:].*$/, ''))],
   ]
@@ -61,7 +60,7 @@ export function parseTegrastats(line: string): Tegrastats {
   return { part: { load, power: powerOf(railsMw), ...temperatures }, unknown }
 }
 
-/** "6%@102,5%@102,off": the mean load of the cores that are on, the highest of their clocks. */
+/** Parses "6%@102,5%@102,off": mean load of the cores that are on, and their highest clock. */
 function cpuOf(cores: string): { cpuPercent?: number; cpuMHz?: number } {
   const on = [...cores.matchAll(/(\d+)%@(\d+)/g)].map(([, percent, mhz]) => ({ percent: Number(percent), mhz: Number(mhz) }))
   if (on.length === 0) return {}

@@ -1,11 +1,11 @@
 import type { Sample } from '../sample.ts'
 
-/** What a Jetson's PMIC says whatever its temperature. */
+/** Constants that a Jetson's PMIC reports in place of a temperature. */
 const pmicConstants = new Set([50, 100])
 
 /**
- * Zones that mean something, by names that are the same on every release ("CPU-therm" and "cpu-thermal" are "cpu"; the
- * second of a name is "name-2"). Sensors that are off read -256 °C.
+ * Temperatures of the working zones. Names are the same on every release: "CPU-therm" and "cpu-thermal" become "cpu", and
+ * the second zone of a name "name-2". Sensors that are off report -256 °C.
  */
 export function temperaturesOf(zones: readonly (readonly [name: string, celsius: number])[]): Sample['temperatures'] {
   const zonesC: Record<string, number> = {}

@@ -6,7 +6,7 @@ import type { SamplePart, Source } from '../sample.ts'
 
 const folder = '/sys/class/power_supply'
 
-/** Batteries and outlets by their type, whatever they are called. */
+/** Batteries and power supplies, found by their type: names vary. */
 export function linuxBattery(host: Host): Source {
   return {
     name: 'battery',
@@ -18,7 +18,7 @@ export function linuxBattery(host: Host): Source {
   }
 }
 
-/** What a battery gives is what the whole device takes. */
+/** While a battery discharges, its power is that of the whole device. */
 function partOf(battery: Battery): SamplePart {
   const drains = battery.state === 'discharging' && battery.powerW !== null
   return { battery, ...(drains ? { power: { totalW: battery.powerW, scope: 'battery' } } : {}) }
@@ -37,9 +37,9 @@ async function readSupply(host: Host, path: string): Promise<Supply> {
   return { type, scope, status, capacity, full, powerNow, currentNow, voltageNow, temp }
 }
 
-/** A phone's program costs far more than a file. */
+/** A program costs far more than reading a file. */
 const termuxEveryMs = 60_000
-/** It hangs where its companion app is missing. */
+/** The program hangs if its companion app is missing. */
 const termuxTimeoutMs = 4_000
 
 export function termuxBattery(host: Host, clock: Clock): Source {

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises'
 import type { Source } from '../sample.ts'
 
-/** The file system that holds a folder. */
+/** The file system of a folder. */
 export function disk(folder: string): Source {
   return {
     name: 'disk',

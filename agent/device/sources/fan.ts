@@ -5,7 +5,7 @@ const hwmons = '/sys/class/hwmon'
 const oldFan = '/sys/devices/pwm-fan'
 const mostDuty = 255
 
-/** The first fan. On a Jetson its speed may be told by another node than its duty. */
+/** The first fan. On a Jetson its speed and its duty cycle may be in different nodes. */
 export function fan(host: Host): Source {
   return {
     name: 'fan',

@@ -2,18 +2,18 @@ import type { Host } from '../host.ts'
 import type { Source } from '../sample.ts'
 
 const devfreq = '/sys/class/devfreq'
-/** Xavier, TX2, Orin, its successor; "gpu" on a Nano, 17000000.gpu on Orin with JetPack 7, gpu-gpc-0 on Thor. */
+/** Names of the GPU: Xavier, TX2, Orin and its successor; "gpu" on a Nano, 17000000.gpu on Orin with JetPack 7, gpu-gpc-0 on Thor. */
 const gpuName = /gv11b|gp10b|ga10b|gb10b|\bgpu\b/
-/** kHz of the memory's clock that were used; where they are depends on the release, and most are for root alone. */
+/** Used kHz of the memory clock. The path depends on the release, and most are readable by root only. */
 const activities = [
   '/sys/kernel/debug/cactmon/mc_all',
   '/sys/kernel/actmon_avg_activity/mc_all',
   '/sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity',
 ]
 
-/** Load and clocks of a Jetson's GPU and memory controller; where they cannot be read nothing is said. */
+/** Load and clocks of a Jetson's GPU and memory controller, as far as they are readable. */
 export function jetsonGpu(host: Host): Source {
-  /** Names differ by board and release, so each node is asked what it is. */
+  /** Names differ by board and release, so the nodes are found by their content. */
   async function find(): Promise<string | undefined> {
     const nodes = await host.list(devfreq)
     const names = await Promise.all(nodes.map((node) => host.text(`${devfreq}/${node}/device/of_node/name`)))
@@ -50,7 +50,7 @@ export function jetsonGpu(host: Host): Source {
 
 const megahertz = (hz: number | undefined) => (hz === undefined ? null : Math.round(hz / 1e6))
 
-/** The first card whose driver tells how busy it is (amdgpu does). */
+/** The first card whose driver reports its load, such as amdgpu. */
 export function linuxGpu(host: Host): Source {
   const folder = '/sys/class/drm'
   return {

@@ -9,7 +9,7 @@ type Identity = NonNullable<SamplePart['device']>
 const tree = '/proc/device-tree'
 const plain = (text: string | undefined) => text?.replaceAll('\0', ' ').trim() || null
 
-/** What stays as it is while the agent runs is read once. */
+/** Values that do not change while the agent runs are read once. */
 function once<T>(read: () => Promise<T>): () => Promise<T> {
   let had: Promise<T> | undefined
   return () => {
@@ -18,7 +18,7 @@ function once<T>(read: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** What any Linux says of itself. */
+/** Identity of any Linux machine. */
 export function linuxIdentity(host: Host): Source {
   const constant = once(async (): Promise<Identity> => {
     const [board, vendor, product, release, kernel] = await Promise.all([
@@ -42,7 +42,7 @@ export function linuxIdentity(host: Host): Source {
   }
 }
 
-/** The firmware's profile, or cpufreq's governor. */
+/** The platform profile of the firmware, or the cpufreq governor. */
 export function linuxPowerMode(host: Host): Source {
   return {
     name: 'power mode',
@@ -54,7 +54,7 @@ export function linuxPowerMode(host: Host): Source {
   }
 }
 
-/** Asked so often; a mode is changed by hand. */
+/** Interval of nvpmodel: power modes change rarely. */
 const powerModeEveryMs = 5 * 60_000
 const programTimeoutMs = 4_000
 

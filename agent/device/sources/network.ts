@@ -10,7 +10,7 @@ interface Counters {
   readonly atMs: number
 }
 
-/** Interfaces with hardware behind them; what went through since the sample before. No addresses. */
+/** Hardware interfaces, and their traffic since the previous sample. Addresses are not reported. */
 export function network(host: Host, clock: Clock): Source {
   let last: ReadonlyMap<string, Counters> = new Map()
 
@@ -30,7 +30,7 @@ export function network(host: Host, clock: Clock): Source {
     return {
       kind: wireless.length > 0 ? 'wifi' : name.startsWith('ww') ? 'cellular' : 'ethernet',
       isUp: isUp(state?.trim()),
-      // -1 where there is no link.
+      // -1 means no link.
       linkMbitPerS: speed !== undefined && speed > 0 ? speed : null,
       rxBytesPerS: now && before ? rate(now.rx - before.rx, now.atMs - before.atMs) : null,
       txBytesPerS: now && before ? rate(now.tx - before.tx, now.atMs - before.atMs) : null,
@@ -49,10 +49,10 @@ export function network(host: Host, clock: Clock): Source {
   }
 }
 
-/** Drivers that do not tell say "unknown". */
+/** "unknown": the driver does not report it. */
 const isUp = (state: string | undefined): boolean | null => (state === undefined || state === 'unknown' ? null : state === 'up')
 
-/** Counters begin anew when an interface does. */
+/** Counters restart at 0 when the interface restarts. */
 function rate(bytes: number, ms: number): number | null {
   return bytes < 0 || ms <= 0 ? null : Math.round((bytes / ms) * 1_000)
 }

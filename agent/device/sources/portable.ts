@@ -2,7 +2,7 @@ import { availableParallelism, cpus, freemem, type as osType, release, totalmem,
 import { type CpuTimes, cpuPercent } from '../parse/proc.ts'
 import type { Source } from '../sample.ts'
 
-/** What Node itself knows, where there is no /proc: macOS, Windows. */
+/** Figures of Node itself, for systems without /proc: macOS, Windows. */
 export function portable(): Source {
   let last: CpuTimes | undefined
   return {

@@ -2,7 +2,7 @@ import type { Host } from '../host.ts'
 import { type CpuTimes, cpuPercent, parseCpuTimes, parseMeminfo } from '../parse/proc.ts'
 import type { Source } from '../sample.ts'
 
-/** Load of all cores since the sample before, the highest clock, memory. */
+/** Load of all cores since the previous sample, the highest clock, and memory. */
 export function processor(host: Host): Source {
   let last: CpuTimes | undefined
   const policies = '/sys/devices/system/cpu/cpufreq'

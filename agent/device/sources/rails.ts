@@ -6,10 +6,10 @@ const devices = '/sys/bus/i2c/devices'
 const oldDriver = '/sys/bus/i2c/drivers/ina3221x'
 /** Addresses of the INA3221 on every Jetson. */
 const address = /^\d+-004[01]$/
-/** The chip's seventh is a sum of these. */
+/** The chip's seventh channel is the sum of these. */
 const channels = [1, 2, 3]
 
-/** hwmon folders of the sensors: JetPack 5 and later. */
+/** hwmon folders of the sensors, JetPack 5 and later. */
 export async function sensorsOf(host: Host): Promise<string[]> {
   const chips = (await host.list(devices)).filter((name) => address.test(name))
   const found = await Promise.all(
@@ -21,7 +21,7 @@ export async function sensorsOf(host: Host): Promise<string[]> {
   return found.flat()
 }
 
-/** Folders of the same under the driver of JetPack 4. */
+/** Folders of the sensors with the driver of JetPack 4. */
 async function oldSensorsOf(host: Host): Promise<string[]> {
   const chips = (await host.list(oldDriver)).filter((name) => address.test(name))
   const found = await Promise.all(
@@ -35,7 +35,7 @@ async function oldSensorsOf(host: Host): Promise<string[]> {
 
 type Rail = readonly [label: string, milliwatts: number]
 
-/** mV and mA. */
+/** The files hold mV and mA. */
 async function readRail(host: Host, folder: string, channel: number): Promise<Rail[]> {
   const [label, millivolts, milliamperes] = await Promise.all([
     host.text(`${folder}/in${channel}_label`),
@@ -46,7 +46,7 @@ async function readRail(host: Host, folder: string, channel: number): Promise<Ra
   return [[label.trim(), Math.round((millivolts * milliamperes) / 1_000)]]
 }
 
-/** Counts from 0. mW, or mV and mA. */
+/** The files hold mW, or mV and mA. @param channel counts from 0 */
 async function readOldRail(host: Host, folder: string, channel: number): Promise<Rail[]> {
   const [label, power, millivolts, milliamperes] = await Promise.all([
     host.text(`${folder}/rail_name_${channel}`),
@@ -59,7 +59,7 @@ async function readOldRail(host: Host, folder: string, channel: number): Promise
   return label === undefined || milliwatts === undefined ? [] : [[label.trim(), Math.round(milliwatts)]]
 }
 
-/** A Jetson's power by rail. */
+/** Power of a Jetson by rail. */
 export function jetsonRails(host: Host): Source {
   return {
     name: 'rails',

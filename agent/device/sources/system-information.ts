@@ -2,7 +2,7 @@ import type { Systeminformation } from 'systeminformation'
 import type { Clock } from '../../../core/base/clock.ts'
 import type { SamplePart, Source } from '../sample.ts'
 
-/** What is asked of the package; each question starts a process or two where there is no /proc. */
+/** The functions in use of the systeminformation package. Each starts a process or two on systems without /proc. */
 export interface SystemInformation {
   system(): Promise<Systeminformation.SystemData>
   osInfo(): Promise<Systeminformation.OsData>
@@ -11,13 +11,13 @@ export interface SystemInformation {
   mem(): Promise<Systeminformation.MemData>
 }
 
-/** What it said is good for so long. */
+/** How long its results are used. */
 const everyMs = 60_000
 
-/** Read by those alone who have no better source: it takes a while, and memory. */
+/** Loaded only where no better source exists: it costs time and memory. */
 const loaded = async (): Promise<SystemInformation> => (await import('systeminformation')).default
 
-/** Model, battery, temperature and memory where there is no /proc: macOS, Windows, BSD. */
+/** Model, battery, temperature and memory on systems without /proc: macOS, Windows, BSD. */
 export function systemInformation(clock: Clock, load = loaded): Source {
   let identity: SamplePart['device']
   let last: { readonly part: SamplePart; readonly untilMs: number } | undefined
@@ -47,7 +47,7 @@ const identityOf = (
   { distro, release }: Systeminformation.OsData,
 ): NonNullable<SamplePart['device']> => ({ model: words(manufacturer, model), os: words(distro, release) })
 
-/** Without a battery it says 0 %. */
+/** Without a battery the package reports 0 %. */
 function batteryOf({ hasBattery, percent, isCharging, acConnected }: Systeminformation.BatteryData): SamplePart['battery'] {
   if (!hasBattery) return null
   const plugged = percent >= 100 ? 'full' : 'idle'
@@ -60,13 +60,13 @@ function batteryOf({ hasBattery, percent, isCharging, acConnected }: Systeminfor
   }
 }
 
-/** Unknown: null, or -1 in older releases. */
+/** Unknown is null, or -1 in older releases of the package. */
 function temperaturesOf({ main }: Systeminformation.CpuTemperatureData): SamplePart['temperatures'] {
   const celsius: number | null = main
   return celsius !== null && celsius > 0 ? { hottestC: celsius, zonesC: { cpu: celsius } } : {}
 }
 
-/** `available` counts what can be given back, which Node's own figure leaves out on macOS. */
+/** `available` includes reclaimable memory, which Node's figure omits on macOS. */
 const memoryOf = ({ total, available, swaptotal, swapfree }: Systeminformation.MemData): SamplePart['memory'] => ({
   totalBytes: total,
   freeBytes: available,

@@ -6,15 +6,15 @@ import type { Source } from '../sample.ts'
 import { jetsonGpu } from './gpu.ts'
 import { jetsonRails } from './rails.ts'
 
-/** It never ends by itself, and says its first line after this. */
+/** tegrastats runs until it is killed, and prints its first line after this interval. */
 const intervalMs = 500
 const timeoutMs = 3_000
-/** A process costs more than all files together. */
+/** The process costs more than reading all files. */
 const everyMs = 30_000
 
 /**
- * The second source: asked only where files do not tell the GPU's load, or no rail, as on a release that has moved them.
- * What files do tell counts before it.
+ * A fallback for releases that have moved files: runs only if the files yield no GPU load or no rail. Figures from files take
+ * precedence.
  */
 export function tegrastats(host: Host, clock: Clock): Source {
   const files = [jetsonGpu(host), jetsonRails(host)]

@@ -4,10 +4,10 @@ import type { Source } from '../sample.ts'
 import { sensorsOf } from './rails.ts'
 
 const folder = '/sys/devices/virtual/thermal'
-/** Cooling devices that slow down processors: cpufreq's, devfreq's, ACPI's. Fans are not among them. */
+/** Cooling devices that slow processors down: cpufreq, devfreq, ACPI. Fans do not count. */
 const clockHolder = /^(?:thermal-)?(?:cpufreq|devfreq)|^Processor$/
 
-/** Temperatures, and what the kernel holds back because of them. A zone of an idle engine may refuse to be read. */
+/** Temperatures, and the causes of throttling. The zone of an idle engine may be unreadable. */
 export function thermal(host: Host): Source {
   return {
     name: 'thermal',
@@ -36,7 +36,7 @@ export function thermal(host: Host): Source {
   }
 }
 
-/** Of the current sensors of power rails: over-current slows a Jetson down like heat. */
+/** Over-current alarms of the power rails: over-current throttles a Jetson as heat does. */
 async function alarmsOf(host: Host): Promise<{ count: number; on: string[] }> {
   let count = 0
   const on: string[] = []
@@ -53,7 +53,7 @@ async function alarmsOf(host: Host): Promise<{ count: number; on: string[] }> {
   return { count, on }
 }
 
-/** As the kernel counts: zone 2 before zone 10. */
+/** Sorted by number: zone 2 before zone 10. */
 function byNumber(names: readonly string[], prefix: string): string[] {
   const number = (name: string) => Number(name.slice(prefix.length))
   return names.filter((name) => name.startsWith(prefix)).sort((a, b) => number(a) - number(b))

@@ -3,7 +3,7 @@ import { connectAsync, type MqttClient } from 'mqtt'
 import { nowIso, systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
-import { sendAtOnce } from '../../../core/base/no-delay.ts'
+import { disableNagle } from '../../../core/base/no-delay.ts'
 import { JobEvent, ToJobDevice } from '../../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../../core/protocol/messages.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
@@ -71,7 +71,7 @@ async function joinFleet(
   store: (job: string, device: string, body: string) => void,
 ): Promise<MqttClient> {
   const client = await connectAsync(url, { clientId: `device-${device}`, protocolVersion: 4, reconnectPeriod: 0 })
-  sendAtOnce(client.stream)
+  disableNagle(client.stream)
   const topic = (leaf: 'state' | 'jobs' | 'events') => deviceTopic(fleet, device, leaf)
   client.on('message', (_topic, payload) => {
     const message = ToJobDevice.parse(JSON.parse(payload.toString()))

@@ -433,7 +433,7 @@ describe('a source that goes wrong', () => {
     expect(asked).toBe(1)
     answer('NV Power Mode: 7W\n')
     await expect.poll(async () => (await sampler.sample(never)).device.powerMode).toBe('7W')
-    expect(lines.filter(({ source }) => source === 'jetson')).toMatchObject([{ unknown: 'no answer' }])
+    expect(lines.filter(({ source }) => source === 'jetson')).toMatchObject([{ unknown: 'timeout' }])
   })
 
   it('by throwing costs its own figures', async () => {
@@ -442,7 +442,7 @@ describe('a source that goes wrong', () => {
     const sampler = createSampler({ host: device.host, clock: fakeClock(), logger, stateDir: `${folder.path}/gone` })
     for (let time = 0; time < 3; time++)
       expect(await sampler.sample(never)).toMatchObject({ disk: { totalBytes: null }, battery: { levelPercent: 60 } })
-    expect(lines).toMatchObject([{ source: 'disk', msg: 'source failed, left out' }])
+    expect(lines).toMatchObject([{ source: 'disk', msg: 'source failed, skipped' }])
   })
 })
 

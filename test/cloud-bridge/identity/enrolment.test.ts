@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createCredentials } from '../../../agent/identity/credentials.ts'
-import { openSession, readEnrolments, resetIdentity } from '../../../agent/identity/enrolment.ts'
+import { readEnrolments, requestGrant, resetIdentity } from '../../../agent/identity/enrolment.ts'
 import { hardwareOf } from '../../../agent/identity/hardware.ts'
 import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
 import { identityRoutes } from '../../../cloud-bridge/api/identity.ts'
@@ -97,7 +97,7 @@ async function startEndless(): Promise<{ port: number; close(): Promise<void> }>
 const enroll = (device: string, token: string, ...options: string[]) =>
   brim(['agent', 'enroll', '--id', device, '--token-file', '-', '--state-dir', stateDirOf(device), ...options], `${token}\n`)
 const sessionOf = (device: string, keyOf = device) =>
-  openSession(readEnrolments(stateDirOf(device))[0]!, readKey(keyFileOf(stateDirOf(keyOf))), never)
+  requestGrant(readEnrolments(stateDirOf(device))[0]!, readKey(keyFileOf(stateDirOf(keyOf))), never)
 
 describe('a device enrols', () => {
   it('with a token from standard input, waits for approval, and then has sessions', async () => {
@@ -306,7 +306,7 @@ describe('sessions', () => {
     await enroll('a', (await createToken('--approve')).token)
     const [enrolment] = readEnrolments(stateDirOf('a'))
     const key = readKey(keyFileOf(stateDirOf('a')))
-    await expect(openSession({ ...enrolment!, bridge: 'other' }, key, never)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
+    await expect(requestGrant({ ...enrolment!, bridge: 'other' }, key, never)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
   })
 
   it('need a nonce that is fresh and used once', async () => {
