@@ -164,7 +164,7 @@ describe('a device without memory for one more KV', () => {
       status: 503,
       code: 'OUT_OF_MEMORY',
     })
-    expect(input.heldBytes()).toBe(0)
+    expect(input.usedBytes()).toBe(0)
     await expect.poll(async () => (await world.bridgeHealth()).kvBytes).toBe(0)
     full = false
     expect((await ask(api.url)).status).toBe(200)

@@ -54,7 +54,7 @@ async function converse(device: TestDevice, bridge: Bridge, seed: number): Promi
     deep.push(await device.rows(session, { base, states: sliceStates(rows, base, base + 4) }))
     base += 1 + (round % 3)
   }
-  device.say({ type: 'close', session: session.hex })
+  device.sendMessage({ type: 'close', session: session.hex })
   expect(replies[0]?.type).toBe('deep')
   return concatStates(deep, width)
 }
@@ -195,8 +195,8 @@ describe('the bridge on a real bundle', () => {
         const rows = await device.rows(session, { base: held.rows, states: probe })
         const fresh = await device.open(bridge.modelId)
         const expected = await device.rows(fresh, { base: 0, states: concatStates([held, probe], width), want: 3 })
-        device.say({ type: 'close', session: session.hex })
-        device.say({ type: 'close', session: fresh.hex })
+        device.sendMessage({ type: 'close', session: session.hex })
+        device.sendMessage({ type: 'close', session: fresh.hex })
         expect(largestDifference(rows, expected)).toBeLessThan(0.02)
       }),
       { numRuns: 500 },

@@ -8,9 +8,9 @@ import { deviceTopic } from '../../core/protocol/topics.ts'
 import { freePort } from '../../lab/cluster/free-port.ts'
 import { startMosquitto } from '../../lab/cluster/mosquitto.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
-import { startAskingBroker } from '../support/asking-broker.ts'
 import { closed, mosquittoMissing, mqttClient, powerCut } from '../support/broker.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
+import { startHookBroker } from '../support/hook-broker.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { connectDevice } from '../support/test-device.ts'
 
@@ -33,7 +33,7 @@ async function askingBroker(): Promise<GuardedBroker> {
   const hookSecretFile = join(dir.path, 'secret')
   writeFileSync(hookSecretFile, 'a-secret-of-the-hook', { mode: 0o600 })
   const httpPort = await freePort()
-  const broker = await startAskingBroker(`http://127.0.0.1:${httpPort}`, 'a-secret-of-the-hook')
+  const broker = await startHookBroker(`http://127.0.0.1:${httpPort}`, 'a-secret-of-the-hook')
   return {
     settings: { httpPort, broker: { url: broker.url, hookSecretFile } },
     async [Symbol.asyncDispose]() {

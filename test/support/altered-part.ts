@@ -2,11 +2,11 @@ import type { Part, Sequence, StepItem } from '../../core/engine/contract.ts'
 import type { States } from '../../core/protocol/states.ts'
 
 export interface AlteredPart extends Part {
-  /** KV bytes that its unreleased sequences hold. */
-  heldBytes(): number
+  /** KV bytes of its unreleased sequences. */
+  usedBytes(): number
 }
 
-/** A real part with something done around its steps. */
+/** A real part with hooks around its steps. */
 export function alteredPart(
   part: Part,
   around: {
@@ -15,14 +15,14 @@ export function alteredPart(
     after?: (items: readonly StepItem[], returned: readonly States[]) => void
   },
 ): AlteredPart {
-  const held = new Set<Sequence>()
+  const open = new Set<Sequence>()
   return {
     name: part.name,
     manifest: part.manifest,
-    heldBytes: () => [...held].reduce((sum, sequence) => sum + sequence.bytes, 0),
+    usedBytes: () => [...open].reduce((sum, sequence) => sum + sequence.bytes, 0),
     createSequence() {
       const sequence = part.createSequence()
-      held.add(sequence)
+      open.add(sequence)
       return sequence
     },
     async step(items) {

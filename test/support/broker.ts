@@ -11,7 +11,7 @@ export interface TestBroker extends AsyncDisposable {
   restart(): Promise<void>
 }
 
-/** What a bridge allows, and docs/brokers/mosquitto.conf. */
+/** The packet limit of a bridge, and of docs/brokers/mosquitto.conf. */
 export const packetLimitBytes = 256 * 1024
 
 /** The embedded broker on a free loopback port. */
@@ -32,9 +32,9 @@ export async function startBroker(): Promise<TestBroker> {
 
 /** Whether to skip a test that needs mosquitto, or a client program of it. @throws Error under CI=true */
 export function mosquittoMissing(program: 'mosquitto' | 'mosquitto_sub' = 'mosquitto'): boolean {
+  if (program === 'mosquitto_sub') return isMissing(program, spawnSync(program, ['--help']).error === undefined)
   const problem = mosquittoProblem()
-  if (problem !== undefined) return isMissing(problem, false)
-  return program !== 'mosquitto' && isMissing(program, spawnSync(program, ['--help']).error === undefined)
+  return problem !== undefined && isMissing(problem, false)
 }
 
 /** A real mosquitto that accepts every client, on a free loopback port. */
@@ -51,7 +51,7 @@ export async function mqttClient(url: string, clientId: string, options: IClient
   return client
 }
 
-/** Everything published on `topic` (a filter) since now, retained messages included. */
+/** Records everything published on `topic` (a filter) from now on, and retained messages. */
 export async function watchTopic(url: string, topic: string, login: { username?: string; password?: string } = {}) {
   const client = await mqttClient(url, login.username ?? `watcher-${Math.random().toString(36).slice(2, 10)}`, login)
   const messages: { topic: string; text: string; retain: boolean }[] = []

@@ -1,6 +1,6 @@
 import type { Io } from '../../core/base/io.ts'
 
-/** An Io that remembers what a command prints. */
+/** An Io that records the output of a command. */
 export function captureIo(options: { signal?: AbortSignal; env?: Record<string, string>; stdin?: string } = {}): {
   io: Io
   out: () => string

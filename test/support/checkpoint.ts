@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RandomCheckpointOptions, tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 
-/** A random checkpoint of a few layers, with what else a test wants in its config.json. */
+/** A random checkpoint of a few layers, with further fields in its config.json. */
 export async function tinyCheckpoint(
   folder: string,
   config: Record<string, unknown> = {},
@@ -14,7 +14,7 @@ export async function tinyCheckpoint(
 
 export type HeaderEntry = { dtype: string; shape: number[]; data_offsets: [number, number] }
 
-/** Changes the header of the checkpoint's safetensors file; the data stays as it is. */
+/** Edits the header of the checkpoint's safetensors file, not its data. */
 export function editHeader(
   folder: string,
   edit: (header: Record<string, HeaderEntry>) => void,
@@ -28,7 +28,7 @@ export function editHeader(
   writeFileSync(path, safetensors(JSON.stringify(header), bytes.subarray(end)))
 }
 
-/** A safetensors file of this header and data. */
+/** A safetensors file with this header and data. */
 export function safetensors(json: string, data: Uint8Array): Buffer {
   const header = Buffer.from(json)
   const prefix = Buffer.alloc(8)

@@ -1,6 +1,6 @@
 import { type Drafter, stateless } from '../../core/draft/drafter.ts'
 
-/** Says of every row the token after the row's own; `asked` tells of which rows, call by call. */
+/** Drafts for every row the id after the row's own; `asked` records the rows of each call. */
 export function countingDrafter(topProbability = 1) {
   const asked: number[][] = []
   const drafter: Drafter = {

@@ -19,13 +19,13 @@ export function readFixture<T = Fixture>(name: string): T {
 
 export interface FixtureHost extends Disposable {
   readonly host: Host
-  /** Command lines, as they were run. */
+  /** Command lines that were run. */
   readonly ran: string[]
-  /** What the files say from now on. */
+  /** Overwrites files of the device. */
   set(files: Record<string, string>): void
 }
 
-/** A device of jetson/fixtures as real files below a folder of its own. */
+/** A device of jetson/fixtures, with its files below a temporary folder. */
 export function fixtureHost(name: string): FixtureHost {
   const dir = tempDir()
   const { files, programs } = readFixture(name)
@@ -40,8 +40,8 @@ export function fixtureHost(name: string): FixtureHost {
   const host = openHost(dir.path, async (program, args) => {
     const line = [program, ...args].join(' ')
     ran.push(line)
-    const said = programs[line]
-    return said === undefined ? undefined : plain(said)
+    const output = programs[line]
+    return output === undefined ? undefined : plain(output)
   })
   return { host, ran, set, [Symbol.dispose]: dir[Symbol.dispose] }
 }

@@ -7,13 +7,13 @@ import type { AgentWorld } from './agent-world.ts'
 
 export interface EnrolledDevice {
   readonly enrolment: Enrolment
-  /** Of a session: for the data plane. */
+  /** Token for the data plane, from a new grant. */
   token(): Promise<string>
-  /** Of a session: for the control plane. */
+  /** Password for the control plane, from a new grant. */
   mqttPassword(): Promise<string>
 }
 
-/** Enrols a device at the world's bridge as an operator and the device's owner do it. */
+/** Enrols a device at the world's bridge: creates a token as an operator does, and uses it as a device does. */
 export async function enrolDevice(
   world: Pick<AgentWorld, 'dir' | 'bridge'>,
   store: IdentityStore,

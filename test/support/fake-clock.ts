@@ -1,11 +1,11 @@
 import type { Clock } from '../../core/base/clock.ts'
 
 export interface FakeClock extends Clock {
-  /** Time goes by: sleeps that are over end, in order. */
+  /** Moves time forward, and ends the sleeps that are over, in order. */
   advance(ms: number): Promise<void>
 }
 
-/** Time that stands still until `advance`. */
+/** A clock whose time moves by `advance` only. */
 export function fakeClock(startMs = 0): FakeClock {
   let now = startMs
   let sleepers: { atMs: number; wake: () => void }[] = []
@@ -35,10 +35,10 @@ export function fakeClock(startMs = 0): FakeClock {
         sleepers = sleepers.filter((other) => other !== next)
         now = Math.max(now, next.atMs)
         next.wake()
-        // What woke up may do its work, and sleep again, before time goes on.
+        // The awakened code runs, and may sleep again, before time moves on.
         await new Promise((turn) => setImmediate(turn))
       }
-      // What woke up may itself have let time go by.
+      // The awakened code may itself have advanced the clock.
       now = Math.max(now, end)
     },
   }

@@ -1,14 +1,14 @@
 import { fastify } from 'fastify'
 import type { Schema } from '../../scripts/docs/asyncapi.ts'
 
-/** What is wrong with a value, one line each; none: it is as the schema says. */
+/** The violations of a schema by a value, one line each. */
 export type Check = (value: unknown) => string[]
 
-/** Compiles JSON Schemas (draft 7) with the validator that comes with fastify: not the library that wrote them. */
+/** Compiles JSON Schemas (draft 7) with fastify's validator, which is independent of the library that wrote them. */
 export async function schemaCompiler(): Promise<(schema: Schema) => Check> {
   const customOptions = { removeAdditional: false, coerceTypes: false, useDefaults: false, allErrors: true } as const
   const app = fastify({ ajv: { customOptions } })
-  // It is made for the first route that has a schema.
+  // Fastify creates its validator for the first route with a schema.
   app.post('/', { schema: { body: {} } }, () => {})
   await app.ready()
   const compile = app.validatorCompiler
@@ -23,7 +23,7 @@ export async function schemaCompiler(): Promise<(schema: Schema) => Check> {
   }
 }
 
-/** The same schema, which allows no field that it does not name. */
+/** The same schema without additional fields. */
 export function strictly(schema: Schema): Schema {
   const under = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(under)

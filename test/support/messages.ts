@@ -3,7 +3,7 @@ import type { Schema } from '../../scripts/docs/asyncapi.ts'
 
 type Json = fc.JsonValue
 
-/** Values that a JSON Schema (of those that zod writes) allows. */
+/** Values that a JSON Schema written by zod allows. */
 export function valid(schema: Schema): fc.Arbitrary<Json> {
   if (schema.const !== undefined) return fc.constant(schema.const as Json)
   if (schema.enum) return fc.constantFrom(...(schema.enum as Json[]))
@@ -49,7 +49,7 @@ function validObject({ properties = {}, required = [], additionalProperties }: S
 function validString({ pattern, format, examples, minLength = 0, maxLength = minLength + 24 }: Schema): fc.Arbitrary<Json> {
   if (format === 'date-time')
     return fc.date({ min: new Date(0), max: new Date('2099-12-31'), noInvalidDate: true }).map((at) => at.toISOString())
-  // Which protocols are meant JSON Schema does not say.
+  // JSON Schema does not say which protocols a URI may have.
   if (Array.isArray(examples)) return fc.constantFrom(...(examples as string[]))
   if (format === 'uri') return fc.constantFrom('ws://10.0.0.5:7070/v1/data', 'wss://example.org/v1/data')
   if (pattern === undefined) return fc.string({ minLength, maxLength: Math.min(maxLength, minLength + 24) })
@@ -57,7 +57,7 @@ function validString({ pattern, format, examples, minLength = 0, maxLength = min
   return fc.stringMatching(new RegExp(source))
 }
 
-/** Stands in everything that mutations put in: a reason never repeats it. */
+/** Part of every string that mutations insert: an error message must never repeat it. */
 export const secret = 'sEcReT'
 
 const deep = (levels: number): Json => (levels === 0 ? secret : [deep(levels - 1)])
@@ -93,7 +93,7 @@ const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   }),
 )
 
-/** The value with one thing changed, somewhere within. @param place of all its fields, modulo their number */
+/** The value with one field changed. @param place index of the field, modulo their number */
 function changed(value: Json, place: number, how: Mutation): Json {
   const places = fieldsOf(value)
   if (places.length === 0) return how.kind === 'replace' ? how.by : value
@@ -115,12 +115,12 @@ function fieldsOf(value: Json): { holder: Json; key: string }[] {
 function edited(holder: Json[] | Record<string, Json>, key: string, how: Mutation): Json {
   const entries = Object.entries(holder)
   if (how.kind === 'add') entries.push([how.name, how.value])
-  const kept = how.kind === 'drop' ? entries.filter(([name]) => name !== key) : entries
-  const result = kept.map(([name, inner]) => [name, how.kind === 'replace' && name === key ? how.by : inner] as const)
+  const remaining = how.kind === 'drop' ? entries.filter(([name]) => name !== key) : entries
+  const result = remaining.map(([name, inner]) => [name, how.kind === 'replace' && name === key ? how.by : inner] as const)
   return Array.isArray(holder) ? result.map(([, inner]) => inner) : Object.fromEntries(result)
 }
 
-/** What may become of the bytes on their way, or with whoever writes them by hand. */
+/** Damage to the bytes of a message: cut, overwritten, replaced. */
 const damage: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc.oneof(
   { weight: 6, arbitrary: fc.constant((bytes: Buffer) => bytes) },
   fc.nat().map((at) => (bytes: Buffer) => bytes.subarray(0, at % (bytes.length + 1))),
@@ -136,7 +136,7 @@ const damage: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc.oneof(
   fc.constant((bytes: Buffer) => Buffer.concat([bytes, Buffer.from([0xc3, 0x28])])),
 )
 
-/** Bytes of a message to which one to three things have happened. */
+/** Bytes of a message with one to three mutations and possible damage. */
 export function mutated(messages: fc.Arbitrary<unknown>): fc.Arbitrary<Buffer> {
   const steps = fc.array(fc.tuple(fc.nat(), mutation), { minLength: 1, maxLength: 3 })
   return fc.tuple(messages, steps, damage).map(([message, changes, harm]) => {

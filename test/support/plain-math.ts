@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import type { States } from '../../core/protocol/states.ts'
 
 /**
- * Drafters in the plainest arithmetic: arrays of numbers (fp64), one formula after another, straight from the papers and
- * from the safetensors file. Shares nothing with what it judges.
+ * Drafters in plain fp64 arithmetic, formula by formula from the papers and the safetensors file. It shares no code with what
+ * it checks.
  */
 
 export type Row = readonly number[]
@@ -29,7 +29,7 @@ export function readTensors(path: string): (name: string) => Row[] {
   }
 }
 
-/** The rows as a graph sees them: wide ones in fp32, the others from their halves. */
+/** The rows as a graph reads them: wide ones in fp32, the others from their halves. */
 export function rowsOf({ rows, width, half, wide }: States): Row[] {
   return Array.from({ length: rows }, (_, row) => {
     const at = wide ? wide.index.indexOf(row) : -1

@@ -2,7 +2,7 @@ import { decodeHalves } from '../../core/base/half.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import type { States } from '../../core/protocol/states.ts'
 
-/** Rows of finite halves between -2 and 2: what shallow states might look like. Same seed, same rows. */
+/** Rows of finite halves between -2 and 2, like shallow states. The same seed gives the same rows. */
 export function randomStates(rows: number, width: number, seed: number): States {
   const random = seededRandom(seed)
   const half = Uint16Array.from({ length: rows * width }, () => {
@@ -12,11 +12,11 @@ export function randomStates(rows: number, width: number, seed: number): States 
   return { rows, width, half }
 }
 
-/** The largest difference of two values that stand at the same place; rows in `wide` are not expected. */
+/** The largest difference between values at the same place; infinite where a block has wide rows. */
 export function largestDifference(a: States, b: States): number {
   if (a.wide || b.wide || a.half.length !== b.half.length) return Number.POSITIVE_INFINITY
   const [left, right] = [floatsOf(a), floatsOf(b)]
-  return left.reduce((most, value, i) => Math.max(most, Math.abs(value - right[i]!)), 0)
+  return left.reduce((max, value, i) => Math.max(max, Math.abs(value - right[i]!)), 0)
 }
 
 function floatsOf({ half }: States): Float32Array {

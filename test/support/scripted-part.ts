@@ -7,18 +7,15 @@ const manifest: PartManifest = { layers: [1, 2], kvHeads: 1, headDim: 16, graphs
 export interface ScriptedPart extends Part {
   /** Sequences and rows of each step so far. */
   readonly steps: { sequence: Sequence; rows: number }[][]
-  /** Lets one step end; steps that begin later wait for the next call. */
+  /** Lets one step end; later steps wait for the next call. */
   finishStep(): Promise<void>
   /** Steps whose items include this sequence fail. */
   failFor(sequence: Sequence): void
-  /** What is returned for this sequence holds NaN. */
+  /** The rows returned for this sequence hold NaN. */
   poison(sequence: Sequence): void
 }
 
-/**
- * For what a real engine cannot be made to do on demand: to fail, or to take exactly so long. Returns the selected rows
- * as they came.
- */
+/** A part that fails or blocks on demand, which a real engine cannot. It returns the selected rows unchanged. */
 export function scriptedPart(options: { manual?: boolean } = {}): ScriptedPart {
   const steps: ScriptedPart['steps'] = []
   const failing = new Set<Sequence>()
@@ -89,6 +86,6 @@ function selected(states: States, select: StepItem['select']): States {
 }
 
 function statesOf(item: StepItem): States {
-  if ('ids' in item) throw new Error('this part takes states')
+  if ('ids' in item) throw new Error('this part needs states, not ids')
   return item.states
 }

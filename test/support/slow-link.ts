@@ -4,11 +4,11 @@ import type { FakeClock } from './fake-clock.ts'
 
 export interface SlowLink extends AsyncDisposable {
   readonly port: number
-  /** Bytes that came from the device. */
+  /** Bytes from the device. */
   readonly bytesUp: number
 }
 
-/** A TCP relay of two rates on the test's clock: time goes by because bytes cross it, one after another. */
+/** A TCP relay with a rate per direction on the test's clock, which it advances for each byte that crosses. */
 export async function startSlowLink(
   target: number,
   rates: { upBytesPerS: number; downBytesPerS: number },

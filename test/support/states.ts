@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { States } from '../../core/protocol/states.ts'
 
-/** Blocks of states with arbitrary halves; some carry rows that travel wide. */
+/** Blocks of states with arbitrary halves; some have wide rows. */
 export function anyStates(options: { maxRows?: number; width?: number } = {}): fc.Arbitrary<States> {
   const width = options.width === undefined ? fc.integer({ min: 1, max: 12 }) : fc.constant(options.width)
   return fc

@@ -6,7 +6,7 @@ export interface TempDir extends Disposable {
   readonly path: string
 }
 
-/** A fresh folder that is gone when the scope ends. */
+/** A new folder that is removed when the scope ends. */
 export function tempDir(): TempDir {
   const path = mkdtempSync(join(tmpdir(), 'brim-test-'))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }

@@ -10,7 +10,7 @@ export interface OpenSession {
   readonly epoch: number
   readonly hex: string
   readonly chunkTokens: number
-  /** Positions that it begins with. */
+  /** Positions that it starts with, from a cached prefix. */
   readonly held: number
 }
 
@@ -25,16 +25,16 @@ export interface SendOptions {
 
 export interface TestDevice extends AsyncDisposable {
   readonly socket: WebSocket
-  /** Everything that came, in order. */
+  /** Everything received, in order. */
   readonly messages: ToDevice[]
   readonly frames: Frame[]
-  /** Resolves with the code and reason when the connection is closed. */
+  /** Resolves with the code and reason when the connection has closed. */
   readonly closed: Promise<{ code: number; reason: string }>
-  say(message: unknown): void
+  sendMessage(message: unknown): void
   open(modelId: string, resume?: { handle: string; length: number }): Promise<OpenSession>
   /** Sends rows under the next seq; @returns that seq */
   send(session: OpenSession, options: SendOptions): number
-  /** The first frame that answers this seq of the session. */
+  /** The first frame with this seq of the session. */
   reply(session: Pick<OpenSession, 'id'>, seq: number): Promise<Frame>
   /** Sends rows, returns the deep rows. */
   rows(session: OpenSession, options: SendOptions): Promise<States>
@@ -43,7 +43,7 @@ export interface TestDevice extends AsyncDisposable {
   flushed(): Promise<void>
 }
 
-/** A device on the wire, as the protocol describes it: no model, no cleverness. */
+/** A device that speaks the protocol and has no model. */
 export async function connectDevice(dataUrl: string, device: string, width: number, token?: string): Promise<TestDevice> {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
   const socket = new WebSocket(dataUrl, { perMessageDeflate: false, headers })
@@ -59,9 +59,9 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
     })
   })
   function wake(): void {
-    const waiting = changed
+    const waiters = changed
     changed = []
-    for (const look of waiting) look()
+    for (const resolve of waiters) resolve()
   }
   socket.on('message', (data: Buffer, isBinary) => {
     if (isBinary) frames.push(decodeFrame(Uint8Array.from(data)))
@@ -76,7 +76,7 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
       const found = find()
       if (found !== undefined) return found
       if (socket.readyState === WebSocket.CLOSED) throw new Error('the connection is closed')
-      await new Promise<void>((look) => changed.push(look))
+      await new Promise<void>((resolve) => changed.push(resolve))
     }
   }
   const reply = (session: Pick<OpenSession, 'id'>, seq: number) =>
@@ -93,20 +93,20 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
     messages,
     frames,
     closed,
-    say,
+    sendMessage: say,
     send,
     reply,
     async open(modelId, resume) {
       const request = ++requests
       say({ type: 'open', request, modelId, resume })
-      const answer = await until(() => messages.find((message) => 'request' in message && message.request === request))
-      if (answer.type !== 'opened') throw Object.assign(new Error('refused'), answer)
-      const { epoch, session: hex, chunkTokens, held } = answer
+      const reply = await until(() => messages.find((message) => 'request' in message && message.request === request))
+      if (reply.type !== 'opened') throw Object.assign(new Error('refused'), reply)
+      const { epoch, session: hex, chunkTokens, held } = reply
       return { id: sessionBits(hex), epoch, hex, chunkTokens, held }
     },
     async rows(session, options) {
       const frame = await reply(session, send(session, options))
-      if (frame.type !== 'deep') throw new Error(`answered by ${frame.type}: ${Buffer.from(frame.payload).toString()}`)
+      if (frame.type !== 'deep') throw new Error(`unexpected frame ${frame.type}: ${Buffer.from(frame.payload).toString()}`)
       return decodeStates(frame, width)
     },
     async fault(session) {

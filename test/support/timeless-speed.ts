@@ -1,6 +1,6 @@
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 
-/** Whatever the machine does, there is always time to draft one step more ahead. */
+/** A device that always has time for one more draft step ahead, on any machine. */
 export class TimelessSpeed extends DeviceSpeed {
   override get aheadStepS(): number {
     return 1e-6

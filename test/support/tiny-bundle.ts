@@ -9,7 +9,7 @@ export interface TinyBundle extends Disposable {
   readonly manifest: Manifest
 }
 
-/** A split bundle of a few random layers: real graphs and weights, in a folder that is gone afterwards. */
+/** A split bundle of a few random layers with real graphs and weights, in a temporary folder. */
 export async function tinyBundle(options: { seed?: number; split?: number } = {}): Promise<TinyBundle> {
   const dir = tempDir()
   const checkpoint = join(dir.path, 'checkpoint')

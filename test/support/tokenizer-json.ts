@@ -1,4 +1,4 @@
-/** tokenizer.json of a byte-level BPE without merges, with one special token behind its vocabulary. */
+/** tokenizer.json of a byte-level BPE without merges, with one special token after its vocabulary. */
 export function tokenizerJson(vocab: Record<string, number>, specialId: number): object {
   return {
     normalizer: null,

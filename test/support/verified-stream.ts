@@ -4,16 +4,16 @@ import type { Part } from '../../core/engine/contract.ts'
 import type { LoadedModel } from '../../core/engine/open-model.ts'
 import { type States, sliceStates } from '../../core/protocol/states.ts'
 
-/** What a session goes through, without a bridge: tokens are fed, drafts verified, deep states come back. */
+/** The steps of a HAT session without a bridge: feeds tokens, verifies drafts, returns deep states. */
 export interface VerifiedStream extends Disposable {
   readonly known: DeviceStream
-  /** Feeds the pending token, which must follow what is verified, or drafted ones. */
+  /** Feeds the pending token, which must follow the verified ones, or drafted tokens. */
   feed(tokens: readonly number[]): Promise<void>
-  /** The deep states of all fed positions come back, and all but the first `length` positions are dropped. */
+  /** Computes the deep states of all fed positions, and drops all positions from `length` on. */
   verify(length: number): Promise<void>
 }
 
-/** With `prompt` prefilled: its last deep state is there. `onPrefill` sees the stream before that. */
+/** With `prompt` prefilled and its last deep state computed. @param onPrefill runs before that deep state exists */
 export async function verifiedStream(
   model: LoadedModel,
   prompt: readonly number[],
@@ -46,7 +46,7 @@ export async function verifiedStream(
   }
 }
 
-/** All rows of a fresh run. */
+/** All rows of a new sequence. */
 export async function freshRows(part: Part, states: States, features?: States): Promise<States> {
   const sequence = part.createSequence()
   try {
@@ -57,7 +57,7 @@ export async function freshRows(part: Part, states: States, features?: States): 
   }
 }
 
-/** The row before each of the stream's positions, zeros where it is not known. */
+/** The row before each of the stream's positions; zeros where it is unknown. */
 export function rowsBefore(deep: StateRows, length: number): States {
   const zeros = new StateRows(deep.width)
   const { width } = deep

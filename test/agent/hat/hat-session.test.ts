@@ -400,7 +400,7 @@ describe('what goes wrong', () => {
       },
     })
     await expect(world.answer({ prompt }, { input })).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
-    expect(input.heldBytes()).toBe(0)
+    expect(input.usedBytes()).toBe(0)
     await expect.poll(() => world.sessionsAtBridge()).toBe(0)
     expect((await world.answer({ prompt, maxTokens: 5 })).tokens).toEqual(await reference(5))
   })
@@ -417,7 +417,7 @@ describe('what goes wrong', () => {
       })
       await expect(world.answer({ prompt, maxTokens: 100 }, { input }, stop.signal)).rejects.toMatchObject({ code: 'CANCELED' })
       expect(steps).toBe(stopAfter)
-      expect(input.heldBytes()).toBe(0)
+      expect(input.usedBytes()).toBe(0)
       await expect.poll(() => world.sessionsAtBridge()).toBe(0)
     }
   })
@@ -441,7 +441,7 @@ describe('what goes wrong', () => {
     for await (const round of answerByHat(world.options({ input }), request, new AbortController().signal)) {
       if (round.drafted > 0) break
     }
-    expect(input.heldBytes()).toBe(0)
+    expect(input.usedBytes()).toBe(0)
     await expect.poll(() => world.sessionsAtBridge()).toBe(0)
   })
 })

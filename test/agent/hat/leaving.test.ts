@@ -124,7 +124,7 @@ describe('a client that leaves', () => {
         .toContain('the client disconnected before the end of its answer')
       await expect.poll(async () => (await world.bridgeHealth()).kvBytes).toBe(0)
       expect(await world.bridgeHealth()).toMatchObject({ sessions: 0 })
-      expect(device.input.heldBytes()).toBe(0)
+      expect(device.input.usedBytes()).toBe(0)
       const { length } = device.lines
       await new Promise((done) => setTimeout(done, 50))
       expect(device.lines.slice(length)).toEqual([])

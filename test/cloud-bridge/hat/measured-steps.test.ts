@@ -71,7 +71,7 @@ describe('what the bridge measures of its steps', () => {
       const limits = { minTokens: 16, maxTokens: 80 }
       const advice = new ChunkAdvice({ monitor, bytesPerToken, limits, pipeline: settings.pipeline, initialTokens: 20 })
       advice.revise(rates)
-      device.say({ type: 'rates', ...rates })
+      device.sendMessage({ type: 'rates', ...rates })
       const next = await device.open(bridge.modelId)
       expect(next.chunkTokens).toBe(advice.tokens)
     } finally {

@@ -42,7 +42,7 @@ describe('the data plane', () => {
     for (const one of [device, neighbour]) {
       const session = await one.open(world.bridge.modelId)
       await one.rows(session, { base: 0, states: randomStates(8, width, 1) })
-      one.say({ type: 'close', session: session.hex, keep: 8 })
+      one.sendMessage({ type: 'close', session: session.hex, keep: 8 })
       await expect.poll(() => one.messages.some(({ type }) => type === 'kept')).toBe(true)
     }
     const keptKvBytes = async () =>

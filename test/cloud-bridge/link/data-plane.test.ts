@@ -284,7 +284,7 @@ describe('a session', () => {
   it('is refused beyond the limit when many are requested at once', async () => {
     await using plane = await startDataPlane(scriptedPart(), { sessionsPerPeer: 2 })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
-    for (let request = 1; request <= 10; request++) device.say({ type: 'open', request, modelId: testModelId })
+    for (let request = 1; request <= 10; request++) device.sendMessage({ type: 'open', request, modelId: testModelId })
     const answers = () => device.messages.map(({ type }) => type).filter((type) => type === 'opened' || type === 'refused')
     await expect.poll(answers).toHaveLength(10)
     expect(answers().filter((type) => type === 'opened')).toHaveLength(2)
@@ -298,7 +298,7 @@ describe('a session', () => {
     const session = await owner.open(testModelId)
     thief.send(session, { base: 0, states: rows(1) })
     expect(await thief.fault(session)).toMatchObject({ code: 'SESSION_UNKNOWN' })
-    thief.say({ type: 'close', session: session.hex })
+    thief.sendMessage({ type: 'close', session: session.hex })
     owner.send({ ...session, epoch: session.epoch + 1 }, { base: 0, states: rows(1) })
     expect(await owner.fault(session)).toMatchObject({ code: 'SESSION_UNKNOWN' })
     expect(halves(await owner.rows(session, { base: 0, states: rows(1) }))).toEqual([1, 2])
@@ -315,7 +315,7 @@ describe('a session', () => {
     await expect(a.open(testModelId)).rejects.toMatchObject({ code: 'SESSION_REFUSED', retryAfterMs: 1_000 })
     await b.open(testModelId)
     await expect(b.open(testModelId)).rejects.toMatchObject({ code: 'SESSION_REFUSED', message: expect.stringContaining('KV') })
-    a.say({ type: 'close', session: first.hex })
+    a.sendMessage({ type: 'close', session: first.hex })
     await b.open(testModelId)
     expect(plane.kvBytes()).toBe(3 * perSession)
   })
@@ -433,7 +433,7 @@ describe('a connection', () => {
     await using silent = await connectDevice(plane.dataUrl, 'silent', 2)
     silent.socket.pause()
     // The responses have about 30 MB: more than the buffers of the connection hold.
-    for (let request = 1; request <= 100_000; request++) silent.say({ type: 'open', request, modelId: 'cd'.repeat(32) })
+    for (let request = 1; request <= 100_000; request++) silent.sendMessage({ type: 'open', request, modelId: 'cd'.repeat(32) })
     let unsent = -1
     const isPaused = () => {
       const before = unsent
@@ -474,7 +474,7 @@ describe('a connection', () => {
     await using plane = await startDataPlane({ ...part, createSequence })
     await using other = await connectDevice(plane.dataUrl, 'other', 2)
     await using device = await connectDevice(plane.dataUrl, 'unlucky', 2)
-    device.say({ type: 'open', request: 1, modelId: testModelId })
+    device.sendMessage({ type: 'open', request: 1, modelId: testModelId })
     expect(await device.closed).toMatchObject({ code: 1001 })
     fails = false
     await other.open(testModelId)

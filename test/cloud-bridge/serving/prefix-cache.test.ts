@@ -12,7 +12,7 @@ const prefixMs = 60_000
 /** Closes a session of 20 positions and caches the first `keep`. @returns the handle that the bridge sends */
 async function closeAndKeep(device: TestDevice, session: OpenSession, keep: number): Promise<string | undefined> {
   await device.rows(session, { base: 0, states: rows(20) })
-  device.say({ type: 'close', session: session.hex, keep })
+  device.sendMessage({ type: 'close', session: session.hex, keep })
   const answer = () => device.messages.find((message) => message.type === 'kept' && message.session === session.hex)
   await expect.poll(answer).toBeDefined()
   const message = answer()
@@ -51,7 +51,7 @@ describe('the KV that a closed session leaves in the prefix cache', () => {
     await device.rows(first, { base: 8, states: rows(6) })
     expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
     expect((await device.open(testModelId, { handle, length: 8 })).held).toBe(8)
-    device.say({ type: 'close', session: first.hex })
+    device.sendMessage({ type: 'close', session: first.hex })
     await expect.poll(() => plane.sessions.count).toBe(3)
     expect((await device.open(testModelId, { handle, length: 8 })).held).toBe(0)
   })

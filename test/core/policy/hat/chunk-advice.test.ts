@@ -66,7 +66,7 @@ describe('a device in the middle of its prompt', () => {
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
     expect(session.chunkTokens).toBe(16)
-    device.say({ type: 'rates', ...slow })
+    device.sendMessage({ type: 'rates', ...slow })
     await device.rows(session, { base: 0, states: rows(16), want: 0 })
     await expect
       .poll(() => device.messages.filter(({ type }) => type === 'advice'))
@@ -77,7 +77,7 @@ describe('a device in the middle of its prompt', () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await device.rows(await device.open(testModelId), { base: 0, states: rows(16) })
-    device.say({ type: 'rates', ...slow })
+    device.sendMessage({ type: 'rates', ...slow })
     expect((await device.open(testModelId)).chunkTokens).toBe(4)
   })
 })

@@ -2,20 +2,20 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Aedes, type AuthenticateError } from 'aedes'
 
-export interface AskingBroker extends AsyncDisposable {
+export interface HookBroker extends AsyncDisposable {
   readonly url: string
 }
 
-/** A broker that asks by HTTP who may do what, in the words of EMQX's HTTP authenticator and authorizer. */
-export async function startAskingBroker(bridgeUrl: string, secret: string): Promise<AskingBroker> {
-  /** client id → user name that it was let in with. */
+/** A broker that authorises clients by HTTP requests to the bridge, as EMQX's authenticator and authorizer do. */
+export async function startHookBroker(bridgeUrl: string, secret: string): Promise<HookBroker> {
+  /** Client id → user name of its login. */
   const usernames = new Map<string, string>()
   const allowed = async (path: string, body: object) => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${secret}` }
     const answer = await fetch(bridgeUrl + path, { method: 'POST', headers, body: JSON.stringify(body) })
     return answer.status === 200 && ((await answer.json()) as { result: string }).result === 'allow'
   }
-  const mayDo = (clientid: string, action: 'publish' | 'subscribe', topic: string) =>
+  const authorize = (clientid: string, action: 'publish' | 'subscribe', topic: string) =>
     allowed('/v1/hook/emqx/acl', { clientid, username: usernames.get(clientid), action, topic })
   const broker = await Aedes.createBroker({
     authenticate({ id: clientid }, username, password, done) {
@@ -30,10 +30,10 @@ export async function startAskingBroker(bridgeUrl: string, secret: string): Prom
       })
     },
     authorizePublish(client, { topic }, done) {
-      void mayDo(client?.id ?? '', 'publish', topic).then((yes) => done(yes ? null : new Error('refused')))
+      void authorize(client?.id ?? '', 'publish', topic).then((yes) => done(yes ? null : new Error('refused')))
     },
     authorizeSubscribe({ id }, subscription, done) {
-      void mayDo(id, 'subscribe', subscription.topic).then((yes) => done(null, yes ? subscription : null))
+      void authorize(id, 'subscribe', subscription.topic).then((yes) => done(null, yes ? subscription : null))
     },
   })
   const sockets = new Set<Socket>()
