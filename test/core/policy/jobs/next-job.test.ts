@@ -11,7 +11,7 @@ import {
   queuedJob,
 } from '../../../../core/policy/jobs/job.ts'
 import { nextJob } from '../../../../core/policy/jobs/next-job.ts'
-import { type AttemptFailure, attemptFailures, retryDelayMs, retryRules } from '../../../../core/policy/jobs/retry.ts'
+import { type AttemptFailure, attemptFailures } from '../../../../core/policy/jobs/retry.ts'
 
 const terms: JobTerms = {
   attempts: 10,
@@ -38,7 +38,7 @@ const failure = (device: string, attempt: number, kind: AttemptFailure): JobInpu
   report: { type: 'failed', failure: kind, error: { code: 'RUNTIME_FAILED', message: 'it broke' } },
 })
 
-/** What becomes of a job; each input at its time. */
+/** Applies the inputs to a new job, each at its time. */
 function play(inputs: readonly (readonly [number, JobInput])[], own: Partial<JobTerms> = {}) {
   let job = queuedJob({ ...terms, ...own }, 3_600_000)
   const effects: unknown[] = []
@@ -70,7 +70,7 @@ describe('a job', () => {
     expect([...states, job.state]).toEqual(['QUEUED', 'SENT', 'ACCEPTED', 'RUNNING', 'RUNNING', 'SUCCEEDED'])
   })
 
-  it('is sent again to a device that comes back before it has accepted', () => {
+  it('is sent again to a device that returns before it accepted the job', () => {
     const { job, effects } = play([
       [0, dispatch('a')],
       [5, { kind: 'absent', device: 'a' }],
@@ -83,20 +83,20 @@ describe('a job', () => {
     ])
   })
 
-  it('waits lostAfterMs for a device that is away, however long a step may take, then goes to another', () => {
-    const until = play([
+  it('waits lostAfterMs for an absent device, not stepMs, and then goes to another', () => {
+    const waiting = play([
       [0, dispatch('a')],
       [1, report('a', 1, 'accepted')],
       [2, report('a', 1, 'running')],
       [10, { kind: 'absent', device: 'a' }],
       [30_009, tick],
     ])
-    expect(until.job).toMatchObject({ state: 'RUNNING', dueMs: 30_010 })
-    const lost = nextJob(until.job, tick, 30_010, random).job
+    expect(waiting.job).toMatchObject({ state: 'RUNNING', dueMs: 30_010 })
+    const lost = nextJob(waiting.job, tick, 30_010, random).job
     expect(lost).toMatchObject({ state: 'QUEUED', failures: { lost: 1 }, notBeforeMs: 30_010 + 125 })
-    const waiting = nextJob(lost, tick, 30_135, random).job
-    expect(waiting).toMatchObject({ state: 'QUEUED', notBeforeMs: null, dueMs: 3_600_000 })
-    expect(nextJob(waiting, dispatch('b'), 30_136, random).job).toMatchObject({ state: 'SENT', attempt: 2, devices: ['a', 'b'] })
+    const queued = nextJob(lost, tick, 30_135, random).job
+    expect(queued).toMatchObject({ state: 'QUEUED', notBeforeMs: null, dueMs: 3_600_000 })
+    expect(nextJob(queued, dispatch('b'), 30_136, random).job).toMatchObject({ state: 'SENT', attempt: 2, devices: ['a', 'b'] })
   })
 
   const replaced = [
@@ -109,31 +109,31 @@ describe('a job', () => {
     [31_002, report('b', 2, 'running')],
   ] as const
 
-  it('takes the first result of any attempt, and recalls the other', () => {
+  it('takes the first result of any attempt, and cancels the other attempt', () => {
     const { job, effects } = play([...replaced, [31_003, report('a', 1, 'succeeded')], [31_004, report('b', 2, 'succeeded')]])
     expect(job.state).toBe('SUCCEEDED')
     expect(effects.slice(2)).toEqual([{ kind: 'cancelAttempt', device: 'b', attempt: 2 }, { kind: 'storeResult' }])
   })
 
-  it("takes the replacement's result alone where that is asked for, and recalls the first", () => {
+  it("takes only the replacement's result under keep: replacement, and cancels the first attempt", () => {
     const { job, effects } = play([...replaced, [31_003, report('a', 1, 'succeeded')]], { keep: 'replacement' })
     expect(job.state).toBe('RUNNING')
     expect(effects).toContainEqual({ kind: 'cancelAttempt', device: 'a', attempt: 1 })
     expect(nextJob(job, report('b', 2, 'succeeded'), 31_004, random).effects).toEqual([{ kind: 'storeResult' }])
   })
 
-  it('hears nobody about an attempt that was not given to them', () => {
+  it('ignores reports from a device that does not have the attempt', () => {
     const { job } = play(replaced)
     for (const input of [report('b', 1, 'succeeded'), report('a', 2, 'succeeded'), report('c', 3, 'succeeded')])
       expect(nextJob(job, input, 31_003, random)).toEqual({ job, effects: [] })
   })
 
-  it('is not failed by an attempt that has been replaced', () => {
+  it('does not fail with an attempt that was replaced', () => {
     const { job } = play(replaced)
     expect(nextJob(job, failure('a', 1, 'refused'), 31_003, random)).toEqual({ job, effects: [] })
   })
 
-  it('ends as REJECTED where the device cannot do it, FAILED where attempts ran out, TIMED_OUT after silence or its deadline', () => {
+  it('ends as REJECTED after a refusal, FAILED after the last attempt, TIMED_OUT after silence or at its deadline', () => {
     const begun = [[0, dispatch('a')]] as const
     expect(play([...begun, [1, failure('a', 1, 'refused')]]).job).toMatchObject({
       state: 'REJECTED',
@@ -146,7 +146,7 @@ describe('a job', () => {
     expect(play([[3_600_000, tick]]).job).toMatchObject({ state: 'TIMED_OUT', attempt: 0 })
   })
 
-  it('is not prolonged beyond runMs by signs of life', () => {
+  it('ends its attempt after runMs, whatever its progress', () => {
     const inputs = [
       [0, dispatch('a')],
       [1, report('a', 1, 'running')],
@@ -157,8 +157,8 @@ describe('a job', () => {
     expect(nextJob(job, tick, 900_001, random).job).toMatchObject({ state: 'QUEUED', failures: { timeout: 1 } })
   })
 
-  it('goes to an idle device where the first is at other work, which is no failure, and the first result still wins', () => {
-    const taken = play(
+  it('is requeued for an idle device without counting a failure, and the first result still wins', () => {
+    const moved = play(
       [
         [0, dispatch('a')],
         [1, report('a', 1, 'accepted')],
@@ -167,17 +167,17 @@ describe('a job', () => {
       ],
       { attempts: 1 },
     )
-    expect(taken.job).toMatchObject({ state: 'SENT', attempt: 2, devices: ['a', 'b'], failures: {} })
-    expect(taken.effects).toContainEqual({ kind: 'cancelAttempt', device: 'a', attempt: 1 })
-    expect(nextJob(taken.job, report('a', 1, 'succeeded'), 3, random).job.state).toBe('SUCCEEDED')
-    expect(nextJob(taken.job, report('a', 1, 'canceled'), 3, random).job).toBe(taken.job)
-    expect(nextJob(taken.job, failure('b', 2, 'failed'), 3, random).job).toMatchObject({
+    expect(moved.job).toMatchObject({ state: 'SENT', attempt: 2, devices: ['a', 'b'], failures: {} })
+    expect(moved.effects).toContainEqual({ kind: 'cancelAttempt', device: 'a', attempt: 1 })
+    expect(nextJob(moved.job, report('a', 1, 'succeeded'), 3, random).job.state).toBe('SUCCEEDED')
+    expect(nextJob(moved.job, report('a', 1, 'canceled'), 3, random).job).toBe(moved.job)
+    expect(nextJob(moved.job, failure('b', 2, 'failed'), 3, random).job).toMatchObject({
       state: 'FAILED',
       failures: { failed: 1 },
     })
   })
 
-  it('is taken back only from whoever has it and has not begun', () => {
+  it('is requeued only in the state ACCEPTED', () => {
     const sent = play([[0, dispatch('a')]]).job
     const running = play([
       [0, dispatch('a')],
@@ -187,7 +187,7 @@ describe('a job', () => {
       expect(nextJob(job, { kind: 'requeue' }, 2, random)).toEqual({ job, effects: [] })
   })
 
-  it('waits behind other work of its device for as long as startMs, then wherever there is room: never as a failure', () => {
+  it('is requeued without counting a failure if its device does not start it within startMs', () => {
     const inputs: [number, JobInput][] = []
     for (let round = 0; round < 5; round++) {
       const at = round * 600_002
@@ -202,7 +202,7 @@ describe('a job', () => {
     })
   })
 
-  it('recalls the device that has it when it is canceled', () => {
+  it('cancels the current attempt when a client cancels the job', () => {
     const { job, effects } = play([
       [0, dispatch('a')],
       [1, report('a', 1, 'running')],
@@ -213,9 +213,9 @@ describe('a job', () => {
   })
 })
 
-describe('whatever happens, in whatever order', () => {
+describe('any sequence of inputs', () => {
   const device = fc.constantFrom('a', 'b')
-  const said = fc.oneof(
+  const anyReport = fc.oneof(
     fc.record({ type: fc.constantFrom('accepted', 'running', 'progress', 'succeeded', 'canceled') }),
     fc.record({
       type: fc.constant('failed'),
@@ -227,31 +227,31 @@ describe('whatever happens, in whatever order', () => {
     { weight: 4, arbitrary: fc.record({ kind: fc.constant('dispatch'), device }) },
     {
       weight: 6,
-      arbitrary: fc.record({ kind: fc.constant('report'), device, attempt: fc.integer({ min: 1, max: 4 }), report: said }),
+      arbitrary: fc.record({ kind: fc.constant('report'), device, attempt: fc.integer({ min: 1, max: 4 }), report: anyReport }),
     },
     { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('present', 'absent'), device }) },
     { weight: 4, arbitrary: fc.record({ kind: fc.constant('tick') }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'requeue') }) },
   ) as fc.Arbitrary<JobInput>
-  const course = fc.array(fc.tuple(fc.integer({ min: 0, max: 70_000 }), input), { maxLength: 40 })
-  const ofTerms = fc.record({
+  const anyInputs = fc.array(fc.tuple(fc.integer({ min: 0, max: 70_000 }), input), { maxLength: 40 })
+  const anyTerms = fc.record({
     attempts: fc.integer({ min: 1, max: 4 }),
     keep: fc.constantFrom('any' as const, 'replacement' as const),
   })
 
-  it('terminal states are final, one result at most is kept, every other state has a deadline, attempts fence', () => {
+  it('keeps terminal states final, stores one result at most, gives every open state a deadline, and fences attempts', () => {
     const reached = new Set<string>()
     let replacements = 0
     fc.assert(
-      fc.property(course, ofTerms, fc.integer(), (inputs, own, seed) => {
+      fc.property(anyInputs, anyTerms, fc.integer(), (inputs, own, seed) => {
         let job: Job = queuedJob({ ...terms, ...own }, 900_000)
-        const dice = seededRandom(seed)
+        const jitter = seededRandom(seed)
         let nowMs = 0
         let results = 0
         for (const [passedMs, next] of inputs) {
           nowMs += passedMs
           const before = job
-          const step = nextJob(before, next, nowMs, dice)
+          const step = nextJob(before, next, nowMs, jitter)
           job = step.job
           reached.add(job.state)
           results += step.effects.filter(({ kind }) => kind === 'storeResult').length
@@ -268,12 +268,12 @@ describe('whatever happens, in whatever order', () => {
             if (effect.kind === 'send') expect(effect).toMatchObject({ device: holderOf(job), attempt: job.attempt })
         }
         if (job.attempt > 1) replacements += 1
-        // Time alone ends every job.
+        // Ticks alone end every job.
         for (let ticks = 0; !isTerminal(job.state); ticks++) {
           expect(ticks).toBeLessThan(50)
           const before = job
           nowMs = Math.max(nowMs, job.dueMs ?? 0)
-          job = nextJob(job, tick, nowMs, dice).job
+          job = nextJob(job, tick, nowMs, jitter).job
           expect(job).not.toBe(before)
         }
       }),
@@ -283,19 +283,5 @@ describe('whatever happens, in whatever order', () => {
       ['ACCEPTED', 'CANCELED', 'FAILED', 'QUEUED', 'REJECTED', 'RUNNING', 'SENT', 'SUCCEEDED', 'TIMED_OUT'].sort(),
     )
     expect(replacements).toBeGreaterThan(50)
-  })
-})
-
-describe('the wait before the next attempt', () => {
-  it('is uniform below a bound that doubles up to its limit, by kind of failure, until there are no more', () => {
-    for (const kind of attemptFailures) {
-      const { retries, baseMs, maxMs } = retryRules[kind]
-      for (let count = 1; count <= retries; count++) {
-        const bound = Math.min(maxMs, baseMs * 2 ** (count - 1))
-        expect(retryDelayMs(kind, count, { next: () => 0 })).toBe(0)
-        expect(retryDelayMs(kind, count, { next: () => 0.75 })).toBe(0.75 * bound)
-      }
-      expect(retryDelayMs(kind, retries + 1, random)).toBeUndefined()
-    }
   })
 })
