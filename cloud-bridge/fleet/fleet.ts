@@ -7,17 +7,17 @@ import type { DeviceRecord, Registry } from './registry.ts'
 
 /** One line of `GET /v1/devices`. */
 export interface FleetDevice extends Omit<DeviceRecord, 'state' | 'birth' | 'lastSeen'> {
-  /** Null: enrolled, but not heard of yet. */
+  /** Null: the device is enrolled, but has published no state. */
   readonly state: DeviceState['state'] | null
   readonly birth: number | null
   readonly lastSeen: string | null
-  /** Since it was last heard of in any way, by this bridge's clock. */
+  /** Time since the last message of the device, by this bridge's clock. */
   readonly seenS: number | null
   readonly labels: LabelSet
-  /** Jobs that it has. */
+  /** Number of jobs that the device holds. */
   readonly jobs: number
   readonly problems: readonly Problem[]
-  /** Null: it has not enrolled here. */
+  /** Null: the device is not enrolled. */
   readonly identity: Pick<DeviceIdentity, 'group' | 'status' | 'enrolledAt' | 'hardware' | 'clone'> | null
 }
 
@@ -30,10 +30,10 @@ export interface FleetOptions {
   readonly wallMs: () => number
 }
 
-/** All that is known of devices, put together from who knows it. */
+/** The devices of the fleet: registry, identity, labels and jobs together. */
 export interface Fleet {
   devices(): FleetDevice[]
-  /** Undefined: neither heard of nor enrolled. */
+  /** Undefined: the device has published no state and is not enrolled. */
   device(id: string): FleetDevice | undefined
   jobsOf(id: string): JobRecord[]
 }
@@ -43,7 +43,7 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
     id: string,
     record: DeviceRecord | undefined,
     identity: DeviceIdentity | undefined,
-    named: LabelSet,
+    ownLabels: LabelSet,
     load: number,
   ): FleetDevice {
     const { state = null, birth = null, lastSeen = null, agent = null, modelId = null, telemetry = null } = record ?? {}
@@ -57,9 +57,9 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
       seenS,
       agent,
       modelId,
-      labels: named,
+      labels: ownLabels,
       jobs: load,
-      // Nobody looks for who was sent away.
+      // A revoked device needs no attention.
       problems: identity?.status === 'revoked' ? [] : problemsOf(state, telemetry),
       identity: identity ? enrolment(identity) : null,
       telemetry,
@@ -69,10 +69,10 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
     devices() {
       const records = new Map(registry.devices().map((record) => [record.id, record]))
       const enrolled = new Map(identities.devices().map((identity) => [identity.device, identity]))
-      const [named, loads] = [labels.all(), jobs.loads()]
+      const [allLabels, loads] = [labels.all(), jobs.loads()]
       return [...new Set([...records.keys(), ...enrolled.keys()])]
         .sort()
-        .map((id) => join(id, records.get(id), enrolled.get(id), named.get(id) ?? {}, loads.get(id) ?? 0))
+        .map((id) => join(id, records.get(id), enrolled.get(id), allLabels.get(id) ?? {}, loads.get(id) ?? 0))
     },
     device(id) {
       const [record, identity] = [registry.device(id), identities.device(id)]

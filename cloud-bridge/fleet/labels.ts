@@ -1,7 +1,7 @@
 import { type LabelChange, maxLabels } from '../../core/protocol/http/devices.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
-/** A migration: what operators call devices; no device knows its own. */
+/** A migration: the labels that operators give devices. Devices do not know their labels. */
 export const labelsTable = `CREATE TABLE labels (
   device TEXT NOT NULL,
   key TEXT NOT NULL,
@@ -14,7 +14,7 @@ export type LabelSet = Readonly<Record<string, string>>
 export interface Labels {
   of(device: string): LabelSet
   all(): ReadonlyMap<string, LabelSet>
-  /** @returns the labels then; undefined: there would be too many, nothing was changed */
+  /** @returns the new labels; undefined: there would be too many, and nothing changes */
   change(device: string, change: LabelChange): LabelSet | undefined
 }
 
@@ -23,16 +23,16 @@ export function createLabels(store: Store): Labels {
   const ofDevice = store.prepare<[string], { key: string; value: string }>(
     'SELECT key, value FROM labels WHERE device = ? ORDER BY key',
   )
-  const every = store.prepare<[], { device: string; key: string; value: string }>(
+  const ofAll = store.prepare<[], { device: string; key: string; value: string }>(
     'SELECT device, key, value FROM labels ORDER BY device, key',
   )
   const put = store.prepare('INSERT OR REPLACE INTO labels (device, key, value) VALUES (?, ?, ?)')
   const drop = store.prepare('DELETE FROM labels WHERE device = ? AND key = ?')
   const of = (device: string): LabelSet => Object.fromEntries(ofDevice.all(device).map(({ key, value }) => [key, value]))
   const change = store.transaction((device: string, { set, unset }: LabelChange) => {
-    const now = new Set([...Object.keys(of(device)), ...Object.keys(set)])
-    for (const key of unset) now.delete(key)
-    if (now.size > maxLabels) return undefined
+    const keys = new Set([...Object.keys(of(device)), ...Object.keys(set)])
+    for (const key of unset) keys.delete(key)
+    if (keys.size > maxLabels) return undefined
     for (const [key, value] of Object.entries(set)) put.run(device, key, value)
     for (const key of unset) drop.run(device, key)
     return of(device)
@@ -41,9 +41,9 @@ export function createLabels(store: Store): Labels {
     of,
     all() {
       const found = new Map<string, Record<string, string>>()
-      for (const { device, key, value } of every.all()) found.set(device, { ...found.get(device), [key]: value })
+      for (const { device, key, value } of ofAll.all()) found.set(device, { ...found.get(device), [key]: value })
       return found
     },
-    change: (device, wish) => change.immediate(device, wish),
+    change: (device, labels) => change.immediate(device, labels),
   }
 }

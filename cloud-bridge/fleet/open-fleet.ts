@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
+import { isPresent } from '../../core/policy/fleet/presence.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import type { ControlOptions } from '../link/control.ts'
@@ -17,22 +19,23 @@ import { createRegistry, devicesTable, type Registry } from './registry.ts'
 /** Migrations of the bridge's database. */
 export const fleetTables = [devicesTable, labelsTable, commandsTable]
 
-const lookForSilentMs = 5_000
+/** Interval of the checks for missed heartbeats. */
+const checkMs = 5_000
 
 export interface OpenFleetOptions {
-  /** Must have had `fleetTables`. */
+  /** Must have `fleetTables`. */
   readonly store: Store
   readonly stateDir: string
   readonly bridge: string
   readonly telemetrySamples: number
   readonly identities: FleetOptions['identities']
   readonly jobs: JobStore
-  /** Sends a command to a device, while the control plane is there. */
+  /** Publishes a command to a device while the broker is connected. */
   readonly publish: (device: string, message: string) => void
   readonly onUnreadable: OnUnreadable
-  /** A device has come, changed or gone. */
+  /** A device published a new state, or is lost. */
   readonly onDeviceState: (device: string, state: DeviceState) => void
-  /** No device could be heard for some seconds. */
+  /** The broker is not connected: the bridge receives no messages of devices. */
   readonly onBrokerLost: () => void
   readonly clock: Clock
   readonly logger: Logger
@@ -45,37 +48,26 @@ export interface OpenFleet {
   readonly logs: DeviceLogs
   readonly history: History
   readonly feed: FleetFeed
-  /** What the control plane brings. */
+  /** The handlers of the devices' messages. */
   readonly handlers: Pick<ControlOptions, 'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry'>
   readonly lastState: Registry['lastState']
-  /** Nobody counts as present until heard of; commands that wait are sent. */
+  /** Counts every device as lost until it publishes its state, and starts to send pending commands. */
   start(): void
-  /** From now on devices are called lost whose heartbeats have stopped, while this bridge could have heard them. */
+  /** Marks devices as lost whose heartbeats stop while the broker is connected. */
   watchHeartbeats(isConnected: () => boolean): void
   close(): Promise<void>
 }
 
 /**
- * All that the bridge knows of its devices and tells them to do: registry, labels, telemetry, logs, commands.
+ * Opens the fleet: registry, labels, telemetry, logs and remote commands of the devices.
  * @throws BrimError STORE_FAILED
  */
 export function openFleet(options: OpenFleetOptions): OpenFleet {
-  const {
-    store,
-    stateDir,
-    bridge,
-    telemetrySamples,
-    identities,
-    jobs,
-    onUnreadable,
-    onDeviceState: onDevice,
-    onBrokerLost: onDeaf,
-    clock,
-  } = options
+  const { store, stateDir, bridge, telemetrySamples, identities, jobs, onUnreadable, clock } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
   const registry = createRegistry(store, clock, log('registry'), onUnreadable, (device, what) => feed.publish(device, what))
-  // Of its own: it may grow large, and none of it is worth a wait for the disk.
+  // A database of its own, without a sync at each commit: telemetry is large and may lose its last samples.
   const historyDatabase = openDatabase(join(stateDir, 'telemetry.sqlite'), [historyTable], 'NORMAL')
   const history = createHistory({
     store: historyDatabase,
@@ -100,25 +92,21 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     registry,
     labels,
     identities,
-    jobs: { loads: () => jobs.loads(), heldBy: (device) => jobs.heldBy(device) },
+    jobs,
     wallMs: Date.now,
   })
-  const stopping = new AbortController()
-  let watching: Promise<void> | undefined
+  let stopChecking: (() => Promise<void>) | undefined
 
-  function deviceIs(device: string, said: DeviceState): void {
-    onDevice(device, said)
-    commands.setPresence(device, said.state === 'ready' || said.state === 'draining')
+  function onNewState(device: string, state: DeviceState): void {
+    options.onDeviceState(device, state)
+    commands.setPresence(device, isPresent(state.state))
   }
 
-  async function lookForSilent(isConnected: () => boolean): Promise<void> {
-    const pause = () => clock.sleep(lookForSilentMs, stopping.signal).catch(() => {})
-    for (await pause(); !stopping.signal.aborted; await pause()) {
-      if (isConnected()) for (const { device, state } of registry.expireHeartbeats()) deviceIs(device, state)
-      else {
-        registry.onBrokerLost()
-        onDeaf()
-      }
+  function checkHeartbeats(isBrokerConnected: boolean): void {
+    if (isBrokerConnected) for (const { device, state } of registry.expireHeartbeats()) onNewState(device, state)
+    else {
+      registry.onBrokerLost()
+      options.onBrokerLost()
     }
   }
 
@@ -131,8 +119,8 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     feed,
     handlers: {
       onDeviceState(device, payload) {
-        const said = registry.onState(device, payload)
-        if (said) deviceIs(device, said)
+        const state = registry.onState(device, payload)
+        if (state) onNewState(device, state)
       },
       onDeviceReply: commands.onReply,
       onDeviceLog(device, payload) {
@@ -149,11 +137,10 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
       commands.start()
     },
     watchHeartbeats(isConnected) {
-      watching ??= lookForSilent(isConnected)
+      stopChecking ??= repeatEvery(clock, checkMs, () => checkHeartbeats(isConnected()))
     },
     async close() {
-      stopping.abort()
-      await watching
+      await stopChecking?.()
       await commands.close()
       await history.close()
       historyDatabase.close()

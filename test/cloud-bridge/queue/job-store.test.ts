@@ -29,7 +29,7 @@ function newDir(): string {
 const submission = (fields: object = {}) =>
   newJob(JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' }, ...fields }))
 const available = (device: string, freeSlots = 1, kinds: readonly string[] = ['slm.generate']) => ({ device, kinds, freeSlots })
-const said = (job: string, n: number, fields: Partial<DeviceReport> = {}): DeviceReport => ({
+const reported = (job: string, n: number, fields: Partial<DeviceReport> = {}): DeviceReport => ({
   job,
   device: 'a',
   attempt: 1,
@@ -41,7 +41,7 @@ const said = (job: string, n: number, fields: Partial<DeviceReport> = {}): Devic
 const ids = (list: readonly { id?: string; job?: string }[]) => list.map(({ id, job }) => id ?? job)
 
 describe('the job store', () => {
-  it('gives the highest priority first, then the oldest, each job once', () => {
+  it('dispatches the highest priority first, then the oldest job, each job once', () => {
     const { jobs } = open()
     const [low, high, later] = jobs.submit(
       [submission({ priority: 1 }), submission({ priority: 9 }), submission({ priority: 9 })],
@@ -58,7 +58,7 @@ describe('the job store', () => {
     )
   })
 
-  it('gives a job only to a device that knows the kind, and a bound one to its device alone', () => {
+  it('dispatches a job only to a device that supports its kind, and a bound job only to its device', () => {
     const { jobs } = open()
     const [bound] = jobs.submit([submission({ device: 'b' })], 0)
     jobs.submit([submission({ kind: 'hat.generate' })], 0)
@@ -66,7 +66,7 @@ describe('the job store', () => {
     expect(jobs.claim([available('b', 5)], 1)).toMatchObject([{ job: bound?.id, device: 'b', attempt: 1 }])
   })
 
-  it('fills devices evenly', () => {
+  it('spreads jobs evenly over devices', () => {
     const { jobs } = open()
     jobs.submit(
       Array.from({ length: 6 }, () => submission()),
@@ -76,12 +76,12 @@ describe('the job store', () => {
     expect(given.sort()).toEqual(['a', 'a', 'b', 'b', 'c', 'c'])
   })
 
-  it("gives an idle device what waits behind another's work, but neither what has begun nor what is one device's alone", () => {
+  it('moves a job that waits behind a running one to an idle device, unless it has started or is bound', () => {
     const { jobs } = open()
     const [first, second] = jobs.submit([submission(), submission(), submission({ device: 'b' })], 0)
     jobs.claim([available('a', 2)], 1)
     const started = (id: string, type: 'accepted' | 'running', n: number, device = 'a') =>
-      said(id, n, { device, report: { type } })
+      reported(id, n, { device, report: { type } })
     jobs.storeReports([started(first!.id, 'accepted', 1), started(second!.id, 'accepted', 1)], 2)
     const idle = [available('c', 2, ['hat.generate']), available('d', 2)]
     expect(jobs.rebalance(idle, 3)).toEqual({ dispatched: [], effects: [] })
@@ -108,7 +108,7 @@ describe('the job store', () => {
     expect(jobs.rebalance([available('e', 2)], 8).dispatched).toEqual([])
   })
 
-  it('takes the same key for the same job, across reopenings', () => {
+  it('returns the same job for a repeated idempotency key, after a restart too', () => {
     const first = open()
     const [job] = first.jobs.submit([submission({ key: 'order-7' })], 0)
     expect(job?.isNew).toBe(true)
@@ -120,7 +120,7 @@ describe('the job store', () => {
     expect(again.jobs.list({ limit: 10 })).toHaveLength(1)
   })
 
-  it('returns the jobs of a large batch in their order, keys among them', () => {
+  it('returns the jobs of a large batch in order, with and without keys', () => {
     const { jobs } = open()
     const batch = Array.from({ length: 37 }, (_, i) => submission({ priority: i % 10, ...(i === 17 ? { key: 'k' } : {}) }))
     const submitted = jobs.submit(batch, 0)
@@ -129,13 +129,13 @@ describe('the job store', () => {
     expect(new Set(ids(submitted)).size).toBe(37)
   })
 
-  it('stores the pieces of an answer in order, each once, and asks for what is missing', () => {
+  it('stores the pieces of an answer in order, each once, and reports gaps', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
     const id = job!.id
     jobs.claim([available('a')], 1)
-    const piece = (n: number, text: string) => said(id, n, { data: { text } })
-    jobs.storeReports([said(id, 1, { report: { type: 'accepted' } }), said(id, 2, { report: { type: 'running' } })], 2)
+    const piece = (n: number, text: string) => reported(id, n, { data: { text } })
+    jobs.storeReports([reported(id, 1, { report: { type: 'accepted' } }), reported(id, 2, { report: { type: 'running' } })], 2)
     const early = piece(5, 'c')
     const { gaps } = jobs.storeReports([piece(3, 'a'), piece(3, 'a'), early], 3)
     expect([...gaps]).toEqual([early])
@@ -151,26 +151,26 @@ describe('the job store', () => {
     expect(jobs.events(id, 4, 100).map(({ seq }) => seq)).toEqual([5, 6])
   })
 
-  it('keeps the first result, though the pieces before it are missing, and no later one', () => {
+  it('stores the first result even if pieces before it are missing, and no later result', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
     jobs.claim([available('a')], 1)
-    const done = (text: string, n: number) => said(job!.id, n, { report: { type: 'succeeded' }, data: { text } })
+    const done = (text: string, n: number) => reported(job!.id, n, { report: { type: 'succeeded' }, data: { text } })
     expect(jobs.storeReports([done('yes', 7), done('no', 8)], 2).gaps.size).toBe(0)
     expect(jobs.find(job!.id)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'yes' }, device: null, devices: ['a'] })
     expect(jobs.events(job!.id, 0, 10).map(({ type }) => type)).toEqual(['sent', 'succeeded'])
   })
 
-  it('takes no result that cannot be one of that job', () => {
+  it('fails an attempt whose result is invalid for the job', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission({ attempts: 1 })], 0)
     jobs.claim([available('a')], 1)
-    jobs.storeReports([said(job!.id, 1, { report: { type: 'succeeded' }, data: { answer: 'yes' } })], 2)
+    jobs.storeReports([reported(job!.id, 1, { report: { type: 'succeeded' }, data: { answer: 'yes' } })], 2)
     const message = expect.stringContaining("the device's result is invalid for slm.generate: text")
     expect(jobs.find(job!.id)).toMatchObject({ state: 'FAILED', result: null, error: { code: 'JOB_FAILED', message } })
   })
 
-  it('sends a job to another device once the first was away for too long', () => {
+  it('dispatches a job to another device when the first has been absent for too long', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
     jobs.claim([available('a')], 0)
@@ -182,7 +182,7 @@ describe('the job store', () => {
     expect(jobs.claim([available('b')], 30_300)).toMatchObject([{ job: job?.id, device: 'b', attempt: 2 }])
   })
 
-  it('waits for the same device where nobody may replace it', () => {
+  it('waits for the first device if the job allows no replacement', () => {
     const { jobs } = open()
     jobs.submit([submission({ disconnect: { replace: false, lostAfterS: 1 } })], 0)
     jobs.claim([available('a')], 0)
@@ -193,17 +193,17 @@ describe('the job store', () => {
     expect(jobs.claim([available('a')], 2_000)).toMatchObject([{ device: 'a', attempt: 2 }])
   })
 
-  it('cancels once, and says so to the device that has it', () => {
+  it('cancels a job once, and cancels the attempt of its device', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission()], 0)
     jobs.claim([available('a')], 1)
-    const recall = { kind: 'cancelAttempt', job: job!.id, device: 'a', attempt: 1 }
-    expect(jobs.cancel(job!.id, 2)).toEqual({ canceled: true, effects: [recall] })
+    const cancelAttempt = { kind: 'cancelAttempt', job: job!.id, device: 'a', attempt: 1 }
+    expect(jobs.cancel(job!.id, 2)).toEqual({ canceled: true, effects: [cancelAttempt] })
     expect(jobs.cancel(job!.id, 3)).toEqual({ canceled: false, effects: [] })
     expect(jobs.cancel('00000000-1', 3)).toBeUndefined()
   })
 
-  it('does the same work again as a job of its own, and only once the first has ended', () => {
+  it('retries an ended job as a new job', () => {
     const { jobs } = open()
     const [job] = jobs.submit([submission({ key: 'k', deadlineS: 60 })], 0)
     expect(jobs.retry(job!.id, 1)).toBeUndefined()
@@ -213,17 +213,17 @@ describe('the job store', () => {
     expect(jobs.find(job!.id)?.state).toBe('CANCELED')
   })
 
-  it('lists dead letters with what went wrong', () => {
+  it('lists dead letters with their errors', () => {
     const { jobs } = open()
     const [dead] = jobs.submit([submission(), submission()], 0)
     jobs.claim([available('a')], 1)
-    const error = { code: 'REQUEST_INVALID', message: 'not supported by this device' }
-    jobs.storeReports([said(dead!.id, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
+    const error = { code: 'REQUEST_INVALID', message: 'this device does not support slm.generate' }
+    jobs.storeReports([reported(dead!.id, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
     expect(jobs.list({ dead: true, limit: 10 })).toMatchObject([{ id: dead!.id, state: 'REJECTED', error }])
     expect(jobs.events(dead!.id, 0, 10).at(-1)).toMatchObject({ type: 'rejected', device: 'a', attempt: 1, data: { error } })
   })
 
-  it('counts what waits, is under way and is dead, and tells what a device has', () => {
+  it('counts queued jobs, dispatched jobs and dead letters, and lists the jobs of a device', () => {
     const { jobs } = open()
     const submitted = jobs.submit(
       Array.from({ length: 6 }, () => submission()),
@@ -235,13 +235,13 @@ describe('the job store', () => {
     expect(jobs.heldBy('b')).toEqual([])
     const [done, refused] = given
     const error = { code: 'REQUEST_INVALID', message: 'no' }
-    jobs.storeReports([said(done!, 1, { report: { type: 'succeeded' }, data: { text: 'no' } })], 2)
-    jobs.storeReports([said(refused!, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
+    jobs.storeReports([reported(done!, 1, { report: { type: 'succeeded' }, data: { text: 'no' } })], 2)
+    jobs.storeReports([reported(refused!, 1, { report: { type: 'failed', failure: 'refused', error } })], 2)
     jobs.cancel(submitted[5]!.id, 2)
     expect(jobs.counts()).toEqual({ queued: 2, underWay: 1, dead: 1 })
   })
 
-  it('claims, expires and finds what devices hold by index, however many jobs have finished', () => {
+  it('finds queued, expired and held jobs by index', () => {
     const { store } = open()
     const plan = (sql: string) =>
       store
@@ -249,11 +249,11 @@ describe('the job store', () => {
         .all()
         .map(({ detail }) => detail)
         .join('; ')
-    const waiting = "SELECT * FROM jobs WHERE state = 'QUEUED' AND not_before_ms IS NULL AND"
-    expect(plan(`${waiting} target IS NULL AND kind = 'x' ORDER BY priority DESC, n LIMIT 1`)).toMatch(
+    const queued = "SELECT * FROM jobs WHERE state = 'QUEUED' AND not_before_ms IS NULL AND"
+    expect(plan(`${queued} target IS NULL AND kind = 'x' AND ends_by_ms > 5 ORDER BY priority DESC, n LIMIT 1`)).toMatch(
       /^SEARCH jobs USING INDEX jobs_open \(kind=\?\)$/,
     )
-    expect(plan(`${waiting} target IS NOT NULL AND target = 'x' ORDER BY priority DESC, n LIMIT 1`)).toMatch(
+    expect(plan(`${queued} target IS NOT NULL AND target = 'x' AND ends_by_ms > 5 ORDER BY priority DESC, n LIMIT 1`)).toMatch(
       /^SEARCH jobs USING INDEX jobs_bound \(target=\?\)$/,
     )
     expect(
@@ -272,10 +272,10 @@ describe('finished jobs', () => {
   const day = 86_400_000
   const retention = { doneMs: 7 * day, deadMs: 30 * day, maxJobs: 1_000, maxBytes: Number.MAX_SAFE_INTEGER }
 
-  /** So many jobs that ended a second apart, every `deadOf`-th of them in failure; and one that waits. */
-  function lived(count: number, deadOf = Number.POSITIVE_INFINITY) {
+  /** A store with `count` jobs that ended a second apart, every `deadOf`-th of them a dead letter, and one queued job. */
+  function storeOfEndedJobs(count: number, deadOf = Number.POSITIVE_INFINITY) {
     const { jobs, store, path } = open()
-    // What is looked at here is no power cut, and there are hundreds of commits.
+    // These tests need no durability, and make hundreds of commits.
     store.pragma('synchronous = OFF')
     const submitted = jobs.submit(
       Array.from({ length: count }, (_, i) => submission({ key: `key-${i}` })),
@@ -287,7 +287,7 @@ describe('finished jobs', () => {
       const error = { code: 'REQUEST_INVALID', message: 'no' }
       const report =
         (i + 1) % deadOf === 0 ? ({ type: 'failed', failure: 'refused', error } as const) : ({ type: 'succeeded' } as const)
-      jobs.storeReports([said(id, 1, { report, data: { text: 'yes '.repeat(100) } })], nowMs)
+      jobs.storeReports([reported(id, 1, { report, data: { text: 'yes '.repeat(100) } })], nowMs)
     }
     const [waiting] = jobs.submit([submission()], 0)
     return { jobs, store, path, ended: submitted.map(({ id }) => id), waiting: waiting!.id }
@@ -302,8 +302,8 @@ describe('finished jobs', () => {
     return removed
   }
 
-  it('are kept for their time, dead letters for longer, what waits for ever; their history and keys go with them', () => {
-    const { jobs, store, ended, waiting } = lived(80, 4)
+  it('are deleted after their retention with history and key, dead letters later, queued jobs never', () => {
+    const { jobs, store, ended, waiting } = storeOfEndedJobs(80, 4)
     expect(pruneAll(jobs, retention, 7 * day - 1)).toBe(0)
     expect(pruneAll(jobs, retention, 7 * day + 39_000)).toBe(30)
     expect(jobs.find(ended[1]!)).toBeUndefined()
@@ -316,8 +316,8 @@ describe('finished jobs', () => {
     expect(jobs.submit([submission({ key: 'key-1' })], 60 * day)).toMatchObject([{ isNew: true }])
   })
 
-  it('are at most so many, and at most so large, the oldest going first', () => {
-    const { jobs, store, ended } = lived(100)
+  it('are deleted above the maximum number and size, the oldest first', () => {
+    const { jobs, store, ended } = storeOfEndedJobs(100)
     expect(pruneAll(jobs, { ...retention, maxJobs: 40 }, day)).toBe(60)
     expect(jobs.find(ended[59]!)).toBeUndefined()
     expect(jobs.find(ended[60]!)).toBeDefined()
@@ -333,8 +333,8 @@ describe('finished jobs', () => {
     expect(jobs.find(ended.at(-1)!)).toBeDefined()
   })
 
-  it('leave no number behind that could be given again', () => {
-    const { jobs, path, ended, waiting } = lived(3)
+  it('leave no number that a new job could get', () => {
+    const { jobs, path, ended, waiting } = storeOfEndedJobs(3)
     jobs.cancel(waiting, 4_000)
     expect(pruneAll(jobs, retention, 60 * day)).toBe(3)
     const again = open(path)
@@ -342,17 +342,17 @@ describe('finished jobs', () => {
     expect([...ended, waiting]).not.toContain(next!.id)
   })
 
-  it('that a device begins once more, because a broker was late, are recalled', () => {
-    const { jobs, ended } = lived(3)
+  it('that a device starts again after a late message are canceled there', () => {
+    const { jobs, ended } = storeOfEndedJobs(3)
     pruneAll(jobs, retention, 60 * day)
-    const late = said(ended[0]!, 1, { report: { type: 'accepted' } })
+    const late = reported(ended[0]!, 1, { report: { type: 'accepted' } })
     const { effects, gaps } = jobs.storeReports([late], 60 * day)
     expect(effects).toEqual([{ kind: 'cancelAttempt', job: ended[0], device: 'a', attempt: 1 }])
     expect(gaps.size).toBe(0)
-    expect(jobs.storeReports([said(ended[0]!, 2, { report: { type: 'canceled' } })], 60 * day).effects).toEqual([])
+    expect(jobs.storeReports([reported(ended[0]!, 2, { report: { type: 'canceled' } })], 60 * day).effects).toEqual([])
   })
 
-  it('are found by index, whatever else there is', () => {
+  it('are found by index', () => {
     const { store } = open()
     const plan = (which: string) =>
       store

@@ -34,39 +34,39 @@ async function stateOf(device: string): Promise<string | undefined> {
   const { devices } = (await response.json()) as { devices: { id: string; state: string }[] }
   return devices.find(({ id }) => id === device)?.state
 }
-const ended = (id: string) =>
+const hasEnded = (id: string) =>
   expect.poll(async () => (await show(id)).state, { timeout: 20_000 }).toMatch(/SUCCEEDED|FAILED|REJECTED|TIMED_OUT|CANCELED/)
 
 const question = { prompt: 'Can you book a table', maxTokens: 12, seed: 3 }
 
 describe('jobs between a bridge and its devices', () => {
-  it.each(['slm.generate', 'hat.generate'])('%s gives its result, and the steps on its way', async (kind) => {
+  it.each(['slm.generate', 'hat.generate'])('a %s job returns its result and its history', async (kind) => {
     const id = await submit({ kind, input: question })
-    await ended(id)
+    await hasEnded(id)
     const job = await show(id)
     expect(job).toMatchObject({ state: 'SUCCEEDED', attempt: 1, result: { finishReason: 'length', tokens: 12 } })
     const types = (await eventsOf(id)).map(({ type }) => type)
     expect(types.filter((type) => type !== 'text')).toEqual(['sent', 'accepted', 'running', 'succeeded'])
   })
 
-  it('the same question gives the same answer as a job and through the API of the device', async () => {
+  it('a job and the API of the device give the same answer to the same prompt', async () => {
     const id = await submit({ kind: 'hat.generate', input: question, device: 'jetson-01' })
-    await ended(id)
+    await hasEnded(id)
     const body = { prompt: question.prompt, max_tokens: 12, temperature: 0, seed: 3 }
     const response = await fetch(`${world.agent.apiUrl}/v1/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
     const { choices } = (await response.json()) as { choices: { text: string }[] }
     expect((await show(id)).result).toMatchObject({ text: choices[0]?.text })
   })
 
-  it('a watcher that reads nothing costs its own connection alone', async () => {
-    const live = await submit({ kind: 'slm.generate', input: question, device: 'nobody' })
-    const done = await submit({ kind: 'slm.generate', input: question, device: 'nobody' })
+  it('a client that watches without reading blocks no other client', async () => {
+    const live = await submit({ kind: 'slm.generate', input: question, device: 'absent' })
+    const done = await submit({ kind: 'slm.generate', input: question, device: 'absent' })
     await post(`/${done}/cancel`)
     const { hostname, port } = new URL(world.bridge.httpUrl)
     const socket = connect(Number(port), hostname)
     const get = (id: string) =>
       `GET /v1/jobs/${id}/events HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAccept: text/event-stream\r\n\r\n`
-    // The second answer has ended, and stands behind the first, which has not.
+    // The second response has ended, and waits behind the first one, which has not.
     socket.write(get(live) + get(done))
     await once(socket, 'data')
     for (let again = 0; again < 3; again++) await post(`/${done}/cancel`)
@@ -76,9 +76,9 @@ describe('jobs between a bridge and its devices', () => {
     expect((await show(live)).state).toBe('CANCELED')
   })
 
-  it('profile measures the models of the device that is named', async () => {
+  it('a profile job measures the models of the named device', async () => {
     const id = await submit({ kind: 'profile', input: {}, device: 'jetson-02' })
-    await ended(id)
+    await hasEnded(id)
     const { state, result } = await show(id)
     expect({ state, result }).toMatchObject({
       state: 'SUCCEEDED',
@@ -98,33 +98,33 @@ describe('jobs between a bridge and its devices', () => {
     expect(c).toBeCloseTo((slm.ttftMs! + 31 * slm.tpotMs!) / (llm.ttftMs! + 31 * llm.tpotMs!))
   })
 
-  it('one of a kind that the named device cannot do is REJECTED, and says why', async () => {
+  it('a job of a kind that its device does not support is REJECTED with the reason', async () => {
     const id = await submit({ kind: 'slm.generate', input: question, device: 'jetson-01' })
-    await ended(id)
+    await hasEnded(id)
     expect(await show(id)).toMatchObject({
       state: 'REJECTED',
       attempt: 1,
-      error: { code: 'REQUEST_INVALID', message: expect.stringContaining('slm.generate is not supported by this device') },
+      error: { code: 'REQUEST_INVALID', message: expect.stringContaining('this device does not support slm.generate') },
     })
   })
 
-  it('an expansion is REJECTED by a device that cannot do it yet, which says what it does', async () => {
+  it('an expansion is REJECTED with the kinds that the device supports', async () => {
     const input = { prompt: 'What is a lamp?', sketch: ['It gives light.'], expectedTokens: 60 }
     const id = await submit({ kind: 'pice.expand', input, device: 'jetson-01' })
-    await ended(id)
+    await hasEnded(id)
     expect(await show(id)).toMatchObject({
       state: 'REJECTED',
-      error: { message: expect.stringMatching(/^pice\.expand is not supported by this device; it does hat\.generate/) },
+      error: { message: expect.stringMatching(/^this device does not support pice\.expand; it supports hat\.generate/) },
     })
   })
 
-  it('one whose prompt does not fit is REJECTED at once, without a second attempt', async () => {
+  it('a job whose prompt is too long is REJECTED without a second attempt', async () => {
     const id = await submit({ kind: 'hat.generate', input: { prompt: 'far '.repeat(4_000) } })
-    await ended(id)
+    await hasEnded(id)
     expect(await show(id)).toMatchObject({ state: 'REJECTED', attempt: 1, error: { code: 'CONTEXT_OVERFLOW' } })
   })
 
-  it('the same key is the same job', async () => {
+  it('a repeated idempotency key returns the same job', async () => {
     const body = { kind: 'slm.generate', input: question }
     const first = await post('', body, { 'idempotency-key': 'order-7' })
     const again = await post('', body, { 'idempotency-key': 'order-7' })
@@ -132,7 +132,7 @@ describe('jobs between a bridge and its devices', () => {
     expect(again.body).toMatchObject({ id: first.body.id, isNew: false })
   })
 
-  it('a watcher gets every event once, from where it left off, and the end', async () => {
+  it('a client that watches gets every event after its last one once, and the end', async () => {
     const id = await submit({ kind: 'slm.generate', input: question })
     const watch = async (after: number) => {
       const response = await fetch(url(`/${id}/events`), {
@@ -148,27 +148,27 @@ describe('jobs between a bridge and its devices', () => {
     expect((await watch(2)).map(({ seq }) => seq)).toEqual(all.slice(2).map(({ seq }) => seq))
   })
 
-  it('a canceled one is stopped at the device, which goes on with the next', async () => {
+  it('a canceled job stops at its device, which then runs the next job', async () => {
     const long = await submit({ kind: 'slm.generate', input: { prompt: 'Can you', maxTokens: 240 } })
     await expect.poll(async () => (await show(long)).state).toMatch(/RUNNING|SUCCEEDED/)
     await post(`/${long}/cancel`)
     const next = await submit({ kind: 'slm.generate', input: question })
-    await ended(next)
+    await hasEnded(next)
     expect((await show(long)).state).toMatch(/CANCELED|SUCCEEDED/)
     expect((await show(next)).state).toBe('SUCCEEDED')
   })
 
-  it('one for a device that is away waits for it; one that has ended can be done again', async () => {
+  it('a job waits for a device that supports it; an ended job can be retried', async () => {
     await able.close()
     await expect.poll(() => stateOf('jetson-02')).toBe('disconnected')
     const id = await submit({ kind: 'slm.generate', input: question })
     expect((await show(id)).state).toBe('QUEUED')
     expect((await post(`/${id}/retry`)).status).toBe(400)
     able = await world.startAgent({ id: 'jetson-02', slm })
-    await ended(id)
+    await hasEnded(id)
     expect((await show(id)).state).toBe('SUCCEEDED')
     const again = (await post(`/${id}/retry`)).body.id
-    await ended(again)
+    await hasEnded(again)
     expect(await show(again)).toMatchObject({ state: 'SUCCEEDED', retryOf: id })
   })
 
@@ -176,25 +176,25 @@ describe('jobs between a bridge and its devices', () => {
     ['an unknown kind', '', { kind: 'make.coffee', input: {} }, 400, '"kind"'],
     ['a wrong input', '', { kind: 'slm.generate', input: { prompt: '' } }, 400, '"input.prompt"'],
     ['a large input', '', { kind: 'slm.generate', input: { prompt: 'é'.repeat(100_000) } }, 400, 'the limit is 131072'],
-    ['a job that is not there', '/00000000-9/cancel', {}, 404, 'there is no job'],
-    ['a path that is not there', '/00000000-9/cancel/now', {}, 404, 'no such path'],
-  ])('%s is refused, and named', async (_, path, body, status, words) => {
+    ['an unknown job', '/00000000-9/cancel', {}, 404, 'there is no job'],
+    ['an unknown path', '/00000000-9/cancel/now', {}, 404, 'no such path'],
+  ])('%s is refused with the reason', async (_, path, body, status, words) => {
     const answer = await post(path, body)
     expect(answer.status).toBe(status)
     expect(answer.body.error.message).toContain(words)
   })
 
-  it('a device that publishes more than a packet may hold loses its connection, and nobody else notices', async () => {
+  it('a device that publishes an oversized packet loses its connection, and no other device is affected', async () => {
     const client = await mqttClient(world.bridge.mqttUrl, 'device-loud')
     const cut = closed(client)
     client.publish(deviceTopic('default', 'loud', 'events'), 'x'.repeat(300_000))
     await cut
     const id = await submit({ kind: 'slm.generate', input: question })
-    await ended(id)
+    await hasEnded(id)
     expect((await show(id)).state).toBe('SUCCEEDED')
   })
 
-  it('lists the latest first, by state and kind', async () => {
+  it('lists jobs by state, and dead letters', async () => {
     const list = async (query: string) => ((await (await fetch(url(`?${query}`))).json()) as { jobs: JobDetails[] }).jobs
     const rejected = await list('state=REJECTED')
     expect(rejected.length).toBeGreaterThan(0)

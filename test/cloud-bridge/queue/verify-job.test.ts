@@ -9,8 +9,8 @@ import { tempDir } from '../../support/temp-dir.ts'
 
 const messages = [{ role: 'user', content: 'Can you book a table for two?' }]
 
-// The demonstration model: text of a random one does not become the same tokens again.
-it('hat.verify tells how much of a continuation the LLM would have written, in fewer rounds than tokens', {
+// Uses the demonstration model: the text of a random model does not encode to the same tokens again.
+it('hat.verify reports how much of a continuation the LLM would generate, in fewer rounds than tokens', {
   timeout: 60_000,
 }, async () => {
   const closers = createClosers()
@@ -48,12 +48,12 @@ it('hat.verify tells how much of a continuation the LLM would have written, in f
     expect(whole.rounds).toBeLessThan(whole.continuationTokens)
 
     const words = text.split(' ')
-    const kept = words.slice(0, 3).join(' ')
-    const altered = await done<Verified>('hat.verify', { messages, continuation: `${kept} zebra zebra` })
+    const correct = words.slice(0, 3).join(' ')
+    const altered = await done<Verified>('hat.verify', { messages, continuation: `${correct} zebra zebra` })
     expect(altered).toMatchObject({ isAccepted: false, acceptLength: altered.acceptedTokens + 1 })
     expect(altered.acceptedTokens).toBeGreaterThan(0)
     expect(altered.acceptedTokens).toBeLessThan(altered.continuationTokens)
-    // Corrected: what the LLM would have written as far as that goes.
+    // The corrected text is the beginning of the LLM's own answer.
     expect(text.startsWith(altered.text.trimEnd())).toBe(true)
   } finally {
     await closers.closeAll()

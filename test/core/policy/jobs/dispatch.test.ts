@@ -70,7 +70,7 @@ describe('assigning jobs', () => {
         const jobs = fields.map((some, n) => ({ n, ...some }))
         const assignments = assignJobs(jobs, devices)
         expect(new Set(assignments.map(({ job }) => job.n)).size).toBe(assignments.length)
-        const free = new Map(devices.map(({ device, freeSlots }) => [device, freeSlots]))
+        const free = new Map<string, number>(devices.map(({ device, freeSlots }) => [device, freeSlots]))
         for (const { device } of assignments) free.set(device, (free.get(device) ?? 0) - 1)
         for (const { device, freeSlots } of devices) expect(free.get(device)).toBeGreaterThanOrEqual(Math.min(0, freeSlots))
         for (const left of jobs.filter((one) => !assignments.some(({ job }) => job === one)))
