@@ -2,26 +2,26 @@ import type { Detokenizer } from './detokenizer.ts'
 import { StopStrings } from './stop-strings.ts'
 import type { TextTokenizer } from './tokenizer.ts'
 
-/** 'stop': an end-of-text token or a stop string; 'length': as many tokens as were asked for. */
+/** 'stop': an end-of-text token or a stop string; 'length': the token limit. */
 export type AnswerEnd = 'stop' | 'length'
 
 export interface AnswerStep {
-  /** Whole characters, ready for the reader; often empty. */
+  /** New text in whole characters; often empty. */
   readonly text: string
-  /** Set with the last token; tokens after it are no part of the answer. */
+  /** Set with the last token of the answer. */
   readonly end?: AnswerEnd
 }
 
 export interface AnswerLimits {
   readonly maxTokens: number
-  /** Ids of the tokens that end an answer; they have no text but count as its last token. */
+  /** Ids of end-of-text tokens, which have no text but count as the last token of the answer. */
   readonly eos: readonly number[]
   readonly stop?: readonly string[]
 }
 
-/** From chosen tokens to delivered text: the same for the whole model, a device's split session and the bridge. */
+/** Turns chosen tokens into the text of an answer and ends it at its limits. */
 export class AnswerStream {
-  /** The answer's tokens so far, an end-of-text token included. */
+  /** The answer's tokens so far, including an end-of-text token. */
   readonly tokenIds: number[] = []
   #limits: Pick<AnswerLimits, 'maxTokens' | 'eos'>
   #detokenizer: Detokenizer | undefined
@@ -42,7 +42,7 @@ export class AnswerStream {
     return this.#ended
   }
 
-  /** Takes the next token; once the answer has ended it is an error to push more. */
+  /** Adds the next token. @throws Error after the end of the answer */
   push(token: number): AnswerStep {
     if (this.#ended) throw new Error('the answer has ended')
     this.tokenIds.push(token)
@@ -53,10 +53,10 @@ export class AnswerStream {
   }
 
   /**
-   * Another model goes on. No text is lost or said twice, stop strings hold across the seam, and a character that it does
-   * not complete is left out.
-   * @param limits `maxTokens` counts all of the answer's tokens
-   * @param own where its vocabulary is another: its tokenizer, and the answer so far in its tokens
+   * Continues the answer with another model. No text is lost or repeated, stop strings may span the change, and a character
+   * that the other model does not complete is dropped.
+   * @param limits `maxTokens` counts all tokens of the answer
+   * @param own for another vocabulary: the other model's tokenizer, and the answer so far in its tokens
    */
   handOver(
     limits: Pick<AnswerLimits, 'maxTokens' | 'eos'>,
@@ -65,7 +65,7 @@ export class AnswerStream {
     this.#limits = limits
     if (own) {
       this.#detokenizer = own.tokenizer.detokenizer()
-      // Delivered already: what is cut off at the start of a text must not be cut off in its middle.
+      // This text was delivered already. Pushing it makes sure that a leading space of the next token is not stripped.
       for (const id of own.tokenIds) this.#detokenizer.push(id)
     }
     this.#detokenizer?.seam()

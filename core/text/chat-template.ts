@@ -14,27 +14,28 @@ export interface ChatMessage {
 }
 
 export interface ChatTemplate {
-  /** Where the template stands. */
+  /** The file with the template. */
   readonly file: string
   /**
-   * The prompt's text, special tokens included: encode it without adding more. `addGenerationPrompt` (default true)
-   * ends it where the assistant's answer begins.
-   * @throws BrimError REQUEST_INVALID when the template refuses the conversation (e.g. roles that do not alternate)
+   * Renders the prompt. It includes special tokens, so it must be encoded without adding more. With `addGenerationPrompt`
+   * (default true) it ends where the assistant's answer begins.
+   * @throws BrimError REQUEST_INVALID if the template refuses the conversation, e.g. because roles do not alternate
    */
   render(messages: readonly ChatMessage[], options?: { tools?: readonly object[]; addGenerationPrompt?: boolean }): string
 }
 
 /**
- * The checkpoint's own template: chat_template.jinja, or `chat_template` in tokenizer_config.json (one, or a list from
- * which 'tool_use' serves requests with tools and 'default' the others). Undefined where it has none.
+ * Loads the checkpoint's template: chat_template.jinja, or `chat_template` in tokenizer_config.json. The latter may be a
+ * list, from which 'tool_use' is used for requests with tools and 'default' for others.
+ * @returns undefined if the checkpoint has no template
  * @throws BrimError CHAT_TEMPLATE_INVALID naming the file
  */
 export async function loadChatTemplate(dir: string): Promise<ChatTemplate | undefined> {
   const config = await readTokenizerConfig(dir)
   const own = join(dir, chatTemplateFile)
-  const alone = await readIfThere(own)
-  const file = alone === undefined ? config.file : own
-  const sources = alone === undefined ? config.chatTemplates : { default: alone }
+  const ownSource = await readIfExists(own)
+  const file = ownSource === undefined ? config.file : own
+  const sources = ownSource === undefined ? config.chatTemplates : { default: ownSource }
   const templates = new Map(Object.entries(sources).map(([name, source]) => [name, parse(source, name, file)]))
   if (templates.size === 0) return undefined
   return {
@@ -44,7 +45,7 @@ export async function loadChatTemplate(dir: string): Promise<ChatTemplate | unde
       if (!template) {
         const names = [...templates.keys()].join(', ')
         throw new BrimError('CHAT_TEMPLATE_INVALID', `${file} has no template named 'default', only: ${names}`, {
-          hint: "name one of them 'default'",
+          hint: "rename one of them to 'default'",
         })
       }
       try {
@@ -54,7 +55,7 @@ export async function loadChatTemplate(dir: string): Promise<ChatTemplate | unde
         const why = cause instanceof Error ? cause.message : String(cause)
         throw new BrimError('REQUEST_INVALID', `the model's chat template refuses this conversation: ${why}`, {
           cause,
-          hint: `the template is in ${file}; send messages as it expects them, or a plain prompt`,
+          hint: `send messages in the form that the template in ${file} expects, or a plain prompt`,
         })
       }
     },
@@ -66,14 +67,14 @@ function parse(source: string, name: string, file: string): Template {
     return parseTemplate(source)
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
-    throw new BrimError('CHAT_TEMPLATE_INVALID', `${file}: the chat template '${name}' cannot be read: ${why}`, {
+    throw new BrimError('CHAT_TEMPLATE_INVALID', `${file}: the chat template '${name}' cannot be parsed: ${why}`, {
       cause,
-      hint: 'compare it with the checkpoint; only the Jinja that chat templates use is understood',
+      hint: 'compare it with the original checkpoint; only the Jinja of chat templates is supported',
     })
   }
 }
 
-async function readIfThere(file: string): Promise<string | undefined> {
+async function readIfExists(file: string): Promise<string | undefined> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {

@@ -1,21 +1,21 @@
-/** Bytes of a token id (none for ids that have no text), and what is stripped at the start of a text. */
+/** The bytes of each token id (none for ids without text), and the prefix that is stripped at the start of a text. */
 export interface TokenTexts {
   bytesOf(id: number): Uint8Array
   readonly strip: { readonly content: string; readonly count: number }
 }
 
-/** What the decoder makes of bytes that cannot be UTF-8. */
+/** The decoder's replacement for invalid UTF-8. */
 const replacement = '\ufffd'
 
 /**
- * Text as tokens arrive, each token at a cost of its own bytes. Only whole characters come out: the bytes of a
- * character that is not complete yet wait inside, and if the answer ends there they are never delivered.
- * Bytes that cannot be UTF-8 become U+FFFD. (The Rust tokenizers replace a whole run of byte-fallback tokens when any
- * of it is invalid; text that was delivered cannot be taken back, so here only the invalid bytes are replaced.)
+ * Converts tokens to text one at a time. It returns only whole characters: the bytes of an incomplete character are held
+ * until it is complete, and dropped if the answer ends first. Invalid UTF-8 becomes U+FFFD. (The Rust tokenizers replace a
+ * whole run of byte-fallback tokens if any of it is invalid. Returned text cannot be changed, so here only the invalid
+ * bytes are replaced.)
  */
 export class Detokenizer {
   readonly #texts: TokenTexts
-  // A byte-order mark in the middle of a vocabulary is text like any other.
+  // A byte-order mark in a token is text.
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   #toStrip: number
   #atSeam = false
@@ -29,17 +29,17 @@ export class Detokenizer {
     return this.#stripStart(this.#mend(this.#decoder.decode(this.#texts.bytesOf(id), { stream: true })))
   }
 
-  /** Another model goes on from here: a character that it does not complete is left out, for it owes nothing to it. */
+  /** Marks a change of model: an incomplete character that the next token does not complete is dropped. */
   seam(): void {
     this.#atSeam = true
   }
 
-  /** What incomplete bytes are left, as U+FFFD: for decoding a whole text at once. */
+  /** Returns incomplete bytes as U+FFFD, at the end of a whole text. */
   flush(): string {
     return this.#stripStart(this.#decoder.decode())
   }
 
-  /** A character broken at the seam is the first that comes out after it. */
+  /** Drops the replacement of a character that was incomplete at the seam: it comes first. */
   #mend(text: string): string {
     if (!this.#atSeam || text === '') return text
     this.#atSeam = false

@@ -1,16 +1,16 @@
 import { BrimError } from '../base/errors.ts'
 
 export interface StopStep {
-  /** Text that may be delivered now. */
+  /** Text that can no longer be part of a stop string. */
   readonly text: string
-  /** A stop string is complete: nothing after it, and not itself, is part of the answer. */
+  /** A stop string is complete. It and the text after it are not part of the answer. */
   readonly stopped: boolean
 }
 
 /**
- * Finds stop strings in text that arrives in pieces, across their borders. Text that could be the start of a stop
- * string waits until it is decided. The stop string that is complete first ends the answer (of several complete at
- * once, the longest), so the result does not depend on how the text was cut into pieces.
+ * Finds stop strings in text that arrives in pieces, also across pieces. Text that may be the start of a stop string is
+ * held back. The answer ends at the stop string that is complete first, or at the longest of several that are complete at
+ * the same character, so the result does not depend on the pieces.
  */
 export class StopStrings {
   readonly #stops: readonly string[]
@@ -20,7 +20,7 @@ export class StopStrings {
   /** @throws BrimError REQUEST_INVALID for an empty stop string */
   constructor(stops: readonly string[]) {
     if (stops.includes(''))
-      throw new BrimError('REQUEST_INVALID', 'a stop string is empty', { hint: 'leave it out, or give it some text' })
+      throw new BrimError('REQUEST_INVALID', 'a stop string is empty', { hint: 'omit it, or give at least one character' })
     this.#stops = stops
   }
 
@@ -38,14 +38,14 @@ export class StopStrings {
     return { text: text.slice(0, text.length - undecided), stopped: false }
   }
 
-  /** The text is over: what waited turned out to be no stop string. */
+  /** Ends the text and returns what was held back. */
   end(): string {
     const text = this.#held
     this.#held = ''
     return text
   }
 
-  /** Where the match begins that ends first. */
+  /** Start of the match that ends first. */
   #firstMatch(text: string): number | undefined {
     let best: { start: number; end: number } | undefined
     for (const stop of this.#stops) {
@@ -56,7 +56,7 @@ export class StopStrings {
     return best?.start
   }
 
-  /** Length of the longest end of the text that begins a stop string. */
+  /** Length of the longest suffix of the text that is a prefix of a stop string. */
   #undecidedSuffix(text: string): number {
     const longest = this.#stops.reduce((length, stop) => Math.max(length, stop.length - 1), 0)
     for (let length = Math.min(longest, text.length); length > 0; length--) {

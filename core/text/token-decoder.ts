@@ -1,12 +1,12 @@
 import { z } from 'zod'
 
 /**
- * How a tokenizer turns tokens back into text, reduced to what streaming needs: the bytes of each token on its own, and
- * what is cut off at the very start of a text. Every decoder of a BPE checkpoint that we know has this form.
+ * Decodes single tokens, as streaming needs it: the bytes of each token, and the prefix that is stripped at the start of a
+ * text. All decoders of known BPE checkpoints can be reduced to this form.
  */
 export interface TokenDecoder {
   bytesOf(token: string): Uint8Array
-  /** sentencepiece writes a space before the first word; it is taken off again, at most `count` times. */
+  /** sentencepiece adds a space before the first word; it is stripped again, at most `count` times. */
   readonly strip: { readonly content: string; readonly count: number }
 }
 
@@ -24,10 +24,10 @@ const Step = z.discriminatedUnion('type', [
 ])
 const Decoder = z.union([z.object({ type: z.literal('Sequence'), decoders: z.array(Step).min(1) }), Step])
 
-/** @param decoder `decoder` of tokenizer.json. @throws Error saying which step is not supported */
+/** @param decoder `decoder` of tokenizer.json. @throws Error naming an unsupported decoder */
 export function tokenDecoder(decoder: unknown): TokenDecoder {
   const parsed = Decoder.safeParse(decoder)
-  if (!parsed.success) throw new Error(`the decoder ${describe(decoder)} is not one of the BPE decoders that brim knows`)
+  if (!parsed.success) throw new Error(`the decoder ${describe(decoder)} is not a BPE decoder that Brim supports`)
   const steps = parsed.data.type === 'Sequence' ? parsed.data.decoders : [parsed.data]
   const replace: [string, string][] = []
   let strip = { content: '', count: 0 }
@@ -51,7 +51,7 @@ export function tokenDecoder(decoder: unknown): TokenDecoder {
   return { strip, bytesOf: plain }
 }
 
-/** A token with a character outside the alphabet (an added token) stands for itself, as in the Rust tokenizers. */
+/** A token with a character outside the alphabet (an added token) is plain text, as in the Rust tokenizers. */
 function byteLevelBytes(token: string, byteOf: ReadonlyMap<string, number>): Uint8Array | undefined {
   const bytes: number[] = []
   for (const character of token) {
@@ -67,7 +67,7 @@ function fallbackByte(token: string): Uint8Array | undefined {
   return match?.[1] === undefined ? undefined : Uint8Array.of(Number.parseInt(match[1], 16))
 }
 
-/** GPT-2's alphabet: printable Latin-1 stands for itself, the other 68 bytes for the characters from U+0100 on. */
+/** GPT-2's alphabet: printable Latin-1 bytes are their own characters, the other 68 bytes map to U+0100 and up. */
 function byteLevelAlphabet(): ReadonlyMap<string, number> {
   const printable = (byte: number) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174
   const byteOf = new Map<string, number>()

@@ -7,11 +7,11 @@ export const tokenizerConfigFile = 'tokenizer_config.json'
 
 export interface TokenizerConfig {
   readonly file: string
-  /** As in the file; {} where there is none. */
+  /** The file's content; {} if the file does not exist. */
   readonly raw: object
-  /** By name, e.g. `bos_token`: what chat templates write around messages. */
+  /** Special tokens by name, e.g. `bos_token`, for chat templates. */
   readonly specialTokens: Readonly<Record<string, string>>
-  /** `chat_template`: by name, 'default' where the file holds just one. */
+  /** Chat templates by name; a single one is 'default'. */
   readonly chatTemplates: Readonly<Record<string, string>>
 }
 
@@ -24,7 +24,7 @@ const Config = z.object({
   chat_template: z.union([z.string(), z.array(z.object({ name: z.string(), template: z.string() }))]).nullish(),
 })
 
-/** @throws BrimError TOKENIZER_INVALID naming the file; a missing file is fine */
+/** The file may be missing. @throws BrimError TOKENIZER_INVALID naming the file */
 export async function readTokenizerConfig(dir: string): Promise<TokenizerConfig> {
   const file = join(dir, tokenizerConfigFile)
   const raw = await readJson(file)

@@ -9,17 +9,17 @@ import { readTokenizerConfig } from './tokenizer-config.ts'
 
 export const tokenizerFile = 'tokenizer.json'
 
-/** Text ↔ token ids, equal to what transformers does with the same folder. */
+/** Converts between text and token ids, as transformers does with the same folder. */
 export interface TextTokenizer {
-  /** Ids run from 0 to vocabSize - 1; a model's vocabulary may be padded beyond that. */
+  /** Ids are 0 to vocabSize - 1; a model's vocabulary may be padded beyond that. */
   readonly vocabSize: number
-  /** Ids of special tokens (ends of text, roles): not part of an answer's text. */
+  /** Ids of special tokens (end of text, roles), which are not part of an answer's text. */
   readonly specialIds: ReadonlySet<number>
-  /** `addSpecialTokens` (default true) adds what the checkpoint puts around a text, as a rule a token for its beginning. */
+  /** `addSpecialTokens` (default true) adds the checkpoint's special tokens, usually one for the beginning of the text. */
   encode(text: string, options?: { addSpecialTokens?: boolean }): number[]
-  /** Special tokens are part of the text unless `skipSpecialTokens`. Ids without a token give nothing. */
+  /** Special tokens are part of the text unless `skipSpecialTokens` is set. Ids without a token have no text. */
   decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): string
-  /** For one streamed answer; special tokens give no text. */
+  /** A detokenizer for one streamed answer; special tokens have no text. */
   detokenizer(): Detokenizer
   idOf(token: string): number | undefined
   tokenOf(id: number): string | undefined
@@ -45,7 +45,7 @@ export async function loadTokenizer(dir: string): Promise<TextTokenizer> {
   const config = await readTokenizerConfig(dir)
   const json = await readTokenizerJson(file)
   try {
-    // What BPE's vocabulary and merges mean is the library's; decoding is ours, because a stream needs it byte by byte.
+    // The library encodes. Decoding is implemented here, because streaming needs the bytes of each token.
     const library = new Tokenizer(json, config.raw)
     const configured = new Set(Object.values(config.specialTokens))
     return textTokenizer(library, json, configured)
@@ -96,7 +96,7 @@ async function readTokenizerJson(file: string): Promise<TokenizerJson> {
   }
   const type = z.object({ model: z.object({ type: z.string() }) }).safeParse(json)
   if (type.success && type.data.model.type !== 'BPE')
-    throw invalid(file, `its model is ${type.data.model.type}; brim reads BPE tokenizers`)
+    throw invalid(file, `its model is ${type.data.model.type}; Brim supports only BPE`)
   const parsed = TokenizerJson.safeParse(json)
   if (!parsed.success) throw invalid(file, z.prettifyError(parsed.error))
   return parsed.data
@@ -105,6 +105,6 @@ async function readTokenizerJson(file: string): Promise<TokenizerJson> {
 function invalid(file: string, why: string, cause?: unknown): BrimError {
   return new BrimError('TOKENIZER_INVALID', `${file}: ${why}`, {
     ...(cause === undefined ? {} : { cause }),
-    hint: 'copy tokenizer.json from the checkpoint again; a checkpoint that has only tokenizer.model is converted by loading and saving it with transformers',
+    hint: 'copy tokenizer.json from the checkpoint again; to convert a tokenizer.model, load and save it with transformers',
   })
 }

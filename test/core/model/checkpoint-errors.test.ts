@@ -100,7 +100,7 @@ describe('a checkpoint is rejected', () => {
     writeJson('tokenizer.json', { model: { vocab: 'many' } })
     await refuses('TOKENIZER_INVALID', /tokenizer\.json: .*vocab/s)
     writeJson('tokenizer.json', { ...tokenizerJson({ a: 0 }, 1), decoder: { type: 'WordPiece' } })
-    await refuses('TOKENIZER_INVALID', /tokenizer\.json: the decoder WordPiece is not one/)
+    await refuses('TOKENIZER_INVALID', /tokenizer\.json: the decoder WordPiece is not a BPE decoder/)
   })
 
   it('if a width is not a multiple of the int4 block size', async () => {
