@@ -1,13 +1,13 @@
 import { defineCommand } from '../../core/cli/command.ts'
 import { Id } from '../../core/protocol/id.ts'
-import { lockFolder } from '../../core/store/lock-folder.ts'
-import { resetIdentity } from '../identity/enrolment.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
 
 export const command = defineCommand({
   examples: [['brim agent reset-identity --id jetson-01', 'then enrol it again']],
   options: { id: Id.describe('name of the device'), stateDir: stateDirOption },
-  run({ id, stateDir, json }, io) {
+  async run({ id, stateDir, json }, io) {
+    const { lockFolder } = await import('../../core/store/lock-folder.ts')
+    const { resetIdentity } = await import('../identity/enrolment.ts')
     const folder = agentStateDir(stateDir, id, io)
     // A running agent would go on with the old key until it ends.
     const unlock = lockFolder(folder)

@@ -2,8 +2,7 @@ import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { adminOperations } from '../../core/protocol/http/admin.ts'
-import { type Administration, administrationOf } from '../identity/administration.ts'
-import { openIdentityStore } from '../identity/store.ts'
+import type { Administration } from '../identity/administration.ts'
 import { accessOf, bridgeOptions } from './bridge-access.ts'
 import { type BridgeAccess, BridgeClient } from './bridge-client.ts'
 import { readLogins } from './login/logins.ts'
@@ -40,6 +39,8 @@ export async function administer<T>(
     const access = await accessOf(options, io)
     return use(overHttp(new BridgeClient(access, io.signal)), access)
   }
+  const { administrationOf } = await import('../identity/administration.ts')
+  const { openIdentityStore } = await import('../identity/store.ts')
   const store = openIdentityStore(bridgeStateDir(stateDir, io))
   try {
     // A user who can write the bridge's database is an admin.

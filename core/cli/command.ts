@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Io } from '../base/io.ts'
-import { parseFlags } from './flags.ts'
+import { type Flag, flagsOf, parseFlags } from './flags.ts'
 
 /** A command line, and what it is good for. */
 export type Example = readonly [commandLine: string, note: string]
@@ -12,8 +12,8 @@ export interface Command {
   readonly examples: readonly Example[]
   /** Printed below the options. */
   readonly notes?: string
-  /** Its options and positionals, each described. */
-  readonly schema: z.ZodObject
+  /** Its options and positionals. */
+  readonly flags: readonly Flag[]
   /** @param values by flag name. @throws BrimError USAGE, and what the command throws */
   run(values: Readonly<Record<string, unknown>>, positionals: readonly string[], io: Io): Promise<void>
 }
@@ -39,7 +39,7 @@ export function defineCommand<Shape extends z.ZodRawShape>({ options, run, ...te
   const schema = z.strictObject(options)
   return {
     ...texts,
-    schema,
+    flags: flagsOf(schema),
     async run(values, positionals, io) {
       const parsed = parseFlags(schema, values, positionals)
       await run({ ...parsed, json: json.parse(values.json) }, io)

@@ -24,13 +24,16 @@ export async function execute(menu: Menu, argv: readonly string[], io: Io): Prom
     .wrap(Math.min(100, process.stdout.columns ?? 100))
     .exitProcess(false)
     .fail((message, error) => {
-      // Errors of commands pass; what yargs itself reports is wrong usage.
-      throw error instanceof Error && error.name !== 'YError' ? error : usageError(message, argv)
+      throw error ?? usageError(message, argv)
     })
-  // With a callback yargs returns the text of help and version instead of printing it.
-  await cli.parseAsync([...argv], {}, (_error, _arguments, output) => {
-    if (output) io.out(output)
-  })
+  try {
+    // With a callback yargs returns the text of help and version instead of printing it.
+    await cli.parseAsync([...argv], {}, (_error, _arguments, output) => {
+      if (output) io.out(output)
+    })
+  } catch (error) {
+    throw error instanceof Error && error.name === 'YError' ? usageError(error.message, argv) : error
+  }
 }
 
 /** @param message of yargs */

@@ -1,7 +1,7 @@
 import type { Argv, Options } from 'yargs'
 import type { Io } from '../base/io.ts'
 import type { Command, Entry, Menu } from './command.ts'
-import { type Flag, flagsOf } from './flags.ts'
+import type { Flag } from './flags.ts'
 
 /** Registers a menu's commands with yargs. Each is loaded when it runs, or when its help is shown. */
 export function addMenu(yargs: Argv, menu: Menu, words: string, io: Io): Argv {
@@ -38,14 +38,14 @@ const wordOf = (name: string) => name.split(' ', 1)[0] ?? name
 export const positionalsOf = (name: string): string[] => [...name.matchAll(/[<[](\w+)/g)].map(([, word]) => word ?? '')
 
 /** `brim model build <checkpoint> --out <out> [options]` */
-export function usageOf({ usage, schema }: Command, name: string, parent: string): string {
-  const needed = flagsOf(schema).filter((flag) => flag.isRequired && !positionalsOf(name).includes(flag.name))
+export function usageOf({ usage, flags }: Command, name: string, parent: string): string {
+  const needed = flags.filter((flag) => flag.isRequired && !positionalsOf(name).includes(flag.name))
   const parts = usage ?? [...name.split(' ').slice(1), ...needed.map((flag) => `--${flag.name} <${flag.name}>`)].join(' ')
   return [parent, wordOf(name), parts, '[options]'].filter(Boolean).join(' ')
 }
 
 function addOptions(yargs: Argv, command: Command, positionals: readonly string[]): Argv {
-  for (const flag of flagsOf(command.schema)) {
+  for (const flag of command.flags) {
     if (positionals.includes(flag.name)) yargs.positional(flag.name, positionalOf(flag))
     else yargs.option(flag.name, optionOf(flag))
   }

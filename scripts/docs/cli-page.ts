@@ -1,7 +1,7 @@
 import { menu } from '../../brim.ts'
 import { exitCodes } from '../../core/base/errors.ts'
 import type { Command, Menu } from '../../core/cli/command.ts'
-import { type Flag, flagsOf } from '../../core/cli/flags.ts'
+import type { Flag } from '../../core/cli/flags.ts'
 import { positionalsOf, usageOf } from '../../core/cli/yargs.ts'
 
 /** docs/cli.md: every command with its options and examples. */
@@ -33,7 +33,7 @@ async function sectionsOf({ commands }: Menu, parent: string): Promise<string[]>
 
 function sectionOf(command: Command, name: string, parent: string, summary: string): string {
   const positionals = positionalsOf(name)
-  const rows = flagsOf(command.schema).map((flag) => rowOf(flag, positionals.includes(flag.name)))
+  const rows = command.flags.map((flag) => rowOf(flag, positionals.includes(flag.name)))
   const examples = command.examples.map(([line, note]) => `# ${note}\n${line}`)
   return [
     `## ${parent} ${name.split(' ')[0]}`,
