@@ -9,7 +9,7 @@ const documents = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encodin
 
 describe('documents', () => {
   it.each(documents)('%s links only to files that exist', (document) => {
-    const text = readFileSync(join(root, document), 'utf8').replace(/^```[\s\S]*?^```/gm, '')
+    const text = readFileSync(join(root, document), 'utf8').replace(/^```[\s\S]*?^```|`[^`\n]*`/gm, '')
     const targets = [...text.matchAll(/\]\(([^)\s#]+)(?:#[^)]*)?\)/g)].map((match) => match[1]!)
     const local = targets.filter((target) => !/^[a-z]+:/.test(target))
     expect(local.filter((target) => !existsSync(join(root, dirname(document), target)))).toEqual([])
