@@ -39,7 +39,7 @@ const bridgeFor = (bundle: string, name: string, ports: { mqttPort?: number; htt
   startBridge({ bundle, stateDir: join(world.dir, name), mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent', ...ports })
 
 describe('without a bridge', () => {
-  it('the agent starts, and says so to whoever asks, stream or not', async () => {
+  it('the agent starts, and reports BRIDGE_UNREACHABLE to clients, streaming or not', async () => {
     const agent = await world.startAgent({ id: 'lonely', bridges: ['mqtt://127.0.0.1:1'] })
     for (const stream of [true, false])
       expect(await failure(await ask(agent.apiUrl, { stream }))).toMatchObject({
@@ -52,7 +52,7 @@ describe('without a bridge', () => {
     expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ status: 'ok', bridge: 'unreachable' })
   })
 
-  it('the agent answers once a bridge has come', async () => {
+  it('the agent answers once a bridge is reachable', async () => {
     await using relay = await startRelay(1)
     const agent = await world.startAgent({ id: 'patient', bridges: [`mqtt://127.0.0.1:${relay.port}`] })
     expect((await ask(agent.apiUrl)).status).toBe(503)
@@ -62,7 +62,7 @@ describe('without a bridge', () => {
 })
 
 describe('a bridge with another model', () => {
-  it('is named, with what to do, and gets no session', async () => {
+  it('is named in the error, with a hint, and opens no session', async () => {
     const bridge = await bridgeFor(await buildTinySplit(world.dir, { seed: 7 }), 'other-model')
     const agent = await world.startAgent({ id: 'mismatched', bridges: [bridge.mqttUrl] })
     expect(await failure(await ask(agent.apiUrl))).toMatchObject({
@@ -76,8 +76,8 @@ describe('a bridge with another model', () => {
   })
 })
 
-describe('a bridge that goes away in the middle of an answer', () => {
-  it('leaves it to a second bridge, and the answer is the same', async () => {
+describe('a bridge that stops during an answer', () => {
+  it('is replaced by a second bridge, and the answer is the same', async () => {
     const bridge = await bridgeFor(world.bundle, 'first-of-two')
     // Not to be reached yet, so that the first one is chosen.
     await using relay = await startRelay(1)
@@ -98,7 +98,7 @@ describe('a bridge that goes away in the middle of an answer', () => {
     expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ bridge: 'connected' })
   })
 
-  it('ends the stream with an error event, and serves again when it is back', async () => {
+  it('ends the stream with an error event, and serves again after its restart', async () => {
     const bridge = await bridgeFor(world.bundle, 'leaving')
     const ports = { mqttPort: portOf(bridge.mqttUrl), httpPort: portOf(bridge.httpUrl) }
     const agent = await world.startAgent({ id: 'cut-off', bridges: [bridge.mqttUrl], patienceS: 0.5 })
@@ -117,8 +117,8 @@ describe('a bridge that goes away in the middle of an answer', () => {
   })
 })
 
-describe('a device without memory for one more KV', () => {
-  it('says so, frees what it had on both sides, and answers the next request', async () => {
+describe('a device without memory for another KV cache', () => {
+  it('reports it, frees the KV on both sides, and answers the next request', async () => {
     const device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
     const logger = silentLogger()
     const random = { next: () => 0 }
@@ -175,7 +175,7 @@ describe('a device without memory for one more KV', () => {
 })
 
 describe('an agent that stops', () => {
-  it('ends its answers, and leaves nothing at the bridge', async () => {
+  it('ends its answers, and leaves no session at the bridge', async () => {
     const agent = await world.startAgent({ id: 'stopping' })
     const response = await ask(agent.apiUrl, { max_tokens: 500, stream: true })
     const events = readSse(response.body!)
@@ -187,7 +187,7 @@ describe('an agent that stops', () => {
     await events.return(undefined)
   })
 
-  it('counts its births: one more at every start', async () => {
+  it('increments its birth at every start', async () => {
     const births = async () => {
       const agent = await world.startAgent({ id: 'reborn' })
       await ask(agent.apiUrl)
@@ -204,7 +204,7 @@ describe('an agent that stops', () => {
   })
 })
 
-describe('a configuration that cannot be meant', () => {
+describe('an invalid configuration', () => {
   it.each([
     [{ id: 'Not/A/Name' }, 'CONFIG_INVALID'],
     [{ id: 'a', bridge: 'http://127.0.0.1' }, 'CONFIG_INVALID'],
@@ -219,7 +219,7 @@ describe('a configuration that cannot be meant', () => {
     await expect(world.startAgent(settings)).rejects.toMatchObject({ code })
   })
 
-  it('says what is wrong with a split bundle as the small model', async () => {
+  it('rejects a split bundle as the small model', async () => {
     await expect(world.startAgent({ id: 'a', slm: world.bundle })).rejects.toMatchObject({
       code: 'BUNDLE_INVALID',
       message: expect.stringContaining('part whole of tiny-llama'),
@@ -227,7 +227,7 @@ describe('a configuration that cannot be meant', () => {
     })
   })
 
-  it('names the port that is taken, before the agent that has it is disturbed at the bridge', async () => {
+  it('fails on a port in use before it replaces the other agent at the bridge', async () => {
     await using relay = await startRelay(portOf(world.bridge.mqttUrl))
     const apiPort = portOf(world.agent.apiUrl)
     const second = world.startAgent({ id: 'second', apiPort, bridges: [`mqtt://127.0.0.1:${relay.port}`] })

@@ -86,7 +86,7 @@ describe.each([
   ['forward', dayMs],
   ['back', -dayMs],
 ])('a device whose clock jumps %s a day, again and again', (direction, ms) => {
-  it('gives the same answer over the same session', async () => {
+  it('returns the same answer over the same session', async () => {
     const { tokenIds } = await ask(world.agent.apiUrl)
     const clock = jumpingClock()
     vi.useFakeTimers({ toFake: ['Date'] })
@@ -98,7 +98,7 @@ describe.each([
     expect(told).toMatchObject({ tokenIds, failovers: 0 })
   })
 
-  it('goes on with the same tokens where its link is cut meanwhile, and does not lose patience', async () => {
+  it('continues with the same tokens after its link was cut, without giving up early', async () => {
     const { tokenIds } = await ask(world.agent.apiUrl)
     const clock = jumpingClock()
     const sleep = clock.sleep.bind(clock)

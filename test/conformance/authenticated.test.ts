@@ -92,8 +92,8 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
     return new Map(answer.devices.map(({ id, state }) => [id, state]))
   }
 
-  describe('an agent at a bridge that asks who it is', () => {
-    it('is told to enrol where it has not', async () => {
+  describe('an agent at a bridge that requires authentication', () => {
+    it('is told to enrol if it has not', async () => {
       const refused = await ask(world.agent.apiUrl)
       expect(refused.status).toBe(503)
       expect(await refused.json()).toMatchObject({
@@ -101,14 +101,14 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       })
     })
 
-    it('answers once it has enrolled, and finds the bridge by its enrolment', async () => {
+    it('answers after it has enrolled, and finds the bridge by its enrolment', async () => {
       await enrolled('orin')
       const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
       expect((await ask(apiUrl)).status).toBe(200)
       expect(await linkOf(apiUrl)).toEqual({ broker: 'connected', bridge: 'connected' })
     })
 
-    it('answers though its clock stands in 1970, and says so', async () => {
+    it('answers although its clock is in 1970, and reports that', async () => {
       await enrolled('no-rtc')
       vi.useFakeTimers({ toFake: ['Date'], now: 0 })
       const { apiUrl } = await world.startAgent({ id: 'no-rtc', bridges: undefined })
@@ -119,7 +119,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       expect(health).toMatchObject({ clockIsSet: false })
     })
 
-    it('is cut off within 5 s of its revocation, and says why', async () => {
+    it('is disconnected within 5 s of its revocation, and reports why', async () => {
       await enrolled('stolen')
       const { apiUrl } = await world.startAgent({ id: 'stolen', bridges: undefined })
       expect((await ask(apiUrl)).status).toBe(200)
@@ -131,7 +131,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       await expect.poll(async () => (await ask(apiUrl)).status, { timeout: 15_000 }).toBe(200)
     })
 
-    it('cannot use what a stolen one of its name holds: a new key is another device', async () => {
+    it('cannot resume the prefix of a device with the same name and another key', async () => {
       const { mqttUrl, dataUrl } = world.bridge
       const stolen = await (await enrolled('twin')).mqttPassword()
       const login = { username: 'device-twin', password: stolen }
@@ -146,7 +146,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       await expect.poll(() => own.messages.map(({ type }) => type)).toEqual(['welcome'])
     })
 
-    it('does not start under the name of another device', async () => {
+    it('does not start with the state folder of another device', async () => {
       await enrolled('first')
       const start = world.startAgent({ id: 'second', stateDir: join(world.dir, 'first'), bridges: undefined })
       await expect(start).rejects.toMatchObject({ code: 'IDENTITY_INVALID', message: expect.stringContaining('"first"') })
@@ -154,7 +154,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
   })
 
   describe('the control plane', () => {
-    it('lets nobody in without a token of that very client', async () => {
+    it('accepts a client only with its own token', async () => {
       const { mqttUrl } = world.bridge
       const password = await (await enrolled('a')).mqttPassword()
       await expect(mqttClient(mqttUrl, 'device-a')).rejects.toThrow(refused)
@@ -166,7 +166,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       await client.endAsync()
     })
 
-    it("keeps a device from others' topics: publishing, subscribing, by will", async () => {
+    it('denies a device the topics of others: publishing, subscribing, and in its will', async () => {
       const { mqttUrl } = world.bridge
       const password = await (await enrolled('nosy')).mqttPassword()
       const login = { username: 'device-nosy', password }
@@ -196,7 +196,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       await honest.endAsync()
     })
 
-    it('keeps a device that renews its session, and cuts it off within 5 s of its revocation, as lost', async () => {
+    it('keeps a device connected while its grant is renewed, and disconnects it within 5 s of its revocation', async () => {
       const { mqttUrl } = world.bridge
       const device = await enrolled('renewing')
       const login = { username: 'device-renewing', password: await device.mqttPassword() }

@@ -43,7 +43,7 @@ const brokers = [
 ]
 
 describe.each(brokers)('on $name', ({ start, missing }) => {
-  it.skipIf(missing)('a retained state is handed to whoever comes later', async () => {
+  it.skipIf(missing)('a retained state is delivered to later subscribers', async () => {
     await using broker = await start()
     const device = await mqttClient(broker.url, 'device-a')
     await device.publishAsync(stateOf('a'), 'here', { qos: 1, retain: true })
@@ -52,7 +52,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await device.endAsync()
   })
 
-  it.skipIf(missing)('a device that sends too much is cut off, and one that sends just enough is heard', async () => {
+  it.skipIf(missing)('a device that sends too large a packet is disconnected; one at the limit is received', async () => {
     await using broker = await start()
     await using watcher = await watchTopic(broker.url, stateOf('a'))
     const device = await mqttClient(broker.url, 'device-a')
@@ -64,7 +64,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     expect(watcher.messages).toHaveLength(1)
   })
 
-  it.skipIf(missing)('nothing that was acknowledged is lost on the way to a device that is slow', async () => {
+  it.skipIf(missing)('no acknowledged message to a slow device is lost', async () => {
     await using broker = await start()
     const topic = deviceTopic('default', 'a', 'jobs')
     const device = await mqttClient(broker.url, 'device-a')
@@ -88,7 +88,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await Promise.all([device.endAsync(), bridge.endAsync()])
   })
 
-  it.skipIf(missing)('a bridge is there again, and hears devices again, when the broker was killed and came back', async () => {
+  it.skipIf(missing)('a bridge reconnects and receives again after the broker was killed and restarted', async () => {
     await using broker = await start()
     const heard: string[] = []
     const control = await joinFleet(broker.url, { birth: 3, onDeviceState: (device) => heard.push(device) })
@@ -106,7 +106,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await control.close()
   })
 
-  it.skipIf(missing)('a bridge shows itself as ready, and as disconnected when it leaves', async () => {
+  it.skipIf(missing)('a bridge publishes ready, and disconnected when it stops', async () => {
     await using broker = await start()
     await using watcher = await watchTopic(broker.url, topic)
     const control = await joinFleet(broker.url, { birth: 3 })
@@ -121,7 +121,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await expect.poll(() => watcher.messages.map((message) => JSON.parse(message.text).state)).toEqual(['ready', 'disconnected'])
   })
 
-  it.skipIf(missing)('a bridge whose connection was taken over comes back, and buries the will of the intruder', async () => {
+  it.skipIf(missing)('a bridge whose connection was taken over reconnects and replaces the will of the intruder', async () => {
     await using broker = await start()
     await using watcher = await watchTopic(broker.url, topic)
     const control = await joinFleet(broker.url, { birth: 3 })
@@ -139,7 +139,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await control.close()
   })
 
-  it.skipIf(missing)('a device is heard of by its telemetry, under its name', async () => {
+  it.skipIf(missing)('a bridge receives the telemetry of a device with its id', async () => {
     await using broker = await start()
     const heard: [string, string][] = []
     const control = await joinFleet(broker.url, {
@@ -157,7 +157,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await control.close()
   })
 
-  it.skipIf(missing)('a device that loses power is heard of as lost, through its will', async () => {
+  it.skipIf(missing)('a bridge learns of a power cut from the will of the device', async () => {
     await using broker = await start()
     const heard: [string, unknown][] = []
     const control = await joinFleet(broker.url, {
@@ -181,7 +181,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
   })
 })
 
-it.skipIf(mosquittoMissing())('a late will of an earlier start is replaced at once', async () => {
+it.skipIf(mosquittoMissing())('a bridge replaces a late will of an earlier start at once', async () => {
   // mosquitto lets anyone publish anywhere: a way to have exactly this arrive while the bridge is connected.
   await using broker = await startMosquitto()
   const control = await joinFleet(broker.url, { birth: 3 })
@@ -198,7 +198,7 @@ it.skipIf(mosquittoMissing())('a late will of an earlier start is replaced at on
   await control.close()
 })
 
-it('a broker that hangs does not keep a bridge that stops', async () => {
+it('a broker that does not respond does not delay the stop of a bridge', async () => {
   await using broker = await startBroker()
   await using relay = await startRelay(portOf(broker.url))
   const control = await joinFleet(through(relay, broker.url), { birth: 1 })
@@ -206,7 +206,7 @@ it('a broker that hangs does not keep a bridge that stops', async () => {
   await control.close()
 })
 
-it('a broker that is not there is named, with what to check', async () => {
+it('the error for an unreachable broker names it, with a hint', async () => {
   const gone = await startBroker()
   const { url } = gone
   await gone[Symbol.asyncDispose]()

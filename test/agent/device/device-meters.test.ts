@@ -8,7 +8,7 @@ import { createLogger } from '../../../core/base/logger.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 describe('answers', () => {
-  it('are counted while they are under way, and time in which several are counts once', async () => {
+  it('in progress are counted, and time during which several overlap counts once', async () => {
     const clock = fakeClock(500)
     const meter = new AnswerMeter(clock)
     const first = meter.begin()
@@ -24,7 +24,7 @@ describe('answers', () => {
     expect(meter.decodeTokensPerS).toEqual({ tiny: 10 })
   })
 
-  it('give each model a speed of its own, smoothed', () => {
+  it('yield a smoothed decode rate per model', () => {
     const meter = new AnswerMeter(fakeClock())
     for (const [model, tpotMs] of [
       ['large', 100],
@@ -38,8 +38,8 @@ describe('answers', () => {
   })
 })
 
-describe('the energy of a token', () => {
-  it('is what the device takes while it answers, over the tokens of that time', () => {
+describe('the energy per token', () => {
+  it('is the energy used while answers are in progress / their tokens', () => {
     const energy = new TokenEnergy()
     energy.sampled({ watts: 5, isBusy: false, busyS: 0, tokens: 0 })
     expect(energy.jPerToken).toBeNull()
@@ -52,13 +52,13 @@ describe('the energy of a token', () => {
     expect(energy.jPerToken).toBe(2)
   })
 
-  it('is unknown where no sample fell into an answer', () => {
+  it('is unknown if no sample was taken during an answer', () => {
     const energy = new TokenEnergy()
     energy.sampled({ watts: 5, isBusy: false, busyS: 3, tokens: 50 })
     expect(energy.jPerToken).toBeNull()
   })
 
-  it('is power over tokens/s, whatever the rhythm of samples, where both are steady', () => {
+  it('is power / tokens per second if both are steady, whatever the sampling times', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 50 }), (steps) => {
         const energy = new TokenEnergy()
@@ -74,7 +74,7 @@ describe('the energy of a token', () => {
 })
 
 describe('the power of a device', () => {
-  it('is told at work and at rest, and makes of a rate what a token costs', () => {
+  it('is reported for busy and idle times, and yields the energy per token of a rate', () => {
     const energy = new TokenEnergy()
     expect([energy.busyW, energy.idleW, energy.jPerTokenAt({ tiny: 50 })]).toEqual([null, null, {}])
     energy.sampled({ watts: 5, isBusy: false, busyS: 0, tokens: 0 })
@@ -89,7 +89,7 @@ describe('the power of a device', () => {
 describe('recent errors', () => {
   const named = (code: string) => Object.assign(new Error('a message that quotes a prompt'), { code })
 
-  it('are the last five kinds by code, the newest first, and never a message', () => {
+  it('are the last five codes, newest first, without messages', () => {
     const errors = new RecentErrors()
     for (const code of ['A_ONE', 'B_TWO', 'C_THREE', 'D_FOUR', 'E_FIVE', 'A_ONE', 'F_SIX']) errors.add(named(code))
     expect(errors.list.map(({ code, count }) => [code, count])).toEqual([
@@ -104,7 +104,7 @@ describe('recent errors', () => {
     expect(JSON.stringify(errors.list)).not.toMatch(/secret|prompt|asked/)
   })
 
-  it('are those that a logger is given', () => {
+  it('are collected from the logger', () => {
     const errors = new RecentErrors()
     const logger = createLogger('error', {}, (error) => errors.add(error))
     const err = new BrimError('LINK_LOST', 'a test of what is logged')

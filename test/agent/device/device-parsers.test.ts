@@ -10,7 +10,7 @@ const lines = readFixture<{ board: string; line: string }[]>('tegrastats')
 const lineOf = (board: string) => lines.find((form) => form.board === board)!.line
 
 describe('a line of tegrastats', () => {
-  it.each(lines)('of $board is understood to its end', ({ line }) => {
+  it.each(lines)('of $board is parsed completely', ({ line }) => {
     expect(parseTegrastats(line).unknown).toEqual([])
   })
 
@@ -72,13 +72,13 @@ describe('a line of tegrastats', () => {
     expect(parseTegrastats(lineOf(board)).part).toEqual({ load, temperatures, power })
   })
 
-  it('is read around what is new in it', () => {
+  it('is parsed around unknown words', () => {
     const { part, unknown } = parseTegrastats('CPU [2%@1000] QUANTUM@[3] GR3D_FREQ 5% FLUX 7%?3 cpu@40C nonsense')
     expect(part).toMatchObject({ load: { cpuPercent: 2, gpuPercent: 5 }, temperatures: { zonesC: { cpu: 40 } } })
     expect(unknown).toEqual(['QUANTUM', 'FLUX', '7%?3', 'nonsense'])
   })
 
-  it('may be anything at all', () => {
+  it('may be any text', () => {
     const words = fc.constantFrom('RAM', 'CPU', '[', ']', '@', '%', 'C', 'mW', '/', ' ', 'GR3D_FREQ', 'off', '1', '-', '.', '\n')
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
@@ -116,23 +116,23 @@ describe('the release of a Jetson', () => {
     expect(jetpackOf(l4t)).toBe(jetpack)
   })
 
-  it('is not read out of anything else', () => {
+  it('is not found in other text', () => {
     for (const text of ['', 'R36', '# R (release), REVISION: 4', 'Ubuntu 22.04']) expect(parseTegraRelease(text)).toBeUndefined()
   })
 
-  it('does not tell the module by a number that is part of another', () => {
+  it('does not match a module by part of a longer number', () => {
     expect(moduleOf('nvidia,p13701-0000', '')).toBeUndefined()
     expect(moduleOf('3767:0003', 'a carrier board of somebody')).toBe('Orin NX/Nano')
   })
 
-  it('and its power mode are told by whatever line has it', () => {
+  it('and its power mode are found on any line', () => {
     expect(parsePowerMode('NV Fan Mode:quiet\nNV Power Mode: MODE_15W_6CORE\n2\n')).toBe('MODE_15W_6CORE')
     expect(parsePowerMode('NV Power Mode:\n')).toBeUndefined()
   })
 })
 
 describe('/proc', () => {
-  it('gives the load of the time between two looks', () => {
+  it('yields the load between two samples', () => {
     const then = parseCpuTimes('cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1\ncpu1 1\n')!
     expect(then).toEqual({ busy: 200, total: 1000, cores: 2 })
     expect(cpuPercent(then, { busy: 225, total: 1100, cores: 2 })).toBe(25)
@@ -140,11 +140,11 @@ describe('/proc', () => {
     expect(cpuPercent(then, { busy: 190, total: 1100, cores: 2 })).toBe(0)
   })
 
-  it.each(['', 'cpu', 'cpu a b c d', 'intr 5'])('may say something else: %j', (text) => {
+  it.each(['', 'cpu', 'cpu a b c d', 'intr 5'])('may contain other text: %j', (text) => {
     expect(parseCpuTimes(text)).toBeUndefined()
   })
 
-  it('gives free memory of kernels without an estimate of it', () => {
+  it('yields free memory on kernels without MemAvailable', () => {
     expect(parseMeminfo('MemTotal:  100 kB\nMemFree:  40 kB\n')).toEqual({
       totalBytes: 102_400,
       freeBytes: 40_960,
@@ -156,7 +156,7 @@ describe('/proc', () => {
 })
 
 describe('a battery', () => {
-  it('is none where there are only outlets and a mouse', () => {
+  it('is not one of a mouse, nor a power supply', () => {
     expect(
       batteryOf([
         { type: 'Mains', online: 1 },
@@ -168,7 +168,7 @@ describe('a battery', () => {
   it.each([
     ['energy', { powerNow: 6_500_000 }, 6.5],
     ['charge', { currentNow: 1_000_000, voltageNow: 12_000_000 }, 12],
-    ['charge, by a driver that counts the other way', { currentNow: -1_000_000, voltageNow: 12_000_000 }, 12],
+    ['charge, by a driver with the opposite sign', { currentNow: -1_000_000, voltageNow: 12_000_000 }, 12],
     ['charge without a voltage', { currentNow: -1_000_000 }, null],
   ])('by its %s', (_, power, powerW) => {
     expect(
@@ -179,7 +179,7 @@ describe('a battery', () => {
     ).toEqual({ levelPercent: 50, state: 'charging', powerW, tempC: 30.5, isPlugged: true })
   })
 
-  it('of a phone: its current has no known unit, so it has no power', () => {
+  it('of a phone has no power: the unit of its current is unknown', () => {
     const said = { plugged: 'PLUGGED_USB', status: 'NOT_CHARGING', temperature: 28.5, current: -218_000, percentage: 81 }
     expect(parseTermuxBattery(JSON.stringify(said))).toEqual({
       levelPercent: 81,

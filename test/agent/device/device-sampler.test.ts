@@ -166,7 +166,7 @@ describe('a Jetson', () => {
     expect(device.ran.filter((line) => line.startsWith('tegrastats'))).toEqual([])
   })
 
-  it('whose files have moved is told by tegrastats, and nothing is said twice of what nobody knows', async () => {
+  it('whose files have moved is measured by tegrastats, and an unknown name is logged once', async () => {
     const device = open('unknown-release')
     for (let second = 0; second < 60; second += 10) {
       expect(await device.sample()).toMatchObject({
@@ -186,7 +186,7 @@ describe('a Jetson', () => {
     ])
   })
 
-  it('whose GPU tells its load to nobody has none, though tegrastats is asked too', async () => {
+  it('whose GPU load neither files nor tegrastats report has none', async () => {
     const device = open('agx-thor-jp7')
     for (let second = 0; second < 30; second += 10) {
       expect(await device.sample()).toMatchObject({
@@ -202,19 +202,19 @@ describe('a Jetson', () => {
     expect(device.lines).toEqual([])
   })
 
-  it('whose GPU cannot be read says so by saying nothing', async () => {
+  it('whose GPU is not readable reports no GPU figures', async () => {
     const device = open('agx-orin-jp6')
     device.set({ '/sys/class/devfreq/17000000.gpu/device/load': 'busy\n' })
     expect(await device.sample()).toMatchObject({ load: { gpuPercent: null, gpuMHz: 407 } })
   })
 
-  it('draws no less than nothing, whatever a sensor says', async () => {
+  it('never reports a negative power', async () => {
     const device = open('orin-nano-jp6')
     device.set({ '/sys/bus/i2c/devices/1-0040/hwmon/hwmon1/curr1_input': '-8\n' })
     expect(await device.sample()).toMatchObject({ power: { totalW: 0, railsW: { VDD_IN: -0.04 } } })
   })
 
-  it('is asked for its power mode once in five minutes', async () => {
+  it('runs nvpmodel once in five minutes', async () => {
     const device = open('orin-nano-jp6')
     const asked = async (advanceMs: number) => {
       await device.clock.advance(advanceMs)
@@ -226,7 +226,7 @@ describe('a Jetson', () => {
 })
 
 describe('other devices', () => {
-  it('a laptop: two batteries as one, the mouse left out, what it draws, what holds it back', async () => {
+  it('a laptop: two batteries as one, without the mouse; its power; its throttling', async () => {
     const device = open('laptop')
     expect(await device.sample()).toMatchObject({
       device: { kind: 'linux', model: 'LENOVO 20W0CTO1WW', module: null, l4t: null, powerMode: 'balanced' },
@@ -240,7 +240,7 @@ describe('other devices', () => {
     expect(device.ran).toEqual([])
   })
 
-  it('on its charger draws what nobody measures', async () => {
+  it('a laptop on its charger: unknown power', async () => {
     const device = open('laptop')
     device.set({
       '/sys/class/power_supply/AC/online': '1\n',
@@ -252,7 +252,7 @@ describe('other devices', () => {
     })
   })
 
-  it('a server: what has no sensor is unknown, not zero', async () => {
+  it('a server: figures without a sensor are unknown, not zero', async () => {
     const { disk, device, memory, network, ...rest } = await open('server').sample()
     expect(rest).toEqual({
       load: { cpuPercent: null, gpuPercent: null, emcPercent: null, cpuMHz: null, gpuMHz: null, emcMHz: null },
@@ -270,7 +270,7 @@ describe('other devices', () => {
     expect(disk.totalBytes).toBeGreaterThan(disk.freeBytes!)
   })
 
-  it('a phone: the battery by its program, once a minute', async () => {
+  it('a phone: the battery from its program, once a minute', async () => {
     const device = open('termux')
     for (let second = 0; second < 60; second += 10) {
       expect(await device.sample()).toMatchObject({
@@ -285,7 +285,7 @@ describe('other devices', () => {
     expect(device.ran).toEqual(['termux-battery-status', 'termux-battery-status'])
   })
 
-  it('what is counted becomes a load and rates between two samples', async () => {
+  it('counters become loads and rates between two samples', async () => {
     const device = open('laptop')
     await device.sample()
     await device.clock.advance(10_000)
@@ -302,7 +302,7 @@ describe('other devices', () => {
     expect(Object.keys((await device.sample()).network).sort()).toEqual(['enp0s31f6', 'wlp0s20f3', 'wwan0'])
   })
 
-  it('one without /proc: by the package that knows such, once a minute, and by Node', async () => {
+  it('a system without /proc: figures from systeminformation, once a minute, and from Node', async () => {
     const device = fixtureHost('server')
     opened.push(device)
     const host = { ...device.host, text: async () => undefined }
@@ -336,7 +336,7 @@ describe('other devices', () => {
       return { clock, read: () => mac.read(never, () => {}), asked: () => asked }
     }
 
-    it('tells its model, battery and memory', async () => {
+    it('reports its model, battery and memory', async () => {
       expect(await source().read()).toEqual({
         device: { model: 'Apple Inc. MacBookPro18,3', os: 'macOS 14.5' },
         battery: { levelPercent: 81, state: 'discharging', powerW: null, tempC: null, isPlugged: false },
@@ -353,13 +353,13 @@ describe('other devices', () => {
       expect(await source({ battery }).read()).toMatchObject({ battery: { state, isPlugged: true } })
     })
 
-    it('without a battery has none, not an empty one; a temperature that is none is none', async () => {
+    it('without a battery reports none rather than an empty one, and no temperature that is unknown', async () => {
       const battery = { hasBattery: false, percent: 0, isCharging: false, acConnected: true }
       expect(await source({ battery, cpuTemperature: { main: -1 } }).read()).toMatchObject({ battery: null, temperatures: {} })
       expect(await source({ cpuTemperature: { main: 51.5 } }).read()).toMatchObject({ temperatures: { hottestC: 51.5 } })
     })
 
-    it('is asked once a minute', async () => {
+    it('is queried once a minute', async () => {
       const mac = source()
       for (let second = 0; second < 120; second += 10) {
         await mac.read()
@@ -369,7 +369,7 @@ describe('other devices', () => {
     })
   })
 
-  it('this machine, whatever it is', async () => {
+  it('this machine: a valid sample', async () => {
     const { logger, lines } = recordingLogger('warn')
     const sampler = createSampler({ host: openHost(), clock: systemClock, logger, stateDir: folder.path })
     const sample = await sampler.sample(never)
@@ -396,8 +396,8 @@ it('every fixture makes telemetry that a bridge can read, with nothing lost on t
   }
 })
 
-describe('a source that goes wrong', () => {
-  it('by hanging is left out, told of once, and asked again when it is done', async () => {
+describe('a failing source', () => {
+  it('that hangs is skipped, logged once, and read again when it has finished', async () => {
     const clock = fakeClock()
     const device = fixtureHost('orin-nano-jp6')
     opened.push(device)
@@ -436,7 +436,7 @@ describe('a source that goes wrong', () => {
     expect(lines.filter(({ source }) => source === 'jetson')).toMatchObject([{ unknown: 'timeout' }])
   })
 
-  it('by throwing costs its own figures', async () => {
+  it('that throws loses only its own figures', async () => {
     const device = open('laptop')
     const { logger, lines } = recordingLogger('warn')
     const sampler = createSampler({ host: device.host, clock: fakeClock(), logger, stateDir: `${folder.path}/gone` })
@@ -449,19 +449,19 @@ describe('a source that goes wrong', () => {
 describe('a program', () => {
   const limits = { timeoutMs: 30_000, signal: never }
 
-  it('says what it says', async () => {
+  it('returns its output', async () => {
     expect(await runProgram('printf', ['a\\nb\\n'], limits)).toBe('a\nb\n')
   })
 
-  it('that never ends is over after its first line', async () => {
+  it('that never ends is stopped after its first line', async () => {
     expect(await runProgram('yes', ['RAM 1/2MB'], { ...limits, firstLine: true })).toBe('RAM 1/2MB')
   })
 
-  it('that hangs is killed, whoever else holds its output', async () => {
+  it('that hangs is killed, even if a child holds its output open', async () => {
     expect(await runProgram('sh', ['-c', 'sleep 5 & sleep 5'], { ...limits, timeoutMs: 50 })).toBeUndefined()
   })
 
-  it('that is missing or fails says nothing', async () => {
+  it('that is missing or fails returns nothing', async () => {
     expect(await runProgram('no-such-program-here', [], limits)).toBeUndefined()
     expect(await runProgram('sh', ['-c', 'echo half; exit 3'], limits)).toBeUndefined()
   })

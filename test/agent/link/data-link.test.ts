@@ -58,7 +58,7 @@ const deepOf = async (session: LinkSession, base: number, rows: States, want: nu
 }
 
 describe('sessions at a real bridge', () => {
-  it('are opened with its advice, and get back the rows they want', async () => {
+  it('are opened with its chunk advice, and receive the rows that they request', async () => {
     await using bridge = await startDataPlane(scriptedPart())
     const session = await linkTo(bridge.dataUrl).open(testModelId, never)
     expect(session).toMatchObject({ chunkTokens: 16, draftLimit: 4 })
@@ -76,7 +76,7 @@ describe('sessions at a real bridge', () => {
     expect((await deepOf(session, 3, rows, 0)).rows).toBe(0)
   })
 
-  it('tell it what link and device manage, and take another chunk size from it', async () => {
+  it('report the rates of link and device, and follow its new chunk size', async () => {
     await using bridge = await startDataPlane(scriptedPart(), { width: 64 })
     const speed = new DeviceSpeed()
     const session = await linkTo(bridge.dataUrl, { speed }).open(testModelId, never)
@@ -90,7 +90,7 @@ describe('sessions at a real bridge', () => {
     await expect.poll(() => session.chunkTokens).toBe(4)
   })
 
-  it('are not waited for forever: who asks may ask another bridge', async () => {
+  it('time out when the bridge does not open them', async () => {
     await using bridge = await strangeBridge(() => {}, { opens: false })
     const link = linkTo(bridge.url, { clock: hurried(10) })
     await expect.poll(() => link.isResponsive).toBe(true)
@@ -101,7 +101,7 @@ describe('sessions at a real bridge', () => {
     expect([link.connected, link.isResponsive]).toEqual([true, false])
   })
 
-  it('do not mix up their replies', async () => {
+  it('receive their own replies', async () => {
     await using bridge = await startDataPlane(scriptedPart())
     const link = linkTo(bridge.dataUrl)
     const [one, two] = await Promise.all([link.open(testModelId, never), link.open(testModelId, never)])
@@ -111,14 +111,14 @@ describe('sessions at a real bridge', () => {
     expect(replies).toEqual(Array.from({ length: 20 }, (_, i) => rowsOf([[i, i + 1]])))
   })
 
-  it('learn where the bridge found a hole', async () => {
+  it('learn the length that the bridge holds after a gap', async () => {
     await using bridge = await startDataPlane(scriptedPart())
     const session = await linkTo(bridge.dataUrl).open(testModelId, never)
     await session.exchange(0, rowsOf([[1, 2]]), 0)
     expect(await session.exchange(5, rowsOf([[1, 2]]), 1)).toEqual({ kind: 'gap', length: 1 })
   })
 
-  it('end alone when the bridge reports a fault', async () => {
+  it('end separately when the bridge reports a fault', async () => {
     await using bridge = await startDataPlane(scriptedPart())
     const link = linkTo(bridge.dataUrl)
     const [broken, healthy] = await Promise.all([link.open(testModelId, never), link.open(testModelId, never)])
@@ -137,19 +137,19 @@ describe('sessions at a real bridge', () => {
     await expect(session.exchange(0, rowsOf([[1, 1]]), 1)).rejects.toMatchObject({ code: 'CANCELED' })
   })
 
-  it('are refused when device and bridge hold different models', async () => {
+  it('are rejected if device and bridge have different models', async () => {
     await using bridge = await startDataPlane(scriptedPart())
     await expect(linkTo(bridge.dataUrl).open('cd'.repeat(32), never)).rejects.toMatchObject({ code: 'BUNDLE_MISMATCH' })
   })
 
-  it('are refused, with a time to wait, when the bridge is full', async () => {
+  it('are rejected with a retry time when the bridge is full', async () => {
     await using bridge = await startDataPlane(scriptedPart(), { sessionsPerPeer: 1 })
     const link = linkTo(bridge.dataUrl)
     await link.open(testModelId, never)
     await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'SESSION_REFUSED', hint: 'try again in 1000 ms' })
   })
 
-  it('reject what is under way when the connection breaks, and can be opened again after it', async () => {
+  it('reject pending exchanges when the connection is lost, and can be opened again', async () => {
     const part = scriptedPart({ manual: true })
     const bridge = await startDataPlane(part)
     await using relay = await startRelay(portOf(bridge.dataUrl))
@@ -171,7 +171,7 @@ describe('sessions at a real bridge', () => {
     expect(again.sessions.count).toBe(1)
   })
 
-  it('outlive a bridge that is too busy to read for a while', async () => {
+  it('survive a bridge that does not read for a while', async () => {
     const clock = fakeClock()
     const part = scriptedPart({ manual: true })
     const width = 32_768
@@ -197,7 +197,7 @@ describe('sessions at a real bridge', () => {
     }
   })
 
-  it('leave nothing behind at the bridge when whoever asked has left meanwhile', async () => {
+  it('are closed at the bridge if the device has given up the request', async () => {
     await using bridge = await startDataPlane(scriptedPart())
     const link = linkTo(bridge.dataUrl)
     await link.open(testModelId, never)
@@ -210,7 +210,7 @@ describe('sessions at a real bridge', () => {
     expect(bridge.sessions.count).toBe(2)
   })
 
-  it('count the bytes that really crossed the socket', async () => {
+  it('count the bytes on the socket', async () => {
     await using bridge = await startDataPlane(scriptedPart(), { width: 64 })
     await using relay = await startRelay(portOf(bridge.dataUrl))
     const link = linkTo(through(relay, bridge.dataUrl))
@@ -229,8 +229,8 @@ describe('sessions at a real bridge', () => {
   })
 })
 
-describe('what a strange bridge sends', () => {
-  it('is dropped when it answers an earlier epoch, a strange session or nothing that was asked', async () => {
+describe('a misbehaving bridge', () => {
+  it('has replies of an earlier epoch, another session or an unknown seq dropped', async () => {
     await using bridge = await strangeBridge((frame, send) => {
       const { session, epoch, seq } = frame
       send(encodeFrame({ type: 'deep', session, epoch: epoch - 1, seq }, rowsOf([[9, 9]])))
@@ -243,7 +243,7 @@ describe('what a strange bridge sends', () => {
     expect(await deepOf(session, 0, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
   })
 
-  it('is taken once though it is said twice, and where it belongs though it comes out of order', async () => {
+  it('has each reply taken once and matched to its request, in any order', async () => {
     const held: (() => void)[] = []
     await using bridge = await strangeBridge(({ session, epoch, seq, base }, send) => {
       const reply = encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[base, base]]))
@@ -263,7 +263,7 @@ describe('what a strange bridge sends', () => {
     }
   })
 
-  it('breaks the connection when it is larger than any frame, and the next one is as good as new', async () => {
+  it('loses the connection by sending a frame beyond the limit; the next connection works', async () => {
     await using bridge = await strangeBridge(({ session, epoch, seq, base }, send) => {
       send(base === 0 ? new Uint8Array(maxFrameBytes + 1) : encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[1, 2]])))
     })
@@ -274,7 +274,7 @@ describe('what a strange bridge sends', () => {
     expect(await deepOf(next, 1, rowsOf([[1, 2]]), 1)).toEqual(rowsOf([[1, 2]]))
   })
 
-  it('ends the session when it is malformed, and no other', async () => {
+  it('ends one session by sending a malformed frame for it', async () => {
     await using bridge = await strangeBridge((frame, send) => {
       const good = encodeFrame({ type: 'deep', session: frame.session, epoch: frame.epoch, seq: frame.seq }, rowsOf([[1, 2]]))
       if (frame.base === 0) return send(good)
@@ -288,7 +288,7 @@ describe('what a strange bridge sends', () => {
     await expect.poll(() => bridge.closed).toHaveLength(1)
   })
 
-  it('keeps its name when the code is of a newer release', async () => {
+  it('has an error code of a newer release kept in the message', async () => {
     await using bridge = await strangeBridge((frame, send) =>
       send(encodeFault(frame, { code: 'QUOTA_SPENT', message: 'no more today' })),
     )
@@ -296,7 +296,7 @@ describe('what a strange bridge sends', () => {
     await expect(session.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toThrow(/QUOTA_SPENT/)
   })
 
-  it('is not waited for when it never says welcome', async () => {
+  it('times out if it does not welcome the device', async () => {
     await using bridge = await strangeBridge(() => {}, { welcome: false })
     const clock = fakeClock()
     const link = linkTo(bridge.url, { clock })
@@ -309,7 +309,7 @@ describe('what a strange bridge sends', () => {
     await expect.poll(() => bridge.hellos).toBe(2)
   })
 
-  it('is given up within seconds when it falls silent while it owes a reply', async () => {
+  it('is given up within seconds if it does not respond while it owes a reply', async () => {
     await using bridge = await strangeBridge(() => {}, { autoPong: false })
     const clock = fakeClock()
     const link = linkTo(bridge.url, { clock })
@@ -331,7 +331,7 @@ describe('what a strange bridge sends', () => {
     expect(clock.nowMs() - fromMs).toBeLessThan(5_000)
   })
 
-  it('is given up by its heartbeat when it falls silent and owes nothing', async () => {
+  it('is given up after the heartbeat if it does not respond and owes nothing', async () => {
     await using bridge = await strangeBridge(() => {}, { autoPong: false })
     const clock = fakeClock()
     const link = linkTo(bridge.url, { clock })
@@ -341,7 +341,7 @@ describe('what a strange bridge sends', () => {
     await expect.poll(() => link.connected).toBe(false)
   })
 
-  it('is waited for, however long it takes, as long as it shows that it lives', async () => {
+  it('is not given up while it shows signs of life', async () => {
     const lateMs = 1_500
     await using bridge = await strangeBridge(({ session, epoch, seq }, send) => {
       setTimeout(() => send(encodeFrame({ type: 'deep', session, epoch, seq }, rowsOf([[1, 2]]))), lateMs)
@@ -351,7 +351,7 @@ describe('what a strange bridge sends', () => {
     expect(bridge.pings).toBeGreaterThan(2)
   })
 
-  it('is cut off when it does not answer our goodbye', async () => {
+  it('is disconnected if it does not complete the close', async () => {
     await using bridge = await strangeBridge(() => {})
     const clock = fakeClock()
     const link = linkTo(bridge.url, { clock })

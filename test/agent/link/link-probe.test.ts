@@ -36,8 +36,8 @@ async function linkTo(url: string, clock: Clock): Promise<DataLink> {
   return link
 }
 
-describe('a link that nobody uses', () => {
-  it('is known both ways after one probe of a few tens of KiB', async () => {
+describe('an idle link', () => {
+  it('is measured both ways by one probe of a few tens of KiB', async () => {
     const clock = fakeClock()
     const rates = { upBytesPerS: 50_000, downBytesPerS: 200_000 }
     await using plane = await startDataPlane(scriptedPart())
@@ -54,7 +54,7 @@ describe('a link that nobody uses', () => {
     expect(slow.bytesUp - before).toBeLessThan(2 * probeBytes + 1024)
   })
 
-  it('is not probed while a session is open, but when it has been closed', async () => {
+  it('is not probed until its sessions have closed', async () => {
     const clock = fakeClock()
     await using bridge = await probedBridge()
     const link = await linkTo(bridge.url, clock)
@@ -69,7 +69,7 @@ describe('a link that nobody uses', () => {
     await expect.poll(() => bridge.probes).toMatchObject([{ want: 0, payload: { length: probeBytes } }])
   })
 
-  it('is left to a session that opens: the probe is not gone on with, and measures nothing', async () => {
+  it('abandons a probe without a measurement when a session opens', async () => {
     const clock = fakeClock()
     await using bridge = await probedBridge()
     const link = await linkTo(bridge.url, clock)
@@ -83,7 +83,7 @@ describe('a link that nobody uses', () => {
     expect(link.rates).toMatchObject({ upBytesPerS: undefined, measuredS: undefined })
   })
 
-  it('is not measured by an answer that does not fit', async () => {
+  it('is not measured by a reply of the wrong size', async () => {
     const clock = fakeClock()
     await using bridge = await probedBridge()
     const link = await linkTo(bridge.url, clock)
@@ -98,7 +98,7 @@ describe('a link that nobody uses', () => {
     session.close()
   })
 
-  it('is not probed where the bridge does not say that it answers', async () => {
+  it('is not probed if the bridge does not announce support', async () => {
     const clock = fakeClock()
     await using bridge = await probedBridge({ answersProbes: false })
     const link = await linkTo(bridge.url, clock)

@@ -44,8 +44,8 @@ async function occupy(bridge: Bridge, sessions: number): Promise<TestDevice> {
   return device
 }
 
-describe('a device that knows several bridges', () => {
-  it('asks the one whose retained state tells of the fewest sessions, whichever that is now', async () => {
+describe('a device with several bridges', () => {
+  it('opens sessions at the bridge that announces the fewest', async () => {
     await using a = await start('bridge-a')
     await using b = await start('bridge-b')
     const agent = await world.startAgent({ id: 'choosy', bridges: [a.mqttUrl, b.mqttUrl] })
@@ -63,7 +63,7 @@ describe('a device that knows several bridges', () => {
     }
   })
 
-  it('asks the next one where the KV memory of the first is full', async () => {
+  it('opens the session at the next bridge if the KV memory of the first is full', async () => {
     await using full = await start('full', await roomForOne())
     await using other = await start('other')
     await using _ = await occupy(full, 1)
@@ -73,7 +73,7 @@ describe('a device that knows several bridges', () => {
     expect((await ask(agent.apiUrl)).status).toBe(200)
   })
 
-  it('goes on at another where one has no KV memory left in the middle of an answer, with the same tokens', async () => {
+  it('continues an answer at another bridge, with the same tokens, if the first runs out of KV memory', async () => {
     await using full = await start('bridge-full', await roomForOne())
     await using roomy = await start('bridge-roomy')
     const prompt = Array.from({ length: 100 }, (_, at) => 5 + (at % 90))
@@ -94,7 +94,7 @@ describe('a device that knows several bridges', () => {
   })
 })
 
-it('a bridge whose KV memory is full lives, and tells who asks when to ask again', async () => {
+it('a bridge whose KV memory is full keeps running, and rejects sessions with a retry time', async () => {
   await using full = await start('alone', await roomForOne())
   const occupant = await occupy(full, 1)
   const agent = await world.startAgent({ id: 'patient-asker', bridges: [full.mqttUrl] })

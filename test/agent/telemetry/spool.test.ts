@@ -49,7 +49,7 @@ function open(path: string, more: Partial<SpoolOptions> = {}) {
 }
 
 describe('a spool', () => {
-  it('gives back what was put in, in order, with the times and the birth of then', async () => {
+  it('returns messages in order, with the times and births at which they were put in', async () => {
     using dir = tempDir()
     const first = open(dir.path)
     first.spool.put('telemetry', { x: 1 })
@@ -66,7 +66,7 @@ describe('a spool', () => {
     second.close()
   })
 
-  it('keeps what has not been said to the end', () => {
+  it('keeps a message until it is deleted', () => {
     using dir = tempDir()
     const { spool, said, close } = open(dir.path)
     spool.put('telemetry', { x: 1 })
@@ -74,7 +74,7 @@ describe('a spool', () => {
     close()
   })
 
-  it('drops the oldest telemetry where it is full, logs last, and counts on after a restart', () => {
+  it('drops the oldest telemetry when full, logs last, and counts on after a restart', () => {
     using dir = tempDir()
     const body = { text: 'x'.repeat(2_000) }
     const first = open(dir.path)
@@ -93,7 +93,7 @@ describe('a spool', () => {
     second.close()
   })
 
-  it('drops what is too old, as far as its age is known', async () => {
+  it('drops messages that are known to be too old', async () => {
     using dir = tempDir()
     const { spool, later, drain, close } = open(dir.path)
     spool.put('telemetry', { x: 'old' })
@@ -105,7 +105,7 @@ describe('a spool', () => {
     close()
   })
 
-  it('mends times as soon as somebody tells the device the time', async () => {
+  it('completes times as soon as the clock is set', async () => {
     using dir = tempDir()
     const first = open(dir.path)
     Object.assign(first.time, { ms: 5_000, isSet: false })
@@ -124,7 +124,7 @@ describe('a spool', () => {
     second.close()
   })
 
-  it('mends them once it can, where the disk took nothing at first', async () => {
+  it('completes times later if the disk fails at first', async () => {
     using dir = tempDir()
     const { spool, store, time, later, drain, close } = open(dir.path)
     Object.assign(time, { ms: 5_000, isSet: false })
@@ -138,7 +138,7 @@ describe('a spool', () => {
     close()
   })
 
-  it('says that a time is none where nobody will ever know it', () => {
+  it('marks a time that can never be known', () => {
     using dir = tempDir()
     const first = open(dir.path)
     Object.assign(first.time, { ms: 5_000, isSet: false })
@@ -153,7 +153,7 @@ describe('a spool', () => {
     second.close()
   })
 
-  it('outlives a disk that takes nothing, says so once, and counts what was lost', () => {
+  it('survives a disk that stores nothing: logs it once and counts the dropped messages', () => {
     using dir = tempDir()
     const { spool, store, lines, drain, close } = open(dir.path)
     spool.put('telemetry', { x: 1 })
@@ -171,7 +171,7 @@ describe('a spool', () => {
     again.close()
   })
 
-  it('gives up a message that the disk has damaged, and goes on with the next', () => {
+  it('drops a corrupt message and continues with the next', () => {
     using dir = tempDir()
     const { spool, store, said, close } = open(dir.path)
     for (const x of [1, 2]) spool.put('telemetry', { x })
@@ -182,8 +182,8 @@ describe('a spool', () => {
   })
 
   it.each([
-    ['all of it', 0],
-    ['all but its first page', 4_096],
+    ['completely', 0],
+    ['after its first page', 4_096],
   ])('begins anew where the disk has damaged %s', (_, from) => {
     using dir = tempDir()
     const first = open(dir.path)
@@ -201,7 +201,7 @@ describe('a spool', () => {
     second.close()
   })
 
-  it('loses nothing and invents nothing, whatever is put in and taken out, and whenever it starts anew', () => {
+  it('neither loses nor invents messages, whatever is put in and deleted, across restarts', () => {
     type Act = { put: SpooledLeaf } | { take: SpooledLeaf } | 'restart'
     const leaf = fc.constantFrom<SpooledLeaf>('telemetry', 'log')
     const act: fc.Arbitrary<Act> = fc.oneof(

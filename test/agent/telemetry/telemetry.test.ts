@@ -36,7 +36,7 @@ async function listed(device: string): Promise<unknown> {
 }
 
 describe('the telemetry of an agent', () => {
-  it('tells what it has learnt of an idle link, and the bridge shows it with its age', async () => {
+  it('reports the measured rates of an idle link, and the bridge shows them with their age', async () => {
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'idle')
     const agent = await world.startAgent({ id: 'idle' }, clock)
@@ -48,7 +48,7 @@ describe('the telemetry of an agent', () => {
     })
     const last = watched.all().at(-1)!
     expect(last.link?.upBytesPerS).toBeGreaterThan(0)
-    // Nobody has asked anything.
+    // There has been no request.
     expect(last.speed).toEqual({ prefillTokensPerS: null, draftStepMs: null })
     const { birth, link, speed } = last
     await expect
@@ -57,7 +57,7 @@ describe('the telemetry of an agent', () => {
     await agent.close()
   })
 
-  it('comes again when its time has come, though nothing has moved, and follows what has', async () => {
+  it('is sent again after the interval, and when a figure has moved', async () => {
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'busy')
     const agent = await world.startAgent({ id: 'busy', telemetryS: 5 }, clock)
@@ -76,7 +76,7 @@ describe('the telemetry of an agent', () => {
     await agent.close()
   })
 
-  it('is not retained, and ends with the agent', async () => {
+  it('is not retained, and stops with the agent', async () => {
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'leaving')
     const agent = await world.startAgent({ id: 'leaving' }, clock)
@@ -88,7 +88,7 @@ describe('the telemetry of an agent', () => {
     expect(late.messages.filter(({ topic }) => topic === topicOf('leaving'))).toEqual([])
   })
 
-  it('is not sent where it is turned off', async () => {
+  it('is not sent if turned off', async () => {
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'silent')
     const agent = await world.startAgent({ id: 'silent', telemetryS: 0 }, clock)
@@ -99,7 +99,7 @@ describe('the telemetry of an agent', () => {
     expect(watched.all()).toEqual([])
   })
 
-  it('tells how the device fares, at once when that has changed, and the bridge shows it', async () => {
+  it('reports the condition of the device, and changes of it at once; the bridge shows them', async () => {
     using device = fixtureHost('orin-nano-jp6')
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'orin')
@@ -124,7 +124,7 @@ describe('the telemetry of an agent', () => {
     await agent.close()
   })
 
-  it('tells how fast a model has answered', async () => {
+  it('reports the decode rate of a model', async () => {
     using device = fixtureHost('orin-nano-jp6')
     const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('worker'))
     const agent = await world.startAgent({ id: 'worker', telemetryS: 1 }, undefined, device.host)
@@ -142,7 +142,7 @@ describe('the telemetry of an agent', () => {
     await watcher[Symbol.asyncDispose]()
   })
 
-  it('says that its times are none where nobody has told the device the time', async () => {
+  it('marks its times as unknown while the clock is not set', async () => {
     const topics = await watchTopic(world.bridge.mqttUrl, 'brim/v1/default/device/no-rtc/+')
     vi.useFakeTimers({ toFake: ['Date'], now: 0 })
     try {
@@ -158,7 +158,7 @@ describe('the telemetry of an agent', () => {
     }
   })
 
-  it('tells of the small model too, of its jobs, and what came of them', async () => {
+  it('reports the small model and its jobs', async () => {
     const slm = await buildSlmBundle(world.dir)
     const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('small'))
     const agent = await world.startAgent({ id: 'small', telemetryS: 1, slm })
@@ -186,13 +186,13 @@ describe('the telemetry of an agent', () => {
     await watcher[Symbol.asyncDispose]()
   })
 
-  it('is not wanted more often than once a second', () => {
+  it('cannot be configured to more than once a second', () => {
     const read = (telemetryS: number) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', telemetryS })
     expect(read(1).telemetryS).toBe(1)
     expect(() => read(0.5)).toThrow('telemetryS: must be at least 1')
     expect(() => read(-1)).toThrow('telemetryS: must be at least 1')
   })
-  it('has dead bands of its own for figures that there are', () => {
+  it('accepts dead bands only for existing figures', () => {
     const read = (deadBands: object) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', deadBands } as AgentSettings)
     const bands = { hottestC: { amount: 2 }, decodeTokensPerS: { part: 0.5 }, W: { amount: 1 } }
     expect(read(bands).deadBands).toEqual({
