@@ -1,11 +1,11 @@
-"""Writes models/demo/MODEL_CARD.md from the JSON files of docs/results; no figure in it is typed by hand.
+"""Writes models/demo/MODEL_CARD.md from the JSON files of docs/results; every figure comes from these files.
 
     python scripts/train/card.py [--results docs/results] [--models models/demo] [--out FILE]
 
 Read from training/: <name>-curve.json, evaluation-<name>.json, tasks-<name>.json, drafters.json, sketch-tuning.json and
-judgement.json; from acceptance/: acceptance.json of `brim bench acceptance`. A section whose file is missing is left out and named.
-judgement.json is written by whoever reads the ten continuations: {"judgedBy": "…", "text": "greedy" or "sampled", "continuations":
-{"<id>": {"coherent": true, "note": "…"}}}; until then the card says that nobody has judged them.
+judgement.json; from acceptance/: acceptance.json of `brim bench acceptance`. A section whose file is missing is omitted and reported.
+A person who judges the ten continuations writes judgement.json: {"judgedBy": "…", "text": "greedy" or "sampled", "continuations":
+{"<id>": {"coherent": true, "note": "…"}}}; without it the card says that they are not judged.
 """
 
 import argparse
@@ -31,7 +31,7 @@ GOAL_MB = 40
 
 @dataclass(frozen=True)
 class Facts:
-    """All that the card is made of."""
+    """The input of the card."""
 
     curves: dict[str, Curve]
     evaluations: dict[str, dict]
@@ -55,7 +55,7 @@ def quote(text: str) -> str:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """A figure, or a dash where there is none."""
+    """A figure, or a dash if it is missing."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
@@ -69,13 +69,13 @@ def models_section(facts: Facts) -> str:
         size = f"{evaluation['weights']:,}" + (f" (1/{share:.1f})" if share > 1 else "")
         megabytes = number(facts.files.get(name), 1)
         rows.append((f"`{name}`", size, f"{shape}, {kv}", c["max_position_embeddings"], f"{c['vocab_size']:,}", megabytes))
-    head = ("model", "weights", "shape", "context", "tokens of the tokenizer", "MB, all files")
+    head = ("model", "weights", "shape", "context", "vocabulary", "MB, all files")
     total = f"All of `models/demo`: {sum(facts.files.values()):.1f} MB (goal: at most {GOAL_MB})." if facts.files else ""
     return f"{table(head, rows)}\n\n{total}"
 
 
 def settings_cells(run: dict) -> tuple[str, str, str, str]:
-    """(started from, examples, context, other settings) of a run; of one that went on in another way all it had, in order."""
+    """(started from, examples, context, other settings) of a run; values of successive phases are joined in order."""
     if not run:
         return ("?", "?", "?", "?")
     phases = run.get("phases", [run])
@@ -102,7 +102,7 @@ def training_section(facts: Facts) -> str:
         loss = next((point["loss"] for point in reversed(curve.points) if "loss" in point), None)
         reached = (number(last["seconds"] / 60, 1), tokens, f"{last['step']:,}", number(loss))
         rows.append((f"`{name}`", *settings_cells(curve.run), *reached))
-    head = ("run", "started from", "examples", "context", "settings", "minutes", "million tokens learnt", "steps", "last training loss")
+    head = ("run", "started from", "examples", "context", "settings", "minutes", "million tokens trained", "steps", "last training loss")
     return f"{TRAINING}\n\n{table(head, rows)}\n\n{EARLY_EXIT}"
 
 
@@ -129,7 +129,7 @@ def positions_section(facts: Facts) -> str:
 
 
 def accept_length(runs: Sequence[dict]) -> float | None:
-    """Tokens per verification, the bonus included: the answers but their first token, over the rounds; None without rounds."""
+    """Tokens per verification, bonus included: all tokens but the first of each answer, over the rounds; None without rounds."""
     rounds = [len(run["rounds"].split()) for run in runs]
     tokens = sum(run["answerTokens"] - 1 for run, count in zip(runs, rounds, strict=True) if count)
     return tokens / sum(rounds) if sum(rounds) else None
@@ -148,10 +148,10 @@ def drafters_section(facts: Facts) -> str:
     rows.append(row("without answers that repeat themselves", lambda run: not run["looping"]))
     if check:
         cells = (number(check[kind]["all"]) if kind in check else "–" for kind in kinds)
-        rows.append(("all, checked in PyTorch", str(facts.drafters["answers"]), *cells))
+        rows.append(("all, computed in PyTorch", str(facts.drafters["answers"]), *cells))
     setting = (
         f"Greedy answers of at most {conditions['maxTokens']} tokens, η = {conditions['threshold']}, at most "
-        f"{conditions['draftLimit']} drafted tokens, weights as `{conditions['format']}`. Accept length counts the bonus token: no drafting is 1.00."
+        f"{conditions['draftLimit']} drafted tokens, weights as `{conditions['format']}`. Accept length counts the bonus token; without drafting it is 1.00."
     )
     return f"{DRAFTERS}\n\n{setting}\n\n{table(('prompts', 'answers', *kinds), rows)}"
 
@@ -165,7 +165,7 @@ def interval(figures: dict, key: str) -> str:
 
 
 def foresight_table(facts: Facts) -> str:
-    """Every definition of the error, with the best constant."""
+    """All definitions of the error, with the best constant guess."""
     rows = []
     guesses = {"foresight": "median", "foresight-written": "written"}
     for (name, tasks), (group, guess) in product(facts.tasks.items(), guesses.items()):
@@ -180,7 +180,7 @@ def foresight_table(facts: Facts) -> str:
 
 
 def sketch_table(facts: Facts) -> str:
-    """Length and content of the LLM's sketches."""
+    """Length and content of sketches."""
     rows = []
     for name, tasks in facts.tasks.items():
         for level in LEVELS:
@@ -196,7 +196,7 @@ def sketch_table(facts: Facts) -> str:
 
 
 def expansion_table(facts: Facts) -> str:
-    """ROUGE-1 F beside the bare line's."""
+    """ROUGE-1 F of expansions and of the bare line."""
     rows = []
     for name, tasks in facts.tasks.items():
         for level in LEVELS:
@@ -211,7 +211,7 @@ def tasks_section(facts: Facts) -> str:
 
 
 def verdict(value: float | None, target: float, at_least: bool) -> str:
-    """met or missed; 'not measured' of nothing."""
+    """Whether a target is met."""
     if value is None:
         return "not measured"
     return "met" if (value >= target if at_least else value <= target) else "**missed**"
@@ -228,7 +228,7 @@ def targets_section(facts: Facts) -> str:
         summary = facts.acceptance["summary"]
         adapter = summary["acceptLengthAdapter"]
         add("accept length, `adapter`", adapter, ADAPTER_TARGET)
-        add("the same, aim", adapter, ADAPTER_AIM)
+        add("accept length, `adapter` (stretch goal)", adapter, ADAPTER_AIM)
         for rival, key in (("prompt lookup", "acceptLengthLookup"), ("Medusa", "acceptLengthMedusa")):
             if (other := summary.get(key)) is not None:
                 add(f"`adapter` above {rival}", adapter, round(other, 2))
@@ -241,7 +241,7 @@ def targets_section(facts: Facts) -> str:
                 of = tasks[f"{group}-{level}" if level else group]
                 plain = title.replace("\n", " ") + (f", level {level}" if level else "")
                 add(f"{plain}, `{name}`", of.get(key), target, at_least)
-    return table(("target", "wanted", "measured", ""), rows)
+    return table(("target", "goal", "measured", ""), rows)
 
 
 def tuning_section(facts: Facts) -> str:
@@ -252,12 +252,12 @@ def tuning_section(facts: Facts) -> str:
             cells = (interval(row, key) for key in ("shareOfTokensOfOwn", "contentRecallOfOwn", "rougeFOfOwn"))
             rows.append((level, when, interval(row, "tokens"), *cells))
     head = ("level", "tuning", "tokens of a sketch", "share of the own answer", "recall of its content words", "ROUGE-1 F of the expansion")
-    text = f"PICE's tuning on {t['answers']} held-out queries; `{t['expander']}` expands. The exported `llm` is the model before it."
+    text = f"PICE's tuning on {t['answers']} held-out queries; `{t['expander']}` writes the expansions. The exported `llm` is the model before tuning."
     return f"{text}\n\n{table(head, rows)}"
 
 
 def continuations(evaluation: dict) -> list[dict]:
-    """The stories' samples that are judged."""
+    """The story samples that are judged."""
     return [sample for sample in evaluation["samples"] if sample["task"] == "story"][:CONTINUATIONS]
 
 
@@ -267,10 +267,10 @@ def continuations_section(facts: Facts) -> str:
     kind = judgement.get("text", "greedy")
     if marks:
         good = sum(bool(marks.get(sample["id"], {}).get("coherent")) for sample in shown)
-        said = f"{good} of {len(shown)} ({kind}) read as coherent sentences on topic, judged by {judgement['judgedBy']} (wanted: 8 of 10)."
+        judged = f"{good} of {len(shown)} ({kind}) are coherent and on topic, judged by {judgement['judgedBy']} (goal: 8 of 10)."
     else:
-        said = "Nobody has judged them yet (wanted: 8 of 10 coherent and on topic)."
-    parts = [f"The first {len(shown)} held-out stories of the prompt file, in its order, none left out; at most {MAX_NEW} tokens. {said}"]
+        judged = "They are not judged yet (goal: 8 of 10 coherent and on topic)."
+    parts = [f"The first {len(shown)} held-out stories of the prompt file, in order and without omissions, at most {MAX_NEW} tokens each. {judged}"]
     for place, sample in enumerate(shown, 1):
         mark = marks.get(sample["id"])
         word = "not judged" if mark is None else ("coherent" if mark["coherent"] else "not coherent")
@@ -294,7 +294,7 @@ def samples_section(facts: Facts) -> str:
     return "\n\n".join(parts)
 
 
-# title, what it needs, its text
+# (title, the facts that it needs, its text)
 SECTIONS: tuple[tuple[str, Callable[[Facts], object], Callable[[Facts], str]], ...] = (
     ("Models", lambda facts: facts.evaluations, models_section),
     ("Targets", lambda facts: facts.acceptance or facts.tasks, targets_section),
@@ -313,28 +313,28 @@ SECTIONS: tuple[tuple[str, Callable[[Facts], object], Callable[[Facts], str]], .
 
 
 def card(facts: Facts) -> tuple[str, list[str]]:
-    """(the card's Markdown, titles of the sections left out)."""
+    """(the card's Markdown, titles of the omitted sections)."""
     present = [(title, text(facts)) for title, needs, text in SECTIONS if needs(facts)]
     missing = [title for title, needs, _ in SECTIONS if not needs(facts)]
     return INTRO + "".join(f"\n\n## {title}\n\n{text.strip()}" for title, text in present) + "\n", missing
 
 
 def optional(path: Path) -> dict:
-    """A JSON file; {} where it is missing."""
+    """A JSON file; {} if it does not exist."""
     return read_json(path) if path.is_file() else {}
 
 
 def megabytes(models: Path) -> dict[str, float]:
-    """{folder: MB of all its files} of the models."""
+    """{folder: MB of all its files} for each model."""
     folders = sorted(path for path in models.glob("*") if path.is_dir())
     return {folder.name: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6 for folder in folders}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS.parent, help="default: docs/results")
-    parser.add_argument("--models", type=Path, default=DEFAULT_MODELS, help="default: models/demo")
-    parser.add_argument("--out", type=Path, default=DEFAULT_MODELS / "MODEL_CARD.md", help="default: models/demo/MODEL_CARD.md")
+    parser.add_argument("--results", type=Path, default=RESULTS.parent, help="folder of the result files; default: docs/results")
+    parser.add_argument("--models", type=Path, default=DEFAULT_MODELS, help="folder of the models; default: models/demo")
+    parser.add_argument("--out", type=Path, default=DEFAULT_MODELS / "MODEL_CARD.md", help="the card; default: models/demo/MODEL_CARD.md")
     args = parser.parse_args()
     training = args.results / "training"
     facts = Facts(

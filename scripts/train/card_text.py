@@ -1,54 +1,65 @@
-"""The model card's prose; card.py puts the figures beside it."""
+"""The model card's prose; card.py adds the figures."""
 
 INTRO = """# Brim demonstration models
 
-A small Llama, the drafters that a device runs in front of it, and three small models for the devices, all trained by this project
-from scratch on a CPU, so that everything in this repository works offline. They speak short assistant dialogues, small talk and
-fairy tales; they are no source of facts: names, times, addresses and prices in their answers are made up.
+A small Llama, drafters for it, and three small models for devices. This project trained all of them from scratch on a CPU, so that
+everything in the repository works offline. They write short assistant dialogues, small talk and fairy tales. They are not a source
+of facts: names, times, addresses and prices in their answers are invented.
 
-`llm/` is split after its first layer; in it `adapter/` is HAT's Λ with features, `adapter-paper/` the paper's plain Λ, `medusa/` four
-Medusa heads with a tree of eight nodes. `slm-wide/` and `slm-deep/` share its tokenizer, `slm-other/` has one of its own. Every
-folder has the Hugging Face layout: fp16 safetensors, byte-level BPE, digits one by one, ChatML template, tied embeddings."""
+`llm/` is split after its first layer. It contains `adapter/` (HAT's Λ with features), `adapter-paper/` (the paper's plain Λ) and
+`medusa/` (four Medusa heads with a tree of eight nodes). `slm-wide/` and `slm-deep/` use the tokenizer of `llm/`, `slm-other/` has
+its own. Every folder has the Hugging Face layout: fp16 safetensors, byte-level BPE with single digits, a ChatML template and tied
+embeddings."""
 
 TRAINING = """![Training loss and held-out perplexity; distillation loss and agreement](../../docs/results/training/training.png)
 
-Language models: Muon for the layers' matrices, AdamW for the rest; a run that is started from another takes its weights. Examples:
-`tokens.npz` holds chats only, `tasks.npz` all tasks, `tasks-own.npz` all tasks with foresight and sketches made of the model's own
-answers, `rollouts.npz` answers of the finished `llm`, which the drafters, distilled from it, learn eight times as often beside the other
-examples. `llm` itself has no run: its weights are 0.4 of `llm-more`'s and 0.6 of `llm-long`'s (`average.py`). Copying: a window of shuffled tokens in every step, which teaches copying. "task × N": its examples count N times. "?": the run
-did not record it. All on two cores of a shared CPU. Losses and mean perplexities of runs with other examples or settings cannot be
-compared: a loss holds all that a run learnt by. All points of the curves are in `docs/results/training/<run>-curve.json`."""
+Language models are trained with Muon for the matrices of the layers and AdamW for the rest. A run that starts from another takes its
+weights. `llm` is not a run: its weights are 0.4 of `llm-more`'s plus 0.6 of `llm-long`'s (`average.py`).
 
-EARLY_EXIT = """**The LLM was trained to be drafted for.** Beside its own loss it learnt an early-exit loss, weighted as the table says (as in LayerSkip,
-arXiv:2404.16710): an adapter Λ on the first layer learns to say what the whole model says, and the first layer and the head learn with
-it. This is meant to make the LLM easier to draft for than one trained as usual, above all by `adapter` and `adapter-paper`, which read just these states.
-HAT takes a finished LLM as it is: compare the accept lengths here with the paper's with that in mind, and expect less of a model that
-was not trained in this way. By how much has not been measured: there is no twin of this LLM trained without it."""
+- Examples: `tokens.npz` has chats only, `tasks.npz` all tasks, `tasks-own.npz` all tasks with foresight and sketches of the model's
+  own answers, `rollouts.npz` answers of the finished `llm`. The drafters are distilled from `llm` and see `rollouts.npz` eight times
+  as often as the other examples.
+- Copying: every step includes a window of shuffled tokens to copy. "task × N": the examples of a task count N times. "?": not recorded.
 
-PERPLEXITY = """exp(mean loss) per token of each model's own tokenizer, fp16 weights in fp32 arithmetic, hidden states rounded to fp16 at the two cuts; packed
-windows of 512 tokens, long tasks each example by itself. Of chats every token counts, role markers included; of made examples
-(expansion, foresight, sketch) the answer alone. A sketch is asked for without its answer, so its perplexity is high by nature. Figures of
-`slm-other` are per token of another tokenizer and cannot be compared with the rest."""
+All runs used two cores of a shared CPU. Losses and mean perplexities of runs with different examples or settings are not comparable,
+because the loss covers all examples of a run. All points of the curves are in `docs/results/training/<run>-curve.json`."""
+
+EARLY_EXIT = """**The LLM was trained for drafting.** Besides its own loss it has an early-exit loss with the weight in the table (as in LayerSkip,
+arXiv:2404.16710): an adapter Λ on the first layer learns the output of the whole model, and the first layer and the head are trained
+with it. This should make the LLM easier to draft for than a normally trained one, above all by `adapter` and `adapter-paper`, which read
+these states. HAT uses a finished LLM, so the accept lengths here are not directly comparable with the paper's; expect less of a model
+that was trained normally. The size of this effect is not measured: no LLM was trained without the early exit for comparison."""
+
+PERPLEXITY = """exp(mean loss) per token of each model's own tokenizer, with fp16 weights, fp32 arithmetic and hidden states rounded to fp16 at the two
+cuts. Texts are packed into windows of 512 tokens; long tasks are evaluated one by one. In chats every token counts, including role markers;
+in generated examples (expansion, foresight, sketch) only the answer. Sketches have a high perplexity because the prompt does not contain the
+answer. Figures of `slm-other` are per token of another tokenizer and are not comparable with the others."""
 
 POSITIONS = """![Perplexity by position](../../docs/results/training/positions.png)
 
 `packed`: chats in random order in windows of the model's context, so that every position has the same kind of text. Long tasks: whole
-stories, each from position 0; their later parts are other text than their beginnings."""
+stories from position 0, whose later parts differ from their beginnings."""
 
-DRAFTERS = """`adapter`: x_i = RMSNorm(s_i) + W·RMSNorm(f_{i−1}), f_S = s + Attention(x), where s are states after the first layer and f deep states, known only
-for the last prompt position and the answer; key/value heads halved, so that it has HAT's 4·d² weights with W. `adapter-paper`: f_S = s +
-Attention(RMSNorm(s)), HAT Eq. 4. `lookup`: prompt lookup. `adapter+lookup`: the adapter, and lookup where that is less sure than η. Measured by `brim
-bench acceptance` on `test/fixtures/heldout-prompts.jsonl` (`docs/results/acceptance`, with rates by draft position and accept length by
-position in the context)."""
+DRAFTERS = """- `adapter`: x_i = RMSNorm(s_i) + W·RMSNorm(f_{i−1}), f_S = s + Attention(x). s are states after the first layer, f deep states, which are known
+  only for the last prompt position and the answer. It has half as many key and value heads, so that with W it has HAT's 4·d² weights.
+- `adapter-paper`: f_S = s + Attention(RMSNorm(s)), HAT Eq. 4. `lookup`: prompt lookup. `adapter+lookup`: the adapter, or lookup where the
+  adapter's confidence is below η.
+
+`adapter` reads deep states of the LLM, which the paper's drafter does not. The paper's own form, `adapter-paper`, does not beat Medusa on
+this LLM.
+
+Measured by `brim bench acceptance` on `test/fixtures/heldout-prompts.jsonl`. `docs/results/acceptance` also has rates by draft position and
+accept lengths by position in the context."""
 
 TASKS_NOTE = """![Tasks and their targets](../../docs/results/training/tasks.png)
 
-Greedy, one request at a time, held-out text, sources in equal parts; in brackets the 95 % bootstrap interval over answers. Error: |foreseen −
-length| in tokens; foreseen is the median of what the model thinks of every number that it was taught, or the number that it writes. A model's own answer counts where it ends within the longest reply and does not repeat itself. ROUGE-1 on
-lower-case words without stemming; content words are those that are no function words. Beside the models stands what needs none: the best constant
-guess for just these answers, sketches made by `sketch.py` from the real answer, the bare line."""
+Greedy decoding, one request at a time, on held-out text with equal shares of the sources; brackets give the 95 % bootstrap interval over
+answers. The error of foresight is |predicted − actual length| in tokens. The prediction is either the median of the model's distribution over
+the numbers it was trained on, or the number that it writes. A model's own answer is included if it ends within the longest reply and does not
+repeat itself. ROUGE-1 uses lower-case words without stemming; content words exclude function words. Baselines without a model are the best
+constant guess for these answers, sketches that `sketch.py` makes from the real answer, and the bare line."""
 
-DATA = """The weights are learnt from, and may repeat pieces of:
+DATA = """The weights are trained on, and may reproduce pieces of:
 
 - **Schema-Guided Dialogue** (SGD), CC BY-SA 4.0. Abhinav Rastogi, Xiaoxue Zang, Srinivas Sunkara, Raghav Gupta, Pranav
   Khaitan: *Towards Scalable Multi-Domain Conversational Agents: The Schema-Guided Dialogue Dataset*, AAAI 2020.
@@ -58,14 +69,14 @@ DATA = """The weights are learnt from, and may repeat pieces of:
 - **FairytaleQA**, Apache-2.0. Ying Xu et al.: *Fantastic Questions and Where to Find Them: FairytaleQA – An Authentic
   Dataset for Narrative Comprehension*, ACL 2022. github.com/uci-soe/FairytaleQAData. The stories are Project Gutenberg texts.
 
-Foresight, sketch and expansion examples are made from these by `scripts/train/tasks.py`. Held out: SGD's dev part, which holds services
-that its train part has not, FairytaleQA's val part, other stories, and 5 % of Topical-Chat's conversations by hash of
-the id. Whoever redistributes the weights should keep this list."""
+`scripts/train/tasks.py` makes the foresight, sketch and expansion examples from these corpora. Held out are SGD's dev part, which has
+services that its train part lacks, FairytaleQA's val part with other stories, and 5 % of Topical-Chat's conversations by hash of the id.
+If you redistribute the weights, keep this list."""
 
-LIMITS = """English only; invented facts are the rule; stories drift, and what is told in one sentence may be contradicted in the next. The small
-models hold a conversation for a sentence or two. A sketch is written before there is an answer, so it names what an answer might hold, not what the
-model will say when asked without it. Targets that are missed are marked above. The old tales and the conversations carry the views of
-their authors. For tests, demonstrations and measurements, not for advice."""
+LIMITS = """The models know only English. They invent facts; stories drift and may contradict themselves from one sentence to the next. The small models
+stay coherent for a sentence or two. A sketch is written before the answer, so it lists what an answer might contain, not what the model would
+write without the sketch. Missed targets are marked above. The old tales and the conversations contain the views of their authors. The models
+are meant for tests, demonstrations and measurements, not for advice."""
 
-REPRODUCE = """`scripts/train/README.md`, step by step. Runs bounded by the clock are repeated exactly only with `--tokens` or `--steps`; two
-machines will not give the same bits, but the same curves within noise."""
+REPRODUCE = """Follow `scripts/train/README.md`. Runs with a time limit are repeated exactly only with `--tokens` or `--steps`. Two machines give the same curves
+within noise, but not the same bits."""
