@@ -1,12 +1,12 @@
 /**
- * A failure that someone must act on: a stable code (listed in docs/errors.md), a message naming what failed, the
- * cause, and a hint saying what to try. Expected outcomes are return values; impossible states throw a plain Error.
+ * A failure that a person must act on: a stable code (listed in docs/errors.md), a message naming what failed, the
+ * cause, and a hint with what to try. Expected outcomes are return values; impossible states throw a plain Error.
  */
 export class BrimError extends Error {
   override readonly name = 'BrimError'
   readonly code: ErrorCode
   readonly hint: string | undefined
-  /** Where the same may succeed later: when to try. */
+  /** Set where a retry may succeed. */
   readonly retryAfterMs: number | undefined
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; hint?: string; retryAfterMs?: number } = {}) {
@@ -17,9 +17,9 @@ export class BrimError extends Error {
   }
 }
 
-/** Every code there is, with the exit code of a command that ends with it. docs/errors.md explains each one. */
+/** Every error code, with the exit code of a command that fails with it. docs/errors.md explains each one. */
 export const errorCodes = {
-  // usage: what was asked cannot be meant
+  // usage
   USAGE: 2,
   PREREQUISITE_MISSING: 2,
   // checkpoint → bundle
@@ -88,7 +88,7 @@ export type ErrorCode = keyof typeof errorCodes
 export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, interrupted: 130, terminated: 143 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** Exit code of a command that ended with this error; what nobody foresaw counts as a failed operation. */
+/** Exit code of a command that fails with this error; an unexpected error counts as a failed operation. */
 export function exitCodeOf(error: unknown): ExitCode {
   return error instanceof BrimError ? errorCodes[error.code] : exitCodes.failed
 }
@@ -106,7 +106,7 @@ export function toErrorJson(error: unknown): ErrorJson {
   return { error: { code: 'INTERNAL', message: error instanceof Error ? error.message : String(error), ...cause } }
 }
 
-/** What failed, why, what to try: at most three lines. */
+/** What failed, why, and what to try, in at most three lines. */
 export function toErrorText(error: unknown): string {
   const { code, message, hint, cause } = toErrorJson(error).error
   return [`error: ${message} [${code}]`, cause && `  why: ${cause}`, hint && `  try: ${hint}`].filter(Boolean).join('\n')
