@@ -41,7 +41,7 @@ export type ChatRequest = z.infer<typeof ChatRequest>
 /** The body of POST /v1/completions. */
 export const CompletionRequest = z.object({
   ...common,
-  prompt: z.union([z.string(), z.array(z.int().min(0)).min(1)]),
+  prompt: z.union([z.string(), z.array(z.int().min(0)).min(1).readonly()]),
 })
 export type CompletionRequest = z.infer<typeof CompletionRequest>
 

@@ -19,8 +19,9 @@ export const BrimReport = z.looseObject({
   wire: z.string().default('fp16'),
   sources: z.array(z.looseObject({ from: z.int(), tokens: z.int(), source: z.string(), model: z.string() })).default([]),
   fallback: z.object({ code: z.string(), message: z.string() }).nullish(),
-  /** Where the request asked for them. */
-  tokenIds: z.array(z.int()).default([]),
+  rates: z.looseObject({ prefillTokensPerS: z.number().nullable(), upBytesPerS: z.number().nullable() }).nullish(),
+  /** Present where the request asked for them. */
+  tokenIds: z.array(z.int()).optional(),
 })
 export type BrimReport = z.infer<typeof BrimReport>
 

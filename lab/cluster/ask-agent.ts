@@ -1,21 +1,7 @@
 import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { readSse } from '../../core/openai/sse-reader.ts'
-
-/** The fields of the last chunk's `brim` object that benchmarks and the demonstration read. */
-export interface AnswerReport {
-  readonly ttftMs: number
-  readonly tbtMs: { readonly p50: number; readonly p95: number }
-  /** Null where nothing was verified. */
-  readonly acceptLength: number | null
-  readonly rounds: number
-  readonly reusedTokens: number
-  readonly failovers: number
-  readonly bytesUp: number
-  readonly bytesDown: number
-  readonly rates: { readonly prefillTokensPerS: number | null; readonly upBytesPerS: number | null }
-  readonly tokenIds: readonly number[]
-}
+import { type AnswerBody, streamFromAgent } from '../../core/openai/client.ts'
+import type { BrimReport } from '../../core/openai/responses.ts'
 
 /** An answer as its client received it. */
 export interface ClientAnswer {
@@ -23,15 +9,7 @@ export interface ClientAnswer {
   /** When the request was sent, and when each non-empty piece of text arrived, in ms on the system clock. */
   readonly sentMs: number
   readonly arrivedMs: readonly number[]
-  readonly report: AnswerReport
-}
-
-/** Body of a completion (`prompt`) or of a chat completion (`messages`), without `stream` and `brim`. */
-export type AnswerBody = ({ readonly prompt: readonly number[] } | { readonly messages: readonly object[] }) & {
-  readonly max_tokens: number
-  readonly temperature: number
-  readonly seed?: number
-  readonly user?: string
+  readonly report: BrimReport & { readonly tokenIds: readonly number[] }
 }
 
 export interface AskOptions {
@@ -39,14 +17,8 @@ export interface AskOptions {
   readonly onText?: (piece: string) => void
 }
 
-interface Chunk {
-  readonly choices?: readonly { readonly text?: string; readonly delta?: { readonly content?: string } }[]
-  readonly brim?: AnswerReport
-  readonly error?: { readonly code: string; readonly message: string }
-}
-
 /**
- * Asks an agent's API and reads the stream to its end.
+ * Asks an agent's API for an answer with its token ids.
  * @throws BrimError LINK_LOST with the agent's own message and code
  */
 export async function askAgent(
@@ -55,30 +27,18 @@ export async function askAgent(
   { signal, onText = () => {} }: AskOptions,
 ): Promise<ClientAnswer> {
   const sentMs = systemClock.nowMs()
-  const response = await fetch(`${apiUrl}/v1/${'prompt' in body ? 'completions' : 'chat/completions'}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ ...body, stream: true, brim: { token_ids: true } }),
-    signal,
-  })
-  if (!response.ok || !response.body) throw failure(((await response.json()) as Chunk).error)
   const arrivedMs: number[] = []
-  let text = ''
-  let report: AnswerReport | undefined
-  for await (const data of readSse(response.body)) {
-    if (data === '[DONE]') break
-    const { choices, brim, error } = JSON.parse(data) as Chunk
-    if (error) throw failure(error)
-    report = brim ?? report
-    const piece = choices?.[0]?.text ?? choices?.[0]?.delta?.content ?? ''
-    if (piece === '') continue
+  const received = (piece: string) => {
     arrivedMs.push(systemClock.nowMs())
-    text += piece
     onText(piece)
   }
-  if (!report) throw failure(undefined)
-  return { text, sentMs, arrivedMs, report }
+  try {
+    const { text, report } = await streamFromAgent(apiUrl, { ...body, brim: { token_ids: true } }, signal, received)
+    const { tokenIds } = report
+    if (!tokenIds) throw new BrimError('LINK_LOST', 'the answer came without its token ids')
+    return { text, sentMs, arrivedMs, report: { ...report, tokenIds } }
+  } catch (error) {
+    if (!(error instanceof BrimError) || error.code === 'LINK_LOST') throw error
+    throw new BrimError('LINK_LOST', `the agent failed: ${error.message} [${error.code}]`, { cause: error })
+  }
 }
-
-const failure = (error: Chunk['error']) =>
-  new BrimError('LINK_LOST', error ? `the agent failed: ${error.message} [${error.code}]` : 'the answer ended without its report')

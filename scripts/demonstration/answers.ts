@@ -24,7 +24,7 @@ export interface Answer {
   readonly text: string
   readonly tokens: number
   readonly ttftMs: number
-  readonly tbtMs: { readonly p50: number; readonly p95: number }
+  readonly tbtMs: { readonly p50: number | null; readonly p95: number | null }
   /** Tokens per verification, bonus included; null for the whole model, which verifies nothing. */
   readonly acceptLength: number | null
   /** How often the device waited for the bridge: once for the prompt, once per verification. */

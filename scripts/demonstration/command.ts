@@ -116,5 +116,5 @@ async function keepRunning(bridge: BridgeNode, apiUrls: ReadonlyMap<string, stri
   await untilAborted(io.signal)
 }
 
-const ms = (value: number) => value.toFixed(1)
+const ms = (value: number | null) => (value === null ? '–' : value.toFixed(1))
 const kib = (bytes: number) => (bytes === 0 ? '–' : (bytes / 1024).toFixed(1))

@@ -55,8 +55,8 @@ export async function askDevice(
     reusedTokens,
     bytesUp,
     bytesDown,
-    prefillTokensPerS: rates.prefillTokensPerS,
-    upBytesPerS: rates.upBytesPerS,
+    prefillTokensPerS: rates?.prefillTokensPerS ?? null,
+    upBytesPerS: rates?.upBytesPerS ?? null,
     tokenIds,
   }
 }
