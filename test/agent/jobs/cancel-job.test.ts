@@ -20,12 +20,12 @@ import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 let dir: TempDir
 let world: HatWorld
-/** Steps of the small model, rounds of the split one. */
+/** Steps of the small model, or rounds of the split model. */
 let steps = 0
 const works: Record<string, JobHandler> = {}
 const closers: (() => Promise<void>)[] = []
 
-/** Each look at it is far enough from the last that a piece of an answer is said. */
+/** Advances with each reading, so that every piece of an answer is reported at once. */
 function hastyClock(): Clock {
   let nowMs = 0
   return { nowMs: () => (nowMs += 200), sleep: systemClock.sleep }

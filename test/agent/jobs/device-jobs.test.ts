@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createDeviceJobs, type JobPort } from '../../../agent/jobs/device-jobs.ts'
+import { createDeviceJobs, type DeviceJobs, type JobPort } from '../../../agent/jobs/device-jobs.ts'
 import type { JobHandler } from '../../../agent/jobs/job-handler.ts'
 import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
 import { BrimError } from '../../../core/base/errors.ts'
@@ -29,10 +29,11 @@ interface Device {
   readonly port: JobPort
   readonly events: JobEvent[]
   readonly clock: FakeClock
-  /** How often the work has begun. */
-  readonly begun: () => number
+  /** How often the handler was called. */
+  readonly calls: () => number
+  readonly counts: () => DeviceJobs['counts']
   close(): Promise<void>
-  /** The process ends without a word. */
+  /** Ends the process without a shutdown. */
   kill(): void
 }
 
@@ -62,7 +63,7 @@ function device(work?: JobHandler): Device {
     isOpen = false
     store.close()
   }
-  return { port, events, clock, begun: () => count, close, kill }
+  return { port, events, clock, calls: () => count, counts: () => jobs.counts, close, kill }
 }
 
 const types = (events: readonly JobEvent[]) => events.map(({ type }) => type)
@@ -70,7 +71,7 @@ const untilAborted = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new BrimError('CANCELED', 'stopped'))))
 
 describe('a job on a device', () => {
-  it('is accepted, runs and succeeds, each event counted', async () => {
+  it('is accepted, runs and succeeds, with numbered events', async () => {
     const { port, events } = device()
     port.onJob(run())
     await expect.poll(() => events.length).toBe(3)
@@ -83,11 +84,11 @@ describe('a job on a device', () => {
   })
 
   it.each([
-    ['of a newer version', { v: 2 }, 'PROTOCOL_VERSION', 'only version 1'],
-    ['whose kind is no word', { kind: 7 }, 'MESSAGE_INVALID', '"kind": Invalid input: expected string'],
-    ['of a type that is not known', { type: 'pause' }, 'MESSAGE_INVALID', '"type": Invalid'],
-  ])('%s is refused with the reason, and costs nothing', async (_, fields, code, why) => {
-    const { port, events, begun } = device()
+    ['of a newer version', { v: 2 }, 'PROTOCOL_VERSION', 'supports version 1'],
+    ['whose kind is no string', { kind: 7 }, 'MESSAGE_INVALID', '"kind": Invalid input: expected string'],
+    ['of an unknown type', { type: 'pause' }, 'MESSAGE_INVALID', '"type": Invalid'],
+  ])('%s is refused with the reason, and a newer attempt still runs', async (_, fields, code, why) => {
+    const { port, events, calls } = device()
     port.onJob(run(fields))
     expect(events).toMatchObject([
       { type: 'failed', n: 1, attempt: 1, failure: 'refused', error: { code, message: expect.stringContaining(why) } },
@@ -95,10 +96,10 @@ describe('a job on a device', () => {
     port.onAck(ack(1))
     port.onJob(run({ attempt: 2 }))
     await expect.poll(() => types(events)).toEqual(['failed', 'accepted', 'running', 'succeeded'])
-    expect(begun()).toBe(1)
+    expect(calls()).toBe(1)
   })
 
-  it('goes on when something is said of it that cannot be read; what has no address is not answered', async () => {
+  it('continues after unreadable messages about it; those without an address get no reply', async () => {
     let finish = () => {}
     const finished = new Promise<void>((resolve) => {
       finish = resolve
@@ -117,7 +118,7 @@ describe('a job on a device', () => {
     await expect.poll(() => types(events)).toEqual(['accepted', 'running', 'succeeded'])
   })
 
-  it('has its last event said again until the bridge has acknowledged it, across a power cut', async () => {
+  it('resends its final event until the bridge acknowledges it, after a power cut too', async () => {
     const first = device()
     first.port.onJob(run())
     await expect.poll(() => types(first.events)).toContain('succeeded')
@@ -132,23 +133,23 @@ describe('a job on a device', () => {
     expect(types(second.events)).toEqual(['succeeded'])
   })
 
-  it('is told ever more seldom while no bridge answers, and at once when one does', async () => {
+  it('resends less and less often to a silent bridge, and soon after a message from it', async () => {
     const { port, events, clock } = device()
     port.onJob(run())
     await expect.poll(() => types(events)).toContain('succeeded')
-    const said = () => types(events).filter((type) => type === 'succeeded').length
+    const resent = () => types(events).filter((type) => type === 'succeeded').length
     for (let s = 0; s < 3_600; s += 2) await clock.advance(2_000)
     // At once, after 2, 6, 14, 30 and 62 s, and then every 32 s.
-    expect(said()).toBeGreaterThan(100)
-    expect(said()).toBeLessThan(130)
-    const before = said()
+    expect(resent()).toBeGreaterThan(100)
+    expect(resent()).toBeLessThan(130)
+    const before = resent()
     port.onAck(bytes({ v: 1, bridge: 'bridge-1', job: '0123abcd-2', attempt: 1, n: 1 } satisfies JobAck))
     await clock.advance(2_000)
-    expect(said()).toBe(before + 1)
+    expect(resent()).toBe(before + 1)
   })
 
-  it('is done once, however often it is sent, and its result is said for whatever attempt asks', async () => {
-    const { port, events, begun } = device()
+  it('runs once, however often it is sent, and reports its result for newer attempts too', async () => {
+    const { port, events, calls } = device()
     port.onJob(run())
     port.onJob(run())
     await expect.poll(() => types(events)).toContain('succeeded')
@@ -157,25 +158,25 @@ describe('a job on a device', () => {
     port.onJob(run({ attempt: 2 }))
     expect(events.filter(({ type }) => type === 'succeeded').map(({ attempt }) => attempt)).toEqual([1, 1, 2])
     expect(events.at(-1)).toMatchObject({ attempt: 2, result: { text: 'hello' } })
-    expect(begun()).toBe(1)
+    expect(calls()).toBe(1)
   })
 
-  it('that has failed is done again for a new attempt alone', async () => {
+  it('runs again after a failure only for a newer attempt', async () => {
     let failures = 1
-    const { port, events, begun } = device(async (input) => {
-      if (failures-- > 0) throw new BrimError('OUT_OF_MEMORY', 'no room')
+    const { port, events, calls } = device(async (input) => {
+      if (failures-- > 0) throw new BrimError('OUT_OF_MEMORY', 'no memory')
       return input as Record<string, unknown>
     })
     port.onJob(run())
     await expect.poll(() => events.at(-1)).toMatchObject({ type: 'failed', failure: 'failed', error: { code: 'OUT_OF_MEMORY' } })
     port.onJob(run())
-    expect(begun()).toBe(1)
+    expect(calls()).toBe(1)
     port.onAck(ack(3))
     port.onJob(run({ attempt: 2 }))
     await expect.poll(() => events.at(-1)).toMatchObject({ type: 'succeeded', attempt: 2, result: { text: 'hello' } })
   })
 
-  it('that was waiting is done after a power cut; one that was at work came to nothing', async () => {
+  it('runs after a power cut if it was waiting, and fails as interrupted if it was running', async () => {
     const first = device((_, __, signal) => untilAborted(signal))
     first.port.onJob(run())
     await expect.poll(() => types(first.events)).toEqual(['accepted', 'running'])
@@ -185,10 +186,10 @@ describe('a job on a device', () => {
     await expect.poll(() => types(second.events)).toContain('succeeded')
     expect(second.events.find((event) => event.job === job)).toMatchObject({ type: 'failed', failure: 'interrupted' })
     expect(second.events.find(({ type }) => type === 'succeeded')?.job).toBe('0123abcd-2')
-    expect(second.begun()).toBe(1)
+    expect(second.calls()).toBe(1)
   })
 
-  it('is stopped when it is canceled, at work or not', async () => {
+  it('stops when it is canceled, waiting or running', async () => {
     const { port, events } = device((_, __, signal) => untilAborted(signal))
     port.onJob(run())
     await expect.poll(() => types(events)).toContain('running')
@@ -201,7 +202,7 @@ describe('a job on a device', () => {
     await expect.poll(() => events.at(-1)).toMatchObject({ type: 'canceled', job })
   })
 
-  it('gives way to a newer attempt of itself', async () => {
+  it('is canceled by a newer attempt of itself', async () => {
     let isFirst = true
     const { port, events } = device((_, __, signal) => {
       if (!isFirst) return Promise.resolve({ text: 'second' })
@@ -215,29 +216,29 @@ describe('a job on a device', () => {
     expect(events.filter(({ attempt, type }) => attempt === 1 && type === 'canceled')).toEqual([])
   })
 
-  it('is ended by its own attempt alone, and once', () => {
+  it('is ended once, by its current attempt only', () => {
     dir ??= tempDir()
     const store = openDatabase(join(dir.path, 'ledger.sqlite'), [ledgerTable])
     closers.push(async () => void store.close())
     const ledger = new JobLedger(store)
     const at = { v: 1 as const, bridge: 'bridge-1', job }
-    const taken = (attempt: number) => ledger.add('mqtt://a', { ...at, type: 'run', attempt, kind: 'echo', input: {} })
-    const ends = (attempt: number, text: string) =>
+    const add = (attempt: number) => ledger.add('mqtt://a', { ...at, type: 'run', attempt, kind: 'echo', input: {} })
+    const finish = (attempt: number, text: string) =>
       ledger.finish({ ...at, attempt, n: 3, at: '2026-01-01T00:00:00.000Z', type: 'succeeded', result: { text } })
-    taken(1)
+    add(1)
     ledger.begin()
-    taken(2)
-    expect(ends(1, 'late')).toBe(false)
+    add(2)
+    expect(finish(1, 'late')).toBe(false)
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'waiting', attempt: 2, lastEvent: null })
     ledger.begin()
-    expect([ends(2, 'first'), ends(2, 'again')]).toEqual([true, false])
+    expect([finish(2, 'first'), finish(2, 'again')]).toEqual([true, false])
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'done', lastEvent: { result: { text: 'first' } } })
     ledger.acknowledge('bridge-1', job, 2, 3)
     expect(ledger.find('bridge-1', job)).toMatchObject({ input: null, lastEvent: { result: { text: 'first' } } })
   })
 
-  it('is refused where its result is larger than an event may be, and not read where it is larger than any job', async () => {
-    const { port, events, begun } = device(async () => ({ text: 'x'.repeat(200_000) }))
+  it('is refused if its result is oversized, and ignored if its message is', async () => {
+    const { port, events, calls } = device(async () => ({ text: 'x'.repeat(200_000) }))
     port.onJob(run())
     const message = expect.stringMatching(/^the result has 2000\d\d bytes; the limit is 196608$/)
     await expect.poll(() => events.at(-1)).toMatchObject({ type: 'failed', failure: 'refused', error: { message } })
@@ -245,10 +246,10 @@ describe('a job on a device', () => {
     port.onJob(run({ job: '0123abcd-3' }))
     await expect.poll(() => events.at(-1)).toMatchObject({ job: '0123abcd-3', type: 'failed' })
     expect(new Set(events.map((event) => event.job))).toEqual(new Set([job, '0123abcd-3']))
-    expect(begun()).toBe(2)
+    expect(calls()).toBe(2)
   })
 
-  it('of a kind that the device does not know is refused', async () => {
+  it('is refused if the device does not support its kind', async () => {
     const { port, events } = device()
     port.onJob(run({ kind: 'make.coffee' }))
     await expect
@@ -260,16 +261,16 @@ describe('a job on a device', () => {
       })
   })
 
-  it('says pieces of its answer with their places, and again those that are not acknowledged', async () => {
+  it('reports the pieces of its answer with their offsets', async () => {
     let clock: FakeClock | undefined
     const {
       port,
       events,
       clock: own,
-    } = device(async (_, say) => {
+    } = device(async (_, emitText) => {
       for (const piece of ['one ', 'two ', 'three']) {
         await clock?.advance(100)
-        say(piece)
+        emitText(piece)
       }
       return { text: 'one two three' }
     })
@@ -282,5 +283,41 @@ describe('a job on a device', () => {
       [4, 4, 'two '],
       [5, 8, 'three'],
     ])
+  })
+
+  it('reports that it still runs every 15 s, and its progress at most every 2 s', async () => {
+    let progress = (_doneBytes: number, _totalBytes: number) => {}
+    let finish = () => {}
+    const { port, events, clock } = device(async (_input, _emitText, _signal, job) => {
+      progress = job.progress
+      await new Promise<void>((resolve) => {
+        finish = resolve
+      })
+      return {}
+    })
+    port.onJob(run())
+    await expect.poll(() => types(events)).toEqual(['accepted', 'running'])
+    port.onAck(ack(2))
+    progress(1, 9)
+    progress(2, 9)
+    await clock.advance(2_000)
+    progress(3, 9)
+    port.onAck(ack(4))
+    await clock.advance(13_000)
+    expect(events.slice(2)).toMatchObject([
+      { type: 'progress', doneBytes: 1, totalBytes: 9 },
+      { type: 'progress', doneBytes: 1 },
+      { type: 'progress', doneBytes: 3 },
+      { type: 'running', n: 5 },
+    ])
+    finish()
+    await expect.poll(() => events.at(-1)).toMatchObject({ type: 'succeeded', n: 6 })
+  })
+
+  it('counts waiting and running jobs', async () => {
+    const { port, events, counts } = device((_, __, signal) => untilAborted(signal))
+    for (const name of ['0123abcd-1', '0123abcd-2', '0123abcd-3']) port.onJob(run({ job: name }))
+    await expect.poll(() => types(events)).toContain('running')
+    expect(counts()).toEqual({ waiting: 2, running: 1 })
   })
 })

@@ -7,7 +7,7 @@ const line = (message: string, fields: object = {}) => {
 }
 const open = () => new DeviceLogs((device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`))
 
-it('the latest lines of a device are remembered, and no more of them than were asked for', () => {
+it('the log of a device retains its latest lines, and returns those after a line up to a limit', () => {
   const logs = open()
   for (let i = 1; i <= 600; i++) logs.add('a', line(`no. ${i}`))
   const shown = (limit: number, after = 0) => logs.of('a', 'warn', limit, after).map(({ n }) => n)
@@ -18,15 +18,15 @@ it('the latest lines of a device are remembered, and no more of them than were a
   expect(logs.of('a', 'error', 10)).toEqual([])
 })
 
-it('a device that says very much is remembered no larger than others, and costs those nothing', () => {
+it('the log of a device is limited in size, without effect on other devices', () => {
   const logs = open()
   logs.add('b', line('here'))
   const large = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`field-${i}`, 'x'.repeat(500)]))
   for (let i = 0; i < 100; i++) logs.add('a', line('much', large))
   logs.add('a', line('the last'))
-  const kept = logs.of('a', 'debug', Number.POSITIVE_INFINITY)
-  expect(kept.length).toBeGreaterThan(1)
-  expect(JSON.stringify(kept).length).toBeLessThan(300 * 1024)
-  expect(kept.at(-1)).toMatchObject({ n: 101, message: 'the last' })
+  const lines = logs.of('a', 'debug', Number.POSITIVE_INFINITY)
+  expect(lines.length).toBeGreaterThan(1)
+  expect(JSON.stringify(lines).length).toBeLessThan(300 * 1024)
+  expect(lines.at(-1)).toMatchObject({ n: 101, message: 'the last' })
   expect(logs.of('b', 'debug', 1)).toMatchObject([{ message: 'here' }])
 })

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
 import { createFleet, type FleetOptions } from '../../../cloud-bridge/fleet/fleet.ts'
 
-it('a device that was revoked is lost, and no trouble to anybody', () => {
+it('a revoked device is listed as lost, without a problem', () => {
   const record = (id: string) => ({ id, state: 'lost', birth: 1, lastSeen: '2026-05-01T12:00:00Z', agent: null, modelId: null })
   const identity = (device: string, status: string) => ({ device, status, group: 'default', enrolledAt: '2026-05-01T11:00:00Z' })
-  const enrolled = [identity('here', 'approved'), identity('gone', 'revoked')]
+  const enrolled = [identity('approved', 'approved'), identity('revoked', 'revoked')]
   const fleet = createFleet({
-    registry: { devices: () => ['here', 'gone'].map(record), device: record },
+    registry: { devices: () => ['approved', 'revoked'].map(record), device: record },
     labels: { all: () => new Map(), of: () => ({}) },
     identities: { devices: () => enrolled, device: (id: string) => enrolled.find(({ device }) => device === id) },
     jobs: { loads: () => new Map(), heldBy: () => [] },
@@ -14,8 +14,31 @@ it('a device that was revoked is lost, and no trouble to anybody', () => {
   } as unknown as FleetOptions)
   const found = fleet.devices().map(({ id, state, problems }) => [id, state, problems.map(({ kind }) => kind)])
   expect(found).toEqual([
-    ['gone', 'lost', []],
-    ['here', 'lost', ['lost']],
+    ['approved', 'lost', ['lost']],
+    ['revoked', 'lost', []],
   ])
-  expect(fleet.device('gone')?.problems).toEqual([])
+  expect(fleet.device('revoked')?.problems).toEqual([])
+})
+
+it('a device is listed with the problems of its last sample, its jobs, its labels and the time since its last message', () => {
+  const throttling = { isThrottled: true, causes: ['cooling'] }
+  const record = (id: string) => ({
+    id,
+    state: 'ready',
+    birth: 1,
+    lastSeen: '2026-05-01T12:00:00Z',
+    telemetry: { at: '2026-05-01T12:00:00Z', ageS: id === 'a' ? 3.2 : 60, throttling },
+  })
+  const fleet = createFleet({
+    registry: { devices: () => ['a', 'b'].map(record), device: record },
+    labels: { all: () => new Map([['a', { site: 'north' }]]), of: () => ({ site: 'north' }) },
+    identities: { devices: () => [], device: () => undefined },
+    jobs: { loads: () => new Map([['a', 2]]), heldBy: () => [{}, {}] },
+    wallMs: () => Date.parse('2026-05-01T12:00:09Z'),
+  } as unknown as FleetOptions)
+  const [a, b] = fleet.devices()
+  const problems = [{ kind: 'throttled', detail: 'cooling' }]
+  expect(a).toMatchObject({ problems, jobs: 2, labels: { site: 'north' }, seenS: 3 })
+  expect(b).toMatchObject({ problems, jobs: 0, labels: {}, seenS: 9 })
+  expect(fleet.device('a')).toEqual(a)
 })

@@ -7,7 +7,7 @@ import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-/** A bridge's commands at the start of a process; time goes by for all of them. */
+/** Opens the commands of a bridge, as each start of its process does, on one clock. */
 function world(path: string) {
   const clock = fakeClock(Date.parse('2026-05-01T12:00:00Z'))
   return {
@@ -45,8 +45,8 @@ function world(path: string) {
   }
 }
 
-describe('a command', () => {
-  it('is said again until it is answered, and then never', async () => {
+describe('a remote command', () => {
+  it('is resent until its device replies', async () => {
     using dir = tempDir()
     const { clock, open } = world(dir.path)
     const { commands, sent, reply, close } = await open()
@@ -65,7 +65,7 @@ describe('a command', () => {
     await close()
   })
 
-  it('waits for a device that is away, also over a restart of the bridge', async () => {
+  it('waits for an absent device, across a restart of the bridge', async () => {
     using dir = tempDir()
     const { clock, open } = world(dir.path)
     const before = await open()
@@ -81,7 +81,7 @@ describe('a command', () => {
     await close()
   })
 
-  it('expires, is not sent any more, and counts as done where it was done all the same', async () => {
+  it('is not sent after its expiry, and counts as done if its device ran it before', async () => {
     using dir = tempDir()
     const { clock, open } = world(dir.path)
     const { commands, sent, reply, close } = await open()
@@ -97,7 +97,7 @@ describe('a command', () => {
     await close()
   })
 
-  it('comes after those that were given before it', async () => {
+  it('is sent after the commands that were given before it', async () => {
     using dir = tempDir()
     const { open } = world(dir.path)
     const { commands, sent, close } = await open()

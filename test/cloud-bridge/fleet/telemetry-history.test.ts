@@ -20,15 +20,15 @@ const sample = (s: number, more: Partial<DeviceTelemetry> = {}): DeviceTelemetry
   ...more,
 })
 
-function open(path: string, mostSamples = 1_000) {
+function open(path: string, maxSamples = 1_000) {
   const store = openDatabase(join(path, 'telemetry.sqlite'), [historyTable], 'NORMAL')
   const { logger, lines } = recordingLogger('warn')
-  const history = createHistory({ store, maxSamples: mostSamples, clock: fakeClock(), wallMs: () => noon + 1e6, logger })
+  const history = createHistory({ store, maxSamples, clock: fakeClock(), wallMs: () => noon + 1e6, logger })
   return {
     history,
     store,
     lines,
-    /** Seconds after noon. */
+    /** Times of the samples, in seconds after noon. */
     times: (device: string, sinceS?: number, limit = 10_000) =>
       history
         .of(device, { sinceMs: sinceS === undefined ? undefined : noon + sinceS * 1_000, limit })
@@ -41,7 +41,7 @@ function open(path: string, mostSamples = 1_000) {
 }
 
 describe('the history of telemetry', () => {
-  it('is in order of when things were measured, whenever they came, each device for itself, and outlives the bridge', async () => {
+  it('returns the samples of each device in order of measurement, after a restart too', async () => {
     using dir = tempDir()
     const before = open(dir.path)
     for (const s of [50, 60, 10, 20]) before.history.add('a', sample(s, s < 50 ? { replayed: true } : {}))
@@ -54,7 +54,7 @@ describe('the history of telemetry', () => {
     await close()
   })
 
-  it('holds a sample once that a device has said twice', async () => {
+  it('stores a repeated sample once', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path)
     for (const s of [10, 10]) history.add('a', sample(s, { replayed: true }))
@@ -63,19 +63,19 @@ describe('the history of telemetry', () => {
     await close()
   })
 
-  it('keeps the newest of each device', async () => {
+  it('retains the newest samples of each device', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path, 100)
     history.add('quiet', sample(1))
     for (let s = 0; s < 500; s++) history.add('loud', sample(s))
-    const kept = times('loud')
-    expect(kept.length).toBeGreaterThanOrEqual(100)
-    expect(kept.length).toBeLessThan(200)
-    expect([kept.at(-1), times('quiet')]).toEqual([499, [1]])
+    const retained = times('loud')
+    expect(retained.length).toBeGreaterThanOrEqual(100)
+    expect(retained.length).toBeLessThan(200)
+    expect([retained.at(-1), times('quiet')]).toEqual([499, [1]])
     await close()
   })
 
-  it('can be read piece by piece', async () => {
+  it('is read in pages', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path)
     for (let s = 1; s <= 5; s++) history.add('a', sample(s))
@@ -87,7 +87,7 @@ describe('the history of telemetry', () => {
     await close()
   })
 
-  it('has what a device measured that did not know the time where it was heard of', async () => {
+  it('orders samples by the time of receipt if the clock of the device was not set', async () => {
     using dir = tempDir()
     const { history, close } = open(dir.path, 1)
     history.add('a', sample(10))
@@ -98,7 +98,7 @@ describe('the history of telemetry', () => {
     await close()
   })
 
-  it('goes on for a device whose clock has been ahead by years', async () => {
+  it('stores the samples of a device whose clock was years ahead', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path, 3)
     const years = 5 * 366 * 86_400
@@ -108,7 +108,7 @@ describe('the history of telemetry', () => {
     await close()
   })
 
-  it('has each of the samples of a device that did not know the time, though they come together', async () => {
+  it('stores every sample of a device without a set clock, even if they arrive together', async () => {
     using dir = tempDir()
     const { history, close } = open(dir.path)
     for (let i = 0; i < 5; i++) history.add('a', sample(i, { clockIsSet: false, replayed: true }))
@@ -117,7 +117,7 @@ describe('the history of telemetry', () => {
     await close()
   })
 
-  it('is turned off by a size of 0', async () => {
+  it('stores nothing at a size of 0', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path, 0)
     history.add('a', sample(1))
@@ -125,7 +125,7 @@ describe('the history of telemetry', () => {
     await close()
   })
 
-  it('outlives a disk that takes nothing, and says so once', async () => {
+  it('survives a database that is not writable, and logs it once', async () => {
     using dir = tempDir()
     const { history, store, lines, times, close } = open(dir.path)
     store.pragma('query_only = ON')

@@ -7,8 +7,8 @@ import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { mqttClient } from '../../support/broker.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
-it('a bridge whose subscriptions a broker has refused connects again, and hears its devices', async () => {
-  // As where a broker asks somebody who does not answer in time.
+it('a bridge reconnects after a broker refused its subscriptions, and then receives the states of devices', async () => {
+  // Such as a broker whose authorization service does not respond in time.
   let refusals = 0
   const broker = await Aedes.createBroker({
     authorizeSubscribe: (_client, subscription, done) => done(null, refusals++ < 6 ? null : subscription),
@@ -20,19 +20,19 @@ it('a bridge whose subscriptions a broker has refused connects again, and hears 
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `mqtt://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const heard: string[] = []
-  const unheard = () => {}
+  const devices: string[] = []
+  const ignore = () => {}
   const control = await connectControl({
     url,
     fleet: 'default',
     bridge: 'bridge-1',
     birth: 1,
     describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 0 }),
-    onDeviceState: (device) => heard.push(device),
-    onDeviceTelemetry: unheard,
-    onJobEvent: unheard,
-    onDeviceReply: unheard,
-    onDeviceLog: unheard,
+    onDeviceState: (device) => devices.push(device),
+    onDeviceTelemetry: ignore,
+    onJobEvent: ignore,
+    onDeviceReply: ignore,
+    onDeviceLog: ignore,
     logger: silentLogger(),
   })
   const device = await mqttClient(url, 'device-a')
@@ -40,7 +40,7 @@ it('a bridge whose subscriptions a broker has refused connects again, and hears 
     .poll(
       async () => {
         await device.publishAsync(deviceTopic('default', 'a', 'state'), '{}', { qos: 1 })
-        return heard
+        return devices
       },
       { timeout: 10_000 },
     )

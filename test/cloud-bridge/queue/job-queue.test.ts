@@ -13,31 +13,31 @@ import { startTestHttp } from '../../support/http.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
-const keptMs = 300_000
+const retentionMs = 300_000
 let dir: TempDir
 let store: Store
 let jobs: JobStore
 let queue: JobQueue
 let clock: FakeClock
-/** What devices are told on their `jobs` topic. */
-let told: (ToJobDevice & { device: string })[]
-/** What of theirs could not be read. */
+/** The messages on the devices' `jobs` topics. */
+let sent: (ToJobDevice & { device: string })[]
+/** Unreadable messages of devices. */
 let faults: string[]
 beforeEach(() => {
   dir = tempDir()
   store = openDatabase(join(dir.path, 'jobs.sqlite'), jobTables)
   jobs = createJobStore(store, { next: () => 0.5 })
   clock = fakeClock()
-  told = []
+  sent = []
   faults = []
   queue = createJobQueue({
     jobs,
-    retention: { doneMs: keptMs, deadMs: 2 * keptMs, maxJobs: 1_000, maxBytes: Number.MAX_SAFE_INTEGER },
+    retention: { doneMs: retentionMs, deadMs: 2 * retentionMs, maxJobs: 1_000, maxBytes: Number.MAX_SAFE_INTEGER },
     bridge: 'bridge-1',
     clock,
     wallMs: () => clock.nowMs(),
     publish(device, leaf, message) {
-      if (leaf === 'jobs') told.push({ ...(JSON.parse(message) as ToJobDevice), device })
+      if (leaf === 'jobs') sent.push({ ...(JSON.parse(message) as ToJobDevice), device })
     },
     onUnreadable: (device, leaf, reason) => void faults.push(`${leaf} of ${device}: ${reason}`),
     logger: silentLogger(),
@@ -52,10 +52,10 @@ afterEach(async () => {
 })
 
 const submit = () => queue.submit([JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' } })])[0]!.id
-function comes(device: string): void {
+function connect(device: string): void {
   queue.onDeviceState(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
 }
-function says(device: string, job: string, attempt: number, ...types: string[]): void {
+function report(device: string, job: string, attempt: number, ...types: string[]): void {
   for (const [i, type] of types.entries()) {
     const event = {
       v: 1,
@@ -70,120 +70,120 @@ function says(device: string, job: string, attempt: number, ...types: string[]):
     queue.onJobEvent(device, Buffer.from(JSON.stringify(event)))
   }
 }
-const runs = () => told.filter(({ type }) => type === 'run').map(({ device, job, attempt }) => [device, job, attempt])
+const runs = () => sent.filter(({ type }) => type === 'run').map(({ device, job, attempt }) => [device, job, attempt])
 
 describe('the queue of a bridge', () => {
-  it('gives a device one job to do and one to have at hand; what is at hand goes to a device that has nothing to do', async () => {
-    comes('a')
+  it('gives each device one job to run and one to wait, and moves the waiting one to an idle device', async () => {
+    connect('a')
     const [first, second, third] = [submit(), submit(), submit()]
     await expect.poll(runs).toEqual([
       ['a', first, 1],
       ['a', second, 1],
     ])
-    says('a', first, 1, 'accepted', 'running')
-    says('a', second, 1, 'accepted')
+    report('a', first, 1, 'accepted', 'running')
+    report('a', second, 1, 'accepted')
     await expect.poll(() => jobs.find(second)?.state).toBe('ACCEPTED')
-    comes('b')
+    connect('b')
     await expect.poll(() => runs().slice(2)).toEqual([['b', third, 1]])
-    comes('c')
+    connect('c')
     await expect.poll(() => runs().slice(3)).toEqual([['c', second, 2]])
-    expect(told).toContainEqual(expect.objectContaining({ type: 'cancel', device: 'a', job: second, attempt: 1 }))
+    expect(sent).toContainEqual(expect.objectContaining({ type: 'cancel', device: 'a', job: second, attempt: 1 }))
     expect(jobs.find(first)).toMatchObject({ state: 'RUNNING', device: 'a', attempt: 1 })
   })
 
-  it('reads no event that is larger than one may be', async () => {
-    comes('a')
+  it('rejects an oversized event', async () => {
+    connect('a')
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
     const large = { v: 1, bridge: 'bridge-1', job, attempt: 1, n: 1, at: new Date(0).toISOString(), type: 'succeeded' }
     queue.onJobEvent('a', Buffer.from(JSON.stringify({ ...large, result: { text: 'x'.repeat(250_000) } })))
-    expect(faults.splice(0)).toEqual([expect.stringContaining('events of a: it has 250')])
-    says('a', job, 1, 'accepted')
+    expect(faults.splice(0)).toEqual([expect.stringContaining('events of a: 250')])
+    report('a', job, 1, 'accepted')
     await expect.poll(() => jobs.find(job)?.state).toBe('ACCEPTED')
-    says('a', job, 1, 'accepted', 'running', 'succeeded')
+    report('a', job, 1, 'accepted', 'running', 'succeeded')
     await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'no' } })
   })
 
-  it('ends what says more than a result may have: it would fill the disk', async () => {
-    comes('a')
+  it('fails an attempt whose pieces together exceed the limit of a result', async () => {
+    connect('a')
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
     const text = 'x'.repeat(50_000)
     const piece = { v: 1, bridge: 'bridge-1', job, attempt: 1, at: new Date(0).toISOString(), type: 'text', text }
     for (let n = 1; n <= 8; n++) {
-      // A repeat costs nothing.
+      // Repeated events count once.
       for (let times = 0; times < 3; times++)
         queue.onJobEvent('a', Buffer.from(JSON.stringify({ ...piece, n, from: (n - 1) * text.length })))
     }
     await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'REJECTED', error: { code: 'REQUEST_INVALID' } })
     expect(jobs.events(job, 0, 100).filter(({ type }) => type === 'text')).toHaveLength(3)
-    await expect.poll(() => told.at(-1)).toMatchObject({ type: 'cancel', device: 'a', job, attempt: 1 })
+    await expect.poll(() => sent.at(-1)).toMatchObject({ type: 'cancel', device: 'a', job, attempt: 1 })
   })
 
-  it('times an attempt out that gives no sign of life for a step, and one that takes too long however lively', async () => {
-    comes('a')
+  it('ends an attempt after stepS without progress, and after runS in any case', async () => {
+    connect('a')
     const kinds = { kind: 'slm.generate', input: { prompt: 'Is it far?' }, attempts: 1 }
     const [silent] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 60 } })])
     await expect.poll(runs).toHaveLength(1)
-    says('a', silent!.id, 1, 'accepted', 'running')
+    report('a', silent!.id, 1, 'accepted', 'running')
     await expect.poll(() => jobs.find(silent!.id)?.state).toBe('RUNNING')
     await clock.advance(5_000)
     await expect
       .poll(() => jobs.find(silent!.id))
       .toMatchObject({ state: 'TIMED_OUT', error: { message: expect.stringContaining('no progress') } })
-    expect(told.at(-1)).toMatchObject({ type: 'cancel', job: silent!.id })
-    const [lively] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 12 } })])
+    expect(sent.at(-1)).toMatchObject({ type: 'cancel', job: silent!.id })
+    const [active] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 12 } })])
     await expect.poll(runs).toHaveLength(2)
     for (let beats = 1; beats <= 4; beats++) {
-      says('a', lively!.id, 1, 'accepted', ...Array.from({ length: beats }, () => 'running'))
+      report('a', active!.id, 1, 'accepted', ...Array.from({ length: beats }, () => 'running'))
       await expect
         .poll(() => store.prepare('SELECT heard_n FROM jobs ORDER BY n DESC LIMIT 1').get())
         .toEqual({ heard_n: beats + 1 })
       await clock.advance(3_000)
     }
     await expect
-      .poll(() => jobs.find(lively!.id))
+      .poll(() => jobs.find(active!.id))
       .toMatchObject({ state: 'TIMED_OUT', error: { message: 'a did not finish in time' } })
   })
 
-  it('loses no job while its broker is away, however long: nothing is sent into the void, results count once they come', async () => {
-    comes('a')
-    const [atWork, waiting] = [submit(), submit()]
+  it('loses no job in an outage of the broker: it dispatches nothing, and late results count', async () => {
+    connect('a')
+    const [running, waiting] = [submit(), submit()]
     await expect.poll(runs).toHaveLength(2)
-    says('a', atWork, 1, 'accepted', 'running')
-    await expect.poll(() => jobs.find(atWork)?.state).toBe('RUNNING')
+    report('a', running, 1, 'accepted', 'running')
+    await expect.poll(() => jobs.find(running)?.state).toBe('RUNNING')
     for (let s = 0; s < 1_800; s += 5) {
       queue.onBrokerLost()
       await clock.advance(5_000)
     }
-    expect([jobs.find(atWork), jobs.find(waiting)]).toMatchObject([
+    expect([jobs.find(running), jobs.find(waiting)]).toMatchObject([
       { state: 'QUEUED', failures: { lost: 1 } },
       { state: 'QUEUED', failures: { lost: 1 } },
     ])
     expect(runs()).toHaveLength(2)
-    says('a', atWork, 1, 'accepted', 'running', 'succeeded')
-    await expect.poll(() => jobs.find(atWork)?.state).toBe('SUCCEEDED')
-    comes('a')
+    report('a', running, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(running)?.state).toBe('SUCCEEDED')
+    connect('a')
     await expect.poll(() => runs().slice(2)).toEqual([['a', waiting, 2]])
   })
 
-  it('tells who watches a job that its device has gone, and is back', async () => {
-    comes('a')
+  it('notifies the clients that watch a job when its device disconnects and returns', async () => {
+    connect('a')
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
-    says('a', job, 1, 'accepted', 'running')
+    report('a', job, 1, 'accepted', 'running')
     await expect.poll(() => jobs.find(job)?.state).toBe('RUNNING')
     const seen: unknown[] = []
     const stop = queue.watch(job, () => seen.push(jobs.events(job, 0, 100).at(-1)?.type))
     queue.onDeviceState('a', { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() })
-    comes('a')
+    connect('a')
     queue.onBrokerLost()
     expect(seen).toEqual(['away', 'back', 'away'])
     stop()
   })
 
   it('lets go of a slow watcher of a job that is forgotten meanwhile', async () => {
-    comes('a')
+    connect('a')
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
     await using http = await startTestHttp([jobRoutes(queue, jobs)])
@@ -204,19 +204,40 @@ describe('the queue of a bridge', () => {
     expect(await cut).toMatchObject([{ code: 'ECONNRESET' }])
   })
 
-  it('forgets what is kept no longer while it serves', async () => {
-    comes('a')
+  it('deletes expired jobs while it serves', async () => {
+    connect('a')
     const old = submit()
     await expect.poll(runs).toHaveLength(1)
-    says('a', old, 1, 'accepted', 'running', 'succeeded')
+    report('a', old, 1, 'accepted', 'running', 'succeeded')
     await expect.poll(() => jobs.find(old)?.state).toBe('SUCCEEDED')
     await clock.advance(200_000)
     const young = submit()
     await expect.poll(runs).toHaveLength(2)
-    says('a', young, 1, 'accepted', 'running', 'succeeded')
+    report('a', young, 1, 'accepted', 'running', 'succeeded')
     await expect.poll(() => jobs.find(young)?.state).toBe('SUCCEEDED')
-    await clock.advance(keptMs - 200_000 + 60_000)
+    await clock.advance(retentionMs - 200_000 + 60_000)
     await expect.poll(() => jobs.find(old)).toBeUndefined()
     expect(jobs.find(young)?.state).toBe('SUCCEEDED')
+  })
+
+  it('measures the time from sending a job to storing its acceptance', async () => {
+    connect('a')
+    const job = submit()
+    await expect.poll(runs).toHaveLength(1)
+    expect(queue.dispatchMs).toEqual({ p50: null, p99: null, count: 0 })
+    await clock.advance(7)
+    report('a', job, 1, 'accepted', 'running')
+    await expect.poll(() => queue.dispatchMs).toEqual({ p50: 7, p99: 7, count: 1 })
+  })
+
+  it('dispatches nothing to a draining device, which keeps its jobs', async () => {
+    connect('a')
+    const [first, second, third] = [submit(), submit(), submit()]
+    await expect.poll(runs).toHaveLength(2)
+    queue.onDeviceState('a', { v: 1, state: 'draining', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
+    report('a', first, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(first)?.state).toBe('SUCCEEDED')
+    expect([jobs.find(second), jobs.find(third)]).toMatchObject([{ device: 'a' }, { state: 'QUEUED' }])
+    expect(runs().every(([, job]) => job !== third)).toBe(true)
   })
 })

@@ -213,6 +213,31 @@ describe('the job store', () => {
     expect(jobs.find(job!.id)?.state).toBe('CANCELED')
   })
 
+  it('applies the time limits of the submission, each to its own state', () => {
+    const { jobs } = open()
+    const timeouts = { acceptS: 11, startS: 12, stepS: 13, runS: 14.5 }
+    const disconnect = { lostAfterS: 3 }
+    const [job] = jobs.submit([submission({ deadlineS: 100, timeouts, disconnect, attempts: 1 })], 0)
+    const event = (n: number, type: 'accepted' | 'running') => reported(job!.id, n, { report: { type } })
+    const deadlines = [jobs.nextDeadlineMs()]
+    jobs.claim([available('a')], 0)
+    deadlines.push(jobs.nextDeadlineMs())
+    jobs.storeReports([event(1, 'accepted')], 0)
+    deadlines.push(jobs.nextDeadlineMs())
+    jobs.storeReports([event(2, 'running')], 0)
+    deadlines.push(jobs.nextDeadlineMs())
+    jobs.storeReports([event(3, 'running')], 10_000)
+    deadlines.push(jobs.nextDeadlineMs())
+    jobs.setPresence('a', false, 11_000)
+    deadlines.push(jobs.nextDeadlineMs())
+    expect(deadlines).toEqual([100_000, 11_000, 12_000, 13_000, 14_500, 14_000])
+    const finishedAt = new Date(14_000).toISOString()
+    jobs.applyDeadlines(14_000)
+    expect(jobs.find(job!.id)).toMatchObject({ state: 'FAILED', submittedAt: new Date(0).toISOString(), finishedAt })
+    const again = jobs.retry(job!.id, 20_000)
+    expect(jobs.find(again!.id)).toMatchObject({ deadlineAt: new Date(120_000).toISOString() })
+  })
+
   it('lists dead letters with their errors', () => {
     const { jobs } = open()
     const [dead] = jobs.submit([submission(), submission()], 0)
