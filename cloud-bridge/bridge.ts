@@ -106,6 +106,7 @@ async function openBridge(base: Base): Promise<Bridge> {
     gate: grants,
     ownToken: grants.ownToken,
     lastState: work.devices.lastState,
+    clock: base.clock,
     logger: log('broker'),
   })
   closers.push(broker.close)

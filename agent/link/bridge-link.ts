@@ -1,4 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
+import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type BridgeChoice, chooseBridge } from '../../core/policy/link/choose-bridge.ts'
@@ -10,7 +11,6 @@ import { createDataLink, type DataLink } from './data-link.ts'
 import { bridgeUnreachable } from './link-errors.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
 import type { ControlService } from './ports.ts'
-import { withTimeout } from './with-timeout.ts'
 
 /** How long a session request waits for the broker, and then for a bridge's retained state. */
 const discoveryWaitMs = 3_000

@@ -2,6 +2,7 @@ import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
+import { withTimeout } from '../../core/base/with-timeout.ts'
 import { onOwnState } from '../../core/policy/link/retained-state.ts'
 import { bridgeStateDelivery, deviceDelivery } from '../../core/protocol/delivery.ts'
 import { type BridgeState, DeviceState, MessageFault } from '../../core/protocol/messages.ts'
@@ -17,7 +18,6 @@ import { AnnouncedBridges } from './announced-bridges.ts'
 import { connectMqtt, type MqttConnection, type MqttMessage } from './mqtt-connection.ts'
 import type { ControlService, LinkCredentials, Publisher } from './ports.ts'
 import { Reconnector } from './reconnector.ts'
-import { withTimeout } from './with-timeout.ts'
 
 const goodbyeTimeoutMs = 2_000
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
+import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { DataConnection } from './data-connection.ts'
@@ -8,7 +9,6 @@ import { bridgeUnreachable, dataPlaneUnreachable } from './link-errors.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
 import type { LinkCredentials } from './ports.ts'
 import { Reconnector } from './reconnector.ts'
-import { withTimeout } from './with-timeout.ts'
 
 /** How long a session request waits for a connection that is being made. */
 const connectWaitMs = 3_000

@@ -1,42 +1,44 @@
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { BrimError } from '../../core/base/errors.ts'
+import { modeOpenToOthers } from '../../core/base/private-file.ts'
 
 export interface Login {
   readonly username: string
   readonly password: string
 }
 
-/** One line, `name:password`, that nobody else may read. @throws BrimError CONFIG_INVALID */
+/** Reads one line, `name:password`, from a private file. @throws BrimError CONFIG_INVALID */
 export function readLogin(path: string): Login {
   const [, username, password] = /^([^:\s]+):(\S+)$/.exec(readSecret(path)) ?? []
   if (username === undefined || password === undefined)
-    throw new BrimError('CONFIG_INVALID', `${path} holds no name and password`, { hint: 'one line: <name>:<password>' })
+    throw new BrimError('CONFIG_INVALID', `${path} does not hold a name and a password`, { hint: 'one line: <name>:<password>' })
   return { username, password }
 }
 
-/** A hook is as safe as its secret is hard to guess. */
-const leastSecretLength = 16
+const minSecretLength = 16
 
-/** One line that can stand in a URL and that nobody else may read. @throws BrimError CONFIG_INVALID */
+/** Reads one line that can stand in a URL, from a private file. @throws BrimError CONFIG_INVALID */
 export function readHookSecret(path: string): string {
   const secret = readSecret(path)
-  if (secret.length < leastSecretLength || !/^[\w.-]+$/.test(secret))
-    throw new BrimError('CONFIG_INVALID', `${path} holds no secret of ${leastSecretLength} letters, digits, . _ - or more`, {
-      hint: `openssl rand -hex 24 > ${path}`,
-    })
+  if (secret.length < minSecretLength || !/^[\w.-]+$/.test(secret))
+    throw new BrimError(
+      'CONFIG_INVALID',
+      `${path} does not hold a secret of at least ${minSecretLength} letters, digits or . _ -`,
+      { hint: `openssl rand -hex 24 > ${path}` },
+    )
   return secret
 }
 
 function readSecret(path: string): string {
   try {
-    const mode = statSync(path).mode & 0o777
-    if ((mode & 0o077) !== 0)
-      throw new BrimError('CONFIG_INVALID', `others may read the secret ${path} (mode 0${mode.toString(8)})`, {
+    const mode = modeOpenToOthers(path)
+    if (mode !== undefined)
+      throw new BrimError('CONFIG_INVALID', `the secret ${path} is readable by other users (mode ${mode})`, {
         hint: `chmod 600 ${path}`,
       })
     return readFileSync(path, 'utf8').trim()
   } catch (cause) {
     if (cause instanceof BrimError) throw cause
-    throw new BrimError('CONFIG_INVALID', `the secret ${path} cannot be read`, { cause, hint: 'is the path right?' })
+    throw new BrimError('CONFIG_INVALID', `the secret ${path} cannot be read`, { cause, hint: 'check the path' })
   }
 }

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { connect } from 'mqtt'
 import { z } from 'zod'
+import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
-import { rulesOf } from '../identity/acl.ts'
+import { type Member, rulesOf } from '../identity/acl.ts'
 import type { Login } from './broker-secrets.ts'
 import type { ControlBroker } from './control-broker.ts'
 import { type Command, connectDynamicSecurity } from './dynamic-security.ts'
@@ -14,14 +15,14 @@ const probeTimeoutMs = 5_000
 
 export interface DrivenMosquittoOptions {
   readonly url: string
-  /** Of its dynamic-security plug-in. */
+  /** Administrator of its dynamic-security plug-in. */
   readonly admin: Login
   readonly fleet: string
   readonly bridge: string
-  /** What this bridge has heard last of a device. */
   readonly lastState: (device: string) => LastState
-  /** How long the first connection may take; 10 s by default. */
+  /** Of the first connection; default: 10 s. */
   readonly connectTimeoutMs?: number | undefined
+  readonly clock: Clock
   readonly logger: Logger
 }
 
@@ -30,27 +31,26 @@ const Roles = z.object({ roles: z.array(z.string()) })
 const Clients = z.object({ clients: z.array(z.string()) })
 
 /**
- * A mosquitto whose dynamic-security plug-in knows this bridge and the devices that have a session at it, and lets each do
- * what `rulesOf` says. Changing a client or its role makes mosquitto (2.0) disconnect it, so a device's password stands for
- * as long as its session does. What shall be is kept here; what is not so at the broker is made so, also when the broker
- * comes back and has forgotten.
+ * A mosquitto whose dynamic-security plug-in knows this bridge and the devices with a grant; each may do what `rulesOf` says.
+ * Changing a client or its role makes mosquitto (2.0) disconnect it, so the password of a device is valid throughout its
+ * grant. The wanted state is kept here; the broker is brought to it, also after it has lost its own.
  * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED, CONFIG_INVALID
  */
 export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<ControlBroker> {
-  const { url, admin, fleet, bridge, lastState, logger } = options
+  const { url, admin, fleet, bridge, lastState, clock, logger } = options
   const rolePrefix = `brim/${fleet}/device/`
-  /** Device → password, of those that have a session. */
+  /** Device → password, of the devices with a grant. */
   const wanted = new Map<string, string>()
   /** The same, as far as the broker has it. */
-  const known = new Map<string, string>()
-  /** Device → the last of what is being done about it: one thing after the other. */
-  const lanes = new Map<string, Promise<void>>()
+  const applied = new Map<string, string>()
+  /** Device → its latest change under way: the changes of one device are made in order. */
+  const changes = new Map<string, Promise<void>>()
   const closing = new AbortController()
   const own: Login = { username: `bridge-${bridge}`, password: newPassword() }
-  const complain =
+  const logFailure =
     (message: string, context: object = {}) =>
     (err: unknown) => {
-      // What is left undone then is done when the bridge starts again.
+      // After closing, the next start of the bridge makes up for it.
       if (!closing.signal.aborted) logger.error({ err, ...context }, message)
     }
   const security = await connectDynamicSecurity({
@@ -58,39 +58,40 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     clientId: `brim-admin-${bridge}`,
     admin,
     connectTimeoutMs: options.connectTimeoutMs,
-    onReturn: () => {
-      comeBack().catch(complain('what the broker knows of the fleet is not as it shall be'))
+    onReconnect: () => {
+      reconcile().catch(logFailure('clients and roles of the broker not reconciled'))
     },
+    clock,
     logger,
   })
 
-  const inLane = (device: string, work: () => Promise<void>): Promise<void> => {
-    const done = (lanes.get(device) ?? Promise.resolve()).catch(() => {}).then(work)
-    lanes.set(device, done)
-    const leave = () => {
-      if (lanes.get(device) === done) lanes.delete(device)
+  function inOrder(device: string, change: () => Promise<void>): Promise<void> {
+    const done = (changes.get(device) ?? Promise.resolve()).catch(() => {}).then(change)
+    changes.set(device, done)
+    const forget = () => {
+      if (changes.get(device) === done) changes.delete(device)
     }
-    done.then(leave, leave)
+    done.then(forget, forget)
     return done
   }
 
-  /** Makes the broker know of this device what shall be known. @param said as `lastState` */
-  async function settle(device: string, said = lastState(device)): Promise<void> {
+  /** Brings the broker's entry of a device to the wanted state. */
+  async function apply(device: string, last = lastState(device)): Promise<void> {
     const password = wanted.get(device)
-    if (known.get(device) === password && password !== undefined) return
-    if (password === undefined) await forget(device, said)
-    else await security.run(introduce({ kind: 'device', id: device }, fleet, `${rolePrefix}${device}`, password))
-    if (password !== undefined) known.set(device, password)
+    if (applied.get(device) === password && password !== undefined) return
+    if (password === undefined) return remove(device, last)
+    await security.run(createCommands({ kind: 'device', id: device }, fleet, `${rolePrefix}${device}`, password))
+    applied.set(device, password)
   }
 
-  /** Another password first: whoever is connected is cut off and cannot come back while its state is put right. */
-  async function forget(device: string, said: LastState): Promise<void> {
-    known.delete(device)
+  /** Changes the password first: the device is disconnected and cannot return while its retained state is corrected. */
+  async function remove(device: string, last: LastState): Promise<void> {
+    applied.delete(device)
     const [username, password] = [`device-${device}`, newPassword()]
     const [changed] = await security.run([{ command: 'setClientPassword', username, password }])
     if (changed?.error === undefined)
-      await takeOver({ url, fleet, device, username, password, lastState: said }).catch((err: unknown) => {
-        logger.warn({ err, device }, 'device cut off, but its state may still say that it is there')
+      await takeOver({ url, fleet, device, username, password, lastState: last, clock }).catch((err: unknown) => {
+        logger.warn({ err, device }, 'device disconnected at the broker, but its retained state not set to lost')
       })
     await security.run([
       { command: 'deleteClient', username },
@@ -98,42 +99,42 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     ])
   }
 
-  async function introduceSelf(): Promise<void> {
-    await security.run(introduce({ kind: 'bridge', id: bridge }, fleet, `brim/${fleet}/bridge/${bridge}`, own.password))
+  async function createOwnClient(): Promise<void> {
+    await security.run(createCommands({ kind: 'bridge', id: bridge }, fleet, `brim/${fleet}/bridge/${bridge}`, own.password))
   }
 
-  /** Devices of the fleet that the broker lets in. */
-  async function devicesThere(): Promise<string[]> {
+  /** Devices of the fleet that the broker lets connect. */
+  async function devicesAtBroker(): Promise<string[]> {
     const [answer] = await security.run([{ command: 'listRoles', count: -1, offset: 0 }])
     const { roles } = Roles.parse(answer?.data)
     const ids = roles.filter((role) => role.startsWith(rolePrefix)).map((role) => role.slice(rolePrefix.length))
     return ids.filter((id) => idPattern.test(id))
   }
 
-  /** The broker keeps what it was told, on disk; where that was lost, it is told again. */
-  async function comeBack(): Promise<void> {
+  /** The broker stores its clients on disk; where the file was lost, they are created again. */
+  async function reconcile(): Promise<void> {
     const [answer] = await security.run([{ command: 'listClients', count: -1, offset: 0 }])
-    const there = new Set(Clients.parse(answer?.data).clients)
-    if (!there.has(own.username)) await introduceSelf()
-    for (const device of known.keys()) if (!there.has(`device-${device}`)) known.delete(device)
-    const others = (await devicesThere()).filter((device) => !wanted.has(device))
-    await Promise.all([...wanted.keys(), ...others].map((device) => inLane(device, () => settle(device))))
+    const present = new Set(Clients.parse(answer?.data).clients)
+    if (!present.has(own.username)) await createOwnClient()
+    for (const device of applied.keys()) if (!present.has(`device-${device}`)) applied.delete(device)
+    const others = (await devicesAtBroker()).filter((device) => !wanted.has(device))
+    await Promise.all([...wanted.keys(), ...others].map((device) => inOrder(device, () => apply(device))))
   }
 
   try {
-    await refuseOpenBroker(url)
+    await refuseAnonymousBroker(url)
     const [answer] = await security.run([{ command: 'getDefaultACLAccess' }])
     const { acls } = DefaultAccess.parse(answer?.data)
     const open = acls.find(({ acltype, allow }) => allow && (acltype === 'publishClientSend' || acltype === 'subscribe'))
     if (open)
-      throw new BrimError('CONFIG_INVALID', `the broker ${url} allows ${open.acltype} where no rule says otherwise`, {
+      throw new BrimError('CONFIG_INVALID', `the broker ${url} allows ${open.acltype} by default`, {
         hint: `mosquitto_ctrl dynsec setDefaultACLAccess ${open.acltype} deny`,
       })
-    await introduceSelf()
-    // Of a bridge before this one: nobody knows their passwords any more. What is known of them now is of that time too.
-    for (const device of await devicesThere()) {
-      const said = lastState(device)
-      inLane(device, () => settle(device, said)).catch(complain('not cut off at the broker', { device }))
+    await createOwnClient()
+    // Devices of an earlier start of the bridge, whose passwords are lost. Their last states are read now: they are of that time.
+    for (const device of await devicesAtBroker()) {
+      const last = lastState(device)
+      inOrder(device, () => apply(device, last)).catch(logFailure('device not removed from the broker', { device }))
     }
   } catch (error) {
     await security.close()
@@ -146,27 +147,27 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     async admit(device) {
       const password = newPassword()
       wanted.set(device, password)
-      // A broker that is away lets nobody in anyway, and is told when it is back.
-      if (security.connected) await inLane(device, () => settle(device))
+      // During an outage nobody can connect; `reconcile` follows it.
+      if (security.connected) await inOrder(device, () => apply(device))
       return password
     },
     disconnect(device) {
       wanted.delete(device)
       if (!security.connected) return
-      inLane(device, () => settle(device)).catch(complain('not cut off at the broker', { device }))
+      inOrder(device, () => apply(device)).catch(logFailure('device not removed from the broker', { device }))
     },
     async close() {
       closing.abort()
       await security.close()
-      await Promise.allSettled(lanes.values())
+      await Promise.allSettled(changes.values())
     },
   }
 }
 
-/** A client with one role, in the place of any that is there. */
-function introduce(who: { kind: 'device' | 'bridge'; id: string }, fleet: string, rolename: string, password: string): Command[] {
-  const { publish, subscribe } = rulesOf(who, fleet)
-  const username = `${who.kind}-${who.id}`
+/** Replaces the client and its role, if there are any. */
+function createCommands(member: Member, fleet: string, rolename: string, password: string): Command[] {
+  const { publish, subscribe } = rulesOf(member, fleet)
+  const username = `${member.kind}-${member.id}`
   const acls = [
     ...publish.map((topic) => ({ acltype: 'publishClientSend', topic, allow: true })),
     ...subscribe.map((topic) => ({ acltype: 'subscribePattern', topic, allow: true })),
@@ -181,17 +182,17 @@ function introduce(who: { kind: 'device' | 'bridge'; id: string }, fleet: string
 
 const newPassword = () => randomBytes(24).toString('base64url')
 
-/** @throws BrimError CONFIG_INVALID where it lets in who proves nothing */
-async function refuseOpenBroker(url: string): Promise<void> {
+/** @throws BrimError CONFIG_INVALID where the broker accepts clients without a login */
+async function refuseAnonymousBroker(url: string): Promise<void> {
   const client = connect(url, { protocolVersion: 4, reconnectPeriod: 0, connectTimeout: probeTimeoutMs })
-  const letIn = await new Promise<boolean>((resolve) => {
+  const accepted = await new Promise<boolean>((resolve) => {
     client.once('connect', () => resolve(true))
     client.on('error', () => resolve(false))
     client.once('close', () => resolve(false))
   })
   client.end(true)
-  if (letIn)
-    throw new BrimError('CONFIG_INVALID', `the broker ${url} lets in who proves nothing`, {
-      hint: 'its configuration must say "allow_anonymous false"',
+  if (accepted)
+    throw new BrimError('CONFIG_INVALID', `the broker ${url} accepts clients without a login`, {
+      hint: 'set "allow_anonymous false" in its configuration',
     })
 }

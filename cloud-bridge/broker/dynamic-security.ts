@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { connect, type MqttClient } from 'mqtt'
 import { z } from 'zod'
+import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { Login } from './broker-secrets.ts'
 
 const requestTopic = '$CONTROL/dynamic-security/v1'
 const responseTopic = '$CONTROL/dynamic-security/v1/response'
-/** Requests that are asked together. */
-const mostAtOnce = 16
+/** Requests sent together. */
+const maxBatch = 16
 const answerTimeoutMs = 10_000
 /** CONNACK return codes: bad user name or password, not authorised. */
 const refusals = [4, 5]
@@ -28,15 +30,15 @@ const Answer = z.object({
 const Answers = z.object({ responses: z.array(Answer.catch({ command: '', data: null, correlationData: '' })) })
 export type Answer = z.infer<typeof Answer>
 
-/** What the plug-in says of a thing that is, or is not, there already: no failure where it was to be so. */
-export const alreadySo = /^(?:Client|Role) (?:not found|already exists)$/
+/** Errors of the plug-in that mean: the client or role is already as requested. */
+const alreadyDone = /^(?:Client|Role) (?:not found|already exists)$/
 
 export interface DynamicSecurity {
   readonly connected: boolean
   /**
-   * Does these one after the other, without anything in between.
-   * @returns their answers in that order
-   * @throws BrimError BROKER_UNREACHABLE; CONFIG_INVALID where one is refused for anything but `alreadySo`
+   * Executes these commands in order, with none of another request in between.
+   * @returns their answers, in the same order
+   * @throws BrimError BROKER_UNREACHABLE; CONFIG_INVALID where the plug-in refuses a command
    */
   run(commands: readonly Command[]): Promise<Answer[]>
   close(): Promise<void>
@@ -54,17 +56,18 @@ export interface DynamicSecurityOptions {
   readonly admin: Login
   /** How long the first connection may take; 10 s by default. */
   readonly connectTimeoutMs?: number | undefined
-  /** It was away and is back. */
-  readonly onReturn: () => void
+  /** The broker is connected again after an outage. */
+  readonly onReconnect: () => void
+  readonly clock: Clock
   readonly logger: Logger
 }
 
 /**
- * mosquitto's dynamic-security plug-in, driven over MQTT. Comes back by itself when the broker was away.
+ * mosquitto's dynamic-security plug-in, driven over MQTT. Reconnects by itself after an outage of the broker.
  * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED, CONFIG_INVALID
  */
 export async function connectDynamicSecurity(options: DynamicSecurityOptions): Promise<DynamicSecurity> {
-  const { url, clientId, admin, logger } = options
+  const { url, clientId, admin, clock, logger } = options
   const waiting = new Map<string, { resolve: (answers: Answer[]) => void; reject: (error: BrimError) => void }>()
   const requests: Request[] = []
   let working = false
@@ -76,10 +79,10 @@ export async function connectDynamicSecurity(options: DynamicSecurityOptions): P
     resubscribe: false,
     reconnectOnConnackError: true,
   })
-  const unanswered = (why: string, cause?: unknown) =>
+  const unreachable = (why: string, cause?: unknown) =>
     new BrimError('BROKER_UNREACHABLE', `the broker ${url} ${why}`, {
       ...(cause === undefined ? {} : { cause }),
-      hint: 'does it run, with the dynamic-security plug-in? docs/brokers.md has its configuration',
+      hint: 'check that it runs with the dynamic-security plug-in: docs/brokers.md',
     })
 
   client.on('message', (topic, payload) => {
@@ -88,20 +91,20 @@ export async function connectDynamicSecurity(options: DynamicSecurityOptions): P
     waiting.get(answers[0]?.correlationData ?? '')?.resolve(answers)
   })
   client.on('close', () => {
-    for (const { reject } of waiting.values()) reject(unanswered('went away before it had answered'))
+    for (const { reject } of waiting.values()) reject(unreachable('closed the connection before it had answered'))
   })
 
-  /** What waits is asked together, some at a time: mosquitto writes its file anew with each command, and hears nobody meanwhile. */
+  /** Sends pending requests in batches: mosquitto rewrites its file for each message, and serves no client meanwhile. */
   async function work(): Promise<void> {
     if (working) return
     working = true
     while (requests.length > 0) {
-      const batch = requests.splice(0, mostAtOnce)
+      const batch = requests.splice(0, maxBatch)
       try {
         const answers = await ask(batch.flatMap(({ commands }) => commands))
         for (const { commands, resolve, reject } of batch) {
           const own = answers.splice(0, commands.length)
-          const failed = own.find(({ error }) => error !== undefined && !alreadySo.test(error))
+          const failed = own.find(({ error }) => error !== undefined && !alreadyDone.test(error))
           if (failed) reject(refused(`${failed.command}: ${failed.error}`))
           else resolve(own)
         }
@@ -113,21 +116,20 @@ export async function connectDynamicSecurity(options: DynamicSecurityOptions): P
   }
 
   async function ask(commands: readonly Command[]): Promise<Answer[]> {
-    if (!client.connected) throw unanswered('is away')
+    if (!client.connected) throw unreachable('is not connected')
     const correlationData = randomBytes(8).toString('hex')
     const answered = new Promise<Answer[]>((resolve, reject) => waiting.set(correlationData, { resolve, reject }))
-    const timer = setTimeout(() => {
-      waiting.get(correlationData)?.reject(unanswered(`did not do as told within ${answerTimeoutMs} ms`))
-      // What it has done nobody knows: on its return all is looked at.
-      client.stream.destroy()
-    }, answerTimeoutMs)
     client.publish(requestTopic, JSON.stringify({ commands: commands.map((one) => ({ ...one, correlationData })) }), { qos: 1 })
     try {
+      if (!(await withTimeout(answerTimeoutMs, answered, clock))) {
+        // It is unknown which commands were executed: `onReconnect` compares everything.
+        client.stream.destroy()
+        throw unreachable(`did not execute the commands within ${answerTimeoutMs} ms`)
+      }
       const answers = await answered
-      if (answers.length !== commands.length) throw unanswered('did not answer all that it was told')
+      if (answers.length !== commands.length) throw unreachable('did not answer every command')
       return answers
     } finally {
-      clearTimeout(timer)
       waiting.delete(correlationData)
     }
   }
@@ -135,22 +137,24 @@ export async function connectDynamicSecurity(options: DynamicSecurityOptions): P
   /** @throws BrimError CONFIG_INVALID */
   async function listen(): Promise<void> {
     await client.subscribeAsync(responseTopic, { qos: 1 }).catch((cause: unknown) => {
-      throw refused(`${admin.username} may not read its answers`, cause)
+      throw refused(`${admin.username} cannot subscribe to its answers`, cause)
     })
   }
 
   try {
-    await connected(client, unanswered, { url, timeoutMs: options.connectTimeoutMs ?? 10_000 })
-    // From now on: it may be gone and back before it has answered.
+    await connected(client, unreachable, { url, timeoutMs: options.connectTimeoutMs ?? 10_000, clock })
+    // Registered before the first subscription is acknowledged: the connection may break and return before that.
     client.on('connect', () => {
-      listen().then(options.onReturn, (err: unknown) => logger.error({ err }, 'broker no longer to be driven'))
+      listen().then(options.onReconnect, (err: unknown) =>
+        logger.error({ err }, 'answers of the broker not subscribed to after its return'),
+      )
     })
     await listen()
   } catch (error) {
     client.end(true)
     throw error
   }
-  // While the broker is away every attempt fails the same way: said once, by the control link.
+  // During an outage every attempt fails alike; the control link logs the outage once.
   client.on('error', (err) => logger.debug({ err }, 'broker administration failed'))
   return {
     get connected() {
@@ -166,9 +170,9 @@ export async function connectDynamicSecurity(options: DynamicSecurityOptions): P
 }
 
 const refused = (why: string, cause?: unknown) =>
-  new BrimError('CONFIG_INVALID', `the broker's dynamic-security plug-in refuses what the bridge asks: ${why}`, {
+  new BrimError('CONFIG_INVALID', `the broker's dynamic-security plug-in refuses a command of the bridge: ${why}`, {
     ...(cause === undefined ? {} : { cause }),
-    hint: 'is that the administrator of its dynamic security? docs/brokers.md says how it is made',
+    hint: 'check that --broker-admin-file names its dynamic-security administrator: docs/brokers.md',
   })
 
 function parse(payload: Uint8Array): Answer[] {
@@ -179,30 +183,30 @@ function parse(payload: Uint8Array): Answer[] {
   }
 }
 
-function connected(
-  client: MqttClient,
-  unanswered: (why: string, cause?: unknown) => BrimError,
-  { url, timeoutMs }: { url: string; timeoutMs: number },
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let last: unknown
-    const timer = setTimeout(() => settle(() => reject(unanswered(`did not answer within ${timeoutMs} ms`, last))), timeoutMs)
-    const settle = (how: () => void) => {
-      clearTimeout(timer)
-      client.off('error', failed)
-      how()
-    }
-    const failed = (error: Error & { code?: unknown }) => {
-      last = error
-      if (!refusals.some((code) => code === error.code)) return
-      const hint = 'are name and password those in --broker-admin-file?'
-      const refusal = new BrimError('NOT_AUTHORIZED', `the broker ${url} does not let its administrator in`, {
-        cause: error,
-        hint,
-      })
-      settle(() => reject(refusal))
-    }
-    client.on('error', failed)
-    client.once('connect', () => settle(resolve))
-  })
+interface Connecting {
+  readonly url: string
+  readonly timeoutMs: number
+  readonly clock: Clock
 }
+
+async function connected(
+  client: MqttClient,
+  unreachable: (why: string, cause?: unknown) => BrimError,
+  { url, timeoutMs, clock }: Connecting,
+): Promise<void> {
+  let lastError: unknown
+  const outcome = new Promise<void>((resolve, reject) => {
+    client.on('error', (error: Error & { code?: unknown }) => {
+      lastError = error
+      if (refusals.some((code) => code === error.code)) reject(wrongLogin(url, error))
+    })
+    client.once('connect', () => resolve())
+  })
+  if (!(await withTimeout(timeoutMs, outcome, clock))) throw unreachable(`did not answer within ${timeoutMs} ms`, lastError)
+}
+
+const wrongLogin = (url: string, cause: Error) =>
+  new BrimError('NOT_AUTHORIZED', `the broker ${url} rejects its administrator's login`, {
+    cause,
+    hint: 'check name and password in --broker-admin-file',
+  })

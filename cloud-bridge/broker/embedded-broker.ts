@@ -6,25 +6,26 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Certificate } from '../http/certificate.ts'
 import { listen, urlHost } from '../http/listen.ts'
+import { openSockets } from '../http/open-sockets.ts'
 import { allows } from '../identity/access.ts'
 import type { Gate } from '../identity/gate.ts'
 import { PacketGauge } from './packet-gauge.ts'
 
-/** A subscriber that stops reading stalls all others until aedes gives it up. */
+/** A subscriber that stops reading blocks all others until aedes disconnects it. */
 const drainTimeoutMs = 5_000
 /** CONNACK return code: not authorised. */
 const notAuthorized = 5
 
 export interface BrokerOptions {
   readonly host: string
-  /** 0: a free one. */
+  /** 0: any free port. */
   readonly port: number
   readonly maxPacketBytes: number
-  /** Whose topics these are: no other's can be used. */
+  /** Only topics of this fleet can be used. */
   readonly fleet: string
-  /** Speaks TLS. */
+  /** Absent: plain text. */
   readonly certificate?: Certificate | undefined
-  /** Asks for a bearer token as password. */
+  /** Checks the bearer token that clients send as password. */
   readonly gate?: Gate | undefined
   readonly logger: Logger
 }
@@ -38,7 +39,7 @@ export interface EmbeddedBroker {
 }
 
 /**
- * An MQTT 3.1.1 broker in this process (aedes); what is retained lives in memory: no promise rests on it.
+ * An MQTT 3.1.1 broker in this process (aedes). It holds retained messages in memory only: no guarantee depends on them.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
@@ -47,7 +48,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   const broker = await Aedes.createBroker({
     drainTimeout: drainTimeoutMs,
     preConnect: (client, packet, done) => {
-      // Nothing is queued for who is away: what matters is said again, and memory is for those who are here.
+      // Nothing is queued for absent clients: senders repeat what matters, and memory stays bounded.
       packet.clean = true
       const will = packet.will?.topic
       if (will !== undefined && !allows(packet.clientId, { to: 'publish', topic: will, fleet }))
@@ -73,29 +74,24 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
       done(null, allowed ? subscription : null)
     },
   })
-  const refused = (client: Client, err: Error) => logger.warn({ err, client: client.id }, 'MQTT client disconnected by an error')
-  broker.on('clientError', refused)
-  broker.on('connectionError', refused)
+  const logError = (client: Client, err: Error) => logger.warn({ err, client: client.id }, 'MQTT client disconnected by an error')
+  broker.on('clientError', logError)
+  broker.on('connectionError', logError)
 
   const clients = new Map<string, Client>()
   broker.on('client', (client) => clients.set(client.id, client))
   broker.on('clientDisconnect', (client) => {
     if (clients.get(client.id) === client) clients.delete(client.id)
   })
-  const sockets = new Set<Socket>()
   const serve = (socket: Socket) => {
     refuseLargePackets(socket, maxPacketBytes)
     broker.handle(socket)
   }
   const server = certificate ? createTlsServer(certificate.current, serve) : createServer(serve)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
-  // Those in a TLS handshake too.
-  server.on('connection', (socket: Socket) => {
-    // Messages are small, and who sends one waits for its answer.
-    socket.setNoDelay(true)
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
-  })
+  const sockets = openSockets(server)
+  // Messages are small, and their senders wait for the acknowledgement.
+  server.on('connection', (socket: Socket) => socket.setNoDelay(true))
   const where = {
     host: options.host,
     port: options.port,
@@ -114,7 +110,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   }
 }
 
-/** aedes reads with `read()` and has no limit of its own: whatever it is about to take is looked at first. */
+/** aedes has no limit of its own. It reads with `read()`, so every chunk is measured there first. */
 function refuseLargePackets(socket: Socket, maxBytes: number): void {
   const gauge = new PacketGauge(maxBytes)
   const read = socket.read.bind(socket)
@@ -127,11 +123,11 @@ function refuseLargePackets(socket: Socket, maxBytes: number): void {
   }
 }
 
-async function close(broker: Aedes, server: Server, sockets: Set<Socket>): Promise<void> {
+async function close(broker: Aedes, server: Server, sockets: ReadonlySet<Socket>): Promise<void> {
   const closed = once(server, 'close')
   server.close()
   await new Promise<void>((done) => broker.close(() => done()))
-  // aedes knows only those that have sent CONNECT.
+  // aedes itself tracks only clients that have sent CONNECT.
   for (const socket of sockets) socket.destroy()
   await closed
 }

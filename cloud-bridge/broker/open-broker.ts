@@ -1,3 +1,4 @@
+import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { BrokerConfig } from '../config.ts'
 import { readLogin } from './broker-secrets.ts'
@@ -14,6 +15,7 @@ export interface OpenBrokerOptions extends Omit<BrokerOptions, 'logger'> {
   /** The bridge's own password, for a broker that asks the bridge who may connect. */
   readonly ownToken: string
   readonly lastState: (device: string) => LastState
+  readonly clock: Clock
   readonly logger: Logger
 }
 
@@ -42,7 +44,7 @@ async function embeddedBroker(options: BrokerOptions): Promise<ControlBroker> {
 
 /** An external broker that asks the bridge (api/broker-hooks.ts), or that requires no authentication. */
 function askingBroker(options: OpenBrokerOptions & { readonly url: string; readonly asksBridge: boolean }): ControlBroker {
-  const { url, asksBridge, fleet, bridge, ownToken, lastState, logger } = options
+  const { url, asksBridge, fleet, bridge, ownToken, lastState, clock, logger } = options
   const underWay = new Set<Promise<void>>()
   return {
     url,
@@ -52,7 +54,7 @@ function askingBroker(options: OpenBrokerOptions & { readonly url: string; reado
       // Without authentication the device would connect again at once.
       if (!asksBridge) return
       const login = { username: `bridge-${bridge}`, password: ownToken }
-      const done = takeOver({ url, fleet, device, ...login, lastState: lastState(device) })
+      const done = takeOver({ url, fleet, device, ...login, lastState: lastState(device), clock })
         .catch((err: unknown) =>
           logger.error({ err, device }, 'device not disconnected at the broker, though its grant has ended'),
         )

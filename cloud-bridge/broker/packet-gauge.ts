@@ -1,11 +1,11 @@
 /**
- * Follows the fixed headers of one MQTT byte stream (MQTT 3.1.1 §2.2) and tells when a packet announces more than
- * `maxBytes`: before its body has been received, let alone kept.
+ * Follows the fixed headers of one MQTT byte stream (MQTT 3.1.1 §2.2) and reports a packet that announces more than `maxBytes`,
+ * before its body has been received.
  */
 export class PacketGauge {
   readonly #maxBytes: number
-  /** Bytes of the current packet's body still to come. */
-  #body = 0
+  /** Bytes of the current packet's body that are still to come. */
+  #bodyBytes = 0
   /** The remaining-length field so far; undefined between packets and within a body. */
   #length: { value: number; shift: number } | undefined
 
@@ -13,14 +13,14 @@ export class PacketGauge {
     this.#maxBytes = maxBytes
   }
 
-  /** @returns the announced size of a packet that is too large (or has no valid length: Infinity), else undefined */
+  /** @returns the announced size of a packet that is too large (Infinity: its length is malformed), else undefined */
   feed(chunk: Uint8Array): number | undefined {
     let at = 0
     while (at < chunk.length) {
-      if (this.#body > 0) {
-        const taken = Math.min(this.#body, chunk.length - at)
-        this.#body -= taken
-        at += taken
+      if (this.#bodyBytes > 0) {
+        const skipped = Math.min(this.#bodyBytes, chunk.length - at)
+        this.#bodyBytes -= skipped
+        at += skipped
       } else if (!this.#length) {
         this.#length = { value: 0, shift: 0 }
         at += 1
@@ -33,7 +33,7 @@ export class PacketGauge {
           continue
         }
         if (this.#length.value > this.#maxBytes) return this.#length.value
-        this.#body = this.#length.value
+        this.#bodyBytes = this.#length.value
         this.#length = undefined
       }
     }

@@ -1,5 +1,6 @@
 import { connect } from 'mqtt'
-import { nowIso } from '../../core/base/clock.ts'
+import { type Clock, nowIso } from '../../core/base/clock.ts'
+import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
 import type { Login } from './broker-secrets.ts'
@@ -14,13 +15,15 @@ export interface TakeOverOptions extends Login {
   readonly fleet: string
   readonly device: string
   readonly lastState: LastState
+  readonly clock: Clock
 }
 
 /**
  * Disconnects a device at an external broker: connects under its client id, which ends its connection [MQTT-3.1.4-2], and
  * leaves. A retained state of a device that counts as present becomes `lost`, with the same birth.
  */
-export async function takeOver({ url, fleet, device, username, password, lastState }: TakeOverOptions): Promise<void> {
+export async function takeOver(options: TakeOverOptions): Promise<void> {
+  const { url, fleet, device, username, password, lastState, clock } = options
   const client = connect(url, {
     clientId: `device-${device}`,
     username,
@@ -32,10 +35,8 @@ export async function takeOver({ url, fleet, device, username, password, lastSta
   })
   const closed = new Promise<never>((_, reject) => {
     client.on('error', reject)
-    client.once('close', () => reject(new Error('the broker closed the connection, or did not answer in time')))
+    client.once('close', () => reject(new Error('the broker closed the connection')))
   })
-  // mqtt.js has no timeout for a publication: a broker that hangs would keep it pending for ever.
-  const timer = setTimeout(() => client.end(true), timeoutMs)
   const publishLost = async () => {
     await new Promise((resolve) => client.once('connect', resolve))
     if (lastState && lastState.state !== 'lost' && lastState.state !== 'disconnected') {
@@ -44,10 +45,10 @@ export async function takeOver({ url, fleet, device, username, password, lastSta
     }
   }
   try {
-    await Promise.race([publishLost(), closed])
-    await client.endAsync()
+    const done = Promise.race([publishLost(), closed]).then(() => client.endAsync())
+    // mqtt.js has no timeout for a publication: a broker that hangs would keep it pending for ever.
+    if (!(await withTimeout(timeoutMs, done, clock))) throw new Error(`the broker did not answer within ${timeoutMs} ms`)
   } finally {
-    clearTimeout(timer)
     client.end(true)
   }
 }

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import type { Clock } from '../../core/base/clock.ts'
@@ -13,6 +12,7 @@ import type { Certificate } from './certificate.ts'
 import { errorReply, ownError, RequestRefused } from './errors.ts'
 import { EventStreams } from './event-streams.ts'
 import { listen } from './listen.ts'
+import { openSockets } from './open-sockets.ts'
 import { refuseUpgrade } from './refuse-upgrade.ts'
 import { createRouter, type Routes } from './router.ts'
 
@@ -119,16 +119,6 @@ function createNodeServer(handler: RequestListener, certificate: Certificate | u
   const server = createTlsServer(certificate.current, handler)
   certificate.onChange((pair) => server.setSecureContext(pair))
   return server
-}
-
-/** Sockets in a TLS handshake and upgraded sockets too: the server itself does not track them. */
-function openSockets(server: Server): ReadonlySet<Socket> {
-  const sockets = new Set<Socket>()
-  server.on('connection', (socket: Socket) => {
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
-  })
-  return sockets
 }
 
 function isForeign({ headers }: IncomingMessage, host: string): boolean {

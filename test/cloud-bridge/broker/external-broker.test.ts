@@ -69,7 +69,7 @@ describe('a broker that lets everybody on this machine in', () => {
 })
 
 describe('a mosquitto that a bridge drives', () => {
-  const idle = { fleet: 'default', bridge: 'bridge-1', lastState: () => undefined, logger: silentLogger() }
+  const idle = { fleet: 'default', bridge: 'bridge-1', lastState: () => undefined, clock: systemClock, logger: silentLogger() }
   const drive = (mosquitto: Mosquitto, options: Partial<Parameters<typeof driveMosquitto>[0]> = {}) =>
     driveMosquitto({ ...idle, url: mosquitto.url, admin: readLogin(mosquitto.adminFile ?? ''), ...options })
   const administer = (mosquitto: Mosquitto) =>
@@ -77,7 +77,8 @@ describe('a mosquitto that a bridge drives', () => {
       url: mosquitto.url,
       clientId: 'test-admin',
       admin: readLogin(mosquitto.adminFile ?? ''),
-      onReturn: () => {},
+      onReconnect: () => {},
+      clock: systemClock,
       logger: silentLogger(),
     })
 

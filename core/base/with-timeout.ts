@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from './clock.ts'
 
 /**
  * Waits for `awaited`, no longer than `ms`.
