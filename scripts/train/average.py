@@ -20,7 +20,7 @@ WEIGHTS = ("model", "adapter")  # the adapter of an early exit, where there is o
 def average(first: dict[str, Tensor], second: dict[str, Tensor], share: float) -> dict[str, Tensor]:
     """(1 − share) · first + share · second, weight by weight; InputError where the two have other weights."""
     if {name: each.shape for name, each in first.items()} != {name: each.shape for name, each in second.items()}:
-        raise InputError("the runs have weights of other names or shapes; only runs of one model can be averaged")
+        raise InputError("the runs have weights of different names or shapes; only runs of one model can be averaged")
     return {name: torch.lerp(first[name].float(), second[name].float(), share) for name in first}
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
     parser.add_argument("--names", nargs=2, required=True, metavar=("FIRST", "SECOND"), help="checkpoints in the work folder")
-    parser.add_argument("--share", type=float, default=0.5, help="of the second, 0..1 (default: 0.5)")
+    parser.add_argument("--share", type=float, default=0.5, help="weight of the second, 0..1 (default: 0.5)")
     parser.add_argument("--name", default="llm", help="checkpoint to write (default: llm)")
     args = parser.parse_args()
     if not 0 <= args.share <= 1:

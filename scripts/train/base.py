@@ -31,9 +31,9 @@ GIB = 1 << 30
 
 def add_base(parser: argparse.ArgumentParser) -> None:
     """Adds --base, --split and --device."""
-    parser.add_argument("--base", type=Path, metavar="DIR", help="a Hugging Face checkpoint as the LLM, in place of <work>/llm.pt")
+    parser.add_argument("--base", type=Path, metavar="DIR", help="Hugging Face checkpoint to use as the LLM instead of <work>/llm.pt")
     parser.add_argument("--split", type=int, default=SPLIT, metavar="M", help="with --base: layers on the device (default: 1)")
-    parser.add_argument("--device", help="with --base: cuda, cuda:1, cpu (default: cuda where there is one)")
+    parser.add_argument("--device", help="with --base: cuda, cuda:1, cpu (default: cuda if available)")
 
 
 class BaseModel(nn.Module):
@@ -122,13 +122,13 @@ def read_config(folder: Path) -> dict:
         known = set(config["architectures"]) & set(FAMILIES)
         missing = [name for name in SIZES if not isinstance(config.get(name), int)]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder} is no Hugging Face checkpoint: cannot read {path.name} ({error})") from error
+        raise InputError(f"{folder} is not a Hugging Face checkpoint: cannot read {path.name} ({error})") from error
     if not known:
-        raise InputError(f"{path}: {', '.join(config['architectures'])} is not supported; known are {', '.join(FAMILIES)}")
+        raise InputError(f"{path}: {', '.join(config['architectures'])} is not supported; supported are {', '.join(FAMILIES)}")
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}; download the checkpoint again")
     if config.get("quantization_config") or config.get("use_sliding_window"):
-        raise InputError(f"{path}: quantised weights and sliding windows are not supported; take the original checkpoint")
+        raise InputError(f"{path}: quantised weights and sliding windows are not supported; use the original checkpoint")
     return config
 
 
@@ -136,7 +136,7 @@ def count_weights(folder: Path) -> int:
     """Numbers in the checkpoint's safetensors files; InputError if there are none or one is cut short."""
     files, count = sorted(folder.glob("*.safetensors")), 0
     if not files:
-        raise InputError(f"{folder} holds no *.safetensors; download the checkpoint again (other formats are not read)")
+        raise InputError(f"{folder} has no *.safetensors; download the checkpoint again (other formats are not supported)")
     for path in files:
         try:
             with safe_open(path, "pt") as tensors:
@@ -181,7 +181,7 @@ def load_base(folder: Path, split: int, device_name: str | None, tokens: int) ->
 
     raw, weights, device = read_config(folder), count_weights(folder), choose_device(device_name)
     if not 1 <= split < raw["num_hidden_layers"]:
-        raise InputError(f"--split {split}: the checkpoint has {raw['num_hidden_layers']} layers; leave at least one on either side")
+        raise InputError(f"--split {split}: the checkpoint has {raw['num_hidden_layers']} layers; each side needs at least one")
     needed, available = memory_needed(weights, raw, tokens, device.type == "cuda"), memory_available(device)
     if available is not None and needed > available:
         raise InputError(
@@ -199,7 +199,7 @@ def load_base(folder: Path, split: int, device_name: str | None, tokens: int) ->
     heads = c.num_attention_heads
     head_dim = getattr(c, "head_dim", None) or c.hidden_size // heads
     if head_dim % 16:
-        raise InputError(f"{folder}: heads of size {head_dim} are not supported (a multiple of 16 is)")
+        raise InputError(f"{folder}: heads of size {head_dim} are not supported; the size must be a multiple of 16")
     rope = getattr(c, "rope_parameters", None) or {}
     config = LlmConfig(
         vocab_size=c.vocab_size,
@@ -230,7 +230,7 @@ class BaseEncoder:
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"cannot read the tokenizer of {folder} ({str(error).splitlines()[0]})") from error
         if not self.tokenizer.chat_template or not self.tokenizer.is_fast:
-            raise InputError(f"{folder} needs a tokenizer.json with a chat template; take an instruct checkpoint")
+            raise InputError(f"{folder} needs a tokenizer.json with a chat template; use an instruct checkpoint")
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = False) -> str:
         """The chat as the template writes it; InputError where the template refuses it (order of roles, say)."""
@@ -241,7 +241,7 @@ class BaseEncoder:
                 list(messages), tokenize=False, add_generation_prompt=add_generation_prompt
             )
         except TemplateError as error:
-            raise InputError(f"the checkpoint's chat template refuses a chat ({error}); mind the order of roles") from error
+            raise InputError(f"the checkpoint's chat template refuses a chat ({error}); check the order of roles") from error
 
     def ids(self, text: str) -> list[int]:
         """Token ids of rendered text; the template has written what special tokens there are."""

@@ -21,7 +21,7 @@ from files import load_arrays, save_arrays
 from paths import add_corpora, add_work
 from tokenizer import END_OF_TEXT, load_tokenizer, render
 
-IGNORE = -100  # target of a padding position and of a token that is not learnt
+IGNORE = -100  # target of a padding position and of a token that is not trained on
 OPEN_BINS = 64
 CHATS, TASKS, OWN_TASKS = "tokens.npz", "tasks.npz", "tasks-own.npz"
 STEPS = {CHATS: "dataset.py", TASKS: "tasks.py", OWN_TASKS: "own_answers.py"}  # which writes which
@@ -42,7 +42,7 @@ def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
 
 
 def add_tasks(parser: argparse.ArgumentParser) -> None:
-    """Adds --tasks [FILE], as `file`: the name of the token file to train on."""
+    """Adds --tasks [FILE] as `file`, the name of the token file to train on."""
     wanted = f"use the examples of all modes, of tasks.py ({TASKS}) or own_answers.py; default: chats only"
     parser.add_argument("--tasks", dest="file", nargs="?", metavar="FILE", const=TASKS, default=CHATS, help=wanted)
 
@@ -72,7 +72,7 @@ def load_pieces(work: Path, split: str, task: str | None, longest: int, file: st
     pieces = [piece for name, group in groups.items() if task in (None, name) for piece in group]
     if not pieces:
         of_task = f" of {task}" if task else ""
-        raise InputError(f"{work / file} holds no {split} examples{of_task} that fit {longest} tokens; make the file again")
+        raise InputError(f"{work / file} has no {split} examples{of_task} of at most {longest} tokens; create the file again")
     return pieces
 
 

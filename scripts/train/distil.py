@@ -52,7 +52,7 @@ def teacher_states(model: Teacher, inputs: Tensor) -> tuple[Tensor, Tensor]:
         shallow = wire(model.shallow(inputs, split))
         deep = wire(model.deep(shallow, split))
     if not torch.isfinite(deep).all():
-        raise InputError("a hidden state of the checkpoint exceeds fp16, in which it crosses the wire; it cannot be split")
+        raise InputError("a hidden state of the checkpoint exceeds fp16, the format on the wire, so the checkpoint cannot be split")
     return shallow, deep
 
 
@@ -140,9 +140,9 @@ class Distillation:
         """Takes up the checkpoint; InputError if it belongs to another LLM or is no such student."""
         state = load_checkpoint(self.path)
         if state["llm"] != self.llm:
-            raise InputError(f"{self.path} was trained for another LLM checkpoint; delete it to start again")
+            raise InputError(f"{self.path} was trained for another LLM checkpoint; delete it to restart")
         if state[self.name].keys() != self.student.state_dict().keys():
-            raise InputError(f"{self.path} holds a drafter of another form; delete it to start again")
+            raise InputError(f"{self.path} has a drafter of another form; delete it to restart")
         self.student.load_state_dict(state[self.name])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -215,9 +215,9 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     """Adds the options that every distillation command has."""
     add_work(parser)
     add_tasks(parser)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="of training; they count over restarts (default: no limit)")
-    parser.add_argument("--steps", type=float, help=f"in all; the first budget used up ends the run (default: {STEPS}, with --minutes no limit)")
-    parser.add_argument("--rollouts-only", action="store_true", help="go on with the LLM's own answers alone, which are what is drafted")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="training time in minutes, summed over restarts (default: no limit)")
+    parser.add_argument("--steps", type=float, help=f"total steps; the run ends at the first limit reached (default: {STEPS}, with --minutes no limit)")
+    parser.add_argument("--rollouts-only", action="store_true", help="continue training on only the LLM's own answers")
     parser.add_argument("--context", type=int, help=f"tokens per window (default: the LLM's context, with --base {BASE_CONTEXT})")
     add_base(parser)
     parser.add_argument("--batch", type=int, default=8, help="windows per step (default: 8)")

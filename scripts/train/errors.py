@@ -7,7 +7,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory") 
 
 
 class InputError(Exception):
-    """Something the caller gave is missing or broken; the message says what, why and what to try."""
+    """Missing or invalid input. The message says what failed, why, and what to try."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

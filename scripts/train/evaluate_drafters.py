@@ -83,7 +83,7 @@ def load_drafters(model: Teacher, work: Path) -> dict[str, Drafter]:
         drafters["medusa"] = lambda prompt, answer: medusa_rounds(tree, guess_answer(model, medusa, prompt, answer), answer)
         drafters["medusa-chain"] = lambda prompt, answer: medusa_rounds(CHAIN, guess_answer(model, medusa, prompt, answer), answer)
     if not drafters:
-        raise InputError(f"{work} holds no drafter; run train_adapter.py, train_paper_adapter.py or train_medusa.py first")
+        raise InputError(f"{work} has no drafter; run train_adapter.py, train_paper_adapter.py or train_medusa.py first")
     return drafters
 
 
@@ -98,7 +98,7 @@ def main() -> None:
     add_base(parser)
     parser.add_argument("--prompts", type=Path, default=DEFAULT_PROMPTS, help="JSON lines with messages or prompt (default: the held-out ones)")
     parser.add_argument("--out", type=Path, default=RESULTS / "drafters.json", help="default: docs/results/training/drafters.json")
-    parser.add_argument("--max-new", type=int, default=128, help="tokens of an answer, at most (default: 128)")
+    parser.add_argument("--max-new", type=int, default=128, help="maximum number of tokens of an answer (default: 128)")
     add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -108,10 +108,10 @@ def main() -> None:
     add_texts(parser)
     add_work(parser)
     parser.add_argument("--name", default="llm", help="checkpoint that answers (default: llm)")
-    parser.add_argument("--minutes", type=float, default=5, help="of this call (default: 5)")
+    parser.add_argument("--minutes", type=float, default=5, help="run time of this call in minutes (default: 5)")
     parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch (default: 48)")
-    parser.add_argument("--per-source", type=int, default=6000, help="turns of a corpus and kind, at most (default: 6000)")
-    parser.add_argument("--weight", type=int, default=4, help="how often each example counts (default: 4)")
+    parser.add_argument("--per-source", type=int, default=6000, help="maximum number of turns per corpus and kind (default: 6000)")
+    parser.add_argument("--weight", type=int, default=4, help="weight of each example (default: 4)")
     add_seed(parser)
     add_threads(parser)
     args = parser.parse_args()
@@ -122,7 +122,7 @@ def main() -> None:
     answers = answer_turns(model, encoder, turns, args.batch, args.minutes * 60, args.work / OWN_ANSWERS)
     made = [example for turn in turns if answers.get(turn.id) for example in own_examples(turn, answers[turn.id], encoder)]
     if not made:
-        raise InputError("the model gave no answer that ends and does not repeat itself; train it longer or raise --minutes")
+        raise InputError("every answer of the model repeats itself or has no end; train the model longer or raise --minutes")
     own = encode_examples(made, encoder)
     save_arrays(args.work / OWN_TASKS, replace_examples(args.work, own, args.weight))
     counts = {name.split("/")[1]: len(array) for name, array in own.items() if name.endswith("/lengths")}

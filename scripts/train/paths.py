@@ -22,7 +22,7 @@ def add_texts(parser: argparse.ArgumentParser) -> None:
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Adds --threads."""
-    parser.add_argument("--threads", type=int, default=2, help="of the CPU (default: 2)")
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads (default: 2)")
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

@@ -193,7 +193,7 @@ def main() -> None:
     drafters = {name: curve for name, curve in curves.items() if is_drafter(curve)}
     evaluations, tasks = read_all(args.out, "evaluation-"), read_all(args.out, "tasks-")
     if not (models or drafters or evaluations or tasks):
-        raise InputError(f"neither {args.work[0]} nor {args.out} holds anything to plot; run the training steps first")
+        raise InputError(f"neither {args.work[0]} nor {args.out} has anything to plot; run the training steps first")
     for name, curve in (models | drafters).items():
         write_curve(args.out / f"{name}-curve.json", curve)
     plots = {

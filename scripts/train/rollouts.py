@@ -72,7 +72,7 @@ def load_rollouts(path: Path) -> tuple[list[Rollout], int]:
     """(rollouts, batches done) of a rollouts file; InputError if it is missing or damaged."""
     arrays = load_arrays(path, "rollouts.py")
     if "prompts" not in arrays:
-        raise InputError(f"{path} does not say where prompts end; delete it and run rollouts.py again")
+        raise InputError(f"{path} has no prompt lengths; delete it and run rollouts.py again")
     sequences = np.split(arrays["ids"], np.cumsum(arrays["lengths"])[:-1])
     prompts = arrays["prompts"].tolist()
     return [Rollout(ids, prompt) for ids, prompt in zip(sequences, prompts, strict=True)], int(arrays["done"])
@@ -92,8 +92,8 @@ def main() -> None:
     add_work(parser)
     add_tasks(parser)
     add_base(parser)
-    parser.add_argument("--minutes", type=float, default=4, help="of this call; inf with --batches (default: 4)")
-    parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
+    parser.add_argument("--minutes", type=float, default=4, help="run time of this call in minutes; inf with --batches (default: 4)")
+    parser.add_argument("--batches", type=int, default=1_000_000, help="total number of batches (default: no limit)")
     parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch (default: 48)")
     add_seed(parser)
     add_threads(parser)
@@ -114,7 +114,7 @@ def main() -> None:
     chats = [chat for chat in chats if chat.split == "train"]
     prompts = answer_prompts(chats, encoder.prompt, args.seed)
     if not prompts:
-        raise InputError(f"no chat has a prompt of at most {LONGEST_PROMPT} tokens with an answer after it")
+        raise InputError(f"no chat has a prompt of at most {LONGEST_PROMPT} tokens followed by an answer")
     batches = same_length_batches(prompts, args.batch)
     order = np.random.default_rng(args.seed).permutation(len(batches))
     path = args.work / "rollouts.npz"
@@ -132,7 +132,7 @@ def main() -> None:
             save_rollouts(path, rollouts, done)
             saved = time.monotonic()
     if not rollouts:
-        raise InputError("no answer was made; raise --minutes or --batches")
+        raise InputError("no answer was generated; raise --minutes or --batches")
     save_rollouts(path, rollouts, done)
     tokens = sum(len(rollout.ids) for rollout in rollouts)
     print(json.dumps({"rollouts": len(rollouts), "tokens": tokens, "batches": done}))

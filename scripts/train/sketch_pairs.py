@@ -80,7 +80,7 @@ def task_batches(policy: Asker, turns: Iterable[Turn], answers: Mapping[str, str
     ]
     tasks = [task for task in tasks if len(task.prompt) <= LONGEST_PROMPT]
     if not tasks:
-        raise InputError("no training answer of the LLM is worth a sketch (two sentences, 20 words); run own_answers.py for longer")
+        raise InputError("no training answer of the LLM is long enough for a sketch (two sentences, 20 words); run own_answers.py for longer")
     batches = same_length_batches([task.prompt for task in tasks], batch)
     return [[tasks[index] for index in batches[at]] for at in np.random.default_rng(seed).permutation(len(batches))]
 
@@ -123,7 +123,7 @@ def read_scored(path: Path) -> dict:
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} ({error}); run sketch_pairs.py, or delete the file to make it again") from error
+        raise InputError(f"cannot read {path} ({error}); run sketch_pairs.py, or delete the file to recreate it") from error
 
 
 def candidates_in(state: dict) -> Iterator[tuple[list[int], list[Candidate]]]:
@@ -160,12 +160,12 @@ def main() -> None:
     add_texts(parser)
     add_work(parser)
     parser.add_argument("--expander", default="slm-deep", help="checkpoint that expands sketches (default: slm-deep)")
-    parser.add_argument("--minutes", type=float, default=4, help="of this call; 0 only scores again (default: 4)")
-    parser.add_argument("--batches", type=int, default=1_000_000, help="stop after so many batches in all")
+    parser.add_argument("--minutes", type=float, default=4, help="run time of this call in minutes; 0 only rescores (default: 4)")
+    parser.add_argument("--batches", type=int, default=1_000_000, help="total number of batches (default: no limit)")
     parser.add_argument("--samples", type=int, default=6, help="sketches per prompt (default: 6)")
     parser.add_argument("--beta1", type=float, default=BETA_LENGTH, help=f"weight of 1/|r| (default: {BETA_LENGTH})")
     parser.add_argument("--beta2", type=float, default=BETA_ROUGE, help=f"weight of ROUGE-1 (default: {BETA_ROUGE})")
-    parser.add_argument("--margin", type=float, default=MARGIN, help=f"least difference in score of a pair (default: {MARGIN})")
+    parser.add_argument("--margin", type=float, default=MARGIN, help=f"minimum score difference of a pair (default: {MARGIN})")
     add_seed(parser)
     add_threads(parser)
     args = parser.parse_args()
@@ -181,7 +181,7 @@ def main() -> None:
     }
     state = read_scored(path) if path.exists() else {**made_by, "batches": 0, "prompts": []}
     if any(state[name] != value for name, value in made_by.items()):
-        raise InputError(f"{path} was made with other models or other answers; delete it to start again")
+        raise InputError(f"{path} was created with other models or answers; delete it to restart")
     state |= {"weights": {"length": args.beta1, "rouge": args.beta2}, "margin": args.margin}
     batches = task_batches(policy, load_turns(args.corpora, args.data), answers, args.seed, PROMPTS_PER_BATCH)[: args.batches]
     started = time.monotonic()

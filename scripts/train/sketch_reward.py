@@ -110,7 +110,7 @@ def shorter_wins(pairs: Sequence[Pair]) -> float:
 def split_pairs(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
     """(to train on, held out), at random; each prompt has one pair. InputError for fewer than two."""
     if len(pairs) < 2:
-        raise InputError(f"{len(pairs)} pairs are too few to train on and hold out; run sketch_pairs.py for longer")
+        raise InputError(f"{len(pairs)} pairs are too few for training and held-out sets; run sketch_pairs.py for longer")
     order = np.random.default_rng(seed).permutation(len(pairs))
     held = max(1, len(pairs) * HELD_OUT_PERCENT // 100)
     return [pairs[index] for index in order[held:]], [pairs[index] for index in order[:held]]
@@ -177,7 +177,7 @@ def main() -> None:
         raise InputError("--epochs must be at least 1")
     scored = read_scored(args.work / PAIRS)
     if scored["llm"] != fingerprint(llm):
-        raise InputError(f"{args.work / PAIRS} was made with another LLM checkpoint; delete it and run sketch_pairs.py again")
+        raise InputError(f"{args.work / PAIRS} was created with another LLM checkpoint; delete it and run sketch_pairs.py again")
     reward, figures = train_reward(llm, pairs_in(scored), args.layers, args.epochs, args.seed)
     state = {"llm": scored["llm"], "layers": args.layers, "reward": reward.state_dict(), "figures": figures}
     save_checkpoint(args.work / REWARD, state)

@@ -79,7 +79,7 @@ def guard_batches(work: Path, seed: int) -> Batches:
     groups = load_groups(work, "train", GUARD_CONTEXT + 1, TASKS)
     pieces = [piece for task, group in groups.items() if not task.startswith("sketch-") for piece in group]
     if not pieces:
-        raise InputError(f"{work / TASKS} holds no training text of other tasks; make it again with tasks.py")
+        raise InputError(f"{work / TASKS} has no training text of other tasks; create it again with tasks.py")
     return Batches(pieces, GUARD_CONTEXT, 1, seed)
 
 
@@ -110,7 +110,7 @@ class SketchTuning:
         """Takes up the checkpoint; InputError if it belongs to another LLM or was run with other settings."""
         state = load_checkpoint(self.path)
         if state["llm"] != self.llm or state["settings"] != asdict(self.settings):
-            raise InputError(f"{self.path} is of another LLM checkpoint or other options; delete it to start again")
+            raise InputError(f"{self.path} is of another LLM checkpoint or other options; delete it to restart")
         self.policy.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         g = self.guard
@@ -194,17 +194,17 @@ def main() -> None:
     defaults = Settings()
     add_texts(parser)
     add_work(parser)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="of tuning; they count over restarts")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="tuning time in minutes, summed over restarts (default: no limit)")
     parser.add_argument("--steps", type=float, default=200, help="default: 200")
-    parser.add_argument("--gamma", type=float, default=defaults.gamma, help=f"weight of KL, 0..1 (default: {defaults.gamma})")
-    parser.add_argument("--guard", type=float, default=defaults.guard, help=f"weight of the guard (default: {defaults.guard})")
-    parser.add_argument("--rate", type=float, default=defaults.rate, help=f"of Adam (default: {defaults.rate})")
+    parser.add_argument("--gamma", type=float, default=defaults.gamma, help=f"weight of the KL term, 0..1 (default: {defaults.gamma})")
+    parser.add_argument("--guard", type=float, default=defaults.guard, help=f"weight of the KL term on other tasks (default: {defaults.guard})")
+    parser.add_argument("--rate", type=float, default=defaults.rate, help=f"learning rate of Adam (default: {defaults.rate})")
     parser.add_argument("--samples", type=int, default=defaults.samples, help=f"sketches per prompt (default: {defaults.samples})")
     add_seed(parser)
     add_threads(parser)
     args = parser.parse_args()
     if not 0 <= args.gamma <= 1 or args.samples < 2:
-        raise InputError("--gamma must be 0..1 and --samples at least 2: a sketch is judged against the others of its prompt")
+        raise InputError("--gamma must be 0..1 and --samples at least 2: a sketch is compared with the others of its prompt")
     torch.set_num_threads(args.threads)
     encoder, llm = own_encoder(args.work), load_llm_checkpoint(args.work)
     settings = Settings(args.gamma, args.guard, args.rate, args.samples, args.seed)

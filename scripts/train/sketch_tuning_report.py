@@ -61,7 +61,7 @@ def measured_turns(asker: Asker, turns: Sequence[Turn], count: int) -> tuple[lis
     tried = list(islice(worthy, TRIED_PER_ANSWER * count))
     pairs = [(turn, own) for turn, own in zip(tried, asker.answers(tried), strict=True) if own and worth_a_sketch(own)][:count]
     if not pairs:
-        raise InputError("no held-out answer of the LLM is worth a sketch; train it longer or raise --count")
+        raise InputError("no held-out answer of the LLM is long enough for a sketch; train it longer or raise --count")
     return [turn for turn, _ in pairs], [own for _, own in pairs]
 
 

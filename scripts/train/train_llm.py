@@ -137,7 +137,7 @@ class LlmTraining:
         """Takes the weights of another run, whose context may differ; InputError for another shape."""
         state = load_checkpoint(path)
         if state["config"] | {"max_position_embeddings": self.config.max_position_embeddings} != self.config.to_dict():
-            raise InputError(f"{path} has another shape than this run; give the --shape it was trained with")
+            raise InputError(f"{path} has another shape than this run; give the --shape that it was trained with")
         self.model.load_state_dict(state["model"])
         if "adapter" in state:
             self.adapter.load_state_dict(state["adapter"])
@@ -146,7 +146,7 @@ class LlmTraining:
         """Takes up the checkpoint; InputError if its shape, context or another setting differs."""
         state = load_checkpoint(self.path)
         if state["config"] != self.config.to_dict():
-            raise InputError(f"{self.path} has another shape or context; give the run another --name, or delete it to start again")
+            raise InputError(f"{self.path} has another shape or context; give the run another --name, or delete it to restart")
         before = state.get("run") or self.run | {"earlyExit": self.run["earlyExit"] if "adapter" in state else 0.0}
         if changed := [name for name, value in self.run.items() if before.get(name) != value]:
             raise InputError(f"{self.path} was started with another {', '.join(changed)}; give the same, or the run another --name")
@@ -268,16 +268,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
     add_tasks(parser)
-    parser.add_argument("--shape", choices=SHAPES, default="llm", help="of shapes.py (default: llm)")
-    parser.add_argument("--name", default="llm", help="of the checkpoint (default: llm)")
+    parser.add_argument("--shape", choices=SHAPES, default="llm", help="model shape from shapes.py (default: llm)")
+    parser.add_argument("--name", default="llm", help="name of the checkpoint (default: llm)")
     parser.add_argument("--start", metavar="NAME", help="begin with the weights of <work>/NAME.pt")
     parser.add_argument("--early-exit", type=float, default=0.0, metavar="W", help="weight of the early-exit loss (default: 0, none)")
-    parser.add_argument("--copying", action="store_true", help="add a window that teaches copying to every step")
-    parser.add_argument("--repeat", type=task_weight, nargs="+", default=[], metavar="TASK=N", help="count a task's examples N times")
+    parser.add_argument("--copying", action="store_true", help="add a window for learning to copy to every step")
+    parser.add_argument("--repeat", type=task_weight, nargs="+", default=[], metavar="TASK=N", help="weight N of a task's examples")
     parser.add_argument("--context", type=int, default=512, help="tokens per window (default: 512)")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="of training (default: no limit)")
-    parser.add_argument("--tokens", type=float, help=f"to learn, repeats included (default: {TOKENS:g}, with --minutes no limit)")
-    parser.add_argument("--peak", type=float, default=1.0, metavar="SHARE", help="of the usual rates; less for a short run that goes on from another")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="training time in minutes (default: no limit)")
+    parser.add_argument("--tokens", type=float, help=f"training tokens, including repeats (default: {TOKENS:g}, with --minutes no limit)")
+    parser.add_argument("--peak", type=float, default=1.0, metavar="SHARE", help="share of the usual rates; lower it for a short run that continues another (default: 1)")
     parser.add_argument("--batch", type=int, default=8, help="windows per step (default: 8)")
     add_seed(parser)
     add_threads(parser)
