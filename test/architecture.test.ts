@@ -31,6 +31,11 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/cli': { values: ['core/base'] },
   'core/commands': { values: ['core'] },
   agent: { values: ['core'] },
+  // Endpoints implement agent/answer's interface; the API consumes it and knows no endpoint.
+  'agent/answer': { values: ['core'] },
+  'agent/hat': { values: ['core', 'agent/answer'], types: ['agent/link'] },
+  'agent/slm': { values: ['core', 'agent/answer'] },
+  'agent/api': { values: ['core', 'agent/answer'] },
   'cloud-bridge': { values: ['core'] },
   // Knows neither frames nor the papers' sessions: hat, pice and api depend on it, never the reverse.
   'cloud-bridge/serving': { values: ['core'] },

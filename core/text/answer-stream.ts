@@ -23,8 +23,8 @@ export interface AnswerLimits {
 export class AnswerStream {
   /** The answer's tokens so far, including an end-of-text token. */
   readonly tokenIds: number[] = []
-  #limits: Pick<AnswerLimits, 'maxTokens' | 'eos'>
-  #detokenizer: Detokenizer | undefined
+  readonly #limits: AnswerLimits
+  readonly #detokenizer: Detokenizer | undefined
   readonly #stops: StopStrings
   #ended: AnswerEnd | undefined
 
@@ -50,25 +50,6 @@ export class AnswerStream {
     const { text, stopped } = this.#stops.push(this.#detokenizer?.push(token) ?? '')
     if (stopped) return this.#finish(text, 'stop')
     return this.tokenIds.length >= this.#limits.maxTokens ? this.#finish(text, 'length') : { text }
-  }
-
-  /**
-   * Continues the answer with another model. No text is lost or repeated, stop strings may span the change, and a character
-   * that the other model does not complete is dropped.
-   * @param limits `maxTokens` counts all tokens of the answer
-   * @param own for another vocabulary: the other model's tokenizer, and the answer so far in its tokens
-   */
-  handOver(
-    limits: Pick<AnswerLimits, 'maxTokens' | 'eos'>,
-    own?: { readonly tokenizer: TextTokenizer; readonly tokenIds: readonly number[] },
-  ): void {
-    this.#limits = limits
-    if (own) {
-      this.#detokenizer = own.tokenizer.detokenizer()
-      // This text was delivered already. Pushing it makes sure that a leading space of the next token is not stripped.
-      for (const id of own.tokenIds) this.#detokenizer.push(id)
-    }
-    this.#detokenizer?.seam()
   }
 
   #finish(text: string, end: AnswerEnd): AnswerStep {

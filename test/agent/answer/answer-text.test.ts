@@ -1,0 +1,103 @@
+import { fileURLToPath } from 'node:url'
+import fc from 'fast-check'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { AnswerText } from '../../../agent/answer/answer-text.ts'
+import type { AnswerChunk } from '../../../agent/answer/endpoint.ts'
+import type { TextModel } from '../../../agent/answer/text-model.ts'
+import { loadTokenizer } from '../../../core/text/tokenizer.ts'
+
+async function load(name: string): Promise<TextModel> {
+  const tokenizer = await loadTokenizer(fileURLToPath(new URL(`../../oracle/fixtures/${name}`, import.meta.url)))
+  const dims = { contextLimit: 1_000, vocab: tokenizer.vocabSize }
+  return { name, dims, eos: [], tokenizer, chatTemplate: undefined, tokenizerHash: name }
+}
+
+let first: TextModel
+/** With the same tokens. */
+let same: TextModel
+/** With another vocabulary, which adds a space before the first word of a text and strips it again. */
+let other: TextModel
+beforeAll(async () => {
+  first = await load('qwen2')
+  same = { ...first, name: 'same' }
+  other = await load('llama-mha')
+})
+
+const idsOf = ({ tokenizer }: TextModel, text: string) => tokenizer.encode(text, { addSpecialTokens: false })
+const chunk = (model: TextModel, tokens: readonly number[], end?: AnswerChunk['end']): AnswerChunk => {
+  return { source: { kind: 'hat', model }, tokens, end }
+}
+const begun = (ids: readonly number[], stop: string[] = []) => {
+  const answer = new AnswerText({ model: first, ids: [] }, stop)
+  return { answer, text: answer.push(chunk(first, ids)).text }
+}
+/** The text of tokens of the first model, in whole characters. */
+const textOf = (ids: readonly number[]) => begun(ids).text
+
+const texts = fc
+  .array(fc.constantFrom('lamp', ' ', '😀', '灯', 'the', '\n', 'é', '<end>'), { minLength: 1, maxLength: 12 })
+  .map((all) => all.join(''))
+
+describe('the text of an answer', () => {
+  it('has none for the end-of-text token, and releases withheld text at its end', () => {
+    const { answer, text } = begun(idsOf(first, 'go STO'), ['STOP'])
+    expect(text).toBe('go ')
+    expect(answer.push(chunk(first, [499], 'stop'))).toEqual({ text: 'STO', tokens: 1, end: 'stop' })
+  })
+
+  it('counts the tokens of a chunk up to a stop string, which wins over the chunk’s own end', () => {
+    const ids = idsOf(first, 'one two three four')
+    const answer = new AnswerText({ model: first, ids: [] }, ['two'])
+    const { text, tokens, end } = answer.push(chunk(first, ids, 'length'))
+    expect([text, end]).toEqual(['one ', 'stop'])
+    expect(textOf(ids.slice(0, tokens))).toContain('two')
+    expect(textOf(ids.slice(0, tokens - 1))).not.toContain('two')
+  })
+
+  it('begins after tokens that were answered before', () => {
+    const answer = new AnswerText({ model: other, ids: idsOf(other, 'the') }, [])
+    expect(answer.push(chunk(other, idsOf(other, 'lamp'))).text).toBe(' lamp')
+  })
+
+  it('rejects an empty stop string', () => {
+    expect(() => new AnswerText({ model: first, ids: [] }, [''])).toThrow(/stop string is empty/)
+  })
+})
+
+describe('the text of an answer that another model continues', () => {
+  it('is the same wherever the models change, if they share tokens', () => {
+    fc.assert(
+      fc.property(texts, fc.nat(), (whole, place) => {
+        const ids = idsOf(first, whole)
+        const cut = place % (ids.length + 1)
+        const { answer, text } = begun(ids.slice(0, cut))
+        expect(text + answer.push(chunk(same, ids.slice(cut))).text).toBe(whole)
+      }),
+    )
+  })
+
+  it('has no broken character for any vocabularies and any position of the change', () => {
+    fc.assert(
+      fc.property(texts, texts, fc.nat(), fc.boolean(), (before, after, place, isSame) => {
+        const all = idsOf(first, before)
+        const ids = all.slice(0, place % (all.length + 1))
+        const { answer, text } = begun(ids)
+        const next = isSame ? same : other
+        const rest = answer.push(chunk(next, idsOf(next, after))).text
+        expect(text + rest).toBe(textOf(ids) + (isSame || textOf(ids) === '' ? '' : ' ') + after)
+      }),
+      {
+        examples: [
+          ['😀', 'lamp', 1, true],
+          ['😀', '灯', 1, true],
+        ],
+      },
+    )
+  })
+
+  it('ends at a stop string that begins before the change', () => {
+    const { answer, text } = begun(idsOf(first, 'one <e'), ['<end>'])
+    expect(text).toBe('one ')
+    expect(answer.push(chunk(same, idsOf(first, 'nd> two')))).toMatchObject({ text: '', end: 'stop' })
+  })
+})

@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { AnswerChunk, AnswerRequest, Endpoint } from '../../../agent/answer/endpoint.ts'
+import { withFallback } from '../../../agent/answer/fallback.ts'
+import { Prompt } from '../../../agent/answer/prompt.ts'
+import { loadTextModel, type TextModel } from '../../../agent/answer/text-model.ts'
+import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
+import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
+import { openLocalModel } from '../../../agent/slm/local-model.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
+import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
+import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
+import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const maxTokens = 14
+const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
+const never = new AbortController().signal
+
+let dir: TempDir
+let world: HatWorld
+let slm: Awaited<ReturnType<typeof openLocalModel>>
+const endpoints: Record<string, Endpoint> = {}
+beforeAll(async () => {
+  dir = tempDir()
+  world = await startHatWorld({ bundle: await buildTextBundle(dir.path), settings: { chunkTokens: 16 } })
+  slm = await openLocalModel({ bundle: await buildSlmBundle(dir.path), threads: 1 })
+  const model = await loadTextModel(world.bundle, world.model.manifest)
+  endpoints.hat = hatEndpoint(world.options(), model)
+  endpoints.slm = slmEndpoint(slm, systemClock)
+})
+afterAll(async () => {
+  await slm.close()
+  await world[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
+
+const requestTo = ({ model }: Endpoint, more: Partial<AnswerRequest> = {}): AnswerRequest => ({
+  prompt: new Prompt({ kind: 'ids', tokens: { model, ids: [11, 42, 7, 99, 23, 5, 61] } }),
+  maxTokens,
+  sampling: greedy,
+  stop: [],
+  ignoreEos: true,
+  client: 'app',
+  ...more,
+})
+
+async function chunksOf(endpoint: Endpoint, request: AnswerRequest): Promise<AnswerChunk[]> {
+  const chunks: AnswerChunk[] = []
+  for await (const chunk of endpoint.answer(request, never)) chunks.push(chunk)
+  return chunks
+}
+const tokensOf = (chunks: readonly AnswerChunk[]) => chunks.flatMap(({ tokens }) => tokens)
+
+describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
+  it.each([
+    ['greedy', greedy],
+    ['sampled', sampled],
+  ])('continues from any token position with the tokens of the whole answer, %s', async (_, sampling) => {
+    const endpoint = endpoints[name]!
+    const whole = tokensOf(await chunksOf(endpoint, requestTo(endpoint, { sampling })))
+    expect(whole).toHaveLength(maxTokens)
+    for (const position of [0, 1, 5, maxTokens - 1]) {
+      const answered = { model: endpoint.model, ids: whole.slice(0, position) }
+      const rest = await chunksOf(endpoint, requestTo(endpoint, { sampling, answered, maxTokens: maxTokens - position }))
+      expect(tokensOf(rest)).toEqual(whole.slice(position))
+      expect(rest.map(({ end }) => end)).toEqual([...rest.slice(1).map(() => undefined), 'length'])
+      expect(rest.every(({ source }) => source.kind === name && source.model === endpoint.model)).toBe(true)
+    }
+  })
+
+  it('ends at an end-of-text token', async () => {
+    const endpoint = endpoints[name]!
+    const whole = tokensOf(await chunksOf(endpoint, requestTo(endpoint)))
+    const eos = whole[3]!
+    const model: TextModel = { ...endpoint.model, eos: [eos] }
+    const ending = name === 'hat' ? hatEndpoint(world.options(), model) : slmEndpoint({ ...slm, text: model }, systemClock)
+    const chunks = await chunksOf(ending, requestTo(ending, { ignoreEos: false }))
+    expect(tokensOf(chunks)).toEqual(whole.slice(0, whole.indexOf(eos) + 1))
+    expect(chunks.at(-1)!.end).toBe('stop')
+  })
+
+  it('rejects a new answer that its context cannot hold, and ends a continuation with its context', async () => {
+    const endpoint = endpoints[name]!
+    const { model } = endpoint
+    const ids = Array.from({ length: model.dims.contextLimit - 3 }, (_, at) => at % 50)
+    const prompt = new Prompt({ kind: 'ids', tokens: { model, ids } })
+    await expect(chunksOf(endpoint, requestTo(endpoint, { prompt, maxTokens: 9 }))).rejects.toMatchObject({
+      code: 'CONTEXT_OVERFLOW',
+    })
+    const chunks = await chunksOf(endpoint, requestTo(endpoint, { prompt, maxTokens: 9, answered: { model, ids: [] } }))
+    expect([tokensOf(chunks).length, chunks.at(-1)!.end]).toEqual([3, 'length'])
+  })
+})
+
+describe('an endpoint with a fallback', () => {
+  /** Fails after some tokens of HAT. */
+  const failing = (code: ErrorCode, after: number): Endpoint => ({
+    model: endpoints.hat!.model,
+    async *answer(request, signal) {
+      let left = after
+      for await (const chunk of endpoints.hat!.answer(request, signal)) {
+        if (left <= 0) throw new BrimError(code, 'failed on purpose')
+        left -= chunk.tokens.length
+        yield chunk
+      }
+    },
+  })
+
+  it.each<[ErrorCode, boolean]>([
+    ['LINK_LOST', true],
+    ['BRIDGE_UNREACHABLE', true],
+    ['SESSION_REFUSED', true],
+    ['NOT_AUTHORIZED', true],
+    ['BUNDLE_MISMATCH', false],
+    ['PROTOCOL_VERSION', false],
+    ['OUT_OF_MEMORY', false],
+    ['RUNTIME_FAILED', false],
+  ])('after %s continues with the second: %s', async (code, continues) => {
+    const endpoint = withFallback(failing(code, 4), endpoints.slm!)
+    const answer = chunksOf(endpoint, requestTo(endpoint))
+    if (!continues) return expect(answer).rejects.toMatchObject({ code })
+    const chunks = await answer
+    expect(tokensOf(chunks)).toHaveLength(maxTokens)
+    const seam = chunks.findIndex(({ source }) => source.kind === 'slm')
+    expect(tokensOf(chunks.slice(0, seam)).length).toBeGreaterThanOrEqual(4)
+    expect(chunks.map(({ cause }) => cause?.code)).toEqual(chunks.map((_, at) => (at < seam ? undefined : code)))
+  })
+
+  it('can itself be continued by another fallback', async () => {
+    const inner = withFallback(failing('LINK_LOST', 2), failing('LINK_LOST', 3))
+    const endpoint = withFallback(inner, endpoints.slm!)
+    const chunks = await chunksOf(endpoint, requestTo(endpoint))
+    expect(tokensOf(chunks)).toHaveLength(maxTokens)
+    const hatTokens = tokensOf(chunks.filter(({ source }) => source.kind === 'hat'))
+    expect(hatTokens).toEqual(tokensOf(await chunksOf(endpoints.hat!, requestTo(endpoints.hat!))).slice(0, hatTokens.length))
+    expect(chunks.at(-1)).toMatchObject({ source: { kind: 'slm' }, end: 'length' })
+  })
+
+  it('throws errors that are not ours', async () => {
+    const broken: Endpoint = {
+      model: endpoints.hat!.model,
+      // biome-ignore lint/correctness/useYield: it fails before its first chunk
+      async *answer() {
+        throw new Error('LINK_LOST')
+      },
+    }
+    const endpoint = withFallback(broken, endpoints.slm!)
+    await expect(chunksOf(endpoint, requestTo(endpoint))).rejects.toThrow('LINK_LOST')
+  })
+})
