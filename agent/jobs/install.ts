@@ -5,7 +5,8 @@ import { openRuntime } from '../../core/engine/capi.ts'
 import { type PartTest, testPart } from '../../core/engine/self-test.ts'
 import { devicePartsOf } from '../../core/model/bundle-files.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
-import { bundlePath, InstallInput } from '../../core/protocol/jobs.ts'
+import { bundleOperations } from '../../core/protocol/http/bundles.ts'
+import { InstallInput } from '../../core/protocol/jobs.ts'
 import type { BundleFolder } from '../bundles/bundle-folder.ts'
 import { fetchFiles, fetchManifest } from '../bundles/fetch-bundle.ts'
 import type { OwnBridge } from '../bundles/get.ts'
@@ -36,7 +37,7 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock
   return async (input, _emitText, signal, { link, progress }) => {
     const { modelId, manifestSha256, url: givenUrl } = parseInput(InstallInput, input)
     const own = bridgeOf(link)
-    const url = givenUrl ?? (own && `${own.origin}${bundlePath(modelId)}`)
+    const url = givenUrl ?? (own && `${own.origin}${bundleOperations.list.path}/${modelId}`)
     if (url === undefined)
       throw new BrimError('BUNDLE_UNAVAILABLE', 'the device does not know the HTTP address of its bridge yet')
     const startedMs = clock.nowMs()

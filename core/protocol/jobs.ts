@@ -76,10 +76,6 @@ export const InstallInput = z.strictObject({
 })
 export type InstallInput = z.infer<typeof InstallInput>
 
-/** HTTP path of the bundles at a bridge. */
-export const bundlesPath = '/v1/bundles'
-export const bundlePath = (modelId: string) => `${bundlesPath}/${modelId}`
-
 const inputs = {
   'slm.generate': GenerateInput,
   'hat.generate': GenerateInput,

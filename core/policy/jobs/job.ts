@@ -2,8 +2,7 @@ import type { AttemptFailure } from './retry.ts'
 
 export const liveStates = ['SENT', 'ACCEPTED', 'RUNNING'] as const
 export const terminalStates = ['SUCCEEDED', 'FAILED', 'REJECTED', 'TIMED_OUT', 'CANCELED'] as const
-export const jobStates = ['QUEUED', ...liveStates, ...terminalStates] as const
-export type JobState = (typeof jobStates)[number]
+export type JobState = 'QUEUED' | (typeof liveStates)[number] | (typeof terminalStates)[number]
 
 /** The client's conditions for one job; durations in ms. */
 export interface JobTerms {
