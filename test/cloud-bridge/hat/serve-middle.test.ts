@@ -165,4 +165,58 @@ describe('the middle part as configured', () => {
     const [half, int8] = [await world.open({ wire: 'fp16' }), await world.open({ wire: 'int8' })]
     expect([half.chunkTokens, int8.chunkTokens]).toEqual([48, 16])
   })
+
+  it('does not end a session while one of its frames is computed, however long that takes', async () => {
+    const world = serve({ sessionIdleS: 8 }, { manual: true })
+    const session = await world.open()
+    const sent = session.send(0, 1, 1)
+    await expect.poll(() => world.part.steps.length).toBe(1)
+    await world.clock.advance(20_000)
+    expect(world.middle.sessions.count).toBe(1)
+    await world.part.finishStep()
+    await sent
+    expect(world.frames.map(({ type }) => type)).toEqual(['deep'])
+  })
+
+  it('opens no session on a connection that has closed', async () => {
+    const world = serve()
+    await world.middle.sessions.closePeer(world.peer)
+    await expect(world.open()).rejects.toThrow('the connection has closed')
+    expect(world.middle.serving.memory.usedBytes).toBe(0)
+  })
+
+  it('caches nothing for a connection that closes while its session ends', async () => {
+    const world = serve({}, { manual: true })
+    const { sessions, serving } = world.middle
+    const session = await world.open()
+    const first = session.send(0, 10, 1)
+    await world.part.finishStep()
+    await first
+    const running = session.send(10, 1, 1)
+    await expect.poll(() => world.part.steps.length).toBe(2)
+    const handle = sessions.close(world.peer, session.id, 10)
+    await sessions.closePeer(world.peer)
+    await world.part.finishStep()
+    expect(await handle).toBeUndefined()
+    await running
+    expect(serving.memory).toMatchObject({ usedBytes: 0, cachedBytes: 0 })
+  })
+
+  it('shuts down after the last step of a session that was closed before', async () => {
+    const world = serve({}, { manual: true })
+    const { sessions } = world.middle
+    const session = await world.open()
+    const sent = session.send(0, 1, 1)
+    await expect.poll(() => world.part.steps.length).toBe(1)
+    const closing = sessions.close(world.peer, session.id)
+    let isDown = false
+    const down = sessions.shutdown({ code: 'LINK_LOST', message: 'the bridge is shutting down' }).then(() => {
+      isDown = true
+    })
+    for (let turn = 0; turn < 4; turn++) await new Promise((next) => setImmediate(next))
+    expect(isDown).toBe(false)
+    await world.part.finishStep()
+    await Promise.all([down, closing, sent])
+    expect(world.middle.serving.memory.usedBytes).toBe(0)
+  })
 })

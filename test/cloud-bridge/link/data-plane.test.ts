@@ -86,6 +86,14 @@ describe('a session', () => {
     })
   })
 
+  it('opens with the terms of the bridge', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const { hex } = await device.open(testModelId)
+    const terms = { epoch: 1, held: 0, moved: false, chunkTokens: 16, frameTokens: 64, draftLimit: 4 }
+    expect(device.messages.at(-1)).toEqual({ type: 'opened', request: 1, session: hex, ...terms })
+  })
+
   it('answers frames in order when the device does not wait for replies', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
@@ -431,18 +439,24 @@ describe('a connection', () => {
   it('whose device sends requests without reading the responses is paused', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using silent = await connectDevice(plane.dataUrl, 'silent', 2)
-    silent.socket.pause()
-    // The responses have about 30 MB: more than the buffers of the connection hold.
-    for (let request = 1; request <= 100_000; request++) silent.sendMessage({ type: 'open', request, modelId: 'cd'.repeat(32) })
-    let unsent = -1
-    const isPaused = () => {
-      const before = unsent
-      unsent = silent.socket.bufferedAmount
-      return unsent > 0 && unsent === before
+    let handled = 0
+    plane.sessions.open = async () => {
+      handled += 1
+      return { kind: 'refused', code: 'SESSION_REFUSED', message: 'x'.repeat(4_000), retryAfterMs: 1_000 }
     }
-    await expect.poll(isPaused, { interval: 300, timeout: 20_000 }).toBe(true)
+    silent.socket.pause()
+    // The responses have about 40 MB: more than the buffers of the connection hold.
+    const requests = 10_000
+    for (let request = 1; request <= requests; request++) silent.sendMessage({ type: 'open', request, modelId: testModelId })
+    const seen: number[] = []
+    const hasStopped = () => {
+      seen.push(handled)
+      return handled > 0 && seen.length >= 4 && new Set(seen.slice(-4)).size === 1
+    }
+    await expect.poll(hasStopped, { interval: 250, timeout: 20_000 }).toBe(true)
+    expect(handled).toBeLessThan(requests)
     silent.socket.resume()
-    await expect.poll(() => silent.messages.length, { timeout: 20_000 }).toBe(100_001)
+    await expect.poll(() => silent.messages.length, { timeout: 20_000 }).toBe(requests + 1)
   })
 
   it('whose device never reads again is closed although it still sends, and its KV is released', async () => {
@@ -504,6 +518,24 @@ describe('a connection', () => {
     await expect(once(rebound, 'open')).rejects.toThrow('403')
     const elsewhere = new WebSocket(plane.dataUrl.replace('/v1/data', '/v2/data'))
     await expect(once(elsewhere, 'open')).rejects.toThrow('404')
+  })
+
+  it('that the bridge does not read stays open without heartbeats', async () => {
+    const clock = fakeClock()
+    const wide = 4_096
+    const part = scriptedPart({ manual: true })
+    await using plane = await startDataPlane(part, { clock, width: wide })
+    await using busy = await connectDevice(plane.dataUrl, 'busy', wide)
+    const block: States = { rows: 64, width: wide, half: new Uint16Array(64 * wide).fill(0x3c00) }
+    const session = await busy.open(testModelId)
+    // The first frame is never computed; more are sent than the bridge reads ahead.
+    for (let i = 0; i < 160; i++) busy.send(session, { base: 0, states: block })
+    await expect.poll(() => part.steps.length).toBe(1)
+    await expect.poll(() => busy.socket.bufferedAmount).toBeGreaterThan(0)
+    for (let heartbeats = 0; heartbeats < 4; heartbeats++) await clock.advance(15_000)
+    expect([plane.sessions.count, busy.socket.readyState]).toEqual([1, WebSocket.OPEN])
+    await busy[Symbol.asyncDispose]()
+    await part.finishStep()
   })
 
   it('that does not speak HTTP does not affect the bridge', async () => {

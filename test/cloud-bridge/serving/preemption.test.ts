@@ -90,35 +90,36 @@ describe('a stream that is preempted', () => {
 
   it('frees its memory for another, and goes on once that one has closed', async () => {
     const perPosition = 2 * 16 * 4
-    let preempt: number[] = []
-    const policy: ServingPolicy = {
-      plan(state, nowMs) {
-        const plan = { ...ordinary.plan(state, nowMs), preempt }
-        preempt = []
-        return plan
-      },
-    }
-    const kv = { budgetBytes: 136 * perPosition, firstPositions: 8 }
-    const serving = testServing(scriptedPart(), { policy, kv })
-    const rows = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
+    const { serving, preempt } = preemptible()
     const [first, second] = [await openStream(serving), await openStream(serving)]
-    await first.append(rows(64))
-    preempt = [1]
-    await expect(second.append(rows(100))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
-    await second.append(rows(8))
+    await first.append(blank(64))
+    preempt(1)
+    await expect(second.append(blank(100))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    await second.append(blank(8))
     expect(serving.memory.usedBytes).toBe(64 * perPosition)
-    await second.append(rows(92))
+    await second.append(blank(92))
     expect(first.length).toBe(64)
     first.truncate(60)
     let isComputed = false
-    const waiting = first.append(rows(1)).then(() => {
+    const waiting = first.append(blank(1)).then(() => {
       isComputed = true
     })
-    await second.append(rows(1))
+    await second.append(blank(1))
     expect(isComputed).toBe(false)
     await second.close()
     await waiting
     expect(first.length).toBe(61)
+  })
+
+  it('leaves nothing in the prefix cache where its KV no longer fits into the memory', async () => {
+    const { serving, preempt } = preemptible()
+    const [first, second] = [await openStream(serving), await openStream(serving)]
+    await first.append(blank(64))
+    preempt(1)
+    await second.append(blank(8))
+    await second.append(blank(92))
+    expect(await first.keep(60)).toBeUndefined()
+    expect(serving.memory).toMatchObject({ usedBytes: 128 * perPosition, cachedBytes: 0 })
   })
 
   it('is refused rows that the whole memory could not hold', async () => {
@@ -128,13 +129,12 @@ describe('a stream that is preempted', () => {
         return { ...ordinary.plan(state, nowMs), preempt: idle.map(({ id }) => id) }
       },
     }
-    const serving = testServing(scriptedPart(), { policy, kv: { budgetBytes: 128 * 2 * 16 * 4 } })
-    const rows = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
+    const serving = testServing(scriptedPart(), { policy, kv: { budgetBytes: 128 * perPosition } })
     const stream = await openStream(serving)
-    await stream.append(rows(8))
+    await stream.append(blank(8))
     await expect.poll(() => serving.memory.usedBytes).toBe(0)
-    await expect(stream.append(rows(121))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
-    await stream.append(rows(120))
+    await expect(stream.append(blank(121))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    await stream.append(blank(120))
     expect(stream.length).toBe(128)
   })
 
@@ -163,6 +163,27 @@ describe('a stream that is preempted', () => {
     expect(bitsOf([answered])).toEqual(bitsOf([expected]))
   })
 })
+
+/** KV bytes of one position of the scripted part. */
+const perPosition = 2 * 16 * 4
+const blank = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
+
+/** Serving with room for 136 positions; `preempt` makes the next plan preempt that stream. */
+function preemptible() {
+  let preempted: number[] = []
+  const policy: ServingPolicy = {
+    plan(state, nowMs) {
+      const plan = { ...ordinary.plan(state, nowMs), preempt: preempted }
+      preempted = []
+      return plan
+    },
+  }
+  const kv = { budgetBytes: 136 * perPosition, firstPositions: 8, prefixMs: 60_000 }
+  const preempt = (stream: number) => {
+    preempted = [stream]
+  }
+  return { serving: testServing(scriptedPart(), { policy, kv }), preempt }
+}
 
 /** Preempts only once no rows wait. */
 function afterRows(policy: ServingPolicy): ServingPolicy {

@@ -71,6 +71,17 @@ describe('the KV that a closed session leaves in the prefix cache', () => {
     expect((await serving.open('jetson-01', { ...resume, length: 8 }))!.stream.length).toBe(8)
   })
 
+  it('is released when serving closes, and not cached after that', async () => {
+    const serving = testServing(scriptedPart(), { kv: { prefixMs } })
+    const [first, second] = [await openStream(serving), await openStream(serving)]
+    for (const stream of [first, second]) await stream.append({ states: rows(20), select: 'none' })
+    expect(await first.keep(20)).toMatch(/^[0-9a-f]{32}$/)
+    await serving.close()
+    expect(serving.memory.cachedBytes).toBe(0)
+    expect(await second.keep(20)).toBeUndefined()
+    expect(serving.memory.usedBytes).toBe(0)
+  })
+
   it('is released when it expires', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { prefixMs, clock })
