@@ -12,7 +12,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 
-/** Runs scripts/setup with a PATH that holds the usual tools, and these programs in place of the real ones. */
+/** Runs scripts/setup with a PATH of common tools and the given programs. */
 async function runSetup(programs: Record<string, string>): Promise<{ code: number; stderr: string }> {
   const bin = mkdtempSync(join(tmpdir(), 'brim-path-'))
   folders.push(bin)
@@ -30,7 +30,7 @@ async function runSetup(programs: Record<string, string>): Promise<{ code: numbe
 
 const which = async (tool: string) => (await promisify(execFile)('sh', ['-c', `command -v ${tool}`])).stdout.trim()
 
-describe('scripts/setup says in one line what is missing, and exits with 2', () => {
+describe('scripts/setup prints one line about a missing prerequisite and exits with 2', () => {
   it.each([
     ['node is missing', {}, 'node was not found'],
     ['node is too old', { node: 'case "$1" in --version) echo v18.19.0;; *) exit 1;; esac' }, 'node v18.19.0 is too old'],

@@ -11,12 +11,12 @@ import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/age
 import { mqttClient } from '../support/broker.ts'
 import { type Check, schemaCompiler, strictly } from '../support/json-schemas.ts'
 
-/** A message as it came to somebody who watches everything. */
+/** A message as a subscriber of all topics received it. */
 interface Recorded {
   readonly topic: string
   readonly text: string
   readonly qos: number
-  /** It was retained before we subscribed: what comes live never says so. */
+  /** Retained before the subscription; live messages do not carry the flag. */
   readonly retain: boolean
 }
 
@@ -36,7 +36,7 @@ async function record() {
   const client = await mqttClient(world.bridge.mqttUrl, `recorder-${Math.random().toString(36).slice(2)}`)
   const recorded: Recorded[] = []
   client.on('message', (topic, payload, { qos, retain }) => recorded.push({ topic, text: payload.toString(), qos, retain }))
-  // With 2 everything comes as it was published.
+  // QoS 2: every message arrives with the QoS of its publication.
   await client.subscribeAsync('brim/v1/#', { qos: 2 })
   return { recorded, [Symbol.asyncDispose]: () => client.endAsync(true) }
 }
@@ -50,8 +50,8 @@ function startSlow(target: number) {
 const isOn = (channel: Channel, topic: string) =>
   new RegExp(`^${channel.address.replaceAll(/\{\w+\}/g, '[a-z0-9_-]+')}$`).test(topic)
 
-/** @returns which message of the document it is; throws where it is none */
-function documented(message: Message, text: string): string {
+/** The message's name in the document. @throws Error when it matches none */
+function documentedName(message: Message, text: string): string {
   const json = JSON.parse(text) as { type?: string }
   const variants = variantsOf(message)
   const variant = variants.find(({ types }) => types.length === 0 || types.some((type) => type === json.type))
@@ -62,7 +62,7 @@ function documented(message: Message, text: string): string {
 
 function channelOf(topic: string): Channel {
   const [channel, ...more] = channels.filter((one) => isOn(one, topic))
-  if (!channel || more.length > 0) throw new Error(`${topic} is in the contract ${channel ? 'twice' : 'not at all'}`)
+  if (!channel || more.length > 0) throw new Error(`${topic} is ${channel ? 'twice' : 'not'} in the contract`)
   return channel
 }
 
@@ -76,7 +76,7 @@ const submit = async (device: string, maxTokens: number, kind = 'slm.generate') 
 const stateOf = async (id: string) => ((await (await fetch(`${world.bridge.httpUrl}/v1/jobs/${id}`)).json()) as JobDetails).state
 const ended = (id: string, state: string) => expect.poll(() => stateOf(id), { timeout: 20_000 }).toBe(state)
 
-it('all that crosses the control plane is in the document, and all that is in the document crosses it', async () => {
+it('documents every message on the control plane, and nothing that does not occur', async () => {
   await using recorder = await record()
   const { recorded } = recorder
   await using relay = await startRelay(portOf(world.bridge.mqttUrl))
@@ -91,7 +91,7 @@ it('all that crosses the control plane is in the document, and all that is in th
       )
       .toBeGreaterThan(0)
 
-  // Births, telemetry, jobs that end in every way.
+  // Starts, telemetry, and jobs with every outcome.
   const able = await world.startAgent({ id: 'jetson-02', slm, bridges: [through(relay, world.bridge.mqttUrl)] })
   await has('jetson-02', 'state', /ready/)
   await has('jetson-02', 'telemetry', /birth/)
@@ -99,7 +99,7 @@ it('all that crosses the control plane is in the document, and all that is in th
   await ended(await submit('jetson-01', 12), 'REJECTED')
   const answer = await post('', { kind: 'profile', input: {}, device: 'jetson-02' })
   await ended(answer.id, 'SUCCEEDED')
-  // On a slow link an answer comes in pieces, and whoever stands behind it waits.
+  // On a slow link an answer arrives in pieces, and the job after it waits.
   await world.startAgent({ id: 'jetson-04', dataUrl: world.bridge.dataUrl.replace(/:\d+/, `:${slow.port}`) })
   await has('jetson-04', 'state', /ready/)
   const first = await submit('jetson-04', 16, 'hat.generate')
@@ -110,18 +110,20 @@ it('all that crosses the control plane is in the document, and all that is in th
   await ended(second, 'CANCELED')
   await has('jetson-04', 'events', /"type":"canceled"/)
 
-  // A bundle of the bridge, and orders of an operator.
+  // A bundle of the bridge, and remote commands of an operator.
   const { modelId } = world.bridge
   await ended((await post('', { kind: 'bundle.install', input: { modelId }, device: 'jetson-02' })).id, 'SUCCEEDED')
-  for (const order of [{ type: 'drain' }, { type: 'undrain' }, { type: 'logs', level: 'info', forS: 60 }]) {
+  for (const command of [{ type: 'drain' }, { type: 'undrain' }, { type: 'logs', level: 'info', forS: 60 }]) {
     const path = `${world.bridge.httpUrl}/v1/devices/jetson-02/commands`
-    const given = (await (await fetch(path, { method: 'POST', headers, body: JSON.stringify(order) })).json()) as { id: string }
-    await has('jetson-02', 'replies', new RegExp(`${given.id}.*done`))
+    const accepted = (await (await fetch(path, { method: 'POST', headers, body: JSON.stringify(command) })).json()) as {
+      id: string
+    }
+    await has('jetson-02', 'replies', new RegExp(`${accepted.id}.*done`))
   }
   await ended(await submit('jetson-02', 12), 'SUCCEEDED')
   await has('jetson-02', 'log', /job ended/)
 
-  // Something that nobody can read.
+  // An invalid message.
   const garbled = await mqttClient(world.bridge.mqttUrl, 'device-garbled')
   await garbled.publishAsync(deviceTopic('default', 'garbled', 'telemetry'), '{"v":2}')
   await has('garbled', 'faults', /telemetry/)
@@ -142,12 +144,12 @@ it('all that crosses the control plane is in the document, and all that is in th
     const channel = channelOf(topic)
     expect({ topic, qos }).toEqual({ topic, qos: channel.qos })
     if (retain) expect(channel.retain, `${topic} is retained`).toBe(true)
-    return documented(channel.message, text)
+    return documentedName(channel.message, text)
   })
   const all = channels.flatMap(({ message }) => variantsOf(message).map(({ name }) => name))
   expect(all.filter((name) => !seen.includes(name))).toEqual([])
 
-  // Whoever comes now is told what is retained, and only that.
+  // A late subscriber receives the retained messages, and only those.
   await using late = await record()
   const retaining = channels.filter(({ retain }) => retain)
   await expect
@@ -156,7 +158,7 @@ it('all that crosses the control plane is in the document, and all that is in th
   expect(late.recorded.filter(({ topic, retain }) => retain && !channelOf(topic).retain)).toEqual([])
 })
 
-it('the messages of the data plane are those of the document', async () => {
+it('documents every JSON message of the data plane', async () => {
   await using relay: Relay = await startRelay(portOf(world.bridge.dataUrl))
   const agent = await world.startAgent({ id: 'jetson-03', dataUrl: through(relay, world.bridge.dataUrl) })
   const ask = async () => {
@@ -168,13 +170,13 @@ it('the messages of the data plane are those of the document', async () => {
   await ask()
   await ask()
   await agent.close()
-  const said = (way: 'up' | 'down', message: Message) =>
+  const sent = (direction: 'up' | 'down', message: Message) =>
     relay.connections
-      .flatMap((connection) => webSocketFrames(Buffer.concat(connection[way])))
+      .flatMap((connection) => webSocketFrames(Buffer.concat(connection[direction])))
       .filter(({ isText }) => isText)
-      .map(({ payload }) => documented(message, payload.toString()))
-  expect(said('up', dataMessages.device)).toEqual(expect.arrayContaining(['ToBridge.hello', 'ToBridge.open', 'ToBridge.close']))
-  expect(said('down', dataMessages.bridge)).toEqual(
+      .map(({ payload }) => documentedName(message, payload.toString()))
+  expect(sent('up', dataMessages.device)).toEqual(expect.arrayContaining(['ToBridge.hello', 'ToBridge.open', 'ToBridge.close']))
+  expect(sent('down', dataMessages.bridge)).toEqual(
     expect.arrayContaining(['ToDevice.welcome', 'ToDevice.opened', 'ToDevice.kept']),
   )
 })

@@ -12,7 +12,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 
-/** `brim demo …` as a process of its own, with a temporary folder of its own that shows what it leaves behind. */
+/** `brim demo …` as a process, with a temporary folder of its own, in which its leftovers would be found. */
 function startDemo(...args: string[]) {
   const temporary = mkdtempSync(join(tmpdir(), 'brim-test-'))
   folders.push(temporary)
@@ -29,7 +29,7 @@ function startDemo(...args: string[]) {
   return { child, ended, temporary, out: () => out, err: () => err }
 }
 
-/** Processes whose command line names this folder. */
+/** Processes whose command line contains this folder. */
 function processesOf(temporary: string): string[] {
   return readdirSync('/proc')
     .filter((pid) => /^\d+$/.test(pid))
@@ -43,7 +43,7 @@ function processesOf(temporary: string): string[] {
 }
 
 describe('brim demo', () => {
-  it('answers three prompts by HAT and one by the whole model, with exactly the tokens of the reference', async () => {
+  it('answers three prompts by HAT and one by the whole model, all with the tokens of the reference', async () => {
     const demo = startDemo('--json', '--max-tokens', '32')
     expect(await demo.ended, demo.err()).toBe(0)
     const { answers } = JSON.parse(demo.out().trim().split('\n').at(-1) ?? '')
@@ -74,7 +74,7 @@ describe('brim demo', () => {
   })
 
   it.skipIf(isMissing('/proc, which lists processes', existsSync('/proc/self/cmdline')))(
-    'leaves no process behind when it is killed',
+    'leaves no process behind after SIGKILL',
     async () => {
       const demo = startDemo('--keep', '--max-tokens', '8')
       await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('press Ctrl-C to stop')

@@ -11,7 +11,7 @@ import { type HatWorld, startHatWorld } from '../support/hat-world.ts'
 
 const promptCount = 50
 const maxTokens = 24
-/** Sessions at once: they meet in packed steps at the bridge. */
+/** Concurrent sessions, which share packed steps at the bridge. */
 const atOnce = 5
 
 let world: HatWorld
@@ -32,12 +32,12 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => world[Symbol.asyncDispose]())
 
-describe('50 held-out prompts, drafted by the trained adapter and verified at the bridge', () => {
+describe('50 held-out prompts, drafted by the trained adapter and verified by the bridge', () => {
   it.each<[string, (at: number) => Sampling]>([
     ['greedy', () => greedy],
     ['sampled at temperature 0.8', (at) => ({ temperature: 0.8, topK: 0, topP: 1, seed: 1_000 + at })],
   ])(
-    'have the tokens of the reference, which never speculates: %s',
+    'get the tokens of the reference, which never speculates: %s',
     async (name, samplingOf) => {
       expect(prompts).toHaveLength(promptCount)
       const { eos } = world.model.manifest.tokens
@@ -58,7 +58,7 @@ describe('50 held-out prompts, drafted by the trained adapter and verified at th
       }
       const acceptLength = (totals.tokens - promptCount) / totals.rounds
       console.log(`${name}: ${JSON.stringify({ ...totals, acceptLength: Number(acceptLength.toFixed(2)) })}`)
-      // DESIGN 'Exactness': near ties are at most 0.1 % of the tokens; one may always happen.
+      // DESIGN 'Exactness': near ties are at most 0.1 % of the tokens. One is always allowed.
       expect(totals.nearTies).toBeLessThanOrEqual(Math.max(1, 0.001 * totals.tokens))
       expect(totals.accepted).toBeGreaterThan(0)
     },

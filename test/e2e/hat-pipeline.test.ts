@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-it('answers that a pipeline of two stages verifies, many at once, have the tokens of the reference', async () => {
+it('gives concurrent answers the tokens of the reference with a pipeline of two stages', async () => {
   const random = seededRandom(3)
   const asked = Array.from({ length: 8 }, (_, at) => ({
     prompt: Array.from({ length: 5 + 9 * at }, () => Math.floor(random.next() * world.model.manifest.dims.vocab)),

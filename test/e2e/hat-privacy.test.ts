@@ -10,12 +10,12 @@ import { mqttClient, startBroker } from '../support/broker.ts'
 const question = 'Doctor Eleanora Vandermeer asked whether the biopsy of Thursday showed anything.'
 const system = 'You are the confidential assistant of a hospital.'
 
-/** Ids in a row that count as seen. */
+/** Length of a run of ids that counts as a leak. */
 const windowIds = 4
-/** Of the bridge that startAgentWorld starts. */
+/** The chunk size of startAgentWorld's bridge. */
 const chunkTokens = 16
 
-/** How token ids may be written: every integer and float type, both byte orders, JSON. */
+/** Possible encodings of token ids: integer and float types, both byte orders, JSON. */
 const encodings: Record<string, (ids: readonly number[]) => Buffer> = {
   uint16le: (ids) => numbers(ids, 2, (view, at, id) => view.setUint16(at, id, true)),
   uint16be: (ids) => numbers(ids, 2, (view, at, id) => view.setUint16(at, id)),
@@ -37,7 +37,7 @@ function numbers(ids: readonly number[], size: number, write: (view: DataView, a
   return bytes
 }
 
-/** Every way in which these ids show in these bytes. */
+/** The encodings in which these ids occur in these bytes. */
 function idsSeen(wire: Buffer, ids: readonly number[]): string[] {
   const windows = ids.slice(0, -windowIds + 1).map((_, at) => ids.slice(at, at + windowIds))
   return Object.entries(encodings).flatMap(([name, encode]) =>
@@ -45,7 +45,7 @@ function idsSeen(wire: Buffer, ids: readonly number[]): string[] {
   )
 }
 
-/** The words of these texts that show in these bytes, as UTF-8, UTF-16 or base64 of the whole text. */
+/** The words of these texts that occur in these bytes, as UTF-8, UTF-16 or base64 of the whole text. */
 function wordsSeen(wire: Buffer, ...texts: string[]): string[] {
   const words = texts.flatMap((text) => text.split(/[^\p{L}\p{N}]+/u)).filter((word) => word.length >= 6)
   const base64 = texts.map((text) => Buffer.from(text).toString('base64').slice(0, 24))
@@ -53,10 +53,10 @@ function wordsSeen(wire: Buffer, ...texts: string[]): string[] {
   return needles.filter((needle) => wire.includes(needle) || wire.includes(Buffer.from(needle, 'utf16le')))
 }
 
-describe('what crosses the network in a private answer', () => {
-  it('holds neither text nor token ids of prompt or answer, on the data plane and on MQTT', async () => {
+describe('the network traffic of a private answer', () => {
+  it('contains neither text nor token ids of prompt or answer, on the data plane or on MQTT', async () => {
     await using world = await startAgentWorld()
-    // A broker between agent and bridge whose every byte is kept, and which leads to a data plane whose every byte is.
+    // Relays record every byte between agent and broker, and between agent and data plane.
     await using broker = await startBroker()
     await using control = await startRelay(portOf(broker.url))
     await using data = await startRelay(portOf(world.bridge.dataUrl))
@@ -65,8 +65,8 @@ describe('what crosses the network in a private answer', () => {
       data: through(data, world.bridge.dataUrl),
     })
     const agent = await world.startAgent({ id: 'recorded', bridges: [through(control, broker.url)] })
-    // The whole log of the device goes up too, as far as an operator can ask for it.
-    await bridge.askForLog('recorded')
+    // The device also sends its log, at the most detailed level that an operator can request.
+    await bridge.requestLog('recorded')
     const response = await fetch(`${agent.apiUrl}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -97,7 +97,7 @@ describe('what crosses the network in a private answer', () => {
     const mqtt = control.connections.map(({ up, down }) => Buffer.concat([...up, ...down]))
     const raw = data.connections.map(({ up, down }) => Buffer.concat([...up, ...down]))
 
-    // The recording is one of the real thing: the first token's shallow state is in it, the device's name is.
+    // The recording is complete: it holds the first token's shallow state and the device's name.
     const sequence = device.input.createSequence()
     const [shallow] = await device.input.step([{ sequence, ids: promptIds.slice(0, chunkTokens), select: 'all' }])
     const { width, half } = shallow!
@@ -116,7 +116,7 @@ describe('what crosses the network in a private answer', () => {
     }
   })
 
-  it('would show them if they were there', () => {
+  it('would be recognised if it contained them', () => {
     const ids = [7, 301, 12, 499, 55]
     const noise = Buffer.alloc(100, 0x3c)
     for (const [name, encode] of Object.entries(encodings))
@@ -132,8 +132,8 @@ async function announce(url: string, fields: Pick<BridgeState, 'modelId' | 'data
   const state: BridgeState = { v: 1, state: 'ready', birth: 1, at: '2026-01-02T03:04:05.678Z', ...fields }
   await client.publishAsync(bridgeStateTopic('default', 'one'), JSON.stringify(state), { qos: 1, retain: true })
   return {
-    async askForLog(device: string) {
-      const order = {
+    async requestLog(device: string) {
+      const command = {
         v: 1,
         bridge: 'one',
         id: '0'.repeat(16),
@@ -144,12 +144,12 @@ async function announce(url: string, fields: Pick<BridgeState, 'modelId' | 'data
       }
       const replied = new Promise((resolve) => client.once('message', resolve))
       await client.subscribeAsync(deviceTopic('default', device, 'replies'), { qos: 1 })
-      const saying = setInterval(
-        () => client.publish(deviceTopic('default', device, 'commands'), JSON.stringify(order), { qos: 1 }),
+      const repeating = setInterval(
+        () => client.publish(deviceTopic('default', device, 'commands'), JSON.stringify(command), { qos: 1 }),
         100,
       )
       await replied
-      clearInterval(saying)
+      clearInterval(repeating)
     },
     [Symbol.asyncDispose]: () => client.endAsync(true),
   }

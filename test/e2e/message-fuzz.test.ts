@@ -30,7 +30,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-/** Always the same ones: a failure can be repeated. The broker takes packets of 256 KiB. */
+/** The same samples for the same seed, so that a failure can be repeated. The broker's packet limit is 256 KiB. */
 function samples(messages: fc.Arbitrary<unknown>, count: number, seed: number): Buffer[] {
   return fc
     .sample(mutated(messages), { numRuns: count * 2, seed })
@@ -41,7 +41,7 @@ const samplesOf = (schema: z.ZodType, count: number, seed: number) => samples(va
 const topicOf = (device: string, leaf: DeviceTopic) => deviceTopic('default', device, leaf)
 const headers = { 'content-type': 'application/json' }
 
-/** @returns how the job stands */
+/** Submits a job. @returns a function that reads the job */
 async function submitted(job: object): Promise<() => Promise<JobDetails>> {
   const url = `${world.bridge.httpUrl}/v1/jobs`
   const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(job) })
@@ -49,51 +49,51 @@ async function submitted(job: object): Promise<() => Promise<JobDetails>> {
   return async () => (await (await fetch(`${url}/${id}`)).json()) as JobDetails
 }
 
-/** The bridge and the device still do what they are for. */
-async function servesAJob(): Promise<void> {
+/** Checks that bridge and device still complete a job. */
+async function expectWorking(): Promise<void> {
   const input = { prompt: 'Can you', maxTokens: 8 }
   const job = await submitted({ kind: 'hat.generate', device: 'jetson-01', priority: 9, input })
   await expect.poll(() => job().then(({ state }) => state), { timeout: 20_000 }).toBe('SUCCEEDED')
 }
 
-describe('whatever is said to a bridge', () => {
-  it('on MQTT it lives, and tells each device what it could not read, leaf by leaf', async () => {
-    const spoken = { state: DeviceState, telemetry: DeviceTelemetry, events: JobEvent } as const
+describe('a bridge that receives invalid messages', () => {
+  it('keeps working on MQTT, and reports each unreadable message to its device', async () => {
+    const schemas = { state: DeviceState, telemetry: DeviceTelemetry, events: JobEvent } as const
     let refused = 0
     for (let at = 0; at < 6; at++) {
       const device = `fuzz-${at}`
       const expected: string[] = []
       await using faults = await watchTopic(world.bridge.mqttUrl, topicOf(device, 'faults'))
       const client = await mqttClient(world.bridge.mqttUrl, `device-${device}`)
-      for (const [leaf, schema] of Object.entries(spoken) as [keyof typeof spoken, z.ZodType][])
+      for (const [leaf, schema] of Object.entries(schemas) as [keyof typeof schemas, z.ZodType][])
         for (const payload of samplesOf(schema, 9, at)) {
           await client.publishAsync(topicOf(device, leaf), payload, { qos: 1 })
           const read = readMessage(schema, payload)
-          // An empty state only clears what the broker retained.
+          // An empty state only clears the retained one.
           if (read.kind === 'unreadable' && !(leaf === 'state' && payload.length === 0)) expected.push(`${leaf}: ${read.reason}`)
         }
       await expect.poll(() => faults.messages.length, { timeout: 10_000 }).toBe(expected.length)
-      const told = faults.messages.map(({ text }) => MessageFault.parse(JSON.parse(text)))
-      expect(told.map(({ leaf, reason }) => `${leaf}: ${reason}`).sort()).toEqual(expected.sort())
-      refused += told.length
+      const reported = faults.messages.map(({ text }) => MessageFault.parse(JSON.parse(text)))
+      expect(reported.map(({ leaf, reason }) => `${leaf}: ${reason}`).sort()).toEqual(expected.sort())
+      refused += reported.length
       await client.endAsync()
     }
     expect(refused).toBeGreaterThan(60)
-    await servesAJob()
+    await expectWorking()
   })
 
-  it('over and over, it does not answer over and over', async () => {
+  it('limits its reports about repeated messages', async () => {
     await using faults = await watchTopic(world.bridge.mqttUrl, topicOf('parrot', 'faults'))
     const client = await mqttClient(world.bridge.mqttUrl, 'device-parrot')
     for (let again = 0; again < 30; again++) await client.publishAsync(topicOf('parrot', 'telemetry'), '{"v":2}', { qos: 1 })
     await client.publishAsync(topicOf('parrot', 'events'), 'last', { qos: 1 })
     await expect.poll(() => faults.messages.at(-1)?.text).toContain('"events"')
-    // Ten of the first kind, and the last.
+    // Ten reports about telemetry, and one about events.
     expect(faults.messages.length).toBe(11)
     await client.endAsync()
   })
 
-  it('on HTTP it answers with what is wrong, or does it', async () => {
+  it('accepts each HTTP request, or responds with the reason', async () => {
     const submissions = fc.constantFrom(
       { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4, stop: ['.'] }, device: 'nobody', priority: 7 },
       { kind: 'hat.verify', input: { prompt: 'Can you', continuation: ' book' }, device: 'nobody', timeouts: { runS: 9 } },
@@ -108,64 +108,64 @@ describe('whatever is said to a bridge', () => {
       for (const body of bodies) {
         const response = await fetch(`${world.bridge.httpUrl}${path}`, { method: 'POST', headers, body })
         expect([200, 202, 400, 401, 403], body.toString().slice(0, 200)).toContain(response.status)
-        const said = (await response.json()) as { error?: { code: string; message: string } }
-        expect(said.error === undefined).toBe(response.ok)
-        if (!said.error) continue
+        const result = (await response.json()) as { error?: { code: string; message: string } }
+        expect(result.error === undefined).toBe(response.ok)
+        if (!result.error) continue
         refused += 1
-        expect(said.error.message).toMatch(/^[^\n]{5,400}$/)
-        expect(JSON.stringify(said)).not.toContain(secret)
+        expect(result.error.message).toMatch(/^[^\n]{5,400}$/)
+        expect(JSON.stringify(result)).not.toContain(secret)
       }
     expect(refused).toBeGreaterThan(80)
-    await servesAJob()
+    await expectWorking()
   })
 
-  it('on its WebSocket, in no UTF-8, it hangs up as RFC 6455 says', async () => {
+  it('closes its WebSocket with 1007 on text that is not UTF-8 (RFC 6455)', async () => {
     const socket = new WebSocket(world.bridge.dataUrl)
     await once(socket, 'open')
     socket.send(Buffer.from([0x7b, 0xff, 0x7d]), { binary: false })
     expect(await once(socket, 'close')).toMatchObject([1007, expect.anything()])
   })
 
-  it('on its WebSocket it says why before it hangs up', async () => {
+  it('sends the reason before it closes its WebSocket', async () => {
     for (const [at, payload] of samplesOf(ToBridge, 60, 4).filter(isUtf8).entries()) {
       const socket = new WebSocket(world.bridge.dataUrl)
-      const heard: ToDevice[] = []
-      socket.on('message', (data: Buffer) => heard.push(ToDevice.parse(JSON.parse(data.toString()))))
+      const received: ToDevice[] = []
+      socket.on('message', (data: Buffer) => received.push(ToDevice.parse(JSON.parse(data.toString()))))
       const closed = once(socket, 'close')
       await once(socket, 'open')
       if (at % 2 === 0) socket.send(JSON.stringify({ type: 'hello', v: 1, device: 'fuzz', birth: 1 }))
       socket.send(payload, { binary: false })
-      // Whatever it was, this is out of turn.
+      // At the latest the second hello is invalid.
       socket.send(JSON.stringify({ type: 'hello', v: 1, device: 'fuzz', birth: 1 }))
       socket.send(JSON.stringify({ type: 'hello', v: 1, device: 'fuzz', birth: 1 }))
       await closed
-      const said = heard.findLast(({ type }) => type === 'refused')
+      const refusal = received.findLast(({ type }) => type === 'refused')
       const read = readMessage(ToBridge, payload)
-      const why =
+      const reason =
         payload.length > 4096
           ? 'longer than 4096 bytes'
           : read.kind === 'unreadable'
             ? read.reason
             : 'hello must be the first message'
-      expect(said).toMatchObject({ type: 'refused', message: expect.stringContaining(why) })
+      expect(refusal).toMatchObject({ type: 'refused', message: expect.stringContaining(reason) })
     }
-    await servesAJob()
+    await expectWorking()
   })
 })
 
-describe('whatever is said to a device', () => {
-  it('on MQTT it lives, and refuses the jobs that it cannot read, with the reason', async () => {
+describe('a device that receives invalid messages', () => {
+  it('keeps working on MQTT, and refuses each unreadable job with the reason', async () => {
     await using events = await watchTopic(world.bridge.mqttUrl, topicOf('jetson-01', 'events'))
     const client = await mqttClient(world.bridge.mqttUrl, 'bridge-fuzz')
     const expected = new Map<string, string>()
-    const taken = new Set<string>()
+    const readable = new Set<string>()
     for (const payload of samplesOf(ToJobDevice, 120, 5)) {
       await client.publishAsync(topicOf('jetson-01', 'jobs'), payload, { qos: 1 })
       const read = readMessage(ToJobDevice, payload)
       const address = JobAddress.safeParse(read.kind === 'unreadable' ? read.json : read.message).data
       const key = JSON.stringify(address)
-      if (read.kind === 'message') taken.add(key)
-      else if (address && !taken.has(key)) expected.set(key, read.reason)
+      if (read.kind === 'message') readable.add(key)
+      else if (address && !readable.has(key)) expected.set(key, read.reason)
     }
     for (const payload of samplesOf(JobAck, 40, 6)) await client.publishAsync(topicOf('jetson-01', 'acks'), payload, { qos: 1 })
     for (const payload of samplesOf(MessageFault, 40, 7)) await client.publishAsync(topicOf('jetson-01', 'faults'), payload)
@@ -173,7 +173,7 @@ describe('whatever is said to a device', () => {
       await client.publishAsync(bridgeStateTopic('default', 'fuzz'), payload, { qos: 1, retain: true })
     await client.publishAsync(bridgeStateTopic('default', 'fuzz'), '', { qos: 1, retain: true })
     expect(expected.size).toBeGreaterThan(15)
-    const told = () =>
+    const refused = () =>
       new Map(
         events.messages.flatMap(({ text }) => {
           const event = JobEvent.parse(JSON.parse(text))
@@ -182,12 +182,12 @@ describe('whatever is said to a device', () => {
           return reason === undefined ? [] : [[JSON.stringify(JobAddress.parse(event)), reason] as const]
         }),
       )
-    await expect.poll(() => [...told()].sort(), { timeout: 10_000 }).toEqual([...expected].sort())
+    await expect.poll(() => [...refused()].sort(), { timeout: 10_000 }).toEqual([...expected].sort())
     await client.endAsync()
-    await servesAJob()
+    await expectWorking()
   })
 
-  it('a job of a newer version ends REJECTED at the bridge, and says why', async () => {
+  it('rejects a job of a newer protocol version with the reason', async () => {
     using dir = tempDir()
     const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
     const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: systemClock, logger: silentLogger() })
@@ -200,19 +200,22 @@ describe('whatever is said to a device', () => {
     await client.publishAsync(topicOf('older', 'state'), JSON.stringify(ready), { qos: 1, retain: true })
     const job = await submitted({ kind: 'profile', device: 'older', input: {} })
     await expect.poll(() => job().then(({ state }) => state)).toBe('REJECTED')
-    expect((await job()).error).toMatchObject({ code: 'PROTOCOL_VERSION', message: expect.stringContaining('only version 1') })
+    expect((await job()).error).toMatchObject({
+      code: 'PROTOCOL_VERSION',
+      message: expect.stringContaining('supports version 1'),
+    })
     store.close()
     await client.endAsync()
   })
 
-  it('on its WebSocket it lives', async () => {
+  it('connects its WebSocket in spite of them', async () => {
     const server = new WebSocketServer({ host: '127.0.0.1', port: 0 })
     await once(server, 'listening')
-    // What answers `hello` would end the noise.
+    // A reply to `hello` would end the handshake.
     const noise = samplesOf(ToDevice, 80, 9).filter((payload) => {
       const read = readMessage(ToDevice, payload)
-      const isAnswer = read.kind === 'message' && (read.message.type === 'welcome' || read.message.type === 'refused')
-      return isUtf8(payload) && !isAnswer
+      const isReply = read.kind === 'message' && (read.message.type === 'welcome' || read.message.type === 'refused')
+      return isUtf8(payload) && !isReply
     })
     expect(noise.length).toBeGreaterThan(40)
     const greeted = new Promise<void>((resolve) => {

@@ -14,9 +14,9 @@ const brokers = [
   { name: 'embedded broker', start: startBroker, missing: () => mosquittoMissing('mosquitto_sub') },
   { name: 'mosquitto', start: startMosquitto, missing: () => mosquittoMissing() || mosquittoMissing('mosquitto_sub') },
 ]
-const unheard = () => {}
+const ignore = () => {}
 
-/** What a person at a terminal sees, as `topic {json}` lines. */
+/** The output of mosquitto_sub: lines of `topic {json}`. */
 async function mosquittoSub(url: string, messages: number): Promise<string[]> {
   const { hostname, port } = new URL(url)
   const seconds = '20'
@@ -26,7 +26,7 @@ async function mosquittoSub(url: string, messages: number): Promise<string[]> {
 }
 
 describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start, missing }) => {
-  it.skipIf(missing())('shows who is there to whoever comes later, a line of JSON each', async () => {
+  it.skipIf(missing())('prints the retained states of bridges and devices, one line of JSON each', async () => {
     await using broker = await start()
     const bridge = await connectControl({
       url: broker.url,
@@ -34,11 +34,11 @@ describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start,
       bridge: 'bridge-1',
       birth: 3,
       describe: () => ({ bridge: '0.1.0', modelId: testModelId, data: 'ws://10.0.0.5:7070/v1/data', sessions: 2 }),
-      onDeviceState: unheard,
-      onDeviceTelemetry: unheard,
-      onJobEvent: unheard,
-      onDeviceReply: unheard,
-      onDeviceLog: unheard,
+      onDeviceState: ignore,
+      onDeviceTelemetry: ignore,
+      onJobEvent: ignore,
+      onDeviceReply: ignore,
+      onDeviceLog: ignore,
       logger: silentLogger(),
     })
     const device = new ControlLink({
@@ -51,7 +51,7 @@ describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start,
       clock: systemClock,
       random: { next: () => 0 },
       logger: silentLogger(),
-      onBridges: unheard,
+      onBridges: ignore,
       heartbeatS: 30,
     })
     device.start([])
