@@ -60,7 +60,7 @@ async function converse(device: TestDevice, bridge: Bridge, seed: number): Promi
 }
 
 describe('the bridge on a real bundle', () => {
-  it('tells what it is at /health, and knows no other paths', async () => {
+  it('describes itself at /health, and rejects unknown paths, methods and web pages', async () => {
     await using bridge = await start()
     expect(await health(bridge)).toMatchObject({
       ok: true,
@@ -75,7 +75,7 @@ describe('the bridge on a real bundle', () => {
     expect((await fetch(`${bridge.httpUrl}/health`, { headers: { origin: 'https://example.org' } })).status).toBe(403)
   })
 
-  it('gives devices that share packed steps the very bits that each gets alone', async () => {
+  it('computes the same bits for devices that share packed steps as for each alone', async () => {
     await using bridge = await start()
     const seeds = [1, 2, 3, 4, 5]
     const alone: States[] = []
@@ -97,7 +97,7 @@ describe('the bridge on a real bundle', () => {
     expect(await health(bridge)).toMatchObject({ sessions: 0, kvBytes: 0 })
   })
 
-  it('computes a frame that is larger than a step in steps of the budget, and tells of each at /v1/steps', async () => {
+  it('splits a frame above the token budget into steps, and lists each at /v1/steps', async () => {
     await using bridge = await start({ tokenBudget: 16, chunkTokens: 16, frameTokens: 64 })
     await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
     const rows = randomStates(60, width, 1)
@@ -125,7 +125,7 @@ describe('the bridge on a real bundle', () => {
     expect(inOneFrame).toEqual(concatStates(inFour, width))
   })
 
-  it.each([2, 3])('gives as a pipeline of %i stages the very bits of the uncut middle', async (pipeline) => {
+  it.each([2, 3])('computes the same bits in a pipeline of %i stages as without one', async (pipeline) => {
     const seeds = [1, 2, 3, 4, 5, 6]
     const talk = async (bridge: Bridge) => {
       const said = await Promise.all(
@@ -145,7 +145,7 @@ describe('the bridge on a real bundle', () => {
     expect(await talk(cut)).toEqual({ ...expected, stages: pipeline })
   })
 
-  it('after a rollback computes what a fresh session does', async () => {
+  it('computes after a rollback the same rows as a fresh session', async () => {
     await using bridge = await start()
     await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
     const [kept, dropped, next] = [randomStates(9, width, 1), randomStates(7, width, 2), randomStates(3, width, 3)]
@@ -161,7 +161,7 @@ describe('the bridge on a real bundle', () => {
     expect(await device.rows(whole, { base: 9, states: next })).toEqual(rolledBack)
   })
 
-  it('holds exactly the rows that were sent last, whatever was rolled back, repeated or lost before', async () => {
+  it('holds exactly the rows that were sent last, after any rollbacks, repeats and gaps', async () => {
     await using bridge = await start()
     await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
     const operation = fc.record({
@@ -203,7 +203,7 @@ describe('the bridge on a real bundle', () => {
     )
   })
 
-  it('refuses a device with another bundle, and serves it with the right one', async () => {
+  it('refuses a session of another bundle, and opens one of its own', async () => {
     await using bridge = await start()
     using other = await tinyBundle({ seed: 2 })
     await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
@@ -222,7 +222,7 @@ describe('the bridge on a real bundle', () => {
     await expect.poll(() => health(bridge)).toMatchObject({ sessions: 0, kvBytes: 0 })
   })
 
-  it('says goodbye to sessions when it closes, and gives its ports back', async () => {
+  it('ends its sessions with LINK_LOST when it closes, and frees its ports', async () => {
     const bridge = await start()
     await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
     const session = await device.open(bridge.modelId)
@@ -239,7 +239,7 @@ describe('the bridge on a real bundle', () => {
 describe('the bridge on the control plane', () => {
   const ownState = bridgeStateTopic('default', 'bridge-1')
 
-  it('shows where its data plane is and how many sessions it has, with a birth that grows with each start', async () => {
+  it('publishes its data plane, its number of sessions, and a birth that grows with each start', async () => {
     const stateDir = join(dir.path, 'state-births')
     for (const birth of [1, 2]) {
       await using bridge = await start({ stateDir })
@@ -255,7 +255,7 @@ describe('the bridge on the control plane', () => {
     }
   })
 
-  it('calls a device lost whose heartbeats have stopped, and ready once they come again', async () => {
+  it('marks a device as lost when its heartbeats stop, and as ready when they return', async () => {
     const clock = fakeClock()
     await using bridge = await start({}, clock)
     const device = await mqttClient(bridge.mqttUrl, 'device-quiet')
@@ -279,7 +279,7 @@ describe('the bridge on the control plane', () => {
     await device.endAsync()
   })
 
-  it('answers no question about telemetry that cannot be meant', async () => {
+  it('rejects malformed queries of telemetry, and unknown devices and paths', async () => {
     await using bridge = await start()
     const device = await mqttClient(bridge.mqttUrl, 'device-quiet')
     const ready = { v: 1, state: 'ready', birth: 1, at: '2026-01-31T12:00:00Z' }
@@ -297,7 +297,7 @@ describe('the bridge on the control plane', () => {
     await device.endAsync()
   })
 
-  it('lists the devices of its fleet at /v1/devices, and when they are lost', async () => {
+  it('lists the devices of its fleet at /v1/devices, lost ones too', async () => {
     await using bridge = await start()
     const topic = deviceTopic('default', 'jetson-01', 'state')
     const state = (word: string, birth: number) =>
@@ -316,7 +316,7 @@ describe('the bridge on the control plane', () => {
 })
 
 describe('the bridge does not start', () => {
-  it('with a configuration that cannot be meant, naming the fields', async () => {
+  it('with an invalid configuration, and names the fields', async () => {
     await expect(start({ id: 'Bridge 1', tokenBudget: 64 })).rejects.toMatchObject({
       code: 'CONFIG_INVALID',
       message: expect.stringMatching(/id: must be lower-case letters/),
@@ -330,7 +330,7 @@ describe('the bridge does not start', () => {
     await expect(start({ mqtPort: 1 } as object)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   })
 
-  it('with more stages than the middle has layers', async () => {
+  it('with more pipeline stages than the middle has layers', async () => {
     const { layers } = bundle.manifest.parts.middle!
     const most = layers[1] - layers[0]
     await expect(start({ pipeline: most + 1 })).rejects.toMatchObject({
@@ -340,7 +340,7 @@ describe('the bridge does not start', () => {
     await expect(start({ pipeline: 0 })).rejects.toMatchObject({ message: expect.stringContaining('pipeline') })
   })
 
-  it('without a bundle, and leaves no port behind', async () => {
+  it('without a bundle, and frees its ports', async () => {
     await using taken = await startBroker()
     const port = Number(new URL(taken.url).port)
     await taken[Symbol.asyncDispose]()
@@ -349,7 +349,7 @@ describe('the bridge does not start', () => {
     expect(bridge.mqttUrl).toBe(`mqtt://127.0.0.1:${port}`)
   })
 
-  it('on an address that others can reach, or a port in use', async () => {
+  it('on an address beyond loopback without authentication, or on a port in use', async () => {
     await expect(start({ host: '0.0.0.0' })).rejects.toMatchObject({ code: 'LISTEN_REFUSED' })
     await using first = await start()
     const httpPort = Number(new URL(first.httpUrl).port)
@@ -361,7 +361,7 @@ describe('the bridge does not start', () => {
 })
 
 describe('brim bridge run', () => {
-  it('prints one JSON line when it is ready, and ends when it is told to', async () => {
+  it('prints one JSON line when it is ready, and ends on its signal', async () => {
     const stop = new AbortController()
     const { io, out } = captureIo({ signal: stop.signal })
     const argv = [

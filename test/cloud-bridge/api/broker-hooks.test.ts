@@ -60,11 +60,11 @@ describe('the hook for EMQX', () => {
     ['device-a', {}, 'deny'],
     ['device-a', { username: null, password: null }, 'deny'],
     ['bridge-b', login('bridge-b'), 'allow'],
-    // How a bridge ends a connection.
+    // The bridge takes over a device's client id to end its connection.
     ['device-a', login('bridge-b'), 'allow'],
     ['bridge-c', login('bridge-b'), 'deny'],
     ['viewer-monitoring', login('viewer-monitoring'), 'deny'],
-  ])('lets %s in with %j: %s', async (clientid, credentials, result) => {
+  ])('answers %s with login %j: %s', async (clientid, credentials, result) => {
     await using hook = await startHook()
     expect(await hook.emqx(emqxAuth.path, { clientid, ...credentials })).toBe(result)
   })
@@ -75,14 +75,14 @@ describe('the hook for EMQX', () => {
     ['device-a', 'device-a', 'subscribe', jobs, 'allow'],
     ['device-a', 'device-a', 'subscribe', '#', 'deny'],
     ['device-a', 'device-a', 'publish', 'brim/v1/default/device/b/state', 'deny'],
-    // Its session is over.
+    // Its grant has ended.
     ['device-gone', 'device-gone', 'publish', 'brim/v1/default/device/gone/state', 'deny'],
     ['bridge-b', 'bridge-b', 'publish', jobs, 'allow'],
     ['bridge-b', 'bridge-b', 'publish', state, 'deny'],
     ['device-a', 'bridge-b', 'publish', state, 'allow'],
     ['watcher', 'watcher', 'subscribe', '#', 'deny'],
     ['watcher', '', 'subscribe', '#', 'deny'],
-  ])('lets client %s of user %s %s on %s: %s', async (clientid, username, action, topic, result) => {
+  ])('answers client %s of user %s that wants to %s on %s: %s', async (clientid, username, action, topic, result) => {
     await using hook = await startHook()
     expect(await hook.emqx(emqxAcl.path, { clientid, username, action, topic })).toBe(result)
   })
@@ -92,14 +92,14 @@ describe('the hook for VerneMQ', () => {
   const client = { mountpoint: '', client_id: 'device-a', username: 'device-a' }
   const notAllowed = { result: { error: 'not_allowed' } }
 
-  it('lets in who has a token', async () => {
+  it('accepts a client with a valid token and rejects another', async () => {
     await using hook = await startHook()
     const register = { peer_addr: '127.0.0.1', peer_port: 8888, ...client, clean_session: true }
     expect(await hook.verne('auth_on_register', { ...register, password: 'token of device-a' })).toEqual({ result: 'ok' })
     expect(await hook.verne('auth_on_register', { ...register, password: 'guess' })).toEqual(notAllowed)
   })
 
-  it('says who may publish, and grants of the filters asked for those that are allowed', async () => {
+  it('decides each publication, and grants only the permitted filters of a subscription', async () => {
     await using hook = await startHook()
     const payload = Buffer.alloc(250 * 1024).toString('base64')
     const publish = { ...client, qos: 1, payload, retain: true }
@@ -115,13 +115,13 @@ describe('the hook for VerneMQ', () => {
     })
   })
 
-  it('leaves other hooks to others', async () => {
+  it('passes other hooks on to the other plug-ins', async () => {
     await using hook = await startHook()
     expect(await hook.verne('on_publish', client)).toEqual({ result: 'next' })
   })
 })
 
-it('a hook answers nobody without its secret, and nothing that it cannot read', async () => {
+it('a hook rejects a request without its secret, and a malformed one', async () => {
   await using hook = await startHook()
   const body = { clientid: 'device-a', ...login('device-a') }
   for (const headers of [{}, { authorization: 'Bearer guess' }]) {

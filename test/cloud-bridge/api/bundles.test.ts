@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => dir[Symbol.dispose]())
 
-/** A bridge's jobs, as an operator sees them. */
+/** The bridge's job API. */
 function jobsAt(world: AgentWorld, secret?: string) {
   const headers = { 'content-type': 'application/json', ...(secret === undefined ? {} : { authorization: `Bearer ${secret}` }) }
   const at = async (path: string, init: RequestInit = {}) =>
@@ -42,7 +42,7 @@ function jobsAt(world: AgentWorld, secret?: string) {
   }
 }
 
-describe('a bridge that serves bundles, and asks who asks', () => {
+describe('a bridge that serves bundles and requires authentication', () => {
   let world: AgentWorld
   let secret: string
   beforeAll(async () => {
@@ -51,7 +51,7 @@ describe('a bridge that serves bundles, and asks who asks', () => {
     const token = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
     const invitation = invitationText({ url: world.bridge.httpUrl, id: token.token.id, secret: token.secret })
     await enrol({ stateDir: join(world.dir, 'orin'), device: 'orin', token: invitation, replace: false })
-    // The most that there is.
+    // The highest role.
     secret = store.createKey('operator:test', 'ci', keyRoles.at(-1)!).key
     store.close()
   })
@@ -60,12 +60,12 @@ describe('a bridge that serves bundles, and asks who asks', () => {
   const get = (path: string, headers: Record<string, string> = {}) =>
     fetch(`${world.bridge.httpUrl}/v1/bundles${path}`, { headers: { authorization: `Bearer ${secret}`, ...headers } })
 
-  it('has a device of it install a model, which then answers', async () => {
+  it('lets an enrolled device install a model, which then answers', async () => {
     const jobs = jobsAt(world, secret)
     const first = await world.startAgent({ id: 'orin', bridges: undefined })
     const id = await jobs.submit({ kind: 'bundle.install', input: { modelId: small.modelId }, device: 'orin' })
     expect(await jobs.ended(id)).toMatchObject({ state: 'SUCCEEDED', result: { name: 'tiny-slm', wasInstalled: false } })
-    // Another model, of which nothing but the manifest is there.
+    // Another model, of which only the manifest is present.
     const broken = { ...small, dims: { ...small.dims, contextLimit: small.dims.contextLimit + 1 } }
     const brokenId = modelIdOf(broken)
     const brokenAt = join(world.dir, 'orin', 'bundles', brokenId)
@@ -85,7 +85,7 @@ describe('a bridge that serves bundles, and asks who asks', () => {
     expect(await jobs.ended(answer)).toMatchObject({ state: 'SUCCEEDED', result: { tokens: 4 } })
   })
 
-  it('refuses a model that is not there, once and for all', async () => {
+  it('rejects the installation of an unknown model without a retry', async () => {
     const jobs = jobsAt(world, secret)
     const id = await jobs.submit({ kind: 'bundle.install', input: { modelId: '0'.repeat(64) }, device: 'orin' })
     expect(await jobs.ended(id)).toMatchObject({ state: 'REJECTED', attempt: 1, error: { code: 'BUNDLE_INVALID' } })
@@ -102,7 +102,7 @@ describe('a bridge that serves bundles, and asks who asks', () => {
     expect((await get(`/${small.modelId}/manifest.json`, { range: `bytes=${whole.length}-` })).status).toBe(416)
   })
 
-  it('sends nothing to whoever has no token, and nothing that no manifest lists', async () => {
+  it('sends nothing without a token, and no file that no manifest lists', async () => {
     expect((await fetch(`${world.bridge.httpUrl}/v1/bundles`)).status).toBe(401)
     expect((await fetch(`${world.bridge.httpUrl}/v1/bundles/${small.modelId}/manifest.json`)).status).toBe(401)
     for (const path of ['/..%2f..%2fbridge.sqlite', '/nothing', '', '/tokenizer'])
@@ -117,7 +117,7 @@ describe('an agent that is killed while it installs', () => {
     server.close()
   })
 
-  it('goes on where it was', { timeout: 60_000 }, async () => {
+  it('resumes the download after the last byte that it has stored', { timeout: 60_000 }, async () => {
     await using world = await startAgentWorld()
     const jobs = jobsAt(world)
     const [large] = [...small.files].sort((a, b) => b.bytes - a.bytes)

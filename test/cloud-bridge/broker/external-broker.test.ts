@@ -29,8 +29,8 @@ beforeAll(() => {
 })
 afterAll(() => dir[Symbol.dispose]())
 
-describe('a broker that lets everybody on this machine in', () => {
-  it.skipIf(missing)('carries agents and bridge, and does again when it was killed and came back', async () => {
+describe('an external broker without authentication', () => {
+  it.skipIf(missing)('connects agents and bridge, also after it was killed and restarted', async () => {
     await using broker = await startOpenMosquitto()
     await using world = await startAgentWorld({ bridge: { broker: { url: broker.url } } })
     expect(world.bridge).toMatchObject({ mqttUrl: broker.url, auth: false })
@@ -45,7 +45,7 @@ describe('a broker that lets everybody on this machine in', () => {
     await expect.poll(health, { timeout: 10_000 }).toMatchObject(both)
   })
 
-  it.skipIf(missing)('is where devices that enrol are told to go, each time, whatever key it shows', async () => {
+  it.skipIf(missing)('is the address that enrolling devices receive, whatever certificate it shows', async () => {
     await using broker = await startOpenMosquitto()
     await using world = await startAgentWorld({ bridge: { broker: { url: broker.url } } })
     const store = openIdentityStore(join(world.dir, 'bridge'))
@@ -82,7 +82,7 @@ describe('a mosquitto that a bridge drives', () => {
       logger: silentLogger(),
     })
 
-  it.skipIf(missing)('lets nobody in any more whom a bridge before it let in, and says that they are lost', async () => {
+  it.skipIf(missing)('rejects devices of an earlier start of the bridge, and retains their state as lost', async () => {
     await using mosquitto = await startMosquitto({ guarded: true })
     const before = await drive(mosquitto)
     const login = { username: 'device-a', password: (await before.admit('a'))! }
@@ -102,7 +102,7 @@ describe('a mosquitto that a bridge drives', () => {
     await after.close()
   })
 
-  it.skipIf(missing)('is told again of bridge and devices where it came back without them, and of who is gone', async () => {
+  it.skipIf(missing)('receives bridge and devices again after it has lost them, and loses devices without a grant', async () => {
     await using mosquitto = await startMosquitto({ guarded: true })
     const broker = await drive(mosquitto)
     const password = (await broker.admit('a'))!
@@ -125,7 +125,7 @@ describe('a mosquitto that a bridge drives', () => {
     await broker.close()
   })
 
-  it.skipIf(missing)('is told, when it can be reached again, of sessions that ended and began meanwhile', async () => {
+  it.skipIf(missing)('receives, after an outage, the grants that began and ended meanwhile', async () => {
     await using mosquitto = await startMosquitto({ guarded: true })
     await using relay = await startRelay(portOf(mosquitto.url))
     const broker = await drive(mosquitto, { url: through(relay, mosquitto.url) })
@@ -152,7 +152,7 @@ describe('a mosquitto that a bridge drives', () => {
     await broker.close()
   })
 
-  it.skipIf(missing)('has its devices back after the bridge was started anew', async () => {
+  it.skipIf(missing)('connects its devices again after a restart of the bridge', async () => {
     await using mosquitto = await startMosquitto({ guarded: true })
     const broker = { url: mosquitto.url, adminFile: mosquitto.adminFile }
     await using world = await startAgentWorld({ bridge: { broker } })
@@ -175,7 +175,7 @@ describe('a mosquitto that a bridge drives', () => {
     await again.close()
   })
 
-  it.skipIf(missing)('is refused where it lets in who proves nothing, or allows what no rule says', async () => {
+  it.skipIf(missing)('is refused when it accepts anonymous clients, or permits by default', async () => {
     await using open = await startOpenMosquitto()
     await expect(drive({ ...open, adminFile: fileOf('admin:secret') })).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
     await using mosquitto = await startMosquitto({ guarded: true })
@@ -189,7 +189,7 @@ describe('a mosquitto that a bridge drives', () => {
     })
   })
 
-  it.skipIf(missing)('is named, with what to check, where it does not know its administrator or is away', async () => {
+  it.skipIf(missing)('is named in the error when it is unreachable or rejects its administrator', async () => {
     await using mosquitto = await startMosquitto({ guarded: true })
     const { url } = mosquitto
     const admin = readLogin(mosquitto.adminFile ?? '')
@@ -211,7 +211,7 @@ function fileOf(text: string, mode = 0o600): string {
 }
 
 describe('the file of a secret', () => {
-  it('is read where nobody else may, and holds a name and a password', () => {
+  it('is read only when it is private and holds a name and a password', () => {
     expect(readLogin(fileOf('admin:se:cret\n'))).toEqual({ username: 'admin', password: 'se:cret' })
     const open = fileOf('admin:secret', 0o640)
     expect(() => readLogin(open)).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', hint: `chmod 600 ${open}` }))
@@ -220,11 +220,11 @@ describe('the file of a secret', () => {
   })
 })
 
-describe('where a broker of its own may stand', () => {
+describe('the address of an external broker', () => {
   const base = { host: '127.0.0.1', plaintext: false, enrolled: false }
   const [here, there] = ['mqtt://127.0.0.1:1883', 'mqtts://broker.example:8883']
 
-  it('asks for a proof where it is told who devices are', () => {
+  it('requires authentication when the broker learns the devices from the bridge', () => {
     expect(requiresAuth({ ...base, broker: { url: here } })).toBe(false)
     expect(requiresAuth({ ...base, broker: { url: here, adminFile: 'admin' } })).toBe(true)
     expect(requiresAuth({ ...base, broker: { url: there, hookSecretFile: 'secret' } })).toBe(true)

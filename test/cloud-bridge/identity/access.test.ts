@@ -22,7 +22,7 @@ function covers(filter: string, topic: string): boolean {
   return own.length === levels.length
 }
 
-it('no device publishes or hears what is of another, whatever it asks for', () => {
+it('a device can neither publish nor subscribe to topics of another device', () => {
   const part = fc.oneof(id, leaf, fc.constantFrom('+', '#', 'brim', 'v1', 'device', 'bridge', 'default', 'state', ''))
   const filter = fc.oneof(
     fc.array(part, { minLength: 1, maxLength: 7 }).map((parts) => parts.join('/')),
@@ -40,7 +40,7 @@ it('no device publishes or hears what is of another, whatever it asks for', () =
   )
 })
 
-it('each direction of each topic is for one side: what a device says no bridge says, and the reverse', () => {
+it('each device topic can be published by one side only, device or bridge', () => {
   fc.assert(
     fc.property(id, leaf, (own, name) => {
       const topic = `brim/v1/default/device/${own}/${name}`
@@ -56,7 +56,7 @@ it('each direction of each topic is for one side: what a device says no bridge s
   )
 })
 
-it('nothing of another fleet is published or heard, whoever asks for it', () => {
+it('no client can publish or subscribe to topics of another fleet', () => {
   fc.assert(
     fc.property(fc.constantFrom('device', 'bridge'), id, id, id, leaf, (kind, own, fleet, named, name) => {
       fc.pre(fleet !== named)
@@ -69,7 +69,7 @@ it('nothing of another fleet is published or heard, whoever asks for it', () => 
   expect(allows('bridge-b', { to: 'subscribe', filter: 'brim/v1/+/device/+/state', fleet: 'default' })).toBe(false)
 })
 
-it('a device hears the states of all bridges, and is one device', () => {
+it('a device may subscribe to the states of all bridges of its fleet, and connects as itself only', () => {
   expect(allows('device-a', { to: 'subscribe', filter: 'brim/v1/default/bridge/+/state', fleet: 'default' })).toBe(true)
   expect(allows('device-a', { to: 'subscribe', filter: 'brim/v1/+/bridge/+/state', fleet: 'default' })).toBe(false)
   expect(allows('device-a', { to: 'connect', device: 'a' })).toBe(true)
@@ -89,7 +89,7 @@ describe('the role of a key', () => {
     expect(asked).toEqual(may)
   })
 
-  it('opens neither the control plane nor the data plane, whatever its name', () => {
+  it('gives no access to the control plane or the data plane', () => {
     fc.assert(
       fc.property(fc.constantFrom(...keyRoles), id, leaf, (role, name, which) => {
         const subject = `${role}-${name}`
@@ -102,7 +102,7 @@ describe('the role of a key', () => {
   })
 })
 
-it('keys of releases before keep what they were good for', () => {
+it('keys of earlier releases keep their rights', () => {
   using dir = tempDir()
   const old = new Database(join(dir.path, 'identity.sqlite'))
   old.exec(`

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-it('the audit log keeps its newest lines', () => {
+it('the audit log deletes its oldest lines beyond the maximum', () => {
   using dir = tempDir()
   const store = openIdentityStore(dir.path, 10)
   const line = (n: number) => ({ actor: 'test', action: 'job.submit', subject: String(n), outcome: 'ok' as const, detail: {} })

@@ -14,7 +14,7 @@ import { randomStates } from '../../support/random-states.ts'
 import { connectDevice } from '../../support/test-device.ts'
 
 let world: AgentWorld
-/** What an operator's commands open, beside the bridge that runs. */
+/** As an operator's commands open it while the bridge runs. */
 let store: IdentityStore
 let width: number
 beforeAll(async () => {
@@ -30,7 +30,7 @@ afterAll(async () => {
 const enrolled = (device: string) => enrolDevice(world, store, device)
 
 describe('the data plane', () => {
-  it('lets nobody in without a token, and nobody be another', async () => {
+  it('rejects a connection without a token, and a device under the name of another', async () => {
     const { dataUrl } = world.bridge
     const token = await (await enrolled('b')).token()
     await expect(connectDevice(dataUrl, 'b', width)).rejects.toThrow(/401/)
@@ -59,7 +59,7 @@ describe('the data plane', () => {
 })
 
 describe('HTTP', () => {
-  it('tells anybody that the bridge is well, and nobody who its devices are', async () => {
+  it('serves /health without a key, and devices only with one', async () => {
     const { httpUrl } = world.bridge
     const authorization = `Bearer ${await (await enrolled('d')).token()}`
     expect((await fetch(`${httpUrl}/health`)).status).toBe(200)
@@ -69,7 +69,7 @@ describe('HTTP', () => {
 })
 
 describe('a key', () => {
-  it('reads until it is revoked, and does nothing else; one for submitting does jobs too; all stands in the audit log', async () => {
+  it('of a viewer reads until it is revoked, one of an operator submits jobs too, and changes are audited', async () => {
     const { httpUrl, mqttUrl, dataUrl } = world.bridge
     const brim = async (...argv: string[]) => {
       const { io, out } = captureIo()
@@ -116,7 +116,7 @@ describe('a key', () => {
   })
 })
 
-describe('a bridge that lets in everybody on its machine', () => {
+describe('a bridge without authentication', () => {
   it.each([
     { auth: undefined, after: 'asks new connections for a proof' },
     { auth: false, after: 'goes on where that was asked for' },
@@ -146,10 +146,10 @@ describe('a bridge that lets in everybody on its machine', () => {
   })
 })
 
-describe('where a bridge may listen', () => {
+describe('the address that a bridge listens on', () => {
   const base = { host: '10.0.0.1', plaintext: true, enrolled: false }
 
-  it('asks for a proof beyond loopback, and once a device has enrolled', () => {
+  it('requires authentication beyond loopback, and once a device has enrolled', () => {
     expect(requiresAuth({ ...base, host: '127.0.0.1' })).toBe(false)
     expect(requiresAuth({ ...base, host: '127.0.0.1', enrolled: true })).toBe(true)
     expect(requiresAuth({ ...base, host: '127.0.0.1', enrolled: true, auth: false })).toBe(false)

@@ -100,7 +100,7 @@ const sessionOf = (device: string, keyOf = device) =>
   requestGrant(readEnrolments(stateDirOf(device))[0]!, readKey(keyFileOf(stateDirOf(keyOf))), never)
 
 describe('a device enrols', () => {
-  it('with a token from standard input, waits for approval, and then has sessions', async () => {
+  it('with a token from standard input, and is granted access once it is approved', async () => {
     const { token } = await createToken('--group', 'lab')
     expect(await enroll('a', token)).toMatchObject({
       status: 'pending',
@@ -119,7 +119,7 @@ describe('a device enrols', () => {
     expect(statSync(keyFileOf(stateDirOf('a'))).mode & 0o777).toBe(0o600)
   })
 
-  it('from a file, with a token that approves, as often as it says', async () => {
+  it('with a token from a file that approves devices, as often as the token allows', async () => {
     const { token } = await createToken('--approve', '--uses', '2')
     const file = join(dir.path, 'token')
     writeFileSync(file, `${token}\n`)
@@ -131,7 +131,7 @@ describe('a device enrols', () => {
     await expect(run('c')).rejects.toMatchObject({ code: 'ENROLL_REFUSED', message: expect.stringContaining('used up') })
   })
 
-  it('not with a token that was revoked, or is none; both stand in the audit log or nowhere', async () => {
+  it('only with a valid token: a revoked one is refused and audited, malformed text is not even sent', async () => {
     const { token, id } = await createToken()
     await atBridge('bridge', 'token', 'revoke', id)
     await expect(enroll('a', token)).rejects.toMatchObject({ code: 'ENROLL_REFUSED', message: `token ${id} was revoked` })
@@ -142,7 +142,7 @@ describe('a device enrols', () => {
     expect(audit.map((line) => line.action)).toEqual(['device.enroll.refused', 'token.revoke', 'token.create'])
   })
 
-  it('leaves no secret in the database', async () => {
+  it('without leaving a secret in the database', async () => {
     const { token } = await createToken()
     const { secret } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as { secret: string }
     await enroll('a', token)
@@ -153,7 +153,7 @@ describe('a device enrols', () => {
     }
   })
 
-  it('keeps its key and its bridges where the one that it is to be known at cannot be reached', async () => {
+  it('at an unreachable bridge in vain, and keeps its key and its other bridges', async () => {
     const { token } = await createToken('--uses', '9', '--approve')
     await enroll('a', token)
     const known = () => [readKey(keyFileOf(stateDirOf('a'))).publicKey, readEnrolments(stateDirOf('a'))]
@@ -163,7 +163,7 @@ describe('a device enrols', () => {
     expect(known()).toEqual(before)
   })
 
-  it('is not kept busy by an answer without an end', async () => {
+  it('in vain at a server whose response never ends', async () => {
     const { port, close } = await startEndless()
     await using _ = { [Symbol.asyncDispose]: close }
     const { token } = (await atBridge('bridge', 'token', 'create', '--url', `http://127.0.0.1:${port}`)) as { token: string }
@@ -173,7 +173,7 @@ describe('a device enrols', () => {
     })
   })
 
-  it('keeps its key unless --replace says otherwise', async () => {
+  it('with its present key, unless --replace is given', async () => {
     const { token } = await createToken('--uses', '9', '--approve')
     await enroll('a', token)
     const key = () => readKey(keyFileOf(stateDirOf('a'))).publicKey
@@ -188,7 +188,7 @@ describe('a device enrols', () => {
 })
 
 describe('keys', () => {
-  it('are refused where others may read them', async () => {
+  it('are refused when other users can read them', async () => {
     await enroll('a', (await createToken()).token)
     chmodSync(keyFileOf(stateDirOf('a')), 0o640)
     expect(() => readKey(keyFileOf(stateDirOf('a')))).toThrow(
@@ -196,14 +196,14 @@ describe('keys', () => {
     )
   })
 
-  it('open no session for a device whose key is another', async () => {
+  it('give no access to another device', async () => {
     const { token } = await createToken('--approve', '--uses', '2')
     await enroll('a', token)
     await enroll('b', token)
     await expect(sessionOf('a', 'b')).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' })
   })
 
-  it('in a cloned image are found, and both machines named', async () => {
+  it('of a cloned image are detected, and both machines are named', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const hardware = hardwareOf()
     store.grant('a', 'device-tree 1', '127.0.0.1')
@@ -229,7 +229,7 @@ describe('keys', () => {
 })
 
 describe('machines', () => {
-  it('are told apart by the serial number of the board, else by a real network device', () => {
+  it('are identified by the serial number of the board, else by a physical network device', () => {
     const root = join(dir.path, 'root')
     const put = (path: string, text: string) => {
       mkdirSync(join(root, path, '..'), { recursive: true })
@@ -246,8 +246,8 @@ describe('machines', () => {
   })
 })
 
-describe('sessions', () => {
-  it('are over after 15 minutes that nobody has renewed', async () => {
+describe('grants', () => {
+  it('end after 15 minutes without a renewal', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const first = await sessionOf('a')
     await clock.advance(grantMs - 60_000)
@@ -260,7 +260,7 @@ describe('sessions', () => {
     expect(ended).toEqual(['a'])
   })
 
-  it('end within seconds of a revocation, their tokens at once', async () => {
+  it('end within seconds of a revocation, and their tokens at once', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const { token } = await sessionOf('a')
     await atBridge('device', 'revoke', 'a')
@@ -276,7 +276,7 @@ describe('sessions', () => {
     expect(grants.subjectOf((await sessionOf('a')).token)).toBe('device-a')
   })
 
-  it('go on for as long as the agent lives', async () => {
+  it('are renewed while the agent runs', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const slept: number[] = []
     const counted: Clock = {
@@ -302,14 +302,14 @@ describe('sessions', () => {
     expect(ended).toEqual(['a'])
   })
 
-  it('are not asked for at a bridge of another name', async () => {
+  it('are not requested from a bridge with another name', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const [enrolment] = readEnrolments(stateDirOf('a'))
     const key = readKey(keyFileOf(stateDirOf('a')))
     await expect(requestGrant({ ...enrolment!, bridge: 'other' }, key, never)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
   })
 
-  it('need a nonce that is fresh and used once', async () => {
+  it('require a fresh nonce, which is accepted once', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const { nonce: nonceOperation, session } = identityOperations
     const key = readKey(keyFileOf(stateDirOf('a')))
@@ -329,14 +329,14 @@ describe('sessions', () => {
     expect((await http.post(session.path, request('enroll', await ask()))).status).toBe(401)
   })
 
-  it('may be asked for in vain without end by a device that waits for approval, at no cost to its neighbours', async () => {
+  it('are refused to a device that waits for approval without limiting others at its address', async () => {
     await enroll('a', (await createToken()).token)
     for (let i = 0; i < 31; i++) await expect(sessionOf('a')).rejects.toMatchObject({ message: expect.stringContaining('waits') })
     await enroll('b', (await createToken('--approve')).token)
     await sessionOf('b')
   })
 
-  it('are no longer listened for where an address has failed too often', async () => {
+  it('are refused for a minute to an address with too many failed proofs', async () => {
     const message = async () => {
       const request = { v: 1, device: 'a', nonce: 'n'.repeat(43), signature: 's'.repeat(86) }
       const response = await http.post(identityOperations.session.path, request)

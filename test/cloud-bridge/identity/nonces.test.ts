@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { Nonces } from '../../../cloud-bridge/identity/nonces.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
-it('a nonce is good for a minute and until it is spent, whoever asks for however many others', async () => {
+it('a nonce is valid for a minute and until it is spent, however many others are issued', async () => {
   const clock = fakeClock(123_456.7)
   const nonces = new Nonces(clock)
   const [first, second] = [nonces.issue(), nonces.issue()]
@@ -19,7 +19,7 @@ it('a nonce is good for a minute and until it is spent, whoever asks for however
   expect([first, second, third].map((nonce) => nonces.isGood(nonce))).toEqual([false, false, false])
 })
 
-it('a nonce is of the bridge that has issued it', () => {
+it('a nonce is valid only at the bridge that has issued it', () => {
   const [clock, strange] = [fakeClock(), new Nonces(fakeClock()).issue()]
   const nonces = new Nonces(clock)
   const own = nonces.issue()

@@ -81,7 +81,7 @@ const auditOf = async (who: Awaited<ReturnType<typeof loggedIn>>) =>
   (await who.json<{ audit: AuditLine[] }>(['bridge', 'audit'])).audit
 
 describe('brim login', () => {
-  it('keeps a key that the bridge knows, for this user alone, and every command uses it', async () => {
+  it('stores a key that the bridge knows in a private file, and every command uses it', async () => {
     const sam = await loggedIn('sam', 'operator')
     const file = join(dir.path, 'sam/.config/brim/logins.json')
     expect(statSync(file).mode & 0o777).toBe(0o600)
@@ -93,7 +93,7 @@ describe('brim login', () => {
     expect(await sam.said('logout')).toMatchObject({ code: 1, err: expect.stringContaining('there is no current login') })
   })
 
-  it('keeps no key that the bridge does not know, or that was revoked', async () => {
+  it('stores no key that is unknown or revoked', async () => {
     const { id, key } = await keyMadeThere('sam', 'viewer')
     await at('root').json(['bridge', 'key', 'revoke', id, '--state-dir', bridgeDir()])
     for (const wrong of [key, 'brim-key-1.guess', 'two words', '']) {
@@ -104,7 +104,7 @@ describe('brim login', () => {
     expect(existsSync(join(dir.path, 'sam'))).toBe(false)
   })
 
-  it('knows several bridges by name, and a key goes to its own alone', async () => {
+  it('stores several bridges by name, and sends a key only to its own bridge', async () => {
     const { key } = await keyMadeThere('sam', 'viewer')
     const file = join(dir.path, 'key')
     writeFileSync(file, key, { mode: 0o600 })
@@ -121,7 +121,7 @@ describe('brim login', () => {
     expect(await at('sam').json(['whoami', '--bridge', 'prod'])).toMatchObject({ name: 'sam' })
   })
 
-  it('uses no key that others may read', async () => {
+  it('refuses a key file that other users can read', async () => {
     const sam = await loggedIn('sam', 'viewer')
     const file = join(dir.path, 'sam/.config/brim/logins.json')
     chmodSync(file, 0o640)
@@ -143,8 +143,8 @@ describe('brim login', () => {
   })
 })
 
-describe('an admin elsewhere', () => {
-  it('invites, approves and revokes devices, and makes and revokes keys; all of it stands in the audit log', async () => {
+describe('an admin on another machine', () => {
+  it('invites, approves and revokes devices, creates and revokes keys, and all of it is audited', async () => {
     const ada = await loggedIn('ada', 'admin')
     const token = await ada.json<{ id: string; token: string; url: string }>(['bridge', 'token', 'create', '--group', 'lab'])
     expect(token.url).toBe(bridge.httpUrl)
@@ -196,7 +196,7 @@ describe('an admin elsewhere', () => {
     )
   })
 
-  it('is nobody else: neither a viewer nor an operator, and not anyone at a bridge that asks nobody', async () => {
+  it('needs the role admin, even at a bridge without authentication', async () => {
     const viewer = await loggedIn('vera', 'viewer')
     const operator = await loggedIn('olaf', 'operator')
     for (const who of [viewer, operator])
@@ -224,7 +224,7 @@ describe('an admin elsewhere', () => {
     expect((await post('/v1/admin/keys', { name: 'x', role: 'admin' }, ada.key)).status).toBe(200)
   })
 
-  it('is told what a request lacks, and which paths there are', async () => {
+  it('receives the wrong fields of a request, and 404 or 405 for unknown paths and methods', async () => {
     const { key } = await loggedIn('ada', 'admin')
     const refusals = [
       await post('/v1/admin/keys', { name: 'Not A Name', role: 'admin' }, key),
@@ -237,7 +237,7 @@ describe('an admin elsewhere', () => {
     expect(refusals.map(({ status }) => status)).toEqual([400, 400, 400, 404, 404, 400])
   })
 
-  it('works in the folder where a --state-dir is said, whoever is logged in', async () => {
+  it('works on the folder given by --state-dir, despite a login', async () => {
     const vera = await loggedIn('vera', 'viewer')
     expect(await vera.json(['bridge', 'token', 'list', '--state-dir', bridgeDir()])).toEqual({ tokens: [] })
     const both = await vera.said('bridge', 'token', 'list', '--state-dir', bridgeDir(), '--bridge', bridge.httpUrl)
@@ -246,7 +246,7 @@ describe('an admin elsewhere', () => {
 })
 
 describe('the audit log', () => {
-  it('has every job that was submitted, cancelled or done again: by whom, from where, and how it ended', async () => {
+  it('records every submission, cancellation and retry of a job with actor, address and outcome', async () => {
     const olaf = await loggedIn('olaf', 'operator')
     const { id } = await olaf.json<{ id: string }>(['job', 'submit', 'slm.generate', '--prompt', 'Hello'])
     await olaf.json(['job', 'cancel', id])
@@ -269,8 +269,8 @@ describe('the audit log', () => {
   })
 })
 
-describe('a key that is revoked', () => {
-  it('ends within 5 s what it still watches, and leaves others alone', async () => {
+describe('the revocation of a key', () => {
+  it('ends its streams within 5 s, and no others', async () => {
     const ada = await loggedIn('ada', 'admin')
     const made = await keyMadeThere('olaf', 'operator')
     const { id } = (await (await post('/v1/jobs', job(), ada.key)).json()) as { id: string }
@@ -289,12 +289,12 @@ describe('a key that is revoked', () => {
 })
 
 describe('a quota', () => {
-  it('of jobs per day holds for batches and repeats, tells what is left, and survives a restart', async () => {
+  it('of jobs per day covers batches, charges repeats once, reports the rest, and survives a restart', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 6, 1, 23, 0) })
     const { key } = await keyMadeThere('ci', 'operator', '--jobs-per-day', '3')
     const left = async () => ((await (await get('/v1/whoami', key)).json()) as { quota: { jobsLeft: number } }).quota.jobsLeft
     expect((await post('/v1/jobs', { jobs: [job('a'), job('b')] }, key)).status).toBe(202)
-    // What may have got lost is repeated at no cost.
+    // A repeat after a lost response is not charged.
     expect((await post('/v1/jobs', { jobs: [job('a'), job('b')] }, key)).status).toBe(202)
     expect(await left()).toBe(1)
     expect((await post('/v1/jobs', { jobs: [job('c'), job('d')] }, key)).status).toBe(429)
@@ -319,7 +319,7 @@ describe('a quota', () => {
     expect((await post('/v1/jobs', job(), key)).status).toBe(202)
   })
 
-  it("of requests per minute is a key's own, whatever it asks for", async () => {
+  it('of requests per minute counts every request of one key', async () => {
     const { key } = await keyMadeThere('poller', 'viewer', '--requests-per-minute', '3')
     const other = await keyMadeThere('other', 'viewer')
     const statuses = [

@@ -28,7 +28,7 @@ const device: DeviceIdentity = {
 }
 const fresh = { device: 'a', publicKey: 'key-a', hardware: undefined, token, named: undefined, keyed: undefined }
 
-describe('who may enrol', () => {
+describe('an enrolment', () => {
   it.each([
     ['with a good token', {}, 'enrol', undefined],
     ['with none that is known', { token: undefined }, 'refused', /does not know this token/],
@@ -57,7 +57,7 @@ describe('who may enrol', () => {
     if (message) expect(verdict).toMatchObject({ message: expect.stringMatching(message) })
   })
 
-  it('never without a token that is alive, whatever else is known', () => {
+  it('is never granted without a valid token', () => {
     const dead = fc.constantFrom(
       undefined,
       { ...token, revokedAt: 'x' },
@@ -79,8 +79,8 @@ describe('who may enrol', () => {
   })
 })
 
-describe('who may have a session', () => {
-  it('approved devices alone, on the machine that used the key first', () => {
+describe('a grant', () => {
+  it('is given only to approved devices, on the first machine that used the key', () => {
     expect(judgeGrant('a', device, 'mac 1')).toEqual({ kind: 'granted', bind: false })
     expect(judgeGrant('a', { ...device, hardware: null }, 'mac 2')).toEqual({ kind: 'granted', bind: true })
     expect(judgeGrant('a', device, undefined)).toEqual({ kind: 'granted', bind: false })
@@ -95,15 +95,15 @@ describe('who may have a session', () => {
     })
   })
 
-  it('compares machines by one source alone', () => {
+  it('compares two machines only by serials of the same source', () => {
     expect(isOtherMachine('mac 1', 'mac 2')).toBe(true)
     expect(isOtherMachine('mac 1', 'mac 1')).toBe(false)
     expect(isOtherMachine('mac 1', 'dmi 1')).toBe(false)
   })
 })
 
-describe('session tokens', () => {
-  it('name their subject until they are over', async () => {
+describe('an access token', () => {
+  it('proves its subject until it expires', async () => {
     const clock = fakeClock()
     const tokens = new AccessTokens(clock)
     const text = tokens.mint('device-a', 's1', 1_000)
@@ -113,7 +113,7 @@ describe('session tokens', () => {
     expect(tokens.read(text)).toBeUndefined()
   })
 
-  it('are void where a character is changed, and in another process', () => {
+  it('is rejected when a character was changed, and by another process', () => {
     const clock = fakeClock()
     const tokens = new AccessTokens(clock)
     const text = tokens.mint('device-a', 's1', 1_000)
@@ -129,8 +129,8 @@ describe('session tokens', () => {
   })
 })
 
-describe('what is signed and handed over', () => {
-  it('differs wherever one of its fields does', () => {
+describe('the signed bytes and the enrolment token', () => {
+  it('differ whenever a signed field differs', () => {
     const field = fc.stringMatching(/^[a-z", ]{0,6}$/)
     const signed = fc.record({
       purpose: fc.constantFrom('enroll', 'session'),
@@ -150,7 +150,7 @@ describe('what is signed and handed over', () => {
     )
   })
 
-  it('reads an enrolment token, and never repeats one that is broken', () => {
+  it('are read back from the token; an error never repeats a broken token', () => {
     const invitation = { url: 'http://127.0.0.1:7070', id: '01234567', secret: 'x'.repeat(43) }
     expect(readInvitation(invitationText(invitation))).toEqual(invitation)
     const broken = invitationText(invitation).slice(0, -9)

@@ -53,7 +53,7 @@ function shown(port: number): Promise<string> {
 }
 
 describe('a certificate', () => {
-  it('is shown by MQTT and HTTP, and replaced by a renewed one as soon as both of its files are there', async () => {
+  it('is used by MQTT and HTTP, and replaced once both renewed files are in place', async () => {
     const clock = fakeClock()
     const { logger, lines } = recordingLogger('info')
     const certificate = openCertificate(files, clock, logger)
@@ -81,7 +81,7 @@ describe('a certificate', () => {
     }
   })
 
-  it('is refused where everybody may read its key, or the key is of another', () => {
+  it('is refused when every user can read its key, or the key belongs to another certificate', () => {
     const open = () => openCertificate(files, fakeClock(), silentLogger())
     put('key', 'second.key')
     expect(open).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', hint: expect.stringContaining('belong together') }))
@@ -89,7 +89,7 @@ describe('a certificate', () => {
     expect(open).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', hint: `chmod 600 ${files.key}` }))
   })
 
-  it('is enough to listen beyond loopback', () => {
+  it('is sufficient to listen beyond loopback', () => {
     expect(requiresAuth({ host: '10.0.0.1', plaintext: false, tls: files, enrolled: false })).toBe(true)
   })
 })
@@ -114,7 +114,7 @@ describe('a device and a bridge that speaks TLS', () => {
     return out()
   }
 
-  it('meet by the key in the invitation, whatever the dates of the certificate; nobody else is believed', async () => {
+  it('connect by the key in the invitation, whatever the dates of the certificate; another key is rejected', async () => {
     put('cert', 'renewed.cert')
     await using world = await startAgentWorld({ bridge: { auth: true, tls: files } })
     const { httpUrl, mqttUrl, dataUrl } = world.bridge

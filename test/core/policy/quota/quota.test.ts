@@ -21,7 +21,7 @@ function grantedAt(rate: number, waits: readonly number[]): number[] {
 }
 
 describe('requests per minute', () => {
-  it('never grants more than a minute at once and the rate from then on, in any stretch of time', () => {
+  it('grants in any interval at most one minute of requests at once, and the rate beyond', () => {
     fc.assert(
       fc.property(perMinute, pauses, (rate, waits) => {
         const granted = grantedAt(rate, waits)
@@ -36,7 +36,7 @@ describe('requests per minute', () => {
     )
   })
 
-  it('grants everything to whoever keeps to the rate', () => {
+  it('grants every request of a client that keeps to the rate', () => {
     fc.assert(
       fc.property(perMinute, fc.integer({ min: 1, max: 300 }), (rate, count) => {
         const waits = Array.from({ length: count }, () => Math.ceil(minuteMs / rate))
@@ -45,7 +45,7 @@ describe('requests per minute', () => {
     )
   })
 
-  it('says when the next one may come, and how many may come now', () => {
+  it('reports when the next request is granted, and how many are granted now', () => {
     fc.assert(
       fc.property(perMinute, fc.nat(10 * minuteMs), fc.nat(8_000), (rate, startMs, used) => {
         let due = Number.NEGATIVE_INFINITY
@@ -92,7 +92,7 @@ describe('jobs per day', () => {
     )
   })
 
-  it('is whole again when the next day begins, which is when it says to come back', () => {
+  it('starts anew with the next day, which is when a refusal says to retry', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 100 }), utcMs, (perDay, now) => {
         const full: DayCount = { day: dayOf(now), jobs: perDay }
