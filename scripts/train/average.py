@@ -1,5 +1,5 @@
-"""Averages the weights of two runs, one of which was started from the other: often better than either (WiSE-FT,
-Wortsman et al. 2022, arXiv:2109.01903). What the second run has unlearnt comes back, most of what it has learnt stays.
+"""Averages the weights of two runs, one of which was started from the other. The average is often better than either (WiSE-FT,
+Wortsman et al. 2022, arXiv:2109.01903): it recovers what the second run forgot and retains most of what it learned.
 
     python scripts/train/average.py --names llm-more llm-long --share 0.6   # → <work>/llm.pt: 0.4 of the first, 0.6 of the second
 """
@@ -14,11 +14,11 @@ from errors import InputError, run
 from files import load_checkpoint, save_checkpoint
 from paths import add_work
 
-WEIGHTS = ("model", "adapter")  # the adapter of an early exit, where there is one
+WEIGHTS = ("model", "adapter")  # the adapter of an early exit, if there is one
 
 
 def average(first: dict[str, Tensor], second: dict[str, Tensor], share: float) -> dict[str, Tensor]:
-    """(1 − share) · first + share · second, weight by weight; InputError where the two have other weights."""
+    """(1 − share) · first + share · second, weight by weight; InputError if the weights differ in names or shapes."""
     if {name: each.shape for name, each in first.items()} != {name: each.shape for name, each in second.items()}:
         raise InputError("the runs have weights of different names or shapes; only runs of one model can be averaged")
     return {name: torch.lerp(first[name].float(), second[name].float(), share) for name in first}

@@ -1,7 +1,7 @@
 """A frozen Hugging Face checkpoint as the LLM to distil from: Llama or Qwen2, the families that Brim serves.
 
 Commands that train, use or export drafters take --base DIR; the LLM is then that checkpoint instead of <work>/llm.pt.
-Weights are bf16 on a GPU and fp32 on a CPU. OWN_MODELS.md says how much memory that takes.
+Weights are bf16 on a GPU and fp32 on a CPU. OWN_MODELS.md lists the memory needed.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from errors import InputError, is_out_of_memory
 from model import SPLIT, LlmConfig, Llama
 
 FAMILIES = ("LlamaForCausalLM", "Qwen2ForCausalLM")  # as in core/model/families
-SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")  # that its config.json must give
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")  # required in config.json
 LONGEST_CONTEXT = 8192  # positions that a drafter's RoPE tables cover while it is trained
 STATES_PER_TOKEN = 160  # rows of `hidden` fp32 numbers kept per token of a step, roughly; the attention of roll_out is most
 LARGEST_LOGITS = 1 << 26  # numbers of one fp32 block of logits; five such blocks are alive at a time
@@ -102,7 +102,7 @@ def split_of(model: Teacher) -> int:
 
 
 def fingerprint(model: Teacher) -> str:
-    """A short hash of the LLM's weights (of a checkpoint: of its norms and its first layer): a student fits one LLM only."""
+    """A short hash of the LLM's weights (of a checkpoint: of its norms and its first layer): a student belongs to one LLM."""
     digest = hashlib.sha256()
     if isinstance(model, BaseModel):
         digest.update(f"{model.config} split {model.split}".encode())
@@ -115,7 +115,7 @@ def fingerprint(model: Teacher) -> str:
 
 
 def read_config(folder: Path) -> dict:
-    """config.json of a checkpoint that we can distil from; InputError if there is none or it is of another family."""
+    """config.json of a supported checkpoint; InputError if it is missing or of another family."""
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -154,7 +154,7 @@ def memory_needed(weights: int, config: dict, tokens: int, on_gpu: bool) -> int:
 
 
 def memory_available(device: torch.device) -> int | None:
-    """Bytes free on the GPU, or available in RAM; None where the system does not say."""
+    """Bytes free on the GPU, or available in RAM; None if the system does not report it."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:
@@ -165,7 +165,7 @@ def memory_available(device: torch.device) -> int | None:
 
 
 def choose_device(name: str | None) -> torch.device:
-    """The named device, else the GPU where there is one."""
+    """The named device, else the GPU if there is one."""
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError as error:
@@ -233,7 +233,7 @@ class BaseEncoder:
             raise InputError(f"{folder} needs a tokenizer.json with a chat template; use an instruct checkpoint")
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = False) -> str:
-        """The chat as the template writes it; InputError where the template refuses it (order of roles, say)."""
+        """The chat as the template renders it; InputError if the template refuses it, e.g. because of the order of roles."""
         from jinja2 import TemplateError
 
         try:
@@ -244,7 +244,7 @@ class BaseEncoder:
             raise InputError(f"the checkpoint's chat template refuses a chat ({error}); check the order of roles") from error
 
     def ids(self, text: str) -> list[int]:
-        """Token ids of rendered text; the template has written what special tokens there are."""
+        """Token ids of rendered text; the template has added the special tokens."""
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def count(self, text: str) -> int:
@@ -252,7 +252,7 @@ class BaseEncoder:
         return len(self.ids(text))
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """Ids of a chat that waits for an answer."""
+        """Ids of a chat that ends where the answer begins."""
         return self.ids(self.render(messages, True))
 
     def encode(self, messages: Sequence[Message], answers_from: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,8 @@
-"""Windows that teach copying: shuffled tokens of training text that come once more later on.
+"""Training windows for learning to copy: shuffled tokens of training text that are repeated later.
 
-Expanding a sketch, answering from a text and drafting what was said before all need a model to find an earlier place and go
-on from there (induction heads, Olsson et al. 2022, arXiv:2209.11895). A few million tokens of text teach that hardly;
-where only the earlier occurrence tells what comes next, it is learnt quickly.
+To expand a sketch, answer from a text or draft repeated text, a model must find an earlier occurrence and continue from it
+(induction heads, Olsson et al. 2022, arXiv:2209.11895). A few million tokens of text hardly teach this. A model learns it
+quickly where only the earlier occurrence determines the next token.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from dataset import IGNORE
 
-SPAN = (4, 48)  # tokens of what is copied
-GAP = (0, 64)  # other tokens between it and its copy
+SPAN = (4, 48)  # tokens of a copied span
+GAP = (0, 64)  # tokens between a span and its copy
 
 
 def copying_window(pieces: Sequence[np.ndarray], context: int, seed: int, step: int) -> tuple[Tensor, Tensor]:
-    """(inputs, targets) int64 [1, context]: spans, gaps and copies one after another; the copies are learnt but their first tokens."""
+    """(inputs, targets) int64 [1, context]: spans, gaps and copies in turn; the loss covers the copies except their first tokens."""
     rng = np.random.default_rng([seed, step])
     source = [pieces[index] for index in rng.integers(len(pieces), size=8)]
     tokens = np.concatenate([np.where(piece < 0, ~piece.astype(np.int64), piece) for piece in source])

@@ -1,8 +1,8 @@
 """Reads the three corpora and turns every record into chats (lists of messages) with a task and a split.
 
-Held-out text ("val"): SGD's dev part and FairytaleQA's val part as published; Topical-Chat comes without its
-train part, so 5 % of its conversations, chosen by a hash of the id, are held out. A story, dialogue or
-conversation is never on both sides.
+Held-out text ("val"): SGD's dev part and FairytaleQA's val part as published; Topical-Chat is available without its
+train part, so 5 % of its conversations are held out by a hash of the id. A story, dialogue or conversation is never in both
+parts.
 """
 
 import gzip

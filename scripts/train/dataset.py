@@ -3,8 +3,8 @@
     python scripts/train/dataset.py [--corpora DIR] [--work DIR]
 
 writes <work>/tokens.npz: per task and split the chats' token ids end to end (uint16) and their lengths (int32).
-tasks.py writes <work>/tasks.npz, which has the examples of all modes and marks the tokens to learn (bool).
-In memory a token that is read but not learnt stands as ~id, a negative number.
+tasks.py writes <work>/tasks.npz, which has the examples of all tasks and marks the tokens to train on (bool).
+In memory a token that is read but not trained on is ~id, a negative number.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tokenizer import END_OF_TEXT, load_tokenizer, render
 IGNORE = -100  # target of a padding position and of a token that is not trained on
 OPEN_BINS = 64
 CHATS, TASKS, OWN_TASKS = "tokens.npz", "tasks.npz", "tasks-own.npz"
-STEPS = {CHATS: "dataset.py", TASKS: "tasks.py", OWN_TASKS: "own_answers.py"}  # which writes which
+STEPS = {CHATS: "dataset.py", TASKS: "tasks.py", OWN_TASKS: "own_answers.py"}  # the script that writes each file
 
 
 def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
@@ -48,7 +48,7 @@ def add_tasks(parser: argparse.ArgumentParser) -> None:
 
 
 def load_groups(work: Path, split: str, longest: int, file: str = CHATS) -> dict[str, list[np.ndarray]]:
-    """{task: examples} of a split, none longer than `longest` tokens: chats are cut, made and long examples left out."""
+    """{task: examples} of a split, none longer than `longest` tokens: chats are truncated; generated and long examples are omitted."""
     arrays = load_arrays(work / file, STEPS.get(file, "tasks.py"))
     groups: dict[str, list[np.ndarray]] = {}
     for name in sorted(arrays):
@@ -99,7 +99,7 @@ def pack(pieces: list[np.ndarray], window: int, rng: np.random.Generator) -> lis
 
 
 def to_batch(windows: list[np.ndarray], context: int, pad: int = 0) -> tuple[Tensor, Tensor]:
-    """(inputs, targets) int64 [windows, context] from windows of ≤ context + 1 ids, ~id for those not learnt."""
+    """(inputs, targets) int64 [windows, context] from windows of ≤ context + 1 ids, ~id for those not trained on."""
     inputs = torch.full((len(windows), context), pad, dtype=torch.long)
     targets = torch.full((len(windows), context), IGNORE, dtype=torch.long)
     for row, window in enumerate(windows):

@@ -1,4 +1,4 @@
-"""A resumable distillation run: a small student learns from states of the frozen LLM, in one file per student."""
+"""A resumable distillation run: a small student is trained on states of the frozen LLM; one file per student."""
 
 import argparse
 import json
@@ -45,7 +45,7 @@ LossOf = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 @torch.no_grad()
 def teacher_states(model: Teacher, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """ids [batch, time] → (shallow, deep states as they cross the wire), both fp32 [batch, time, hidden]."""
+    """ids [batch, time] → (shallow, deep states as on the wire), both fp32 [batch, time, hidden]."""
     split = split_of(model)
     # A base computes in the precision that it was loaded in.
     with torch.autocast("cpu", torch.bfloat16, enabled=not isinstance(model, BaseModel)):
@@ -97,7 +97,7 @@ def distillation_loss(
 
 
 def training_pieces(work: Path, longest: int, file: str, rollouts_only: bool = False) -> list[np.ndarray]:
-    """Training examples and, ROLLOUT_WEIGHT times each, the LLM's rollouts, of which the answers are learnt; or those alone."""
+    """Training examples and, ROLLOUT_WEIGHT times each, the LLM's rollouts, whose answers are trained on; or only the rollouts."""
     path = work / "rollouts.npz"
     own = [rollout.marked()[:longest] for rollout in load_rollouts(path)[0]] if path.exists() else []
     if not rollouts_only:
@@ -108,7 +108,7 @@ def training_pieces(work: Path, longest: int, file: str, rollouts_only: bool = F
 
 
 class Distillation:
-    """Student, optimisers, data position and curve of one run: all that <work>/<name>.pt holds."""
+    """Student, optimisers, data position and curve of one run: the content of <work>/<name>.pt."""
 
     def __init__(
         self,
@@ -133,11 +133,11 @@ class Distillation:
         self.batches = Batches(training_pieces(work, context + 1, file, rollouts_only), context, batch, seed)
         self.step, self.seconds = 0, 0.0
         self.curve: list[dict] = []
-        # What the steps so far learnt from; one entry more when a run goes on in another way.
+        # Settings of the steps so far; one more entry when a run continues with other settings.
         self.phases = [{"examples": "rollouts.npz" if rollouts_only else file, "context": context, "batch": batch, "fromStep": 0}]
 
     def resume(self) -> None:
-        """Takes up the checkpoint; InputError if it belongs to another LLM or is no such student."""
+        """Resumes from the checkpoint; InputError if it belongs to another LLM or to another kind of student."""
         state = load_checkpoint(self.path)
         if state["llm"] != self.llm:
             raise InputError(f"{self.path} was trained for another LLM checkpoint; delete it to restart")
@@ -212,7 +212,7 @@ def distil(training: Distillation, loss_of: LossOf, max_seconds: float, max_step
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that every distillation command has."""
+    """Adds the options of every distillation command."""
     add_work(parser)
     add_tasks(parser)
     parser.add_argument("--minutes", type=float, default=math.inf, help="training time in minutes, summed over restarts (default: no limit)")
@@ -232,7 +232,7 @@ def run_distillation(
     make_student: Callable[[Teacher], nn.Module],
     make_loss: Callable[[Distillation, bool], LossOf],
 ) -> None:
-    """The command of a student: trains <work>/<name>.pt, from its checkpoint where there is one, within the budget."""
+    """The command of a student: trains <work>/<name>.pt, from its checkpoint if it exists, within the budget."""
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     steps = (STEPS if math.isinf(args.minutes) else math.inf) if args.steps is None else args.steps

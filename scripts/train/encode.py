@@ -1,4 +1,4 @@
-"""Chats → token ids with a mark on the tokens to learn."""
+"""Chats → token ids, with the tokens to train on marked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tokenizer import END_OF_TEXT, load_tokenizer, render
 
 @dataclass(frozen=True)
 class Encoder:
-    """A tokenizer with our chat template."""
+    """The tokenizer with the chat template of this project."""
 
     tokenizer: Tokenizer
 
@@ -22,7 +22,7 @@ class Encoder:
         return len(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """Ids of a chat that waits for an answer."""
+        """Ids of a chat that ends where the answer begins."""
         return self.tokenizer.encode(render(list(messages), True), add_special_tokens=False).ids
 
     def encode(self, messages: Sequence[Message], answers_from: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -3,10 +3,10 @@
     python scripts/train/evaluate.py --name llm [--out FILE]
     python scripts/train/evaluate.py --name slm-deep --samples 0
 
-The text is the held-out part of tasks.npz, the weights are rounded to fp16 as in the exported file, hidden states pass
-through fp16 at both cuts as on the wire. Perplexity is exp(mean loss) over the tokens that training would learn: all of a
-chat, the answer alone of a made example. Per task it is taken in packed windows of 512 tokens, the same for every model; the
-long tasks stand alone, each example from position 0. By position: the long tasks, and `packed`, chats in random order in
+The text is the held-out part of tasks.npz. Weights are rounded to fp16 as in the exported file, and hidden states to fp16 at
+both cuts as on the wire. Perplexity is exp(mean loss) over the tokens that would be trained on: all of a chat, only the answer
+of a generated example. Per task it is measured in packed windows of 512 tokens, the same for every model; each example of a long
+task starts at position 0. By position: the long tasks, and `packed`, chats in random order in
 windows of the model's context, so that every position has the same kind of text.
 """
 
@@ -56,7 +56,7 @@ class Losses:
         self.counts[:time_] += learnt.sum(0).numpy()
 
     def between(self, start: int, end: int) -> dict[str, float]:
-        """{"perplexity", "tokens"} of the positions start … end−1; {} where no token stands."""
+        """{"perplexity", "tokens"} of the positions start … end−1; {} without tokens."""
         tokens = int(self.counts[start:end].sum())
         return {"perplexity": round(math.exp(self.sums[start:end].sum() / tokens), 3), "tokens": tokens} if tokens else {}
 
@@ -68,7 +68,7 @@ class Losses:
 
 @torch.no_grad()
 def losses_of(model: Llama, windows: list[np.ndarray]) -> Losses:
-    """Losses of the tokens to learn in windows of at most context + 1 tokens."""
+    """Losses of the tokens to train on in windows of at most context + 1 tokens."""
     found = Losses()
     longest = max((len(window) - 1 for window in windows), default=1)
     rows = max(1, BATCH_TOKENS // longest)
@@ -109,12 +109,12 @@ def is_looping(answer: list[int]) -> bool:
 
 
 def is_finished(answer: list[int], stop: set[int]) -> bool:
-    """Whether an answer comes to its end and does not repeat itself."""
+    """Whether an answer has an end and does not repeat itself."""
     return bool(answer) and answer[-1] in stop and not is_looping(answer)
 
 
 def read_prompts(path: Path) -> list[dict]:
-    """Prompts of a JSON lines file with `messages` or `prompt`; `id` and `task` stand for themselves where they are missing."""
+    """Prompts of a JSON lines file with `messages` or `prompt`; missing `id` and `task` get default values."""
     prompts = []
     try:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -139,7 +139,7 @@ def answer_all(model: Teacher, prompts: list[list[int]], max_new: int, stop: set
 
 
 def shown_prompts(prompts: Iterable[dict], per_task: int) -> list[dict]:
-    """The first prompts of every task, of the stories as many as are judged; none is picked by hand."""
+    """The first prompts of every task, and as many stories as are judged; the choice is not manual."""
     left: dict[str, int] = {"story": max(CONTINUATIONS, per_task)} if per_task else {}
     shown = []
     for prompt in prompts:
@@ -151,7 +151,7 @@ def shown_prompts(prompts: Iterable[dict], per_task: int) -> list[dict]:
 
 
 def samples(model: Llama, encoder: Encoder, prompts: list[dict]) -> list[dict]:
-    """Each prompt with the greedy answer, one sampled at temperature 0.7, and the real answer where there is one.
+    """Each prompt with the greedy answer, one sampled at temperature 0.7, and the real answer if there is one.
 
     Prompts that leave no room for an answer in the model's context are left out.
     """
@@ -192,7 +192,7 @@ def tokens_per_s(model: Llama) -> dict[str, float]:
 
 
 def learnt_tokens(work: Path) -> int:
-    """Tokens to learn in the training part of tasks.npz."""
+    """Tokens to train on in the training part of tasks.npz."""
     arrays = load_arrays(work / TASKS, "tasks.py")
     return sum(int(array.sum()) for name, array in arrays.items() if name.startswith("train/") and name.endswith("/learn"))
 

@@ -3,9 +3,10 @@
     python scripts/train/evaluate_drafters.py [--work DIR] [--prompts FILE] [--out FILE]
     python scripts/train/evaluate_drafters.py --work own --base Qwen2.5-0.5B-Instruct --split 2 --prompts FILE --out FILE
 
-Drafters without a checkpoint in <work> are left out, and prompts that leave no room for an answer in the context. The LLM is <work>/llm.pt as export.py would write it; greedy
-answers as evaluate.py makes them; accept length counts the bonus token, no drafting is 1.00. Medusa's tree is the one that
-export_medusa.py writes. Prompt lookup has no weights: the engine's benchmark compares it.
+Drafters without a checkpoint in <work> are omitted, as are prompts that do not fit the context with an answer. The LLM is
+<work>/llm.pt as export.py would write it, and its answers are greedy. Accept length counts the bonus token; without drafting it
+is 1.00. Medusa's tree is the one that
+export_medusa.py writes. Prompt lookup has no weights; the engine's benchmark measures it.
 """
 
 import argparse
@@ -69,7 +70,7 @@ def feature_rounds(model: Teacher, adapter: FeatureAdapter, prompt: Ids, answer:
 
 
 def load_drafters(model: Teacher, work: Path) -> dict[str, Drafter]:
-    """Every drafter that has a checkpoint."""
+    """All drafters with a checkpoint."""
     llm, device, drafters = fingerprint(model), head_weight(model).device, {}
     if (work / "adapter.pt").exists():
         adapter = load_student(work, "adapter", FeatureAdapter(model.config), llm).to(device)
@@ -88,7 +89,7 @@ def load_drafters(model: Teacher, work: Path) -> dict[str, Drafter]:
 
 
 def mean(lengths: list[int]) -> float:
-    """Mean accept length; 1 where nothing was verified."""
+    """Mean accept length; 1 without verification."""
     return round(sum(lengths) / len(lengths), 3) if lengths else 1.0
 
 

@@ -1,21 +1,20 @@
-"""Measures a model of <work> on held-out foresight, sketch and expansion, as it will be asked: greedy, one request at a time.
+"""Measures a model of <work> on held-out foresight, sketch and expansion, as in use: greedy, one request at a time.
 
     python scripts/train/evaluate_tasks.py --name slm-deep [--count 80] [--out FILE]
 
-With l the length of the answer in tokens and e = |foreseen − l|:
+With l the length of the answer in tokens and e = |predicted length − l|:
 
-- foresight: the foreseen length is the median of what the model thinks of every number that it was taught; that is the guess
-  with the least expected |error|, the likeliest number is not. `foresight-written` has the number that it writes, greedy (0
-  where it writes none). `error` = mean(e) / mean(l), the mean absolute error as a share of the mean length, and `relativeError` =
-  mean(e / l), the mean of each answer's own share. Both against the corpus's answer and against the model's own
-  (`…OfOwn`), which is what PICE plans with. Beside them the best constant guess for just these answers.
+- foresight: the predicted length is the median of the model's distribution over the numbers it was trained on, which minimises the
+  expected |error|. `foresight-written` uses the number that the model writes, greedy (0 if it writes none). `error` = mean(e) /
+  mean(l), and `relativeError` = mean(e / l), both against the corpus's answer and against the model's own (`…OfOwn`), with which
+  PICE plans. The best constant guess for these answers is the baseline.
 - sketch: `shareOfTokens` = the sketches' tokens over the answers', and `contentRecall`, the mean share of an answer's content words
-  that its sketch has (ROUGE-1 recall); of the corpus's answers, of the model's own, and beside them of sketch.py's sketches.
-- expansion: ROUGE-1 F of the written sentence against the real one, the lines coming from a sketch by sketch.py, and F of
-  the bare line.
+  that its sketch has (ROUGE-1 recall), for the corpus's answers and the model's own; sketch.py's sketches are the baseline.
+- expansion: ROUGE-1 F of the written sentence against the real one, with lines from sketch.py; the bare line is
+  the baseline.
 
-The model's own answer counts where it ends within --max-new tokens and does not repeat itself; `ownAnswers` says how many do.
-Every figure has a 95 % bootstrap interval over answers beside it, `<figure>Interval`.
+A model's own answer is included if it ends within --max-new tokens and does not repeat itself; `ownAnswers` is their number.
+Every figure has a 95 % bootstrap interval over answers, `<figure>Interval`.
 """
 
 import argparse
@@ -76,7 +75,7 @@ class Asker:
 
     @torch.no_grad()
     def foresee(self, requests: Sequence[Request]) -> list[int]:
-        """The median of what the model thinks of each of LENGTHS: of all guesses the one with the least expected error."""
+        """The median of the model's distribution over LENGTHS, which has the least expected error."""
         numbers = [self.encoder.tokenizer.encode(str(length), add_special_tokens=False).ids for length in LENGTHS]
         endings = [[*number, stop] for number in numbers for stop in sorted(self.stop)]
         longest = max(map(len, endings))
@@ -90,7 +89,7 @@ class Asker:
         return found
 
     def answers(self, turns: Sequence[Turn]) -> list[str | None]:
-        """The model's own answers; None where one does not end or repeats itself."""
+        """The model's own answers; None for one that has no end or repeats itself."""
         found = self.replies([turn.query for turn in turns], self.max_new)
         return [self.text(reply) if is_finished(reply, self.stop) else None for reply in found]
 
@@ -121,7 +120,7 @@ def figure(name: str, parts: Sequence[float], wholes: Sequence[float] | None = N
 
 
 def foresight_errors(foreseen: Sequence[int], true: Sequence[int], suffix: str) -> dict[str, float | list[float]]:
-    """Both errors of the foreseen lengths, and those of the best constant, which is one of the lengths; {} of no lengths."""
+    """Both errors of the predicted lengths, and those of the best constant, which is one of the lengths; {} of no lengths."""
     if not true:
         return {}
     off = [abs(guess - length) for guess, length in zip(foreseen, true, strict=True)]
@@ -137,7 +136,7 @@ def foresight_errors(foreseen: Sequence[int], true: Sequence[int], suffix: str) 
 
 
 def written_lengths(asker: Asker, requests: Sequence[Request]) -> list[int]:
-    """The numbers that the model writes, greedy; 0 where it writes none."""
+    """The numbers that the model writes, greedy; 0 if it writes none."""
     found = [re.match(r"\d+", reply) for reply in asker.ask(requests, NUMBER_TOKENS)]
     return [int(number[0]) if number else 0 for number in found]
 
@@ -145,7 +144,7 @@ def written_lengths(asker: Asker, requests: Sequence[Request]) -> list[int]:
 def foresight_figures(
     asker: Asker, turns: Sequence[Turn], own: Sequence[str | None], foreseen: Sequence[int]
 ) -> dict[str, float | list[float]]:
-    """Errors of the foreseen lengths, against the corpus's answers and the model's own."""
+    """Errors of the predicted lengths, against the corpus's answers and the model's own."""
     count = asker.encoder.count
     pairs = [(guess, max(1, count(answer))) for guess, answer in zip(foreseen, own, strict=True) if answer is not None]
     return {

@@ -4,7 +4,7 @@
     python scripts/train/export.py --name slm-deep --out models/demo/slm-deep     # a small model, without adapter
     python scripts/train/export.py --work own --base Qwen2.5-0.5B-Instruct        # only the adapters, into that folder
 
-Each file is written beside its place and renamed, so a running reader never meets half a file. An adapter of another LLM is refused.
+Files are replaced atomically. An adapter of another LLM is rejected.
 """
 
 import argparse
@@ -89,10 +89,10 @@ def adapter_config(config: LlmConfig, features: bool, split: int = SPLIT) -> dic
 
 
 def half(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """fp16 copies; InputError where fp16 cannot hold a weight."""
+    """fp16 copies; InputError if a weight exceeds fp16."""
     halves = {name: tensor.half().contiguous() for name, tensor in tensors.items()}
     if not all(torch.isfinite(tensor).all() for tensor in halves.values()):
-        raise InputError("a weight is not finite in fp16; the checkpoint is of a run that diverged")
+        raise InputError("a weight is not finite in fp16: the training run diverged; repeat it")
     return halves
 
 

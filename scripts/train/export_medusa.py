@@ -3,7 +3,7 @@
     python scripts/train/export_medusa.py [--work DIR] [--out models/demo/llm]
     python scripts/train/export_medusa.py --work own --base Qwen2.5-0.5B-Instruct --split 2    # into that folder
 
-The tree is chosen on the LLM's answers to training prompts (rollouts.npz), by how often each head's choices come true.
+The tree is chosen on the LLM's answers to training prompts (rollouts.npz), by how often each head's choices are right.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def choose_tree(model: Teacher, medusa: Medusa, work: Path, nodes: int) -> list[
             rates += rank_rates(guess_answer(model, medusa, rollout.prompt, answer), torch.tensor(answer)) * len(answer)
             tokens += len(answer)
     if not tokens:
-        raise InputError(f"{path} holds no answer longer than {HEADS} tokens; let rollouts.py run longer")
+        raise InputError(f"{path} has no answer of more than {HEADS} tokens; run rollouts.py for longer")
     return best_tree(rates / tokens, nodes)
 
 

@@ -1,13 +1,13 @@
 """The adapter with features: HAT's Λ that also reads the last deep state, as EAGLE does, within 4·d² weights.
 
-Row i stands for token i. It reads s_i (shallow state, which holds the token's embedding) and f_{i−1} (the LLM's deep state
-of the position before, as it crossed the wire): x_i = RMSNorm(s_i) + W_f·RMSNorm(f_{i−1}), f_S(i) = s_i + Attention(x).
-W_f takes the d² weights that halving the key and value heads saves.
+Row i belongs to token i. It reads s_i (the shallow state, which contains the token's embedding) and f_{i−1} (the LLM's deep state
+of the position before, as on the wire): x_i = RMSNorm(s_i) + W_f·RMSNorm(f_{i−1}), f_S(i) = s_i + Attention(x).
+W_f uses the d² weights saved by halving the key and value heads.
 
-What a device may know: s of all positions; f of the last prompt position and of generated positions only, for the deep
-states of the rest of the prompt never come back. An f that is not known is zero. While drafting, the f of a draft
-token is not known yet, so the row after it reads the adapter's own f_S in its place; once verification has brought
-the true f, those rows are computed anew. `roll_out` computes all this for every position at once.
+A device knows s of all positions, but f only of the last prompt position and of generated positions, because the bridge does
+not return the deep states of the rest of the prompt. An unknown f is zero. The f of a draft token is not known before
+verification, so the row after it reads the adapter's own f_S instead. After verification these rows are recomputed with the true
+f. `roll_out` computes this for every position at once.
 """
 
 import torch
@@ -97,7 +97,7 @@ def shift(x: Tensor, rows: int) -> Tensor:
 
 
 def visible_features(deep: Tensor, generated: Tensor) -> Tensor:
-    """f_{i−1} for each row i, zero where the device does not know it.
+    """f_{i−1} for each row i, zero if the device does not know it.
 
     deep [batch, time, hidden]: the LLM's last residual stream. `generated` bool [batch, time]: the tokens of the
     answer; the state before the first of them, of the last prompt position, is the first that is known.

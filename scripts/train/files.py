@@ -1,4 +1,4 @@
-"""Atomic files: written beside their place and renamed, so that a reader sees the old or the new, never a half."""
+"""Atomic files: written under a temporary name and renamed, so that a reader sees the old or the new content."""
 
 import io
 import json
@@ -17,7 +17,7 @@ from errors import InputError, is_out_of_memory
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file to write beside `path`; it takes that place once it is whole and on disk, and is removed if something failed."""
+    """A temporary file to write. It is renamed to `path` when it is complete and on disk, and removed on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -51,7 +51,7 @@ def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def load_arrays(path: Path, step: str) -> dict[str, np.ndarray]:
-    """All arrays of an .npz file; InputError, which names the `step` that makes it, if missing or cut short."""
+    """All arrays of an .npz file; InputError, which names the `step` that makes it, if missing or truncated."""
     if not path.is_file():
         raise InputError(f"{path} is missing; run {step} first")
     try:
@@ -67,11 +67,11 @@ def save_checkpoint(path: Path, state: dict) -> None:
         try:
             torch.save(state, beside)
         except RuntimeError as error:
-            raise InputError(f"cannot write checkpoint {path}; the one before it is untouched. Is the disk full?") from error
+            raise InputError(f"cannot write checkpoint {path}; the previous one is unchanged. Check the free disk space") from error
 
 
 def load_checkpoint(path: Path) -> dict:
-    """Loads a checkpoint (tensors and plain values only). InputError if missing or cut short."""
+    """Loads a checkpoint (tensors and plain values only). InputError if missing or truncated."""
     if not path.is_file():
         raise InputError(f"checkpoint {path} is missing; run the step that writes it first")
     try:
@@ -80,4 +80,4 @@ def load_checkpoint(path: Path) -> dict:
         if is_out_of_memory(error):
             raise
         reason = "not a checkpoint of ours" if isinstance(error, UnpicklingError) else (str(error).splitlines() or ["cut short"])[0]
-        raise InputError(f"checkpoint {path} is damaged ({reason}); delete it to start this step again") from error
+        raise InputError(f"checkpoint {path} is damaged ({reason}); delete it to restart this step") from error

@@ -1,4 +1,4 @@
-"""Batched generation with the reference's rounding: states pass through fp16 at both cuts, as on the wire."""
+"""Batched generation with the reference's rounding: states are rounded to fp16 at both cuts, as on the wire."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from model import make_caches
 
 
 def wire(states: Tensor) -> Tensor:
-    """fp32 → fp16 → fp32, same shape: what a hidden state goes through between device and cloud."""
+    """fp32 → fp16 → fp32, same shape: the rounding of a hidden state between device and cloud."""
     return states.half().float()
 
 

@@ -1,11 +1,11 @@
-"""Writes test/fixtures/heldout-prompts.jsonl: prompts that no model has seen, for tests and benchmarks.
+"""Writes test/fixtures/heldout-prompts.jsonl: prompts that no model was trained on, for tests and benchmarks.
 
     python scripts/train/heldout_prompts.py [--corpora DIR] [--work DIR] [--out FILE]
 
 Lines of {"id", "task", "messages", "answer"}. First the chats: 30 questions about a short section and 30 story continuations
-from FairytaleQA's val part (Apache-2.0), and 12 requests of our own wording in SGD's domains, which have no answer; each
-prompt, rendered, is 20 to 200 tokens long. Then 12 of each made task (foresight, sketch-1 … sketch-3, expansion), from the
-held-out parts of all corpora in turn, and 6 of each long task, for a context of 2,048. `answer` is what tasks.py would train on.
+from FairytaleQA's val part (Apache-2.0), and 12 hand-written requests in SGD's domains, which have no answer; each
+prompt, rendered, is 20 to 200 tokens long. Then 12 of each generated task (foresight, sketch-1 … sketch-3, expansion), from the
+held-out parts of all corpora in turn, and 6 of each long task, for a context of 2,048. `answer` is the answer that tasks.py would train on.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def prompt_of(example: Example | Chat, task: str) -> dict:
 
 
 def pick(examples: Iterable[Example | Chat], task: str, encoder: Encoder, lengths: tuple[int, int], count: int) -> list[dict]:
-    """`count` held-out prompts of a task whose length in tokens lies in `lengths`, one of each source in turn.
+    """`count` held-out prompts of a task whose length in tokens is within `lengths`, one of each source in turn.
 
     A source is a story for the stories' chats, in the corpus's order; for made and long examples a corpus, in order by hash.
     """

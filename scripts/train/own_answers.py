@@ -1,11 +1,10 @@
-"""Makes foresight and sketch examples of a model's own answers: what PICE plans with is the length and the gist of
-what this model will say, not of what the corpus says.
+"""Creates foresight and sketch examples from a model's own answers, because PICE plans with the length and the content of
+this model's answers, not of the corpus's.
 
     python scripts/train/own_answers.py --name llm-512 --minutes 5
 
-Asks the model for greedy answers to training turns and writes <work>/tasks-own.npz: the examples of tasks.npz, their foresight
-and sketches replaced by those of the model's own answers, each counted --weight times. Answers that repeat themselves
-are left out. Resumes from <work>/own-answers.json.
+Generates greedy answers to training turns and writes <work>/tasks-own.npz: the examples of tasks.npz with foresight and
+sketches from the model's own answers, each with weight --weight. Answers that repeat themselves are omitted. Resumes from <work>/own-answers.json.
 """
 
 import argparse
@@ -48,7 +47,7 @@ def own_examples(turn: Turn, text: str, encoder: Encoder) -> list[Example]:
 
 
 def sample(turns: Sequence[Turn], per_source: int, seed: int) -> list[Turn]:
-    """At most so many turns of every source, and as many again whose real answer is worth a sketch, chosen at random.
+    """At most so many turns of every source, and as many again whose real answer is long enough for a sketch, chosen at random.
 
     Dialogues would crowd out the rest, and most of their answers are a single short sentence.
     """
@@ -66,7 +65,7 @@ def sample(turns: Sequence[Turn], per_source: int, seed: int) -> list[Turn]:
 def answer_turns(
     model: Llama, encoder: Encoder, turns: Sequence[Turn], batch: int, seconds: float, path: Path
 ) -> dict[str, str]:
-    """{turn id: greedy answer}, saved to `path` as it grows; answers that loop or do not end are left out."""
+    """{turn id: greedy answer}, saved to `path` as it grows; answers that repeat themselves or have no end are omitted."""
     stop = stop_tokens(encoder.tokenizer)
     prompts = [encoder.prompt(turn.query) for turn in turns]
     room = model.config.max_position_embeddings - LONGEST_ANSWER
@@ -92,7 +91,7 @@ def answer_turns(
 
 
 def load_own_answers(work: Path) -> dict[str, str]:
-    """{turn id: the LLM's own full answer, "" where it was of no use}; InputError if there are none."""
+    """{turn id: the LLM's own full answer, "" if it is unusable}; InputError if there are none."""
     return read_json(work / OWN_ANSWERS, "own_answers.py")
 
 

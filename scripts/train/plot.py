@@ -2,8 +2,8 @@
 
     python scripts/train/plot.py [--work DIR …] [--out DIR]
 
-Curves: each <work>/<name>-curve.json that is a language model's or a drafter's → <name>-curve.json and training.png. Figures: what
-evaluate.py and evaluate_tasks.py wrote to --out → positions.png and tasks.png. What is missing is left out and named.
+Curves: each <work>/<name>-curve.json of a language model or a drafter → <name>-curve.json and training.png. Figures: the
+output of evaluate.py and evaluate_tasks.py in --out → positions.png and tasks.png. Missing input is omitted and reported.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from paths import DEFAULT_WORK, RESULTS
 
 WIDTH, DPI = 8, 140  # inches: text of 8 to 9 points is readable at 800 pixels
 SMOOTH = 9  # training losses are shown as the mean of so many points
-# What is asked of the models: figure of tasks-<name>.json → (title, target, whether it is a lower bound). "True length" and
+# Goals: figure of tasks-<name>.json → (title, target, whether it is a lower bound). "True length" and
 # "the answer" can be read in several ways; each is held against the target.
 TARGETS = {
     ("foresight", "errorOfOwn"): ("foresight: mean error / mean length\nof the own answers", 0.35, False),
@@ -148,12 +148,12 @@ def bars_of(tasks: dict[str, dict], group: str, key: str) -> list[tuple[str, flo
 
 
 def is_asked(name: str, group: str) -> bool:
-    """Whether a task is a model's part: the LLM foresees and sketches, the small models expand."""
+    """Whether a task applies to a model: foresight and sketches to the LLM, expansions to the small models."""
     return name.startswith("llm") == (group != "expansion")
 
 
 def plot_tasks(tasks: dict[str, dict], path: Path) -> None:
-    """A panel for every target: bars with 95 % intervals, the target as a line, what needs no model as a dash."""
+    """A panel for every target: bars with 95 % intervals, the target as a line, the baseline as a dash."""
     figure, panels = plt.subplots(3, 3, figsize=(WIDTH, 8), layout="constrained")
     for panel, ((group, key), (title, target, at_least)) in zip(panels.flat, TARGETS.items(), strict=True):
         bars = bars_of({name: figures for name, figures in tasks.items() if is_asked(name, group)}, group, key)

@@ -1,12 +1,12 @@
-"""Lets the LLM answer training prompts, so that the adapter learns the text it will draft: the LLM's own.
+"""Generates the LLM's answers to training prompts, so that drafters are trained on the LLM's own text.
 
     nice -n 10 python scripts/train/rollouts.py --minutes 4
-    python scripts/train/rollouts.py --minutes inf --batches 35   # the same without a clock
+    python scripts/train/rollouts.py --minutes inf --batches 35   # without a time limit
     python scripts/train/rollouts.py --data chats.jsonl --work own --base Qwen2.5-0.5B-Instruct --split 2
 
-Writes <work>/rollouts.npz: ids end to end (uint16, or int32 for large vocabularies); int32 per answer: `lengths` of prompt and
+Writes <work>/rollouts.npz: concatenated ids (uint16, or int32 for large vocabularies); int32 per answer: `lengths` of prompt and
 answer together, `prompts` of the prompt alone; `done`, the batches so far. Half of the answers are greedy, half sampled
-at temperature 0.7. Saved every minute; run again to go on.
+at temperature 0.7. Saved every minute; run it again to resume.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LONGEST_PROMPT, LONGEST_ANSWER, TEMPERATURE = 320, 160, 0.7
 
 
 def answer_prompts(chats: list[Chat | Example], encode: Callable[[Sequence[Message]], list[int]], seed: int) -> list[list[int]]:
-    """One prompt per chat: the messages before one of its assistant turns, chosen by `seed`; long prompts left out."""
+    """One prompt per chat: the messages before one of its assistant turns, chosen by `seed`; long prompts are omitted."""
     rng = np.random.default_rng(seed)
     prompts = []
     for chat in chats:
@@ -49,7 +49,7 @@ def answer_prompts(chats: list[Chat | Example], encode: Callable[[Sequence[Messa
 
 @dataclass(frozen=True)
 class Rollout:
-    """One answer of the LLM with its prompt before it."""
+    """A prompt and the LLM's answer to it."""
 
     ids: np.ndarray
     prompt_tokens: int
@@ -63,7 +63,7 @@ class Rollout:
         return self.ids[self.prompt_tokens :].tolist()
 
     def marked(self) -> np.ndarray:
-        """The tokens with the prompt's as ~id: read, not learnt (see dataset.py)."""
+        """The tokens, with those of the prompt as ~id: read, but not trained on (see dataset.py)."""
         ids = self.ids.astype(np.int32)
         return np.where(np.arange(len(ids)) < self.prompt_tokens, ~ids, ids)
 
@@ -100,7 +100,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     if args.base and not args.data:
-        raise InputError("--base needs --data: the corpora are for the models of this repository")
+        raise InputError("--base needs --data, because the corpora are only for the models of this repository")
     if args.base:
         model = load_base(args.base, args.split, args.device, args.batch * (LONGEST_PROMPT + LONGEST_ANSWER))
         encoder, stop = BaseEncoder(args.base), model.stop

@@ -2,11 +2,10 @@
 
     python scripts/train/sketch.py [--level 1|2|3] < answer.txt
 
-Function words go, the rest stays as written and in order: names, numbers, negations, verbs and the other content
-words. A level bounds each line's length by a share of its sentence; over it the least telling words go first, by
-`rank`, and of equals the longest, so that most words stay. Names, numbers and negations stay at every level.
-One line per sentence of the answer, without full stops; a question keeps its mark. The same text always gives the
-same sketch, and no sentence is left without a line, so that line i expands to sentence i.
+Function words are removed; names, numbers, negations, verbs and other content words remain unchanged and in order. A level
+limits each line's length to a share of its sentence. Beyond it the least informative words are removed first, by `rank`, and
+the longest among equals. Names, numbers and negations remain at every level. There is one line per sentence of the answer,
+without full stops but with question marks. The same text always gives the same sketch, and line i expands to sentence i.
 """
 
 import argparse
@@ -17,8 +16,8 @@ from errors import InputError, run
 from words import NEGATIONS, WEAK_WORDS, is_content, is_verb, split_sentences, words_of
 
 LEVELS = {1: 0.45, 2: 0.38, 3: 0.32}  # level → share of a sentence's characters that its line may have
-KEPT_RANK = 4  # of names, numbers and negations
-FEWEST_WORDS = 2  # a line keeps this many content words even where the share allows none
+KEPT_RANK = 4  # rank of names, numbers and negations, which are never removed
+FEWEST_WORDS = 2  # minimum content words of a line, whatever the share allows
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ def is_name(word: str, at_start: bool) -> bool:
 
 
 def rank(word: str, at_start: bool, said_before: bool) -> int:
-    """How telling a content word is, 0..4; the lowest go first.
+    """How informative a content word is, 0..4; the lowest are removed first.
 
     0 weak words and adverbs, 1 words that the answer had before, 2 other content words, 3 verbs,
     4 names, numbers, negations, which stay at every level.
@@ -51,7 +50,7 @@ def rank(word: str, at_start: bool, said_before: bool) -> int:
 
 
 def sketch_sentence(sentence: str, level: int, said: set[str]) -> str:
-    """The sentence's line; `said` holds the lower-case content words of the sentences before."""
+    """The sentence's line; `said` has the lower-case content words of earlier sentences."""
     words = words_of(sentence)
     kept: list[tuple[int, str]] = []  # (rank, word)
     for index, word in enumerate(words):

@@ -1,15 +1,14 @@
 """Sketch tuning, step 1: sketches by the LLM, expanded by a small model and scored, as preference pairs.
 
     python scripts/train/sketch_pairs.py --minutes 4                    # → <work>/sketch-pairs.json
-    python scripts/train/sketch_pairs.py --minutes 0 --beta1 8          # score the same sketches otherwise
-    python scripts/train/sketch_pairs.py --data chats.jsonl --work DIR  # of a user's own chats, as tasks.py --data
+    python scripts/train/sketch_pairs.py --minutes 0 --beta1 8          # score the same sketches with other weights
+    python scripts/train/sketch_pairs.py --data chats.jsonl --work DIR  # from a user's own chats, as in tasks.py --data
 
 PICE's supervised stage is the LLM's own training (train_llm.py --tasks): the policy π is <work>/llm.pt. Its full answers
-y are those of own_answers.py (<work>/own-answers.json), where worth a sketch. π writes several sketches of each at one
-level, sampled, and --expander writes each sketch out line by line to ŷ. Score and pairs: sketch_score.py. Unlike the
-paper, π sketches from the query alone, as it does when it serves; and β1 and β2, which the paper leaves open, are ours:
-the output has the "spread" of both terms among the sketches of one prompt. Saved after every few batches; run again to
-go on.
+y are those of own_answers.py (<work>/own-answers.json), where they are long enough. π samples several sketches of each at
+one level, and --expander expands each sketch line by line to ŷ. Score and pairs: sketch_score.py. Unlike in
+the paper, π sketches from the query alone, as in use. The paper does not specify β1 and β2; the output has the "spread" of both
+terms among the sketches of one prompt. Saved after every few batches; run it again to resume.
 """
 
 import argparse
@@ -72,7 +71,7 @@ def level_of(turn: Turn) -> int:
 
 
 def task_batches(policy: Asker, turns: Iterable[Turn], answers: Mapping[str, str], seed: int, batch: int) -> list[list[SketchTask]]:
-    """The training turns whose own answer is worth a sketch, in batches of one prompt length, in random order."""
+    """The training turns whose own answer is long enough for a sketch, in batches of one prompt length, in random order."""
     tasks = [
         SketchTask(turn, policy.ids(turn.ask(SKETCH.format(level=level_of(turn)))), answers[turn.id])
         for turn in turns
@@ -86,7 +85,7 @@ def task_batches(policy: Asker, turns: Iterable[Turn], answers: Mapping[str, str
 
 
 def ended(policy: Asker, ids: list[int]) -> bool:
-    """Whether a reply says something, comes to its end and does not repeat itself."""
+    """Whether a reply is not empty, has an end and does not repeat itself."""
     return len(ids) > 1 and is_finished(ids, policy.stop)
 
 
@@ -100,7 +99,7 @@ def sample_sketches(policy: Asker, prompts: Sequence[list[int]], samples: int, g
 def scored_sketches(
     policy: Asker, expander: Expander, batches: Sequence[Sequence[SketchTask]], samples: int, seed: int
 ) -> list[dict]:
-    """[{"prompt": ids, "candidates": [Candidate as dict]}] of every task; equal, unusable and overlong sketches are left out."""
+    """[{"prompt": ids, "candidates": [Candidate as dict]}] of every task; equal, unusable and overlong sketches are omitted."""
     generator = torch.Generator().manual_seed(seed)
     usable: list[tuple[int, SketchTask, list[int]]] = []
     tasks = [task for batch in batches for task in batch]

@@ -3,11 +3,11 @@
     python scripts/train/sketch_reward.py                       # <work>/sketch-pairs.json → <work>/sketch-reward.pt
     python scripts/train/sketch_reward.py --epochs 6 --layers 4
 
-R is the LLM with a scalar head, read at the sketch's last token. Only its last layers are trained: the ones below stay
-the LLM's, so their states are worked out once for all epochs, and once for policy and reward in the next step. Some
-pairs are held out; "heldOutAccuracy" is the share of them that R orders rightly, "heldOutShorterWins" what preferring
-the shorter sketch would reach. R is scaled to mean 0 and variance 1 over the training sketches, so that γ weighs it
-against nats. A minute or two; not resumed.
+R is the LLM with a scalar head, read at the sketch's last token. Only its last layers are trained. The states of the
+layers below are computed once for all epochs, and once for policy and reward in the next step. Some pairs are held out:
+"heldOutAccuracy" is the share of them that R orders correctly, "heldOutShorterWins" the share for preferring the
+shorter sketch. R is scaled to mean 0 and variance 1 over the training sketches, so that γ weighs it against nats. It
+takes a minute or two and does not resume.
 """
 
 import argparse
@@ -91,14 +91,14 @@ def to_batches(llm: Llama, first: int, pairs: Sequence[Pair]) -> list[Batch]:
 
 
 def preference_loss(reward: RewardModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """(Bradley–Terry loss, which pairs are ordered rightly [pairs])."""
+    """(Bradley–Terry loss, which pairs are ordered correctly [pairs])."""
     better, worse = reward.raw(batch.lower.float(), batch.ends).chunk(2)
     return -F.logsigmoid(better - worse).mean(), better > worse
 
 
 @torch.no_grad()
 def accuracy(reward: RewardModel, batches: Sequence[Batch]) -> float:
-    """Share of the pairs that are ordered rightly."""
+    """Share of the pairs that are ordered correctly."""
     return torch.cat([preference_loss(reward, batch)[1] for batch in batches]).float().mean().item()
 
 

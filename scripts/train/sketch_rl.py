@@ -1,19 +1,19 @@
-"""Sketch tuning, step 3: the LLM learns to write sketches of higher reward, held near itself (PICE §IV-D).
+"""Sketch tuning, step 3: the LLM is tuned for sketches of higher reward, close to the original LLM (PICE §IV-D).
 
     python scripts/train/sketch_rl.py --minutes 6              # <work>/sketch-reward.pt → <work>/llm-sketch.pt
-    python scripts/train/sketch_rl.py --steps 120 --gamma 0.2  # the same without a clock, nearer to the LLM
+    python scripts/train/sketch_rl.py --steps 120 --gamma 0.2  # without a time limit, closer to the LLM
 
 Maximises E[(1 − γ)·R(x, r) − γ·KL(π ‖ SFT)] by REINFORCE with a leave-one-out baseline (RLOO, Ahmadian et al.,
-arXiv:2402.14740): of several sketches of one prompt, each is judged against the mean of the others. KL is the sampled
-log-ratio, summed over the sketch's tokens and part of what is judged, so the gradient is that of the objective itself.
-An empty or unfinished sketch gets the lowest reward: R never saw one. A second KL, of the SFT model's next-token
-distributions on training text of all other tasks, keeps those as they were (--guard). π and SFT are both taken at the
-temperature at which the model is served.
+arXiv:2402.14740): of several sketches of one prompt, each is compared with the mean of the others. KL is the sampled
+log-ratio, summed over the sketch's tokens and included in the reward, so the gradient is that of the objective itself.
+An empty or unfinished sketch gets the lowest reward, because R was not trained on any. A second KL, of the SFT model's next-token
+distributions on training text of all other tasks, preserves those (--guard). π and SFT both use the temperature
+of serving.
 
-Why not TRL: its PPO trains a value model too and samples off-policy for epochs of clipped steps, which pays where
-sampling is dear; its RLOO would do (our export is a transformers Llama) but wants the reward model as one too, the
-guard as a patched trainer, and pads prompts, where batches of one length and R on SFT's own lower layers do less work
-on two CPU cores. The algorithm is 20 lines. <work>/llm-sketch.pt is saved every minute; run again to go on.
+Why not TRL: its PPO trains a value model too and samples off-policy for epochs of clipped steps, which pays off if
+sampling is expensive. Its RLOO would work, but needs the reward model as a transformers model and the guard as a patched trainer,
+and it pads prompts. Batches of one length and R on SFT's own lower layers do less work on two CPU cores. The algorithm is 20
+lines. <work>/llm-sketch.pt is saved every minute; run it again to resume.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def guard_batches(work: Path, seed: int) -> Batches:
 
 
 def guard_loss(policy: Llama, sft: Llama, inputs: Tensor, targets: Tensor) -> Tensor:
-    """KL(SFT ‖ π) in nats per token that is learnt, of [windows, time]."""
+    """KL(SFT ‖ π) in nats per trained token, of [windows, time]."""
     learnt = targets != IGNORE
     with torch.no_grad():
         wanted = sft(inputs)[learnt].log_softmax(-1)
@@ -93,7 +93,7 @@ def guard_loss(policy: Llama, sft: Llama, inputs: Tensor, targets: Tensor) -> Te
 
 
 class SketchTuning:
-    """Policy, optimiser, data position and curve of one run: all that a checkpoint holds."""
+    """Policy, optimiser, data position and curve of one run: the content of a checkpoint."""
 
     def __init__(self, work: Path, encoder: Encoder, batches: list[list[SketchTask]], reward: RewardModel, settings: Settings):
         self.path, self.settings = work / f"{TUNED}.pt", settings
@@ -107,7 +107,7 @@ class SketchTuning:
         self.curve: list[dict] = []
 
     def resume(self) -> None:
-        """Takes up the checkpoint; InputError if it belongs to another LLM or was run with other settings."""
+        """Resumes from the checkpoint; InputError if it belongs to another LLM or was run with other settings."""
         state = load_checkpoint(self.path)
         if state["llm"] != self.llm or state["settings"] != asdict(self.settings):
             raise InputError(f"{self.path} is of another LLM checkpoint or other options; delete it to restart")

@@ -1,7 +1,7 @@
 """PICE's preference for a sketch: `β1 / |r| + β2 · ROUGE-1(ŷ, y)`, and the pairs made from it (PICE §IV-D).
 
 r is a sketch of |r| tokens, ŷ its expansion by a small model, y the full answer; ROUGE-1 is the F measure. A pair is the
-best and the worst sketch of one prompt, where their scores differ by at least a margin.
+best and the worst sketch of one prompt, if their scores differ by at least a margin.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def score(candidate: Candidate, weights: Weights) -> float:
 
 
 def make_pair(prompt: list[int], candidates: Sequence[Candidate], weights: Weights, margin: float) -> Pair | None:
-    """Best against worst, or None where no two differ by the margin."""
+    """The best and the worst, or None if no two differ by the margin."""
     if len(candidates) < 2:
         return None
     ranked = sorted(candidates, key=lambda candidate: score(candidate, weights))

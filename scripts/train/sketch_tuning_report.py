@@ -1,13 +1,13 @@
-"""Sketch tuning, measured: held-out sketches of the LLM before and of the tuned one after, and what a small model makes of them.
+"""Sketch tuning, measured: held-out sketches of the LLM before and after tuning, and a small model's expansions of them.
 
     python scripts/train/sketch_tuning_report.py               # → docs/results/training/sketch-tuning.json and .png
     python scripts/train/sketch_tuning_report.py --count 20 --out DIR
 
-Over held-out queries whose answer by the LLM is worth a sketch, per level, greedy, before and after: tokens, share of the
+Over held-out queries whose answer by the LLM is long enough for a sketch, per level, greedy, before and after: tokens, share of the
 answer's tokens and recall of its content words as in evaluate_tasks.py (of the corpus's answer, and of the LLM's own),
-ROUGE-1 F of the expansion by --expander against both answers, and the score that was tuned for. "change" holds the mean
-differences over the same queries. Intervals are 95 %, by bootstrap. Held-out perplexity per task, before and after, shows
-what the tuning cost the rest. A sketch that the small model cannot take (empty, or too long) has ROUGE-1 F 0.
+ROUGE-1 F of the expansion by --expander against both answers, and the score that was tuned for. "change" has the mean
+differences over the same queries. Intervals are 95 %, by bootstrap. Held-out perplexity per task before and after shows the
+effect on other tasks. A sketch that the small model cannot expand (empty, or too long) has ROUGE-1 F 0.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class Measured:
 
 
 def measured_turns(asker: Asker, turns: Sequence[Turn], count: int) -> tuple[list[Turn], list[str]]:
-    """(at most `count` held-out turns, the LLM's own answers to them); InputError where it has none worth a sketch."""
+    """(at most `count` held-out turns, the LLM's own answers to them); InputError if none is long enough for a sketch."""
     worthy = (turn for turn in mixed(turns) if worth_a_sketch(turn.answer) and asker.fits(turn.query))
     tried = list(islice(worthy, TRIED_PER_ANSWER * count))
     pairs = [(turn, own) for turn, own in zip(tried, asker.answers(tried), strict=True) if own and worth_a_sketch(own)][:count]

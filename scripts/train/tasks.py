@@ -1,16 +1,16 @@
-"""Training examples for every mode, from the corpora or a user's own chats, under one chat template.
+"""Training examples for every task, from the corpora or a user's own chats, under one chat template.
 
     python scripts/train/tasks.py                         # → <work>/tasks.npz
     python scripts/train/tasks.py --stats                 # examples and tokens per task and split
     python scripts/train/tasks.py --show expansion        # three examples as the model sees them
-    python scripts/train/tasks.py --data chats.jsonl --work DIR        # of a user's own chats
+    python scripts/train/tasks.py --data chats.jsonl --work DIR        # from a user's own chats
     python scripts/train/tasks.py --data chats.jsonl --work DIR --base Qwen2.5-0.5B-Instruct    # for that checkpoint
 
 Tasks: the chats of corpus.py (sgd, topical-chat, story, story-qa, story-start, or chat with --data); made from their
 answers foresight, sketch-1 … sketch-3 and expansion; from whole stories long-story and long-qa, for the last phase at
 context 2,048. An instruction is the last paragraph of the last user message, so that foresight, sketch and the plain
-answer share the KV of all that stands before it. Of a made example only the answers to its instruction are learnt
-(the rest is learnt in the chat itself), of the others all tokens. It has the split of its chat: nothing held out is seen.
+answer share the KV of everything before it. In a generated example only the answers to its instruction are trained on, because
+the rest is trained on in the chat itself; in other examples all tokens are. An example has the split of its chat.
 
 --data takes JSON lines {"messages": [{"role", "content"}, …]} or {"prompt", "answer"}; 5 % by hash of the line are held out.
 """
@@ -55,7 +55,7 @@ LONG_QUESTIONS = 3
 
 @dataclass(frozen=True)
 class Example:
-    """A chat to train on. `answers_from`: index of the first message whose answer is learnt, None for all tokens."""
+    """A chat to train on. `answers_from`: index of the first message whose answer is trained on, None for all tokens."""
 
     id: str
     task: str
@@ -80,7 +80,7 @@ class Turn:
         return (*self.query[:-1], {"role": "user", "content": f"{last['content']}\n\n{instruction}"})
 
     def example(self, task: str, messages: tuple[Message, ...], part: int = 0) -> Example:
-        """A made example, on the same side of the split as its chat."""
+        """A generated example with the split of its chat."""
         return Example(f"{self.id}/{task}/{part}", task, self.split, messages, len(self.query))
 
 
@@ -95,7 +95,7 @@ def taken(name: str, percent: int) -> bool:
 
 
 def turns_of(chat: Chat) -> Iterator[Turn]:
-    """The chat's answers whose query is not too long for a made example."""
+    """The chat's answers whose query is short enough for a generated example."""
     words = 0
     for index, message in enumerate(chat.messages):
         asked = index > 0 and chat.messages[index - 1]["role"] == "user"
@@ -117,12 +117,12 @@ def foresight_examples(turn: Turn, encoder: Encoder | BaseEncoder) -> Iterator[E
 
 
 def worth_a_sketch(answer_text: str) -> bool:
-    """Whether an answer has sentences and words enough to be sketched."""
+    """Whether an answer has enough sentences and words for a sketch."""
     return len(split_sentences(answer_text)) >= FEWEST_SKETCHED_SENTENCES and len(words_of(answer_text)) >= SHORTEST_SKETCHED_WORDS
 
 
 def sketch_examples(turn: Turn) -> Iterator[Example]:
-    """Query → sketch at each level, and query + sketch + line → that sentence, for answers that are worth a sketch.
+    """Query → sketch at each level, and query + sketch + line → that sentence, for answers that are long enough for a sketch.
 
     An expansion chat asks for up to four lines of one sketch in a shuffled order, one per turn, so that every
     first turn stands alone (one line per sequence) and the later ones are a group of lines on one device.
@@ -208,7 +208,7 @@ def user_chats(path: Path) -> list[Chat]:
             split: Split = "val" if hash_percent(line) < HELD_OUT_PERCENT else "train"
             chats.append(Chat(f"{path.stem}:{number}", "chat", split, messages))
     if not chats:
-        raise InputError(f"{path} holds no chats")
+        raise InputError(f"{path} has no chats")
     return chats
 
 
@@ -219,7 +219,7 @@ def load_turns(corpora: Path, data: Path | None) -> Iterator[Turn]:
 
 
 def chat_messages(record: dict) -> tuple[Message, ...]:
-    """The messages of one user's record; ValueError, KeyError or TypeError where it has another form."""
+    """The messages of one user's record; ValueError, KeyError or TypeError for another form."""
     if "messages" not in record:
         return ({"role": "user", "content": str(record["prompt"])}, answer(str(record["answer"])))
     messages = tuple({"role": str(message["role"]), "content": str(message["content"])} for message in record["messages"])
@@ -248,7 +248,7 @@ def encode_examples(chats: Iterable[Example], encoder: Encoder | BaseEncoder) ->
 
 
 def statistics(arrays: dict[str, np.ndarray]) -> list[dict]:
-    """Per split and task: examples, tokens, tokens to learn, share of the split's tokens to learn, longest example."""
+    """Per split and task: examples, tokens, tokens to train on, share of the split's tokens to train on, longest example."""
     rows = []
     for group in sorted(name.removesuffix("/ids") for name in arrays if name.endswith("/ids")):
         split, task = group.split("/")
@@ -273,11 +273,11 @@ def main() -> None:
     add_texts(parser)
     add_work(parser)
     parser.add_argument("--base", type=Path, metavar="DIR", help="with --data: a checkpoint whose tokenizer and chat template to use")
-    parser.add_argument("--stats", action="store_true", help="print counts, write nothing")
-    parser.add_argument("--show", metavar="TASK", help="print three examples of a task, write nothing")
+    parser.add_argument("--stats", action="store_true", help="print counts without writing")
+    parser.add_argument("--show", metavar="TASK", help="print three examples of a task without writing")
     args = parser.parse_args()
     if args.base and not args.data:
-        raise InputError("--base needs --data: the corpora are for the models of this repository")
+        raise InputError("--base needs --data, because the corpora are only for the models of this repository")
     encoder = BaseEncoder(args.base) if args.base else own_encoder(args.work)
     chats = examples(args.corpora, args.data, encoder)
     if args.show:

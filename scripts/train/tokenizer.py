@@ -1,7 +1,7 @@
 """Trains the byte-level BPE tokenizer and reads it back.
 
     python scripts/train/tokenizer.py [--corpora DIR] [--work DIR] [--vocab 4096]
-    python scripts/train/tokenizer.py --data chats.jsonl --work own      # of a user's own chats, see tasks.py
+    python scripts/train/tokenizer.py --data chats.jsonl --work own      # from a user's own chats, see tasks.py
 """
 
 import argparse
@@ -32,7 +32,7 @@ CHAT_TEMPLATE = (
 
 
 def render(messages: tuple[Message, ...] | list[Message], add_generation_prompt: bool = False) -> str:
-    """What CHAT_TEMPLATE makes of messages; a test holds the two together."""
+    """The result of CHAT_TEMPLATE; a test compares the two."""
     text = "".join(f"{IM_START}{message['role']}\n{message['content']}{IM_END}\n" for message in messages)
     return text + (f"{IM_START}assistant\n" if add_generation_prompt else "")
 
@@ -93,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_texts(parser)
     add_work(parser)
-    parser.add_argument("--vocab", type=int, default=4096, help="tokens, the special ones included (default: 4096)")
+    parser.add_argument("--vocab", type=int, default=4096, help="vocabulary size, including special tokens (default: 4096)")
     args = parser.parse_args()
     from tasks import user_chats  # tasks.py reads this file too
 

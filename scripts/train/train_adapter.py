@@ -3,8 +3,9 @@
     nice -n 10 python scripts/train/train_adapter.py --minutes 10
     python scripts/train/train_adapter.py --base Qwen2.5-0.5B-Instruct --work own --split 2    # OWN_MODELS.md
 
-Deep states are hidden where a device does not have them: in prompts, and in the whole of a window before a place that
-each step draws. Then the first STEPS tokens of a draft are computed at every position, features predicted as while drafting. It starts from the Λ of the LLM's early exit where there is one.
+Deep states are masked where a device does not have them: in prompts, and in a window before a random position of each step.
+Then the first STEPS tokens of a draft are computed at every position, with features predicted as in drafting. It starts from the Λ
+of the LLM's early exit if there is one.
 Text: the training windows, and the LLM's own answers (rollouts.py) where <work>/rollouts.npz exists.
 Writes <work>/adapter.pt and <work>/adapter-curve.json.
 """
@@ -31,7 +32,7 @@ SHORTEST_PROMPT, LONGEST_PROMPT_SHARE = 16, 0.5
 
 
 def make_adapter(model: Teacher, work: Path, seed: int) -> FeatureAdapter:
-    """An adapter for the LLM of <work>, begun from its early exit's where it has one."""
+    """An adapter for the LLM of <work>, initialised from its early exit's if there is one."""
     adapter = FeatureAdapter(model.config)
     adapter.initialise(seed)
     early = None if isinstance(model, BaseModel) else load_checkpoint(work / "llm.pt").get("adapter")

@@ -1,17 +1,16 @@
 """Trains the LLM or a small model; resumes by itself from <work>/<name>.pt.
 
     nice -n 10 python scripts/train/train_llm.py --minutes 55
-    python scripts/train/train_llm.py --tokens 24000000        # the same without a clock
+    python scripts/train/train_llm.py --tokens 24000000        # without a time limit
     python scripts/train/train_llm.py --tasks --shape slm-deep --name slm-deep --minutes 20
 
 Writes <work>/<name>.pt (weights, optimisers, position in the data, curve) and <work>/<name>-curve.json. The schedule
-follows the budget, in tokens or in minutes of training whichever is used up first; minutes count over restarts. Checkpoint and
-curve say what the run was started with; it is gone on with in the same way only.
-A last phase at a longer context is a run of its own: --start NAME --context 2048 --batch 2.
+follows the budget of tokens or minutes, whichever ends first; minutes are summed over restarts. Checkpoint and curve record the
+settings of the run, which can be resumed only with the same ones. A last phase at a longer context is a separate run: --start NAME --context 2048 --batch 2.
 
---early-exit W trains the LLM to be drafted for: an adapter Λ on its first layer learns, with weight W, to say what the
-whole model says, and the first layer and the head learn with it (an early-exit loss as in LayerSkip, arXiv:2404.16710).
-train_adapter.py goes on from that Λ. --copying adds a window that teaches copying (copying.py) to every step.
+--early-exit W prepares the LLM for drafting: with weight W, an adapter Λ on its first layer learns the output of the whole
+model, and the first layer and the head are trained with it (an early-exit loss as in LayerSkip, arXiv:2404.16710).
+train_adapter.py continues from this Λ. --copying adds a window for learning to copy (copying.py) to every step.
 """
 
 import argparse
@@ -97,7 +96,7 @@ class Settings:
 
 
 class LlmTraining:
-    """Model, optimisers, data position and curve of one run: all that a checkpoint holds."""
+    """Model, optimisers, data position and curve of one run: the content of a checkpoint."""
 
     def __init__(
         self,
@@ -143,7 +142,7 @@ class LlmTraining:
             self.adapter.load_state_dict(state["adapter"])
 
     def resume(self) -> None:
-        """Takes up the checkpoint; InputError if its shape, context or another setting differs."""
+        """Resumes from the checkpoint; InputError if its shape, context or another setting differs."""
         state = load_checkpoint(self.path)
         if state["config"] != self.config.to_dict():
             raise InputError(f"{self.path} has another shape or context; give the run another --name, or delete it to restart")
@@ -251,7 +250,7 @@ def train(training: LlmTraining, work: Path, max_tokens: float, max_seconds: flo
         "seconds": round(training.seconds, 1),
         "heldOutPerplexity": held_out_perplexity(training.model, held_out),
     }
-    if training.curve[-1:] != [final]:  # a finished run that is started again has nothing to add
+    if training.curve[-1:] != [final]:  # a finished run that is started again adds nothing
         training.curve.append(final)
     training.save()
 

@@ -1,4 +1,4 @@
-"""Trains HAT's adapter Λ as the paper has it, by distillation from the frozen LLM; resumes from <work>/adapter-paper.pt.
+"""Trains HAT's adapter Λ in the paper's form, by distillation from the frozen LLM; resumes from <work>/adapter-paper.pt.
 
     nice -n 10 python scripts/train/train_paper_adapter.py --minutes 10
     python scripts/train/train_paper_adapter.py --base Qwen2.5-0.5B-Instruct --work own --split 2    # OWN_MODELS.md

@@ -1,6 +1,6 @@
-"""Words and sentences of English text: the lists and the two splitters that sketches and ROUGE-1 rest on.
+"""Words and sentences of English text: word lists and splitters for sketches and ROUGE-1.
 
-No part-of-speech tagger: closed word classes are lists, verbs are guessed from endings and a list of common forms.
+There is no part-of-speech tagger: closed word classes are lists, verbs are recognised by endings and a list of common forms.
 """
 
 import re
