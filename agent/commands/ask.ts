@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
-import { defineCommand } from '../../core/cli/command.ts'
+import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { streamFromAgent } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 
@@ -16,7 +16,7 @@ const options = {
     .meta({ description: "slm: the device's own small model goes on when no bridge can", fallback: 'none' })
     .optional(),
 }
-type AskOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+type AskOptions = OptionsOf<typeof options>
 
 /** `brim ask "…"` */
 export const command = defineCommand({

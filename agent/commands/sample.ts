@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import type { Io } from '../../core/base/io.ts'
 import { createLogger } from '../../core/base/logger.ts'
-import { defineCommand } from '../../core/cli/command.ts'
+import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { openHost } from '../device/host.ts'
 import { createSampler } from '../device/sampler.ts'
 
@@ -12,7 +12,7 @@ const options = {
   every: z.number().positive().default(10).describe('assumed seconds between two samples'),
   root: z.string().default('/').describe('folder to read in place of /, such as a copy of another device'),
 }
-type SampleOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+type SampleOptions = OptionsOf<typeof options>
 
 export const command = defineCommand({
   examples: [

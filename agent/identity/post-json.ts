@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { z } from 'zod'
-import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
+import { BrimError, isErrorCode } from '../../core/base/errors.ts'
 import { type BridgeAddress, requestOnce } from '../../core/base/pinned-request.ts'
 import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import { readJson } from '../../core/protocol/read-message.ts'
@@ -42,10 +42,8 @@ export async function postJson<T>(
   const rejection = ErrorResponse.safeParse(json)
   if (!rejection.success) throw unreachable(url, new Error(`HTTP status ${status}`))
   const { code, message, hint } = rejection.data.error
-  throw new BrimError(isCode(code) ? code : 'NOT_AUTHORIZED', message, hint === undefined ? {} : { hint })
+  throw new BrimError(isErrorCode(code) ? code : 'NOT_AUTHORIZED', message, hint === undefined ? {} : { hint })
 }
-
-const isCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)
 
 async function textOf(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []

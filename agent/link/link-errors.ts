@@ -1,4 +1,4 @@
-import { BrimError, type ErrorCode, errorCodes } from '../../core/base/errors.ts'
+import { BrimError, isErrorCode } from '../../core/base/errors.ts'
 
 const unreachableHint = 'is the bridge running, and can this device reach it?'
 
@@ -33,5 +33,3 @@ export function remoteError(code: string, message: string, retryAfterMs?: number
   if (isErrorCode(code)) return new BrimError(code, `the bridge: ${message}`, retry)
   return new BrimError('LINK_LOST', `the bridge ended the session: ${message} (${code})`, retry)
 }
-
-const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)

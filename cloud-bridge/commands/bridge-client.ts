@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { json as jsonOf } from 'node:stream/consumers'
 import type { z } from 'zod'
-import { BrimError, errorCodes } from '../../core/base/errors.ts'
+import { BrimError, isErrorCode } from '../../core/base/errors.ts'
 import { requestOnce } from '../../core/base/pinned-request.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
 import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
@@ -103,8 +103,7 @@ export class BridgeClient {
     const failure = ErrorResponse.safeParse(await jsonOf(response).catch(() => undefined))
     if (!failure.success) throw this.#unexpected(response)
     const { code, message, hint } = failure.data.error
-    const known = Object.keys(errorCodes).find((name): name is keyof typeof errorCodes => name === code)
-    throw new BrimError(known ?? 'REQUEST_INVALID', message, hint === undefined ? {} : { hint })
+    throw new BrimError(isErrorCode(code) ? code : 'REQUEST_INVALID', message, hint === undefined ? {} : { hint })
   }
 
   #unexpected(response: IncomingMessage, cause?: unknown): BrimError {

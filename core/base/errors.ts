@@ -85,6 +85,9 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes
 
+/** False for the code of a newer release, or of another server. */
+export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)
+
 export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, interrupted: 130, terminated: 143 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 

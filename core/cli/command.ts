@@ -29,9 +29,12 @@ export type Entry = readonly [summary: string, load: () => Promise<{ readonly co
 
 const json = z.boolean().default(false)
 
+/** The parsed options of a command. */
+export type OptionsOf<Shape extends z.ZodRawShape> = z.output<z.ZodObject<Shape>> & { json: boolean }
+
 interface CommandSpec<Shape extends z.ZodRawShape> extends Pick<Command, 'usage' | 'examples' | 'notes'> {
   readonly options: Shape
-  run(options: z.output<z.ZodObject<Shape>> & { json: boolean }, io: Io): Promise<void> | void
+  run(options: OptionsOf<Shape>, io: Io): Promise<void> | void
 }
 
 /** @param spec every command also has `json`: one JSON document on stdout in place of text */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { systemClock } from '../base/clock.ts'
 import type { Io } from '../base/io.ts'
-import { defineCommand } from '../cli/command.ts'
+import { defineCommand, type OptionsOf } from '../cli/command.ts'
 import type { BuildEvent } from '../model/build.ts'
 import { drafterParts, formats } from '../model/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
@@ -29,7 +29,7 @@ const options = {
   name: z.string().meta({ description: 'name of the model', fallback: "the checkpoint folder's" }).optional(),
   force: z.boolean().default(false).describe('replace an existing bundle'),
 }
-type BuildOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+type BuildOptions = OptionsOf<typeof options>
 
 /** `brim model build`: a Hugging Face directory becomes a bundle. */
 export const command = defineCommand({

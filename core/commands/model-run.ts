@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { systemClock } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
-import { defineCommand } from '../cli/command.ts'
+import { defineCommand, type OptionsOf } from '../cli/command.ts'
 import type { AnswerSummary, GenerateEvent } from '../engine/generate.ts'
 import { readManifest } from '../model/bundle.ts'
 import { tokenizerFolder } from '../model/manifest.ts'
@@ -30,7 +30,7 @@ const options = {
   raw: z.boolean().default(false).describe('continue the prompt without the chat template'),
   threads: threadsOption,
 }
-type RunOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+type RunOptions = OptionsOf<typeof options>
 
 /** `brim model run`: the whole model on this machine, without agent or bridge. */
 export const command = defineCommand({

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
-import { defineCommand } from '../cli/command.ts'
+import { defineCommand, type OptionsOf } from '../cli/command.ts'
 import type { PartTest } from '../engine/self-test.ts'
 import { readManifest, verifyHashes } from '../model/bundle.ts'
 import type { Manifest, PartName } from '../model/manifest.ts'
@@ -10,7 +10,7 @@ import { showProgress } from './progress.ts'
 import { threadsOption } from './threads.ts'
 
 const options = { bundle: z.string().describe('folder of the bundle'), threads: threadsOption }
-type VerifyOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+type VerifyOptions = OptionsOf<typeof options>
 
 /** `brim model verify`: compares hashes, and the results of this machine with those of the one that built the bundle. */
 export const command = defineCommand({

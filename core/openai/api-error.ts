@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { BrimError, type ErrorCode, errorCodes } from '../base/errors.ts'
+import { BrimError, type ErrorCode, isErrorCode } from '../base/errors.ts'
 
 /** OpenAI's form of an error, with our codes and hints; readers accept other servers' errors too. */
 export const ErrorDetail = z.object({
@@ -66,6 +66,5 @@ export function toErrorBody(error: unknown): ErrorBody {
 
 /** The error that a server reported; a code that we do not have becomes REQUEST_INVALID. */
 export function fromErrorDetail({ message, code, hint }: ErrorDetail): BrimError {
-  const known = Object.keys(errorCodes).find((name): name is ErrorCode => name === code)
-  return new BrimError(known ?? 'REQUEST_INVALID', message, hint == null ? {} : { hint })
+  return new BrimError(code != null && isErrorCode(code) ? code : 'REQUEST_INVALID', message, hint == null ? {} : { hint })
 }

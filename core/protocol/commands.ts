@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { idPattern } from './topics.ts'
+import { Id } from './id.ts'
 import { v } from './version.ts'
 
 /** Levels of a device's log, the most severe first; each includes those before it. */
@@ -27,7 +27,7 @@ export type CommandAction = z.infer<typeof CommandAction>
 
 const address = {
   v,
-  bridge: z.string().regex(idPattern).describe('The bridge that sent the command.'),
+  bridge: Id.describe('The bridge that sent the command.'),
   id: z
     .string()
     .regex(/^[0-9a-f]{16}$/)

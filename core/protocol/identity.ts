@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
-import { idPattern } from './topics.ts'
+import { Id } from './id.ts'
 import { v } from './version.ts'
 
 /**
@@ -8,7 +8,6 @@ import { v } from './version.ts'
  * and receives an access token for the control and the data plane. The token belongs to a grant: the device's permission to
  * connect, which each further token renews. Durations only, no timestamps: the clock of a device may stand in 1970.
  */
-const id = z.string().regex(idPattern)
 /** `bytes` bytes as base64url without padding. */
 const binary = (bytes: number) =>
   z
@@ -21,17 +20,17 @@ const hardware = z
   .regex(/^[a-z-]+ [\x21-\x7e]{1,80}$/)
   .optional()
 
-export const NonceReply = z.object({ v, nonce: binary(32), bridge: id, fleet: id, validForS: z.number().positive() })
+export const NonceReply = z.object({ v, nonce: binary(32), bridge: Id, fleet: Id, validForS: z.number().positive() })
 export type NonceReply = z.infer<typeof NonceReply>
 
-const proof = { v, device: id, nonce: binary(32), signature: binary(64), hardware }
+const proof = { v, device: Id, nonce: binary(32), signature: binary(64), hardware }
 
 export const EnrolRequest = z.object({ ...proof, token: z.string().max(200), publicKey: binary(32) })
 export type EnrolRequest = z.infer<typeof EnrolRequest>
 
 export const EnrolReply = z.object({
   v,
-  group: id,
+  group: Id,
   status: z.enum(['pending', 'approved']).describe('`pending`: an operator must approve the device before it can connect.'),
   mqttPort: z.int().min(1).max(65_535).describe('Port of the control plane, on the host of this request.'),
   mqttTls: z.boolean().default(false).describe('Whether the control plane speaks TLS.'),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Expansion, expansionProblem, sketchFields } from './expansion.ts'
-import { idPattern } from './topics.ts'
+import { Id } from './id.ts'
 import { v } from './version.ts'
 
 /** The kinds of jobs. The bridge can read every job submitted to it; only the agent's own API is private. */
@@ -13,7 +13,7 @@ export const maxEventBytes = 192 * 1024
 /** Maximum size of a whole message; larger ones are not read. */
 export const maxMessageBytes = maxEventBytes + 16 * 1024
 
-const id = z.string().regex(idPattern, 'lower-case letters, digits, - and _').meta({ title: 'id' })
+const id = Id.meta({ title: 'id' })
 const jobId = z
   .string()
   .regex(/^[0-9a-f]{8}-[0-9]{1,15}$/)

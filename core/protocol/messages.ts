@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { conditionSections } from './device-condition.ts'
 import { wires } from './frame.ts'
-import { idPattern } from './topics.ts'
+import { Id } from './id.ts'
 import { v } from './version.ts'
 
 /** JSON messages. Schemas drop unknown fields, so either side can be upgraded first; `v` rejects newer versions. */
-const id = z.string().regex(idPattern).meta({ title: 'id' })
+const id = Id.meta({ title: 'id' })
 const session = z
   .string()
   .regex(/^[0-9a-f]{16}$/)

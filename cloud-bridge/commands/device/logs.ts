@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { type LogLevel, logLevels } from '../../../core/protocol/commands.ts'
 import { deviceOperations, type LogLine } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
@@ -26,7 +26,7 @@ const options = {
   lines: z.int().min(0).default(100).describe('max past lines'),
   ...bridgeOptions,
 }
-type LogsOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+type LogsOptions = OptionsOf<typeof options>
 
 export const command = defineCommand({
   examples: [

@@ -1,8 +1,7 @@
-import type { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { type Device, deviceOperations, type FleetEvent, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { bytes, compact, percent, printable } from '../figures.ts'
@@ -12,7 +11,7 @@ import { deviceOption } from './remote-command.ts'
 const retryMs = 1_000
 
 const options = { device: deviceOption.meta({ fallback: 'all' }).optional(), label: labelOption, ...bridgeOptions }
-type WatchOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+type WatchOptions = OptionsOf<typeof options>
 
 export const command = defineCommand({
   examples: [

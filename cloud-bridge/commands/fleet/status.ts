@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { type FleetStatus, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { Received } from '../bridge-client.ts'
@@ -16,7 +16,7 @@ const options = {
   label: labelOption,
   ...bridgeOptions,
 }
-type StatusOptions = z.output<z.ZodObject<typeof options>> & { json: boolean }
+type StatusOptions = OptionsOf<typeof options>
 
 export const command = defineCommand({
   examples: [

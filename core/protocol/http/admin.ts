@@ -1,8 +1,7 @@
 import { z } from 'zod'
-import { idPattern } from '../topics.ts'
+import { Id } from '../id.ts'
 import type { Operations } from './operation.ts'
 
-const name = z.string().regex(idPattern, 'lower-case letters, digits, - and _')
 const at = z.iso.datetime()
 const quotaLimit = z.int().min(1).nullable()
 
@@ -11,7 +10,7 @@ export const keyRoles = ['viewer', 'operator', 'admin'] as const
 export type KeyRole = (typeof keyRoles)[number]
 
 export const TokenRequest = z.object({
-  group: name,
+  group: Id,
   uses: z.int().min(1).describe('Devices that can enrol with the token.'),
   expiresS: z
     .int()
@@ -34,7 +33,7 @@ export const TokenRecord = z.object({
 export type TokenRecord = z.infer<typeof TokenRecord>
 
 export const KeyRequest = z.object({
-  name,
+  name: Id,
   role: z.enum(keyRoles),
   requestsPerMinute: quotaLimit.default(null),
   jobsPerDay: quotaLimit.default(null),

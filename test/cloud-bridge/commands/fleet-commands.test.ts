@@ -59,7 +59,7 @@ const jobOf = async (id: string) =>
   (await (await fetch(`${world.bridge.httpUrl}/v1/jobs/${id}`)).json()) as { state: string; attempt: number }
 
 describe('brim fleet status', () => {
-  it('shows the bridge and a line per device, in 80 columns; with --json one document', async () => {
+  it('prints the bridge and a line per device in 80 columns; with --json one document', async () => {
     using orin = fixtureHost('agx-orin-jp6')
     const agent = await world.startAgent({ id: 'jetson-agx', telemetryS: 1 }, undefined, orin.host)
     await isThere('jetson-agx')
@@ -74,7 +74,7 @@ describe('brim fleet status', () => {
     await agent.close()
   })
 
-  it('--watch prints a table for each change, and survives nothing but the end of its reader', async () => {
+  it('prints a table for each change with --watch, until its signal', async () => {
     await isThere('jetson-01')
     const watch = following('fleet', 'status', '--watch', '--interval', '0.1', '--label', 'watched=yes')
     await expect.poll(watch.out).toContain('0 devices')
@@ -85,7 +85,7 @@ describe('brim fleet status', () => {
   })
 })
 
-it('brim fleet status has colours on a terminal alone, and none where NO_COLOR says so', async () => {
+it('brim fleet status prints colours only on a terminal, and none with NO_COLOR', async () => {
   const shown = async (outIsTty: boolean, env: Record<string, string>) => {
     const { io, out } = captureIo({ env })
     await run(['fleet', 'status', ...at()], { ...io, outIsTty })
@@ -96,7 +96,7 @@ it('brim fleet status has colours on a terminal alone, and none where NO_COLOR s
 })
 
 describe('labels', () => {
-  it('select devices, stand in the audit log, and are checked', async () => {
+  it('select devices, are validated, and are logged in the audit log', async () => {
     await isThere('jetson-01')
     await isThere('jetson-02')
     expect((await brim('device', 'label', 'jetson-01', 'site=lab', 'rack=a1')).out).toBe('rack=a1 site=lab\n')
@@ -126,7 +126,7 @@ describe('labels', () => {
   })
 })
 
-it('brim device list names those too that wait for approval and were never heard of', async () => {
+it('brim device list includes devices that wait for approval and have never connected', async () => {
   const store = openIdentityStore(join(world.dir, 'bridge'))
   const wish = { group: 'field', uses: 1, expiresS: 60, approve: false }
   const { secret } = store.createToken('operator:test', wish)
@@ -139,7 +139,7 @@ it('brim device list names those too that wait for approval and were never heard
 })
 
 describe('brim device drain', () => {
-  it('lets a device finish what it has and gives it no more, until undrain', async () => {
+  it('lets a device finish its jobs and dispatches no others to it until undrain', async () => {
     await isThere('jetson-02')
     const ids = await submit(30, { kind: 'slm.generate', input: { prompt: 'Can you', maxTokens: 24 }, device: 'jetson-02' })
     const drained = await brim('device', 'drain', 'jetson-02', '--wait')
@@ -157,7 +157,7 @@ describe('brim device drain', () => {
     for (const id of waiting) await expect.poll(async () => (await jobOf(id)).state, { timeout: 20_000 }).toBe('SUCCEEDED')
   })
 
-  it('answers on while it drains, and drains on after a restart', async () => {
+  it('leaves the API of a draining device open, and survives a restart of the agent', async () => {
     const agent = await world.startAgent({ id: 'jetson-03' })
     await isThere('jetson-03')
     await brim('device', 'drain', 'jetson-03')
@@ -176,7 +176,7 @@ describe('brim device drain', () => {
     await isThere('jetson-03', 'disconnected')
   })
 
-  it('says that a device that is away has not heard of it: expired, and not done later', async () => {
+  it('expires for a disconnected device, which does not carry it out later', async () => {
     const away = await brim('device', 'drain', 'jetson-03', '--timeout', '1')
     expect(away).toMatchObject({
       code: 1,
@@ -191,7 +191,7 @@ describe('brim device drain', () => {
     await agent.close()
   })
 
-  it('says that a device refuses', async () => {
+  it('reports the refusal of a device', async () => {
     const device = await mqttClient(world.bridge.mqttUrl, 'device-old')
     const topic = (leaf: 'state' | 'commands' | 'replies') => deviceTopic('default', 'old', leaf)
     device.on('message', (_, payload) => {
@@ -209,7 +209,7 @@ describe('brim device drain', () => {
     await device.endAsync()
   })
 
-  it('drains several by label, a line each', async () => {
+  it('drains every device with a label, and prints a line for each', async () => {
     for (const id of ['jetson-01', 'jetson-02']) await brim('device', 'label', id, 'site=roof')
     expect((await brim('device', 'drain', '--label', 'site=roof')).out).toBe('jetson-01: drained\njetson-02: drained\n')
     const undrained = await brim('device', 'undrain', '--label', 'site=roof', '--json')
@@ -221,7 +221,7 @@ describe('brim device drain', () => {
 })
 
 describe('brim device show, watch and logs', () => {
-  it('show has units for people, "unknown" where nothing is known, and --json as it came', async () => {
+  it('show prints units, "unknown" for missing figures, and the document of the bridge with --json', async () => {
     await isThere('jetson-01')
     await expect
       .poll(async () => (await brim('device', 'show', 'jetson-01')).out, { timeout: 10_000 })
@@ -232,7 +232,7 @@ describe('brim device show, watch and logs', () => {
     expect(document).toMatchObject({ id: 'jetson-01', identity: null, telemetry: { memory: { totalBytes: expect.any(Number) } } })
   })
 
-  it('watch streams states, labels and commands as they come', async () => {
+  it('watch streams states, labels and commands', async () => {
     await isThere('jetson-01')
     const watch = following('device', 'watch', 'jetson-01', '--json')
     await expect.poll(watch.out).toContain('"type":"device"')
@@ -245,11 +245,11 @@ describe('brim device show, watch and logs', () => {
     expect(await watch.stop()).toBe(0)
   })
 
-  it('logs has what a device warns of, and everything else while somebody follows', async () => {
+  it('logs prints warnings, and with --follow and --level every line', async () => {
     await isThere('jetson-02')
     const follow = following('device', 'logs', 'jetson-02', '--follow', '--level', 'info')
-    // Its own order comes back as a line of the log: from then on it tells.
-    await expect.poll(follow.out, { timeout: 10_000 }).toMatch(/INFO {2}remote {3}command of an operator .* type=logs/)
+    // The device logs the command itself: from then on it reports every line.
+    await expect.poll(follow.out, { timeout: 10_000 }).toMatch(/INFO {2}remote {3}command ended .* type=logs/)
     const bridge = await mqttClient(world.bridge.mqttUrl, 'bridge-other')
     await bridge.publishAsync(deviceTopic('default', 'jetson-02', 'jobs'), 'garbage', { qos: 1 })
     const [job] = await submit(1, {
@@ -277,19 +277,19 @@ it.each([
   [['device', 'drain', 'jetson-01', '--timeout', '0'], 2, '--timeout 0 must be above 0'],
   [['device', 'list', '--label', 'site'], 2, 'not of the form key=value'],
   [['fleet', 'status', '--watch', '--interval', '0'], 2, '--interval'],
-])('%j is refused, and says why', async (words, code, why) => {
+])('rejects %j', async (words, code, why) => {
   const said = await brim(...words)
   expect(said.err).toContain(why)
   expect(said.code).toBe(code)
 })
 
-it('says that no bridge answers', async () => {
+it('reports that no bridge responds', async () => {
   const { io, err } = captureIo()
   expect(await run(['fleet', 'status', '--bridge-url', 'http://127.0.0.1:1'], io)).toBe(1)
   expect(err()).toContain('[BRIDGE_UNREACHABLE]')
 })
 
-it('labels, and who drains, outlive the bridge; who watches finds it again', async () => {
+it('labels and drained devices survive a restart of the bridge; brim device watch reconnects', async () => {
   await using own = await startAgentWorld()
   const ask = async (url: string, ...words: string[]) => {
     const { io, out } = captureIo()

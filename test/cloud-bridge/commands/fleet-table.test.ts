@@ -49,7 +49,7 @@ const orin = (id: string, more: object = {}) =>
   })
 
 describe('the table of a fleet', () => {
-  it('shows a line per device, figures to the right, and only columns that somebody knows something of', () => {
+  it('shows a line per device with figures aligned right, without columns that are unknown for every device', () => {
     expect(textOf(fleet([orin('jetson-01'), device('jetson-02')]))).toEqual([
       'bridge bridge-1  0.1.0  up 3d  14 sessions  KV 25 % of 2.0GB',
       'jobs: 12 queued, 4 under way, 1 dead',
@@ -61,7 +61,7 @@ describe('the table of a fleet', () => {
     ])
   })
 
-  it('begins with what is wrong, the worst first, and marks clocks that are held down', () => {
+  it('starts with the problems, the worst first, and marks throttled clocks', () => {
     const { telemetry } = orin('x')
     const hot = orin('b', {
       telemetry: { ...telemetry, throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } },
@@ -78,7 +78,7 @@ describe('the table of a fleet', () => {
     expect(lines.map(({ mood }) => mood).slice(-3)).toEqual(['bad', 'warning', 'plain'])
   })
 
-  it('says that nobody has been heard of', () => {
+  it('reports that no device has connected yet', () => {
     expect(textOf(fleet([])).at(-1)).toBe('0 devices: none has connected yet')
   })
 
@@ -105,7 +105,7 @@ describe('the table of a fleet', () => {
       }),
     ),
   })
-  it('has no line of more than 80 columns, whatever devices call themselves and measure', () => {
+  it('keeps every line within 80 columns for any names and figures', () => {
     fc.assert(
       fc.property(fc.array(anyDevice, { maxLength: 12 }), word, figure, (devices, bridge, some) => {
         const status = fleet(devices as unknown as Device[], { bridge, uptimeS: some ?? 0, sessions: some ?? 0 })
@@ -118,7 +118,7 @@ describe('the table of a fleet', () => {
     )
   })
 
-  it('holds the widest of everything in 80 columns, and tells names apart by their ends', () => {
+  it('fits the widest figures into 80 columns, and keeps the ends of long names', () => {
     const wide = { ...orin('x').telemetry, battery: { levelPercent: 100, state: 'full' } }
     const widest = ['1', '2'].map((end) =>
       device(`jetson-agx-orin-warehouse-north-0${end}`, { state: 'draining', seenS: 9e5, telemetry: wide }),
@@ -143,7 +143,7 @@ describe('figures in four characters', () => {
     [null, '–'],
   ])('%s is %s', (value, text) => expect(compact(value)).toBe(text))
 
-  it('never has more, whatever the amount or the age', () => {
+  it('takes at most four characters for any amount or age', () => {
     fc.assert(fc.property(fc.double(), (value) => compact(value).length <= 4 && age(value).length <= 4))
   })
 

@@ -27,7 +27,7 @@ const lines = (text: string) =>
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 
 describe('brim job', () => {
-  it('submits and watches: the text on stdout, the history on stderr', async () => {
+  it('submits and watches a job: its text on stdout, its history on stderr', async () => {
     const said = await brim('submit', 'slm.generate', '--input', '{"prompt": "Can you", "maxTokens": 8}', '--watch')
     expect(said).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02[\s\S]*succeeded/) })
     const [job] = (lines((await brim('list', '--limit', '1', '--json')).out)[0] as { jobs: { id: string }[] }).jobs
@@ -45,7 +45,7 @@ describe('brim job', () => {
     expect((await brim('watch', again)).code).toBe(0)
   })
 
-  it('takes a prompt as what the user says, and input from a file; the same key is the same job', async () => {
+  it('sends a prompt as a user message, reads input from a file, and submits one job per key', async () => {
     const file = join(world.dir, 'input.json')
     writeFileSync(file, '{"prompt": "Is it", "maxTokens": 4}')
     const submit = () => brim('submit', 'slm.generate', '--input', `@${file}`, '--key', 'order-7')
@@ -55,14 +55,14 @@ describe('brim job', () => {
     expect(lines(chat.out).at(-1)).toMatchObject({ type: 'end', job: { state: 'SUCCEEDED', result: { tokens: 4 } } })
   })
 
-  it('ends with JOB_FAILED, and why, where the job came to nothing; --dead lists it', async () => {
+  it('fails with JOB_FAILED and the reason when the job fails; --dead lists it', async () => {
     const failed = await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-01', '--watch')
     expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('this device does not support slm.generate') })
     expect(failed.err).toContain('[JOB_FAILED]')
     expect((await brim('list', '--dead')).out).toMatch(/slm\.generate +REJECTED/)
   })
 
-  it('has a device install the bundle of a folder from the bridge, told by all its bytes', async () => {
+  it('installs the bundle of a folder on a device, identified by the hash of its manifest', async () => {
     const words = ['submit', 'bundle.install', '--model', world.bundle, '--device', 'jetson-02', '--watch', '--json']
     const installed = await brim(...words)
     const { modelId } = world.bridge
@@ -78,7 +78,7 @@ describe('brim job', () => {
     expect(JSON.parse(again.out)).toMatchObject({ modelId, wasInstalled: true })
   })
 
-  it('shows the whole history of a dead letter, however long, and its terms are those that were asked for', async () => {
+  it('shows the whole history of a failed job, and submits with the options given', async () => {
     const { mqttUrl } = world.bridge
     const topic = (leaf: 'state' | 'jobs' | 'events') => deviceTopic('default', 'chatty', leaf)
     const client = await mqttClient(mqttUrl, 'device-chatty')
@@ -139,7 +139,7 @@ describe('brim job', () => {
     expect(attempts).toEqual([1, 2])
   })
 
-  it('cancels what waits', async () => {
+  it('cancels a queued job', async () => {
     const id = (await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-09')).out.trim()
     expect((await brim('cancel', id)).out).toBe(`job ${id} is canceled\n`)
     expect((await brim('list', '--state', 'CANCELED')).out).toContain(id)
@@ -154,13 +154,13 @@ describe('brim job', () => {
     [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model and --url are for bundle.install'],
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],
     [['submit', 'make.coffee'], 2, 'make.coffee'],
-  ])('%j is refused, and says why', async (words, code, why) => {
+  ])('rejects %j', async (words, code, why) => {
     const said = await brim(...words)
     expect(said.code).toBe(code)
     expect(said.err).toContain(why)
   })
 
-  it('says that no bridge answers', async () => {
+  it('reports that no bridge responds', async () => {
     const { io, err } = captureIo()
     expect(await run(['job', 'list', '--bridge-url', 'http://127.0.0.1:1'], io)).toBe(1)
     expect(err()).toContain('[BRIDGE_UNREACHABLE]')

@@ -14,7 +14,7 @@ const doctor = (argv: readonly string[], env: Record<string, string>) => {
 }
 
 describe('brim doctor', () => {
-  it('names the library that is really used, its providers, memory and disk', async () => {
+  it('reports the loaded library, its providers, memory and disk', async () => {
     using dir = tempDir()
     const { done, out } = doctor(['doctor', '--json'], { XDG_STATE_HOME: dir.path })
     await done
@@ -41,7 +41,7 @@ describe('brim doctor', () => {
       expect(out()).toMatch(new RegExp(`^(ok|warn) +${name} `, 'm'))
   })
 
-  it('fails when ORT_LIB names no library, and says what to try', async () => {
+  it('fails with a hint when ORT_LIB is not a library', async () => {
     const { done, out } = doctor(['doctor', '--json'], { ORT_LIB: '/nowhere/libonnxruntime.so' })
     await expect(done).rejects.toMatchObject({ code: 'RUNTIME_UNAVAILABLE', hint: expect.stringContaining('ORT_LIB') })
     const report = JSON.parse(out())
@@ -61,7 +61,7 @@ describe('brim doctor', () => {
     ['20.18.3', 'fail'],
     ['20.19.0', 'ok'],
     ['22.0.0', 'ok'],
-  ])('judges Node %s as %s', (version, status) => {
+  ])('reports Node %s as %s', (version, status) => {
     expect(checkNode(version).status).toBe(status)
   })
 
@@ -69,7 +69,7 @@ describe('brim doctor', () => {
     expect(checkMemory(2 ** 29, 2 ** 32)).toMatchObject({ status: 'warn', detail: '0.5 of 4.0 GiB free' })
   })
 
-  it('says what sort of device this is, and what its telemetry can tell', async () => {
+  it('reports the kind of device and the figures of its telemetry', async () => {
     using orin = fixtureHost('orin-nano-jp6')
     expect(await checkDevice(orin.host)).toEqual({
       name: 'device',

@@ -33,14 +33,14 @@ async function buildUntil(signal: NodeJS.Signals, folder: string): Promise<[code
 it.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
-] as const)('a build that gets %s exits with %d and leaves nothing', async (signal, exitCode) => {
+] as const)('a build that receives %s exits with %d and leaves no files', async (signal, exitCode) => {
   const folder = join(dir.path, signal)
   mkdirSync(folder)
   expect(await buildUntil(signal, folder)).toEqual([exitCode, null])
   expect(readdirSync(folder)).toEqual([])
 })
 
-it('a build after one that was killed leaves the bundle alone', async () => {
+it('a build removes the files of an earlier one that was killed', async () => {
   const folder = join(dir.path, 'killed')
   mkdirSync(folder)
   expect(await buildUntil('SIGKILL', folder)).toEqual([null, 'SIGKILL'])
@@ -53,18 +53,18 @@ it('a build after one that was killed leaves the bundle alone', async () => {
 it.each([
   ['login', '--bridge-url', 'http://127.0.0.1:1'],
   ['agent', 'enroll', '--id', 'a', '--token-file', '-'],
-])('brim %s … that waits for standard input exits with 130 on Ctrl-C', async (...words) => {
+])('brim %s exits with 130 on Ctrl-C while it waits for standard input', async (...words) => {
   const child = spawn(process.execPath, [cli, ...words], {
     stdio: ['pipe', 'ignore', 'pipe'],
     env: { ...process.env, HOME: dir.path },
   })
-  const said = text(child.stderr)
+  const printed = text(child.stderr)
   const ended = once(child, 'exit')
   child.stdin.on('error', () => {})
-  // More than a pipe holds: once it is written, the command has begun to read.
+  // More than a pipe holds: once it is written, the command has started to read.
   await new Promise((written) => child.stdin.write(Buffer.alloc(2 ** 20, 0x61), written))
   child.kill('SIGINT')
   expect(await ended).toEqual([130, null])
   child.stdin.destroy()
-  expect(await said).toContain('interrupted [CANCELED]')
+  expect(await printed).toContain('interrupted [CANCELED]')
 })

@@ -66,7 +66,7 @@ describe('brim model run', () => {
     expect(await promptTokens('--raw')).toBe(tokenizer.encode('Hello').length)
   })
 
-  it('takes the sampling settings and stop strings', async () => {
+  it('applies sampling settings and stop strings', async () => {
     const args = [
       '--prompt',
       'Hello',

@@ -63,7 +63,7 @@ describe('brim model build', () => {
     expect((await model([...again, '--force'])).error).toBeUndefined()
   })
 
-  it('stops with the signal and leaves nothing', async () => {
+  it('stops at the signal and leaves no files', async () => {
     const reason = new BrimError('CANCELED', 'interrupted')
     const out = join(dir.path, 'b3')
     const { error } = await model(['build', checkpoint, '--out', out], { signal: AbortSignal.abort(reason) })
@@ -71,7 +71,7 @@ describe('brim model build', () => {
     expect(existsSync(out)).toBe(false)
   })
 
-  it('refuses formats and levels that there are not', async () => {
+  it('rejects unknown formats and accuracy levels', async () => {
     const refusal = async (...args: string[]) => (await model(['build', checkpoint, ...args])).error
     expect(await refusal('--out', 'x', '--format', 'int3')).toMatchObject({
       message: expect.stringMatching(/format, Given: "int3"/),
@@ -94,7 +94,7 @@ describe('a bundle with drafters', () => {
     drafting = join(dir.path, 'drafting')
   })
 
-  it('is built with those asked for, shown and verified', async () => {
+  it('contains the requested drafters, and passes verification', async () => {
     const asked = ['--split', '1', '--drafters', 'adapter, adapter-paper,medusa']
     const built = await model(['build', rich, ...asked, '--out', drafting])
     expect(built.error).toBeUndefined()
@@ -111,7 +111,7 @@ describe('a bundle with drafters', () => {
       expect(verified.out).toMatch(new RegExp(`^${part} pass  error`, 'm'))
   })
 
-  it('has the adapter alone by default, and is refused for what is no drafter or not there', async () => {
+  it('contains the adapter by default, and is not built with unknown or missing drafters', async () => {
     const out = join(dir.path, 'default')
     const printed = JSON.parse((await model(['build', rich, '--split', '1', '--out', out, '--json'])).out)
     const names = printed.parts.map(({ part }: { part: string }) => part)
@@ -138,13 +138,13 @@ describe('brim model inspect', () => {
     expect(printed.bytes).toBeGreaterThan(printed.parts.reduce((sum: number, { bytes }: { bytes: number }) => sum + bytes, 0))
   })
 
-  it('says what is no bundle', async () => {
+  it('rejects a folder that is not a bundle', async () => {
     expect((await model(['inspect', checkpoint])).error).toMatchObject({ code: 'BUNDLE_INVALID' })
   })
 })
 
 describe('brim model verify', () => {
-  it('passes what was built', async () => {
+  it('passes an intact bundle', async () => {
     const { out, error } = await model(['verify', bundle, '--threads', '1'])
     expect(error).toBeUndefined()
     expect(out).toMatch(/^\d+ files match their hashes$/m)
@@ -169,7 +169,7 @@ describe('brim model verify', () => {
     expect(out).toBe('')
   })
 
-  it('fails, with the errors printed, when a part computes something else here', async () => {
+  it('fails and prints the errors when a part gives other results', async () => {
     const changed = join(dir.path, 'changed')
     await model(['build', checkpoint, '--split', '1', '--out', changed])
     // As if this machine's kernels gave other numbers: the vector asks for another answer, and its hash fits.

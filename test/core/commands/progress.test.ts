@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { showProgress } from '../../../core/commands/progress.ts'
 import { captureIo } from '../../support/captured-io.ts'
 
-it('says so every two seconds, a line at a time, where stderr is no terminal', () => {
+it('prints a line every two seconds where stderr is not a terminal', () => {
   const { io, err } = captureIo()
   let nowMs = 0
   const progress = showProgress(io, { nowMs: () => nowMs, sleep: () => Promise.resolve() })
@@ -13,7 +13,7 @@ it('says so every two seconds, a line at a time, where stderr is no terminal', (
   expect(err().trimEnd().split('\n')).toEqual(['20 % middle', '40 % middle', '60 % middle', '80 % middle', '100 % middle'])
 })
 
-it('redraws one line where it is a terminal', () => {
+it('redraws one line on a terminal', () => {
   const { io, err } = captureIo()
   const progress = showProgress({ ...io, errIsTty: true })
   for (const share of [0, 0.001, 0.5, 1]) progress.update('middle', share)
