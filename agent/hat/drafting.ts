@@ -17,67 +17,69 @@ export interface DraftingOptions {
   readonly threshold: number
   /** Tokens that end the answer. */
   readonly eos: readonly number[]
-  /** Whether to draft on while a verification is away. */
+  /** Whether to draft ahead during verifications. */
   readonly ahead: boolean
   readonly contextLimit: number
-  /** Throws where the answer has been stopped. */
+  /** Throws CANCELED once the answer is canceled. */
   checkCanceled(): void
 }
 
-/** The drafts of one answer: the stream's rows behind what is verified are its own. */
+/** The drafts of one answer. It owns the stream's rows after the verified ones. */
 export class Drafting {
   readonly #options: DraftingOptions
   readonly #counts = { drafted: 0, rounds: 0, tokens: 0 }
-  /** What was drafted last, if that can be gone on with. */
+  /** The last draft, where it can be continued. */
   #draft: Draft = noDraft
   #ahead: DraftAhead | undefined
-  #ready: PreparedDraft | undefined
+  #prepared: PreparedDraft | undefined
 
   constructor(options: DraftingOptions) {
     this.#options = options
   }
 
-  /** Null where nothing is drafted ahead. */
-  get ahead(): DraftAheadFigures | null {
+  /** Null where drafting ahead is off. */
+  get aheadFigures(): DraftAheadFigures | null {
     const { ahead, drafter } = this.#options
     return ahead && !('tree' in drafter) ? { ...this.#counts } : null
   }
 
   /**
-   * Feeds the pending token and drafts on from it; what stands ready is gone on with.
-   * @param limit most tokens that may follow one another
-   * @param most tokens of the draft
+   * Feeds the pending token and drafts after it, or continues the draft prepared ahead.
+   * @param limit maximum length of a path
+   * @param maxTokens maximum tokens of the draft, all paths together
    * @returns the drafted tokens, whose rows follow the pending one's
    */
-  async draft(pending: number, limit: number, most = limit): Promise<DraftTree> {
+  async draft(pending: number, limit: number, maxTokens = limit): Promise<DraftTree> {
     const { drafter, clock, speed } = this.#options
-    const ready = this.#takeReady(limit)
-    if (!ready) await this.#feed([pending])
-    if ('tree' in drafter) return this.#draftTree(drafter, limit, most)
+    const prepared = this.#takePrepared(limit)
+    if (!prepared) await this.#feed([pending])
+    if ('tree' in drafter) return this.#draftTree(drafter, limit, maxTokens)
     const startedMs = clock.nowMs()
-    const before = ready?.tokens.length ?? 0
-    this.#draft = await draftTokens(drafter, this.#options.stream, (tokens) => this.#feed(tokens), this.#rules(limit), ready)
+    const before = prepared?.tokens.length ?? 0
+    this.#draft = await draftTokens(drafter, this.#options.stream, (tokens) => this.#feed(tokens), this.#rules(limit), prepared)
     speed.recordDraft(this.#draft.tokens.length - before, (clock.nowMs() - startedMs) / 1_000)
     return chainOf(this.#draft.tokens)
   }
 
   /**
-   * Drafts on while a verification is away, for as many steps as fit into the round trip and no longer than it takes.
-   * @param limit most tokens that the next draft may have
+   * Drafts ahead during a verification, for the steps that fit into the expected round trip (HAT Eq. 6) and no longer than
+   * it lasts.
+   * @param limit maximum tokens of the next draft
+   * @param isOver whether the verification has ended
    */
   async draftAhead(trip: RoundTrip, limit: number, isOver: () => boolean): Promise<void> {
     const { drafter, stream, speed, clock, contextLimit, eos, ahead } = this.#options
     if (!ahead || 'tree' in drafter || drafter.mayDraftAhead === false || limit === 0 || isOver()) return
     const stepS = speed.aheadStepS ?? speed.draftStepS
     if (stepS === undefined) return
-    const most = draftAheadSteps(trip, stepS)
-    // What is never measured again would stand for ever: it comes back to what a step takes that is no step ahead.
-    if (most === 0 && speed.draftStepS !== undefined) speed.recordAheadStep(speed.draftStepS)
-    if (most === 0 || stream.rows.length + this.#draft.alternatives.length > contextLimit) return
+    const maxSteps = draftAheadSteps(trip, stepS)
+    // With 0 steps the estimate is never measured again: it decays to the time of an ordinary step.
+    if (maxSteps === 0 && speed.draftStepS !== undefined) speed.recordAheadStep(speed.draftStepS)
+    if (maxSteps === 0 || stream.rows.length + this.#draft.alternatives.length > contextLimit) return
     this.#options.checkCanceled()
     this.#ahead = await DraftAhead.begin(stream, this.#draft, eos)
     const rules = this.#rules(limit)
-    for (let step = 0; step < most && !isOver(); step++) {
+    for (let step = 0; step < maxSteps && !isOver(); step++) {
       if (stream.rows.length + this.#ahead.maxRows(rules) > contextLimit) return
       const startedMs = clock.nowMs()
       const drafted = await this.#ahead.step(drafter, rules, isOver)
@@ -89,40 +91,40 @@ export class Drafting {
   }
 
   /**
-   * A verification has ended: all rows are dropped but those up to the pending token's, the accepted ones, and a
-   * continuation that stands ready.
+   * Drops the rows that a verification has rejected. It keeps the rows up to the pending token's, the accepted ones, and a
+   * prepared draft that follows them.
    * @param position of the token that was pending
-   * @param path nodes of the draft that were accepted
-   * @param next token, not yet in the stream
+   * @param path accepted nodes of the draft
+   * @param next the next pending token
    */
   settle(position: number, path: readonly number[], next: number): void {
     const accepted = path.map((node) => position + 1 + node)
-    this.#ready = this.#ahead?.preparedAfter(accepted.at(-1) ?? position, next)
-    this.#gather(position + 1, [...accepted, ...(this.#ready?.rows ?? [])])
+    this.#prepared = this.#ahead?.preparedAfter(accepted.at(-1) ?? position, next)
+    this.#gather(position + 1, [...accepted, ...(this.#prepared?.rows ?? [])])
     this.#ahead = undefined
   }
 
-  #takeReady(limit: number): Draft | undefined {
-    const ready = this.#ready?.draft
-    this.#ready = undefined
-    if (!ready) return undefined
+  #takePrepared(limit: number): Draft | undefined {
+    const draft = this.#prepared?.draft
+    this.#prepared = undefined
+    if (!draft) return undefined
     this.#counts.rounds += 1
-    const tokens = ready.tokens.slice(0, limit)
+    const tokens = draft.tokens.slice(0, limit)
     this.#counts.tokens += tokens.length
-    const tooMany = ready.tokens.length - tokens.length
-    if (tooMany === 0) return ready
-    this.#gather(this.#options.stream.rows.length - tooMany, [])
+    const excess = draft.tokens.length - tokens.length
+    if (excess === 0) return draft
+    this.#gather(this.#options.stream.rows.length - excess, [])
     return { tokens, alternatives: [], ended: true }
   }
 
-  async #draftTree(drafter: TreeDrafter, limit: number, most: number): Promise<DraftTree> {
+  async #draftTree(drafter: TreeDrafter, limit: number, maxTokens: number): Promise<DraftTree> {
     const { stream, contextLimit } = this.#options
     const root = stream.rows.length - 1
-    const room = Math.min(most, contextLimit - root - 1)
-    if (limit === 0 || room === 0) return chainOf([])
+    const available = Math.min(maxTokens, contextLimit - root - 1)
+    if (limit === 0 || available === 0) return chainOf([])
     const whole = await drafter.tree(stream, limit)
-    // Parents stand before their children: what is left of a tree is one.
-    const tree = { tokens: whole.tokens.slice(0, room), parents: whole.parents.slice(0, room) }
+    // Parents come before their children, so a beginning of a tree is a tree.
+    const tree = { tokens: whole.tokens.slice(0, available), parents: whole.parents.slice(0, available) }
     if (tree.tokens.length === 0) return tree
     this.#options.checkCanceled()
     await stream.feed(
@@ -134,11 +136,11 @@ export class Drafting {
 
   #gather(keep: number, rows: readonly number[]): void {
     const { stream, drafter } = this.#options
-    // Rows that follow anyway need not be moved.
+    // Rows that are in place already need not be moved.
     const moved = rows.findIndex((row, at) => row !== keep + at)
-    const still = moved < 0 ? rows.length : moved
-    stream.gather(keep + still, rows.slice(still))
-    drafter.gather(keep + still, rows.slice(still))
+    const inPlace = moved < 0 ? rows.length : moved
+    stream.gather(keep + inPlace, rows.slice(inPlace))
+    drafter.gather(keep + inPlace, rows.slice(inPlace))
   }
 
   #rules(limit: number): DraftRules {

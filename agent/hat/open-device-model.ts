@@ -5,14 +5,14 @@ import { readManifest } from '../../core/model/bundle.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { loadTextModel, type TextModel } from '../answer/text-model.ts'
 
-/** What of a split model stays on the device. */
+/** The parts of a split model that run on the device. */
 export interface DeviceModel {
   readonly manifest: Manifest
   readonly input: Part
   readonly head: SharedHead
-  /** Absent: the bundle has none, and nothing is drafted. */
+  /** Undefined where the bundle has none. */
   readonly adapter: Part | undefined
-  /** Absent: the bundle has none, or nobody asked for them. */
+  /** Undefined where the bundle has none, or they were not requested. */
   readonly medusa: MedusaHeads | undefined
   readonly text: TextModel
   close(): Promise<void>
@@ -22,7 +22,7 @@ export interface DeviceModelOptions {
   readonly bundle: string
   readonly threads: number
   readonly library?: string | undefined
-  /** Whether its Medusa heads are wanted: they are far larger than the adapter. */
+  /** Whether to open the Medusa heads, which are far larger than the adapter. */
   readonly medusa: boolean
 }
 

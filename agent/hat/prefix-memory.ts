@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Resume } from '../link/link-session.ts'
 
-/** Shorter beginnings cost less to send again than to look after. */
+/** Sending fewer tokens again costs less than caching them. */
 export const minPrefixTokens = 16
 /** Of all clients together. */
 const maxPrefixes = 32
@@ -15,25 +15,25 @@ interface CachedPrefix {
 }
 
 /**
- * What a bridge still holds of earlier answers, by their tokens. Only here can a prompt be recognised: the bridge has
- * random handles and no tokens. One client of this device never begins with what another one asked.
+ * The prefixes that bridges have cached of earlier answers, with their tokens. Only the device can recognise a prompt: the
+ * bridge has random handles and no tokens. A client never resumes the prefix of another client.
  */
 export class PrefixMemory {
   readonly #clock: Clock
-  readonly #keepMs: number
-  #kept: CachedPrefix[] = []
+  readonly #expireMs: number
+  #prefixes: CachedPrefix[] = []
 
-  /** @param keepMs after so long nothing is looked for any more */
-  constructor(clock: Clock, keepMs = 600_000) {
+  /** @param expireMs prefixes are forgotten after so long */
+  constructor(clock: Clock, expireMs = 600_000) {
     this.#clock = clock
-    this.#keepMs = keepMs
+    this.#expireMs = expireMs
   }
 
-  /** The longest beginning of a prompt that a bridge may hold. At least one position is left to compute. */
+  /** The longest cached prefix of a prompt. At least one position is left to compute. */
   find(client: string, prompt: readonly number[]): Resume | undefined {
-    const afterMs = this.#clock.nowMs() - this.#keepMs
-    this.#kept = this.#kept.filter(({ sinceMs }) => sinceMs > afterMs)
-    const own = this.#kept.filter((kept) => kept.client === client)
+    const afterMs = this.#clock.nowMs() - this.#expireMs
+    this.#prefixes = this.#prefixes.filter(({ sinceMs }) => sinceMs > afterMs)
+    const own = this.#prefixes.filter((prefix) => prefix.client === client)
     const found = own.map(({ handle, bridge, ids }) => ({
       handle,
       bridge,
@@ -43,15 +43,15 @@ export class PrefixMemory {
     return best && best.length >= minPrefixTokens ? best : undefined
   }
 
-  /** @param ids of every position that stands ready under the handle */
+  /** @param ids of every position that is cached under the handle */
   remember(client: string, ids: readonly number[], { handle, bridge }: Omit<Resume, 'length'>): void {
-    this.#kept.unshift({ client, ids: [...ids], handle, bridge, sinceMs: this.#clock.nowMs() })
-    this.#kept.length = Math.min(this.#kept.length, maxPrefixes)
+    this.#prefixes.unshift({ client, ids: [...ids], handle, bridge, sinceMs: this.#clock.nowMs() })
+    this.#prefixes.length = Math.min(this.#prefixes.length, maxPrefixes)
   }
 
-  /** It leads nowhere any more. */
+  /** The bridge no longer has the handle. */
   forget(handle: string): void {
-    this.#kept = this.#kept.filter((kept) => kept.handle !== handle)
+    this.#prefixes = this.#prefixes.filter((prefix) => prefix.handle !== handle)
   }
 }
 

@@ -3,30 +3,30 @@ import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { LinkSession } from '../link/link-session.ts'
 
 export interface ReopenOptions {
-  /** A session at whichever bridge is best now. */
+  /** Opens a session at the best available bridge. */
   open(signal: AbortSignal): Promise<LinkSession>
-  /** How long an answer waits for a bridge that takes it over. */
+  /** How long an interrupted answer waits for a bridge, in ms. */
   readonly patienceMs: number
   readonly clock: Clock
 }
 
-/** What ends a session but not the answer: link or bridge died, the bridge forgot the session, or talks garbage. */
+/** Failures that end a session but not its answer: link or bridge failed, or the bridge dropped the session. */
 const linkFailures: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'SESSION_UNKNOWN', 'FRAME_INVALID'])
-/** What keeps a session from being opened now, but perhaps not in a moment. */
+/** Failures after which another attempt to open a session may succeed. */
 const openFailures: ReadonlySet<ErrorCode> = new Set([...linkFailures, 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED'])
-/** The first wait between two attempts, which doubles up to the second. */
+/** The wait between two attempts doubles from the first to the longest. */
 const waits = { firstMs: 50, longestMs: 2_000 }
 
 export const isLinkFailure = (error: unknown): error is BrimError => error instanceof BrimError && linkFailures.has(error.code)
 
 /**
- * A session in place of one that was lost.
- * @throws BrimError LINK_LOST when no bridge can be had for `patienceMs`; CANCELED; what `open` throws for good
+ * Opens a session in place of a lost one.
+ * @throws BrimError LINK_LOST when no bridge accepts it within `patienceMs`; CANCELED; other errors of `open`
  */
 export async function reopen({ open, patienceMs, clock }: ReopenOptions, signal: AbortSignal): Promise<LinkSession> {
   const done = new AbortController()
   const expired = new AbortController()
-  // A sleep: by a clock that jumps patience would be over at once, or never.
+  // A sleep rather than a comparison of times: the clock may jump.
   clock.sleep(patienceMs, AbortSignal.any([done.signal, signal])).then(
     () => expired.abort(),
     () => {},
@@ -39,7 +39,7 @@ export async function reopen({ open, patienceMs, clock }: ReopenOptions, signal:
         if (signal.aborted || !(error instanceof BrimError) || !openFailures.has(error.code)) throw error
         await clock.sleep(waitMs, AbortSignal.any([expired.signal, signal])).catch(() => {})
         signal.throwIfAborted()
-        if (expired.signal.aborted) throw givenUp(patienceMs, error)
+        if (expired.signal.aborted) throw noBridge(patienceMs, error)
       }
     }
   } finally {
@@ -47,12 +47,8 @@ export async function reopen({ open, patienceMs, clock }: ReopenOptions, signal:
   }
 }
 
-const givenUp = (patienceMs: number, cause: BrimError) =>
-  new BrimError(
-    'LINK_LOST',
-    `the link broke in the middle of the answer, and no bridge took it over in ${patienceMs / 1_000} s`,
-    {
-      cause,
-      hint: 'ask again; a second bridge (brim agent run --bridge A --bridge B) would take such answers over',
-    },
-  )
+const noBridge = (patienceMs: number, cause: BrimError) =>
+  new BrimError('LINK_LOST', `the link failed during the answer, and no bridge took it over in ${patienceMs / 1_000} s`, {
+    cause,
+    hint: 'ask again; with a second bridge (brim agent run --bridge A --bridge B) such answers continue',
+  })

@@ -24,36 +24,36 @@ import type { Prefill } from './strategy.ts'
 import { Uplink } from './uplink.ts'
 
 export interface HatOptions extends ReopenOptions {
-  /** A session, beginning with what a bridge still holds where it does. */
+  /** Opens a session, resuming a cached prefix where the options name one. */
   open(signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
-  /** How states travel up. As int8 the answer may be another than the reference's. */
+  /** How hidden states travel up; as int8 the answer may differ from the reference. */
   readonly wire: Wire
-  /** Whether verifications are all of one length, so that it tells nothing of the draft's; undefined: on encrypted links. */
+  /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */
   readonly padding: boolean | undefined
   readonly prefill: Prefill
-  /** What the bridge may still hold of earlier answers; undefined: nothing is looked for or left behind. */
+  /** Prefixes that bridges have cached; undefined: none are resumed or cached. */
   readonly prefixes: PrefixMemory | undefined
   readonly dims: Dims
   readonly input: Part
   readonly head: SharedHead
-  /** Takes what this device's steps took. */
+  /** Records the times of this device's steps. */
   readonly speed: DeviceSpeed
   createDrafter(sampling: Sampling): Drafter | TreeDrafter
   /** η of HAT Eq. 5. */
   readonly threshold: number
-  /** Most tokens drafted per round, beside the bridge's own limit. */
+  /** Maximum tokens drafted per round, in addition to the bridge's limit. */
   readonly draftLimit: number
-  /** Whether to draft on while a verification is away. */
+  /** Whether to draft ahead during verifications. */
   readonly draftAhead: boolean
 }
 
 export interface HatRequest {
-  /** Who asks: nobody begins with what another client asked. */
+  /** A client never resumes the prefix of another client. */
   readonly client: string
   readonly prompt: readonly number[]
   readonly maxTokens: number
   readonly sampling: Sampling
-  /** Tokens that end the answer; the one that does is part of it. */
+  /** Tokens that end the answer, of which they are part. */
   readonly eos: readonly number[]
 }
 
@@ -67,10 +67,9 @@ export interface HatRound {
 }
 
 /**
- * One private answer by the split model (HAT): prefill in chunks, then rounds of drafting here and verifying at the
- * bridge. Ends at an end-of-text token or after `maxTokens`. Where link or bridge dies on the way, the answer goes on at
- * another session with the same tokens. Whoever stops early aborts the signal or ends the iteration: the step under way
- * ends, then both sides free their KV.
+ * One private answer by the split model (HAT): prefill in chunks, then rounds of drafting on the device and verifying at
+ * the bridge. Ends at an end-of-text token or after `maxTokens`. If link or bridge fails, the answer continues in another
+ * session with the same tokens. On abort, or when the iteration is left, the current step ends and both sides free their KV.
  * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID before any work; OUT_OF_MEMORY, RUNTIME_FAILED, CANCELED, LINK_LOST; what `open` throws
  */
 export async function* answerByHat(
@@ -84,13 +83,13 @@ export async function* answerByHat(
   const session = await openFirst(options, { resume, wire }, signal)
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
-  const again = (avoid: string | undefined) =>
+  const openAnother = (avoid: string | undefined) =>
     reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal)
   const verifyRowsAt = ({ bridge, draftLimit }: LinkSession) =>
     (padding ?? bridge.startsWith('wss:')) ? Math.min(options.draftLimit, draftLimit) + 1 : undefined
-  const uplink = new Uplink(session, stream.shallow, again, verifyRowsAt)
-  const leave = () => uplink.close()
-  signal.addEventListener('abort', leave, { once: true })
+  const uplink = new Uplink(session, stream.shallow, openAnother, verifyRowsAt)
+  const close = () => uplink.close()
+  signal.addEventListener('abort', close, { once: true })
   let drafter: Drafter | TreeDrafter | undefined
   let hat: HatSession | undefined
   try {
@@ -98,13 +97,13 @@ export async function* answerByHat(
     hat = new HatSession(options, request, uplink, stream, drafter, session.held, signal)
     yield* hat.run()
   } finally {
-    signal.removeEventListener('abort', leave)
+    signal.removeEventListener('abort', close)
     if (resume && session.moved) prefixes?.forget(resume.handle)
     const verified = hat?.verified ?? 0
     if (prefixes && !signal.aborted && verified >= minPrefixTokens) {
       const ids = stream.ids.slice(0, verified)
-      void uplink.closeRetaining(verified).then((kept) => {
-        if (kept) prefixes.remember(request.client, ids.slice(0, kept.length), kept)
+      void uplink.closeAndCache(verified).then((cached) => {
+        if (cached) prefixes.remember(request.client, ids.slice(0, cached.length), cached)
       })
     } else {
       uplink.close()
@@ -114,7 +113,7 @@ export async function* answerByHat(
   }
 }
 
-/** The first session. A link that breaks just now is no worse than one that breaks later; no bridge at all is told at once. */
+/** Opens the first session. It is retried if the link fails meanwhile, but not if there is no bridge at all. */
 async function openFirst(options: HatOptions, wish: SessionOptions, signal: AbortSignal): Promise<LinkSession> {
   try {
     return await options.open(signal, wish)
@@ -125,7 +124,7 @@ async function openFirst(options: HatOptions, wish: SessionOptions, signal: Abor
 }
 
 class HatSession {
-  /** Positions that both sides hold; undefined while anything is under way. */
+  /** Positions that both sides hold; undefined while frames are in flight. */
   verified: number | undefined
   readonly #options: HatOptions
   readonly #request: HatRequest
@@ -182,7 +181,7 @@ class HatSession {
       const { failovers } = this.#uplink
       const position = prompt.length + this.#counters.tokens - 1
       const limit = this.#draftLimit(position)
-      const draft = await this.#drafting.draft(pending, limit, this.#mostDrafted)
+      const draft = await this.#drafting.draft(pending, limit, this.#maxDrafted)
       const choices = await this.#verify(position, draft, limit)
       const { path, tokens } = acceptDraft(draft, (node) => choices[node + 1]!)
       this.#uplink.keepRows([0, ...path.map((node) => node + 1)])
@@ -190,7 +189,7 @@ class HatSession {
       const end = tokens.findIndex((token) => eos.includes(token))
       const added = end < 0 ? tokens : tokens.slice(0, end + 1)
       this.#counters.round(added.length, draft.tokens.length, path.length)
-      // What a failover takes is nobody's draft.
+      // The time of a failover is not the drafter's.
       if (this.#uplink.failovers === failovers) this.#drafter.roundEnded?.(added.length, (clock.nowMs() - startedMs) / 1_000)
       pending = added.at(-1)!
       this.verified = position + 1 + path.length
@@ -206,7 +205,7 @@ class HatSession {
       ...this.#counters.figures,
       wire: this.#options.wire,
       drafting: this.#drafter.report?.() ?? null,
-      ahead: this.#drafting.ahead,
+      ahead: this.#drafting.aheadFigures,
       reusedTokens: this.#held,
       bytesUp,
       bytesDown,
@@ -224,7 +223,7 @@ class HatSession {
   /** @returns the first token of the answer */
   async #prefill(): Promise<number> {
     const { prompt } = this.#request
-    // What the bridge holds is computed here all the same: decoding needs it, and so would another bridge.
+    // The device computes the cached prefix too: decoding needs its KV, and another bridge would need its rows.
     const { frameTokens } = this.#uplink.session
     for (let from = 0; from < this.#held; from += frameTokens) {
       await this.#feedTimed(prompt.slice(from, Math.min(from + frameTokens, this.#held)))
@@ -236,7 +235,7 @@ class HatSession {
     return first!
   }
 
-  /** While the bridge computes one chunk the next is computed here; only the last position's deep state comes back. */
+  /** The device computes a chunk while the bridge computes the one before. Only the last position's deep state comes back. */
   async #sendChunks(): Promise<void> {
     const { prompt } = this.#request
     for (let from = this.#held, to: number; from < prompt.length; from = to) {
@@ -248,7 +247,7 @@ class HatSession {
     }
   }
 
-  /** The baselines: nothing is sent before everything has been computed. @param all whether all deep states come back */
+  /** The baselines: the device computes the whole prompt before it sends any. @param all whether all deep states come back */
   async #sendWhole(all: boolean): Promise<void> {
     const { prompt } = this.#request
     const { frameTokens } = this.#uplink.session
@@ -260,18 +259,18 @@ class HatSession {
     await this.#drafter.catchUp(this.#stream)
   }
 
-  /** Most tokens that may follow one another behind the one at this position. */
+  /** Maximum path of a draft after the token at this position. */
   #draftLimit(position: number): number {
     const remaining = this.#request.maxTokens - this.#counters.tokens
-    return maxDraftTokens(this.#mostDrafted, remaining, position, this.#options.dims.contextLimit)
+    return maxDraftTokens(this.#maxDrafted, remaining, position, this.#options.dims.contextLimit)
   }
 
-  /** Tokens of a draft, however they follow one another. */
-  get #mostDrafted(): number {
+  /** Maximum tokens of a draft, all paths together. */
+  get #maxDrafted(): number {
     return Math.min(this.#options.draftLimit, this.#uplink.session.draftLimit)
   }
 
-  /** Sends the pending token's row and the draft's; drafts on while they are away. @returns the LLM's choice after each */
+  /** Sends the rows of the pending token and of the draft, and drafts ahead meanwhile. @returns the LLM's choice after each */
   async #verify(position: number, { tokens, parents }: DraftTree, limit: number): Promise<number[]> {
     const rows = 1 + tokens.length
     const branches = parents.some((parent, node) => parent !== node - 1)
@@ -280,7 +279,7 @@ class HatSession {
     const answered = this.#uplink.settle().finally(() => {
       isOver = true
     })
-    // Whatever fails here first, the other's failure is nobody's surprise.
+    // It is awaited below, unless drafting ahead fails first.
     answered.catch(() => {})
     await this.#drafting.draftAhead(this.#roundTrip(rows), limit, () => isOver)
     return this.#choose(position, rows, answered)
@@ -290,11 +289,11 @@ class HatSession {
     const { rates, wire } = this.#uplink.session
     const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS, cloudS } = rates
     const bytesPerToken = rowBytes(wire, this.#options.dims.hidden)
-    // What the bridge has a frame for is known as one time, waiting and computing.
+    // The bridge's waiting and computing are measured as one time.
     return { rows, bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS: cloudS }
   }
 
-  /** Waits for the deep rows under way. @returns the LLM's choice after each of the last `count`, the first at row `from` */
+  /** Waits for the deep rows in flight. @returns the LLM's choice after each of the last `count`, the first at row `from` */
   async #choose(from: number, count: number, answered: Promise<States> = this.#uplink.settle()): Promise<number[]> {
     const all = await answered
     this.#checkCanceled()
@@ -305,7 +304,7 @@ class HatSession {
     return this.#options.head.read(deep, (logits, at) => chooseToken(logits, sampling, rows.positionOf(from + at) + 1))
   }
 
-  /** Of a prompt: how fast that goes is what the bridge sizes chunks by. */
+  /** Feeds prompt tokens and measures their rate, which the bridge needs for the chunk size. */
   async #feedTimed(tokens: readonly number[]): Promise<void> {
     const { clock, speed } = this.#options
     const startedMs = clock.nowMs()
@@ -315,6 +314,6 @@ class HatSession {
   }
 
   #checkCanceled(): void {
-    if (this.#signal.aborted) throw new BrimError('CANCELED', 'the answer was stopped')
+    if (this.#signal.aborted) throw new BrimError('CANCELED', 'the answer was canceled')
   }
 }

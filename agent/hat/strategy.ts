@@ -1,8 +1,8 @@
 import type { DrafterName } from './create-drafter.ts'
 
 /**
- * How a prompt reaches the bridge. `chunked`: in chunks of HAT Eq. 3, each sent while the next is computed. `whole`: all
- * computed, then sent, then computed there. `whole-all`: so, and the deep states of all its positions come back.
+ * How a prompt reaches the bridge. `chunked`: in chunks of HAT Eq. 3, each sent while the next is computed. `whole`: the
+ * device computes all of it before it sends any. `whole-all`: likewise, and the deep states of all positions come back.
  */
 export const prefills = ['chunked', 'whole', 'whole-all'] as const
 export type Prefill = (typeof prefills)[number]
@@ -10,13 +10,13 @@ export type Prefill = (typeof prefills)[number]
 export interface Strategy {
   readonly prefill: Prefill
   readonly drafter: DrafterName
-  /** Whether the next draft is prepared while a verification is away (HAT 'Parallel drafting'). */
+  /** Whether the next draft is prepared during a verification (HAT 'Parallel drafting'). */
   readonly draftAhead: boolean
-  /** Whether a prompt begins with what the bridge still holds of an earlier one. */
+  /** Whether prompts resume prefixes that the bridge has cached. */
   readonly reuse: boolean
 }
 
-/** What HAT is measured beside (SPEC §1 'Baselines'), in the same code. U-Sarathi cuts prompts into chunks at the bridge. */
+/** The baselines that HAT is compared with (SPEC §1 'Baselines'). U-Sarathi cuts prompts into chunks at the bridge. */
 const uShape: Strategy = { prefill: 'whole-all', drafter: 'none', draftAhead: false, reuse: false }
 export const strategies = {
   hat: { prefill: 'chunked', drafter: 'auto', draftAhead: true, reuse: true },

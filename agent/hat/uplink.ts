@@ -6,12 +6,12 @@ import type { States } from '../../core/protocol/states.ts'
 import type { LinkSession, Reply, Resume } from '../link/link-session.ts'
 import { isLinkFailure } from './reopen.ts'
 
-/** Frames that may be unanswered whatever the link: while one is computed at the bridge, the next is on its way. */
+/** Frames that are always allowed in flight: while the bridge computes one, the next is on its way. */
 const minInFlight = 2
-/** Times in a row that rows are sent again before an answer is given up. */
+/** Replays in a row after which the answer fails. */
 const maxReplays = 5
 
-/** What was sent last. */
+/** The rows sent last. */
 interface Sent {
   readonly to: number
   readonly want: number
@@ -21,13 +21,13 @@ interface Sent {
 }
 
 /**
- * Brings shallow rows to the bridge and deep rows back. Every accepted row is kept, so what a bridge has lost is sent
- * again, the same bytes: where it reports a hole, and from the first row on at a new session when link or bridge died.
+ * Sends shallow rows to the bridge and receives deep rows. Rows that a bridge has lost are sent again, the same bytes: from
+ * where it reports a gap, and from the first row at a new session after link or bridge failed.
  */
 export class Uplink {
   /** Rows, either way, that fp16 could not hold. */
   wideRows = 0
-  /** Sessions that were opened in place of lost ones. */
+  /** Sessions opened in place of lost ones. */
   failovers = 0
   readonly #rows: StateRows
   readonly #reopen: (avoid: string | undefined) => Promise<LinkSession>
@@ -36,18 +36,18 @@ export class Uplink {
   readonly #before = { up: 0, down: 0 }
   #session: LinkSession
   #closed = false
-  #underWay: { rows: number; reply: Promise<Reply> }[] = []
+  #inFlight: { rows: number; reply: Promise<Reply> }[] = []
   #last: Sent = { to: 0, want: 0, parents: [], deep: undefined }
-  /** What is left of the tree that this session's last frame brought; undefined: it brought none. */
+  /** Rows kept of the tree in this session's last frame; undefined where it had none. */
   #kept: readonly number[] | undefined
-  /** Why the session before this one was left. */
-  #setback: BrimError | undefined
-  /** Length that the bridge holds, where rows after it are missing. */
+  /** Why the session before this one ended. */
+  #lastFailure: BrimError | undefined
+  /** Rows that the bridge holds, where later rows are missing. */
   #gap: number | undefined
 
   /**
-   * @param reopen a session in place of one that was lost, better not at the bridge named; what it throws ends the answer
-   * @param verifyRowsAt all verifications at a session are as long as if they had so many rows; undefined: as they need
+   * @param reopen opens a session in place of a lost one, preferably not at the bridge named; its errors end the answer
+   * @param verifyRowsAt rows that each verification of a session is padded to; undefined: no padding
    */
   constructor(
     session: LinkSession,
@@ -61,7 +61,7 @@ export class Uplink {
     this.#verifyRowsAt = verifyRowsAt
   }
 
-  /** The terms of the present session. */
+  /** The current session. */
   get session(): Pick<LinkSession, 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates' | 'wire'> {
     return this.#session
   }
@@ -75,18 +75,19 @@ export class Uplink {
   }
 
   /**
-   * Asks the bridge to hold on to the first positions, `length` at most: fewer where a tree has been cut down here only.
-   * @returns the handle of so many, if it does
+   * Closes the session and asks the bridge to cache its first positions, at most `length`: fewer where the bridge does not
+   * yet know which rows of a tree were kept.
+   * @returns the handle, where the bridge has cached them
    */
-  async closeRetaining(length: number): Promise<Resume | undefined> {
+  async closeAndCache(length: number): Promise<Resume | undefined> {
     this.#closed = true
     const { bridge } = this.#session
-    const held = Math.min(length, this.#line)
+    const held = Math.min(length, this.#chain)
     const handle = await this.#session.closeAndCache(held)
     return handle === undefined ? undefined : { handle, length: held, bridge }
   }
 
-  /** Frees the KV at the bridge; what is under way rejects with CANCELED. */
+  /** Frees the KV at the bridge; frames in flight reject with CANCELED. */
   close(): void {
     this.#closed = true
     this.#session.close()
@@ -94,53 +95,53 @@ export class Uplink {
 
   /**
    * Sends rows [from, to); the deep states of the last `want` are for `settle`.
-   * @param parents for a draft that branches, see FrameTree; what is left of it is told by `keep`
+   * @param parents of a draft that branches, see FrameTree; `keepRows` then names the rows kept of it
    */
   async send(from: number, to: number, want: number, parents: readonly number[] = []): Promise<void> {
-    await this.#makeRoom(to - from)
+    await this.#awaitCapacity(to - from)
     this.#last = { to, want, parents, deep: undefined }
-    // Behind a hole nothing can be computed: `settle` sends all from there on.
+    // The bridge cannot compute rows after a gap: `settle` sends everything from there.
     if (this.#gap === undefined) this.#exchange(from, to, want)
   }
 
-  /** Of the rows sent last, a draft that branches, these are left, counted from its first. The bridge learns it with the next. */
+  /** The rows kept of the draft sent last, counted from its first. A branching draft's are sent to the bridge with the next frame. */
   keepRows(rows: readonly number[]): void {
     if (this.#last.parents.length > 0) this.#kept = rows
   }
 
   /**
-   * Waits for everything under way.
+   * Waits for all frames in flight.
    * @returns the deep states asked for with the last `send`
-   * @throws BrimError LINK_LOST (no bridge can be had), CANCELED, RUNTIME_FAILED (middle part), and the codes of the bridge's faults
+   * @throws BrimError LINK_LOST (no bridge available), CANCELED, RUNTIME_FAILED (middle part), and the codes of the bridge's faults
    */
   async settle(): Promise<States> {
     await this.#drain()
     for (let replays = 0; ; replays++) {
       const { deep, want } = this.#last
       if (this.#gap === undefined && deep?.rows === want) return requireFinite(deep, 'middle')
-      if (replays === maxReplays) throw this.#givenUp(replays + 1)
-      // A bridge that returns other rows than were asked for cannot be gone on with.
+      if (replays === maxReplays) throw this.#lostRows(replays + 1)
+      // A bridge that returns the wrong rows cannot be trusted with the rest.
       if (this.#gap === undefined) await this.#failOver(wrongRows(deep?.rows ?? 0, want))
       await this.#replay(this.#gap ?? 0)
     }
   }
 
-  #givenUp(times: number): BrimError {
-    const cause = this.#setback
+  #lostRows(times: number): BrimError {
+    const cause = this.#lastFailure
     return new BrimError('LINK_LOST', `the rows of this session were lost ${times} times in a row`, cause ? { cause } : {})
   }
 
-  /** Sends again what the bridge does not hold, the same bytes, in frames no larger than a prompt's. */
+  /** Sends the rows again that the bridge does not hold, in frames no larger than a prompt's. */
   async #replay(from: number): Promise<void> {
     const { to, want, parents } = this.#last
     const { chunkTokens } = this.#session
     this.#gap = undefined
     for (let at = from; at < to; ) {
-      // The frame that ends it brings all the rows that are wanted back; a tree has a frame of its own.
-      const rest = to - at
-      const mayEnd = parents.length > 0 ? rest <= want : rest <= Math.max(chunkTokens, want)
-      const end = mayEnd ? to : Math.min(at + chunkTokens, to - want)
-      await this.#makeRoom(end - at)
+      // The last frame has all the rows whose deep states are wanted; a tree has a frame of its own.
+      const left = to - at
+      const isLast = parents.length > 0 ? left <= want : left <= Math.max(chunkTokens, want)
+      const end = isLast ? to : Math.min(at + chunkTokens, to - want)
+      await this.#awaitCapacity(end - at)
       if (this.#gap !== undefined) break
       this.#exchange(at, end, end === to ? want : 0)
       at = end
@@ -149,28 +150,28 @@ export class Uplink {
   }
 
   /**
-   * Back-pressure: beside what the link and the bridge hold at once (β_up over the round trip) only one more frame of
-   * this size waits to be sent. More would only be in the way of other sessions' next tokens.
+   * Back-pressure: beyond the bytes that link and bridge hold at once (β_up over the round trip), one more frame of this size
+   * may wait. More would delay the next tokens of other sessions.
    */
-  async #makeRoom(rows: number): Promise<void> {
+  async #awaitCapacity(rows: number): Promise<void> {
     const bytesPerRow = rowBytes(this.#session.wire, this.#rows.width)
-    while (this.#underWay.length >= minInFlight) {
+    while (this.#inFlight.length >= minInFlight) {
       const { upBytesPerS = 0, rttS, cloudS } = this.#session.rates
-      const held = this.#underWay.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow
-      if (held <= upBytesPerS * (rttS + cloudS) + rows * bytesPerRow) return
-      await this.#takeAnswer()
+      const bytesInFlight = this.#inFlight.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow
+      if (bytesInFlight <= upBytesPerS * (rttS + cloudS) + rows * bytesPerRow) return
+      await this.#takeReply()
     }
   }
 
-  /** Positions that the bridge holds in a line, of those that are left. */
-  get #line(): number {
+  /** Positions that the bridge holds as a chain. */
+  get #chain(): number {
     if (!this.#kept) return Number.POSITIVE_INFINITY
     const branches = this.#kept.findIndex((row, at) => row !== at)
     return this.#last.to - this.#last.want + (branches < 0 ? this.#kept.length : branches)
   }
 
   async #drain(): Promise<void> {
-    while (this.#underWay.length > 0) await this.#takeAnswer()
+    while (this.#inFlight.length > 0) await this.#takeReply()
   }
 
   #exchange(from: number, to: number, want: number): void {
@@ -182,20 +183,20 @@ export class Uplink {
     const paddedRows = verifies ? this.#verifyRowsAt(this.#session) : undefined
     const reply = this.#session.exchange(from, rows, want, { paddedRows, tree })
     this.#kept = undefined
-    // It is awaited later, perhaps after something else has failed.
+    // Awaited later, perhaps after another failure.
     reply.catch(() => {})
-    this.#underWay.push({ rows: to - from, reply })
+    this.#inFlight.push({ rows: to - from, reply })
   }
 
-  async #takeAnswer(): Promise<void> {
+  async #takeReply(): Promise<void> {
     let reply: Reply | undefined
     try {
-      reply = await this.#underWay[0]?.reply
+      reply = await this.#inFlight[0]?.reply
     } catch (error) {
       if (this.#closed || !(isLinkFailure(error) || isFull(error))) throw error
       return this.#failOver(error)
     }
-    this.#underWay.shift()
+    this.#inFlight.shift()
     if (reply?.kind === 'gap') {
       this.#gap = Math.min(reply.length, this.#gap ?? reply.length)
     } else if (reply) {
@@ -204,25 +205,25 @@ export class Uplink {
     }
   }
 
-  /** Another session, which holds nothing yet; better not at a bridge that lives but could not go on. */
-  async #failOver(setback: BrimError): Promise<void> {
-    this.#underWay = []
-    this.#setback = setback
+  /** Moves to another session, which holds nothing yet; preferably not at a bridge that is alive but failed. */
+  async #failOver(failure: BrimError): Promise<void> {
+    this.#inFlight = []
+    this.#lastFailure = failure
     this.#session.close()
-    const session = await this.#reopen(setback.code === 'LINK_LOST' ? undefined : this.#session.bridge)
-    // Whoever left meanwhile closed the old one only.
+    const session = await this.#reopen(failure.code === 'LINK_LOST' ? undefined : this.#session.bridge)
+    // If the answer was canceled meanwhile, only the old session was closed.
     if (this.#closed) session.close()
     this.#before.up += this.#session.bytesUp
     this.#before.down += this.#session.bytesDown
     this.#session = session
-    // It will hold a line only.
+    // The replay makes it a chain.
     this.#kept = undefined
     this.#gap = 0
     this.failovers += 1
   }
 }
 
-/** The bridge has no KV memory left for this answer; another one may have. */
+/** The bridge has no KV memory for this answer; another bridge may have. */
 const isFull = (error: unknown): error is BrimError => error instanceof BrimError && error.code === 'OUT_OF_MEMORY'
 
 const wrongRows = (got: number, want: number) =>

@@ -9,6 +9,7 @@ import { openLocalModel } from '../../../agent/slm/local-model.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
+import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
@@ -91,6 +92,26 @@ describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
     const chunks = await chunksOf(endpoint, requestTo(endpoint, { prompt, maxTokens: 9, answered: { model, ids: [] } }))
     expect([tokensOf(chunks).length, chunks.at(-1)!.end]).toEqual([3, 'length'])
   })
+})
+
+it('measures the prefill of the small model in tokens per second, before its first token', async () => {
+  let nowMs = 0
+  const stepMs = 40
+  const { chain } = slm
+  const slow: typeof chain = {
+    manifest: chain.manifest,
+    createSequence: () => chain.createSequence(),
+    step(items) {
+      nowMs += stepMs
+      return chain.step(items)
+    },
+  }
+  const speed = new DeviceSpeed()
+  const endpoint = slmEndpoint({ ...slm, chain: slow, speed }, { ...systemClock, nowMs: () => nowMs })
+  const ids = Array.from({ length: 20 }, (_, at) => at)
+  const prompt = new Prompt({ kind: 'ids', tokens: { model: endpoint.model, ids } })
+  await chunksOf(endpoint, requestTo(endpoint, { prompt }))
+  expect(speed.prefillTokensPerS).toBeCloseTo((1_000 * ids.length) / stepMs)
 })
 
 describe('an endpoint with a fallback', () => {

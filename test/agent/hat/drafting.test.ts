@@ -26,7 +26,7 @@ const never = () => false
 describe('drafting ahead in a session', () => {
   const trip = { rows: 3, bytesPerToken: 1e3, upBytesPerS: 1e6, downBytesPerS: 1e6, rttS: 0.01, waitS: 0, computeS: 0.005 }
 
-  /** @param stepMs what each drafting step takes, by the session's clock */
+  /** @param stepMs time of each drafting step, by the session's clock */
   async function session(stepMs: number) {
     const clock = fakeClock()
     const stream = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
@@ -45,37 +45,38 @@ describe('drafting ahead in a session', () => {
     return { asked, stream, drafting, speed }
   }
 
-  it('takes as many steps as fit into the predicted round trip, and no more', async () => {
+  it('takes the steps that fit into the expected round trip, and measures them', async () => {
     // 10 + 3 + 5 + 3 ms.
     for (const [stepMs, steps] of [
       [4, 5],
       [20, 1],
       [25, 0],
     ] as const) {
-      const { asked, stream, drafting } = await session(stepMs)
+      const { asked, stream, drafting, speed } = await session(stepMs)
       await drafting.draft(4, 2)
       const before = asked.length
       await drafting.draftAhead(trip, 8, never)
       expect(asked.length - before).toBe(steps)
+      if (steps > 0) expect(speed.aheadStepS).toBeCloseTo(stepMs / 1_000)
       stream.release()
     }
   })
 
-  it('comes back after a step that took long for once', async () => {
+  it('resumes after one slow step has made its estimate too high', async () => {
     const { stream, drafting, speed } = await session(4)
     speed.recordAheadStep(0.004)
     for (let step = 0; step < 6; step++) speed.recordAheadStep(3)
     expect(speed.aheadStepS! * 1e3).toBeGreaterThan(21)
-    for (let at = 0; drafting.ahead?.drafted === 0 && at < 40; at++) {
+    for (let at = 0; drafting.aheadFigures?.drafted === 0 && at < 40; at++) {
       await drafting.draft(4 + at, 1)
       await drafting.draftAhead(trip, 8, never)
       drafting.settle(3 + at, [], 5 + at)
     }
-    expect(drafting.ahead?.drafted).toBeGreaterThan(0)
+    expect(drafting.aheadFigures?.drafted).toBeGreaterThan(0)
     stream.release()
   })
 
-  it('begins the next draft with what stood ready, goes on with it, and counts it', async () => {
+  it('begins the next draft with the prepared one, continues it, and counts it', async () => {
     const { asked, stream, drafting } = await session(4)
     expect(await drafting.draft(4, 2)).toEqual({ tokens: [5, 6], parents: [-1, 0] })
     await drafting.draftAhead({ ...trip, rttS: 0 }, 8, never)
@@ -84,11 +85,11 @@ describe('drafting ahead in a session', () => {
     const before = asked.length
     expect(await drafting.draft(7, 3)).toEqual({ tokens: [8, 9, 10], parents: [-1, 0, 1] })
     expect(asked.length - before).toBe(2)
-    expect(drafting.ahead).toEqual({ drafted: 4, rounds: 1, tokens: 1 })
+    expect(drafting.aheadFigures).toEqual({ drafted: 4, rounds: 1, tokens: 1 })
     stream.release()
   })
 
-  it('drops what came out otherwise, and what is more than the next round may draft', async () => {
+  it('drops prepared drafts that the verification contradicts, and tokens beyond the next round’s limit', async () => {
     const { stream, drafting } = await session(1)
     await drafting.draft(4, 2)
     await drafting.draftAhead(trip, 8, never)
