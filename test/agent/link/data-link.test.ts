@@ -229,6 +229,43 @@ describe('sessions at a real bridge', () => {
   })
 })
 
+describe('the measurements of a connection', () => {
+  /** Replies as if the frame had queued for 30 ms and computed for 20 ms. */
+  const replyWithTimes = ({ session, epoch, seq, want }: Frame, send: (bytes: Uint8Array) => void) =>
+    send(
+      encodeFrame(
+        { type: 'deep', session, epoch, seq, queueMs: 30, computeMs: 20 },
+        { rows: want, width: 64, half: new Uint16Array(want * 64) },
+      ),
+    )
+  const frame = (rows: number): States => ({ rows, width: 64, half: new Uint16Array(rows * 64) })
+
+  it('include the time that the bridge reports for a frame', async () => {
+    await using bridge = await strangeBridge(replyWithTimes)
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    await session.exchange(0, frame(1), 1)
+    expect(session.rates.cloudS).toBeCloseTo(0.05, 6)
+  })
+
+  it('include the round trip of a ping, in seconds', async () => {
+    await using bridge = await strangeBridge(replyWithTimes)
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    await expect.poll(() => session.rates.rttS).toBeGreaterThan(0)
+    expect(session.rates.rttS).toBeLessThan(2)
+  })
+
+  it('are sent to the bridge: upload rate and prefill speed', async () => {
+    await using bridge = await strangeBridge(replyWithTimes)
+    const speed = new DeviceSpeed()
+    const session = await linkTo(bridge.url, { speed }).open(testModelId, never)
+    await session.exchange(0, frame(32), 0)
+    speed.recordPrefill(20, 4)
+    const { upBytesPerS } = session.rates
+    await session.exchange(32, frame(1), 0)
+    expect(bridge.received.filter(({ type }) => type === 'rates')).toEqual([{ type: 'rates', upBytesPerS, prefillTokensPerS: 5 }])
+  })
+})
+
 describe('a misbehaving bridge', () => {
   it('has replies of an earlier epoch, another session or an unknown seq dropped', async () => {
     await using bridge = await strangeBridge((frame, send) => {
@@ -364,6 +401,8 @@ describe('a misbehaving bridge', () => {
 })
 
 interface StrangeBridge extends AsyncDisposable {
+  /** Messages of the device. */
+  readonly received: readonly ToBridge[]
   readonly url: string
   readonly closed: string[]
   readonly hellos: number
@@ -380,6 +419,7 @@ async function strangeBridge(
   const server = new WebSocketServer({ host: '127.0.0.1', port: 0, autoPong })
   await once(server, 'listening')
   const closed: string[] = []
+  const received: ToBridge[] = []
   let sessions = 0
   let hellos = 0
   let pings = 0
@@ -391,6 +431,7 @@ async function strangeBridge(
     socket.on('message', (data: Buffer, isBinary) => {
       if (isBinary) return onRows(decodeFrame(data), (bytes) => socket.send(bytes))
       const message = ToBridge.parse(JSON.parse(data.toString()))
+      received.push(message)
       if (message.type === 'hello') hellos += 1
       if (message.type === 'hello' && welcome) say({ type: 'welcome', v: 1, bridge: 'strange', modelId: testModelId })
       if (message.type === 'open' && opens) {
@@ -414,6 +455,7 @@ async function strangeBridge(
   return {
     url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
     closed,
+    received,
     get hellos() {
       return hellos
     },

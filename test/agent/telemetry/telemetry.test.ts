@@ -124,6 +124,28 @@ describe('the telemetry of an agent', () => {
     await agent.close()
   })
 
+  it('waits for the configured interval while no figure moves', async () => {
+    using device = fixtureHost('orin-nano-jp6')
+    const clock = fakeClock()
+    await using watched = await watchTelemetry(clock, 'steady')
+    const agent = await world.startAgent({ id: 'steady', telemetryS: 60 }, clock, device.host)
+    await expect
+      .poll(watched.afterASecond, { timeout: 20_000 })
+      .toMatchObject({ link: { downBytesPerS: expect.any(Number) }, power: { totalW: 4.854 } })
+    const quiet = async (seconds: number) => {
+      const count = watched.all().length
+      for (let s = 0; s < seconds; s++) await clock.advance(1_000)
+      // Time for the messages to arrive.
+      await new Promise((arrived) => setTimeout(arrived, 300))
+      return watched.all().length - count
+    }
+    // Let the last reports arrive, which the measurements of the link have caused.
+    await quiet(2)
+    expect(await quiet(20)).toBe(0)
+    expect(await quiet(61)).toBeGreaterThan(0)
+    await agent.close()
+  })
+
   it('reports the decode rate of a model', async () => {
     using device = fixtureHost('orin-nano-jp6')
     const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('worker'))
