@@ -247,6 +247,17 @@ describe('the measurements of a connection', () => {
     expect(session.rates.cloudS).toBeCloseTo(0.05, 6)
   })
 
+  it('include the upload rate: bytes of a frame / time until its reply, without the time at the bridge', async () => {
+    const clock = fakeClock()
+    await using bridge = await strangeBridge((received, send) => {
+      void clock.advance(1_050).then(() => replyWithTimes(received, send))
+    })
+    const session = await linkTo(bridge.url, { clock }).open(testModelId, never)
+    await session.exchange(0, frame(32), 0)
+    // A header of 40 bytes and 32 rows of 64 halves, in 1.05 s of which the bridge took 0.05 s.
+    expect(session.rates.upBytesPerS).toBeCloseTo(40 + 32 * 64 * 2, 0)
+  })
+
   it('include the round trip of a ping, in seconds', async () => {
     await using bridge = await strangeBridge(replyWithTimes)
     const session = await linkTo(bridge.url).open(testModelId, never)
