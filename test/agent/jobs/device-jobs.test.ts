@@ -232,6 +232,7 @@ describe('a job on a device', () => {
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'waiting', attempt: 2, lastEvent: null })
     ledger.begin()
     expect([finish(2, 'first'), finish(2, 'again')]).toEqual([true, false])
+    expect(store.prepare('SELECT finished FROM ledger').pluck().all()).toEqual([1])
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'done', lastEvent: { result: { text: 'first' } } })
     ledger.acknowledge('bridge-1', job, 2, 3)
     expect(ledger.find('bridge-1', job)).toMatchObject({ input: null, lastEvent: { result: { text: 'first' } } })

@@ -205,10 +205,11 @@ describe('the job store', () => {
 
   it('retries an ended job as a new job', () => {
     const { jobs } = open()
-    const [job] = jobs.submit([submission({ key: 'k', deadlineS: 60 })], 0)
-    expect(jobs.retry(job!.id, 1)).toBeUndefined()
-    jobs.cancel(job!.id, 2)
-    const again = jobs.retry(job!.id, 3)
+    const [job] = jobs.submit([submission({ key: 'k', deadlineS: 60 })], 5_000)
+    expect(jobs.retry(job!.id, 5_001)).toBeUndefined()
+    jobs.cancel(job!.id, 5_002)
+    const again = jobs.retry(job!.id, 7_000)
+    expect(jobs.find(again!.id)?.deadlineAt).toBe(new Date(67_000).toISOString())
     expect(jobs.find(again!.id)).toMatchObject({ state: 'QUEUED', retryOf: job!.id, key: null, input: { prompt: 'Is it far?' } })
     expect(jobs.find(job!.id)?.state).toBe('CANCELED')
   })
@@ -234,8 +235,6 @@ describe('the job store', () => {
     const finishedAt = new Date(14_000).toISOString()
     jobs.applyDeadlines(14_000)
     expect(jobs.find(job!.id)).toMatchObject({ state: 'FAILED', submittedAt: new Date(0).toISOString(), finishedAt })
-    const again = jobs.retry(job!.id, 20_000)
-    expect(jobs.find(again!.id)).toMatchObject({ deadlineAt: new Date(120_000).toISOString() })
   })
 
   it('lists dead letters with their errors', () => {
@@ -355,6 +354,7 @@ describe('finished jobs', () => {
     expect(removed).toBeGreaterThan(0)
     expect(removed).toBeLessThan(40)
     expect(used()).toBeLessThan(before)
+    expect(pruneAll(jobs, { ...retention, maxBytes: used() }, day)).toBe(0)
     expect(jobs.find(ended.at(-1)!)).toBeDefined()
   })
 

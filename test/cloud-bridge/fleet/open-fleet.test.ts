@@ -1,0 +1,64 @@
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { fleetTables, type OpenFleet, type OpenFleetOptions, openFleet } from '../../../cloud-bridge/fleet/open-fleet.ts'
+import { openDatabase, type Store } from '../../../core/store/open-database.ts'
+import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+let dir: TempDir
+let store: Store
+let clock: FakeClock
+let opened: OpenFleet
+let events: string[]
+beforeEach(() => {
+  dir = tempDir()
+  store = openDatabase(join(dir.path, 'bridge.sqlite'), fleetTables)
+  clock = fakeClock()
+  events = []
+  opened = openFleet({
+    store,
+    stateDir: dir.path,
+    bridge: 'bridge-1',
+    telemetrySamples: 10,
+    identities: { device: () => undefined, devices: () => [] },
+    jobs: { loads: () => new Map(), heldBy: () => [] } as unknown as OpenFleetOptions['jobs'],
+    publish: () => {},
+    onUnreadable: (device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`),
+    onDeviceState: (device, { state }) => events.push(`${device} ${state}`),
+    onBrokerLost: () => events.push('broker lost'),
+    clock,
+    logger: silentLogger(),
+  })
+})
+afterEach(async () => {
+  await opened.close()
+  store.close()
+  dir[Symbol.dispose]()
+})
+
+const at = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()
+const message = (fields: object) => Buffer.from(JSON.stringify({ v: 1, birth: 1, at: at(0), ...fields }))
+
+it('expires heartbeats only while the broker is connected', async () => {
+  let isConnected = false
+  opened.watchHeartbeats(() => isConnected)
+  opened.handlers.onDeviceState('a', message({ state: 'ready', heartbeatS: 5, connection: 1 }))
+  await clock.advance(60_000)
+  expect(new Set(events)).toEqual(new Set(['a ready', 'broker lost']))
+  isConnected = true
+  await clock.advance(10_000)
+  expect(events).not.toContain('a lost')
+  await clock.advance(15_000)
+  expect(events.at(-1)).toBe('a lost')
+  expect(opened.fleet.device('a')).toMatchObject({ state: 'lost', problems: [{ kind: 'lost' }] })
+})
+
+it('retains the configured number of samples', () => {
+  const speed = { prefillTokensPerS: null, draftStepMs: null }
+  for (let n = 0; n < 200; n++) opened.handlers.onDeviceTelemetry('a', message({ at: at(n), link: null, speed }))
+  const { samples } = opened.history.of('a', { limit: 1_000 })
+  expect(samples.length).toBeGreaterThanOrEqual(10)
+  expect(samples.length).toBeLessThan(100)
+  expect(samples.at(-1)).toMatchObject({ at: at(199) })
+})
