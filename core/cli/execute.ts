@@ -43,5 +43,7 @@ function usageError(message: string, argv: readonly string[]): BrimError {
   if (message.startsWith('Did you mean')) return new BrimError('USAGE', `there is no command "brim ${words}"`, { hint: message })
   if (message.startsWith('Not enough non-option arguments'))
     return new BrimError('USAGE', `"brim ${words}" needs more arguments`, { hint: `brim ${words} --help` })
-  return new BrimError('USAGE', message.replace(/\s+/g, ' '), { hint: 'add --help to see the options and examples' })
+  const choice = /^Invalid values:\s+Argument: (.*), Given: (.*), Choices: (.*)$/.exec(message)
+  const text = choice ? `${choice[1]} ${choice[2]} must be one of ${choice[3]}` : message
+  return new BrimError('USAGE', text.replace(/\s+/g, ' '), { hint: 'add --help to see the options and examples' })
 }

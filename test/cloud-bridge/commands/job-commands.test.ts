@@ -153,7 +153,7 @@ describe('brim job', () => {
     [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input is the whole input'],
     [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model and --url are for bundle.install'],
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],
-    [['submit', 'make.coffee'], 2, 'make.coffee'],
+    [['submit', 'make.coffee'], 2, 'kind "make.coffee" must be one of "slm.generate"'],
   ])('rejects %j', async (words, code, why) => {
     const said = await brim(...words)
     expect(said.code).toBe(code)
