@@ -14,6 +14,7 @@ import { startApi } from './api/server.ts'
 import { BundleFolder } from './bundles/bundle-folder.ts'
 import { type AgentConfig, type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
+import { createSampler } from './device/sampler.ts'
 import { drafterMaker } from './hat/create-drafter.ts'
 import { hatEndpoint } from './hat/endpoint.ts'
 import { openDeviceModel } from './hat/open-device-model.ts'
@@ -114,7 +115,7 @@ type Links = ReturnType<typeof openLinks>
 type Answering = ReturnType<typeof openAnswering>
 type Work = ReturnType<typeof openWork>
 
-/** State folder, databases, log and identity: what every other part stands on. */
+/** State folder, databases, log and identity, which every other part uses. */
 async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {
   const { stateDir, spoolMb, spoolDays } = named
   closers.push(lockFolder(stateDir))
@@ -290,8 +291,12 @@ function openReporting(base: Base, models: Models, links: Links, { jobs }: Work,
     slm: local ? { name: local.text.name, modelId: local.modelId } : null,
   }
   const monitor = new ConditionMonitor({
-    host,
-    stateDir: config.stateDir,
+    sampler: createSampler({
+      host,
+      stateDir: config.stateDir,
+      clock,
+      logger: logger.child({ component: 'device' }),
+    }),
     answers: meter,
     errors,
     agent: version,
@@ -301,8 +306,6 @@ function openReporting(base: Base, models: Models, links: Links, { jobs }: Work,
       const rate = rounded(local?.speed.prefillTokensPerS)
       return local && rate !== null ? { [local.text.name]: rate } : {}
     },
-    clock,
-    logger: logger.child({ component: 'device' }),
   })
   return new Reporter({
     links: links.all,

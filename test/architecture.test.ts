@@ -31,6 +31,11 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/cli': { values: ['core/base'] },
   'core/commands': { values: ['core'] },
   agent: { values: ['core'] },
+  // Declares the ports that it needs; identity implements one of them.
+  'agent/link': { values: ['core'] },
+  'agent/device': { values: ['core'] },
+  'agent/telemetry': { values: ['core'], types: ['agent/device'] },
+  'agent/identity': { values: ['core'], types: ['agent/link'] },
   // Endpoints implement agent/answer's interface; the API consumes it and knows no endpoint.
   'agent/answer': { values: ['core'] },
   'agent/hat': { values: ['core', 'agent/answer'], types: ['agent/link'] },

@@ -1,6 +1,6 @@
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 import type { Sample } from '../device/sample.ts'
-import { createSampler, type Sampler, type SamplerOptions } from '../device/sampler.ts'
+import type { Sampler } from '../device/sampler.ts'
 import type { RecentErrors } from './recent-errors.ts'
 import { TokenEnergy } from './token-energy.ts'
 
@@ -14,7 +14,8 @@ export interface AnswerFigures {
   readonly totals: { readonly tokens: number; readonly busyS: number }
 }
 
-export interface ConditionMonitorOptions extends SamplerOptions {
+export interface ConditionMonitorOptions {
+  readonly sampler: Sampler
   readonly answers: AnswerFigures
   readonly errors: RecentErrors
   /** Version of the agent. */
@@ -29,19 +30,17 @@ export interface ConditionMonitorOptions extends SamplerOptions {
 /** The device's condition: its last sample, with the agent's own figures. */
 export class ConditionMonitor {
   readonly #options: ConditionMonitorOptions
-  readonly #sampler: Sampler
   readonly #energy = new TokenEnergy()
   #last: Sample | undefined
 
   constructor(options: ConditionMonitorOptions) {
     this.#options = options
-    this.#sampler = createSampler(options)
   }
 
   /** Samples the device; takes up to a few seconds. */
   async sample(signal: AbortSignal): Promise<void> {
-    const { answers } = this.#options
-    const sample = await this.#sampler.sample(signal)
+    const { answers, sampler } = this.#options
+    const sample = await sampler.sample(signal)
     if (signal.aborted) return
     this.#last = sample
     const { totalW: watts } = sample.power

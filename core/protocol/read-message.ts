@@ -63,12 +63,12 @@ const Version = z.object({ v: z.unknown() })
 
 /** Such as `"link.rttMs": Invalid input: expected number, received string`. @param within path of the enclosing object */
 export function reasonOf({ issues }: z.ZodError, within: readonly PropertyKey[] = []): string {
-  const told = issues.slice(0, maxIssues).map(({ path, message }) => {
+  const described = issues.slice(0, maxIssues).map(({ path, message }) => {
     const names = [...within, ...path].map(nameOf)
     return `${names.length === 0 ? 'the message' : `"${names.join('.')}"`}: ${message}`
   })
   const more = issues.length > maxIssues ? [`and ${issues.length - maxIssues} more`] : []
-  return [...told, ...more].join('; ').slice(0, maxReasonChars)
+  return [...described, ...more].join('; ').slice(0, maxReasonChars)
 }
 
 /** A field name or list index. Names in a record come from the sender and may be anything, so odd ones are masked. */

@@ -48,9 +48,9 @@ export function termuxBattery(host: Host, clock: Clock): Source {
   return {
     name: 'battery',
     async read(signal, warn) {
-      const said = await ask(signal)
-      if (said === undefined) return {}
-      const battery = parseTermuxBattery(said)
+      const output = await ask(signal)
+      if (output === undefined) return {}
+      const battery = parseTermuxBattery(output)
       if (battery === undefined) warn('termux-battery-status')
       return battery ? { battery } : {}
     },

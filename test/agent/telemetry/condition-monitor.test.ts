@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { createSampler } from '../../../agent/device/sampler.ts'
 import { ConditionMonitor } from '../../../agent/telemetry/condition-monitor.ts'
 import { RecentErrors } from '../../../agent/telemetry/recent-errors.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
@@ -11,16 +12,13 @@ it("combines the device's power with the agent's answers: energy per token, busy
   using dir = tempDir()
   const answers = { active: 0, decodeTokensPerS: { large: 2 }, totals: { tokens: 0, busyS: 0 } }
   const monitor = new ConditionMonitor({
-    host: device.host,
-    stateDir: dir.path,
+    sampler: createSampler({ host: device.host, stateDir: dir.path, clock: fakeClock(), logger: silentLogger() }),
     answers,
     errors: new RecentErrors(),
     agent: '0.1.0',
     modelId: 'ab'.repeat(32),
     work: () => ({ jobs: { waiting: 0, running: 0 } }) as ReturnType<ConstructorParameters<typeof ConditionMonitor>[0]['work']>,
     prefillTokensPerS: () => ({ small: 10 }),
-    clock: fakeClock(),
-    logger: silentLogger(),
   })
   const { signal } = new AbortController()
   expect(monitor.latest).toBeUndefined()

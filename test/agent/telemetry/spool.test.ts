@@ -184,7 +184,7 @@ describe('a spool', () => {
   it.each([
     ['completely', 0],
     ['after its first page', 4_096],
-  ])('begins anew where the disk has damaged %s', (_, from) => {
+  ])('is replaced by an empty one if its file is corrupt %s', (_, from) => {
     using dir = tempDir()
     const first = open(dir.path)
     first.spool.put('telemetry', { x: 1 })

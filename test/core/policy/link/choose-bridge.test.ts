@@ -17,37 +17,37 @@ const ready = (fields: Partial<BridgeState> = {}): BridgeState => ({
 const choose = (states: Record<string, BridgeState>, present?: string) =>
   chooseBridge(new Map(Object.entries(states)), ours, present)?.bridge
 
-describe('choosing a bridge', () => {
+describe('the choice of a bridge', () => {
   it.each([
     {
-      what: 'takes none where none is ready',
+      what: 'is none if no bridge is ready',
       states: { a: ready({ state: 'lost' }), b: ready({ state: 'draining' }) },
       chosen: undefined,
     },
     {
-      what: 'takes none that does not say where it is',
+      what: 'is never a bridge without a data plane URL',
       states: { a: { ...ready(), data: undefined } as unknown as BridgeState },
       chosen: undefined,
     },
     {
-      what: 'prefers one that serves our model',
+      what: 'prefers a bridge with the model of the device',
       states: { a: ready({ modelId: other }), b: ready({ sessions: 9 }) },
       chosen: 'b',
     },
     {
-      what: 'still names one with another model, so that its user learns of it',
+      what: 'is a bridge with another model if there is no other, so that the mismatch is reported',
       states: { a: ready({ modelId: other }) },
       chosen: 'a',
     },
-    { what: 'takes the least busy', states: { a: ready({ sessions: 3 }), b: ready({ sessions: 2 }) }, chosen: 'b' },
+    { what: 'is the least busy bridge', states: { a: ready({ sessions: 3 }), b: ready({ sessions: 2 }) }, chosen: 'b' },
     {
-      what: 'stays where it is while that is as good',
+      what: 'is the present bridge if no other is better',
       states: { a: ready({ sessions: 3 }), b: ready() },
       present: 'a',
       chosen: 'a',
     },
     {
-      what: 'leaves a bridge that changed its model',
+      what: 'changes when the present bridge changes its model',
       states: { a: ready({ modelId: other }), b: ready() },
       present: 'a',
       chosen: 'b',

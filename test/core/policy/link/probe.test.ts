@@ -13,7 +13,7 @@ const anyState = fc.record({
 const idle: ProbeState = { sessions: 0, sentMs: 0, measuredMs: undefined, probedMs: undefined }
 
 describe('a probe of a link', () => {
-  it('comes exactly where the link is quiet, its rates unknown or old, and the last probe long ago', () => {
+  it('is due when the link is quiet, its rates are unknown or old, and the last probe is long ago', () => {
     fc.assert(
       fc.property(anyState, time, (state, nowMs) => {
         const { sessions, sentMs, measuredMs, probedMs } = state
@@ -36,7 +36,7 @@ describe('a probe of a link', () => {
     )
   })
 
-  it('is waited for no longer than until it is due, where nothing happens meanwhile', () => {
+  it('is due at the end of the announced wait if nothing happens meanwhile', () => {
     fc.assert(
       fc.property(anyState, time, (state, nowMs) => {
         const step = nextProbeStep(state, limits, nowMs)
@@ -49,7 +49,7 @@ describe('a probe of a link', () => {
     )
   })
 
-  it('comes at most once in the interval, however often it is asked and whatever becomes of it', () => {
+  it('runs at most once per interval, whether it succeeds or not', () => {
     const lives = fc.array(fc.record({ ms: fc.integer({ min: 0, max: 50 }), sessions: fc.boolean(), answered: fc.boolean() }), {
       maxLength: 300,
     })
