@@ -148,6 +148,21 @@ describe('an endpoint with a fallback', () => {
     expect(chunks.map(({ cause }) => cause?.code)).toEqual(chunks.map((_, at) => (at < seam ? undefined : code)))
   })
 
+  it('leaves the second only the tokens that the first did not make', async () => {
+    const ids = [1, 2, 3, 4, 5]
+    const { model } = endpoints.hat!
+    const first: Endpoint = {
+      model,
+      async *answer() {
+        yield { source: { kind: 'hat', model }, tokens: ids, end: undefined }
+        throw new BrimError('LINK_LOST', 'failed on purpose')
+      },
+    }
+    const chunks = await chunksOf(withFallback(first, endpoints.slm!), requestTo(first))
+    expect(tokensOf(chunks)).toHaveLength(maxTokens)
+    expect(tokensOf(chunks).slice(0, ids.length)).toEqual(ids)
+  })
+
   it('can itself be continued by another fallback', async () => {
     const inner = withFallback(failing('LINK_LOST', 2), failing('LINK_LOST', 3))
     const endpoint = withFallback(inner, endpoints.slm!)

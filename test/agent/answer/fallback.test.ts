@@ -62,7 +62,7 @@ const read = (tokenizer: TextTokenizer, ids: readonly number[], before: readonly
 const alone = (model: LocalModel, prefix: readonly number[], tokens: number, sampling = greedy) =>
   referenceAnswer(model.chain, prefix, sampling, tokens, model.chain.manifest.tokens.eos)
 
-describe('an answer whose last bridge dies goes on with the small model of the same vocabulary', () => {
+describe('an answer whose last bridge fails continues with the small model of the same vocabulary', () => {
   it.each([
     ['greedy', greedy],
     ['sampled', sampled],
@@ -97,7 +97,7 @@ describe('an answer whose last bridge dies goes on with the small model of the s
     expect(device.logged).toContainEqual(expect.objectContaining({ level: 40, sources: brim.sources, fallback: brim.fallback }))
   })
 
-  it('streamed as in one piece', async () => {
+  it('with the same text streamed as whole', async () => {
     await using one = await world.orphan({ until: inTheMiddle, local: world.deep })
     await using other = await world.orphan({ until: inTheMiddle, local: world.deep })
     const { choices, brim } = await whole(one)
@@ -106,7 +106,7 @@ describe('an answer whose last bridge dies goes on with the small model of the s
     expect(last.brim).toMatchObject({ sources: brim.sources, tokenIds: brim.tokenIds, fallback: { code: 'LINK_LOST' } })
   })
 
-  it('to its end of text, at most as long as asked for, up to a stop string', async () => {
+  it('to its end of text, its token limit, or a stop string across the seam', async () => {
     const ask = async (fields: object) => {
       await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
       return await whole(device, { ...fieldsOf(sampled), ...fields })
@@ -128,7 +128,7 @@ describe('an answer whose last bridge dies goes on with the small model of the s
     expect(stopped.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: text.slice(0, at - 3) } })
   })
 
-  it('several at once, each as if it were alone', async () => {
+  it('for concurrent answers, each as if it were alone', async () => {
     const seeds = [1, 2, 3, 4]
     await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
     const answers = await Promise.all(seeds.map((seed) => whole(device, { temperature: 0.8, seed })))
@@ -142,7 +142,7 @@ describe('an answer whose last bridge dies goes on with the small model of the s
   })
 })
 
-describe('an answer whose last bridge dies goes on with a small model of another vocabulary', () => {
+describe('an answer whose last bridge fails continues with a small model of another vocabulary', () => {
   it('from the same text', async () => {
     await using device = await world.orphan({ until: inTheMiddle, local: world.other })
     const { text, last } = await streamed(device, fieldsOf(sampled))
@@ -163,7 +163,7 @@ describe('an answer whose last bridge dies goes on with a small model of another
   it.each([
     ['text', 'Once upon a time'],
     ['tokens', () => world.text.tokenizer.encode('Once upon a time')],
-  ])('also where the prompt is %s', async (_, prompt) => {
+  ])('for a completion whose prompt is %s', async (_, prompt) => {
     await using device = await world.orphan({ until: 0, local: world.other })
     const asked = { prompt: typeof prompt === 'string' ? prompt : prompt(), max_tokens: 12 }
     const { brim } = await whole(device, asked, 'completions')
@@ -171,8 +171,8 @@ describe('an answer whose last bridge dies goes on with a small model of another
   })
 })
 
-describe('an answer that finds no bridge at all', () => {
-  it('is the small model’s alone', async () => {
+describe('an answer without any bridge', () => {
+  it('is made by the small model alone', async () => {
     await using device = await world.orphan({ until: 0, local: world.deep })
     const { choices, usage, brim } = await whole(device)
     const expected = await alone(world.deep, promptIds, 60)
@@ -191,7 +191,7 @@ describe('an answer that finds no bridge at all', () => {
     expect((await streamed(device)).text).toBe(choices[0]!.message.content)
   })
 
-  it('ends with both lengths where the prompt is longer than the small model’s context', async () => {
+  it('fails naming both lengths when the prompt exceeds the small model’s context', async () => {
     await using device = await world.orphan({ until: 0, local: world.deep })
     const { status, body } = await post(device, { prompt: Array.from({ length: 700 }, () => 5) }, 'completions').then(
       async (response) => ({ status: response.status, body: (await response.json()) as Answer }),
@@ -200,7 +200,7 @@ describe('an answer that finds no bridge at all', () => {
     expect(body.error).toMatchObject({ code: 'BRIDGE_UNREACHABLE', message: expect.stringMatching(/700 tokens.*512 tokens/) })
   })
 
-  it('ends where the small model’s context does, however much the LLM’s would hold', async () => {
+  it('ends with the small model’s context, even if the LLM’s holds more', async () => {
     await using device = await world.orphan({ until: 0, local: world.deep })
     const prompt = Array.from({ length: 505 }, (_, at) => 300 + at)
     const { choices, brim } = await whole(device, { prompt, max_tokens: 50 }, 'completions')
@@ -209,15 +209,15 @@ describe('an answer that finds no bridge at all', () => {
   })
 })
 
-describe('without leave to change the model', () => {
-  it.each([undefined, { fallback: 'none' }])('an answer ends with its bridges (brim: %j)', async (brim) => {
+describe('without permission to change the model', () => {
+  it.each([undefined, { fallback: 'none' }])('an answer fails with its last bridge (brim: %j)', async (brim) => {
     await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
     expect((await streamed(device, { brim })).last.error).toMatchObject({ code: 'LINK_LOST' })
     const { error } = await whole(device, { brim })
     expect(error).toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
   })
 
-  it('an answer of bridges alone says so', async () => {
+  it('the report names HAT as the only source', async () => {
     await using device = await world.orphan({ until: Number.POSITIVE_INFINITY, local: world.deep })
     const { brim } = await whole(device, { max_tokens: 20 })
     expect(brim).toMatchObject({
@@ -227,7 +227,7 @@ describe('without leave to change the model', () => {
     })
   })
 
-  it('a device that has no small model says so before any work', async () => {
+  it('a device without a small model rejects the request before any work', async () => {
     await using device = await world.orphan({ until: 0 })
     const response = await post(device)
     expect(response.status).toBe(400)
@@ -241,7 +241,7 @@ describe('without leave to change the model', () => {
 })
 
 describe('a small model without a chat template', () => {
-  it('of another vocabulary is told before any work, for chats alone', async () => {
+  it('of another vocabulary makes chats with fallback fail before any work, and completions succeed', async () => {
     const untaught = { ...world.other, text: { ...world.other.text, chatTemplate: undefined } }
     await using device = await world.orphan({ until: 0, local: untaught })
     expect((await whole(device)).error).toMatchObject({ code: 'CHAT_TEMPLATE_INVALID', param: 'brim.fallback' })
@@ -249,7 +249,7 @@ describe('a small model without a chat template', () => {
     expect((await whole(device, { prompt: 'Once' }, 'completions')).brim.mode).toBe('slm')
   })
 
-  it('of the same vocabulary reads the tokens as they are', async () => {
+  it('of the same vocabulary reads the LLM’s tokens', async () => {
     await using device = await world.orphan({
       until: 0,
       local: { ...world.deep, text: { ...world.deep.text, chatTemplate: undefined } },
@@ -263,8 +263,8 @@ function endless(model: LocalModel): LocalModel {
   return { ...model, text: { ...model.text, eos: [] } }
 }
 
-describe('a client that leaves while the small model answers', () => {
-  it.each([true, false])('stops it and frees its memory (stream: %s)', async (stream) => {
+describe('a client that disconnects while the small model answers', () => {
+  it.each([true, false])('stops the model and frees its memory (stream: %s)', async (stream) => {
     const leaving = new AbortController()
     let steps = 0
     let held = 0

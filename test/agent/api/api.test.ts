@@ -64,8 +64,8 @@ async function post(path: string, body: unknown, headers: Record<string, string>
   return { status: response.status, body: (await response.json()) as Record<string, never> }
 }
 
-describe('the openai package, as it is', () => {
-  it('gets a chat answer in one piece', async () => {
+describe('the unmodified openai package', () => {
+  it('gets a whole chat answer', async () => {
     const expected = await reference(chatIds, greedy, 12)
     const answer = await openai.chat.completions.create({ model: 'tiny-llama', messages, max_tokens: 12, temperature: 0 })
     expect(answer.choices[0]).toMatchObject({
@@ -112,7 +112,7 @@ describe('the openai package, as it is', () => {
     expect(text).toBe(expected)
   })
 
-  it('samples with a seed as the reference does, and without one not twice the same', async () => {
+  it('samples as the reference does with a seed, and differently each time without one', async () => {
     const sampling = { temperature: 0.8, topK: 0, topP: 0.95, seed: 42 }
     const expected = textOf(await reference(chatIds, sampling, 12))
     const ask = async (seed?: number) => {
@@ -131,7 +131,7 @@ describe('the openai package, as it is', () => {
     expect(answer.usage!.completion_tokens).toBeLessThan(24)
   })
 
-  it('understands text in parts, lists the model, and answers several at once', async () => {
+  it('sends text in parts, lists the model, and gets concurrent answers', async () => {
     const inParts = [{ role: 'user' as const, content: [{ type: 'text' as const, text: messages[0]!.content }] }]
     const options = { model: 'brim', max_tokens: 8, temperature: 0 }
     const answers = await Promise.all([
@@ -145,7 +145,7 @@ describe('the openai package, as it is', () => {
     expect((await openai.models.retrieve('tiny-llama')).id).toBe('tiny-llama')
   })
 
-  it('is told of errors in the words that it knows', async () => {
+  it('recognises errors by status, code and type', async () => {
     const wrong = openai.chat.completions.create({ model: 'gpt-none', messages })
     await expect(wrong).rejects.toMatchObject({
       status: 404,
@@ -188,7 +188,7 @@ describe('a request that cannot be served', () => {
     ['a token that does not exist', '/v1/completions', { prompt: [5, 999_999] }, 400, 'REQUEST_INVALID', null],
     ['a prompt that is none', '/v1/completions', { prompt: { text: 'x' } }, 400, 'REQUEST_INVALID', 'prompt'],
     ['an unknown path', '/v1/embeddings', {}, 404, 'REQUEST_INVALID', null],
-  ])('is refused before any work: %s', async (_, path, body, status, code, param) => {
+  ])('is rejected before any work: %s', async (_, path, body, status, code, param) => {
     const answer = await post(path, body)
     expect(answer).toEqual({
       status,
@@ -197,7 +197,7 @@ describe('a request that cannot be served', () => {
     expect(await world.bridgeHealth()).toMatchObject({ sessions: 0, kvBytes: 0 })
   })
 
-  it('is served when such fields change nothing', async () => {
+  it('is served when unsupported fields have values that change nothing', async () => {
     const harmless = {
       n: 1,
       tools: [],
@@ -215,7 +215,7 @@ describe('a request that cannot be served', () => {
     ['the Origin of another site', { origin: 'https://evil.example' }],
     ['an opaque Origin', { origin: 'null' }],
     ['a name that only begins like ours', { host: '127.0.0.1.evil.example' }],
-  ])('is refused with %s', async (_, headers) => {
+  ])('is rejected with %s', async (_, headers) => {
     const { port } = new URL(world.agent.apiUrl)
     const status = await new Promise<number | undefined>((resolve, reject) => {
       const request = httpRequest({ host: '127.0.0.1', port, path: '/v1/models', headers }, (response) => {
@@ -233,12 +233,12 @@ describe('a request that cannot be served', () => {
     expect(response.status).toBe(200)
   })
 
-  it('is refused as plain text, which a browser would send across sites without asking', async () => {
+  it('is rejected as plain text, which browsers send across sites without a preflight', async () => {
     expect((await post('/v1/completions', '{"prompt":"x"}', { 'content-type': 'text/plain' })).status).toBe(415)
   })
 })
 
-describe('a client that leaves', () => {
+describe('a client that disconnects', () => {
   it.each([true, false])('stops the session on both sides (stream: %s)', async (stream) => {
     const leaving = new AbortController()
     const request = fetch(`${world.agent.apiUrl}/v1/completions`, {
@@ -261,7 +261,7 @@ describe('a client that leaves', () => {
 })
 
 describe('health', () => {
-  it('says who this is and how the bridge is reached', async () => {
+  it('names the device, its broker and its bridge', async () => {
     const health = await (await fetch(`${world.agent.apiUrl}/health`)).json()
     expect(health).toMatchObject({
       status: 'ok',

@@ -60,7 +60,7 @@ function linked(url: string, onExchange: (frame: number) => void, clock: Clock =
   return { options, [Symbol.asyncDispose]: () => (link satisfies DataLink).close() }
 }
 
-describe('an answer whose link breaks', () => {
+describe('an answer whose link fails', () => {
   const prompt = randomIds(45)
   const ways: [string, (relay: Relay) => void][] = [
     ['is cut', (relay) => relay.cut()],
@@ -90,7 +90,7 @@ describe('an answer whose link breaks', () => {
     expect(figures.failovers).toBe(1)
   })
 
-  it('breaks while the first session is being opened is answered all the same', async () => {
+  it('succeeds when the link fails while its first session is opened', async () => {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
     await using device = relayed(relay, () => {})
     let opened = 0
@@ -128,7 +128,7 @@ describe('an answer whose link breaks', () => {
     expect(figures.failovers).toBe(1)
   })
 
-  it('again and again, anywhere, goes on with the same tokens, greedy and sampled', async () => {
+  it('repeatedly, at any point, continues with the same tokens, greedy and sampled', async () => {
     let failovers = 0
     for (let run = 0; run < 20; run++) {
       const ids = randomIds(1 + Math.floor(random.next() * 60))
@@ -150,7 +150,7 @@ describe('an answer whose link breaks', () => {
     await expect.poll(() => other.sessionsAtBridge()).toBe(0)
   })
 
-  it('goes on with the same tokens though its bridge starts anew ten times', async () => {
+  it('continues with the same tokens when its bridge restarts ten times', async () => {
     using dir = tempDir()
     const settings = { bundle: world.bundle, stateDir: join(dir.path, 'restarting'), threads: 1, logLevel: 'silent' as const }
     const first = await startBridge({ ...settings, mqttPort: 0, httpPort: 0 })
@@ -173,7 +173,7 @@ describe('an answer whose link breaks', () => {
     await (await running).close()
   })
 
-  it('ends with an error that says so when no bridge takes it over in time', async () => {
+  it('fails with LINK_LOST when no bridge takes it over in time', async () => {
     const relay = await startRelay(portOf(world.bridge.dataUrl))
     await using device = relayed(relay, (frame) => {
       if (frame !== 9) return
@@ -185,7 +185,7 @@ describe('an answer whose link breaks', () => {
     await relay[Symbol.asyncDispose]()
   })
 
-  it('can be left while it waits for a bridge', async () => {
+  it('can be canceled while it waits for a bridge', async () => {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
     const leaving = new AbortController()
     await using device = relayed(relay, (frame) => {

@@ -36,7 +36,7 @@ describe('rows that fp16 cannot hold', () => {
   it.each<[string, Sampling]>([
     ['greedy', greedy],
     ['sampled', { temperature: 0.8, topK: 0, topP: 1, seed: 9 }],
-  ])('travel whole and are counted; the answer is the reference (%s)', async (_, sampling) => {
+  ])('travel as fp32 and are counted; the answer is the reference (%s)', async (_, sampling) => {
     using dir = tempDir()
     const loud = (token: number) => token % 3 === 0
     const bundle = await bundleWithLoudTokens(dir.path, loud)
@@ -56,7 +56,7 @@ describe('rows that fp16 cannot hold', () => {
 })
 
 describe('a bundle without an adapter', () => {
-  it('is answered from by plain U-shaped decoding, a token a round trip, as the reference has it', async () => {
+  it('decodes one token per round trip, as the reference does', async () => {
     await using world = await startAgentWorld({ adapter: false })
     const response = await fetch(`${world.agent.apiUrl}/v1/completions`, {
       method: 'POST',

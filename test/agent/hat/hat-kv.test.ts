@@ -227,7 +227,7 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
     expect(ready).toBeGreaterThan(50)
   }, 120_000)
 
-  it('would be told from the KV of any other prefix', async () => {
+  it('differs from the KV of any other prefix', async () => {
     const random = seededRandom(5)
     const [{ prompt, sampling, right }] = (await references(random, 1)) as [Awaited<ReturnType<typeof references>>[0]]
     const { sightings } = await watchedAnswer(prompt, right, sampling, patterns['full accept'], random)

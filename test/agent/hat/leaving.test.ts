@@ -93,7 +93,7 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
   }
 }
 
-describe('a client that leaves', () => {
+describe('a client that disconnects', () => {
   const moments = [
     ['while a session is asked for', 0],
     ['in prefill', 2],
@@ -133,7 +133,7 @@ describe('a client that leaves', () => {
   )
 })
 
-it('many clients at once, of whom some leave, get the answers of the reference, and nothing is left behind', async () => {
+it('concurrent clients, some of which disconnect, get the reference’s answers, and all KV is freed', async () => {
   const model = await openBundle(world.bundle, { parts: 'chain', threads: 1 })
   const chain = model.chain({ cuts: 'half' })
   const { eos } = model.manifest.tokens

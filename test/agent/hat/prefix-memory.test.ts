@@ -6,8 +6,8 @@ import { fakeClock } from '../../support/fake-clock.ts'
 const given = (handle: string) => ({ handle, bridge: 'bridge-1' })
 const ids = (count: number, first = 0) => Array.from({ length: count }, (_, at) => first + at)
 
-describe('what a bridge still holds', () => {
-  it('is found by the longest common beginning, one position short of the prompt', () => {
+describe('a cached prefix', () => {
+  it('is found by the longest common prefix, at most one position short of the prompt', () => {
     const memory = new PrefixMemory(fakeClock())
     memory.remember('app', ids(20), given('short'))
     memory.remember('app', ids(40), given('long'))
@@ -16,7 +16,7 @@ describe('what a bridge still holds', () => {
     expect(memory.find('app', [...ids(60)])).toEqual({ ...given('long'), length: 40 })
   })
 
-  it('is not worth it for a few positions', () => {
+  it('is not resumed for a few positions', () => {
     const memory = new PrefixMemory(fakeClock())
     memory.remember('app', ids(40), given('a'))
     expect(memory.find('app', [...ids(15), 99, 99])).toBeUndefined()
@@ -28,7 +28,7 @@ describe('what a bridge still holds', () => {
     expect(memory.find('other', ids(50))).toBeUndefined()
   })
 
-  it('is forgotten when it is told to, and after a while', async () => {
+  it('is forgotten on request, and after its expiry', async () => {
     const clock = fakeClock()
     const memory = new PrefixMemory(clock, 1_000)
     memory.remember('app', ids(40), given('a'))
@@ -39,14 +39,14 @@ describe('what a bridge still holds', () => {
     expect(memory.find('app', ids(50))).toBeUndefined()
   })
 
-  it('is bounded, the oldest going first', () => {
+  it('is dropped, oldest first, beyond the maximum number', () => {
     const memory = new PrefixMemory(fakeClock())
     for (let at = 0; at < 100; at++) memory.remember('app', ids(40, at * 1000), given(`h${at}`))
     expect(memory.find('app', ids(50, 0))).toBeUndefined()
     expect(memory.find('app', ids(50, 99_000))).toEqual({ ...given('h99'), length: 40 })
   })
 
-  it('is always a true beginning of the prompt, with at least one position left', () => {
+  it('is always a prefix of the prompt, with at least one position left', () => {
     const tokens = fc.array(fc.integer({ min: 0, max: 1 }), { minLength: 1, maxLength: 60 })
     fc.assert(
       fc.property(fc.array(tokens, { maxLength: 8 }), tokens, (kept, prompt) => {

@@ -30,7 +30,7 @@ async function firstTurn(prompt: readonly number[], of = world) {
 }
 
 describe('the next turn of a conversation', () => {
-  it('sends only what is new, and gives the tokens of the reference', async () => {
+  it('sends only the new rows, and yields the tokens of the reference', async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const prompt = [...conversation, ...randomIds(10)]
     const { tokens, figures } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
@@ -42,7 +42,7 @@ describe('the next turn of a conversation', () => {
     expect(afresh.figures.bytesUp - figures.bytesUp).toBeGreaterThan(0.9 * figures.reusedTokens * 64 * 2)
   })
 
-  it('goes on over many turns', async () => {
+  it('resumes over many turns', async () => {
     let { prefixes, conversation } = await firstTurn(randomIds(20))
     for (let turn = 0; turn < 4; turn++) {
       const prompt = [...conversation, ...randomIds(5)]
@@ -54,7 +54,7 @@ describe('the next turn of a conversation', () => {
     }
   })
 
-  it('may leave the conversation where it likes', async () => {
+  it('may depart from the conversation at any token', async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const prompt = [...conversation.slice(0, 40), ...randomIds(12)]
     const { tokens, figures } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
@@ -62,7 +62,7 @@ describe('the next turn of a conversation', () => {
     expect(figures.reusedTokens).toBeGreaterThanOrEqual(40)
   })
 
-  it('computes at least one position when the same prompt comes again', async () => {
+  it('computes at least one position when the prompt is repeated', async () => {
     const prompt = randomIds(60)
     const { prefixes } = await firstTurn(prompt)
     const { tokens, figures } = await world.answer({ prompt, maxTokens: 16 }, { prefixes })
@@ -70,7 +70,7 @@ describe('the next turn of a conversation', () => {
     expect(figures.reusedTokens).toBe(59)
   })
 
-  it('does not cost other conversations that begin alike what is kept of them', async () => {
+  it('leaves the cached prefixes of other conversations in place', async () => {
     const system = randomIds(24)
     const prefixes = new PrefixMemory(systemClock)
     const conversations = [0, 1].map(() => [...system, ...randomIds(60)])
@@ -85,13 +85,13 @@ describe('the next turn of a conversation', () => {
       }
   })
 
-  it("never begins with another client's", async () => {
+  it("never resumes another client's prefix", async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const { figures } = await world.answer({ client: 'other', prompt: conversation, maxTokens: 4 }, { prefixes })
     expect(figures.reusedTokens).toBe(0)
   })
 
-  it('can be several at once: one takes the KV over, the others copy it', async () => {
+  it('may run several times at once: one session takes the KV over, the others copy it', async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const prompts = Array.from({ length: 4 }, () => [...conversation, ...randomIds(6)])
     const answers = await Promise.all(prompts.map((prompt) => world.answer({ prompt, maxTokens: 12 }, { prefixes })))
@@ -101,7 +101,7 @@ describe('the next turn of a conversation', () => {
     }
   })
 
-  it('outlives its link: another session gets all rows, those of the prefix too', async () => {
+  it('survives a link failure: the new session receives all rows, the prefix included', async () => {
     const { prefixes, conversation } = await firstTurn(randomIds(60))
     const prompt = [...conversation, ...randomIds(10)]
     let frames = 0
@@ -127,8 +127,8 @@ describe('the next turn of a conversation', () => {
   })
 })
 
-describe('a bridge that keeps nothing', () => {
-  it('says so, and every prompt is sent whole', async () => {
+describe('a bridge without a prefix cache', () => {
+  it('receives every prompt whole', async () => {
     await using forgetful = await startHatWorld({ bundle: world.bundle, settings: { ...settings, prefixKeepS: 0 } })
     const prefixes = new PrefixMemory(systemClock)
     const prompt = randomIds(40)
@@ -142,7 +142,7 @@ describe('a bridge that keeps nothing', () => {
     await expect.poll(kvBytes).toBe(0)
   })
 
-  it('gives up what it keeps before it refuses a session', async () => {
+  it('evicts cached prefixes before it rejects a session', async () => {
     // Room for one session of 64 positions, no more.
     const perPosition = 2 * 3 * 2 * 16 * 4
     const small = { ...settings, kvBudgetBytes: 64 * perPosition }
