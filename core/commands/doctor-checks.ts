@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { access, statfs } from 'node:fs/promises'
+import { access, stat, statfs } from 'node:fs/promises'
 import { availableParallelism, freemem, totalmem } from 'node:os'
 import { dirname } from 'node:path'
 import koffi from 'koffi'
@@ -74,13 +74,13 @@ export async function checkDisk(stateFolder: string): Promise<Check> {
   const freeBytes = bavail * bsize
   const detail = `${toGib(freeBytes)} GiB free for ${stateFolder}`
   const values = { freeBytes, path: stateFolder }
-  const isWritable = await access(folder, constants.W_OK).then(
-    () => true,
+  const isWritable = await Promise.all([stat(folder), access(folder, constants.W_OK)]).then(
+    ([found]) => found.isDirectory(),
     () => false,
   )
   if (!isWritable) {
     const hint = 'give another folder with --state-dir or XDG_STATE_HOME'
-    return { name: 'disk', status: 'fail', detail: `${folder} is not writable`, hint, code: 'TARGET_UNWRITABLE', values }
+    return { name: 'disk', status: 'fail', detail: `${folder} is not a writable folder`, hint, code: 'TARGET_UNWRITABLE', values }
   }
   if (freeBytes < gib)
     return { name: 'disk', status: 'warn', detail, hint: 'a bundle needs about the size of its weights', values }

@@ -1,15 +1,15 @@
 import type { Io } from '../../core/base/io.ts'
 import { clean, layOutColumns } from '../../lab/plot/side-by-side.ts'
 
-/** Who is asked what. */
+/** A question to a device. */
 export interface Asked {
   readonly device: string
   readonly prompt: string
 }
 
 /**
- * Answers while they come: side by side and redrawn in a terminal, else a plain line for each question and, in the end, for
- * each answer. With `quiet` (--json) they go to stderr, so that stdout holds the document alone.
+ * Shows answers while they arrive: side by side in a terminal, else one line per question and, at the end, one per answer.
+ * With `quiet` (--json) they go to stderr, because stdout is for the document.
  */
 export class DemoView {
   readonly #asked: readonly Asked[]
@@ -31,7 +31,7 @@ export class DemoView {
 
   add(column: number, text: string): void {
     this.#texts[column] += text
-    // Redrawing at every token would cost more than the tokens.
+    // Redrawing at every token would take longer than the tokens.
     if (this.#live && performance.now() - this.#drawnAtMs > 50) this.#draw()
   }
 

@@ -1,4 +1,4 @@
-import { chmodSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { checkDevice } from '../../../agent/commands/device-check.ts'
@@ -49,10 +49,11 @@ describe('brim doctor', () => {
     expect(report.checks.find(({ name }: { name: string }) => name === 'onnxruntime')).toMatchObject({ status: 'fail' })
   })
 
-  it.skipIf(process.getuid?.() === 0)('fails where state cannot be written (not for root, who can write anywhere)', async () => {
+  it('fails when state cannot be written, because a file is in the place of its folder', async () => {
     using dir = tempDir()
-    chmodSync(dir.path, 0o500)
-    const { done } = doctor(['doctor'], { XDG_STATE_HOME: dir.path })
+    const file = join(dir.path, 'file')
+    writeFileSync(file, '')
+    const { done } = doctor(['doctor'], { XDG_STATE_HOME: file })
     await expect(done).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE' })
   })
 

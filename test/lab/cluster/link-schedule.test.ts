@@ -10,19 +10,19 @@ const frames = fc.array(fc.record({ bytes: fc.integer({ min: 0, max: 5_000 }), a
   maxLength: 30,
 })
 
-describe('when bytes come out of a link', () => {
-  it('is after their time at the rate, less the burst, and the delay', () => {
+describe('a link schedule', () => {
+  it('delivers bytes after their time at the rate, without the burst, plus the delay', () => {
     const link = new LinkSchedule({ rates: steady(1_000), delayMs: 10, jitterMs: 0 }, seededRandom(1))
-    // Idle for 1 ms at least: one byte is free.
+    // After at least 1 ms of idle time one byte is free.
     expect(link.admit(5, 100)).toBe(100 + 4 + 10)
     expect(link.backlogMs(100)).toBe(4)
-    // Right behind: nothing is free.
+    // Without idle time no byte is free.
     expect(link.admit(6, 101)).toBe(104 + 6 + 10)
     expect(link.backlogMs(120)).toBe(0)
     expect(link.admit(1, 120)).toBe(130)
   })
 
-  it('never changes the order, whatever the jitter', () => {
+  it('preserves the order with any jitter', () => {
     fc.assert(
       fc.property(frames, fc.integer({ min: 0, max: 30 }), fc.integer(), (sent, jitterMs, seed) => {
         const link = new LinkSchedule({ rates: steady(200_000), delayMs: 10, jitterMs }, seededRandom(seed))
@@ -38,7 +38,7 @@ describe('when bytes come out of a link', () => {
     )
   })
 
-  it('keeps to the rates over any time, but for the burst', () => {
+  it('never exceeds the rates by more than the burst', () => {
     fc.assert(
       fc.property(frames, (sent) => {
         const rates = { intervalMs: 20, bytesPerS: [100_000, 400_000] }
@@ -58,7 +58,7 @@ describe('when bytes come out of a link', () => {
     )
   })
 
-  it('draws its jitter within its bounds, and keeps it while it is busy', () => {
+  it('draws its jitter within its bounds, and only after it was idle', () => {
     const link = new LinkSchedule({ rates: steady(1_000_000), delayMs: 10, jitterMs: 4 }, seededRandom(7))
     const idle = Array.from({ length: 50 }, (_, i) => link.admit(0, 100 * (i + 1)) - 100 * (i + 1))
     for (const delayMs of idle) expect(delayMs >= 6 && delayMs <= 14).toBe(true)

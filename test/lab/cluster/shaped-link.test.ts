@@ -50,7 +50,7 @@ const noise = (bytes: number, seed: number) => {
 const fast = 1e9
 
 describe('a shaped link', () => {
-  it('brings every byte, in order, both ways, and then the end', async () => {
+  it('delivers every byte in order, in both directions, and then the end', async () => {
     const [question, answer] = [noise(300_000, 1), noise(200_000, 2)]
     let asked: Promise<Buffer> | undefined
     const { connect } = await serve(shapeOf(fast, fast, 1), (socket) => {
@@ -63,7 +63,7 @@ describe('a shaped link', () => {
     expect((await asked!).equals(question)).toBe(true)
   })
 
-  it('takes no less time than its rates and its delay', async () => {
+  it('takes at least the time of its rates and delay', async () => {
     const { link, connect } = await serve(shapeOf(200_000, 1_000_000, 5), (socket) => {
       socket.on('error', () => {})
       socket.pipe(socket)
@@ -77,7 +77,7 @@ describe('a shaped link', () => {
     expect(link.nowMs() - startedMs).toBeGreaterThan(100 + 10 - 3)
   })
 
-  it('begins its traces where it is told to', async () => {
+  it('starts its traces at the given time', async () => {
     const rates = { intervalMs: 100_000, bytesPerS: [1_000, 1_000_000_000] }
     const direction = { rates, delayMs: 0, jitterMs: 0 }
     const { link, connect } = await serve({ up: direction, down: direction }, (socket) => socket.pipe(socket))
@@ -89,7 +89,7 @@ describe('a shaped link', () => {
     expect(link.nowMs()).toBeGreaterThan(150_000)
   })
 
-  it('does not read what it cannot send: the sender feels the link', async () => {
+  it('stops reading when its backlog is long, so the sender notices', async () => {
     let received = 0
     const { connect } = await serve(shapeOf(50_000, fast), (socket) => {
       socket.on('error', () => {})
@@ -107,7 +107,7 @@ describe('a shaped link', () => {
     expect(socket.writableLength).toBeGreaterThan(32 << 20)
   })
 
-  it('shares its rate between connections, and no one of them is left behind', async () => {
+  it('shares its rate between connections, and starves none', async () => {
     const { connect } = await serve(shapeOf(fast, 400_000), (socket) => socket.end(noise(60_000, 5)))
     const startedMs = performance.now()
     const bodies = await Promise.all([connect(), connect()].map(allOf))
@@ -115,7 +115,7 @@ describe('a shaped link', () => {
     expect(performance.now() - startedMs).toBeGreaterThan(300 - 3)
   })
 
-  it.each(['near', 'far'])('passes on that the %s side has broken off', async (side) => {
+  it.each(['near', 'far'])('passes on an error of the %s side', async (side) => {
     let far: Socket | undefined
     const { connect } = await serve(shapeOf(fast, fast), (socket) => {
       socket.on('error', () => {}).resume()

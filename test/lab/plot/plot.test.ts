@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { renderFigure, ticks } from '../../../lab/plot/plot.ts'
 
 describe('the ticks of an axis', () => {
-  it('are few round numbers from 0 to at least the largest value', () => {
+  it('are a few round numbers from 0 to at least the largest value', () => {
     fc.assert(
       fc.property(fc.double({ min: 1e-6, max: 1e9, noNaN: true }), (max) => {
         const all = ticks(max)
@@ -16,7 +16,7 @@ describe('the ticks of an axis', () => {
     )
   })
 
-  it('are those a person would choose', () => {
+  it('match hand-picked examples', () => {
     expect(ticks(97)).toEqual([0, 20, 40, 60, 80, 100])
     expect(ticks(0.45)).toEqual([0, 0.1, 0.2, 0.3, 0.4, 0.5])
   })
@@ -55,19 +55,19 @@ describe('a figure', () => {
     ],
   })
 
-  it('is one SVG document without holes', () => {
+  it('is one SVG document without undefined values', () => {
     expect(figure.startsWith('<svg ')).toBe(true)
     expect(figure.trim().endsWith('</svg>')).toBe(true)
     expect(figure).not.toMatch(/NaN|undefined|Infinity/)
     expect(figure.match(/<g /g)?.length).toBe(figure.match(/<\/g>/g)?.length)
   })
 
-  it('escapes what it writes and groups digits', () => {
+  it('escapes text and groups digits', () => {
     expect(figure).toContain('A &lt; B &amp; C')
     expect(figure).toContain('12\u2009345')
   })
 
-  it('gives a name the same colour everywhere, and one entry in the legend', () => {
+  it('gives each name one colour and one entry in the legend', () => {
     expect(figure.match(/>ours<\/text>/g)).toHaveLength(1)
     expect(figure.match(/fill="#0072b2"/g)?.length).toBe(3)
   })
@@ -80,8 +80,8 @@ describe('a figure', () => {
   })
 })
 
-describe('bars to be compared between panels', () => {
-  it('are drawn to one scale', () => {
+describe('bar panels with a common yMax', () => {
+  it('have the same scale', () => {
     const panel = (value: number) =>
       ({ kind: 'bars', title: 't', yLabel: 'y', yMax: 4, groups: [{ label: 'g', bars: [{ name: 'ours', value }] }] }) as const
     const figure = renderFigure({ title: 't', subtitle: 's', columns: 2, panels: [panel(4), panel(2)] })
