@@ -132,6 +132,7 @@ async function openBridge(base: Base): Promise<Bridge> {
     describe: () => ({ bridge: version, modelId: cloud.modelId, data: dataUrl, sessions: cloud.sessions.count }),
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
+    clock: base.clock,
     logger: log('control'),
   })
   closers.push(control.close)

@@ -68,24 +68,24 @@ interface Row {
   readonly device: string
   readonly atMs: number
   readonly birth: number
-  readonly heardMs: number
+  readonly receivedMs: number
   readonly body: string
 }
 
 /** The latest samples of every device, on disk: a restart or an outage leaves no gap. */
 export function createHistory({ store, maxSamples, clock, wallMs, logger }: HistoryOptions): History {
   const insert = store.prepare<Row>(
-    'INSERT OR IGNORE INTO samples (device, at_ms, birth, heard_ms, body) VALUES (@device, @atMs, @birth, @heardMs, @body)',
+    'INSERT OR IGNORE INTO samples (device, at_ms, birth, heard_ms, body) VALUES (@device, @atMs, @birth, @receivedMs, @body)',
   )
   const countOf = store.prepare<[string], number>('SELECT count(*) FROM samples WHERE device = ?').pluck()
   const trim = store.prepare(
     'DELETE FROM samples WHERE n IN (SELECT n FROM samples WHERE device = ? ORDER BY at_ms, birth LIMIT ?)',
   )
   const after = store.prepare<[string, number, number], Row>(
-    'SELECT device, at_ms AS atMs, birth, heard_ms AS heardMs, body FROM samples WHERE device = ? AND at_ms > ? ORDER BY at_ms, birth LIMIT ?',
+    'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body FROM samples WHERE device = ? AND at_ms > ? ORDER BY at_ms, birth LIMIT ?',
   )
   const newest = store.prepare<[string, number], Row>(
-    'SELECT device, at_ms AS atMs, birth, heard_ms AS heardMs, body FROM samples WHERE device = ? ORDER BY at_ms DESC, birth DESC LIMIT ?',
+    'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body FROM samples WHERE device = ? ORDER BY at_ms DESC, birth DESC LIMIT ?',
   )
   const counts = new Map<string, number>()
   const stopping = new AbortController()
@@ -126,20 +126,20 @@ export function createHistory({ store, maxSamples, clock, wallMs, logger }: Hist
       })
 
   /** A distinct time of receipt for each sample: those that arrive together, as after an outage, must not count as one. */
-  function receiptTime(heardMs: number): number {
-    const isLater = heardMs > lastReceiptMs || heardMs < lastReceiptMs - maxAheadMs
-    lastReceiptMs = isLater ? heardMs : lastReceiptMs + 1
+  function receiptTime(receivedMs: number): number {
+    const isLater = receivedMs > lastReceiptMs || receivedMs < lastReceiptMs - maxAheadMs
+    lastReceiptMs = isLater ? receivedMs : lastReceiptMs + 1
     return lastReceiptMs
   }
 
   return {
     add(device, { v: _, ...measured }) {
       if (maxSamples === 0) return
-      const heardMs = wallMs()
+      const receivedMs = wallMs()
       const measuredMs = Date.parse(measured.at)
-      const isWrong = measured.clockIsSet === false || measuredMs > heardMs + maxAheadMs
-      const atMs = isWrong ? receiptTime(heardMs) : measuredMs
-      batch.push({ device, atMs, birth: measured.birth, heardMs, body: JSON.stringify(measured) })
+      const isWrong = measured.clockIsSet === false || measuredMs > receivedMs + maxAheadMs
+      const atMs = isWrong ? receiptTime(receivedMs) : measuredMs
+      batch.push({ device, atMs, birth: measured.birth, receivedMs, body: JSON.stringify(measured) })
       flushing ??= flushLater()
     },
     of(device, { sinceMs, limit }) {
@@ -156,7 +156,7 @@ export function createHistory({ store, maxSamples, clock, wallMs, logger }: Hist
   }
 }
 
-function sampleOf({ body, heardMs }: Row): StoredSample {
+function sampleOf({ body, receivedMs }: Row): StoredSample {
   const measured = JSON.parse(body) as Omit<DeviceTelemetry, 'v'>
-  return { ...measured, heardAt: new Date(heardMs).toISOString() }
+  return { ...measured, heardAt: new Date(receivedMs).toISOString() }
 }

@@ -1,5 +1,5 @@
 import { connect, type MqttClient } from 'mqtt'
-import { nowIso } from '../../core/base/clock.ts'
+import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
@@ -43,6 +43,7 @@ export interface ControlOptions {
   readonly onDeviceLog: (device: string, payload: Uint8Array) => void
   /** Time limit of the first connection; default 10 s. */
   readonly connectTimeoutMs?: number
+  readonly clock: Clock
   readonly logger: Logger
 }
 
@@ -62,7 +63,7 @@ export interface ControlLink {
  * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED
  */
 export async function connectControl(options: ControlOptions): Promise<ControlLink> {
-  const { url, fleet, bridge, birth, logger } = options
+  const { url, fleet, bridge, birth, clock, logger } = options
   const topic = bridgeStateTopic(fleet, bridge)
   let current: BridgeState['state'] = 'ready'
   const stateMessage = (state: BridgeState['state']): string =>
@@ -129,7 +130,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   client.on('error', (err) => logger[client.reconnecting ? 'debug' : 'warn']({ err }, 'broker connection failed'))
   client.on('offline', () => logger.warn({ url }, 'broker unreachable, retrying'))
 
-  await connected(client, url, options.connectTimeoutMs ?? 10_000)
+  await connected(client, url, options.connectTimeoutMs ?? 10_000, clock)
   return {
     get connected() {
       return client.connected
@@ -143,17 +144,21 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     },
     async close() {
       current = 'disconnected'
-      const isDelivered = client.connected && (await publishGoodbye(client, topic, stateMessage(current)))
+      const isDelivered = client.connected && (await publishGoodbye(client, topic, stateMessage(current), clock))
       // A broker that does not answer must not delay the end.
       await client.endAsync(!isDelivered)
     },
   }
 }
 
-function connected(client: MqttClient, url: string, timeoutMs: number): Promise<void> {
+function connected(client: MqttClient, url: string, timeoutMs: number, clock: Clock): Promise<void> {
+  const done = new AbortController()
   return new Promise((resolve, reject) => {
     let last: (Error & { code?: unknown }) | undefined
-    const timer = setTimeout(() => {
+    const onError = (error: Error) => {
+      last = error
+    }
+    const onTimeout = () => {
       client.end(true)
       reject(
         connackRefusals.some((code) => code === last?.code)
@@ -161,21 +166,19 @@ function connected(client: MqttClient, url: string, timeoutMs: number): Promise<
               cause: last,
               hint: 'set up the bridge as a client of the broker: docs/brokers.md',
             })
-          : new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not answer within ${timeoutMs} ms`, {
+          : new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not respond within ${timeoutMs} ms`, {
               ...(last === undefined ? {} : { cause: last }),
               hint: 'check the address and whether the broker runs',
             }),
       )
-    }, timeoutMs)
-    const failed = (error: Error) => {
-      last = error
     }
-    client.on('error', failed)
+    client.on('error', onError)
     client.once('connect', () => {
-      clearTimeout(timer)
-      client.off('error', failed)
+      done.abort()
+      client.off('error', onError)
       resolve()
     })
+    clock.sleep(timeoutMs, done.signal).then(onTimeout, () => {})
   })
 }
 
@@ -183,17 +186,16 @@ function connected(client: MqttClient, url: string, timeoutMs: number): Promise<
  * Waits until the broker delivers the state to this bridge too, because its acknowledgement alone proves no delivery.
  * @returns whether that was in time
  */
-function publishGoodbye(client: MqttClient, topic: string, state: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(false), goodbyeTimeoutMs)
-    const done = () => {
-      clearTimeout(timer)
-      resolve(true)
-    }
-    client.on('message', (on, payload) => {
-      if (on === topic && payload.toString() === state) done()
-    })
-    client.once('close', done)
-    client.publish(topic, state, retained)
+function publishGoodbye(client: MqttClient, topic: string, state: string, clock: Clock): Promise<boolean> {
+  const done = new AbortController()
+  const end = () => done.abort()
+  client.on('message', (on, payload) => {
+    if (on === topic && payload.toString() === state) end()
   })
+  client.once('close', end)
+  client.publish(topic, state, retained)
+  return clock.sleep(goodbyeTimeoutMs, done.signal).then(
+    () => false,
+    () => true,
+  )
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type ControlOptions, connectControl } from '../../cloud-bridge/link/control.ts'
+import { systemClock } from '../../core/base/clock.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { portOf, startRelay, through } from '../../lab/cluster/relay.ts'
@@ -33,6 +34,7 @@ const joinFleet = (url: string, options: { birth: number } & Partial<ControlOpti
     onJobEvent: () => {},
     onDeviceReply: () => {},
     onDeviceLog: () => {},
+    clock: systemClock,
     logger: silentLogger(),
     ...options,
   })

@@ -39,6 +39,7 @@ describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start,
       onJobEvent: ignore,
       onDeviceReply: ignore,
       onDeviceLog: ignore,
+      clock: systemClock,
       logger: silentLogger(),
     })
     const device = new ControlLink({

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Aedes } from 'aedes'
 import { expect, it } from 'vitest'
 import { connectControl } from '../../../cloud-bridge/link/control.ts'
+import { systemClock } from '../../../core/base/clock.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { mqttClient } from '../../support/broker.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -33,6 +34,7 @@ it('a bridge reconnects after a broker refused its subscriptions, and then recei
     onJobEvent: ignore,
     onDeviceReply: ignore,
     onDeviceLog: ignore,
+    clock: systemClock,
     logger: silentLogger(),
   })
   const device = await mqttClient(url, 'device-a')
