@@ -222,6 +222,17 @@ describe('the bridge on a real bundle', () => {
     await expect.poll(() => health(bridge)).toMatchObject({ sessions: 0, kvBytes: 0 })
   })
 
+  it('counts the KV memory of its prefix cache apart from that of open sessions', async () => {
+    await using bridge = await start()
+    await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+    const session = await device.open(bridge.modelId)
+    await device.rows(session, { base: 0, states: randomStates(50, width, 1), want: 1 })
+    const { kvBytes } = await health(bridge)
+    device.sendMessage({ type: 'close', session: session.hex, keep: 50 })
+    await expect.poll(() => health(bridge)).toMatchObject({ sessions: 0, kvBytes: 0, keptKvBytes: kvBytes })
+    expect(kvBytes).toBeGreaterThan(0)
+  })
+
   it('ends its sessions with LINK_LOST when it closes, and frees its ports', async () => {
     const bridge = await start()
     await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
@@ -274,6 +285,7 @@ describe('the bridge on the control plane', () => {
     expect(await shown()).toBe('ready')
     await clock.advance(10_000)
     expect(await shown()).toBe('lost')
+    expect(await health(bridge)).toMatchObject({ uptimeS: 95 })
     await beat()
     await expect.poll(shown).toBe('ready')
     await device.endAsync()

@@ -1,9 +1,12 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import type { Routes } from '../../../cloud-bridge/http/router.ts'
+import { openToAll } from '../../../cloud-bridge/identity/authorizer.ts'
+import { untilAborted } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Operation } from '../../../core/protocol/http/operation.ts'
 import { startTestHttp, type TestHttp } from '../../support/http.ts'
@@ -139,6 +142,33 @@ async function statusOf(http: TestHttp, request: string): Promise<string | undef
   socket.destroy()
   return head.toString().split(' ')[1]
 }
+
+describe('a caller', () => {
+  it('is told the status of each response, and 499 when the client has left before', async () => {
+    const statuses: number[] = []
+    const authorize = () => ({
+      ...openToAll.authorize({} as IncomingMessage, 'open'),
+      end: (status: number) => statuses.push(status),
+    })
+    let arrived = () => {}
+    const arrival = new Promise<void>((resolve) => {
+      arrived = resolve
+    })
+    const wait: Routes = (router) =>
+      router.serve(touch, ({ closed }) => {
+        arrived()
+        return untilAborted(closed)
+      })
+    await using http = await startTestHttp([wait], { authorizer: { authRequired: false, authorize } })
+    const leave = new AbortController()
+    const left = fetch(`${http.url}/things/1/touch`, { method: 'POST', signal: leave.signal })
+    left.catch(() => {})
+    await arrival
+    leave.abort()
+    await expect(left).rejects.toThrow()
+    await expect.poll(() => statuses).toEqual([499])
+  })
+})
 
 describe('a connection', () => {
   it('whose upgrade is refused is closed, though its peer does not close its side', async () => {
