@@ -1,16 +1,10 @@
-import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import type { Host } from './host.ts'
 import { kindOf } from './kind.ts'
 import { blank, merge, type Sample, type SamplePart, type Source } from './sample.ts'
-import { sourcesFor } from './sources.ts'
+import { type SourceOptions, sourcesFor } from './sources.ts'
 
-export interface SamplerOptions {
-  readonly host: Host
-  readonly clock: Clock
+export interface SamplerOptions extends SourceOptions {
   readonly logger: Logger
-  /** The disk of this folder is measured. */
-  readonly stateDir: string
 }
 
 export interface Sampler {

@@ -1,6 +1,7 @@
+import type { Clock } from '../../core/base/clock.ts'
+import type { Host } from './host.ts'
 import type { DeviceKind } from './kind.ts'
 import type { Source } from './sample.ts'
-import type { SamplerOptions } from './sampler.ts'
 import { linuxBattery, termuxBattery } from './sources/battery.ts'
 import { disk } from './sources/disk.ts'
 import { fan } from './sources/fan.ts'
@@ -14,8 +15,15 @@ import { systemInformation } from './sources/system-information.ts'
 import { tegrastats } from './sources/tegrastats.ts'
 import { thermal } from './sources/thermal.ts'
 
+export interface SourceOptions {
+  readonly host: Host
+  readonly clock: Clock
+  /** The disk of this folder is measured. */
+  readonly stateDir: string
+}
+
 /** The sources of a kind of device, the most reliable first. */
-export function sourcesFor(kind: DeviceKind, { host, clock, stateDir }: SamplerOptions): readonly Source[] {
+export function sourcesFor(kind: DeviceKind, { host, clock, stateDir }: SourceOptions): readonly Source[] {
   if (kind === 'other') return [disk(stateDir), systemInformation(clock), portable()]
   const common = [processor(host), thermal(host), fan(host), linuxBattery(host), network(host, clock), disk(stateDir)]
   switch (kind) {

@@ -1,38 +1,13 @@
-import type { Io } from '../../../core/base/io.ts'
 import { seededRandom } from '../../../core/base/random.ts'
-import type { Cores } from '../../cluster/cores.ts'
-import type { BenchPrompt } from '../prompts.ts'
 import { type BatchTimes, timeBatch } from './batch.ts'
+import type { Bed, Results } from './bed.ts'
 import { askDevice } from './client.ts'
 import { type HatCluster, startHatCluster } from './cluster.ts'
-import { type LinkConditions, linkShape } from './links.ts'
-import { runLoad, type UncheckedAnswer } from './load.ts'
-import type { Plan } from './plan.ts'
+import { linkShape } from './links.ts'
+import { runLoad } from './load.ts'
 import type { HatRun } from './runs.ts'
-import type { StrategyName } from './strategies.ts'
 import { startTurns } from './turns.ts'
-import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
-
-/** The inputs that all measurements share. */
-export interface Bed {
-  readonly bundle: string
-  readonly plan: Plan
-  readonly links: LinkConditions
-  readonly cores: Cores | undefined
-  readonly dialogues: readonly BenchPrompt[]
-  readonly workloads: Readonly<Record<WorkloadName, readonly HatPrompt[]>>
-  readonly eos: number | undefined
-  /** Time of one row through the output part. */
-  readonly headMs: number
-  readonly io: Io
-  progress(line: string): void
-}
-
-/** Runs, and their answers until these are compared with the reference. */
-export interface Results {
-  readonly runs: HatRun[]
-  readonly answers: { readonly strategy: StrategyName; readonly answers: readonly UncheckedAnswer[] }[]
-}
+import { arrivalsOf, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
 
 /** Above this use of their core, agents and load would measure themselves: the run is void. */
 export const maxOthersShare = 0.6

@@ -10,17 +10,9 @@ import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { readRateTrace } from '../../cluster/net-trace.ts'
 import type { BenchContext, BenchResult } from '../frame/bench.ts'
 import { type BenchPrompt, heldOutPrompts, readPrompts } from '../prompts.ts'
+import type { Bed, Results } from './bed.ts'
 import { summarise } from './figures.ts'
-import {
-  type Bed,
-  jitterOf,
-  maxOthersShare,
-  measureAlone,
-  measureBatch,
-  measureLoaded,
-  measureRtts,
-  type Results,
-} from './measure.ts'
+import { jitterOf, maxOthersShare, measureAlone, measureBatch, measureLoaded, measureRtts } from './measure.ts'
 import type { Plan } from './plan.ts'
 import { openHatReference } from './reference.ts'
 import { isExact, type StrategyName, strategies, strategyNames } from './strategies.ts'
