@@ -21,7 +21,7 @@ import { openDeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
 import type { HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
-import { createDeviceJobs, type JobPort } from './jobs/device-jobs.ts'
+import { createDeviceJobs } from './jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { bundleInstall } from './jobs/install.ts'
 import type { JobHandler } from './jobs/job-handler.ts'
@@ -30,8 +30,7 @@ import { ProfileStore, profileDevice, profileTable } from './jobs/profile.ts'
 import { hatVerify } from './jobs/verify.ts'
 import { BridgeLink } from './link/bridge-link.ts'
 import { BridgeLinks } from './link/bridge-links.ts'
-import type { ControlService } from './link/ports.ts'
-import { createRemote, type RemotePort, remoteTables } from './remote/commands.ts'
+import { createRemote, remoteTables } from './remote/commands.ts'
 import { slmEndpoint } from './slm/endpoint.ts'
 import { openLocalModel } from './slm/local-model.ts'
 import { ConditionMonitor } from './telemetry/condition-monitor.ts'
@@ -89,7 +88,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         profile: work.profiles.last,
         clockIsSet: clockIsSet(),
         draining: remote.isDraining,
-        ...links.bridges.status,
+        ...links.status,
       }),
       logger: logger.child({ component: 'api' }),
     })
@@ -97,7 +96,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     closers.push(work.jobs.close)
     // Only now that the port is bound: a second agent started by mistake must not replace the first one at the bridge.
     work.jobs.start(work.handlers)
-    links.bridges.start((url) => controlServices(work.jobs.port(url), remote.port(url)))
+    links.start((url) => [work.jobs.service(url), remote.service(url)])
     reporter.start()
     closers.push(() => reporter.close())
     const { drafter } = config.draft
@@ -111,7 +110,6 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
 
 type Base = Awaited<ReturnType<typeof openBase>>
 type Models = Awaited<ReturnType<typeof openModels>>
-type Links = ReturnType<typeof openLinks>
 type Answering = ReturnType<typeof openAnswering>
 type Work = ReturnType<typeof openWork>
 
@@ -160,7 +158,7 @@ async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {
   return { config, clock, bundles, inUse, store, jobStore, birth, errors, outbox, logger, spool, identities, remote }
 }
 
-/** The device's parts of the split model, and the small model of its own where it has one. */
+/** The device's parts of the split model, and its small model if it has one. */
 async function openModels({ config }: Base, closers: Closers) {
   const model = await openDeviceModel({ ...config, medusa: config.draft.drafter === 'medusa' })
   closers.push(model.close)
@@ -170,7 +168,7 @@ async function openModels({ config }: Base, closers: Closers) {
 }
 
 /** A link by each broker. */
-function openLinks(base: Base, { manifest, speed }: Models, closers: Closers) {
+function openLinks(base: Base, { manifest, speed }: Models, closers: Closers): BridgeLinks {
   const { config, birth, identities, clock, logger, outbox, spool } = base
   const linkBy = (url: string) =>
     new BridgeLink({
@@ -188,21 +186,14 @@ function openLinks(base: Base, { manifest, speed }: Models, closers: Closers) {
       random: seededRandom(randomInt(seedBound)),
       logger: logger.child({ component: 'link', broker: url }),
     })
-  const all = (config.bridges ?? identities.bridges).map(linkBy)
-  const bridges = new BridgeLinks(all, logger.child({ component: 'link' }))
-  closers.push(() => bridges.close())
-  outbox.start({
-    get hasBridge() {
-      return bridges.hasBridge
-    },
-    publish: (line) => bridges.publishToAll('log', line),
-    spool: (line) => spool.put('log', line),
-  })
-  return { bridges, all }
+  const links = new BridgeLinks((config.bridges ?? identities.bridges).map(linkBy), logger.child({ component: 'link' }))
+  closers.push(() => links.close())
+  outbox.start(links, spool)
+  return links
 }
 
 /** The parts that make answers: HAT, and the small model as its fallback. */
-function openAnswering({ config, clock }: Base, model: Models, { bridges }: Links) {
+function openAnswering({ config, clock }: Base, model: Models, links: BridgeLinks) {
   const { draft } = config
   const { adapter, medusa, input, head, speed, local, text } = model
   const { dims } = model.manifest
@@ -215,7 +206,7 @@ function openAnswering({ config, clock }: Base, model: Models, { bridges }: Link
     padding: config.padding,
     prefill: config.prefill,
     prefixes: config.reuse ? new PrefixMemory(clock) : undefined,
-    open: (signal, options) => bridges.open(signal, options),
+    open: (signal, options) => links.open(signal, options),
     createDrafter: drafterMaker(draft.drafter, {
       adapter,
       medusa,
@@ -241,7 +232,7 @@ function openAnswering({ config, clock }: Base, model: Models, { bridges }: Link
 }
 
 /** The jobs of this device. */
-function openWork(base: Base, { manifest, speed, local, text }: Models, links: Links, answering: Answering) {
+function openWork(base: Base, { manifest, speed, local, text }: Models, links: BridgeLinks, answering: Answering) {
   const { config, bundles, inUse, store, jobStore, identities, clock, logger } = base
   const { hat, endpoint, slm } = answering
   const profiles = new ProfileStore(store)
@@ -283,7 +274,14 @@ function openWork(base: Base, { manifest, speed, local, text }: Models, links: L
 }
 
 /** Samples of the device's condition, reports, and the replay of the spool. */
-function openReporting(base: Base, models: Models, links: Links, { jobs }: Work, { meter }: Answering, host: Host): Reporter {
+function openReporting(
+  base: Base,
+  models: Models,
+  links: BridgeLinks,
+  { jobs }: Work,
+  { meter }: Answering,
+  host: Host,
+): Reporter {
   const { config, errors, spool, birth, clock, logger } = base
   const { manifest, local, speed } = models
   const bundles = {
@@ -291,12 +289,7 @@ function openReporting(base: Base, models: Models, links: Links, { jobs }: Work,
     slm: local ? { name: local.text.name, modelId: local.modelId } : null,
   }
   const monitor = new ConditionMonitor({
-    sampler: createSampler({
-      host,
-      stateDir: config.stateDir,
-      clock,
-      logger: logger.child({ component: 'device' }),
-    }),
+    sampler: createSampler({ host, stateDir: config.stateDir, clock, logger: logger.child({ component: 'device' }) }),
     answers: meter,
     errors,
     agent: version,
@@ -309,8 +302,8 @@ function openReporting(base: Base, models: Models, links: Links, { jobs }: Work,
   })
   return new Reporter({
     links: links.all,
-    hasBridge: () => links.bridges.hasBridge,
-    replay: (leaf, message) => links.bridges.publish(leaf, message),
+    hasBridge: () => links.hasBridge,
+    replay: (leaf, message) => links.publish(leaf, message),
     spool,
     sample: (signal) => monitor.sample(signal),
     measure: (link) => measurementsOf(link, speed, monitor.latest),
@@ -319,26 +312,4 @@ function openReporting(base: Base, models: Models, links: Links, { jobs }: Work,
     birth,
     clock,
   })
-}
-
-/** The parts of the agent that use one broker, with their topics. */
-function controlServices(jobs: JobPort, remote: RemotePort): ControlService[] {
-  return [
-    {
-      handlers: { jobs: (payload) => jobs.onJob(payload), acks: (payload) => jobs.onAck(payload) },
-      stateFields: () => ({ jobs: [...jobs.kinds] }),
-      onConnection: (publisher) => jobs.onLink(publisher && ((event) => void publisher.publish('events', event))),
-    },
-    {
-      handlers: { commands: (payload) => remote.onCommand(payload) },
-      stateFields: () => ({ state: remote.state }),
-      onConnection: (publisher) =>
-        remote.onLink(
-          publisher && {
-            reply: (message) => void publisher.publish('replies', message),
-            announce: async () => void (await publisher.publishState()),
-          },
-        ),
-    },
-  ]
 }

@@ -81,7 +81,7 @@ export const AgentFields = z.strictObject({
         .optional(),
       /** η of HAT Eq. 5: a draft ends below this top probability. */
       threshold: z.number().min(0).max(1).default(defaultDraftThreshold),
-      /** Max tokens per draft, beside the bridge's own limit; 0: no drafting. */
+      /** Max tokens per draft, in addition to the bridge's limit; 0: no drafting. */
       limit: z.int().min(0).optional(),
     })
     .prefault({}),
@@ -102,7 +102,7 @@ export const AgentFields = z.strictObject({
     .default(20)
     .meta({ flag: 'patience', description: 'seconds that an interrupted answer waits for a bridge before it fails' }),
   telemetryS: seconds.default(10).meta({ flag: 'telemetry', description: 'seconds between telemetry messages; 0: no telemetry' }),
-  /** By name of a figure, or the end of it (its unit): a change within the dead band causes no message of its own. */
+  /** By name of a figure, or the end of it (its unit): a change within the dead band does not cause a message. */
   deadBands: z
     .record(z.string(), z.strictObject({ part: z.number().min(0).default(0), amount: z.number().min(0).default(0) }))
     .refine((bands) => Object.keys(bands).every(isFigure), {
@@ -119,16 +119,11 @@ export const AgentFields = z.strictObject({
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
 })
 
-const checked = AgentFields.refine(
-  ({ dataUrl, bridges }) => dataUrl === undefined || bridges === undefined || bridges.length === 1,
-  {
-    message: 'goes with one bridge only',
-    path: ['dataUrl'],
-  },
-)
-
 /** The strategy sets what the settings leave open. */
-export const AgentConfig = checked.transform(({ strategy, prefill, reuse, draft, ...config }) => {
+export const AgentConfig = AgentFields.refine(
+  ({ dataUrl, bridges }) => dataUrl === undefined || bridges === undefined || bridges.length === 1,
+  { message: 'goes with one bridge only', path: ['dataUrl'] },
+).transform(({ strategy, prefill, reuse, draft, ...config }) => {
   const preset = strategies[strategy]
   const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft
   return {

@@ -44,19 +44,19 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/quota': { values: [] },
   'core/policy/telemetry': { values: [], types: ['core/protocol'] },
 
-  // The link declares the ports that it needs; identity implements one of them.
+  // The link declares the ports that it needs; identity, jobs and remote implement them.
   'agent/link': { values: ['core'] },
   'agent/identity': { values: ['core'], types: ['agent/link'] },
   'agent/device': { values: ['core'] },
-  'agent/telemetry': { values: ['core'], types: ['agent/device'] },
-  'agent/remote': { values: ['core'] },
+  'agent/telemetry': { values: ['core'], types: ['agent/answer', 'agent/device'] },
+  'agent/remote': { values: ['core'], types: ['agent/link'] },
   'agent/bundles': { values: ['core'], types: ['agent/identity'] },
   // Endpoints implement agent/answer's interface; the API and the jobs consume it and know no endpoint.
   'agent/answer': { values: ['core'] },
   'agent/hat': { values: ['core', 'agent/answer'], types: ['agent/link'] },
   'agent/slm': { values: ['core', 'agent/answer'] },
   'agent/api': { values: ['core', 'agent/answer'] },
-  'agent/jobs': { values: ['core', 'agent/answer', 'agent/bundles'] },
+  'agent/jobs': { values: ['core', 'agent/answer', 'agent/bundles'], types: ['agent/link'] },
   'agent/config.ts': { values: ['core', 'agent/hat'] },
   'agent/agent.ts': { values: ['core', 'agent'] },
   'agent/commands': { values: ['core', 'agent/agent.ts', 'agent/config.ts', 'agent/device', 'agent/identity'] },

@@ -6,7 +6,7 @@ import type { EndpointFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
 import { inTokensOf, type TextModel, type Tokens } from './text-model.ts'
 
-/** What an answer is wanted for, in terms that every endpoint understands. */
+/** A request for an answer, in terms that every endpoint understands. */
 export interface AnswerRequest {
   readonly prompt: Prompt
   /** The answer so far: the endpoint continues after it. Absent: a new answer. */
@@ -18,7 +18,7 @@ export interface AnswerRequest {
   readonly stop: readonly string[]
   /** Whether end-of-text tokens are tokens like any other: for measurements of a fixed length. */
   readonly ignoreEos?: boolean
-  /** Identifies the application that asks: a prefix cached for one client is never reused for another. */
+  /** Identifies the requesting application: a prefix cached for one client is never reused for another. */
   readonly client: string
 }
 
@@ -38,8 +38,8 @@ export interface Endpoint {
 }
 
 /** Which endpoint chose some tokens. */
-export interface AnswerSource {
-  /** 'hat': the split model, with a bridge; 'slm': a small model of the device's own. */
+interface AnswerSource {
+  /** 'hat': the split model, with a bridge; 'slm': the device's small model. */
   readonly kind: 'hat' | 'slm'
   readonly model: TextModel
 }
@@ -51,7 +51,7 @@ export interface AnswerChunk {
   readonly tokens: readonly number[]
   /** Set with the last chunk: after 'stop' its last token is an end-of-text token, which has no text. */
   readonly end: AnswerEnd | undefined
-  /** What the source has spent and measured up to this chunk; absent where it has nothing to report beside its tokens. */
+  /** What the source has spent and measured up to this chunk; absent where it reports only tokens. */
   figures?(): EndpointFigures
   /** Why this source continues an answer that another endpoint could not. */
   readonly cause?: BrimError

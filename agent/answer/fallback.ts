@@ -6,7 +6,7 @@ import { inTokensOf, sharesTokens, type Tokens } from './text-model.ts'
 /** No bridge could be reached: at the start of an answer, or after its session broke off and no bridge took it over in time. */
 const bridgeLost: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED', 'NOT_AUTHORIZED'])
 
-export const isBridgeLost = (error: unknown): error is BrimError => error instanceof BrimError && bridgeLost.has(error.code)
+const isBridgeLost = (error: unknown): error is BrimError => error instanceof BrimError && bridgeLost.has(error.code)
 
 /**
  * An endpoint made of two: where the first loses its bridge, the second continues the answer, to its own end of text and

@@ -25,8 +25,14 @@ export interface EndpointFigures {
   readonly wideRows: number
   /** Times that the answer moved to another session because link or bridge failed. */
   readonly failovers: number
-  /** As measured up to the end of the answer, smoothed; null where nothing was large enough to measure. */
-  readonly rates: EndpointRates
+  /** Inputs of HAT's decisions, as measured up to the end of the answer; null where nothing was large enough to measure. */
+  readonly rates: {
+    readonly upBytesPerS: number | null
+    readonly downBytesPerS: number | null
+    readonly prefillTokensPerS: number | null
+    /** γ. */
+    readonly draftStepMs: number | null
+  }
 }
 
 /** What was drafted during verifications (HAT 'Parallel drafting'). */
@@ -37,15 +43,6 @@ export interface DraftAheadFigures {
   readonly rounds: number
   /** Tokens of those drafts. */
   readonly tokens: number
-}
-
-/** The inputs of HAT's decisions, of this device and its link. */
-export interface EndpointRates {
-  readonly upBytesPerS: number | null
-  readonly downBytesPerS: number | null
-  readonly prefillTokensPerS: number | null
-  /** γ. */
-  readonly draftStepMs: number | null
 }
 
 /** Of an answer to which no session contributed a token. */

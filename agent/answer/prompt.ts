@@ -2,7 +2,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { ChatMessage } from '../../core/text/chat-template.ts'
 import { sharesTokens, type TextModel, type Tokens } from './text-model.ts'
 
-export type PromptContent =
+type PromptContent =
   | { readonly kind: 'chat'; readonly messages: readonly ChatMessage[] }
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'ids'; readonly tokens: Tokens }

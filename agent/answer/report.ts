@@ -6,7 +6,7 @@ import { type EndpointFigures, noFigures } from './figures.ts'
 import type { AnswerSpeed } from './meter.ts'
 
 /** Consecutive tokens of the answer that one source chose. */
-export interface SourceSpan {
+interface SourceSpan {
   /** Index of its first token in the answer. */
   readonly from: number
   readonly tokens: number
@@ -34,7 +34,7 @@ export function speedOf({ report, tokenIds }: { report: AnswerReport; tokenIds: 
   return { model: sources[0]?.model ?? '', tpotMs: sources.length === 1 ? tpotMs : null, tokens: tokenIds.length }
 }
 
-/** Collects what a report says, chunk by chunk. */
+/** Builds a report, chunk by chunk. */
 export class ReportBuilder {
   readonly #acceptedMs: number
   readonly #sources: SourceSpan[] = []

@@ -1,11 +1,12 @@
 import type { AddressInfo } from 'node:net'
-import { type FastifyInstance, fastify } from 'fastify'
+import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { statusOf, toErrorBody } from '../../core/openai/api-error.ts'
-import { chatFormat, completionFormat } from '../../core/openai/responses.ts'
+import { chatFormat, completionFormat, type ResponseFormat } from '../../core/openai/responses.ts'
 import { rejectForeign } from './loopback.ts'
-import { readChatRequest, readCompletionRequest, type Served, unknownModel } from './request.ts'
+import { type ApiRequest, readChatRequest, readCompletionRequest, type Served, unknownModel } from './request.ts'
 import { type ServeOptions, serveAnswer } from './serve-answer.ts'
 
 const maxBodyBytes = 8 * 2 ** 20
@@ -41,16 +42,13 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const app = fastify({ bodyLimit: maxBodyBytes, forceCloseConnections: true, logger: false })
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new Set<Promise<void>>()
-  guard(app, options)
-  addRoutes(
-    app,
-    options,
-    (answer) => {
-      inProgress.add(answer)
-      return answer.finally(() => inProgress.delete(answer))
-    },
-    stopping.signal,
-  )
+  guard(app, logger)
+  addRoutes(app, options, (format, request, reply) => {
+    const serving = { ...options, model: options.modelNames[0], stopping: stopping.signal }
+    const answer = serveAnswer(serving, format, request, reply)
+    inProgress.add(answer)
+    return answer.finally(() => inProgress.delete(answer))
+  })
   try {
     await app.listen({ host, port })
   } catch (cause) {
@@ -73,7 +71,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   }
 }
 
-function guard(app: FastifyInstance, { logger }: ApiOptions): void {
+function guard(app: FastifyInstance, logger: Logger): void {
   // JSON only: browsers ask before they send JSON across sites, and do not for plain text.
   app.removeContentTypeParser('text/plain')
   app.addHook('onRequest', async (request, reply) => {
@@ -106,15 +104,11 @@ function httpStatusOf(error: unknown): number {
 
 const unreadable = (error: Error) => new BrimError('REQUEST_INVALID', error.message, { hint: 'send a JSON body' })
 
-function addRoutes(
-  app: FastifyInstance,
-  options: ApiOptions,
-  track: (answer: Promise<void>) => Promise<void>,
-  stopping: AbortSignal,
-): void {
+type Serve = (format: ResponseFormat, request: ApiRequest, reply: FastifyReply) => Promise<void>
+
+function addRoutes(app: FastifyInstance, options: ApiOptions, serve: Serve): void {
   const { modelNames, createdAt } = options
   const [name] = modelNames
-  const serving: ServeOptions = { ...options, model: name, stopping }
   const model = { id: name, object: 'model', created: Math.floor(Date.parse(createdAt) / 1000), owned_by: 'brim' }
   const routes = [
     { path: '/v1/chat/completions', read: readChatRequest, format: chatFormat },
@@ -122,7 +116,7 @@ function addRoutes(
   ]
   for (const { path, read, format } of routes) {
     app.post(path, async ({ body, headers }, reply) => {
-      await track(serveAnswer(serving, format, read(body, options, headers.authorization), reply))
+      await serve(format, read(body, options, headers.authorization), reply)
       return reply
     })
   }

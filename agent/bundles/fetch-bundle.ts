@@ -13,7 +13,7 @@ const maxManifestBytes = 32 * 2 ** 20
 /** Free space that a download leaves for other programs. */
 const reserveBytes = 256 * 2 ** 20
 
-export interface BundleRequest {
+interface BundleRequest {
   readonly modelId: string
   /** Absent: the version that the server has. */
   readonly manifestSha256?: string | undefined
@@ -22,7 +22,7 @@ export interface BundleRequest {
 }
 
 /** The manifest as the server sent it. */
-export interface FetchedManifest extends BundleVersion {
+interface FetchedManifest extends BundleVersion {
   readonly json: Buffer
 }
 

@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { type GetOptions, get, unavailable } from './get.ts'
 
-export interface WantedFile {
+interface WantedFile {
   readonly url: URL
   readonly to: string
   readonly bytes: number

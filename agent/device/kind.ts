@@ -1,7 +1,6 @@
 import type { Host } from './host.ts'
 
-export const deviceKinds = ['jetson', 'termux', 'linux', 'other'] as const
-export type DeviceKind = (typeof deviceKinds)[number]
+export type DeviceKind = 'jetson' | 'termux' | 'linux' | 'other'
 
 /** The fixed prefix of Termux. */
 const termuxPrefix = '/data/data/com.termux/files/usr'

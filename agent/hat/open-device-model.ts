@@ -1,22 +1,10 @@
-import type { MedusaHeads, Part } from '../../core/engine/contract.ts'
 import { openBundle } from '../../core/engine/open-bundle.ts'
-import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
+import { shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
-import type { Manifest } from '../../core/model/manifest.ts'
-import { loadTextModel, type TextModel } from '../answer/text-model.ts'
+import { loadTextModel } from '../answer/text-model.ts'
 
-/** The parts of a split model that run on the device. */
-export interface DeviceModel {
-  readonly manifest: Manifest
-  readonly input: Part
-  readonly head: SharedHead
-  /** Undefined where the bundle has none. */
-  readonly adapter: Part | undefined
-  /** Undefined where the bundle has none, or they were not requested. */
-  readonly medusa: MedusaHeads | undefined
-  readonly text: TextModel
-  close(): Promise<void>
-}
+/** The parts of a split model that run on the device. Drafters are undefined where the bundle has none. */
+export type DeviceModel = Awaited<ReturnType<typeof openDeviceModel>>
 
 export interface DeviceModelOptions {
   readonly bundle: string
@@ -27,7 +15,7 @@ export interface DeviceModelOptions {
 }
 
 /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
-export async function openDeviceModel({ bundle, threads, library, medusa }: DeviceModelOptions): Promise<DeviceModel> {
+export async function openDeviceModel({ bundle, threads, library, medusa }: DeviceModelOptions) {
   const manifest = await readManifest(bundle)
   const text = await loadTextModel(bundle, manifest)
   const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)

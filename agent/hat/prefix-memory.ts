@@ -23,7 +23,7 @@ export class PrefixMemory {
   readonly #expireMs: number
   #prefixes: CachedPrefix[] = []
 
-  /** @param expireMs prefixes are forgotten after so long */
+  /** @param expireMs lifetime of a cached prefix */
   constructor(clock: Clock, expireMs = 600_000) {
     this.#clock = clock
     this.#expireMs = expireMs

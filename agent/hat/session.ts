@@ -25,7 +25,7 @@ import { Uplink } from './uplink.ts'
 
 export interface HatOptions extends ReopenOptions {
   /** Opens a session, resuming a cached prefix where the options name one. */
-  open(signal: AbortSignal, wish?: SessionOptions): Promise<LinkSession>
+  open(signal: AbortSignal, session?: SessionOptions): Promise<LinkSession>
   /** How hidden states travel up; as int8 the answer may differ from the reference. */
   readonly wire: Wire
   /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */
@@ -114,12 +114,12 @@ export async function* answerByHat(
 }
 
 /** Opens the first session. It is retried if the link fails meanwhile, but not if there is no bridge at all. */
-async function openFirst(options: HatOptions, wish: SessionOptions, signal: AbortSignal): Promise<LinkSession> {
+async function openFirst(options: HatOptions, session: SessionOptions, signal: AbortSignal): Promise<LinkSession> {
   try {
-    return await options.open(signal, wish)
+    return await options.open(signal, session)
   } catch (error) {
     if (signal.aborted || !isLinkFailure(error)) throw error
-    return reopen({ ...options, open: (until) => options.open(until, wish) }, signal)
+    return reopen({ ...options, open: (until) => options.open(until, session) }, signal)
   }
 }
 
@@ -153,8 +153,6 @@ class HatSession {
     this.#held = held
     this.#signal = signal
     const { speed, clock, threshold, draftAhead: ahead, dims } = options
-    const { contextLimit } = dims
-    const checkCanceled = () => this.#checkCanceled()
     this.#drafting = new Drafting({
       drafter,
       stream,
@@ -163,8 +161,8 @@ class HatSession {
       threshold,
       eos: request.eos,
       ahead: ahead && options.draftLimit > 0,
-      contextLimit,
-      checkCanceled,
+      contextLimit: dims.contextLimit,
+      checkCanceled: () => this.#checkCanceled(),
     })
   }
 
@@ -198,9 +196,9 @@ class HatSession {
   }
 
   #figures(): EndpointFigures {
-    const { bytesUp, bytesDown, wideRows, failovers, session: terms } = this.#uplink
+    const { bytesUp, bytesDown, wideRows, failovers, session } = this.#uplink
     const { prefillTokensPerS = null, draftStepS } = this.#options.speed
-    const { upBytesPerS = null, downBytesPerS = null } = terms.rates
+    const { upBytesPerS = null, downBytesPerS = null } = session.rates
     return {
       ...this.#counters.figures,
       wire: this.#options.wire,

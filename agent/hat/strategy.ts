@@ -2,7 +2,7 @@ import type { DrafterName } from './create-drafter.ts'
 
 /**
  * How a prompt reaches the bridge. `chunked`: in chunks of HAT Eq. 3, each sent while the next is computed. `whole`: the
- * device computes all of it before it sends any. `whole-all`: likewise, and the deep states of all positions come back.
+ * device computes all of it before it sends any. `whole-all`: the same, and the bridge returns the deep states of all positions.
  */
 export const prefills = ['chunked', 'whole', 'whole-all'] as const
 export type Prefill = (typeof prefills)[number]

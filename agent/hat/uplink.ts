@@ -111,7 +111,7 @@ export class Uplink {
 
   /**
    * Waits for all frames in flight.
-   * @returns the deep states asked for with the last `send`
+   * @returns the deep states requested by the last `send`
    * @throws BrimError LINK_LOST (no bridge available), CANCELED, RUNTIME_FAILED (middle part), and the codes of the bridge's faults
    */
   async settle(): Promise<States> {
@@ -137,7 +137,7 @@ export class Uplink {
     const { chunkTokens } = this.#session
     this.#gap = undefined
     for (let at = from; at < to; ) {
-      // The last frame has all the rows whose deep states are wanted; a tree has a frame of its own.
+      // The last frame has all the rows whose deep states are wanted; a tree has a separate frame.
       const left = to - at
       const isLast = parents.length > 0 ? left <= want : left <= Math.max(chunkTokens, want)
       const end = isLast ? to : Math.min(at + chunkTokens, to - want)
@@ -227,4 +227,4 @@ export class Uplink {
 const isFull = (error: unknown): error is BrimError => error instanceof BrimError && error.code === 'OUT_OF_MEMORY'
 
 const wrongRows = (got: number, want: number) =>
-  new BrimError('FRAME_INVALID', `the bridge returned ${got} of the ${want} rows asked for`)
+  new BrimError('FRAME_INVALID', `the bridge returned ${got} of the ${want} requested rows`)

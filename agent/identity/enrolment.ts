@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
 import { identityOperations } from '../../core/protocol/http/identity.ts'
-import { EnrolReply, GrantReply, NonceReply, readInvitation, signedBytes } from '../../core/protocol/identity.ts'
+import { type EnrolReply, type GrantReply, readInvitation, signedBytes } from '../../core/protocol/identity.ts'
 import { hardwareOf } from './hardware.ts'
 import { type DeviceKey, keyFileOf, makeKey, readKey } from './key-file.ts'
 import { postJson } from './post-json.ts'
@@ -62,7 +62,7 @@ export async function enrol(
   const { url, secret, pin } = readInvitation(options.token)
   const at = { url, pin }
   // First of all: an unreachable bridge must not cost the device its key.
-  const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce.path, {}, NonceReply, signal)
+  const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce, {}, signal)
   const keyFile = keyFileOf(stateDir)
   if (replace) resetIdentity(stateDir)
   else if (!existsSync(keyFile)) makeKey(keyFile)
@@ -72,13 +72,8 @@ export async function enrol(
   const signature = key.sign(signedBytes({ purpose: 'enroll', nonce, bridge, fleet, device, hardware }))
   const { publicKey } = key
   const request = { v: 1, device, nonce, signature, hardware, token: secret, publicKey }
-  const {
-    status,
-    group,
-    mqttPort,
-    mqttTls,
-    mqttUrl: brokerUrl,
-  } = await postJson(at, identityOperations.enrol.path, request, EnrolReply, signal)
+  const reply = await postJson(at, identityOperations.enrol, request, signal)
+  const { status, group, mqttPort, mqttTls, mqttUrl: brokerUrl } = reply
   const mqttUrl = brokerUrl ?? `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`
   const enrolment: Enrolment = { url, mqttUrl, foreignBroker: brokerUrl !== undefined, pin, bridge, fleet, device }
   // Replaces an earlier enrolment at this bridge: its broker may have changed.
@@ -103,7 +98,7 @@ export async function requestGrant(
   signal: AbortSignal,
 ): Promise<GrantReply> {
   const at = { url, pin }
-  const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce.path, {}, NonceReply, signal)
+  const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce, {}, signal)
   // Another bridge could forward the signature to the real one.
   if (bridge !== expected.bridge || fleet !== expected.fleet)
     throw new BrimError(
@@ -113,5 +108,5 @@ export async function requestGrant(
     )
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'session', nonce, bridge, fleet, device, hardware }))
-  return postJson(at, identityOperations.session.path, { v: 1, device, nonce, signature, hardware }, GrantReply, signal)
+  return postJson(at, identityOperations.session, { v: 1, device, nonce, signature, hardware }, signal)
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 /**
  * An identifier of this machine that a copy of its disk does not have: the board's serial number, else the smallest MAC
  * address of a hardware interface. /etc/machine-id will not do: it is copied with the disk.
- * @param root folder that stands for /
+ * @param root folder used as /
  * @returns source and value, or undefined if none is readable
  */
 export function hardwareOf(root = '/'): string | undefined {

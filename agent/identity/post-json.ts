@@ -15,9 +15,8 @@ const maxResponseBytes = 64 * 1024
  */
 export async function postJson<T>(
   at: BridgeAddress,
-  path: string,
+  { path, response: schema }: { readonly path: string; readonly response: z.ZodType<T> },
   body: unknown,
-  schema: z.ZodType<T>,
   signal?: AbortSignal,
 ): Promise<T> {
   const url = new URL(path, at.url)

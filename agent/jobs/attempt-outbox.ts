@@ -3,6 +3,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { firstResend, nextResend, type ResendState } from '../../core/policy/jobs/resend.ts'
 import type { JobAck, JobEvent } from '../../core/protocol/jobs.ts'
+import type { Publisher } from '../link/ports.ts'
 import type { FinalEvent, JobLedger, LedgerEntry } from './ledger.ts'
 import { interrupted, type Outcome } from './outcome.ts'
 
@@ -21,7 +22,7 @@ export type AttemptProgress =
 
 /** A connection to a broker. */
 interface Connection {
-  readonly publish: (event: string) => void
+  readonly publisher: Pick<Publisher, 'publish'>
   resend: ResendState
 }
 
@@ -40,10 +41,10 @@ export class AttemptOutbox {
     this.#logger = logger
   }
 
-  /** @param link address of the broker @param publish undefined: the connection ended */
-  onConnection(link: string, publish: ((event: string) => void) | undefined): void {
-    if (!publish) return void this.#connections.delete(link)
-    this.#connections.set(link, { publish, resend: firstResend })
+  /** @param link address of the broker @param publisher undefined: the connection ended */
+  onConnection(link: string, publisher: Pick<Publisher, 'publish'> | undefined): void {
+    if (!publisher) return void this.#connections.delete(link)
+    this.#connections.set(link, { publisher, resend: firstResend })
     this.#tryResend(link)
   }
 
@@ -101,7 +102,7 @@ export class AttemptOutbox {
 
   /** Publishes the event if the broker is connected. */
   publish(link: string, event: JobEvent): void {
-    this.#connections.get(link)?.publish(JSON.stringify(event))
+    void this.#connections.get(link)?.publisher.publish('events', JSON.stringify(event))
   }
 
   #finish(entry: LedgerEntry, outcome: Outcome, n: number): void {

@@ -2,33 +2,14 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
+import type { ControlService, Publisher } from '../link/ports.ts'
 import { AttemptOutbox } from './attempt-outbox.ts'
 import type { JobHandlers } from './job-handler.ts'
 import { JobInbox } from './job-inbox.ts'
 import { JobRunner } from './job-runner.ts'
 import type { JobLedger } from './ledger.ts'
 
-/** The job messages of one broker. */
-export interface JobPort {
-  /** Published in the device's state. */
-  readonly kinds: readonly string[]
-  /** The job is on disk on return. @throws if it is not; the message must then not be acknowledged */
-  onJob(payload: Uint8Array): void
-  onAck(payload: Uint8Array): void
-  /** @param publish sends an event; undefined: the connection ended */
-  onLink(publish: ((event: string) => void) | undefined): void
-}
-
-export interface DeviceJobs {
-  /** @param link address of the broker; results go where the job came from */
-  port(link: string): JobPort
-  /** Number of jobs on the device; null if the ledger is not readable. */
-  readonly counts: { readonly waiting: number | null; readonly running: number | null }
-  /** Runs the waiting jobs. The ports announce no kinds before it. */
-  start(handlers: JobHandlers): void
-  /** Interrupts the job that runs. Waiting jobs run after the next start. */
-  close(): Promise<void>
-}
+export type DeviceJobs = ReturnType<typeof createDeviceJobs>
 
 export interface DeviceJobsOptions {
   readonly ledger: JobLedger
@@ -40,21 +21,22 @@ export interface DeviceJobsOptions {
 const resendMs = 2_000
 
 /** The jobs of a device: durable in the ledger, run one at a time, reported until acknowledged. */
-export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions): DeviceJobs {
+export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
   const outbox = new AttemptOutbox(ledger, logger)
   const runner = new JobRunner({ ledger, outbox, clock, logger })
   const inbox = new JobInbox({ ledger, outbox, runner, logger })
   let kinds: readonly string[] = []
   let stopResending: (() => Promise<void>) | undefined
   return {
-    port: (link) => ({
-      get kinds() {
-        return kinds
-      },
-      onJob: (payload) => inbox.onJob(link, payload),
-      onAck: (payload) => inbox.onAck(link, payload),
-      onLink: (publish) => outbox.onConnection(link, publish),
-    }),
+    /** The job messages of one broker. @param link its address; results go where the job came from */
+    service: (link: string) =>
+      ({
+        handlers: { jobs: (payload) => inbox.onJob(link, payload), acks: (payload) => inbox.onAck(link, payload) },
+        stateFields: () => ({ jobs: [...kinds] }),
+        onConnection: (publisher: Pick<Publisher, 'publish'> | undefined) => outbox.onConnection(link, publisher),
+      }) satisfies ControlService,
+
+    /** Number of jobs on the device; null if the ledger is not readable. */
     get counts() {
       try {
         return ledger.counts
@@ -62,7 +44,9 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions): 
         return { waiting: null, running: null }
       }
     },
-    start(handlers) {
+
+    /** Runs the waiting jobs. The services announce no kinds before it. */
+    start(handlers: JobHandlers): void {
       kinds = Object.keys(handlers)
       for (const entry of ledger.open()) {
         if (entry.state === 'running') tryOrLog(logger, 'interrupted job not stored', () => outbox.interrupt(entry))
@@ -71,7 +55,9 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions): 
       runner.start(handlers)
       stopResending ??= repeatEvery(clock, resendMs, () => outbox.resendDue())
     },
-    async close() {
+
+    /** Interrupts the job that runs. Waiting jobs run after the next start. */
+    async close(): Promise<void> {
       await Promise.all([stopResending?.(), runner.close()])
     },
   }

@@ -15,16 +15,16 @@ export const jobClient = 'brim-jobs'
 /** `hat.generate`: an answer of the split model. Its text came through the cloud and goes back there. */
 export const hatGenerate = (options: GenerateOptions): JobHandler => generateJob(options, ({ report }) => ({ ...report }))
 
-/** `slm.generate`: an answer of the device's own small model. */
+/** `slm.generate`: an answer of the device's small model. */
 export const slmGenerate = (options: GenerateOptions): JobHandler =>
   generateJob(options, ({ report: { ttftMs, tpotMs } }) => {
     return { model: options.endpoint.model.name, ttftMs, tokensPerS: tpotMs === null ? null : 1_000 / tpotMs }
   })
 
 function generateJob(options: GenerateOptions, reportOf: (answer: AnswerSummary) => object): JobHandler {
-  return async (input, publish, signal) => {
+  return async (input, emitText, signal) => {
     const request = requestOf(parseInput(GenerateInput, input), options.nextSeed)
-    const answer = await collectAnswer(streamAnswer(options, request, signal), publish)
+    const answer = await collectAnswer(streamAnswer(options, request, signal), emitText)
     const { text, finishReason, promptTokens, tokenIds } = answer
     return { text, finishReason, promptTokens, tokens: tokenIds.length, report: reportOf(answer) }
   }

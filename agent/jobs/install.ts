@@ -42,7 +42,7 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock
       throw new BrimError('BUNDLE_UNAVAILABLE', 'the device does not know the HTTP address of its bridge yet')
     const startedMs = clock.nowMs()
     const resultOf = (manifest: string, details: object) => ({ modelId, manifestSha256: manifest, ...details })
-    // The manifest's hash identifies the version, so that the server need not be asked.
+    // The manifest's hash identifies the version, so no request to the server is needed.
     if (manifestSha256 !== undefined && (await folder.isIntact({ modelId, manifestSha256 }, signal)))
       return resultOf(manifestSha256, { wasInstalled: true })
     const options = { own, stallMs, signal }

@@ -67,7 +67,7 @@ export interface ProfileOptions {
   readonly speed: DeviceSpeed
   /** The small model that is open. */
   readonly slm: SmallModel | undefined
-  /** Bundles installed beside it; each whole model is opened for as long as it is measured. */
+  /** Other installed bundles; each whole model is opened for as long as it is measured. */
   readonly installed: () => Promise<readonly InstalledBundle[]>
   readonly open: (folder: string) => Promise<SmallModel & { close(): Promise<void> }>
   readonly store: ProfileStore
@@ -104,7 +104,7 @@ export function profileDevice({ llm, llmId, speed, slm: own, installed, open, st
     }
   }
 
-  return async (_input, _publish, signal) => {
+  return async (_input, _emitText, signal) => {
     const large = await measure({ modelId: llmId, endpoint: llm }, clock, signal)
     const models: (ModelProfile & { c: number })[] = []
     const unfit: UnfitModel[] = []

@@ -12,7 +12,7 @@ import { type JobHandler, parseInput } from './job-handler.ts'
  * @param draftedBy the split model with this drafter
  */
 export function hatVerify(model: TextModel, draftedBy: (createDrafter: () => Drafter) => Endpoint): JobHandler {
-  return async (input, _publish, signal) => {
+  return async (input, _emitText, signal) => {
     const { continuation, ...rest } = parseInput(VerifyInput, input)
     const prompt = promptOf(rest)
     const draft = model.tokenizer.encode(continuation, { addSpecialTokens: false })
@@ -26,7 +26,7 @@ export function hatVerify(model: TextModel, draftedBy: (createDrafter: () => Dra
       if (chosen.some((token, at) => token !== draft[at])) break
     }
     const differs = chosen.findIndex((token, at) => token !== draft[at])
-    // One token more than the continuation was asked for: that one always differs, unless the text ended with it.
+    // The request is one token longer than the continuation: that token always differs, unless the text ended with it.
     const acceptedTokens = differs < 0 ? chosen.length : differs
     const corrected = chosen.slice(0, acceptedTokens + 1)
     return {

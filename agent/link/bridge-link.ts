@@ -7,7 +7,7 @@ import type { LinkStatus } from '../../core/policy/link/choose-link.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import { ControlLink, type ControlLinkOptions } from './control-link.ts'
-import { createDataLink, type DataLink } from './data-link.ts'
+import { DataLink } from './data-link.ts'
 import { bridgeUnreachable } from './link-errors.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
 import type { ControlService } from './ports.ts'
@@ -33,7 +33,7 @@ export class BridgeLink {
 
   constructor(options: BridgeLinkOptions) {
     this.#options = options
-    this.#data = createDataLink({ ...options, onLost: () => this.#choose() })
+    this.#data = new DataLink({ ...options, onLost: () => this.#choose() })
     this.#control = new ControlLink({
       ...options,
       onBridges: (states) => {

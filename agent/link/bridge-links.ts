@@ -6,7 +6,7 @@ import type { BridgeLink } from './bridge-link.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
 import type { ControlService } from './ports.ts'
 
-/** The device's links to several bridges of one fleet, each by a broker of its own. */
+/** The device's links to several bridges of one fleet, each through a separate broker. */
 export class BridgeLinks {
   /** As configured. */
   readonly all: readonly BridgeLink[]

@@ -212,7 +212,10 @@ export class ControlLink {
     if (own?.device !== device) return
     if (own.leaf === 'state') this.#onOwnState(payload)
     else if (own.leaf === 'faults') this.#onFault(payload)
-    else if (!this.#closing.signal.aborted) for (const { handlers } of this.#services) handlers?.[own.leaf]?.(payload)
+    // A closing device takes no jobs or commands. It stores acknowledgements, so that the next start does not resend the events.
+    else if (own.leaf === 'acks' || !this.#closing.signal.aborted) {
+      for (const { handlers } of this.#services) handlers?.[own.leaf]?.(payload)
+    }
   }
 
   #onOwnState(payload: Buffer): void {

@@ -10,13 +10,12 @@ import { decodeFrame, peekFrame } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
 import { isProbe } from '../../core/protocol/probe.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
-import { DataSocket } from './data-socket.ts'
+import { DataSocket, webSocketBytes } from './data-socket.ts'
 import { bridgeUnreachable, connectError, remoteError } from './link-errors.ts'
 import { LinkProbe, probeBytes } from './link-probe.ts'
 import { type LinkSession, OpenSession, type SessionOptions } from './link-session.ts'
 import { type PendingRequest, SessionRequests } from './session-requests.ts'
 import { SilenceWatch } from './silence-watch.ts'
-import { webSocketBytes } from './web-socket-bytes.ts'
 
 /** Time for the bridge to welcome the device. */
 const welcomeTimeoutMs = 10_000

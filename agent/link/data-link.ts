@@ -27,90 +27,86 @@ export interface DataLinkOptions {
 }
 
 /** The device's data plane: one connection to a bridge, maintained until `close`. Each answer opens a session on it. */
-export interface DataLink {
-  readonly connected: boolean
-  /** Connected to a bridge that responds to session requests. */
-  readonly isResponsive: boolean
-  /** Of the present connection. */
-  readonly rates: LinkRates | undefined
-  /** Connects to the data plane at this URL, and closes the connection to any other. */
-  connectTo(url: string): void
-  /** Ends the wait for the next attempt to connect. */
-  retryNow(): void
-  /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  open(modelId: string, signal: AbortSignal, options?: SessionOptions): Promise<LinkSession>
-  close(): Promise<void>
-}
-
-interface Target {
-  readonly url: string
-  readonly reconnector: Reconnector
-}
-
-export function createDataLink(options: DataLinkOptions): DataLink {
-  const { clock, credentials, logger, onLost } = options
-  let target: Target | undefined
-  let connection: DataConnection | undefined
+export class DataLink {
+  readonly #options: DataLinkOptions
+  #target: { readonly url: string; readonly reconnector: Reconnector } | undefined
+  #connection: DataConnection | undefined
   /** Former targets whose connection has not closed yet. */
-  const closing = new Set<Promise<void>>()
+  readonly #closing = new Set<Promise<void>>()
 
-  async function connect(url: string, signal: AbortSignal): Promise<DataConnection> {
+  constructor(options: DataLinkOptions) {
+    this.#options = options
+  }
+
+  get connected(): boolean {
+    return this.#connection !== undefined
+  }
+
+  /** Connected to a bridge that responds to session requests. */
+  get isResponsive(): boolean {
+    return this.#connection?.isResponsive === true
+  }
+
+  /** Of the present connection. */
+  get rates(): LinkRates | undefined {
+    return this.#connection?.rates
+  }
+
+  /** Connects to the data plane at this URL, and closes the connection to any other. */
+  connectTo(url: string): void {
+    if (url === this.#target?.url) return
+    this.#disconnect()
+    const connect = (signal: AbortSignal) => this.#connect(url, signal)
+    const reconnector = new Reconnector({ ...this.#options, name: 'data plane', connect })
+    this.#target = { url, reconnector }
+    reconnector.start()
+  }
+
+  /** Ends the wait for the next attempt to connect. */
+  retryNow(): void {
+    if (!this.#connection) void this.#target?.reconnector.retryNow()
+  }
+
+  /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
+  async open(modelId: string, signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
+    const target = this.#target
+    if (!target) throw bridgeUnreachable('no bridge is known yet')
+    if (!this.#connection) await withTimeout(connectWaitMs, target.reconnector.retryNow(), this.#options.clock, signal)
+    if (!this.#connection) throw dataPlaneUnreachable(target.url)
+    return this.#connection.open(modelId, signal, options)
+  }
+
+  async close(): Promise<void> {
+    this.#disconnect()
+    await Promise.all(this.#closing)
+  }
+
+  async #connect(url: string, signal: AbortSignal): Promise<DataConnection> {
+    const { credentials, logger, onLost } = this.#options
     const token = await credentials?.token(signal)
     const socket = await credentials?.dial(url, signal)
-    const opened = await DataConnection.connect({ ...options, url, token, socket }, signal)
+    const opened = await DataConnection.connect({ ...this.#options, url, token, socket }, signal)
     if (signal.aborted) {
       opened.close()
       return opened
     }
-    connection = opened
+    this.#connection = opened
     void opened.closed.then(() => {
-      if (connection !== opened) return
-      connection = undefined
+      if (this.#connection !== opened) return
+      this.#connection = undefined
       onLost?.()
     })
     logger.info({ url }, 'data plane connected')
     return opened
   }
 
-  function disconnect(): void {
-    if (!target) return
-    const stopped = target.reconnector.stop()
-    connection?.close()
-    target = undefined
-    connection = undefined
-    closing.add(stopped)
-    void stopped.then(() => closing.delete(stopped))
-  }
-
-  return {
-    get connected() {
-      return connection !== undefined
-    },
-    get isResponsive() {
-      return connection?.isResponsive === true
-    },
-    get rates() {
-      return connection?.rates
-    },
-    connectTo(url) {
-      if (url === target?.url) return
-      disconnect()
-      const reconnector = new Reconnector({ ...options, name: 'data plane', connect: (signal) => connect(url, signal) })
-      target = { url, reconnector }
-      reconnector.start()
-    },
-    retryNow() {
-      if (!connection) void target?.reconnector.retryNow()
-    },
-    async open(modelId, signal, sessionOptions) {
-      if (!target) throw bridgeUnreachable('no bridge is known yet')
-      if (!connection) await withTimeout(connectWaitMs, target.reconnector.retryNow(), clock, signal)
-      if (!connection) throw dataPlaneUnreachable(target.url)
-      return connection.open(modelId, signal, sessionOptions)
-    },
-    async close() {
-      disconnect()
-      await Promise.all(closing)
-    },
+  #disconnect(): void {
+    if (!this.#target) return
+    const stopped = this.#target.reconnector.stop()
+    this.#connection?.close()
+    this.#target = undefined
+    this.#connection = undefined
+    this.#closing.add(stopped)
+    void stopped.then(() => this.#closing.delete(stopped))
   }
 }

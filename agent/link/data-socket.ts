@@ -4,12 +4,11 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { BrimError } from '../../core/base/errors.ts'
 import { maxFrameBytes } from '../../core/protocol/frame.ts'
 import { connectionLost } from './link-errors.ts'
-import { webSocketBytes } from './web-socket-bytes.ts'
 
 const handshakeTimeoutMs = 10_000
 /**
  * The connection is given up after this long without a sign of life from the bridge. It is longer than the 15 s between the
- * bridge's own pings: a bridge with more frames than it can compute stops reading our pings, but sends its own.
+ * bridge's own pings: a bridge with more frames than it can compute stops reading the device's pings, but sends its own.
  */
 const heartbeatMs = 20_000
 /** Time for the bridge to complete the close handshake. */
@@ -138,4 +137,13 @@ export class DataSocket {
     this.#isAlive = true
     this.#options.onSignOfLife()
   }
+}
+
+/**
+ * Bytes of one unfragmented WebSocket message on the socket: RFC 6455 §5.2 header (and mask, which only a client
+ * sends) and payload.
+ */
+export function webSocketBytes(payloadBytes: number, masked: boolean): number {
+  const lengthBytes = payloadBytes < 126 ? 0 : payloadBytes < 65_536 ? 2 : 8
+  return 2 + lengthBytes + (masked ? 4 : 0) + payloadBytes
 }

@@ -11,7 +11,7 @@ import {
   rowBytes,
   type Wire,
 } from '../../core/protocol/frame.ts'
-import { sessionBits } from '../../core/protocol/messages.ts'
+import { sessionBits, type ToDevice } from '../../core/protocol/messages.ts'
 import type { States } from '../../core/protocol/states.ts'
 import { remoteError } from './link-errors.ts'
 
@@ -73,16 +73,6 @@ export interface LinkSession {
   closeAndCache(length: number): Promise<string | undefined>
 }
 
-export interface SessionTerms {
-  readonly session: string
-  readonly epoch: number
-  readonly chunkTokens: number
-  readonly frameTokens: number
-  readonly draftLimit: number
-  readonly held: number
-  readonly moved: boolean
-}
-
 /** The connection, as a session uses it. */
 export interface SessionTransport {
   readonly bridge: string
@@ -110,6 +100,9 @@ interface PendingReply {
 /** The device's end of a session: numbers its frames and matches the replies to them. */
 export class OpenSession implements LinkSession {
   readonly id: bigint
+  readonly bridge: string
+  readonly wire: Wire
+  readonly rates: LinkRates
   readonly held: number
   readonly moved: boolean
   readonly frameTokens: number
@@ -123,7 +116,7 @@ export class OpenSession implements LinkSession {
   #seq = 0
   #ended: BrimError | undefined
 
-  constructor(terms: SessionTerms, transport: SessionTransport) {
+  constructor(terms: Extract<ToDevice, { type: 'opened' }>, transport: SessionTransport) {
     this.id = sessionBits(terms.session)
     this.#epoch = terms.epoch
     this.chunkTokens = terms.chunkTokens
@@ -132,18 +125,9 @@ export class OpenSession implements LinkSession {
     this.frameTokens = terms.frameTokens
     this.draftLimit = terms.draftLimit
     this.#transport = transport
-  }
-
-  get bridge(): string {
-    return this.#transport.bridge
-  }
-
-  get wire(): Wire {
-    return this.#transport.wire
-  }
-
-  get rates(): LinkRates {
-    return this.#transport.rates
+    this.bridge = transport.bridge
+    this.wire = transport.wire
+    this.rates = transport.rates
   }
 
   get ended(): boolean {
@@ -157,10 +141,8 @@ export class OpenSession implements LinkSession {
       const header = { type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want } as const
       const frame = encodeFrame(header, rows, { wire: this.wire, ...form })
       const sentMs = this.#transport.clock.nowMs()
-      const settled = this.#transport.send(
-        frame,
-        headerBytes + Math.max(want, form.paddedRows ?? 0) * rowBytes('fp16', rows.width),
-      )
+      const replyBytes = headerBytes + Math.max(want, form.paddedRows ?? 0) * rowBytes('fp16', rows.width)
+      const settled = this.#transport.send(frame, replyBytes)
       this.#pending.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, settled, resolve, reject })
     })
   }

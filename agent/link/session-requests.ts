@@ -64,7 +64,7 @@ export class SessionRequests {
     const done = new AbortController()
     return new Promise<LinkSession>((resolve, reject) => {
       this.#pending.set(request, { ...sent, resolve, reject })
-      /** The request's entry goes, so that a session that the bridge opens later is closed at once. */
+      /** Removes the request's entry, so that a session that the bridge opens later is closed at once. */
       const giveUp = (error: unknown) => {
         this.#pending.delete(request)
         reject(error)

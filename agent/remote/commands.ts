@@ -1,9 +1,9 @@
 import { nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { CommandAction, CommandAddress, CommandEnvelope, type CommandReply, type LogLevel } from '../../core/protocol/commands.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
 import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import type { ControlService, Publisher } from '../link/ports.ts'
 
 /** A migration: the commands that ran, with the reply that a repeat gets again, and whether this device drains. */
 export const remoteTables = `CREATE TABLE commands (
@@ -18,28 +18,6 @@ CREATE TABLE draining (id INTEGER PRIMARY KEY CHECK (id = 1)) STRICT;`
 /** Retained replies. A repeat of an older command runs again. */
 const maxRetained = 1_000
 
-/** Remote commands over the control link to one broker. */
-export interface RemotePort {
-  /** The device's retained state while it is connected. */
-  readonly state: Extract<DeviceState['state'], 'ready' | 'draining'>
-  onCommand(payload: Uint8Array): void
-  /** @param publish undefined: the connection ended */
-  onLink(publish: RemotePublish | undefined): void
-}
-
-export interface RemotePublish {
-  reply(message: string): void
-  /** Publishes the changed state; resolves when the broker has delivered it or the connection ends. */
-  announce(): Promise<void>
-}
-
-/** Runs the commands of operators. Each runs once, however often it is repeated, and gets a reply. */
-export interface Remote {
-  readonly isDraining: boolean
-  /** @param link address of the broker */
-  port(link: string): RemotePort
-}
-
 export interface RemoteOptions {
   /** Must have `remoteTables`. */
   readonly store: Store
@@ -49,7 +27,8 @@ export interface RemoteOptions {
   readonly logger: Logger
 }
 
-export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Remote {
+/** Runs the commands of operators. Each runs once, however often it is repeated, and gets a reply. */
+export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
   const find = store.prepare<[string, string], { reply: string }>('SELECT reply FROM commands WHERE bridge = ? AND id = ?')
   const insert = store.prepare('INSERT INTO commands (bridge, id, reply) VALUES (?, ?, ?)')
   const deleteOld = store.prepare(`DELETE FROM commands WHERE n <= (SELECT max(n) FROM commands) - ${maxRetained}`)
@@ -57,7 +36,8 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
   const stopDraining = store.prepare('DELETE FROM draining')
   const readDraining = store.prepare('SELECT id FROM draining')
   let isDraining = readDraining.get() !== undefined
-  const links = new Map<string, RemotePublish>()
+  const links = new Map<string, Publisher>()
+  const send = (link: string, reply: string) => void links.get(link)?.publish('replies', reply)
 
   function run(command: CommandEnvelope): Pick<CommandReply, 'outcome' | 'reason'> {
     const nowMs = wallMs()
@@ -101,7 +81,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
     const address = CommandAddress.safeParse(json)
     if (!address.success) return
     const reply: CommandReply = { v: 1, ...address.data, at: nowIso(), outcome: 'refused', reason }
-    links.get(link)?.reply(JSON.stringify(reply))
+    send(link, JSON.stringify(reply))
   }
 
   function onCommand(link: string, payload: Uint8Array): void {
@@ -119,20 +99,20 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
       }
       const delivered = publishDraining(link)
       // The new state must arrive before the reply, and brokers do not keep the order of two topics.
-      if (delivered) void delivered.then(() => links.get(link)?.reply(reply))
-      else links.get(link)?.reply(reply)
+      if (delivered) void delivered.then(() => send(link, reply))
+      else send(link, reply)
     } catch (err) {
       // The bridge resends the command until it gets a reply.
       logger.error({ err, command: command.id }, 'command not stored')
     }
   }
 
-  /** Publishes a change of the state to all bridges. @returns resolves when the broker `to` has delivered it; undefined: no change */
-  function publishDraining(to: string): Promise<void> | undefined {
+  /** Publishes a change of the state to all bridges. @returns resolves when the broker `to` has acknowledged it; undefined: no change */
+  function publishDraining(to: string): Promise<unknown> | undefined {
     const now = readDraining.get() !== undefined
     if (now === isDraining) return undefined
     isDraining = now
-    const published = new Map([...links].map(([link, connection]) => [link, connection.announce()]))
+    const published = new Map([...links].map(([link, connection]) => [link, connection.publishState()]))
     return published.get(to)
   }
 
@@ -140,15 +120,15 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Rem
     get isDraining() {
       return isDraining
     },
-    port: (link) => ({
-      get state() {
-        return isDraining ? ('draining' as const) : ('ready' as const)
-      },
-      onCommand: (payload) => onCommand(link, payload),
-      onLink(publish) {
-        if (publish) links.set(link, publish)
-        else links.delete(link)
-      },
-    }),
+    /** The commands of one broker. @param link its address */
+    service: (link: string) =>
+      ({
+        handlers: { commands: (payload) => onCommand(link, payload) },
+        stateFields: () => ({ state: isDraining ? ('draining' as const) : ('ready' as const) }),
+        onConnection(publisher) {
+          if (publisher) links.set(link, publisher)
+          else links.delete(link)
+        },
+      }) satisfies ControlService,
   }
 }

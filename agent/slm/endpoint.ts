@@ -4,7 +4,7 @@ import { generate } from '../../core/engine/generate.ts'
 import { type Endpoint, endOf, startOf } from '../answer/endpoint.ts'
 import type { LocalModel } from './local-model.ts'
 
-/** The device's own model as an endpoint. Measures how fast it reads prompts. */
+/** The device's small model as an endpoint. Measures how fast it reads prompts. */
 export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Clock): Endpoint {
   const source = { kind: 'slm', model } as const
   return {

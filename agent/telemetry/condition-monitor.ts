@@ -1,22 +1,13 @@
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
+import type { AnswerMeter } from '../answer/meter.ts'
 import type { Sample } from '../device/sample.ts'
 import type { Sampler } from '../device/sampler.ts'
 import type { RecentErrors } from './recent-errors.ts'
 import { TokenEnergy } from './token-energy.ts'
 
-/** What the agent has measured of its answers. */
-export interface AnswerFigures {
-  /** Answers in progress. */
-  readonly active: number
-  /** By model, of one answer at a time. */
-  readonly decodeTokensPerS: Record<string, number>
-  /** Since the start: tokens of answers that have ended, and seconds during which any was in progress. */
-  readonly totals: { readonly tokens: number; readonly busyS: number }
-}
-
 export interface ConditionMonitorOptions {
   readonly sampler: Sampler
-  readonly answers: AnswerFigures
+  readonly answers: Pick<AnswerMeter, 'active' | 'decodeTokensPerS' | 'totals'>
   readonly errors: RecentErrors
   /** Version of the agent. */
   readonly agent: string

@@ -2,7 +2,7 @@ import type { DeviceLog, LogLevel } from '../../core/protocol/commands.ts'
 
 /** Components that never handle the text of a request: their error messages cannot quote any. */
 const textFree = ['link', 'identity', 'device', 'remote']
-/** Fields of every line, or sent in a field of their own. */
+/** Fields of every line, or sent as separate fields of the message. */
 const omitted = ['level', 'time', 'msg', 'component', 'device', 'err']
 const maxTextChars = 300
 /** Lengths of prompts and answers stay on the device: a bridge that did not serve them must not learn them. */

@@ -3,6 +3,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { LogTap } from '../../core/base/logger.ts'
 import type { DeviceLog, LogLevel } from '../../core/protocol/commands.ts'
 import { toDeviceLog } from './log-line.ts'
+import type { Spool } from './spool.ts'
 
 /** pino's number of the lowest level that is sent without an operator's request: warnings. */
 const defaultLevel = 40
@@ -12,14 +13,11 @@ const maxBuffered = 100
 const defaultRate = { burst: 50, perS: 2 }
 const requestedRate = { burst: 200, perS: 100 }
 
-/** Where log lines go. */
-export interface LogSink {
+/** The links to the bridges. */
+export interface LogLinks {
   /** Whether any bridge receives what the device publishes. */
   readonly hasBridge: boolean
-  /** Publishes a line on every link. */
-  publish(line: string): void
-  /** Spools a line; the spool adds version, time and birth. */
-  spool(line: Omit<DeviceLog, 'v' | 'at' | 'birth'>): void
+  publishToAll(leaf: 'log', line: string): void
 }
 
 /**
@@ -29,7 +27,7 @@ export interface LogSink {
 export class LogOutbox implements LogTap {
   readonly #clock: Clock
   readonly #birth: number
-  #sink: LogSink | undefined
+  #sink: { readonly links: LogLinks; readonly spool: Pick<Spool, 'put'> } | undefined
   #buffered: DeviceLog[] = []
   #dropped = 0
   #tokens = defaultRate.burst
@@ -53,9 +51,9 @@ export class LogOutbox implements LogTap {
     this.#tokens = requestedRate.burst
   }
 
-  /** Sends the buffered lines, and every later one, to this sink. */
-  start(sink: LogSink): void {
-    this.#sink = sink
+  /** Sends the buffered lines, and every later one, over these links; to the spool while no bridge receives them. */
+  start(links: LogLinks, spool: Pick<Spool, 'put'>): void {
+    this.#sink = { links, spool }
     for (const line of this.#buffered.splice(0)) this.#send(line)
   }
 
@@ -80,11 +78,11 @@ export class LogOutbox implements LogTap {
       return
     }
     this.#isSending = true
-    if (this.#sink.hasBridge) this.#sink.publish(JSON.stringify(line))
-    else {
-      const { v: _v, at: _at, birth: _birth, ...rest } = line
-      this.#sink.spool(rest)
-    }
+    const { links, spool } = this.#sink
+    // The spool adds version, time and birth.
+    const { v: _v, at: _at, birth: _birth, ...rest } = line
+    if (links.hasBridge) links.publishToAll('log', JSON.stringify(line))
+    else spool.put('log', rest)
     this.#isSending = false
   }
 

@@ -82,9 +82,14 @@ export class Reporter {
   }
 
   async #run(): Promise<void> {
-    const { clock, spool, hasBridge } = this.#options
+    const { clock, spool, hasBridge, everyMs } = this.#options
     const { signal } = this.#stopping
     while (!signal.aborted) {
+      const nowMs = clock.nowMs()
+      // Later than its interval: the clock was set back.
+      this.#sampleDueMs = cappedDueMs(this.#sampleDueMs, nowMs + everyMs)
+      this.#checkDueMs = cappedDueMs(this.#checkDueMs, nowMs + checkMs)
+      this.#replayDueMs = cappedDueMs(this.#replayDueMs, nowMs + retryMs)
       const state = {
         sampleDueMs: this.#sampleDueMs,
         checkDueMs: this.#checkDueMs,
@@ -92,14 +97,14 @@ export class Reporter {
         queues: spool.queues,
         hasBridge: hasBridge(),
       }
-      const step = nextReportingStep(state, clock.nowMs())
+      const step = nextReportingStep(state, nowMs)
       switch (step.kind) {
         case 'sample':
           this.#sampleDueMs = Number.POSITIVE_INFINITY
           this.#begin(this.#sample())
           break
         case 'check':
-          this.#checkDueMs = clock.nowMs() + checkMs
+          this.#checkDueMs = nowMs + checkMs
           this.#report()
           break
         case 'replay':
@@ -182,3 +187,6 @@ export class Reporter {
     }
   }
 }
+
+/** Infinity stays: turned off, or in progress. */
+const cappedDueMs = (dueMs: number, maxMs: number) => (Number.isFinite(dueMs) ? Math.min(dueMs, maxMs) : dueMs)

@@ -5,7 +5,7 @@ import { startApi } from '../../agent/api/server.ts'
 import { hatEndpoint } from '../../agent/hat/endpoint.ts'
 import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
-import { createDataLink } from '../../agent/link/data-link.ts'
+import { DataLink } from '../../agent/link/data-link.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -122,7 +122,7 @@ describe('a device without memory for another KV cache', () => {
     const device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
     const logger = silentLogger()
     const random = { next: () => 0 }
-    const link = createDataLink({ device: 'full', birth: 1, speed: new DeviceSpeed(), clock: systemClock, random, logger })
+    const link = new DataLink({ device: 'full', birth: 1, speed: new DeviceSpeed(), clock: systemClock, random, logger })
     link.connectTo(world.bridge.dataUrl)
     const { dims, modelId } = device.manifest
     let full = true

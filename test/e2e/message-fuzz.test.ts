@@ -191,10 +191,12 @@ describe('a device that receives invalid messages', () => {
     using dir = tempDir()
     const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
     const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: systemClock, logger: silentLogger() })
-    const port = jobs.port('mqtt://bridge')
+    const { handlers, onConnection } = jobs.service('mqtt://bridge')
     const client = await mqttClient(world.bridge.mqttUrl, 'device-older')
-    port.onLink((event) => client.publish(topicOf('older', 'events'), event, { qos: 1 }))
-    client.on('message', (_, payload) => port.onJob(Buffer.from(payload.toString().replace('"v":1', '"v":2'))))
+    const publish = (_leaf: string, event: string) =>
+      client.publishAsync(topicOf('older', 'events'), event, { qos: 1 }).then(() => true)
+    onConnection({ publish })
+    client.on('message', (_, payload) => handlers.jobs(Buffer.from(payload.toString().replace('"v":1', '"v":2'))))
     await client.subscribeAsync(topicOf('older', 'jobs'), { qos: 1 })
     const ready: DeviceState = { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['profile'] }
     await client.publishAsync(topicOf('older', 'state'), JSON.stringify(ready), { qos: 1, retain: true })

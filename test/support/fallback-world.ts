@@ -3,7 +3,7 @@ import { AnswerMeter } from '../../agent/answer/meter.ts'
 import { loadTextModel, type TextModel } from '../../agent/answer/text-model.ts'
 import { type Api, startApi } from '../../agent/api/server.ts'
 import { hatEndpoint } from '../../agent/hat/endpoint.ts'
-import { createDataLink } from '../../agent/link/data-link.ts'
+import { DataLink } from '../../agent/link/data-link.ts'
 import { slmEndpoint } from '../../agent/slm/endpoint.ts'
 import { type LocalModel, openLocalModel } from '../../agent/slm/local-model.ts'
 import { startBridge } from '../../cloud-bridge/bridge.ts'
@@ -58,7 +58,7 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
       const bridge = await startBridge({ bundle, stateDir, ...ports, threads: 1, logLevel: 'silent' })
       const device = { device: 'jetson-01', birth: started, random: { next: () => 0 }, clock: systemClock }
       const { speed } = hat.options()
-      const link = createDataLink({ ...device, speed, logger: silentLogger() })
+      const link = new DataLink({ ...device, speed, logger: silentLogger() })
       link.connectTo(bridge.dataUrl)
       let dead: Promise<void> | undefined
       const dies = () => {

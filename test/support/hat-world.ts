@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { EndpointFigures } from '../../agent/answer/figures.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat, type HatOptions, type HatRequest } from '../../agent/hat/session.ts'
-import { createDataLink, type DataLink } from '../../agent/link/data-link.ts'
+import { DataLink } from '../../agent/link/data-link.ts'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { systemClock } from '../../core/base/clock.ts'
@@ -79,7 +79,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
   const { dims, modelId } = model.manifest
   const head = shareHead(model.head(), dims.vocab)
   const speed = new DeviceSpeed()
-  const link = createDataLink({
+  const link = new DataLink({
     device: 'jetson-01',
     birth: 1,
     speed,

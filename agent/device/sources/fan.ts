@@ -3,7 +3,7 @@ import type { Source } from '../sample.ts'
 
 const hwmons = '/sys/class/hwmon'
 const oldFan = '/sys/devices/pwm-fan'
-const mostDuty = 255
+const maxDuty = 255
 
 /** The first fan. On a Jetson its speed and its duty cycle may be in different nodes. */
 export function fan(host: Host): Source {
@@ -20,7 +20,7 @@ export function fan(host: Host): Source {
         [...folders, oldFan].flatMap((folder) => files.map((file) => `${folder}/${file}`)),
       )
       if (duty === undefined && rpm === undefined) return {}
-      const dutyPercent = duty === undefined ? null : Math.min(100, Math.round((duty / mostDuty) * 100))
+      const dutyPercent = duty === undefined ? null : Math.min(100, Math.round((duty / maxDuty) * 100))
       return { fan: { dutyPercent, rpm: rpm ?? null } }
     },
   }

@@ -11,10 +11,10 @@ const plain = (text: string | undefined) => text?.replaceAll('\0', ' ').trim() |
 
 /** Values that do not change while the agent runs are read once. */
 function once<T>(read: () => Promise<T>): () => Promise<T> {
-  let had: Promise<T> | undefined
+  let value: Promise<T> | undefined
   return () => {
-    had ??= read()
-    return had
+    value ??= read()
+    return value
   }
 }
 

@@ -2,14 +2,8 @@ import type { Systeminformation } from 'systeminformation'
 import type { Clock } from '../../../core/base/clock.ts'
 import type { SamplePart, Source } from '../sample.ts'
 
-/** The functions in use of the systeminformation package. Each starts a process or two on systems without /proc. */
-export interface SystemInformation {
-  system(): Promise<Systeminformation.SystemData>
-  osInfo(): Promise<Systeminformation.OsData>
-  battery(): Promise<Systeminformation.BatteryData>
-  cpuTemperature(): Promise<Systeminformation.CpuTemperatureData>
-  mem(): Promise<Systeminformation.MemData>
-}
+/** The functions in use. Each starts a process or two on systems without /proc. */
+type SystemInformation = Pick<typeof import('systeminformation'), 'system' | 'osInfo' | 'battery' | 'cpuTemperature' | 'mem'>
 
 /** How long its results are used. */
 const everyMs = 60_000

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { HatOptions } from '../../../agent/hat/session.ts'
-import { createDataLink, type DataLink } from '../../../agent/link/data-link.ts'
+import { DataLink } from '../../../agent/link/data-link.ts'
 import { type Bridge, startBridge } from '../../../cloud-bridge/bridge.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'
@@ -34,7 +34,7 @@ const relayed = (relay: Relay, onExchange: (frame: number) => void, clock: Clock
   linked(through(relay, world.bridge.dataUrl), onExchange, clock)
 
 function linked(url: string, onExchange: (frame: number) => void, clock: Clock = systemClock) {
-  const link = createDataLink({
+  const link = new DataLink({
     device: 'jetson-02',
     birth: 1,
     speed: new DeviceSpeed(),

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { drafterMaker } from '../../../agent/hat/create-drafter.ts'
 import { answerByHat, type HatOptions } from '../../../agent/hat/session.ts'
-import { createDataLink } from '../../../agent/link/data-link.ts'
+import { DataLink } from '../../../agent/link/data-link.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
@@ -202,7 +202,7 @@ describe('verifications', () => {
   /** Bytes on the wire, either way, of every frame after prefill. */
   async function lengths(padding: boolean): Promise<{ up: Set<number>; down: Set<number>; tokens: number[] }> {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
-    const link = createDataLink({
+    const link = new DataLink({
       device: 'padded',
       birth: 1,
       speed: new DeviceSpeed(),

@@ -5,7 +5,7 @@ import { startApi } from '../../../agent/api/server.ts'
 import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
 import { type DeviceModel, openDeviceModel } from '../../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
-import { createDataLink } from '../../../agent/link/data-link.ts'
+import { DataLink } from '../../../agent/link/data-link.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 /** An API of this device that tells when its `step`-th input step, or its asking for a session (0), begins. */
 async function apiThatTells(step: number, onStep: () => Promise<void>) {
-  const link = createDataLink({
+  const link = new DataLink({
     device: 'left',
     birth: 1,
     speed: new DeviceSpeed(),

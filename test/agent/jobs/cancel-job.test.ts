@@ -75,21 +75,23 @@ it.each(['slm.generate', 'hat.generate'])(
   async (kind) => {
     const store = openDatabase(join(dir.path, `${kind}.sqlite`), [ledgerTable])
     const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: hastyClock(), logger: silentLogger() })
-    const port = jobs.port('mqtt://a')
+    const { handlers, onConnection } = jobs.service('mqtt://a')
     const at = { v: 1, bridge: 'bridge-1', job: '0123abcd-1', attempt: 1 }
     const events: JobEvent[] = []
     let stepsAtCancel: number | undefined
-    port.onLink((said) => {
-      const event = JobEvent.parse(JSON.parse(said))
+    const publish = async (_leaf: string, message: string) => {
+      const event = JobEvent.parse(JSON.parse(message))
       events.push(event)
-      if (event.type !== 'text' || stepsAtCancel !== undefined) return
+      if (event.type !== 'text' || stepsAtCancel !== undefined) return true
       stepsAtCancel = steps
-      port.onJob(Buffer.from(JSON.stringify({ ...at, type: 'cancel' })))
-    })
+      handlers.jobs(Buffer.from(JSON.stringify({ ...at, type: 'cancel' })))
+      return true
+    }
+    onConnection({ publish })
     jobs.start(works)
     steps = 0
     try {
-      port.onJob(Buffer.from(JSON.stringify({ ...at, type: 'run', kind, input: { prompt: 'Can you', maxTokens: 200 } })))
+      handlers.jobs(Buffer.from(JSON.stringify({ ...at, type: 'run', kind, input: { prompt: 'Can you', maxTokens: 200 } })))
       await expect.poll(() => events.at(-1)?.type, { timeout: 20_000 }).toBe('canceled')
       expect(stepsAtCancel).toBeGreaterThan(0)
       expect(steps - stepsAtCancel!).toBeLessThanOrEqual(1)

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createDeviceJobs, type DeviceJobs, type JobPort } from '../../../agent/jobs/device-jobs.ts'
+import { createDeviceJobs, type DeviceJobs } from '../../../agent/jobs/device-jobs.ts'
 import type { JobHandler } from '../../../agent/jobs/job-handler.ts'
 import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
 import { BrimError } from '../../../core/base/errors.ts'
@@ -26,7 +26,7 @@ afterEach(async () => {
 })
 
 interface Device {
-  readonly port: JobPort
+  readonly port: { onJob(payload: Uint8Array): void; onAck(payload: Uint8Array): void }
   readonly events: JobEvent[]
   readonly clock: FakeClock
   /** How often the handler was called. */
@@ -47,9 +47,10 @@ function device(work?: JobHandler): Device {
     return (work ?? (async (input) => input as Record<string, unknown>))(...given)
   }
   const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock, logger: silentLogger() })
-  const port = jobs.port('mqtt://a')
+  const { handlers, onConnection } = jobs.service('mqtt://a')
+  const port = { onJob: handlers.jobs, onAck: handlers.acks }
   const events: JobEvent[] = []
-  port.onLink((event) => events.push(JobEvent.parse(JSON.parse(event))))
+  onConnection({ publish: async (_leaf, event) => events.push(JobEvent.parse(JSON.parse(event))) > 0 })
   jobs.start({ echo })
   let isOpen = true
   const close = async () => {

@@ -5,7 +5,7 @@ import type { ControlService, Publisher } from '../../../agent/link/ports.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { type BridgeState, DeviceState, type MessageFault } from '../../../core/protocol/messages.ts'
-import { bridgeStateTopic, deviceTopic } from '../../../core/protocol/topics.ts'
+import { bridgeStateTopic, type DeviceTopic, deviceTopic } from '../../../core/protocol/topics.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { mosquittoMissing, mqttClient, startBroker, startMosquitto, watchTopic } from '../../support/broker.ts'
 import { startDataPlane, testModelId } from '../../support/data-plane.ts'
@@ -283,6 +283,35 @@ it('a broker that does not respond does not delay the close by more than 2 s', a
   const closed = link.close()
   await clock.advance(2_000)
   await closed
+})
+
+it('a device that closes receives acknowledgements, but no jobs', async () => {
+  await using broker = await startBroker()
+  await using relay = await startRelay(portOf(broker.url))
+  const clock = fakeClock()
+  const received: string[] = []
+  const receive = (payload: Uint8Array) => void received.push(payload.toString())
+  const link = controlTo(through(relay, broker.url), 1, { clock }, [{ handlers: { acks: receive, jobs: receive } }])
+  const bridge = await mqttClient(broker.url, 'bridge-bridge-1')
+  const send = (leaf: DeviceTopic, text: string) =>
+    bridge.publishAsync(deviceTopic('default', 'jetson-01', leaf), text, { qos: 1 })
+  await expect
+    .poll(async () => {
+      // Repeated: the device may not have subscribed yet.
+      await send('acks', 'early ack')
+      return received
+    })
+    .toContain('early ack')
+  // The device waits for the delivery of its last state.
+  relay.stall('up')
+  const closed = link.close()
+  await send('jobs', 'late job')
+  await send('acks', 'late ack')
+  await expect.poll(() => received).toContain('late ack')
+  expect(received).not.toContain('late job')
+  await clock.advance(2_000)
+  await closed
+  await bridge.endAsync()
 })
 
 describe('the link to a bridge', () => {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { createDataLink, type DataLink, type DataLinkOptions } from '../../../agent/link/data-link.ts'
+import { DataLink, type DataLinkOptions } from '../../../agent/link/data-link.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
@@ -37,7 +37,7 @@ afterEach(async () => {
 })
 
 function linkTo(url: string, options: Partial<DataLinkOptions> = {}): DataLink {
-  const link = createDataLink({
+  const link = new DataLink({
     device: 'jetson-01',
     birth: 1,
     speed: new DeviceSpeed(),
@@ -99,6 +99,14 @@ describe('sessions at a real bridge', () => {
       message: expect.stringContaining('5000 ms'),
     })
     expect([link.connected, link.isResponsive]).toEqual([true, false])
+  })
+
+  it('are rejected if the link closes while they wait for its connection', async () => {
+    await using bridge = await strangeBridge(() => {}, { welcome: false })
+    const link = linkTo(bridge.url)
+    const opening = expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
+    await link.close()
+    await opening
   })
 
   it('receive their own replies', async () => {

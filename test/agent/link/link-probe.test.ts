@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { WebSocketServer } from 'ws'
-import { createDataLink, type DataLink } from '../../../agent/link/data-link.ts'
+import { DataLink } from '../../../agent/link/data-link.ts'
 import { probeBytes, probeLimits } from '../../../agent/link/link-probe.ts'
 import type { Clock } from '../../../core/base/clock.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
@@ -22,7 +22,7 @@ afterEach(async () => {
 })
 
 async function linkTo(url: string, clock: Clock): Promise<DataLink> {
-  const link = createDataLink({
+  const link = new DataLink({
     device: 'jetson-01',
     birth: 1,
     speed: new DeviceSpeed(),

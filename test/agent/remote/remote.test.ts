@@ -25,13 +25,19 @@ function folder() {
     const requested: [LogLevel, number][] = []
     const log = { request: (level: LogLevel, forS: number) => void requested.push([level, forS]) }
     const remote = createRemote({ store, log, wallMs, logger: silentLogger() })
-    const port = remote.port('mqtt://a')
+    const { handlers, stateFields, onConnection } = remote.service('mqtt://a')
     const replies: CommandReply[] = []
     const announced: string[] = []
-    port.onLink({
-      reply: (message) => replies.push(JSON.parse(message)),
-      announce: async () => void announced.push(port.state),
+    onConnection({
+      publish: async (_leaf, message) => replies.push(JSON.parse(message)) > 0,
+      publishState: async () => announced.push(stateFields().state) > 0,
     })
+    const port = {
+      onCommand: handlers.commands,
+      get state() {
+        return stateFields().state
+      },
+    }
     return { remote, port, replies, announced, requested, close: () => store.close() }
   }
 }

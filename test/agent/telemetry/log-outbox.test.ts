@@ -14,15 +14,16 @@ function logging({ hasBridge }: { hasBridge: boolean }) {
   const logger = createLogger('silent', { device: 'jetson-01' }, () => {}, outbox)
   const published: DeviceLog[] = []
   const spooled: Spooled[] = []
-  const sink = {
+  const links = {
     hasBridge,
-    publish: (line: string) => void published.push(DeviceLog.parse(JSON.parse(line))),
-    spool: (line: Spooled) => void spooled.push(line),
+    publishToAll: (_leaf: string, line: string) => void published.push(DeviceLog.parse(JSON.parse(line))),
   }
+  const spool = { put: (_leaf: string, line: object) => void spooled.push(line as Spooled) }
   return {
     clock,
     outbox,
-    sink,
+    links,
+    spool,
     published,
     spooled,
     link: logger.child({ component: 'link' }),
@@ -32,8 +33,8 @@ function logging({ hasBridge }: { hasBridge: boolean }) {
 
 describe("the outbox of a device's log", () => {
   it('publishes warnings and errors, and lower levels for as long as they are requested', async () => {
-    const { clock, outbox, sink, published, link } = logging({ hasBridge: true })
-    outbox.start(sink)
+    const { clock, outbox, links, spool, published, link } = logging({ hasBridge: true })
+    outbox.start(links, spool)
     link.info('connected')
     link.warn({ failures: 3 }, 'unreachable, retrying')
     outbox.request('debug', 60)
@@ -50,8 +51,8 @@ describe("the outbox of a device's log", () => {
   })
 
   it('omits error messages that could quote a prompt, lengths, secrets and stacks', () => {
-    const { outbox, sink, published, link, api } = logging({ hasBridge: true })
-    outbox.start(sink)
+    const { outbox, links, spool, published, link, api } = logging({ hasBridge: true })
+    outbox.start(links, spool)
     api.warn({ err: new Error('unexpected "my secret question"') }, 'answer broken off')
     api.warn({ err: new BrimError('CHAT_TEMPLATE_INVALID', 'refuses "my secret question"') }, 'request failed')
     link.warn({ err: new BrimError('LINK_LOST', 'the socket closed'), url: 'mqtt://me:secret@host', token: 'secret' }, 'lost')
@@ -66,8 +67,8 @@ describe("the outbox of a device's log", () => {
   })
 
   it('drops lines beyond its rate and reports how many', async () => {
-    const { clock, outbox, sink, published, link } = logging({ hasBridge: true })
-    outbox.start(sink)
+    const { clock, outbox, links, spool, published, link } = logging({ hasBridge: true })
+    outbox.start(links, spool)
     for (let n = 0; n < 500; n++) link.warn({ n }, 'again')
     expect(published.length).toBe(50)
     await clock.advance(1_000)
@@ -77,32 +78,31 @@ describe("the outbox of a device's log", () => {
   })
 
   it('buffers 100 lines before its start and reports how many it has dropped', async () => {
-    const { clock, outbox, sink, spooled, link } = logging({ hasBridge: false })
+    const { clock, outbox, links, spool, spooled, link } = logging({ hasBridge: false })
     for (let n = 0; n < 150; n++) {
       link.warn({ n }, 'not started')
       await clock.advance(500)
     }
-    outbox.start(sink)
+    outbox.start(links, spool)
     expect([spooled.length, spooled[0]?.fields.n, spooled[0]?.dropped, spooled[1]?.dropped]).toEqual([100, 50, 50, 0])
   })
 
   it('spools lines while no bridge receives them, from the first one on', () => {
-    const { outbox, sink, published, spooled, link } = logging({ hasBridge: false })
+    const { outbox, links, spool, published, spooled, link } = logging({ hasBridge: false })
     link.warn({ n: 0 }, 'not started')
-    outbox.start(sink)
+    outbox.start(links, spool)
     link.warn({ n: 1 }, 'no bridge')
     expect(spooled.map(({ fields }) => fields.n)).toEqual([0, 1])
-    sink.hasBridge = true
+    links.hasBridge = true
     link.warn({ n: 2 }, 'connected')
     expect([published.map(({ fields }) => fields.n), spooled.length]).toEqual([[2], 2])
   })
 
   it('does not send lines that are logged while it sends one', () => {
-    const { outbox, sink, spooled, link } = logging({ hasBridge: false })
-    outbox.start({
-      ...sink,
-      spool(line) {
-        spooled.push(line)
+    const { outbox, links, spooled, link } = logging({ hasBridge: false })
+    outbox.start(links, {
+      put(_leaf, line) {
+        spooled.push(line as Spooled)
         link.warn('disk full')
       },
     })

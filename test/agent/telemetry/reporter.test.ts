@@ -169,6 +169,23 @@ describe('the reporting loop', () => {
     await at.reporter.close()
   })
 
+  it('continues when the clock is set back', async () => {
+    using dir = tempDir()
+    const fake = fakeClock()
+    let offsetMs = 0
+    const clock = { nowMs: () => fake.nowMs() + offsetMs, sleep: fake.sleep }
+    using at = reporting(dir.path, { everyMs: 10_000, clock })
+    await fake.advance(1_000)
+    expect([at.world.samples, at.world.reports.length]).toEqual([1, 1])
+    offsetMs = -86_400_000
+    at.world.draftStepMs = 2
+    at.spool.put('telemetry', { x: 'd' })
+    await fake.advance(11_500)
+    expect(at.world.reports.map(({ speed }) => speed.draftStepMs).slice(0, 2)).toEqual([1, 2])
+    expect([at.world.samples, at.replayed]).toEqual([2, ['a', 'b', 'c', 'd']])
+    await at.reporter.close()
+  })
+
   it('only replays if reports are turned off', async () => {
     using dir = tempDir()
     using at = reporting(dir.path, { everyMs: 0 })
