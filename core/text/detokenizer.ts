@@ -39,7 +39,7 @@ export class Detokenizer {
     return this.#stripStart(this.#decoder.decode())
   }
 
-  /** Drops the replacement of a character that was incomplete at the seam: it comes first. */
+  /** Drops the replacement of a character that was incomplete at the seam: it is the first one of the text. */
   #mend(text: string): string {
     if (!this.#atSeam || text === '') return text
     this.#atSeam = false

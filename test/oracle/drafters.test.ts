@@ -11,7 +11,7 @@ import type { States } from '../../core/protocol/states.ts'
 import { rowsOf } from '../support/plain-math.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
-// Made by scripts/train/oracle/make_drafters.py: a checkpoint as training exports it, and what the trained modules compute.
+// Made by scripts/train/oracle/make_drafters.py: a checkpoint as training exports it, and the outputs of the trained modules.
 const fixture = fileURLToPath(new URL('fixtures/drafters', import.meta.url))
 const oracle: Record<string, string> & { ids: number[] } = JSON.parse(readFileSync(join(fixture, 'oracle.json'), 'utf8'))
 const width = 64

@@ -7,6 +7,7 @@ import {
   isString,
   isUndefined,
   type Node,
+  newScope,
   type Scope,
   toValue,
   type Value,
@@ -15,20 +16,15 @@ import {
 /** A node for an expression that has been evaluated already. */
 const evaluated = (value: Value): Node => ({ type: 'Evaluated', value })
 
-/** A node at the start of a loop's body: in Jinja each pass starts without the variables that the pass before set. */
-const newPass = (names: readonly string[]): Node => ({ type: 'NewPass', names })
-
 /** Nodes that write nothing themselves; every other node in a body writes its value. */
-const statements = new Set('If For Set Macro Comment CallStatement FilterStatement Break Continue NewPass'.split(' '))
+const statements = new Set('If For Set Macro Comment CallStatement FilterStatement Break Continue'.split(' '))
 
-interface Arguments {
-  readonly positional: readonly Value[]
-  readonly named: ReadonlyMap<string, Value>
-}
+/** Reads an argument by its position or name. */
+type Arguments = (at: number, name?: string) => unknown
 
 /**
- * Runs templates as transformers does. Where @huggingface/jinja departs from Jinja and Python without saying so, this class
- * evaluates the node itself: printing, strip and trim, join, tojson, equality, string concatenation, undefined attributes,
+ * Runs templates as transformers does. Where @huggingface/jinja silently deviates from Jinja and Python, this class evaluates
+ * the node itself: printing, strip and trim, join, tojson, equality, string concatenation, undefined attributes,
  * loops over undefined, variables that are set in a loop.
  */
 export class PythonInterpreter extends BaseInterpreter {
@@ -42,16 +38,15 @@ export class PythonInterpreter extends BaseInterpreter {
     return this.#written.has(node) && !isString(value) ? toValue(str(value)) : value
   }
 
-  /** @returns undefined where the library does what Jinja does */
+  /** @returns undefined where the library behaves as Jinja does */
   #evaluateAsPython(node: Node, scope: Scope): Value | undefined {
     switch (node.type) {
       case 'Evaluated':
         return node.value as Value
-      case 'NewPass':
-        for (const name of scope.variables.keys()) if (!(node.names as string[]).includes(name)) scope.variables.delete(name)
-        return toValue('')
       case 'For':
         return this.#loop(node, scope)
+      case 'LoopPass':
+        return super.evaluate({ type: 'Program', body: node.body }, newScope(scope))
       case 'MemberExpression':
         return this.#member(node, scope)
       case 'BinaryExpression':
@@ -67,24 +62,20 @@ export class PythonInterpreter extends BaseInterpreter {
     }
   }
 
-  #loop(node: Node, scope: Scope): Value | undefined {
-    const { iterable, loopvar, body } = node as unknown as { iterable: Node; loopvar: Node; body: Node[] }
-    if (body[0]?.type === 'NewPass') return undefined
+  /** In Jinja each pass starts without the variables that the previous pass set, so it runs in its own scope. */
+  #loop(node: Node, scope: Scope): Value {
+    const iterable = node.iterable as Node
     const isFiltered = iterable.type === 'SelectExpression'
     const items = this.evaluate(isFiltered ? (iterable.lhs as Node) : iterable, scope)
     const known = evaluated(isUndefined(items) ? toValue([]) : items)
-    const variables = loopvar.type === 'TupleLiteral' ? (loopvar.value as Node[]) : [loopvar]
-    const names = ['loop', ...variables.map(({ value }) => value as string)]
-    const once = { ...node, iterable: isFiltered ? { ...iterable, lhs: known } : known, body: [newPass(names), ...body] }
-    return this.evaluate(once, scope)
+    const body = [{ type: 'LoopPass', body: node.body }]
+    return super.evaluate({ ...node, iterable: isFiltered ? { ...iterable, lhs: known } : known, body }, scope)
   }
 
-  #member(node: Node, scope: Scope): Value | undefined {
-    const object = node.object as Node
-    if (object.type === 'Evaluated') return undefined
-    const value = this.evaluate(object, scope)
-    if (isUndefined(value)) throw new Error(`${nameOf(object)} is undefined`)
-    return this.evaluate({ ...node, object: evaluated(value) }, scope)
+  #member(node: Node, scope: Scope): Value {
+    const object = this.evaluate(node.object as Node, scope)
+    if (isUndefined(object)) throw new Error(`${nameOf(node.object as Node)} is undefined`)
+    return super.evaluate({ ...node, object: evaluated(object) }, scope)
   }
 
   #operator(node: Node, scope: Scope): Value | undefined {
@@ -114,8 +105,7 @@ export class PythonInterpreter extends BaseInterpreter {
     const { value: name } = (filter.type === 'CallExpression' ? filter.callee : filter) as { value: string }
     if (!['trim', 'string', 'join', 'tojson', 'capitalize'].includes(name)) return undefined
     const operand = this.evaluate(node.operand as Node, scope)
-    const { positional, named } = this.#arguments((filter.args ?? []) as Node[], scope)
-    const argument = (at: number, key: string) => (positional[at] ?? named.get(key))?.value
+    const argument = this.#arguments((filter.args ?? []) as Node[], scope)
     switch (name) {
       case 'trim':
         return toValue(strip(str(operand), argument(0, 'chars') as string | undefined, 'both'))
@@ -124,10 +114,13 @@ export class PythonInterpreter extends BaseInterpreter {
       case 'capitalize':
         return toValue(capitalize(str(operand)))
       case 'join': {
-        if (argument(1, 'attribute') !== undefined) return undefined
         const items = isString(operand) ? Array.from(str(operand)).map(toValue) : (operand.value as Value[])
         if (!Array.isArray(items)) throw new Error(`cannot join a ${operand.type}`)
-        return toValue(items.map(str).join((argument(0, 'd') as string | undefined) ?? ''))
+        const attribute = argument(1, 'attribute')
+        const property = { type: 'Identifier', value: attribute }
+        const read = (item: Value) =>
+          attribute === undefined ? item : this.#member({ type: 'MemberExpression', object: evaluated(item), property }, scope)
+        return toValue(items.map((item) => str(read(item))).join((argument(0, 'd') as string | undefined) ?? ''))
       }
       default:
         return toValue(dumps(operand, jsonOptions(argument)))
@@ -141,9 +134,9 @@ export class PythonInterpreter extends BaseInterpreter {
     if (!object || computed || !(ends || method === 'capitalize')) return undefined
     const text = this.evaluate(object, scope)
     if (!isString(text)) return super.evaluate({ ...node, callee: { ...(node.callee as Node), object: evaluated(text) } }, scope)
-    const { positional } = this.#arguments(node.args as Node[], scope)
     if (!ends) return toValue(capitalize(str(text)))
-    return toValue(strip(str(text), (positional[0]?.value ?? undefined) as string | undefined, ends))
+    const characters = this.#arguments(node.args as Node[], scope)(0) as string | null | undefined
+    return toValue(strip(str(text), characters ?? undefined, ends))
   }
 
   #arguments(nodes: readonly Node[], scope: Scope): Arguments {
@@ -153,12 +146,12 @@ export class PythonInterpreter extends BaseInterpreter {
       if (node.type === 'KeywordArgumentExpression')
         named.set((node.key as { value: string }).value, this.evaluate(node.value as Node, scope))
       else positional.push(this.evaluate(node, scope))
-    return { positional, named }
+    return (at, name = '') => (positional[at] ?? named.get(name))?.value
   }
 }
 
-/** The order of arguments is that of the filter in transformers. */
-function jsonOptions(argument: (at: number, key: string) => unknown): JsonOptions {
+/** Arguments of `tojson`, in the order of transformers. */
+function jsonOptions(argument: Arguments): JsonOptions {
   const separators = argument(2, 'separators') as readonly Value[] | null | undefined
   return {
     ensureAscii: argument(0, 'ensure_ascii') === true,
@@ -174,7 +167,7 @@ function capitalize(text: string): string {
   return first.toUpperCase() + rest.join('').toLowerCase()
 }
 
-/** How the template names an expression, for errors. */
+/** The expression in the template's notation, for errors. */
 function nameOf(node: Node): string {
   if (node.type === 'Identifier') return String(node.value)
   if (node.type !== 'MemberExpression') return 'a value'

@@ -115,13 +115,12 @@ function floatText(value: number): string {
 /** Python's `repr` of a string. */
 function quotePython(text: string): string {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'"
-  const named: Record<string, string> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t', [quote]: `\\${quote}` }
-  return quote + text.replace(/[\\'"]|(?! )[\p{C}\p{Z}]/gu, (character) => named[character] ?? escapeHidden(character)) + quote
+  const named: Record<string, string> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t', "'": quote === "'" ? "\\'" : "'" }
+  return quote + text.replace(/[\\']|(?! )[\p{C}\p{Z}]/gu, (character) => named[character] ?? escapeHidden(character)) + quote
 }
 
 function escapeHidden(character: string): string {
   const code = character.codePointAt(0) ?? 0
-  if (character === '"' || character === "'") return character
   if (code < 0x100) return `\\x${hex(code, 2)}`
   return code < 0x10000 ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`
 }

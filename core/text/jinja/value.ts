@@ -14,9 +14,8 @@ export interface Node {
   readonly [field: string]: unknown
 }
 
-/** The variables in reach of a node. */
+/** The variables that a node can read. */
 export interface Scope {
-  readonly variables: Map<string, Value>
   /** Declares a variable of a JavaScript value and returns it as a template value. */
   set(name: string, value: unknown): Value
 }
@@ -25,7 +24,7 @@ export const BaseInterpreter = Interpreter as unknown as new (
   global: Scope,
 ) => { evaluate(node: Node | undefined, scope: Scope): Value }
 
-export const newScope = (): Scope => new Environment() as unknown as Scope
+export const newScope = (parent?: Scope): Scope => new Environment(parent) as unknown as Scope
 
 /** A JavaScript value as the template sees it. */
 export const toValue = (value: unknown): Value => newScope().set('value', value)

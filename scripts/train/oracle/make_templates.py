@@ -2,8 +2,8 @@
 Renders chat templates with the real transformers: python scripts/train/oracle/make_templates.py test/oracle/fixtures/templates
 
 The folder holds templates written after those of six model families. `rendered.json` receives the conversations below and, by
-template, what transformers makes of each: the text, or null where it refuses the conversation. It also receives what
-transformers makes of the snippets below.
+template, the text that transformers renders for each, or null where it rejects the conversation. It also receives the
+rendered snippets below.
 
 JavaScript cannot tell 2.0 from 2 once a request is parsed, so no conversation holds a float without a fraction.
 """
@@ -54,6 +54,7 @@ SNIPPETS = [
     "{{ ['\\n', '\\u00e9', '\\u200b', 'a\\\\b', '\"', \"'\\\"\"] }}",
     "{{ 'a' ~ true ~ nothing ~ missing ~ 1 ~ ['b'] }}",
     "{{ [1, true, nothing, 'a'] | join('-') }}|{{ [1, 2] | join }}|{{ 'abc' | join('.') }}|{{ [1] | string }}|{{ true | string }}",
+    "{{ [{'a': 1}, {'a': none}] | join('-', attribute='a') }}|{{ [{'a': 'x'}] | join(attribute='a') }}",
     "{{ '1' == 1 }}|{{ 1 == 1.0 }}|{{ true == 1 }}|{{ nothing == missing }}|{{ [1, {'a': 2}] == [1, {'a': 2}] }}|{{ '' != 0 }}",
     "{{ nothing in ['a', none] }}|{{ [1] in [[1]] }}|{{ 'a' not in ['b'] }}|{{ 'a' in {'a': 1} }}|{{ 'b' in 'abc' }}",
     "{% for i in [1, 2, 3] %}{% if i == 1 %}{% set first = 'set' %}{% endif %}{{ first | default('unset') }} {% endfor %}",
