@@ -1,5 +1,5 @@
 import type { Part, Sequence, StepItem } from '../engine/contract.ts'
-import { requireFinite } from '../engine/require-finite.ts'
+import { stepOnce } from '../engine/require-finite.ts'
 import { chooseTokens, type Sampling, topProbability } from '../engine/sampler.ts'
 import type { SharedHead } from '../engine/shared-head.ts'
 import { concatStates, type States, sliceStates } from '../protocol/states.ts'
@@ -7,10 +7,10 @@ import type { KnownStream } from './device-stream.ts'
 import type { DraftedToken, Drafter } from './drafter.ts'
 import type { StateRows } from './state-rows.ts'
 
-/** Alternatives per drafted token: drafting ahead begins this many branches beside the draft's own. */
+/** Maximum alternatives per drafted token. Drafting ahead begins one branch for each, besides the branch of the draft. */
 const maxAlternatives = 2
 
-/** HAT's draft model, output ∘ Λ ∘ input. It chooses with the LLM's own noise, so that the two agree as often as possible. */
+/** HAT's draft model, output ∘ Λ ∘ input. It samples with the LLM's noise, so that both choose the same token most often. */
 export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampling): Drafter {
   const states = adapter.manifest.features ? new FeatureRows(adapter) : new PlainRows(adapter)
   return {
@@ -28,9 +28,9 @@ export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampli
   }
 }
 
-/** Rows of Λ for the rows of a stream. Its KV may lag behind: after a fully accepted draft the last row is missing. */
+/** Λ's rows for a stream. Its KV can be shorter than the stream: after a fully accepted draft the last row is missing. */
 interface AdapterRows {
-  /** Λ's states of these rows of the stream. */
+  /** Λ's states at these rows of the stream. */
   of(known: KnownStream, rows: readonly number[]): Promise<States>
   catchUp(known: KnownStream): Promise<void>
   gather(keep: number, rows: readonly number[]): void
@@ -49,7 +49,7 @@ class PlainRows implements AdapterRows {
 
   of(known: KnownStream, rows: readonly number[]): Promise<States> {
     const sequence = this.#sequence
-    // Rows drafted ahead too late to be fed are computed again.
+    // A requested row that is already in the KV is computed again for its state.
     sequence.truncate(Math.min(sequence.length, ...rows))
     return this.#step(
       known,
@@ -80,17 +80,16 @@ class PlainRows implements AdapterRows {
 }
 
 /**
- * Λ with features (EAGLE, Li et al. 2024, arXiv:2401.15077): the row of a position also reads the deep state of the one
- * before it, or zero where that never comes back (all of the prompt's but the last). Within a draft the deep state of a
- * drafted token does not exist yet: the row after it reads Λ's own state instead, and is computed again when the true one
- * has arrived.
+ * Λ with features (EAGLE, Li et al. 2024, arXiv:2401.15077): a row also reads the deep state of the position before it, or
+ * zeros if the bridge does not return it (all of the prompt's but the last). Drafted tokens have no deep state yet: the row
+ * after one reads Λ's state instead, and is computed again when the deep state has arrived.
  */
 class FeatureRows implements AdapterRows {
   readonly #adapter: Part
   readonly #sequence: Sequence
-  /** Leading rows in the KV that have read true features; the rows after them have read predicted ones. */
+  /** Number of leading rows in the KV that have read deep states; the rows after them have read Λ's states. */
   #settled = 0
-  /** Λ's states of the last settled row and of those after it. */
+  /** Λ's states of the last settled row and of the rows after it. */
   readonly #predicted = new Map<number, States>()
 
   constructor(adapter: Part) {
@@ -112,7 +111,7 @@ class FeatureRows implements AdapterRows {
   }
 
   gather(keep: number): void {
-    // Rows that have read predicted features are computed again, whichever of them remain.
+    // All rows that have read predicted features are computed again.
     this.#settled = Math.min(keep, this.#settled)
     this.#sequence.truncate(this.#settled)
     this.#predicted.clear()
@@ -122,7 +121,7 @@ class FeatureRows implements AdapterRows {
     this.#sequence.release()
   }
 
-  /** Computes the rows whose true features have arrived, including rows computed before with predicted ones. */
+  /** Computes the rows whose deep states have arrived, including rows computed before with predicted features. */
   async #settle({ shallow, deep }: KnownStream, select: 'last' | 'none'): Promise<void> {
     const from = this.#settled
     const to = Math.min(shallow.length, deep.length + 1)
@@ -135,7 +134,7 @@ class FeatureRows implements AdapterRows {
     this.#settled = to
   }
 
-  /** Computes the next rows whose predecessors' states exist: one of a chain, all tips of a tree. */
+  /** Computes the next rows whose parents have states: one row of a chain, or one level of a tree. */
   async #predict({ shallow, rows }: KnownStream): Promise<void> {
     const from = this.#sequence.length
     let to = from + 1
@@ -157,17 +156,11 @@ class FeatureRows implements AdapterRows {
   }
 }
 
-/** For rows [from, to): the deep states of the positions before them, zero rows where there are none. */
+/** For rows [from, to): the deep states of the positions before them, or zeros. */
 function featuresOf(deep: StateRows, from: number, to: number): States {
   const { width, first } = deep
   const rows = Math.min(to, first + 1) - Math.min(from, first + 1)
   const unknown = { rows, width, half: new Uint16Array(rows * width) }
   if (to <= first + 1) return unknown
   return concatStates([unknown, deep.slice(Math.max(first, from - 1), to - 1)], width)
-}
-
-async function stepOnce(adapter: Part, item: StepItem): Promise<States> {
-  const [states] = await adapter.step([item])
-  if (!states) throw new Error('a step of one item returned no states')
-  return requireFinite(states, adapter.name)
 }

@@ -1,17 +1,17 @@
 import type { Part, Sequence } from '../engine/contract.ts'
-import { requireFinite } from '../engine/require-finite.ts'
+import { stepOnce } from '../engine/require-finite.ts'
 import { RowTree } from '../engine/row-tree.ts'
 import { StateRows } from './state-rows.ts'
 
-/** What a device knows of one stream of tokens: all that a drafter may read. Drafts may branch. */
+/** The device's state of one token stream, as drafters read it. Drafts may branch. */
 export interface KnownStream {
   /** The token of every row, drafted rows included. */
   readonly ids: readonly number[]
   /** The parent of every row. */
   readonly rows: RowTree
-  /** Of every row in `ids`. */
+  /** The shallow state of every row. */
   readonly shallow: StateRows
-  /** From the prompt's last position to the last verified one: other deep states never come back from the cloud. */
+  /** From the prompt's last position to the last verified one: the bridge returns no other deep states. */
   readonly deep: StateRows
 }
 
@@ -42,19 +42,17 @@ export class DeviceStream implements KnownStream {
 
   /**
    * Appends tokens and computes their shallow rows.
-   * @param parents the row that each follows; absent: the one before it
+   * @param parents the row that each follows; absent: the row before it
    * @throws BrimError RUNTIME_FAILED
    */
   async feed(tokens: readonly number[], parents?: readonly number[]): Promise<void> {
     const grown = this.#rows.extended(tokens.length, parents)
-    const [states] = await this.#input.step([{ sequence: this.#sequence, ids: tokens, parents, select: 'all' }])
-    if (!states) throw new Error('a step of one item returned no states')
-    this.shallow.append(requireFinite(states, 'input'))
+    this.shallow.append(await stepOnce(this.#input, { sequence: this.#sequence, ids: tokens, parents, select: 'all' }))
     this.#ids.push(...tokens)
     this.#rows = grown
   }
 
-  /** Keeps the first `keep` rows and then exactly these, in this order: a chain. */
+  /** Keeps the first `keep` rows, followed by `rows` in this order; the result does not branch. */
   gather(keep: number, rows: readonly number[]): void {
     const picked = rows.map((row) => this.#ids[row]!)
     this.#ids.length = keep

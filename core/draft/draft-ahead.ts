@@ -2,30 +2,30 @@ import type { DeviceStream } from './device-stream.ts'
 import { acceptGuesses, type Draft, type DraftRules, noDraft } from './draft-tokens.ts'
 import type { Drafter } from './drafter.ts'
 
-/** A continuation drafted ahead: its first token is the pending one. */
+/** A continuation drafted ahead. Its first token is the pending one. */
 export interface PreparedDraft {
-  /** Rows of the stream, the pending token's first. */
+  /** Rows of the stream, starting with the pending token's row. */
   readonly rows: readonly number[]
-  /** Its part that is the next round's draft. */
+  /** The draft of the next round, as far as it was drafted ahead. */
   readonly draft: Draft
 }
 
 interface Branch {
-  /** Its last row: the next token follows it. */
+  /** The last row; the next token follows it. */
   tip: number
-  /** Tokens drafted after its first row. */
+  /** Tokens drafted after the branch's first row. */
   draft: Draft
-  /** 1 where the first drafted token will be the pending one if the branch is used, else 0. */
+  /** 1 if the first drafted token becomes the pending one when the branch is used, else 0. */
   readonly pending: number
 }
 
 /**
- * Continues a draft during its verification, with one branch for each token that its last one may turn out to be (HAT
- * 'Parallel drafting'). The branches share one KV, and each step extends all of them.
+ * Continues a draft during its verification, with one branch for the draft's last token and one for each alternative to it
+ * (HAT 'Parallel drafting'). The branches share one KV, and each step extends all of them.
  */
 export class DraftAhead {
   readonly #stream: DeviceStream
-  /** Rows of the stream before the branches' first. */
+  /** Number of rows before the first row of the branches. */
   readonly #start: number
   readonly #branches: Branch[]
 
@@ -37,7 +37,7 @@ export class DraftAhead {
 
   /**
    * Feeds the alternatives of the stream's last, drafted token.
-   * @param draft the one being verified
+   * @param draft the draft under verification
    */
   static async begin(stream: DeviceStream, { alternatives, ended, tokens }: Draft, eos: readonly number[]): Promise<DraftAhead> {
     const last = stream.rows.length - 1
@@ -47,38 +47,38 @@ export class DraftAhead {
         alternatives,
         alternatives.map(() => before),
       )
-    const isOver = (token: number | undefined) => token !== undefined && eos.includes(token)
+    const endsText = (token: number | undefined) => token !== undefined && eos.includes(token)
     const branches = [
-      // A drafter without a guess here has none for what follows either.
-      { tip: last, pending: 1, draft: { ...noDraft, ended: isOver(tokens.at(-1)) || (ended && tokens.length === 0) } },
-      ...alternatives.map((token, at) => ({ tip: last + 1 + at, pending: 0, draft: { ...noDraft, ended: isOver(token) } })),
+      // A drafter without a guess for this token has none for the next ones either.
+      { tip: last, pending: 1, draft: { ...noDraft, ended: endsText(tokens.at(-1)) || (ended && tokens.length === 0) } },
+      ...alternatives.map((token, at) => ({ tip: last + 1 + at, pending: 0, draft: { ...noDraft, ended: endsText(token) } })),
     ]
     return new DraftAhead(stream, branches, last + 1)
   }
 
-  /** Maximum rows that one more step may add: no branch grows beyond the length limit of a draft. */
+  /** Maximum number of rows that further steps can add: no branch exceeds the length limit of a draft. */
   maxRows({ limit }: DraftRules): number {
-    const going = this.#branches.filter(({ draft }) => !draft.ended)
-    return going.reduce((rows, { draft, pending }) => rows + limit + pending - draft.tokens.length, 0)
+    const active = this.#branches.filter(({ draft }) => !draft.ended)
+    return active.reduce((rows, { draft, pending }) => rows + limit + pending - draft.tokens.length, 0)
   }
 
   /**
-   * Extends every branch that has not ended by one token, or by several where the drafter proposes them at once.
-   * @param isOver whether the verification has ended: checked before the rows are computed
+   * Extends every active branch by one token, or by several if the drafter proposes them at once.
+   * @param isVerified whether the verification has ended; checked before the rows are computed
    * @returns tokens drafted; 0 when no branch can be extended
    */
-  async step(drafter: Drafter, rules: DraftRules, isOver: () => boolean): Promise<number> {
-    const going = this.#branches.filter(({ draft }) => !draft.ended)
-    if (going.length === 0) return 0
+  async step(drafter: Drafter, rules: DraftRules, isVerified: () => boolean): Promise<number> {
+    const active = this.#branches.filter(({ draft }) => !draft.ended)
+    if (active.length === 0) return 0
     const guesses = await drafter.next(
       this.#stream,
-      going.map(({ tip }) => tip),
+      active.map(({ tip }) => tip),
     )
-    if (isOver()) return 0
+    if (isVerified()) return 0
     const tokens: number[] = []
     const parents: number[] = []
     const { length } = this.#stream.rows
-    going.forEach((branch, at) => {
+    active.forEach((branch, at) => {
       const limit = rules.limit + branch.pending
       const more = acceptGuesses(guesses[at] ?? [], branch.draft.tokens.length, { ...rules, limit })
       for (const token of more.tokens) {
@@ -94,8 +94,8 @@ export class DraftAhead {
   }
 
   /**
-   * The branch that continues the verified answer. Rows that follow the last accepted row have seen exactly the accepted
-   * tokens, so the tree itself is the key (DESIGN 'Three KVs, one truth').
+   * The branch that continues the verified answer. Rows that follow the last accepted row have read exactly the accepted
+   * tokens, so the parents identify the branch (DESIGN 'Three KVs, one truth').
    * @param row of the last accepted token
    * @param token that follows it: the correction or the bonus token
    */
@@ -112,7 +112,7 @@ export class DraftAhead {
     const { tokens, alternatives, ended } = branch.draft
     const left = tokens.slice(branch.pending)
     if (left.length > 0) return { rows, draft: { tokens: left, alternatives, ended } }
-    // A draft that ended with the token now pending has not begun.
+    // The draft ended with the token that is now pending, so the next draft has no tokens yet.
     return { rows, draft: { ...noDraft, ended: ended && branch.pending === 0 } }
   }
 }

@@ -18,7 +18,7 @@ export interface DraftRules extends DraftLimits {
 
 export const noDraft: Draft = { tokens: [], alternatives: [], ended: false }
 
-/** The guesses that a draft of `drafted` tokens takes, up to the one that ends it. */
+/** The guesses that extend a draft of `drafted` tokens, up to the guess that ends it. */
 export function acceptGuesses(guesses: readonly DraftedToken[], drafted: number, rules: DraftRules): Draft {
   const ends = guesses.findIndex(
     ({ token, topProbability }, at) => draftEnds(topProbability, drafted + at + 1, rules) || rules.eos.includes(token),
@@ -34,7 +34,7 @@ export function acceptGuesses(guesses: readonly DraftedToken[], drafted: number,
 /**
  * One round's draft, after the pending token.
  * @param feed appends tokens to the stream, which computes their shallow states
- * @param prepared a part drafted ahead, already in the stream
+ * @param prepared tokens drafted ahead, already in the stream
  */
 export async function draftTokens(
   drafter: Drafter,

@@ -10,32 +10,32 @@ export interface DraftedToken {
   readonly alternatives: readonly number[]
 }
 
-/** What a session tells its drafter. */
+/** Calls from a session to its drafter besides the drafting. */
 export interface DrafterLifecycle {
-  /** Processes rows that it has not seen, while the session waits for the bridge anyway. */
+  /** Processes new rows of the stream, while the session waits for the bridge. */
   catchUp(known: KnownStream): Promise<void>
-  /** The stream keeps its first `keep` rows and then exactly these, in this order. */
+  /** The stream has kept its first `keep` rows, followed by `rows` in this order. */
   gather(keep: number, rows: readonly number[]): void
-  /** A round has ended. @param tokens that it added to the answer @param seconds since the draft's first step */
+  /** A round has ended. @param tokens number that it added to the answer @param seconds since the draft's first step */
   roundEnded?(tokens: number, seconds: number): void
-  /** Where several drafters were measured: which is used, and how each has done. */
+  /** The measurements of a drafter that chooses among several. */
   report?(): DraftReport
   release(): void
 }
 
-/** Guesses the LLM's choices, one token after another. */
+/** Guesses the LLM's next tokens, one after another. */
 export interface Drafter extends DrafterLifecycle {
-  /** Whether it should draft ahead during verifications; absent: yes. */
+  /** Whether it drafts ahead during verifications. Default: true. */
   readonly mayDraftAhead?: boolean
   /**
-   * Guesses what follows each of these rows, which are ends of the stream: one token, or several from a drafter that needs
-   * no states between them. An empty guess ends the draft.
+   * Guesses the tokens after each of these rows, which are ends of the stream: one token, or several if the drafter needs no
+   * states between them. An empty guess ends the draft.
    */
   next(known: KnownStream, rows: readonly number[]): Promise<readonly (readonly DraftedToken[])[]>
 }
 
 export interface DraftReport {
-  /** The drafter used except for trials; `none`: drafting was switched off because it was slower. */
+  /** The drafter used except in trials; `none`: drafting is off because it was slower. */
   readonly chosen: string
   readonly drafters: readonly DrafterRecord[]
 }

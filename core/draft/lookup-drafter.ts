@@ -2,44 +2,44 @@ import type { KnownStream } from './device-stream.ts'
 import { type DraftedToken, type Drafter, stateless } from './drafter.ts'
 import { LookupIndex, type NgramLengths } from './lookup-index.ts'
 
-/** As in Saxena 2023: n-grams of 3 down to 1 tokens, and up to 10 tokens of what followed. */
+/** As in Saxena 2023: n-grams of 1 to 3 tokens, and continuations of up to 10 tokens. */
 const lengths: NgramLengths = { shortest: 1, longest: 3 }
 const maxRun = 10
 
-/** Drafts what followed the latest earlier occurrence of the last tokens, in prompt or answer. Needs no training. */
+/** Drafts the continuation of the previous occurrence of the last tokens, in prompt or answer. Needs no training. */
 export function lookupDrafter(): Drafter {
   const lookup = streamLookup(lengths)
   return {
     ...stateless,
     next: async (known, rows) => rows.map((row) => lookup.find(known, row) ?? []),
     catchUp: async (known) => lookup.catchUp(known),
-    gather: lookup.keep,
+    gather: lookup.truncate,
   }
 }
 
 /** A lookup index that follows a stream. */
-export function streamLookup(of: NgramLengths) {
-  const index = new LookupIndex(of)
-  const keep = (length: number) => index.truncate(Math.min(length, index.length))
+export function streamLookup(ngrams: NgramLengths) {
+  const index = new LookupIndex(ngrams)
+  const truncate = (length: number) => index.truncate(Math.min(length, index.length))
   const push = (ids: readonly number[]) => {
     for (const id of ids) index.push(id)
   }
   const catchUp = ({ ids, rows }: KnownStream, line = rows.line) => {
-    keep(line)
+    truncate(line)
     push(ids.slice(index.length, line))
   }
   return {
-    keep,
+    truncate,
     catchUp: (known: KnownStream) => catchUp(known),
-    /** What followed the longest n-gram that ends at this row and has occurred before on the path to it. */
+    /** The continuation of the longest n-gram that ends at this row and has occurred before on the path to it. */
     find(known: KnownStream, row: number): DraftedToken[] | undefined {
-      const way = known.rows.pathTo(row)
-      catchUp(known, way.line)
-      push(way.rows.map((at) => known.ids[at]!))
+      const path = known.rows.pathTo(row)
+      catchUp(known, path.line)
+      push(path.rows.map((at) => known.ids[at]!))
       const match = index.match()
-      // Without probabilities the draft ends at its length limit only.
+      // With probability 1 the draft ends only at its length limit.
       const found = match && index.after(match, maxRun).map((token) => ({ token, topProbability: 1, alternatives: [] }))
-      keep(way.line)
+      truncate(path.line)
       return found
     },
   }

@@ -1,29 +1,28 @@
-/** Lengths of the n-grams looked up, 1 <= shortest <= longest. */
+/** Lengths of the indexed n-grams, 1 <= shortest <= longest. */
 export interface NgramLengths {
   readonly shortest: number
   readonly longest: number
 }
 
-/** An earlier occurrence of the end of a text. */
+/** The previous occurrence of an n-gram at the end of the text. */
 export interface Match {
-  /** Tokens of the n-gram found, shortest..longest. */
+  /** Length of the n-gram, shortest..longest. */
   readonly length: number
-  /** The index after the earlier occurrence, where its continuation starts. */
+  /** The index after the previous occurrence, at which its continuation starts. */
   readonly end: number
 }
 
 /**
- * Prompt lookup decoding (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding): the draft is what followed the
- * latest earlier occurrence of the text's last n tokens, for the longest n that has one. REST (He et al. 2023,
- * arXiv:2311.08252) does the same with a datastore of other texts. Adding, dropping and looking up a token take constant
- * time, however long the text is.
+ * Prompt lookup decoding (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding): the draft is the continuation of the
+ * previous occurrence of the text's last n tokens, for the largest n that has one. REST (He et al. 2023, arXiv:2311.08252)
+ * does the same with a datastore of other texts. Adding, dropping and looking up a token take constant time.
  */
 export class LookupIndex {
   readonly #lengths: NgramLengths
   readonly #ids: number[] = []
   /** By n-gram: the index after its latest occurrence. */
   readonly #latest = new Map<string, number>()
-  /** By position and n: the index after the occurrence before the one that ends there; 0: none. */
+  /** By position and n-gram length: the index after the previous occurrence of the n-gram that ends there; 0: none. */
   readonly #before: number[][] = []
 
   /** @throws RangeError unless 1 <= shortest <= longest */
@@ -48,7 +47,7 @@ export class LookupIndex {
     )
   }
 
-  /** Keeps the first `length` tokens. @throws RangeError when there are fewer */
+  /** Keeps the first `length` tokens. @throws RangeError if there are fewer */
   truncate(length: number): void {
     if (length < 0 || length > this.#ids.length) throw new RangeError(`cannot keep ${length} of ${this.#ids.length} tokens`)
     while (this.#ids.length > length) {
@@ -61,7 +60,7 @@ export class LookupIndex {
     }
   }
 
-  /** The end of the text where it has occurred before. */
+  /** The previous occurrence of the longest n-gram at the end of the text, if there is one. */
   match(): Match | undefined {
     const before = this.#before.at(-1)
     if (!before) return undefined

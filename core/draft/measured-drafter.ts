@@ -4,15 +4,18 @@ import type { Drafter } from './drafter.ts'
 
 export interface MeasuredChoice {
   readonly drafter: Drafter
-  /** Whether it drafts ahead during verifications: a drafter may be one choice with it and one without. */
+  /** Whether it drafts ahead during verifications. A drafter may be a choice with it and another without it. */
   readonly draftsAhead: boolean
 }
 
-/** Drafts with the fastest of several drafters, as measured; with the first until that is known. Sessions learn from earlier ones. */
+/**
+ * Drafts with the fastest of several drafters, as measured, and with the first one until there are measurements. A session
+ * starts with the measurements of earlier ones.
+ */
 export class MeasuredDrafters {
   readonly #create: (sampling: Sampling) => Readonly<Record<string, MeasuredChoice>>
-  /** The measurements that the next session begins with. */
-  #before: DrafterChoice | undefined
+  /** The measurements with which the next session starts. */
+  #previous: DrafterChoice | undefined
 
   /** @param create the drafters of one session; their names are always the same */
   constructor(create: (sampling: Sampling) => Readonly<Record<string, MeasuredChoice>>) {
@@ -22,7 +25,7 @@ export class MeasuredDrafters {
   create(sampling: Sampling): Drafter {
     const choices = this.#create(sampling)
     const drafters = [...new Set(Object.values(choices).map(({ drafter }) => drafter))]
-    const choice = new DrafterChoice(Object.keys(choices), this.#before)
+    const choice = new DrafterChoice(Object.keys(choices), this.#previous)
     return {
       get mayDraftAhead() {
         return choices[choice.name]!.draftsAhead
@@ -37,8 +40,8 @@ export class MeasuredDrafters {
       roundEnded: (tokens, seconds) => choice.record(tokens, seconds),
       report: () => ({ chosen: choice.best, drafters: choice.records() }),
       release: () => {
-        // Of concurrent sessions the one with the most measurements counts.
-        if (!this.#before || choice.measured > this.#before.measured) this.#before = choice
+        // Of concurrent sessions, the one with the most measurements is retained.
+        if (!this.#previous || choice.measured > this.#previous.measured) this.#previous = choice
         for (const drafter of drafters) drafter.release()
       },
     }

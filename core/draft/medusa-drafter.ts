@@ -5,7 +5,7 @@ import { stateless, type TreeDrafter } from './drafter.ts'
 
 /**
  * Medusa (Cai et al. 2024, arXiv:2401.10774), the drafter of HAT's baseline U-Medusa: heads guess the tokens after the
- * pending one from the last verified deep state; the bundle lists the ranks that make the tree.
+ * pending one from the last verified deep state. The bundle lists the ranks that form the tree.
  * @param vocab logits per head
  */
 export function medusaDrafter(medusa: MedusaHeads, vocab: number): TreeDrafter {

@@ -1,13 +1,13 @@
 import type { States } from '../protocol/states.ts'
 
-/** The states of one stream of tokens from position `first` on, one row per position, byte for byte as they crossed the cut. */
+/** The states of one token stream from position `first` on: one row per position, with the bytes that crossed the cut. */
 export class StateRows {
   readonly width: number
   /** The first position that has a row. */
   readonly first: number
   #length: number
   #half: Uint16Array
-  /** Rows that fp16 could not hold, ascending. */
+  /** Rows with values beyond fp16, ascending. */
   #wide: { position: number; values: Float32Array }[] = []
 
   constructor(width: number, first = 0) {
@@ -17,7 +17,7 @@ export class StateRows {
     this.#half = new Uint16Array(64 * width)
   }
 
-  /** The position after the last row; `first` where there are no rows. */
+  /** The position after the last row; `first` if there are no rows. */
   get length(): number {
     return this.#length
   }
@@ -39,7 +39,7 @@ export class StateRows {
     this.#length = first + end
   }
 
-  /** Drops the rows of the positions from `length` on. @throws RangeError when there are fewer */
+  /** Drops the rows of the positions from `length` on. @throws RangeError if there are fewer */
   truncate(length: number): void {
     const { first } = this
     if (length < first || length > this.#length)
@@ -48,7 +48,7 @@ export class StateRows {
     this.#wide = this.#wide.filter(({ position }) => position < length)
   }
 
-  /** Keeps the positions before `keep` and then the rows of exactly these, in this order. @throws RangeError as `slice` */
+  /** Keeps the positions before `keep`, followed by the rows of `positions` in this order. @throws RangeError as `slice` */
   gather(keep: number, positions: readonly number[]): void {
     const picked = positions.map((position) => this.slice(position, position + 1))
     this.truncate(keep)

@@ -1,6 +1,7 @@
 import { BrimError } from '../base/errors.ts'
 import type { PartName } from '../model/manifest.ts'
 import { firstNonFiniteRow, type States } from '../protocol/states.ts'
+import type { Part, StepItem } from './contract.ts'
 
 /** @returns the same states. @throws BrimError RUNTIME_FAILED naming the part that returned NaN or infinity */
 export function requireFinite(states: States, part: PartName): States {
@@ -9,4 +10,11 @@ export function requireFinite(states: States, part: PartName): States {
   throw new BrimError('RUNTIME_FAILED', `part "${part}" returned NaN or infinity in row ${row} of ${states.rows}`, {
     hint: 'run "brim model verify" on the bundle, on this machine and at the bridge',
   })
+}
+
+/** Runs a step of one item. @throws BrimError as `Part.step`, and as `requireFinite` */
+export async function stepOnce(part: Part, item: StepItem): Promise<States> {
+  const [states] = await part.step([item])
+  if (!states) throw new Error('a step of one item returned no states')
+  return requireFinite(states, part.name)
 }

@@ -4,7 +4,7 @@ import type { Drafter, TreeDrafter } from '../../../core/draft/drafter.ts'
 import { StateRows } from '../../../core/draft/state-rows.ts'
 import type { Chain, Part } from '../../../core/engine/contract.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
-import { requireFinite } from '../../../core/engine/require-finite.ts'
+import { stepOnce } from '../../../core/engine/require-finite.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
 import { acceptDraft } from '../../../core/policy/hat/accept-draft.ts'
@@ -62,9 +62,7 @@ async function deepRows({ input, middle, manifest }: ReplayModel, prompt: readon
     await stream.feed([...prompt, ...answer])
     const states = stream.shallow.slice(0, stream.shallow.length)
     const select = Array.from({ length: answer.length + 1 }, (_, at) => prompt.length - 1 + at)
-    const [deep] = await middle.step([{ sequence, states, select }])
-    if (!deep) throw new Error('a step of one item returned no states')
-    return requireFinite(deep, 'middle')
+    return await stepOnce(middle, { sequence, states, select })
   } finally {
     stream.release()
     sequence.release()

@@ -15,7 +15,7 @@ import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 import { freshRows, rowsBefore, verifiedStream } from '../../support/verified-stream.ts'
 
 const vocab = 160
-/** Of a probability; several rows at once and single ones differ by rounding. */
+/** Of a probability: steps of one row and of several rows differ by rounding. */
 const tolerance = 1e-4
 
 let dir: TempDir
@@ -35,7 +35,7 @@ afterAll(async () => {
 const random = seededRandom(8)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * vocab))
 
-/** @param position for which a token is drawn */
+/** @param position of the sampled token */
 async function drafted(states: States, sampling = greedy, position = 0): Promise<DraftedToken> {
   const [only] = await head.read(sliceStates(states, states.rows - 1, states.rows), (logits) => ({
     token: chooseToken(logits, sampling, position),
@@ -45,14 +45,14 @@ async function drafted(states: States, sampling = greedy, position = 0): Promise
   return only!
 }
 
-/** What follows the stream's last row. */
+/** The drafter's guess after the stream's last row. */
 async function next(drafter: Drafter, known: DeviceStream): Promise<readonly DraftedToken[]> {
   const [guesses] = await drafter.next(known, [known.rows.length - 1])
   return guesses!
 }
 
-/** What a drafter says that sees the stream for the first time. */
-async function fromScratch(part: Part, known: DeviceStream): Promise<readonly DraftedToken[]> {
+/** The guess of a new drafter, which has not read the stream before. */
+async function guessOfNewDrafter(part: Part, known: DeviceStream): Promise<readonly DraftedToken[]> {
   const drafter = adapterDrafter(part, head, greedy)
   try {
     return await next(drafter, known)
@@ -63,12 +63,12 @@ async function fromScratch(part: Part, known: DeviceStream): Promise<readonly Dr
 
 function expectSame(actual: readonly DraftedToken[], expected: readonly DraftedToken[]): void {
   expect(actual.map(({ token }) => token)).toEqual(expected.map(({ token }) => token))
-  for (const [at, { topProbability: sure }] of actual.entries())
-    expect(Math.abs(sure - expected[at]!.topProbability)).toBeLessThan(tolerance)
+  for (const [at, { topProbability: probability }] of actual.entries())
+    expect(Math.abs(probability - expected[at]!.topProbability)).toBeLessThan(tolerance)
 }
 
 describe('an adapter with features', () => {
-  it('reads the deep state before each row where it is known, zeros before, and its own state behind', async () => {
+  it('reads the previous deep state, zeros where it is unknown, and its own state after drafted tokens', async () => {
     using stream = await verifiedStream(model, randomIds(9))
     const { known } = stream
     const adapter = model.part('adapter')
@@ -76,27 +76,27 @@ describe('an adapter with features', () => {
     await stream.feed([5])
     await stream.verify(10)
     await stream.feed([17])
-    // Rows 0..8 know nothing, rows 9 and 10 the deep states of 8 and 9.
+    // Rows 0 to 8 read zeros, rows 9 and 10 the deep states of rows 8 and 9.
     const features = rowsBefore(known.deep, 11)
     const expected = await freshRows(adapter, known.shallow.slice(0, 11), features)
     expectSame(await next(drafter, known), [await drafted(expected)])
 
     await stream.feed([40])
     const predicted = concatStates([features, sliceStates(expected, 10, 11)], known.shallow.width)
-    const behind = await freshRows(adapter, known.shallow.slice(0, 12), predicted)
+    const afterDraft = await freshRows(adapter, known.shallow.slice(0, 12), predicted)
     const second = await next(drafter, known)
-    expectSame(second, [await drafted(behind)])
+    expectSame(second, [await drafted(afterDraft)])
 
-    // Would be told from zeros there.
-    const nothing = { rows: 1, width: known.shallow.width, half: new Uint16Array(known.shallow.width) }
-    const blind = await freshRows(adapter, known.shallow.slice(0, 12), concatStates([features, nothing], nothing.width))
-    expect(Math.abs((await drafted(blind)).topProbability - second[0]!.topProbability)).toBeGreaterThan(10 * tolerance)
+    // Zeros instead would give another result.
+    const zeros = { rows: 1, width: known.shallow.width, half: new Uint16Array(known.shallow.width) }
+    const withZeros = await freshRows(adapter, known.shallow.slice(0, 12), concatStates([features, zeros], zeros.width))
+    expect(Math.abs((await drafted(withZeros)).topProbability - second[0]!.topProbability)).toBeGreaterThan(10 * tolerance)
     drafter.release()
   })
 })
 
 describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) => {
-  it('says after any drafts and rollbacks what it would say of the stream at first sight', async () => {
+  it('guesses after any drafts and rollbacks what a new drafter guesses', async () => {
     const part = model.part(name)
     for (let at = 0; at < 6; at++) {
       const drafter = adapterDrafter(part, head, greedy)
@@ -104,24 +104,24 @@ describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) 
       using stream = await verifiedStream(model, prompt, (known) => drafter.catchUp(known))
       for (let round = 0; round < 8; round++) {
         const { length: start } = stream.known.ids
-        // The pending token, perhaps with some that somebody else has drafted.
+        // The pending token, and possibly tokens of another drafter.
         await stream.feed(randomIds(1 + Math.floor(random.next() * 3)))
         const length = Math.floor(random.next() * 5)
         for (let drafts = 0; drafts < length; drafts++) {
-          expectSame(await next(drafter, stream.known), await fromScratch(part, stream.known))
+          expectSame(await next(drafter, stream.known), await guessOfNewDrafter(part, stream.known))
           await stream.feed(randomIds(1 + Math.floor(random.next() * 3)))
         }
         const { length: sent } = stream.known.ids
         const kept = start + 1 + Math.floor(random.next() * (sent - start))
         await stream.verify(kept)
-        // Where all is accepted nothing needs to be dropped.
+        // If all tokens were accepted, no row is dropped.
         if (kept < sent) drafter.gather(kept, [])
       }
       drafter.release()
     }
   })
 
-  it("draws with the LLM's own noise for the position that it drafts", async () => {
+  it("samples with the LLM's noise for the drafted position", async () => {
     const part = model.part(name)
     for (let seed = 0; seed < 8; seed++) {
       const sampling = { temperature: 3, topK: 0, topP: 1, seed }
@@ -136,7 +136,7 @@ describe.each(['adapter', 'adapter-paper'] as const)('drafting with %s', (name) 
     }
   })
 
-  it('is named where it returns NaN', async () => {
+  it('is named in the error if it returns NaN', async () => {
     const returns = (states: States): States => ({ ...states, half: states.half.map(() => 0x7e00) })
     const drafter = adapterDrafter(alteredPart(model.part(name), { returns }), head, greedy)
     using stream = await verifiedStream(model, randomIds(3))

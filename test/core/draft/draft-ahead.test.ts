@@ -22,17 +22,17 @@ afterAll(async () => {
 const rules: DraftRules = { threshold: 0.6, limit: 4, eos: [99] }
 const never = () => false
 
-/** Prompt 1 2 3, pending 4, drafted 10 and 20; the last might have been 30 or 40. */
-async function underWay() {
+/** Prompt 1 2 3, pending 4, drafted 10 and 20, with the alternatives 30 and 40 to 20. */
+async function draftUnderVerification() {
   const stream = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
   await stream.feed([1, 2, 3, 4, 10, 20])
   const ahead = await DraftAhead.begin(stream, { tokens: [10, 20], alternatives: [30, 40], ended: true }, rules.eos)
   return { stream, ahead }
 }
 
-describe('what is drafted ahead', () => {
-  it('goes on from each token that the last might be, one step for all', async () => {
-    const { stream, ahead } = await underWay()
+describe('drafting ahead', () => {
+  it('extends the last token and each alternative to it, all in one step', async () => {
+    const { stream, ahead } = await draftUnderVerification()
     const { asked, drafter } = countingDrafter()
     expect([await ahead.step(drafter, rules, never), await ahead.step(drafter, rules, never)]).toEqual([3, 3])
     expect(asked).toEqual([
@@ -44,8 +44,8 @@ describe('what is drafted ahead', () => {
     stream.release()
   })
 
-  it('is found where the correction falls on the last token, and where the bonus is its own first', async () => {
-    const { stream, ahead } = await underWay()
+  it('has prepared a draft for a correction of the last token by an alternative, and for a predicted bonus token', async () => {
+    const { stream, ahead } = await draftUnderVerification()
     const { drafter } = countingDrafter()
     await ahead.step(drafter, rules, never)
     await ahead.step(drafter, rules, never)
@@ -54,7 +54,7 @@ describe('what is drafted ahead', () => {
       draft: { tokens: [41, 42], alternatives: [91], ended: false },
     })
     expect(ahead.preparedAfter(5, 21)).toEqual({ rows: [8, 11], draft: { tokens: [22], alternatives: [71], ended: false } })
-    // Another correction, another bonus, an equal id at an earlier position.
+    // Another correction, another bonus token, an equal id at an earlier position.
     for (const [row, token] of [
       [4, 50],
       [5, 31],
@@ -65,20 +65,20 @@ describe('what is drafted ahead', () => {
     stream.release()
   })
 
-  it('ends each branch where a draft ends: unsure, at its limit, at an end of text', async () => {
-    const { stream, ahead } = await underWay()
-    const unsure = countingDrafter(0.5)
-    expect(await ahead.step(unsure.drafter, rules, never)).toBe(3)
-    expect(await ahead.step(unsure.drafter, rules, never)).toBe(0)
+  it('ends each branch as a draft ends: at low confidence, at the length limit, at an end of text', async () => {
+    const { stream, ahead } = await draftUnderVerification()
+    const unconfident = countingDrafter(0.5)
+    expect(await ahead.step(unconfident.drafter, rules, never)).toBe(3)
+    expect(await ahead.step(unconfident.drafter, rules, never)).toBe(0)
     expect(ahead.preparedAfter(4, 30)?.draft).toEqual({ tokens: [31], alternatives: [80], ended: true })
     stream.release()
 
-    const long = await underWay()
-    const sure = countingDrafter()
-    for (let step = 0; step < rules.limit; step++) expect(await long.ahead.step(sure.drafter, rules, never)).toBe(3)
-    // One more behind the draft itself, where the first will be pending.
-    expect(await long.ahead.step(sure.drafter, rules, never)).toBe(1)
-    expect(await long.ahead.step(sure.drafter, rules, never)).toBe(0)
+    const long = await draftUnderVerification()
+    const confident = countingDrafter()
+    for (let step = 0; step < rules.limit; step++) expect(await long.ahead.step(confident.drafter, rules, never)).toBe(3)
+    // The branch of the draft gets one more token, because its first one becomes the pending token.
+    expect(await long.ahead.step(confident.drafter, rules, never)).toBe(1)
+    expect(await long.ahead.step(confident.drafter, rules, never)).toBe(0)
     expect(long.ahead.preparedAfter(4, 30)?.draft.tokens).toHaveLength(rules.limit)
     expect(long.ahead.preparedAfter(5, 21)?.draft.tokens).toHaveLength(rules.limit)
     long.stream.release()
@@ -86,14 +86,14 @@ describe('what is drafted ahead', () => {
     const last = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
     await last.feed([1, 2, 3, 4, 98])
     const ended = await DraftAhead.begin(last, { tokens: [98], alternatives: [99], ended: true }, rules.eos)
-    expect(await ended.step(sure.drafter, rules, never)).toBe(1)
-    expect(await ended.step(sure.drafter, rules, never)).toBe(0)
+    expect(await ended.step(confident.drafter, rules, never)).toBe(1)
+    expect(await ended.step(confident.drafter, rules, never)).toBe(0)
     expect(last.ids.slice(5)).toEqual([99, 99])
     last.release()
   })
 
-  it('feeds nothing any more once the answer is there', async () => {
-    const { stream, ahead } = await underWay()
+  it('feeds nothing after the verification has ended', async () => {
+    const { stream, ahead } = await draftUnderVerification()
     expect(await ahead.step(countingDrafter().drafter, rules, () => true)).toBe(0)
     expect(stream.ids).toHaveLength(8)
     stream.release()

@@ -8,7 +8,7 @@ import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
 import { StateRows } from '../../../core/draft/state-rows.ts'
 import { RowTree } from '../../../core/engine/row-tree.ts'
 
-/** Lookup reads token ids alone. */
+/** Lookup reads only token ids. */
 function streamOf(ids: number[]): KnownStream & { readonly ids: number[] } {
   return {
     ids,
@@ -21,7 +21,7 @@ function streamOf(ids: number[]): KnownStream & { readonly ids: number[] } {
 }
 
 const limits = { threshold: 0.6, limit: 8 }
-/** One round, after which all of the draft is dropped. */
+/** The draft of one round; all its tokens are dropped afterwards. */
 async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly number[] = []): Promise<number[]> {
   const known = streamOf([...ids])
   const feed = async (tokens: readonly number[]) => {
@@ -33,23 +33,23 @@ async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly n
   return [...tokens]
 }
 
-/** Says always the same. */
-const saying = (token: number, topProbability: number): Drafter => ({
+/** Always guesses the same token. */
+const guessing = (token: number, topProbability: number): Drafter => ({
   ...stateless,
   next: async (_, rows) => rows.map(() => [{ token, topProbability, alternatives: [] }]),
 })
 
 describe('drafting by lookup', () => {
-  it('copies what followed the same tokens before, up to the limit', async () => {
+  it('copies the continuation of the previous occurrence, up to the limit', async () => {
     const text = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
     expect(await draftOf(lookupDrafter(), [...text, 1, 2])).toEqual([3, 4, 5, 6, 7, 8, 9, 10])
   })
 
-  it('repeats what repeats itself', async () => {
+  it('continues a repetition', async () => {
     expect(await draftOf(lookupDrafter(), [1, 2, 3, 1, 2, 3])).toEqual([1, 2, 3, 1, 2, 3, 1, 2])
   })
 
-  it('drafts nothing where nothing comes again, and nothing behind an end of text', async () => {
+  it('drafts nothing without a previous occurrence, and nothing after an end of text', async () => {
     expect(await draftOf(lookupDrafter(), [1, 2, 3])).toEqual([])
     expect(await draftOf(lookupDrafter(), [1, 2, 3, 4, 1], [3])).toEqual([2, 3])
   })
@@ -57,9 +57,9 @@ describe('drafting by lookup', () => {
 
 describe.each([
   { what: 'lookup', create: lookupDrafter },
-  { what: 'adapter and lookup', create: () => adapterLookupDrafter(saying(7, 0.59), 0.6) },
-])('drafting by $what, round after round', ({ create }) => {
-  it('knows nothing any more of tokens that were rejected', async () => {
+  { what: 'adapter and lookup', create: () => adapterLookupDrafter(guessing(7, 0.59), 0.6) },
+])('drafting by $what, over several rounds', ({ create }) => {
+  it('forgets rejected tokens', async () => {
     const text = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 30 })
     await fc.assert(
       fc.asyncProperty(text, fc.array(text, { maxLength: 5 }), async (start, more) => {
@@ -78,18 +78,18 @@ describe.each([
 })
 
 describe('drafting by adapter and lookup', () => {
-  it('goes by the adapter while that is sure', async () => {
-    const drafter = adapterLookupDrafter(saying(7, 0.6), 0.6)
+  it('uses the adapter while its confidence is high', async () => {
+    const drafter = adapterLookupDrafter(guessing(7, 0.6), 0.6)
     expect(await draftOf(drafter, [1, 2, 3, 1, 2])).toEqual([7, 7, 7, 7, 7, 7, 7, 7])
   })
 
-  it('goes by lookup where the adapter is not and two tokens or more come again', async () => {
-    const drafter = adapterLookupDrafter(saying(7, 0.59), 0.6)
+  it('uses lookup if the confidence is low and at least two tokens have occurred before', async () => {
+    const drafter = adapterLookupDrafter(guessing(7, 0.59), 0.6)
     expect(await draftOf(drafter, [1, 2, 3, 1, 2])).toEqual([3, 1, 2, 3, 1, 2, 3, 1])
   })
 
-  it("ends with the adapter's unsure token elsewhere", async () => {
-    const drafter = adapterLookupDrafter(saying(7, 0.59), 0.6)
+  it("otherwise ends with the adapter's token", async () => {
+    const drafter = adapterLookupDrafter(guessing(7, 0.59), 0.6)
     expect(await draftOf(drafter, [1, 2, 3, 2])).toEqual([7])
   })
 })

@@ -8,7 +8,7 @@ const indexOf = (ids: readonly number[], lengths: NgramLengths = { shortest: 1, 
   return index
 }
 
-/** The definition, by reading the whole text for every length. */
+/** The definition: a scan of the whole text for each length. */
 function scan(ids: readonly number[], { shortest, longest }: NgramLengths) {
   for (let length = Math.min(longest, ids.length); length >= shortest; length--) {
     const suffix = ids.slice(-length)
@@ -21,15 +21,15 @@ function scan(ids: readonly number[], { shortest, longest }: NgramLengths) {
 const anyLengths = fc
   .tuple(fc.integer({ min: 1, max: 4 }), fc.nat(3))
   .map(([shortest, more]) => ({ shortest, longest: shortest + more }))
-/** Of few different tokens, so that n-grams come again. */
+/** Few different tokens, so that n-grams repeat. */
 const text = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 60 })
 
-describe('looking the end of a text up in the text before', () => {
+describe('looking up the previous occurrence of the end of a text', () => {
   it.each([
     { what: 'finds the longest n-gram', ids: [1, 2, 3, 7, 9, 3, 8, 1, 2, 3], length: 3, after: [7, 9, 3] },
     { what: 'falls back to shorter ones', ids: [5, 3, 8, 1, 2, 3], length: 1, after: [8, 1, 2] },
     { what: 'prefers the latest occurrence', ids: [4, 1, 4, 2, 4], length: 1, after: [2, 4] },
-    { what: 'goes on to the end of the text where that repeats itself', ids: [1, 2, 1, 2, 1, 2], length: 3, after: [1, 2] },
+    { what: 'returns the rest of the text after an overlapping occurrence', ids: [1, 2, 1, 2, 1, 2], length: 3, after: [1, 2] },
   ])('$what', ({ ids, length, after }) => {
     const index = indexOf(ids)
     const match = index.match()!
@@ -39,12 +39,12 @@ describe('looking the end of a text up in the text before', () => {
 
   it.each([
     { what: 'in an empty text', ids: [] },
-    { what: 'where the last token is new', ids: [1, 2, 3] },
+    { what: 'if the last token is new', ids: [1, 2, 3] },
   ])('finds nothing $what', ({ ids }) => {
     expect(indexOf(ids).match()).toBeUndefined()
   })
 
-  it('finds what reading the whole text finds, whatever was added and dropped before', () => {
+  it('equals a scan of the whole text after any additions and truncations', () => {
     const edits = fc.array(fc.record({ added: text, keptShare: fc.double({ min: 0, max: 1, noNaN: true }) }), { maxLength: 6 })
     fc.assert(
       fc.property(anyLengths, edits, (lengths, script) => {
@@ -64,7 +64,7 @@ describe('looking the end of a text up in the text before', () => {
     )
   })
 
-  it('offers only what stands in the text behind an occurrence of its end', () => {
+  it('returns only continuations that are in the text', () => {
     fc.assert(
       fc.property(text, anyLengths, fc.integer({ min: 1, max: 10 }), (ids, lengths, count) => {
         const index = indexOf(ids, lengths)
@@ -78,7 +78,7 @@ describe('looking the end of a text up in the text before', () => {
     )
   })
 
-  it('refuses lengths that no n-gram has, and to keep more than there is', () => {
+  it('rejects invalid n-gram lengths, and truncation to more tokens than it has', () => {
     expect(() => new LookupIndex({ shortest: 0, longest: 3 })).toThrow(RangeError)
     expect(() => new LookupIndex({ shortest: 3, longest: 2 })).toThrow(RangeError)
     expect(() => indexOf([1, 2]).truncate(3)).toThrow(RangeError)

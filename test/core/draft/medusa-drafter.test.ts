@@ -18,7 +18,7 @@ afterAll(async () => {
 })
 
 describe('drafting by Medusa heads', () => {
-  it("makes the bundle's tree of what each head thinks likeliest at the last verified position", async () => {
+  it("fills the bundle's tree with each head's most likely tokens at the last verified position", async () => {
     const { vocab } = model.manifest.dims
     const heads = model.medusa()
     const drafter = medusaDrafter(heads, vocab)
@@ -37,7 +37,7 @@ describe('drafting by Medusa heads', () => {
     expect(new Set(tree.tokens).size).toBeGreaterThan(3)
   })
 
-  it('leaves out what lies behind the end of the answer', async () => {
+  it('omits tokens beyond the end of the answer', async () => {
     const drafter = medusaDrafter(model.medusa(), model.manifest.dims.vocab)
     using stream = await verifiedStream(model, [9, 8, 7])
     const whole = await drafter.tree(stream.known, 4)

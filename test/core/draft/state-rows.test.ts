@@ -17,7 +17,7 @@ const steps = fc.array(
 )
 
 describe('the rows of a stream', () => {
-  it('are, byte for byte, what was put in and not taken back, wide rows too', () => {
+  it('are the bytes that were appended and not truncated, including wide rows', () => {
     fc.assert(
       fc.property(steps, fc.double({ min: 0, max: 1, noNaN: true }), fc.nat(9), (script, share, first) => {
         const rows = new StateRows(width, first)
@@ -34,23 +34,23 @@ describe('the rows of a stream', () => {
           expect(rows.length).toBe(first + expected.rows)
         }
         const from = Math.floor(share * expected.rows)
-        const behind = concatStates([sliceStates(expected, from, expected.rows)], width)
-        expect(rows.slice(first + from, rows.length)).toEqual(behind)
+        const rest = concatStates([sliceStates(expected, from, expected.rows)], width)
+        expect(rows.slice(first + from, rows.length)).toEqual(rest)
       }),
     )
   })
 
-  it('do not change in hands that took them before', () => {
+  it('are copied, so that later changes do not affect a slice', () => {
     const rows = new StateRows(1)
     rows.append({ rows: 2, width: 1, half: Uint16Array.of(1, 2) })
-    const taken = rows.slice(0, 2)
+    const slice = rows.slice(0, 2)
     rows.truncate(1)
     rows.append({ rows: 1, width: 1, half: Uint16Array.of(9) })
-    expect([...taken.half]).toEqual([1, 2])
+    expect([...slice.half]).toEqual([1, 2])
     expect([...rows.slice(0, 2).half]).toEqual([1, 9])
   })
 
-  it('cannot be taken from before their first position', () => {
+  it('cannot be read or truncated before their first position', () => {
     const rows = new StateRows(1, 4)
     rows.append({ rows: 2, width: 1, half: Uint16Array.of(1, 2) })
     expect([...rows.slice(5, 6).half]).toEqual([2])
@@ -58,7 +58,7 @@ describe('the rows of a stream', () => {
     expect(() => rows.truncate(3)).toThrow(RangeError)
   })
 
-  it('cannot be taken from beyond their end', () => {
+  it('cannot be read or truncated beyond their end', () => {
     const rows = new StateRows(1)
     rows.append({ rows: 2, width: 1, half: Uint16Array.of(1, 2) })
     expect(() => rows.slice(1, 3)).toThrow(RangeError)
