@@ -15,7 +15,7 @@ export function parseConfig<Schema extends z.ZodType>(schema: Schema, settings: 
   })
 }
 
-/** A problem in words that can follow the name of the field. A message in the schema itself takes precedence. */
+/** Describes a problem, for use after the field's name. A message in the schema takes precedence. */
 export function plainMessage(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type': {

@@ -8,7 +8,7 @@ const defaultPorts: Record<string, number> = { 'https:': 443, 'wss:': 443, 'mqtt
 /**
  * Opens a TLS connection and verifies the server's public key before anything is sent. Only the key counts: a device whose
  * clock is in 1970 cannot check the certificate's dates, and addresses change.
- * @param pin as `pinOf` gives it
+ * @param pin as returned by `pinOf`
  * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE
  */
 export function connectPinned(url: string, pin: string, signal?: AbortSignal): Promise<TLSSocket> {

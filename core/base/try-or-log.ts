@@ -1,6 +1,6 @@
 import type { Logger } from './logger.ts'
 
-/** Runs `work`, and logs its error instead of throwing it: for work that comes again, such as a write to a full disk. */
+/** Runs `work`, and logs its error instead of throwing it: for repeated work that may succeed later, such as a disk write. */
 export function tryOrLog(logger: Logger, message: string, work: () => void, fields: object = {}): void {
   try {
     work()

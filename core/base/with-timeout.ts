@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts'
 
 /**
- * Waits for `awaited`, no longer than `ms`.
+ * Waits for `awaited`, but at most `ms`.
  * @returns whether it resolved in time
  * @throws the signal's reason; what `awaited` rejects with
  */

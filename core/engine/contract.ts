@@ -7,11 +7,11 @@ import type { States } from '../protocol/states.ts'
  */
 export interface Sequence {
   readonly length: number
-  /** Number of positions from the start in which each row follows the one before it; after them a tree may branch. */
+  /** Number of leading positions at which each row follows the one before it; after them a tree may branch. */
   readonly line: number
-  /** Positions that the buffers can hold; doubles when needed, up to the context limit. */
+  /** Positions that the buffers can hold. It doubles when needed, up to the context limit; 0 without buffers. */
   readonly capacity: number
-  /** Bytes of KV memory in use. */
+  /** Bytes of the buffers. */
   readonly bytes: number
   /** Drops all positions after the first `length`. @throws RangeError if there are fewer */
   truncate(length: number): void
@@ -24,10 +24,10 @@ export interface Sequence {
   copyPrefix(from: Sequence, length: number): void
   /**
    * Releases the buffers and keeps a compact copy of the rows. The next step copies them back, bit for bit.
-   * @throws BrimError OUT_OF_MEMORY (nothing has changed then)
+   * @throws BrimError OUT_OF_MEMORY; the sequence can be used as before
    */
   evict(): void
-  /** Zeroes and releases the buffers; the sequence must not be used again. */
+  /** Releases the buffers, which are zeroed before another sequence uses them. The sequence must not be used again. */
   release(): void
 }
 
@@ -35,7 +35,7 @@ export interface Sequence {
  * Input rows of a step. `features` are second rows beside `states`, zeros where unknown. They are required if the part's
  * manifest has `features`, and refused otherwise.
  */
-export type StepInput = { readonly ids: readonly number[] } | { readonly states: States; readonly features?: States }
+export type StepInput = { readonly ids: readonly number[] } | { readonly states: States; readonly features?: States | undefined }
 
 /** New rows for one sequence, appended at its `length`. */
 export type StepItem = StepInput & {
@@ -74,7 +74,7 @@ export interface MedusaHeads {
   readonly heads: number
   /**
    * The guesses that are verified together: paths of ranks from the root, parents before their children. [0] is head 0's
-   * likeliest token; [0, 2] is head 1's third likeliest token after it.
+   * most likely token; [0, 2] is the third most likely token of head 1 after it.
    */
   readonly tree: readonly (readonly number[])[]
   /**

@@ -5,7 +5,6 @@ import type { Pointer } from './capi-library.ts'
 
 /** A read-only memory mapping of a file; its pages belong to the page cache. */
 export interface Mapping {
-  readonly path: string
   readonly bytes: number
   readonly address: Pointer
   unmap(): void
@@ -27,7 +26,7 @@ export function mapReadOnly(path: string): Mapping {
     const address: Pointer = mmap(null, bytes, protRead, mapPrivate, fd, 0)
     if (address === mapFailed)
       throw new BrimError('OUT_OF_MEMORY', `${path} (${bytes} bytes) cannot be mapped (errno ${koffi.errno()})`)
-    return { path, bytes, address, unmap: () => void munmap(address, bytes) }
+    return { bytes, address, unmap: () => void munmap(address, bytes) }
   } finally {
     closeSync(fd)
   }

@@ -7,24 +7,13 @@ export interface OpenBundleOptions extends OpenModelOptions {
 }
 
 /**
- * Opens parts of a bundle on their own runtime, which is closed with them.
+ * Opens parts of a bundle on a separate runtime, which is closed with them.
  * @throws BrimError as openRuntime and openModel
  */
 export async function openBundle(folder: string, { library, ...options }: OpenBundleOptions): Promise<LoadedModel> {
   const runtime = await openRuntime({ library })
   try {
-    const model = await openModel(runtime, folder, options)
-    return {
-      manifest: model.manifest,
-      part: (name) => model.part(name),
-      head: () => model.head(),
-      medusa: () => model.medusa(),
-      chain: (cuts) => model.chain(cuts),
-      async release() {
-        await model.release()
-        await runtime.close()
-      },
-    }
+    return await openModel(runtime, folder, { ...options, onRelease: () => runtime.close() })
   } catch (error) {
     await runtime.close()
     throw error

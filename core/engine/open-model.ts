@@ -8,7 +8,6 @@ import { AttentionPart } from './attention-part.ts'
 import { SplitChain, WholeChain } from './chain.ts'
 import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
 import { LogitsPart } from './logits-part.ts'
-import { MedusaPart } from './medusa-part.ts'
 import { type CuttingPart, StatesPart } from './part.ts'
 import type { PartSource } from './part-sessions.ts'
 import { PipelinedPart } from './pipelined-part.ts'
@@ -29,6 +28,8 @@ export interface OpenModelOptions {
   readonly branching?: boolean
   /** Number of stages of `middle`; each can run a different step at the same time. Default: 1. */
   readonly stages?: number
+  /** Called after the release of the model. */
+  readonly onRelease?: () => Promise<void>
 }
 
 const maxThreads = 256
@@ -55,7 +56,7 @@ export interface LoadedModel {
 export async function openModel(runtime: Runtime, folder: string, options: OpenModelOptions): Promise<LoadedModel> {
   checkThreads(options.threads)
   const manifest = await readManifest(folder)
-  const model = new BundleModel(manifest, new WeightStore(runtime, folder))
+  const model = new BundleModel(manifest, new WeightStore(runtime, folder), options.onRelease)
   try {
     const parts = options.parts === 'chain' ? chainParts(manifest) : options.parts
     for (const name of parts) await model.load(name, { runtime, folder, ...options })
@@ -84,6 +85,11 @@ function connectStages(manifest: PartManifest, parts: readonly AttentionPart[]):
   return stages.length === 1 ? stages[0]! : new PipelinedPart(manifest, stages)
 }
 
+function medusaOf({ heads, tree }: PartManifest): Pick<MedusaHeads, 'heads' | 'tree'> {
+  if (heads === undefined || tree === undefined) throw new Error('the manifest was not checked')
+  return { heads, tree }
+}
+
 /** Reads the graphs of a part from the bundle. */
 function graphsOf(folder: string, name: PartName, { graphs }: PartManifest): PartSource['graph'] {
   return async (slots, branching) => {
@@ -103,13 +109,15 @@ class BundleModel implements LoadedModel {
   readonly #weights: WeightStore
   readonly #attention: AttentionPart[] = []
   readonly #states = new Map<PartName, CuttingPart>()
+  /** `output` and `medusa`. */
+  readonly #logits = new Map<PartName, LogitsPart>()
+  readonly #onRelease: OpenModelOptions['onRelease']
   #whole: AttentionPart | undefined
-  #head: LogitsPart | undefined
-  #medusa: MedusaPart | undefined
 
-  constructor(manifest: Manifest, weights: WeightStore) {
+  constructor(manifest: Manifest, weights: WeightStore, onRelease: OpenModelOptions['onRelease']) {
     this.manifest = manifest
     this.#weights = weights
+    this.#onRelease = onRelease
   }
 
   async load(name: PartName, options: OpenModelOptions & Pick<PartSource, 'runtime' | 'folder'>): Promise<void> {
@@ -123,13 +131,10 @@ class BundleModel implements LoadedModel {
       return { runtime, folder, name, manifest, graph, weights, needsTwoRows, threads, providers }
     }
     const asBuilt = { manifest, graph: graphsOf(folder, name, manifest) }
-    if (name === 'output') {
-      this.#head = new LogitsPart(await sourceOf(asBuilt), dims, 1)
-      return this.#head.prepare()
-    }
-    if (name === 'medusa') {
-      this.#medusa = new MedusaPart(await sourceOf(asBuilt), dims)
-      return this.#medusa.prepare()
+    if (name === 'output' || name === 'medusa') {
+      const part = new LogitsPart(await sourceOf(asBuilt), dims, name === 'medusa' ? medusaOf(manifest).heads : 1)
+      this.#logits.set(name, part)
+      return part.prepare()
     }
     const isCut = name === 'middle' && stages !== 1
     const parts: AttentionPart[] = []
@@ -153,13 +158,12 @@ class BundleModel implements LoadedModel {
   }
 
   head(): Head {
-    if (!this.#head) throw this.#missing('output')
-    return this.#head
+    return this.#logitsPart('output')
   }
 
   medusa(): MedusaHeads {
-    if (!this.#medusa) throw this.#missing('medusa')
-    return this.#medusa
+    const part = this.#logitsPart('medusa')
+    return { ...medusaOf(part.source.manifest), guess: (deep) => part.logits(deep) }
   }
 
   chain({ cuts }: { readonly cuts: Cut }): Chain {
@@ -169,9 +173,15 @@ class BundleModel implements LoadedModel {
 
   async release(): Promise<void> {
     await Promise.all(this.#attention.map((part) => part.release()))
-    await this.#head?.release()
-    await this.#medusa?.release()
+    for (const part of this.#logits.values()) await part.release()
     this.#weights.release()
+    await this.#onRelease?.()
+  }
+
+  #logitsPart(name: PartName): LogitsPart {
+    const part = this.#logits.get(name)
+    if (!part) throw this.#missing(name)
+    return part
   }
 
   #missing(name: PartName): BrimError {

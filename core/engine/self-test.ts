@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { fromStates, type GoldenVector, goldenError, goldenSteps, parseGolden } from '../model/golden.ts'
 import type { Manifest, PartName } from '../model/manifest.ts'
-import { concatStates, type States, sliceStates } from '../protocol/states.ts'
+import { concatStates, sliceStates } from '../protocol/states.ts'
 import type { StepInput } from './contract.ts'
 import { type LoadedModel, openModel } from './open-model.ts'
 import type { Runtime } from './runtime.ts'
@@ -31,7 +31,7 @@ export async function testPart(
   if (own === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
   const golden = parseGolden(own.golden, await readFile(join(folder, own.golden), 'utf8'))
   if (takesFeatures(golden.input) !== (own.features === true))
-    throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector do not agree about features`, {
+    throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector disagree about features`, {
       hint: 'copy the bundle again, or build it again with "brim model build"',
     })
   const model = await openModel(runtime, folder, { parts: [part], threads })
@@ -48,35 +48,24 @@ const takesFeatures = (input: GoldenVector['input']) => input.kind === 'states' 
 /** @returns [rows, width] of states or logits */
 async function runGolden(model: LoadedModel, part: PartName, input: GoldenVector['input']): Promise<Float32Array> {
   if (input.kind === 'ids') return part === 'whole' ? runWhole(model, input.ids) : runPart(model, part, input)
-  const states = withoutAbsent(input)
-  if (part === 'output') return model.head().logits(states)
-  if (part === 'medusa') return model.medusa().guess(states)
-  const { features } = input
-  return runPart(model, part, { kind: 'states', states, ...(features ? { features: withoutAbsent(features) } : {}) })
+  if (part === 'output') return model.head().logits(input)
+  if (part === 'medusa') return model.medusa().guess(input)
+  return runPart(model, part, input)
 }
 
-type PartInput = Extract<GoldenVector['input'], { kind: 'ids' }> | { kind: 'states'; states: States; features?: States }
-
-/** Removes `wide` if it is undefined. */
-function withoutAbsent({ rows, width, half, wide }: Omit<States, 'wide'> & { wide?: States['wide'] | undefined }): States {
-  return { rows, width, half, ...(wide ? { wide } : {}) }
-}
-
-async function runPart(model: LoadedModel, name: PartName, input: PartInput): Promise<Float32Array> {
+async function runPart(model: LoadedModel, name: PartName, input: GoldenVector['input']): Promise<Float32Array> {
   const part = model.part(name)
   const sequence = part.createSequence()
   const blocks = []
-  for (const [from, to] of cuts()) {
+  for (const [from, to] of stepRanges())
     blocks.push(...(await part.step([{ sequence, select: 'all', ...sliceInput(input, from, to) }])))
-  }
   sequence.release()
   return fromStates(concatStates(blocks, model.manifest.dims.hidden))
 }
 
-function sliceInput(input: PartInput, from: number, to: number): StepInput {
+function sliceInput(input: GoldenVector['input'], from: number, to: number): StepInput {
   if (input.kind === 'ids') return { ids: input.ids.slice(from, to) }
-  const { states, features } = input
-  return { states: sliceStates(states, from, to), ...(features ? { features: sliceStates(features, from, to) } : {}) }
+  return { states: sliceStates(input, from, to), features: input.features && sliceStates(input.features, from, to) }
 }
 
 async function runWhole(model: LoadedModel, ids: readonly number[]): Promise<Float32Array> {
@@ -84,14 +73,14 @@ async function runWhole(model: LoadedModel, ids: readonly number[]): Promise<Flo
   const sequence = chain.createSequence()
   const { vocab } = model.manifest.dims
   const logits = new Float32Array(ids.length * vocab)
-  for (const [from, to] of cuts())
+  for (const [from, to] of stepRanges())
     logits.set(await chain.step([{ sequence, ids: ids.slice(from, to), select: 'all' }]), from * vocab)
   sequence.release()
   return logits
 }
 
 /** [from, to) of each step over the golden rows. */
-function cuts(): [number, number][] {
+function stepRanges(): [number, number][] {
   let from = 0
   return goldenSteps.map((rows) => {
     from += rows

@@ -1,6 +1,7 @@
 import { BrimError } from '../base/errors.ts'
 import type { States } from '../protocol/states.ts'
 import type { Head } from './contract.ts'
+import { SerialQueue } from './serial-queue.ts'
 
 /** The output part, shared by concurrent callers. */
 export interface SharedHead {
@@ -13,15 +14,14 @@ export interface SharedHead {
 
 /** Calls are serialised, because logits are valid only until the head's next call. */
 export function shareHead(head: Head, vocab: number): SharedHead {
-  let last: Promise<unknown> = Promise.resolve()
+  const queue = new SerialQueue()
   return {
     read(states, look) {
-      const turn = last.then(async () => {
+      const reading = queue.run(async () => {
         const logits = await head.logits(states)
         return Array.from({ length: states.rows }, (_, row) => look(logits.subarray(row * vocab, (row + 1) * vocab), row))
       })
-      last = turn.catch(() => {})
-      return turn.catch((error: unknown) => {
+      return reading.catch((error: unknown) => {
         if (!(error instanceof BrimError) || error.code !== 'RUNTIME_FAILED') throw error
         throw new BrimError('RUNTIME_FAILED', `part "output": ${error.message}`, {
           cause: error,

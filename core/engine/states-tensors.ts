@@ -9,7 +9,7 @@ const halfLimit = 65_504
 /** Precision of the rows at a cut: rounded to fp16 as on the wire, or fp32. */
 export type Cut = 'half' | 'full'
 
-/** Input tensors of a graph that takes states: the blocks' rows, concatenated. */
+/** Input tensors of a graph with states as input: the rows of all blocks. */
 export function statesInputs(
   runtime: Runtime,
   blocks: readonly States[],

@@ -97,20 +97,16 @@ async function partInput(
   }
   if (!incoming) throw new Error(`the part ${spec.part} needs input states`)
   const rows = fromStates(incoming)
-  const input = { kind: 'states' as const, ...toGoldenStates(incoming) }
+  const input = { kind: 'states' as const, ...incoming }
   if (!spec.adapter?.features) return { rows, features: undefined, input }
   const features = shiftedByOne(incoming)
-  return { rows, features: fromStates(features), input: { ...input, features: toGoldenStates(features) } }
+  return { rows, features: fromStates(features), input: { ...input, features } }
 }
 
-/** Golden features: the deep states are not known yet, so the shallow row before each is used, and zeros for the first. */
+/** Golden features: no deep states exist at this point, so each row gets the shallow row before it, the first one zeros. */
 function shiftedByOne(states: States): States {
   const { rows, width } = states
   return concatStates([{ rows: 1, width, half: new Uint16Array(width) }, sliceStates(states, 0, rows - 1)], width)
-}
-
-function toGoldenStates({ rows, width, half, wide }: States) {
-  return { rows, width, half, ...(wide ? { wide: { index: [...wide.index], values: wide.values } } : {}) }
 }
 
 async function runAttention(

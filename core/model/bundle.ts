@@ -59,7 +59,7 @@ export async function verifyHashes(
     const file = join(folder, path)
     const found = await stat(file).catch(() => undefined)
     if (!found?.isFile()) throw corrupt(`${file} is missing`)
-    if (found.size !== bytes) throw corrupt(`${file} has ${found.size} bytes, the manifest says ${bytes}`)
+    if (found.size !== bytes) throw corrupt(`${file} has ${found.size} bytes, the manifest lists ${bytes}`)
     const hash = createHash('sha256')
     for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) {
       signal?.throwIfAborted()

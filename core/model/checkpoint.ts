@@ -72,7 +72,7 @@ export function checkTensors(
     })
 }
 
-/** Tensors that some checkpoints carry along: rotary tables, which we compute, and a copy of a tied head. */
+/** Tensors that some checkpoints include: rotary tables, which Brim computes, and a copy of a tied head. */
 export function isRedundant(name: string, { tiedEmbeddings }: Architecture): boolean {
   return name.endsWith('.rotary_emb.inv_freq') || (tiedEmbeddings && name === headTensor)
 }

@@ -21,7 +21,7 @@ const Block = z.object({
   rows: count,
   width: count,
   half: Halves,
-  wide: z.object({ index: z.array(count), values: Floats }).optional(),
+  wide: z.object({ index: z.array(count).readonly(), values: Floats }).optional(),
 })
 
 /** A fixed input of a part and its expected output on any machine. Numbers are little-endian in base64. */

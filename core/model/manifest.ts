@@ -7,7 +7,7 @@ export type SlotCount = (typeof slotCounts)[number]
 /** A graph's key in a part's manifest. @param branching rows may follow any earlier row, not only the one before */
 export const graphKey = (slots: SlotCount, branching: boolean): string => (branching ? `${slots}-tree` : `${slots}`)
 
-/** Parts that guess what the LLM will say; a bundle has any of them or none. */
+/** Parts that guess the LLM's next tokens; a bundle has any of them or none. */
 export const drafterParts = ['adapter', 'adapter-paper', 'medusa'] as const
 export type DrafterPart = (typeof drafterParts)[number]
 

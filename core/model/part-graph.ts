@@ -270,7 +270,7 @@ class PartGraph {
     return this.#graph.node('Gather', [rows, this.#graph.input(inputs.select, 'int64', ['M'])], { attributes: { axis: 1 } })
   }
 
-  /** Outputs the rows in fp32, in fp16 for the wire, and their largest magnitude, which tells whether fp16 can hold them. */
+  /** Outputs the rows in fp32, in fp16 for the wire, and their largest magnitude, which shows whether fp16 can represent them. */
   #outputStates(rows: string, selects: boolean): void {
     const shape = [1, selects ? 'M' : 'T']
     const { hidden } = this.#plan.spec.model.dims

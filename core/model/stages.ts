@@ -8,7 +8,7 @@ import { graphKey, type Manifest, type PartManifest, type SlotCount, tokenizerFo
 import { buildPartGraph } from './part-graph.ts'
 import { type PartPlan, planParts } from './weight-plan.ts'
 
-/** Consecutive layers of a bundle's middle as a part of their own. */
+/** Consecutive layers of a bundle's middle as a separate part. */
 export interface Stage {
   readonly manifest: PartManifest
   graph(slots: SlotCount, branching: boolean): Uint8Array
@@ -18,7 +18,7 @@ const configFile = 'config.json'
 
 /**
  * Splits the middle of a bundle into `count` stages whose layer counts differ by at most one. Their graphs are not in the
- * bundle. They are built here, over the bundle's own weights.
+ * bundle: they are built here, over the weights of the bundle.
  * @throws BrimError CONFIG_INVALID for more stages than layers, BUNDLE_CORRUPT, BUNDLE_INVALID if this version of Brim
  * writes other graphs than the bundle has
  */
@@ -42,7 +42,7 @@ export async function splitIntoStages(folder: string, manifest: Manifest, middle
   })
 }
 
-/** The specification that the middle was built from. The manifest lacks some of it, config.json in the bundle has it. */
+/** The specification that the middle was built from: what the manifest lacks is in the bundle's config.json. */
 async function readMiddle(folder: string, { format }: Manifest, { layers }: PartManifest): Promise<PartSpec> {
   const config = await readJson(join(folder, tokenizerFolder), configFile)
   if (!config)

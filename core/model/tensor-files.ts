@@ -146,7 +146,7 @@ export function checkTensor(info: TensorInfo, shape: readonly number[]): void {
   if (info.shape.join() !== shape.join())
     throw new BrimError(
       'TENSOR_MISMATCH',
-      `${info.file}: the tensor ${info.name} is [${info.shape.join(', ')}], the configuration asks for [${shape.join(', ')}]`,
+      `${info.file}: the tensor ${info.name} is [${info.shape.join(', ')}], the configuration requires [${shape.join(', ')}]`,
       { hint: 'config.json and the weights belong to different models: copy or download both again' },
     )
 }

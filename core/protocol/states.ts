@@ -10,7 +10,7 @@ export interface States {
   readonly width: number
   /** [rows, width] IEEE binary16 bits, row-major. */
   readonly half: Uint16Array
-  readonly wide?: WideRows
+  readonly wide?: WideRows | undefined
 }
 
 export interface WideRows {

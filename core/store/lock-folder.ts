@@ -5,7 +5,7 @@ import { BrimError } from '../base/errors.ts'
 
 /**
  * Locks a folder for this process: two processes on the same databases would repeat each other's work. The operating system
- * releases the lock when the process ends, however it ends.
+ * releases the lock when the process ends, even by a crash.
  * @returns releases the lock
  * @throws BrimError STATE_IN_USE, STORE_FAILED
  */

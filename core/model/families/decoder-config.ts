@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../../base/errors.ts'
-import type { Rope, RopeScaling } from '../architecture.ts'
+import type { Architecture, Rope, RopeScaling } from '../architecture.ts'
 import type { Dims } from '../manifest.ts'
 
 const count = z.int().min(1)
@@ -32,7 +32,7 @@ export const DecoderConfig = z.looseObject({
   rms_norm_eps: z.number().positive().default(1e-6),
   rope_theta: z.number().positive().nullish(),
   rope_scaling: Scaling.nullish(),
-  /** Where transformers 5 keeps rope_theta and rope_scaling. */
+  /** transformers 5: rope_theta and rope_scaling together. */
   rope_parameters: Scaling.nullish(),
   partial_rotary_factor: z.number().nullish(),
   tie_word_embeddings: z.boolean().default(false),
@@ -50,7 +50,19 @@ export function parseConfig<S extends z.ZodType>(schema: S, config: unknown): z.
   })
 }
 
-export function readDims(config: DecoderConfig): Dims {
+/** @throws BrimError ARCHITECTURE_UNSUPPORTED, CHECKPOINT_INVALID */
+export function describeDecoder(family: string, config: DecoderConfig, bias: Architecture['bias']): Architecture {
+  return {
+    family,
+    dims: readDims(config),
+    epsilon: config.rms_norm_eps,
+    rope: readRope(config),
+    bias,
+    tiedEmbeddings: config.tie_word_embeddings,
+  }
+}
+
+function readDims(config: DecoderConfig): Dims {
   const heads = config.num_attention_heads
   const dims = {
     layers: config.num_hidden_layers,
@@ -73,8 +85,8 @@ export function readDims(config: DecoderConfig): Dims {
   return dims
 }
 
-/** As transformers 5 does: a rope_scaling that is not empty replaces rope_parameters, its theta included. */
-export function readRope(config: DecoderConfig): Rope {
+/** As in transformers 5, a rope_scaling that is not empty replaces rope_parameters, including its theta. */
+function readRope(config: DecoderConfig): Rope {
   const { rope_scaling: older, rope_parameters: newer } = config
   const rope = older && Object.keys(older).length > 0 ? older : (newer ?? {})
   const rotated = rope.partial_rotary_factor ?? config.partial_rotary_factor ?? 1

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { DecoderConfig, parseConfig, readDims, readRope } from './decoder-config.ts'
+import { DecoderConfig, describeDecoder, parseConfig } from './decoder-config.ts'
 import type { Family } from './family.ts'
 
 const LlamaConfig = DecoderConfig.extend({ attention_bias: z.boolean().default(false), mlp_bias: z.boolean().default(false) })
@@ -10,13 +10,7 @@ export const llama: Family = {
   architectures: ['LlamaForCausalLM'],
   read(raw) {
     const config = parseConfig(LlamaConfig, raw)
-    return {
-      family: 'llama',
-      dims: readDims(config),
-      epsilon: config.rms_norm_eps,
-      rope: readRope(config),
-      bias: { qkv: config.attention_bias, output: config.attention_bias, mlp: config.mlp_bias },
-      tiedEmbeddings: config.tie_word_embeddings,
-    }
+    const { attention_bias: attention, mlp_bias: mlp } = config
+    return describeDecoder('llama', config, { qkv: attention, output: attention, mlp })
   },
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { DecoderConfig, parseConfig, readDims, readRope, unsupported } from './decoder-config.ts'
+import { DecoderConfig, describeDecoder, parseConfig, unsupported } from './decoder-config.ts'
 import type { Family } from './family.ts'
 
 const Qwen2Config = DecoderConfig.extend({ use_sliding_window: z.boolean().default(false) })
@@ -11,13 +11,6 @@ export const qwen2: Family = {
   read(raw) {
     const config = parseConfig(Qwen2Config, raw)
     if (config.use_sliding_window) throw unsupported('sliding-window attention (use_sliding_window)')
-    return {
-      family: 'qwen2',
-      dims: readDims(config),
-      epsilon: config.rms_norm_eps,
-      rope: readRope(config),
-      bias: { qkv: true, output: false, mlp: false },
-      tiedEmbeddings: config.tie_word_embeddings,
-    }
+    return describeDecoder('qwen2', config, { qkv: true, output: false, mlp: false })
   },
 }

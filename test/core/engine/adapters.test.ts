@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/** What the adapter in this folder of the checkpoint makes of the rows. */
+/** The rows as computed with the adapter in this folder of the checkpoint. */
 function expected(name: (typeof both)[number], shallow: States, features?: States): Row[] {
   const { rope_theta: theta, rms_norm_eps: epsilon } = tinyLlamaConfig
   const own = { ...shape, kvHeads: name === 'adapter' ? 2 : 4, theta, epsilon }
@@ -31,7 +31,7 @@ function expected(name: (typeof both)[number], shallow: States, features?: State
   return adapterRows(tensors, own, rowsOf(shallow), features && rowsOf(features))
 }
 
-/** As a device has them: zero where the deep state before is unknown. */
+/** As a device has them: zeros where the previous deep state is unknown. */
 const partlyKnown = (rows: number, seed: number) =>
   concatStates([zeros(Math.ceil(rows / 2)), noise(rows - Math.ceil(rows / 2), seed)], width)
 

@@ -21,13 +21,13 @@ export interface Workshop extends AsyncDisposable {
   readonly runtime: Runtime
   readonly folder: string
   readonly checkpoint: string
-  /** Builds a bundle of the random checkpoint and loads what the whole model needs, and the drafters asked for. */
+  /** Builds a bundle of the random checkpoint and loads the parts of the whole model and the requested drafters. */
   open(
     options: Pick<BuildOptions, 'format' | 'split' | 'accuracyLevel' | 'drafters'>,
   ): Promise<LoadedModel & { readonly folder: string }>
 }
 
-/** A random checkpoint, a runtime, and the bundles made of the one for the other. */
+/** A random checkpoint, and a runtime with bundles of it. */
 export async function workshop(
   config: Readonly<Record<string, unknown>> = tinyLlamaConfig,
   dtype: 'F32' | 'F16' = 'F32',
@@ -45,8 +45,8 @@ export async function workshop(
     async open(options) {
       const out = join(dir.path, `bundle-${models.length}`)
       await buildBundle({ checkpoint, out, ...options })
-      const asked = options.drafters ?? []
-      const parts = asked.length === 0 ? 'chain' : (['input', 'middle', 'output', ...asked] as const)
+      const requested = options.drafters ?? []
+      const parts = requested.length === 0 ? 'chain' : (['input', 'middle', 'output', ...requested] as const)
       const model = await openModel(runtime, out, { parts, threads: 1 })
       models.push(model)
       return {
@@ -67,7 +67,7 @@ export async function workshop(
   }
 }
 
-/** The same ids for the same seed, all of the vocabulary. */
+/** Valid token ids, the same for the same seed. */
 export function someIds({ dims }: Pick<Manifest, 'dims'>, count: number, seed = 1): number[] {
   return Array.from({ length: count }, (_, i) => ((i + 1) * 2_654_435_761 + seed * 40_503) % dims.vocab)
 }

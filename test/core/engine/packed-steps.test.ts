@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/** Prefill chunks, verifications and decodes; `past` positions came before. */
+/** Prefill chunks, verifications and decodes; after `past` positions. */
 const mixes = {
   'two decodes': [
     { past: 7, rows: 1 },
@@ -53,7 +53,7 @@ describe.each([
       for (const [i, item] of items.entries()) separate.push(await chain.step([{ ...item, sequence: apart[i]! }]))
 
       expect(bits(packed)).toEqual(bits(concat(separate)))
-      // And once more from there: what they left in the KV is the same too.
+      // Another step from there, because the KV must be the same too.
       const more = (sequences: Sequence[]) => sequences.map((sequence) => ({ sequence, ids: [3], select: 'last' as const }))
       expect(bits(await chain.step(more(together)))).toEqual(bits(await chain.step(more(apart))))
       for (const sequence of [...together, ...apart]) sequence.release()

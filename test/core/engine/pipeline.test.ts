@@ -101,7 +101,7 @@ describe('a pipeline of stages', () => {
   let width: number
   beforeAll(async () => {
     const [uncut, other] = [await open(1), await open(1)]
-    // What cuts the layers is tested above: here two whole middles one after another do.
+    // The split of the layers is tested above; here two whole middles in sequence suffice.
     stages = [uncut, other].map((model) => model.part('middle') as CuttingPart)
     middle = stages[0]!
     width = uncut.manifest.dims.hidden
@@ -119,7 +119,7 @@ describe('a pipeline of stages', () => {
     const first = pipeline.step([item(a, 3)])
     await expect.poll(gate.waiting).toBe(1)
     const second = pipeline.step([item(b, 2)])
-    // Through the first stage, though the step before it is in the second still.
+    // It has passed the first stage while the previous step is still in the second.
     await expect.poll(gate.waiting).toBe(2)
     expect([a.length, b.length]).toEqual([0, 0])
     gate.open()
@@ -206,13 +206,13 @@ describe('splitting a middle into stages', () => {
     await expect(openModel(bench.runtime, folder, options)).rejects.toMatchObject({ code: 'BUNDLE_INVALID' })
     await rm(path)
     await expect(openModel(bench.runtime, folder, options)).rejects.toMatchObject({ code: 'BUNDLE_CORRUPT' })
-    // Uncut it needs none.
+    // Without stages it needs none.
     const uncut = await openModel(bench.runtime, folder, { ...options, stages: 1 })
     await uncut.release()
   })
 })
 
-/** A stage with something done before each of its steps. */
+/** A stage that awaits a callback before each of its steps. */
 function entering(part: CuttingPart, first: () => Promise<void>): CuttingPart {
   return {
     name: part.name,

@@ -7,7 +7,7 @@ const parents = fc
   .array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { maxLength: 24 })
   .map((shares) => shares.map((share, row) => Math.floor(share * (row + 1)) - 1))
 
-/** The way to a row, itself included, by nothing but the list of parents. */
+/** The path to a row, itself included, from the list of parents alone. */
 function wayTo(row: number, tree: readonly number[]): number[] {
   return row < 0 ? [] : [...wayTo(tree[row]!, tree), row]
 }

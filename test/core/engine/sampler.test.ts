@@ -204,7 +204,7 @@ describe('the gap to a token', () => {
   })
 })
 
-/** Which tokens top-k and top-p keep, written down without any short cut. */
+/** The tokens that top-k and top-p allow, by their definition. */
 function keptTokens(logits: Float32Array, { temperature, topK, topP }: Sampling): (token: number) => boolean {
   const order = [...logits].sort((a, b) => b - a)
   const lowest = topK > 0 ? (order[Math.min(topK, order.length) - 1] as number) : Number.NEGATIVE_INFINITY
@@ -254,7 +254,7 @@ function count(draws: number, draw: (at: number) => number, size = 12): number[]
   return counts
 }
 
-/** Infinity when something came that cannot come. */
+/** Infinity if an impossible outcome was observed. */
 function chiSquare(counts: number[], expected: number[], draws: number): number {
   return counts.reduce((sum, seen, at) => {
     const want = (expected[at] as number) * draws

@@ -109,7 +109,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
   })
 
   it('gathers rows in the given order', async () => {
-    // Two runs from the same prefix, the one's rows moved behind the other's: keeping those in their own places is a fresh run.
+    // Rows that keep their places give the result of a fresh run.
     const ids = someIds(chain.manifest, 20, 4)
     const sequence = chain.createSequence()
     await extend(chain, sequence, ids)
@@ -119,7 +119,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     expect(
       largestDifference(rows, (await fresh(chain, [...ids.slice(0, 15), 8])).subarray(15 * chain.manifest.dims.vocab)),
     ).toBeLessThan(1e-5)
-    // Moving rows there and back again changes nothing.
+    // Reversing rows twice changes nothing.
     sequence.gather(10, [15, 14, 13, 12, 11, 10])
     sequence.gather(10, [15, 14, 13, 12, 11, 10])
     const again = await extend(chain, sequence, [9])
@@ -159,12 +159,18 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     for (const each of [sequence, other]) each.release()
   })
 
-  it('continues bit for bit after an eviction, also if rows are dropped or moved while it is evicted', async () => {
+  it('continues bit for bit after an eviction, also if rows are dropped, moved or replaced while it is evicted', async () => {
     const ids = someIds(chain.manifest, 70, 8)
+    const source = chain.createSequence()
+    await extend(chain, source, someIds(chain.manifest, 30, 2))
     const edits: ((sequence: Sequence) => void)[] = [
       () => {},
       (sequence) => sequence.truncate(40),
+      (sequence) => sequence.truncate(0),
       (sequence) => sequence.gather(40, [60, 50]),
+      (sequence) => sequence.copyPrefix(source, 20),
+      (sequence) => sequence.copyPrefix(source, 0),
+      (sequence) => sequence.evict(),
     ]
     for (const edit of edits) {
       const [evicted, resident] = [chain.createSequence(), chain.createSequence()]
@@ -180,6 +186,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
       expect(largestDifference(await extend(chain, copy, [9, 10]), expected)).toBe(0)
       for (const sequence of [evicted, resident, copy]) sequence.release()
     }
+    source.release()
   })
 
   it('zeroes and reuses the buffers of an evicted sequence, and can be evicted without rows', async () => {
@@ -229,7 +236,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     await new Promise((turn) => setImmediate(turn))
     sequence.release()
     const outcome = await step.catch((error: Error) => error)
-    // A split model notices between its parts, a whole one when it is done.
+    // A split model fails between its parts, a whole one at its end.
     if (outcome instanceof Error) expect(outcome.message).toMatch(/released/)
     else expect(largestDifference(outcome, await fresh(chain, ids))).toBeLessThan(1e-5)
     await expect(extend(chain, sequence, [1])).rejects.toThrow(/released/)

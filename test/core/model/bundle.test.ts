@@ -100,7 +100,7 @@ describe('the hashes of a bundle', () => {
     const { bytes } = bundle.manifest.files.find((file) => file.path === 'input.weights') ?? { bytes: 0 }
     appendFileSync(path('input.weights'), 'x')
     await expect(verifyHashes(bundle.path, bundle.manifest)).rejects.toMatchObject(
-      corrupt(/input\.weights has \d+ bytes, the manifest says/),
+      corrupt(/input\.weights has \d+ bytes, the manifest lists/),
     )
     writeFileSync(path('input.weights'), readFileSync(path('input.weights')).subarray(0, bytes - 1))
     await expect(verifyHashes(bundle.path, bundle.manifest)).rejects.toMatchObject(corrupt(/input\.weights has/))

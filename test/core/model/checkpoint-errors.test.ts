@@ -65,7 +65,7 @@ describe('a checkpoint is rejected', () => {
     editHeader(checkpoint, (header) => header['model.layers.1.mlp.down_proj.weight']?.shape.reverse())
     await refuses(
       'TENSOR_MISMATCH',
-      /model\.layers\.1\.mlp\.down_proj\.weight is \[96, 64\], the configuration asks for \[64, 96\]/,
+      /model\.layers\.1\.mlp\.down_proj\.weight is \[96, 64\], the configuration requires \[64, 96\]/,
     )
   })
 

@@ -72,7 +72,7 @@ describe('a bundle', () => {
     expect(events).not.toContainEqual({ kind: 'warning', message: expect.stringMatching(/adapter/) })
   })
 
-  it('takes the adapter from another folder, the others from the checkpoint', async () => {
+  it('can have the adapter of another folder, with the other drafters of the checkpoint', async () => {
     const paper = join(checkpoint, 'adapter-paper')
     const { parts } = (await build({ drafters: ['adapter', 'medusa'], adapter: paper })).manifest
     expect(parts.adapter).not.toHaveProperty('features')

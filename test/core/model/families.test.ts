@@ -84,7 +84,7 @@ describe('config.json', () => {
     expect(readArchitecture({ ...config, rope_parameters }).rope).toEqual({ theta: 5e5, scaling: { kind: 'linear', factor: 4 } })
   })
 
-  // What LlamaConfig of transformers 5.23 makes of the same fields.
+  // The values of transformers 5.23's LlamaConfig for the same fields.
   const linear = { rope_type: 'linear', factor: 4 }
   const plain = { rope_theta: 5e5, rope_type: 'default' }
   it.each([

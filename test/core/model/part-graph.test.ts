@@ -62,7 +62,7 @@ describe('a graph', () => {
       ])
       for (const [slots, branching] of kinds) {
         const graph = readFileSync(join(folder, manifest.parts[part]?.graphs[graphKey(slots, branching)] ?? ''))
-        // Without weights from us, the library reads them itself, from the file beside the graph.
+        // If it is given no weights, the library reads them from the file in the graph's folder.
         const session = await runtime.session(graph, { threads: 1, externalFolder: folder })
         const kv = Array.from({ length: slots * layers }, (_, i) => kvNames(Math.floor(i / layers), i % layers))
         const packing = [inputs.seqlens, inputs.totals, ...(slots > 1 ? [inputs.spread, inputs.sizes, inputs.tokens] : [])]
