@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { projectRoot } from '../../core/base/version.ts'
-import type { ChatMessage, ChatTemplate } from '../../core/text/chat-template.ts'
+import type { ChatTemplate } from '../../core/text/chat-template.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
 
 const heldOutName = 'test/fixtures/heldout-prompts.jsonl'
@@ -30,9 +30,8 @@ const Line = z.object({
   messages: z.array(Message).min(1).optional(),
   answer: z.string().optional(),
 })
-type Line = z.infer<typeof Line>
 
-export interface PromptText {
+interface PromptText {
   readonly tokenizer: TextTokenizer
   readonly chatTemplate: ChatTemplate | undefined
   /** @throws BrimError for a prompt that cannot be answered */
@@ -41,7 +40,7 @@ export interface PromptText {
 
 /**
  * Reads JSON lines with `prompt` (text, which the chat template turns into a user message) or `messages`, and optionally
- * `id` and `task`. Blank lines are skipped.
+ * `id`, `task` and `answer`. Blank lines are skipped.
  * @throws BrimError REQUEST_INVALID, or the error of `check`, naming file and line
  */
 export async function readPrompts(file: string, text: PromptText): Promise<BenchPrompt[]> {
@@ -51,85 +50,51 @@ export async function readPrompts(file: string, text: PromptText): Promise<Bench
       hint: 'name a file of JSON lines with --prompts',
     })
   })
-  const prompts: BenchPrompt[] = []
-  for (const [at, line] of linesOf(bytes).entries()) {
-    const prompt = inLine(file, at + 1, () => {
-      const parsed = parseLine(line)
-      if (!parsed) return undefined
-      const ids = encode(parsed, text)
-      text.check(ids)
-      const { answer } = parsed
-      const answerIds = answer === undefined ? {} : { answerIds: text.tokenizer.encode(answer, { addSpecialTokens: false }) }
-      return { id: String(parsed.id ?? `line ${at + 1}`), task: parsed.task ?? 'prompts', ids, ...answerIds }
-    })
-    if (prompt) prompts.push(prompt)
-  }
+  // Split before decoding, so that an error in UTF-8 has a line number.
+  const lines = bytes.toString('latin1').split('\n')
+  const prompts = lines.flatMap((line, at) => {
+    try {
+      return readLine(Buffer.from(line, 'latin1'), at + 1, text)
+    } catch (error) {
+      if (!(error instanceof BrimError)) throw error
+      throw new BrimError(error.code, `${file}, line ${at + 1}: ${error.message}`, {
+        cause: error.cause,
+        ...(error.hint !== undefined && { hint: error.hint }),
+      })
+    }
+  })
   if (prompts.length > 0) return prompts
   throw new BrimError('REQUEST_INVALID', `the prompt file ${file} has no prompts`, { hint: lineHint })
 }
 
 const lineHint = 'a line looks like {"prompt": "…"} or {"messages": [{"role": "user", "content": "…"}], "task": "…"}'
+const invalid = (message: string) => new BrimError('REQUEST_INVALID', message, { hint: lineHint })
 
-/** Lines before decoding, so that an error in UTF-8 has a line number. */
-function linesOf(bytes: Buffer): Buffer[] {
-  const lines: Buffer[] = []
-  for (let from = 0; from < bytes.length; ) {
-    const end = bytes.indexOf(10, from)
-    const to = end < 0 ? bytes.length : end
-    lines.push(bytes.subarray(from, to))
-    from = to + 1
-  }
-  return lines
-}
-
-function parseLine(bytes: Buffer): Line | undefined {
-  const line = decode(bytes).trim()
-  if (line === '') return undefined
-  const result = Line.safeParse(parseJson(line))
+function readLine(bytes: Buffer, number: number, { tokenizer, chatTemplate, check }: PromptText): BenchPrompt[] {
+  const line = attempt('not UTF-8 text', () => new TextDecoder('utf-8', { fatal: true }).decode(bytes)).trim()
+  if (line === '') return []
+  const result = Line.safeParse(attempt('not JSON', () => JSON.parse(line)))
   if (!result.success) {
     const [issue] = result.error.issues
     throw invalid(`${issue?.path.join('.') || 'the line'}: ${issue?.message ?? 'invalid'}`)
   }
-  const { prompt, messages } = result.data
-  if ((prompt === undefined) === (messages === undefined))
-    throw invalid(prompt === undefined ? '"prompt" or "messages" is missing' : '"prompt" and "messages" exclude each other')
-  return result.data
+  const { id = `line ${number}`, task = 'prompts', prompt, messages, answer } = result.data
+  if (prompt === undefined && !messages) throw invalid('"prompt" or "messages" is missing')
+  if (prompt !== undefined && messages) throw invalid('"prompt" and "messages" exclude each other')
+  if (messages && !chatTemplate) throw invalid('"messages" needs a chat template, which the bundle does not have')
+  // A template adds the special tokens.
+  const ids = chatTemplate
+    ? tokenizer.encode(chatTemplate.render(messages ?? [{ role: 'user', content: prompt ?? '' }]), { addSpecialTokens: false })
+    : tokenizer.encode(prompt ?? '')
+  check(ids)
+  const answerIds = answer === undefined ? {} : { answerIds: tokenizer.encode(answer, { addSpecialTokens: false }) }
+  return [{ id: String(id), task, ids, ...answerIds }]
 }
 
-function decode(bytes: Buffer): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    throw invalid('not UTF-8 text')
-  }
-}
-
-function parseJson(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch (error) {
-    throw invalid(`not JSON (${error instanceof Error ? error.message : String(error)})`)
-  }
-}
-
-function encode({ prompt, messages }: Line, { tokenizer, chatTemplate }: PromptText): number[] {
-  if (chatTemplate) {
-    const conversation: readonly ChatMessage[] = messages ?? [{ role: 'user', content: prompt ?? '' }]
-    // The template adds the special tokens.
-    return tokenizer.encode(chatTemplate.render(conversation), { addSpecialTokens: false })
-  }
-  if (prompt === undefined) throw invalid('"messages" needs a chat template, which the bundle does not have')
-  return tokenizer.encode(prompt)
-}
-
-const invalid = (message: string) => new BrimError('REQUEST_INVALID', message, { hint: lineHint })
-
-function inLine<T>(file: string, line: number, read: () => T): T {
+function attempt<T>(problem: string, read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (!(error instanceof BrimError)) throw error
-    const hint = error.hint === undefined ? {} : { hint: error.hint }
-    throw new BrimError(error.code, `${file}, line ${line}: ${error.message}`, { cause: error.cause, ...hint })
+    throw invalid(`${problem} (${error instanceof Error ? error.message : String(error)})`)
   }
 }

@@ -4,17 +4,12 @@ import { type AnswerBody, streamFromAgent } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 
 /** An answer as its client received it. */
-export interface ClientAnswer {
+interface ClientAnswer {
   readonly text: string
   /** When the request was sent, and when each non-empty piece of text arrived, in ms on the system clock. */
   readonly sentMs: number
   readonly arrivedMs: readonly number[]
   readonly report: BrimReport & { readonly tokenIds: readonly number[] }
-}
-
-export interface AskOptions {
-  readonly signal: AbortSignal
-  readonly onText?: (piece: string) => void
 }
 
 /**
@@ -24,7 +19,8 @@ export interface AskOptions {
 export async function askAgent(
   apiUrl: string,
   body: AnswerBody,
-  { signal, onText = () => {} }: AskOptions,
+  signal: AbortSignal,
+  onText: (piece: string) => void = () => {},
 ): Promise<ClientAnswer> {
   const sentMs = systemClock.nowMs()
   const arrivedMs: number[] = []

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { type BrimProcess, startBrim } from './processes.ts'
 import { portOf } from './relay.ts'
 
-export interface ClusterOptions {
+interface ClusterOptions {
   /** Folder of the bundle that every bridge and agent serves. */
   readonly bundle: string
   /** Where the folder of states goes; the system's temporary folder where absent. */
@@ -16,14 +16,14 @@ export interface ClusterOptions {
   readonly signal?: AbortSignal
 }
 
-export interface NodeOptions {
+interface NodeOptions {
   /** Further options of `brim bridge run` or `brim agent run`. */
   readonly args?: readonly string[]
   /** The only core that the process may run on; see cores.ts. */
   readonly core?: number | undefined
 }
 
-export interface BridgeOptions extends NodeOptions {
+interface BridgeOptions extends NodeOptions {
   /** `bridge` where absent. */
   readonly id?: string
   /** URL of an external broker, in place of the embedded one. */
@@ -33,7 +33,7 @@ export interface BridgeOptions extends NodeOptions {
   readonly httpPort?: number
 }
 
-export interface AgentOptions extends NodeOptions {
+interface AgentOptions extends NodeOptions {
   readonly id: string
   /** MQTT URLs of the bridges that it may use. */
   readonly bridges: readonly string[]
@@ -62,6 +62,21 @@ export class Cluster implements AsyncDisposable {
     return new Cluster(options, await mkdtemp(join(options.folder ?? tmpdir(), 'brim-cluster-')))
   }
 
+  /** What `assemble` makes of a new cluster; disposing it disposes the cluster. */
+  static async assembled<Parts extends object>(
+    options: ClusterOptions,
+    assemble: (cluster: Cluster) => Promise<Parts>,
+  ): Promise<Parts & AsyncDisposable> {
+    const cluster = await Cluster.create(options)
+    const dispose = () => cluster[Symbol.asyncDispose]()
+    try {
+      return Object.assign(await assemble(cluster), { [Symbol.asyncDispose]: dispose })
+    } catch (error) {
+      await dispose()
+      throw error
+    }
+  }
+
   private constructor(options: ClusterOptions, folder: string) {
     this.#options = options
     this.#folder = folder
@@ -75,19 +90,21 @@ export class Cluster implements AsyncDisposable {
   /** Starts a bridge; a restart uses the ports of the first start. */
   async startBridge(options: BridgeOptions = {}): Promise<BridgeNode> {
     const { id = 'bridge', broker, mqttPort = 0, httpPort = 0, args = [], core } = options
-    return ClusterNode.start(BridgeReady, (before) => {
+    const launch: Launch<z.infer<typeof BridgeReady>> = (before) => {
       const mqtt = before ? portOf(before.mqttUrl) : mqttPort
       const http = before ? portOf(before.httpUrl) : httpPort
       const control = broker === undefined ? ['--mqtt-port', String(mqtt)] : ['--broker', broker]
       return this.#launch(id, ['bridge', 'run', '--id', id, ...control, '--http-port', String(http), ...args], core)
-    })
+    }
+    return new ClusterNode(BridgeReady, launch, await launch())
   }
 
   /** Starts an agent; a restart may use another port. */
   async startAgent({ id, bridges, apiPort = 0, args = [], core }: AgentOptions): Promise<AgentNode> {
     const urls = bridges.flatMap((url) => ['--bridge', url])
     const command = ['agent', 'run', '--id', id, ...urls, '--api-port', String(apiPort), ...args]
-    return ClusterNode.start(AgentReady, () => this.#launch(id, command, core))
+    const launch = () => this.#launch(id, command, core)
+    return new ClusterNode(AgentReady, launch, await launch())
   }
 
   /** Gives the cluster a relay, link or broker to dispose once its processes have ended. */
@@ -119,16 +136,12 @@ export class Cluster implements AsyncDisposable {
 type Launch<Ready> = (before?: Ready) => Promise<BrimProcess>
 
 /** A bridge or an agent that can be killed and started again with its state. */
-export class ClusterNode<Ready> {
+class ClusterNode<Ready> {
   readonly #schema: z.ZodType<Ready>
   readonly #launch: Launch<Ready>
   #process: BrimProcess
 
-  static async start<Ready>(schema: z.ZodType<Ready>, launch: Launch<Ready>): Promise<ClusterNode<Ready>> {
-    return new ClusterNode(schema, launch, await launch())
-  }
-
-  private constructor(schema: z.ZodType<Ready>, launch: Launch<Ready>, process: BrimProcess) {
+  constructor(schema: z.ZodType<Ready>, launch: Launch<Ready>, process: BrimProcess) {
     this.#schema = schema
     this.#launch = launch
     this.#process = process

@@ -18,16 +18,15 @@ export interface BrimProcess {
   kill(): Promise<void>
 }
 
-export interface StartOptions {
+interface StartOptions {
   /** The environment of the process, for example Io.env. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Time limit for the line {event: 'ready'}; 60 s where absent. */
-  readonly readyWithinMs?: number
   readonly signal?: AbortSignal
   /** The only core that the process may run on; see cores.ts. */
   readonly core?: number | undefined
 }
 
+/** Time limit for the line {event: 'ready'}. */
 const readyWithinMs = 60_000
 const killAfterMs = 10_000
 /** Lines of stderr that an error message can quote. */
@@ -51,7 +50,7 @@ export async function startBrim(args: readonly string[], options: StartOptions):
     clearTimeout(timer)
   }
   try {
-    const ready = await readyLine(child, `brim ${args.slice(0, 2).join(' ')}`, options)
+    const ready = await readyLine(child, `brim ${args.slice(0, 2).join(' ')}`, options.signal)
     return { ready, pid: child.pid ?? 0, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') }
   } catch (error) {
     await end('SIGTERM')
@@ -59,8 +58,7 @@ export async function startBrim(args: readonly string[], options: StartOptions):
   }
 }
 
-function readyLine(child: ChildProcess, name: string, options: StartOptions): Promise<Record<string, unknown>> {
-  const { readyWithinMs: limitMs = readyWithinMs, signal } = options
+function readyLine(child: ChildProcess, name: string, signal: AbortSignal | undefined): Promise<Record<string, unknown>> {
   const lastLines: string[] = []
   createInterface({ input: child.stderr! }).on('line', (line) => {
     lastLines.push(line)
@@ -74,7 +72,7 @@ function readyLine(child: ChildProcess, name: string, options: StartOptions): Pr
     }
     const fail = (message: string) =>
       settle(() => reject(new BrimError('RUNTIME_FAILED', message, { cause: new Error(lastLines.join('\n')) })))
-    const timer = setTimeout(() => fail(`${name} was not ready within ${limitMs / 1000} s`), limitMs)
+    const timer = setTimeout(() => fail(`${name} was not ready within ${readyWithinMs / 1_000} s`), readyWithinMs)
     const abort = () => settle(() => reject(signal?.reason))
     signal?.addEventListener('abort', abort, { once: true })
     child.once('error', (error) => lastLines.push(error.message))

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util'
 
-export interface Column {
+interface Column {
   readonly title: string
   readonly text: string
 }
@@ -28,28 +28,13 @@ export function layOutColumns(columns: readonly Column[], width: number, height:
   ]
 }
 
-export function wrap(text: string, width: number): string[] {
+function wrap(text: string, width: number): string[] {
+  // As many characters as fit before a space or the end; a longer word is cut.
+  const lines = new RegExp(`.{1,${width}}(?: |$)|.{1,${width}}`, 'gu')
   return clean(text)
     .split('\n')
-    .flatMap((paragraph) => wrapParagraph(paragraph, width))
+    .flatMap((paragraph) => paragraph.match(lines) ?? [''])
 }
 
 /** Without control characters, which a model's answer could send to the terminal. */
 export const clean = (text: string): string => stripVTControlCharacters(text).replace(/[^\P{Cc}\n]/gu, ' ')
-
-function wrapParagraph(paragraph: string, width: number): string[] {
-  const lines: string[] = []
-  let line = ''
-  for (const word of paragraph.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line)
-      line = ''
-    }
-    line = line === '' ? word : `${line} ${word}`
-    while (line.length > width) {
-      lines.push(line.slice(0, width))
-      line = line.slice(width)
-    }
-  }
-  return [...lines, line]
-}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { planFaults } from '../../lab/bench/chaos/plan.ts'
-import { benchChaos, type ChaosRun } from '../../lab/bench/chaos/run.ts'
+import { benchChaos, planFaults } from '../../lab/bench/chaos/bench.ts'
+import type { ChaosRun } from '../../lab/bench/chaos/report.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
 import { mosquittoMissing } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'

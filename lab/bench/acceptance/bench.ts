@@ -1,12 +1,29 @@
+import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
 import { z } from 'zod'
+import { loadTextModel } from '../../../agent/answer/text-model.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
+import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'
+import { noDrafter } from '../../../core/draft/drafter.ts'
+import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
+import { medusaDrafter } from '../../../core/draft/medusa-drafter.ts'
+import type { Chain, StepItem } from '../../../core/engine/contract.ts'
+import { answerBudget } from '../../../core/engine/generate.ts'
+import { openBundle } from '../../../core/engine/open-bundle.ts'
+import type { LoadedModel } from '../../../core/engine/open-model.ts'
+import { greedy } from '../../../core/engine/sampler.ts'
+import { shareHead } from '../../../core/engine/shared-head.ts'
+import { readManifest } from '../../../core/model/bundle.ts'
+import { drafterParts } from '../../../core/model/manifest.ts'
 import { defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
-import type { Bench } from '../frame/bench.ts'
+import type { Bench, BenchContext, BenchResult } from '../frame/bench.ts'
 import { benchCommand } from '../frame/command.ts'
-import { heldOutPrompts } from '../prompts.ts'
-import { acceptanceReport } from './report.ts'
-import { benchAcceptance } from './run.ts'
+import { isLooping } from '../looping.ts'
+import { heldOutPrompts, readPrompts } from '../prompts.ts'
+import { type Answered, answerGreedily, type ReplayLimits, type ReplayModel, type Round, replay, replayTrees } from './replay.ts'
+import { type AcceptanceRun, acceptanceReport, acceptLength, type DrafterKind, drafters, runOf } from './report.ts'
 
 /** With --quick: at most this many prompts, evenly taken, and answers of at most this many tokens. */
 const quickLimits = { prompts: 18, maxTokens: 64 }
@@ -31,24 +48,145 @@ export const acceptanceBench: Bench<typeof options> = {
   options,
   examples: [['brim bench acceptance --bundle qwen --prompts mine.jsonl', 'on your own bundle and prompts']],
   goals: { acceptLengthAdapter: { min: 2.2 } },
-  async run(context, { bundle, prompts, maxTokens, threshold, draftLimit }) {
-    const folder = bundle ?? (await ensureDemoBundle())
-    const limits = context.quick ? quickLimits : { prompts: Number.POSITIVE_INFINITY, maxTokens }
-    const result = await benchAcceptance(
-      {
-        folder,
-        file: prompts ?? relative(process.cwd(), heldOutPrompts.file),
-        maxPrompts: limits.prompts,
-        maxTokens: Math.min(maxTokens, limits.maxTokens),
-        threshold,
-        draftLimit,
-      },
-      context,
-    )
-    return { ...result, conditions: { ...result.conditions, prompts: prompts ?? heldOutPrompts.name } }
-  },
+  run,
   report: acceptanceReport,
 }
 
 /** `brim bench acceptance` */
 export const command = benchCommand(acceptanceBench)
+
+/** @throws BrimError BUNDLE_INVALID, or REQUEST_INVALID for prompts, before a model is loaded */
+async function run(context: BenchContext, given: z.output<z.ZodObject<typeof options>>): Promise<BenchResult> {
+  const { threshold, draftLimit } = given
+  const maxTokens = context.quick ? Math.min(given.maxTokens, quickLimits.maxTokens) : given.maxTokens
+  const folder = given.bundle ?? (await ensureDemoBundle())
+  const manifest = await readManifest(folder)
+  if (manifest.split === null)
+    throw new BrimError('BUNDLE_INVALID', `${folder} holds a whole model, which neither drafts nor verifies`, {
+      hint: 'build the bundle with --split',
+    })
+  const { tokenizer, chatTemplate } = await loadTextModel(folder, manifest)
+  const check = (ids: readonly number[]) => void answerBudget(ids, undefined, manifest.dims)
+  const file = given.prompts ?? relative(process.cwd(), heldOutPrompts.file)
+  const all = await readPrompts(file, { tokenizer, chatTemplate, check })
+  const prompts = context.quick ? evenly(all, quickLimits.prompts) : all
+  const owned = drafterParts.filter((name) => manifest.parts[name])
+  const threads = Math.min(4, availableParallelism())
+  const model = await openBundle(folder, {
+    library: context.io.env.ORT_LIB,
+    parts: ['input', 'middle', 'output', ...owned],
+    threads,
+  })
+  const runs: AcceptanceRun[] = []
+  try {
+    const parts = partsOf(model, context.io.signal)
+    const replays = replaysOf(model, parts, { threshold, draftLimit })
+    for (const [at, { id, task, ids }] of prompts.entries()) {
+      context.progress(`prompt ${at + 1} of ${prompts.length}: ${id}, ${ids.length} tokens`)
+      const answered = await answerGreedily(parts, ids, maxTokens)
+      const { answer } = answered
+      const of = { id, task, promptTokens: ids.length, answerTokens: answer.length, looping: isLooping(answer) }
+      for (const [drafter, rounds] of replays) runs.push(runOf({ drafter, ...of }, await rounds(answered)))
+    }
+  } finally {
+    await model.release()
+  }
+  const { card, modelId, format } = manifest
+  const answers = runs.filter(({ drafter }) => drafter === 'none')
+  const conditions = {
+    model: card.name,
+    modelId,
+    format: format.name,
+    features: manifest.parts.adapter?.features ?? false,
+    medusaTree: manifest.parts.medusa?.tree ?? null,
+    answers: answers.length,
+    loopingAnswers: answers.filter(({ looping }) => looping).length,
+    maxTokens,
+    threshold,
+    draftLimit,
+    temperature: 0,
+    threads,
+    prompts: given.prompts ?? heldOutPrompts.name,
+  }
+  return { conditions, summary: summarise(runs), runs }
+}
+
+/** At most `count` of the items, from the first on, at equal distances. */
+function evenly<T>(all: readonly T[], count: number): T[] {
+  const step = Math.max(1, all.length / count)
+  return Array.from({ length: Math.min(count, all.length) }, (_, at) => all[Math.floor(at * step)]!)
+}
+
+/** The parts that answers and replays step; their steps throw once the signal is aborted. */
+function partsOf(model: LoadedModel, signal: AbortSignal): ReplayModel {
+  const stoppable = <Items, Result>(step: (items: Items) => Promise<Result>) => {
+    return async (items: Items) => {
+      signal.throwIfAborted()
+      return step(items)
+    }
+  }
+  const { manifest } = model
+  const [input, chain] = [model.part('input'), model.chain({ cuts: 'half' })]
+  return {
+    manifest,
+    middle: model.part('middle'),
+    input: {
+      name: input.name,
+      manifest: input.manifest,
+      createSequence: () => input.createSequence(),
+      step: stoppable((items: readonly StepItem[]) => input.step(items)),
+    },
+    chain: {
+      manifest,
+      createSequence: () => chain.createSequence(),
+      step: stoppable((items: Parameters<Chain['step']>[0]) => chain.step(items)),
+    },
+  }
+}
+
+/** The drafters that the bundle has parts for. */
+function replaysOf(
+  model: LoadedModel,
+  replayModel: ReplayModel,
+  limits: ReplayLimits,
+): [DrafterKind, (answered: Answered) => Promise<Round[]>][] {
+  const { parts, dims } = model.manifest
+  const head = shareHead(model.head(), dims.vocab)
+  const isAvailable: Record<DrafterKind, boolean> = {
+    'adapter+lookup': parts.adapter !== undefined,
+    adapter: parts.adapter !== undefined,
+    'adapter-paper': parts['adapter-paper'] !== undefined,
+    lookup: true,
+    medusa: parts.medusa !== undefined,
+    none: true,
+  }
+  const create = {
+    'adapter+lookup': () => adapterLookupDrafter(adapterDrafter(model.part('adapter'), head, greedy), limits.threshold),
+    adapter: () => adapterDrafter(model.part('adapter'), head, greedy),
+    'adapter-paper': () => adapterDrafter(model.part('adapter-paper'), head, greedy),
+    lookup: lookupDrafter,
+    none: noDrafter,
+  }
+  return drafters
+    .filter((kind) => isAvailable[kind])
+    .map((kind) => [
+      kind,
+      kind === 'medusa'
+        ? (answered) => replayTrees(medusaDrafter(model.medusa(), dims.vocab), replayModel, answered)
+        : (answered) => replay(create[kind](), replayModel, answered, limits),
+    ])
+}
+
+function summarise(runs: readonly AcceptanceRun[]): BenchResult['summary'] {
+  const of = (drafter: DrafterKind, among = runs) => acceptLength(among.filter((run) => run.drafter === drafter))
+  const withoutLoops = runs.filter(({ looping }) => !looping)
+  return {
+    acceptLengthAdapter: of('adapter'),
+    acceptLengthAdapterPaper: of('adapter-paper'),
+    acceptLengthMedusa: of('medusa'),
+    acceptLengthLookup: of('lookup'),
+    acceptLengthAdapterLookup: of('adapter+lookup'),
+    acceptLengthAdapterWithoutLoops: of('adapter', withoutLoops),
+    loopingAnswers: runs.filter(({ drafter, looping }) => drafter === 'none' && looping).length,
+  }
+}

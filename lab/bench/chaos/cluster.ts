@@ -1,15 +1,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { systemClock } from '../../../core/base/clock.ts'
 import type { Io } from '../../../core/base/io.ts'
-import { type AgentNode, type BridgeNode, Cluster } from '../../cluster/cluster.ts'
-import { type Mosquitto, startMosquitto } from '../../cluster/mosquitto.ts'
-import { portOf, type Relay, startRelay, through } from '../../cluster/relay.ts'
+import { Cluster } from '../../cluster/cluster.ts'
+import { startMosquitto } from '../../cluster/mosquitto.ts'
+import { portOf, startRelay, through } from '../../cluster/relay.ts'
 import { JobClient } from './job-client.ts'
 
 export const chaosBrokers = ['embedded', 'mosquitto'] as const
-export type ChaosBroker = (typeof chaosBrokers)[number]
 
 export interface ChaosOptions {
   /** Folder of a split bundle, and of a small whole one: devices generate with the small one. */
@@ -17,25 +15,15 @@ export interface ChaosOptions {
   readonly slm: string
   readonly agents: number
   /** In the bridge's process, or a mosquitto in one of its own. */
-  readonly broker: ChaosBroker
+  readonly broker: (typeof chaosBrokers)[number]
   readonly io: Io
 }
 
-/** A bridge, a broker and some devices, all processes; the devices reach MQTT through a relay. */
-export interface ChaosCluster extends AsyncDisposable {
-  readonly bridge: BridgeNode
-  readonly agents: readonly AgentNode[]
-  /** Undefined: the broker is in the bridge's process. */
-  readonly mosquitto: Mosquitto | undefined
-  readonly mqttRelay: Relay
-  readonly jobs: JobClient
-  /** For each device, how often it has finished each job. */
-  finishedJobs(): Map<string, number>[]
-}
+export type ChaosCluster = Awaited<ReturnType<typeof startChaosCluster>>
 
-export async function startChaosCluster({ bundle, slm, agents, broker, io }: ChaosOptions): Promise<ChaosCluster> {
-  const cluster = await Cluster.create({ bundle, env: io.env, signal: io.signal })
-  try {
+/** A bridge, a broker and some devices, all processes; the devices reach MQTT through a relay. */
+export function startChaosCluster({ bundle, slm, agents, broker, io }: ChaosOptions) {
+  return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
     const mosquitto = broker === 'mosquitto' ? await cluster.attach(startMosquitto({ guarded: false })) : undefined
     const bridge = await cluster.startBridge({ broker: mosquitto?.url })
     const { mqttUrl, httpUrl } = bridge.ready
@@ -45,16 +33,14 @@ export async function startChaosCluster({ bundle, slm, agents, broker, io }: Cha
     return {
       bridge,
       agents: await Promise.all(ids.map((id) => cluster.startAgent({ id, bridges, args: ['--slm', slm] }))),
+      /** Undefined: the broker is in the bridge's process. */
       mosquitto,
       mqttRelay,
-      jobs: new JobClient(httpUrl, systemClock, io.signal),
+      jobs: new JobClient(httpUrl, io.signal),
+      /** For each device, how often it has finished each job. */
       finishedJobs: () => ids.map((id) => finishedIn(join(cluster.stateDir(id), 'jobs.sqlite'))),
-      [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
     }
-  } catch (error) {
-    await cluster[Symbol.asyncDispose]()
-    throw error
-  }
+  })
 }
 
 function finishedIn(path: string): Map<string, number> {

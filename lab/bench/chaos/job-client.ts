@@ -1,10 +1,10 @@
-import type { Clock } from '../../../core/base/clock.ts'
+import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
+import type { JobState } from '../../../core/policy/jobs/job.ts'
 
 /** A job as `GET /v1/jobs/<id>` shows it. */
 export interface ShownJob {
-  readonly id: string
-  readonly state: string
+  readonly state: JobState
   readonly attempt: number
   readonly result: { readonly text: string } | null
 }
@@ -13,47 +13,48 @@ const retryEveryMs = 20
 /** A bridge that is killed comes back within this time; longer is a finding. */
 const maxUnreachableMs = 60_000
 
-/** Submits and reads jobs; repeats each request while the bridge is away. */
+/** Submits and reads jobs; repeats each request while the bridge is away. Keeps its connections, unlike the CLI's client. */
 export class JobClient {
   readonly #url: string
-  readonly #clock: Clock
   readonly #signal: AbortSignal
 
-  constructor(httpUrl: string, clock: Clock, signal: AbortSignal) {
+  constructor(httpUrl: string, signal: AbortSignal) {
     this.#url = `${httpUrl}/v1/jobs`
-    this.#clock = clock
     this.#signal = signal
   }
 
   /** Submits a job under an idempotency key. @returns the job's id, once the bridge has acknowledged it */
   async submit(key: string, job: object): Promise<string> {
     const headers = { 'content-type': 'application/json', 'idempotency-key': key }
-    const { status, body } = await this.#request('', { method: 'POST', headers, body: JSON.stringify(job) })
-    if (status !== 202) throw new BrimError('REQUEST_INVALID', `the bridge refused a job with status ${status}`)
+    const body = await this.#request('', { method: 'POST', headers, body: JSON.stringify(job) })
     return (body as { id: string }).id
   }
 
   /** Undefined: the bridge knows no such job. */
   async show(id: string): Promise<ShownJob | undefined> {
-    const { status, body } = await this.#request(`/${id}`)
-    return status === 200 ? (body as ShownJob) : undefined
+    return (await this.#request(`/${id}`)) as ShownJob | undefined
   }
 
   /** Types of a job's events, oldest first. */
   async history(id: string): Promise<readonly string[]> {
-    const { body } = await this.#request(`/${id}/events`)
-    return (body as { events: { type: string }[] }).events.map(({ type }) => type)
+    const body = (await this.#request(`/${id}/events`)) as { events: { type: string }[] } | undefined
+    return body?.events.map(({ type }) => type) ?? []
   }
 
-  async #request(path: string, init: RequestInit = {}): Promise<{ status: number; body: unknown }> {
-    for (const startedMs = this.#clock.nowMs(); ; await this.#clock.sleep(retryEveryMs)) {
+  /** @returns the response's body; undefined where the bridge responds with 404 */
+  async #request(path: string, init: RequestInit = {}): Promise<unknown> {
+    for (const startedMs = systemClock.nowMs(); ; await systemClock.sleep(retryEveryMs)) {
       this.#signal.throwIfAborted()
       try {
         const response = await fetch(this.#url + path, init)
-        return { status: response.status, body: await response.json() }
+        const body: unknown = await response.json()
+        if (response.ok) return body
+        if (response.status === 404) return undefined
+        throw new BrimError('REQUEST_INVALID', `the bridge responds to a request about jobs with status ${response.status}`)
       } catch (cause) {
-        if (this.#clock.nowMs() - startedMs <= maxUnreachableMs) continue
-        throw new BrimError('BRIDGE_UNREACHABLE', `the bridge did not answer for ${maxUnreachableMs / 1_000} s`, { cause })
+        if (cause instanceof BrimError) throw cause
+        if (systemClock.nowMs() - startedMs <= maxUnreachableMs) continue
+        throw new BrimError('BRIDGE_UNREACHABLE', `the bridge did not respond for ${maxUnreachableMs / 1_000} s`, { cause })
       }
     }
   }

@@ -1,6 +1,23 @@
 import type { Figure } from '../../plot/plot.ts'
 import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { type ChaosRun, settleMs } from './run.ts'
+
+/** What became of one job. */
+export interface ChaosRun {
+  readonly key: string
+  readonly state: string
+  readonly attempts: number
+  /** Acknowledged to its submitter, and ended in another state than SUCCEEDED. */
+  readonly lost: boolean
+  /** Ended more than once, finished more than once by one device, or two jobs under one key. */
+  readonly doubled: boolean
+  /** Not ended `settleMs` after the last fault. */
+  readonly stuck: boolean
+  /** Its text differs from the first answer to the same question. */
+  readonly different: boolean
+}
+
+/** Time limit for the last jobs, once the faults have ended. */
+export const settleMs = 120_000
 
 export const chaosReport: BenchReport = {
   title: 'Chaos',

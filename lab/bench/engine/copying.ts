@@ -4,21 +4,17 @@ import { readManifest } from '../../../core/model/bundle.ts'
 import { graphInputs, kvNames } from '../../../core/model/graph-io.ts'
 import { promptIds } from './prompt.ts'
 
-/**
- * The stock binding, which copies every output into JavaScript; its present KV becomes the next past.
- * `copying`: KV buffers for the longest context, as the graph declares them and our engine uses them. `growing`: KV only as
- * long as the context, which is less to copy; the library accepts it although the graph declares other shapes.
- */
-export interface CopyingEngine {
-  readonly onnxruntime: string
-  prefill(tokens: number): Promise<number>
-  decode(context: number, tokens: number): Promise<number[]>
-}
-
 type Tensors = Record<string, Tensor>
 
-/** @param bundle whole, fp32 or int4: the binding cannot expand fp16 weights */
-export async function openCopyingEngine(bundle: string, threads: number, style: 'copying' | 'growing'): Promise<CopyingEngine> {
+export type CopyingEngine = Awaited<ReturnType<typeof openCopyingEngine>>
+
+/**
+ * The stock binding, which copies every output into JavaScript; its present KV becomes the next past.
+ * @param bundle whole, fp32 or int4: the binding cannot expand fp16 weights
+ * @param style `copying`: KV buffers for the longest context, as the graph declares them and our engine uses them. `growing`:
+ * KV only as long as the context, which is less to copy; the library accepts it although the graph declares other shapes.
+ */
+export async function openCopyingEngine(bundle: string, threads: number, style: 'copying' | 'growing') {
   const { parts, dims } = await readManifest(bundle)
   if (!parts.whole) throw new Error(`${bundle} is split`)
   const session = await InferenceSession.create(join(bundle, parts.whole.graphs['1'] ?? ''), {
@@ -53,13 +49,13 @@ export async function openCopyingEngine(bundle: string, threads: number, style: 
   const filled = new Map<number, Tensors>()
   return {
     onnxruntime: env.versions.node ?? 'unknown',
-    async prefill(tokens) {
+    async prefill(tokens: number): Promise<number> {
       const kv = empty()
       const startMs = performance.now()
       await run(kv, 0, promptIds(tokens, dims.vocab))
       return performance.now() - startMs
     },
-    async decode(context, tokens) {
+    async decode(context: number, tokens: number): Promise<number[]> {
       let kv = filled.get(context) ?? (await run(empty(), 0, promptIds(context, dims.vocab)))
       filled.set(context, kv)
       const samples: number[] = []

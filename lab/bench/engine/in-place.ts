@@ -3,18 +3,10 @@ import type { Sequence } from '../../../core/engine/contract.ts'
 import { openModel } from '../../../core/engine/open-model.ts'
 import { promptIds } from './prompt.ts'
 
-/** Our engine: KV in place, packed steps. */
-export interface InPlaceEngine {
-  readonly onnxruntime: string
-  /** @returns ms of one step with a prompt of `tokens` tokens */
-  prefill(tokens: number): Promise<number>
-  /** @returns ms of each of `tokens` steps of one token, from this context on */
-  decode(context: number, tokens: number): Promise<number[]>
-  /** One token for each sequence, in turn in one packed step and in one step per sequence. */
-  packed(context: number, sequences: number, rounds: number): Promise<{ packedMs: number[]; separateMs: number[] }>
-}
+export type InPlaceEngine = Awaited<ReturnType<typeof openInPlaceEngine>>
 
-export async function openInPlaceEngine(bundle: string, threads: number, library: string | undefined): Promise<InPlaceEngine> {
+/** Our engine: KV in place, packed steps. */
+export async function openInPlaceEngine(bundle: string, threads: number, library: string | undefined) {
   const runtime = await openRuntime({ library })
   const model = await openModel(runtime, bundle, { parts: 'chain', threads, slots: [1, 8] })
   const chain = model.chain({ cuts: 'full' })
@@ -35,19 +27,22 @@ export async function openInPlaceEngine(bundle: string, threads: number, library
   }
   return {
     onnxruntime: runtime.info.version,
-    async prefill(tokens) {
+    /** @returns ms of one step with a prompt of `tokens` tokens */
+    async prefill(tokens: number): Promise<number> {
       const sequence = chain.createSequence()
       const ms = await timed([sequence], promptIds(tokens, chain.manifest.dims.vocab))
       sequence.release()
       return ms
     },
-    async decode(context, tokens) {
+    /** @returns ms of each of `tokens` steps of one token, from this context on */
+    async decode(context: number, tokens: number): Promise<number[]> {
       const sequence = await at(context, 0)
       const samples: number[] = []
       for (let i = 0; i < tokens; i++) samples.push(await timed([sequence], [i + 3]))
       return samples
     },
-    async packed(context, count, rounds) {
+    /** One token for each sequence, in turn in one packed step and in one step per sequence. */
+    async packed(context: number, count: number, rounds: number) {
       const refill = async () => {
         const sequences: Sequence[] = []
         for (let which = 0; which < count; which++) sequences.push(await at(context, which))

@@ -25,67 +25,59 @@ export interface Site {
   connections(): RelayedConnection[]
 }
 
-/** Two bridges, a device that knows both, and one neighbour per bridge that knows only that bridge. */
-export interface FailoverCluster extends AsyncDisposable {
-  readonly sites: readonly Site[]
-  /** @throws BrimError with the agent's own code */
-  ask(question: Question, onText?: (textSoFar: string) => void): Promise<Answer>
-  /** Asks the neighbour at each site, in the order of the sites. */
-  askNeighbours(question: Question): Promise<Answer>[]
-}
-
-export interface FailoverClusterOptions {
+interface FailoverClusterOptions {
   /** Folder of a split bundle. */
   readonly bundle: string
   readonly maxTokens: number
   readonly io: Io
 }
 
-export async function startFailoverCluster({ bundle, maxTokens, io }: FailoverClusterOptions): Promise<FailoverCluster> {
-  const cluster = await Cluster.create({ bundle, env: io.env, signal: io.signal })
-  const startSite = async (name: string): Promise<Site> => {
-    const relay = await cluster.attach(startRelay(0))
-    const announced = `ws://127.0.0.1:${relay.port}/v1/data`
-    const bridge = await cluster.startBridge({ id: name, args: ['--data-url', announced] })
-    relay.target = portOf(bridge.ready.httpUrl)
-    const ofDevice = (connection: RelayedConnection) => connection.isOpen && deviceOf(connection) === deviceId
-    return { name, bridge, connections: () => relay.connections.filter(ofDevice) }
-  }
-  const startAgent = async (id: string, sites: readonly Site[]): Promise<string> => {
-    const agent = await cluster.startAgent({ id, bridges: sites.map(({ bridge }) => bridge.ready.mqttUrl) })
-    return agent.ready.apiUrl
-  }
-  try {
+export type FailoverCluster = Awaited<ReturnType<typeof startFailoverCluster>>
+
+/** Two bridges, a device that knows both, and one neighbour per bridge that knows only that bridge. */
+export function startFailoverCluster({ bundle, maxTokens, io }: FailoverClusterOptions) {
+  return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
+    const startSite = async (name: string): Promise<Site> => {
+      const relay = await cluster.attach(startRelay(0))
+      const announced = `ws://127.0.0.1:${relay.port}/v1/data`
+      const bridge = await cluster.startBridge({ id: name, args: ['--data-url', announced] })
+      relay.target = portOf(bridge.ready.httpUrl)
+      const ofDevice = (connection: RelayedConnection) => connection.isOpen && deviceOf(connection) === deviceId
+      return { name, bridge, connections: () => relay.connections.filter(ofDevice) }
+    }
+    const startAgent = async (id: string, sites: readonly Site[]): Promise<string> => {
+      const agent = await cluster.startAgent({ id, bridges: sites.map(({ bridge }) => bridge.ready.mqttUrl) })
+      return agent.ready.apiUrl
+    }
     const sites = await Promise.all(['bridge-a', 'bridge-b'].map(startSite))
     const [device, ...neighbours] = await Promise.all([
       startAgent(deviceId, sites),
       ...sites.map((site) => startAgent(`neighbour-of-${site.name}`, [site])),
     ])
     let requests = 0
-    const askAt = async (apiUrl: string, { prompt, temperature, seed }: Question, onText?: (textSoFar: string) => void) => {
+    const askAt = async (
+      apiUrl: string,
+      { prompt, temperature, seed }: Question,
+      onText: (textSoFar: string) => void = () => {},
+    ): Promise<Answer> => {
       requests += 1
       // A user of its own: no request may start from the bridge's cached prefix of an earlier one.
       const body = { prompt, temperature, seed, max_tokens: maxTokens, user: `run-${requests}` }
       let textSoFar = ''
-      const { text, report, arrivedMs } = await askAgent(apiUrl, body, {
-        signal: io.signal,
-        onText(piece) {
-          textSoFar += piece
-          onText?.(textSoFar)
-        },
+      const { text, report, arrivedMs } = await askAgent(apiUrl, body, io.signal, (piece) => {
+        textSoFar += piece
+        onText(textSoFar)
       })
       return { tokenIds: report.tokenIds, text, failovers: report.failovers, arrivedMs }
     }
     return {
       sites,
-      ask: (question, onText) => askAt(device!, question, onText),
-      askNeighbours: (question) => neighbours.map((apiUrl) => askAt(apiUrl, question)),
-      [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
+      /** @throws BrimError with the agent's own code */
+      ask: (question: Question, onText?: (textSoFar: string) => void) => askAt(device!, question, onText),
+      /** Asks the neighbour at each site, in the order of the sites. */
+      askNeighbours: (question: Question) => neighbours.map((apiUrl) => askAt(apiUrl, question)),
     }
-  } catch (error) {
-    await cluster[Symbol.asyncDispose]()
-    throw error
-  }
+  })
 }
 
 /** The device named in the hello that opens a WebSocket; undefined before the hello. */

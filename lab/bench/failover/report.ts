@@ -1,9 +1,60 @@
-import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { Figure } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport, Table } from '../frame/bench.ts'
+import type { BenchDocument, BenchReport, Summary, Table } from '../frame/bench.ts'
 import { loadText } from '../frame/page.ts'
-import { type FailoverRun, lostSeconds, touchedNeighbours } from './figures.ts'
-import { type FaultKind, faultKinds, faultNames } from './plan.ts'
+import { medianOrNull, sum } from '../statistics.ts'
+import { bridgeFaults, type FaultKind, faultKinds, faultNames } from './plan.ts'
+
+/** One answer that met a fault. */
+export interface FailoverRun {
+  readonly kind: FaultKind
+  /** The bridge that verified the answer; null: the answer ended before the fault. */
+  readonly bridge: string | null
+  readonly promptTokens: number
+  readonly temperature: number
+  /** Share of the text delivered before the fault, 0..1; 0: the fault came in prefill. */
+  readonly moment: number
+  /** Length of the answer without a fault. */
+  readonly tokens: number
+  /** Tokens and streamed text equal those without the fault. */
+  readonly identical: boolean
+  /** Tokens beyond those of the answer without a fault. */
+  readonly duplicatedTokens: number
+  /** Sessions opened in place of lost ones; 0: the fault came too late to matter. */
+  readonly failovers: number
+  /** The longest wait for text from the fault on. */
+  readonly lostS: number
+  /** Answers of other devices at both bridges, at the same time. */
+  readonly neighbours: readonly { readonly identical: boolean; readonly failovers: number; readonly error: string | null }[]
+  /** Why the answer ended early. */
+  readonly error: string | null
+}
+
+/** Number of neighbours' answers that changed, or had to move although their bridge was alive. */
+export function touchedNeighbours({ kind, neighbours }: FailoverRun): number {
+  return neighbours.filter(({ identical, failovers }) => !identical || (!bridgeFaults.has(kind) && failovers > 0)).length
+}
+
+/** Seconds lost by the answers that failed over; the others met their fault too late to lose any. */
+export const lostSeconds = (runs: readonly FailoverRun[]) =>
+  runs.filter(({ failovers }) => failovers > 0).map(({ lostS }) => lostS)
+
+export function summarise(runs: readonly FailoverRun[]): Summary {
+  const count = (which: (run: FailoverRun) => boolean) => runs.filter(which).length
+  const lost = (kind: FaultKind) => lostSeconds(runs.filter((run) => run.kind === kind))
+  return {
+    runs: runs.length,
+    failedOver: count(({ failovers }) => failovers > 0),
+    different: count(({ identical }) => !identical),
+    duplicatedTokens: sum(runs.map(({ duplicatedTokens }) => duplicatedTokens)),
+    touchedNeighbours: sum(runs.map(touchedNeighbours)),
+    ...Object.fromEntries(faultKinds.map((kind) => [`lostSMedian${capital(kind)}`, medianOrNull(lost(kind))])),
+    lostSMax: maxOrNull(lostSeconds(runs)),
+  }
+}
+
+const capital = (word: string) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`
+const maxOrNull = (values: readonly number[]) => (values.length === 0 ? null : Math.max(...values))
+const written = (value: number | null) => value?.toFixed(2) ?? '–'
 
 export const failoverReport: BenchReport = {
   title: 'Failover',
@@ -26,14 +77,11 @@ function faultTable(all: readonly FailoverRun[]): Table {
       .filter(([, runs]) => runs.length > 0)
       .map(([name, runs]) => {
         const lostS = lostSeconds(runs)
-        const sum = (count: (run: FailoverRun) => number) => String(runs.reduce((total, run) => total + count(run), 0))
         return [
-          ...[name, String(runs.length), String(lostS.length)],
-          sum(({ identical }) => (identical ? 1 : 0)),
-          sum(({ duplicatedTokens }) => duplicatedTokens),
-          sum(touchedNeighbours),
-          lostS.length === 0 ? '–' : median(lostS).toFixed(2),
-          lostS.length === 0 ? '–' : Math.max(...lostS).toFixed(2),
+          ...[name, String(runs.length), String(lostS.length), String(runs.filter(({ identical }) => identical).length)],
+          String(sum(runs.map(({ duplicatedTokens }) => duplicatedTokens))),
+          String(sum(runs.map(touchedNeighbours))),
+          ...[written(medianOrNull(lostS)), written(maxOrNull(lostS))],
         ]
       }),
   }
@@ -43,10 +91,11 @@ function figure(document: BenchDocument): Figure {
   const all = runsOf(document)
   const groups = faultKinds.flatMap((kind) => {
     const lostS = lostSeconds(all.filter((run) => run.kind === kind))
-    if (lostS.length === 0) return []
+    const [half, max] = [medianOrNull(lostS), maxOrNull(lostS)]
+    if (half === null || max === null) return []
     const bars = [
-      { name: 'median', value: median(lostS) },
-      { name: 'max', value: Math.max(...lostS) },
+      { name: 'median', value: half },
+      { name: 'max', value: max },
     ]
     return [{ label: kind, bars }]
   })

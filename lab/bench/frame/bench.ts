@@ -26,12 +26,8 @@ export interface BenchContext {
   progress(line: string): void
 }
 
-export interface BenchResult {
-  /** Beside those of the machine, which the frame adds. */
-  readonly conditions: Readonly<Record<string, unknown>>
-  readonly summary: Summary
-  readonly runs: readonly object[]
-}
+/** What a run returns; the frame adds the conditions of the machine. */
+export type BenchResult = Omit<BenchDocument, 'bench'>
 
 export interface Table {
   readonly title: string

@@ -1,5 +1,4 @@
-import type { BenchDocument, BenchReport, Goals, Table } from './bench.ts'
-import { goalTable } from './goals.ts'
+import type { BenchDocument, BenchReport, Goals, Summary, Table } from './bench.ts'
 
 /** The Markdown page that --save writes beside a document and its figure. */
 export function benchPage(document: BenchDocument, report: BenchReport, goals: Goals): string {
@@ -29,4 +28,18 @@ export function markdownTable(head: Table['head'], rows: Table['rows']): string 
 export function loadText({ conditions }: BenchDocument): string {
   const { loadAverageBefore: before, loadAverageAfter: after } = conditions
   return `load average ${Number(before).toFixed(1)} before and ${Number(after).toFixed(1)} after`
+}
+
+/** The figures of a summary beside their goals. */
+export function goalTable(summary: Summary, goals: Goals): Omit<Table, 'title'> {
+  const rows = Object.entries(summary).map(([name, value]) =>
+    value === null ? [name, '–', '', ''] : [name, String(Number(value.toPrecision(4))), ...verdict(goals[name], value)],
+  )
+  return { head: ['figure', 'measured', 'goal', ''], rows }
+}
+
+function verdict(goal: Goals[string] | undefined, value: number): [string, string] {
+  if (!goal) return ['', '']
+  const isReached = 'min' in goal ? value >= goal.min : value <= goal.max
+  return ['min' in goal ? `≥ ${goal.min}` : `≤ ${goal.max}`, isReached ? 'reached' : 'missed']
 }

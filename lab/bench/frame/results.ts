@@ -1,5 +1,5 @@
-import { access, constants, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { access, constants, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { renderFigure } from '../../plot/plot.ts'
@@ -29,28 +29,25 @@ export async function readDocument(file: string, bench: string): Promise<BenchDo
   throw invalid('is the document of another benchmark')
 }
 
-/** Checks, before anything is measured, that a folder can be written. @throws BrimError TARGET_UNWRITABLE */
-export async function requireWritable(folder: string): Promise<void> {
-  // Where the folder is missing, the nearest existing one above it counts.
-  for (let at = folder; ; at = dirname(at)) {
-    try {
-      await access(at, constants.W_OK)
-      if ((await stat(at)).isDirectory()) return
-      throw new Error(`${at} is not a folder`)
-    } catch (cause) {
-      if (!(cause instanceof Error && 'code' in cause && cause.code === 'ENOENT')) throw unwritable(folder, cause)
-    }
+/** Creates a folder before anything is measured. @throws BrimError TARGET_UNWRITABLE */
+export async function createFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true })
+    await access(folder, constants.W_OK)
+  } catch (cause) {
+    throw unwritable(folder, cause)
   }
 }
 
 /** Writes document, figure and page. @throws BrimError TARGET_UNWRITABLE */
 export async function saveResults(folder: string, document: BenchDocument, report: BenchReport, goals: Goals): Promise<void> {
-  const write = (ending: string, text: string) => writeFile(join(folder, `${document.bench}.${ending}`), text)
+  const texts = {
+    json: `${JSON.stringify(document, null, 1)}\n`,
+    svg: renderFigure(report.figure(document)),
+    md: benchPage(document, report, goals),
+  }
   try {
-    await mkdir(folder, { recursive: true })
-    await write('json', `${JSON.stringify(document, null, 1)}\n`)
-    await write('svg', renderFigure(report.figure(document)))
-    await write('md', benchPage(document, report, goals))
+    for (const [ending, text] of Object.entries(texts)) await writeFile(join(folder, `${document.bench}.${ending}`), text)
   } catch (cause) {
     throw unwritable(folder, cause)
   }

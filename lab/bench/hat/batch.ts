@@ -4,7 +4,6 @@ import { BrimError } from '../../../core/base/errors.ts'
 import { decodeFault } from '../../../core/protocol/fault.ts'
 import { decodeFrame, encodeFrame, type Frame } from '../../../core/protocol/frame.ts'
 import { sessionBits, type ToBridge, ToDevice } from '../../../core/protocol/messages.ts'
-import type { States } from '../../../core/protocol/states.ts'
 import type { HatCluster } from './cluster.ts'
 
 /** Sessions, positions of context of each, tokens that each decodes per turn, turns. */
@@ -48,58 +47,56 @@ export async function timeBatch(cluster: HatCluster, modelId: string, width: num
   }
 }
 
-interface Session {
-  /** Sends `rows` rows; resolves when the deep state of the last one has arrived. */
-  send(rows: number): Promise<void>
-}
+type Session = Awaited<ReturnType<Awaited<ReturnType<typeof connectClient>>['open']>>
 
 /** A client of the data plane that computes nothing. */
 async function connectClient(dataUrl: string, width: number, signal: AbortSignal) {
   const socket = new WebSocket(dataUrl, { perMessageDeflate: false })
-  /** Callbacks by request, and by session and seq. */
-  const opening = new Map<number, (message: ToDevice) => void>()
-  const pending = new Map<string, (frame: Frame) => void>()
+  const pending = new Map<string, (reply: Frame | ToDevice) => void>()
   const closed = once(socket, 'close', { signal }).then(() => {
     throw new BrimError('LINK_LOST', 'the bridge closed the connection of the benchmark')
   })
   closed.catch(() => {})
-  const replyOf = <T>(expect: (resolve: (value: T) => void) => void) => Promise.race([new Promise<T>(expect), closed])
+  const settle = (key: string, reply: Frame | ToDevice) => {
+    pending.get(key)?.(reply)
+    pending.delete(key)
+  }
   socket.on('error', () => {})
   socket.on('message', (data: Buffer, isBinary) => {
     if (isBinary) {
       const frame = decodeFrame(new Uint8Array(data))
-      const key = `${frame.session} ${frame.seq}`
-      pending.get(key)?.(frame)
-      pending.delete(key)
+      settle(`${frame.session} ${frame.seq}`, frame)
     } else {
       const message = ToDevice.parse(JSON.parse(data.toString()))
-      if ('request' in message) opening.get(message.request)?.(message)
+      if ('request' in message) settle(`open ${message.request}`, message)
     }
   })
-  const send = (message: ToBridge) => socket.send(JSON.stringify(message))
+  const textOf = (message: ToBridge) => JSON.stringify(message)
+  /** Sends data; resolves with the reply that has this key. */
+  const ask = (key: string, data: string | Uint8Array): Promise<Frame | ToDevice> => {
+    const reply = new Promise<Frame | ToDevice>((resolve) => pending.set(key, resolve))
+    socket.send(data)
+    return Promise.race([reply, closed])
+  }
   await Promise.race([once(socket, 'open', { signal }), closed])
-  send({ type: 'hello', v: 1, device: 'batch', birth: 1 })
+  socket.send(textOf({ type: 'hello', v: 1, device: 'batch', birth: 1 }))
   let requests = 0
   return {
-    async open(modelId: string): Promise<Session> {
+    async open(modelId: string) {
       requests += 1
-      const request = requests
-      const opened = await replyOf<ToDevice>((resolve) => {
-        opening.set(request, resolve)
-        send({ type: 'open', request, modelId })
-      })
+      const opened = await ask(`open ${requests}`, textOf({ type: 'open', request: requests, modelId }))
       if (opened.type !== 'opened') throw new BrimError('SESSION_REFUSED', 'the bridge refused a session of the benchmark')
       const session = sessionBits(opened.session)
       let base = 0
       let seq = 0
       return {
-        async send(rows) {
+        /** Sends `rows` rows; resolves when the deep state of the last one has arrived. */
+        async send(rows: number): Promise<void> {
           seq += 1
           const fields = { type: 'rows', session, epoch: opened.epoch, seq, base, want: 1 } as const
-          const reply = await replyOf<Frame>((resolve) => {
-            pending.set(`${session} ${seq}`, resolve)
-            socket.send(encodeFrame(fields, rowsOf(rows, width)))
-          })
+          // Ones in fp16; the time of a step does not depend on values.
+          const states = { rows, width, half: new Uint16Array(rows * width).fill(0x3c00) }
+          const reply = await ask(`${session} ${seq}`, encodeFrame(fields, states))
           if (reply.type !== 'deep') throw failure(reply)
           base += rows
         },
@@ -109,13 +106,8 @@ async function connectClient(dataUrl: string, width: number, signal: AbortSignal
   }
 }
 
-function failure(reply: Frame): BrimError {
-  if (reply.type !== 'fault') return new BrimError('LINK_LOST', `unexpected frame "${reply.type}" from the bridge`)
+function failure(reply: Frame | ToDevice): BrimError {
+  if (reply.type !== 'fault') return new BrimError('LINK_LOST', `unexpected "${reply.type}" from the bridge`)
   const { code, message } = decodeFault(reply)
   return new BrimError('LINK_LOST', `the bridge closed a session of the benchmark: ${message} [${code}]`)
-}
-
-/** Ones in fp16; the time of a step does not depend on values. */
-function rowsOf(rows: number, width: number): States {
-  return { rows, width, half: new Uint16Array(rows * width).fill(0x3c00) }
 }

@@ -1,10 +1,31 @@
+import { relative } from 'node:path'
 import { z } from 'zod'
-import type { Bench } from '../frame/bench.ts'
+import { loadTextModel } from '../../../agent/answer/text-model.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { readManifest } from '../../../core/model/bundle.ts'
+import { separateCores } from '../../cluster/cores.ts'
+import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
+import { readRateTrace } from '../../cluster/net-trace.ts'
+import type { Bench, BenchContext, BenchResult } from '../frame/bench.ts'
 import { benchCommand } from '../frame/command.ts'
-import { fullPlan, quickPlan, restrictedPlan } from './plan.ts'
+import { heldOutPrompts, readPrompts } from '../prompts.ts'
+import { summarise } from './figures.ts'
+import {
+  jitterOf,
+  maxOthersShare,
+  measureAlone,
+  measureBatch,
+  measureLoaded,
+  measureRtts,
+  type Results,
+  type Setup,
+} from './measure.ts'
+import { fullPlan, type Plan, quickPlan, restrictedPlan } from './plan.ts'
+import { openHatReference } from './reference.ts'
 import { hatReport } from './report.ts'
-import { benchHat } from './run.ts'
-import { strategyNames } from './strategies.ts'
+import { type StrategyName, strategies, strategyNames } from './strategies.ts'
+import { lengthLimits, workloadOf } from './workload.ts'
 
 const options = {
   prompts: z
@@ -58,12 +79,79 @@ export const hatBench: Bench<typeof options> = {
     batch16OverSerial: { min: 2 },
     answersDifferent: { max: 0 },
   },
-  async run(context, { prompts, strategies, rtt, seeds, rate, netTrace }) {
-    const plan = restrictedPlan(context.quick ? quickPlan : fullPlan, { strategies, seeds, rate })
-    return benchHat({ plan, prompts, rttMs: rtt, netTrace }, context)
-  },
+  run: (context, given) => benchHat(restrictedPlan(context.quick ? quickPlan : fullPlan, given), given, context),
   report: hatReport,
 }
 
 /** `brim bench hat` */
 export const command = benchCommand(hatBench)
+
+type Given = z.output<z.ZodObject<typeof options>>
+
+export async function benchHat(
+  plan: Plan,
+  { prompts, rtt, netTrace }: Pick<Given, 'prompts' | 'rtt' | 'netTrace'>,
+  context: BenchContext,
+): Promise<BenchResult> {
+  const { io, progress } = context
+  const recorded = netTrace === undefined ? undefined : await readRateTrace(netTrace)
+  const bundle = await ensureDemoBundle()
+  const manifest = await readManifest(bundle)
+  const { card, modelId, format, dims, tokens } = manifest
+  const file = prompts ?? relative(process.cwd(), heldOutPrompts.file)
+  // No check: the workloads cut prompts to what the context holds.
+  const dialogues = await readPrompts(file, { ...(await loadTextModel(bundle, manifest)), check: () => {} })
+  const random = seededRandom(1)
+  const [eos] = tokens.eos
+  const workloads = {
+    short: workloadOf(dialogues, 'short', plan.prompts, eos, random),
+    long: workloadOf(dialogues, 'long', plan.prompts, eos, random),
+  }
+  const stateBytes = 2 * dims.hidden
+  const links = { stateBytes, rttMs: rtt, jitterMs: jitterOf(rtt), recorded }
+  const results: Results = { runs: [], answers: [] }
+  const cores = separateCores()
+  if (!cores) progress('taskset or a second core is missing: processes are not pinned to cores')
+  try {
+    await using reference = await openHatReference(bundle, io.env.ORT_LIB)
+    const headMs = await reference.headMs()
+    const setup: Setup = { bundle, plan, links, cores, dialogues, workloads, eos, headMs, io, progress }
+    await measureAlone(setup, results)
+    await measureLoaded(setup, results)
+    await measureRtts(setup, results)
+    progress('16 sessions in one step')
+    const batch = await measureBatch(setup, modelId, dims.hidden)
+    await reference.check(results.answers, progress)
+    const conditions = {
+      model: card.name,
+      modelId,
+      format: format.name,
+      prompts: prompts ?? heldOutPrompts.name,
+      plan,
+      strategies: Object.fromEntries(strategyNames.map((name) => [name, describe(name)])),
+      stateBytes,
+      rttMs: rtt,
+      jitterMs: links.jitterMs,
+      rates: netTrace ?? 'random walks',
+      mostPromptTokens: lengthLimits.max,
+      temperature: 0,
+      threads: 1,
+      cores: cores ? { bridge: cores.bridge, agentsLinksAndLoad: cores.others } : null,
+      busiest: maxOthersShare,
+      headMs,
+      batch,
+    }
+    return { conditions, summary: summarise(results.runs, batch), runs: results.runs }
+  } catch (error) {
+    // After Ctrl-C, every other failure is a consequence of it.
+    throw io.signal.aborted ? new BrimError('CANCELED', 'the benchmark was interrupted') : error
+  } finally {
+    cores?.release()
+  }
+}
+
+/** The options by which a strategy differs. */
+function describe(name: StrategyName): { agent: string; bridge: string } {
+  const { agent, bridge } = strategies[name]
+  return { agent: agent.join(' '), bridge: bridge('short').join(' ') }
+}

@@ -1,5 +1,6 @@
 import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Summary } from '../frame/bench.ts'
+import { mean, medianOrNull, sum } from '../statistics.ts'
 import type { BatchTimes } from './batch.ts'
 import { decodeSteps, type HatRun, type Measured, type Sample } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
@@ -40,19 +41,15 @@ export function acceptLengthOf(samples: readonly Sample[]): number | null {
   return rounds === 0 ? null : sum(samples.map((sample) => sample.tokens - 1)) / rounds
 }
 
-export const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
-export const mean = (values: readonly number[]): number | null => (values.length === 0 ? null : sum(values) / values.length)
-
-export function deviation(values: readonly number[]): number | null {
+function deviation(values: readonly number[]): number | null {
   const middle = mean(values)
   return middle === null ? null : Math.sqrt(sum(values.map((value) => (value - middle) ** 2)) / values.length)
 }
 
 export const answerKinds = ['all', 'looping', 'without loops'] as const
-export type AnswerKind = (typeof answerKinds)[number]
 
 /** The samples of one kind; those whose `looping` was not recorded count in `all` only. */
-export const answersOf = (samples: readonly Sample[], kind: AnswerKind): Sample[] =>
+export const answersOf = (samples: readonly Sample[], kind: (typeof answerKinds)[number]): Sample[] =>
   samples.filter(({ looping }) => kind === 'all' || looping === (kind === 'looping'))
 
 /** Gaps between delivered tokens, in ms; 0 between tokens of one piece. */
@@ -95,7 +92,7 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): Summary {
       const [a, b] = [figure(run), beside ? otherFigure(beside) : null]
       return a === null || b === null || b === 0 ? [] : [a / b]
     })
-    return ratios.length === 0 ? null : median(ratios)
+    return medianOrNull(ratios)
   }
   const ttft = (run: HatRun) => figuresOf(run).ttftMs
   const tbt = (run: HatRun) => figuresOf(run).tbtMs
@@ -113,7 +110,12 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): Summary {
     ttftOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], ttft),
     ttftOverUShapeLongLoaded: over('loaded', 'long', ['hat', 'u-shape'], ttft),
     limitOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], limit, ttft),
-    ttftOverLimit: overLimit(select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' })),
+    // Per request, unlike the other ratios.
+    ttftOverLimit: medianOrNull(
+      select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' })
+        .flatMap(({ samples }) => samples)
+        .flatMap(({ ttftMs, prefill }) => (prefill ? [ttftMs / prefill.limitMs] : [])),
+    ),
     ttftLeanOverUShapeLong: over('alone', 'long', ['u-shape-lean', 'u-shape'], ttft),
     ttftInt8OverUShapeLong: over('alone', 'long', ['hat-int8', 'u-shape'], ttft),
     ttftSecondTurnOverUShape: over('second-turn', 'long', ['hat', 'u-shape'], ttft),
@@ -140,28 +142,19 @@ export function summarise(runs: readonly HatRun[], batch: BatchTimes): Summary {
 
 const times = (a: number | null, b: number | null) => (a === null || b === null ? null : a * b)
 
-/** Median over requests of TTFT over its limit. */
-function overLimit(runs: readonly HatRun[]): number | null {
-  const ratios = runs.flatMap((run) => run.samples.flatMap(({ ttftMs, prefill }) => (prefill ? [ttftMs / prefill.limitMs] : [])))
-  return ratios.length === 0 ? null : median(ratios)
-}
-
 /** Median over steps of |measured − g| / measured. */
 export function predictionError(runs: readonly HatRun[]): number | null {
   const errors = runs
     .flatMap(({ steps }) => decodeSteps(steps))
     .flatMap(({ computeMs, predictedMs }) => (predictedMs === null ? [] : [Math.abs(computeMs - predictedMs) / computeMs]))
-  return errors.length === 0 ? null : median(errors)
+  return medianOrNull(errors)
 }
 
 /** TTFT of the longest prompts by device, network and cloud, in percent. */
-function ttftShares(
-  runs: readonly HatRun[],
-): Record<'sharePercentDevice' | 'sharePercentNetwork' | 'sharePercentCloud', number | null> {
+function ttftShares(runs: readonly HatRun[]) {
   const samples = runs.flatMap((run) => run.samples)
+  const totalMs = sum(samples.map(({ ttftMs }) => ttftMs))
   const share = (part: 'deviceMs' | 'networkMs' | 'cloudMs') =>
-    samples.length === 0
-      ? null
-      : (100 * sum(samples.map(({ prefill }) => prefill?.[part] ?? 0))) / sum(samples.map(({ ttftMs }) => ttftMs))
+    samples.length === 0 ? null : (100 * sum(samples.map(({ prefill }) => prefill?.[part] ?? 0))) / totalMs
   return { sharePercentDevice: share('deviceMs'), sharePercentNetwork: share('networkMs'), sharePercentCloud: share('cloudMs') }
 }

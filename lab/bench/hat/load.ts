@@ -1,12 +1,12 @@
 import type { LoggedStep } from '../../../cloud-bridge/serving/step-log.ts'
 import { systemClock } from '../../../core/base/clock.ts'
+import { askAgent } from '../../cluster/ask-agent.ts'
 import { type Cores, coreBusySeconds, cpuSeconds } from '../../cluster/cores.ts'
 import { servedMs } from '../../cluster/rate-trace.ts'
 import { isLooping } from '../looping.ts'
-import { type Answered, askDevice } from './client.ts'
+import { sum } from '../statistics.ts'
 import type { HatCluster } from './cluster.ts'
-import type { HatRun, PrefillFigures, Sample, Utilisation } from './runs.ts'
-import { encodeSteps } from './runs.ts'
+import { encodeSteps, type HatRun, type PrefillFigures, type Sample, type Utilisation } from './runs.ts'
 import type { Arrival, HatPrompt } from './workload.ts'
 
 /** An answer that was not yet compared with the reference; the comparison completes its sample. */
@@ -16,13 +16,58 @@ export interface UncheckedAnswer {
   readonly tokenIds: readonly number[]
 }
 
-export interface Load {
+export interface HatRequest {
+  readonly prompt: HatPrompt
+  readonly maxTokens: number
+  /** Requests of different users share no cached prefix. */
+  readonly user: string
+  /** Index of the device. */
+  readonly device: number
+  /** Since the load began; of one device alone, time of the link's traces. */
+  readonly atMs: number
+}
+
+/** Asks a device's API for a greedy answer. @throws BrimError LINK_LOST with the agent's message */
+export async function askDevice(
+  { devices }: HatCluster,
+  { prompt, maxTokens, user, device, atMs }: HatRequest,
+  signal: AbortSignal,
+): Promise<UncheckedAnswer> {
+  const body = { prompt: prompt.ids, max_tokens: maxTokens, temperature: 0, user }
+  const { sentMs, arrivedMs, report } = await askAgent(devices[device]!.apiUrl, body, signal)
+  const { rounds, acceptLength, reusedTokens, bytesUp, bytesDown, rates, tokenIds } = report
+  const piecesMs = arrivedMs.map((arrivalMs) => Math.round(100 * (arrivalMs - sentMs)) / 100)
+  // An answer that begins with its end-of-text token has no text: the agent's own figure counts.
+  const ttftMs = piecesMs[0] ?? report.ttftMs
+  const tokens = tokenIds.length
+  const sample: Sample = {
+    prompt: prompt.id,
+    promptTokens: prompt.ids.length,
+    tokens,
+    ttftMs,
+    tbtMs: tokens > 1 && piecesMs.length > 1 ? (piecesMs.at(-1)! - ttftMs) / (tokens - 1) : null,
+    piecesMs,
+    rounds,
+    acceptLength,
+    reusedTokens,
+    bytesUp,
+    bytesDown,
+    prefillTokensPerS: rates?.prefillTokensPerS ?? null,
+    upBytesPerS: rates?.upBytesPerS ?? null,
+    device,
+    atMs,
+    identical: null,
+    nearTies: 0,
+    looping: isLooping(tokenIds),
+  }
+  return { sample, prompt, tokenIds }
+}
+
+interface Load {
   readonly prompts: readonly HatPrompt[]
   readonly arrivals: readonly Arrival[]
   readonly maxTokens: number
 }
-
-export type Measurement = Pick<HatRun, 'samples' | 'steps' | 'utilisation'> & { readonly answers: readonly UncheckedAnswer[] }
 
 /** Sends requests as they arrive, whether or not earlier ones are answered. */
 export async function runLoad(
@@ -30,38 +75,28 @@ export async function runLoad(
   { prompts, arrivals, maxTokens }: Load,
   cores: Cores | undefined,
   signal: AbortSignal,
-): Promise<Measurement> {
-  const before = (await cluster.steps()).at(-1)?.index ?? -1
+): Promise<Pick<HatRun, 'steps' | 'utilisation'> & { readonly answers: readonly UncheckedAnswer[] }> {
+  const stepsSince = await rememberSteps(cluster)
   for (const { link } of cluster.devices) link.startOver(0)
   const utilisation = startUtilisation(cluster, cores)
   const startedMs = performance.now()
   const answers = await Promise.all(
-    arrivals.map(async ({ atMs, device, prompt: at }, i) => {
-      await systemClock.sleep(Math.max(0, startedMs + atMs - performance.now()), signal)
-      const askedMs = performance.now() - startedMs
-      const prompt = prompts[at]!
-      const answered = await askDevice(cluster.devices[device]!.apiUrl, { prompt, maxTokens, user: `request ${i}` }, signal)
-      return toUnchecked(answered, prompt, device, askedMs)
+    arrivals.map(async ({ atMs: dueMs, device, prompt }, i) => {
+      await systemClock.sleep(Math.max(0, startedMs + dueMs - performance.now()), signal)
+      const atMs = performance.now() - startedMs
+      return askDevice(cluster, { prompt: prompts[prompt]!, maxTokens, user: `request ${i}`, device, atMs }, signal)
     }),
   )
   const wallMs = performance.now() - startedMs
   const used = utilisation()
-  const steps = stepsAfter(await cluster.steps(), before)
-  const computing = steps.reduce((sum, { computeMs }) => sum + computeMs, 0) / wallMs
-  return {
-    samples: answers.map(({ sample }) => sample),
-    steps: encodeSteps(steps),
-    utilisation: { ...used, computing },
-    answers,
-  }
+  const steps = await stepsSince()
+  const computing = sum(steps.map(({ computeMs }) => computeMs)) / wallMs
+  return { steps: encodeSteps(steps), utilisation: { ...used, computing }, answers }
 }
 
-export interface AloneOptions {
-  readonly prompt: HatPrompt
-  readonly maxTokens: number
-  readonly user: string
-  /** Time of the link's traces when the request is sent. */
-  readonly atMs: number
+export type AloneAnswer = UncheckedAnswer & { readonly steps: readonly LoggedStep[] }
+
+interface AloneConditions {
   readonly stateBytes: number
   readonly rttMs: number
   /** Time of one row through the output part. */
@@ -71,52 +106,38 @@ export interface AloneOptions {
 /** One request on an otherwise idle cluster. */
 export async function askAlone(
   cluster: HatCluster,
-  options: AloneOptions,
+  request: HatRequest,
+  conditions: AloneConditions,
   signal: AbortSignal,
-): Promise<UncheckedAnswer & { steps: LoggedStep[] }> {
-  const { prompt, maxTokens, user, atMs } = options
-  const device = cluster.devices[0]!
+): Promise<AloneAnswer> {
+  const { link, shape } = cluster.devices[request.device]!
+  const stepsSince = await rememberSteps(cluster)
+  link.startOver(request.atMs)
+  const { sample, ...answer } = await askDevice(cluster, request, signal)
+  const steps = await stepsSince()
+  return { ...answer, sample: { ...sample, prefill: prefillFigures(sample, steps, shape.up.rates, conditions) }, steps }
+}
+
+/**
+ * @returns a function that reads the bridge's steps since this call; it throws an Error when the bridge's log, which holds
+ * thousands of steps, has already dropped some of them
+ */
+async function rememberSteps(cluster: HatCluster): Promise<() => Promise<LoggedStep[]>> {
   const before = (await cluster.steps()).at(-1)?.index ?? -1
-  device.link.startOver(atMs)
-  const answered = await askDevice(device.apiUrl, { prompt, maxTokens, user }, signal)
-  const steps = stepsAfter(await cluster.steps(), before)
-  const prefill = prefillFigures(answered, steps, device.shape.up.rates, options)
-  return { ...toUnchecked(answered, prompt, 0, atMs, prefill), steps }
-}
-
-function toUnchecked(
-  answered: Answered,
-  prompt: HatPrompt,
-  device: number,
-  atMs: number,
-  prefill?: PrefillFigures,
-): UncheckedAnswer {
-  const { tokenIds, ...figures } = answered
-  const sample: Sample = {
-    ...figures,
-    device,
-    atMs,
-    identical: null,
-    nearTies: 0,
-    looping: isLooping(tokenIds),
-    ...(prefill ? { prefill } : {}),
+  return async () => {
+    const steps = await cluster.steps()
+    const first = steps[0]?.index ?? 0
+    if (first > before + 1) throw new Error(`the bridge dropped ${first - before - 1} steps before they were read`)
+    return steps.filter(({ index }) => index > before)
   }
-  return { sample, prompt, tokenIds }
-}
-
-/** @throws Error when the bridge's log, which holds thousands of steps, has already dropped some of them */
-function stepsAfter(steps: readonly LoggedStep[], before: number): LoggedStep[] {
-  const first = steps[0]?.index ?? 0
-  if (first > before + 1) throw new Error(`the bridge dropped ${first - before - 1} steps before they were read`)
-  return steps.filter(({ index }) => index > before)
 }
 
 /** For an answer that had the bridge to itself, so that the first steps are its prompt's. */
 function prefillFigures(
-  { promptTokens, reusedTokens, ttftMs, prefillTokensPerS }: Answered,
+  { promptTokens, reusedTokens, ttftMs, prefillTokensPerS, atMs }: Sample,
   steps: readonly LoggedStep[],
   upload: Parameters<typeof servedMs>[0],
-  { atMs, stateBytes, rttMs, headMs }: AloneOptions,
+  { stateBytes, rttMs, headMs }: AloneConditions,
 ): PrefillFigures {
   const sent = promptTokens - reusedTokens
   let tokens = 0
@@ -127,7 +148,7 @@ function prefillFigures(
   const own = steps.slice(0, last + 1)
   const tokenMs = 1_000 / (prefillTokensPerS ?? Number.POSITIVE_INFINITY)
   const deviceMs = promptTokens * tokenMs + headMs
-  const cloudMs = own.reduce((sum, { computeMs }) => sum + computeMs, 0)
+  const cloudMs = sum(own.map(({ computeMs }) => computeMs))
   const beganMs = atMs + (own[0]?.tokens ?? 0) * tokenMs
   const uploadMs = servedMs(upload, beganMs, sent * stateBytes) - atMs
   const lastStep = own.at(-1)
@@ -137,11 +158,11 @@ function prefillFigures(
 
 /** @returns a function that reports the use of the cores since this call */
 function startUtilisation(cluster: HatCluster, cores: Cores | undefined): () => Omit<Utilisation, 'computing'> {
-  const others = [...cluster.agentPids, process.pid]
+  const pids = [...cluster.devices.map(({ pid }) => pid), process.pid]
   const read = () => ({
     atS: performance.now() / 1_000,
     bridge: cpuSeconds([cluster.bridgePid]),
-    others: cpuSeconds(others),
+    others: cpuSeconds(pids),
     core: cores ? coreBusySeconds(cores.others) : undefined,
   })
   const before = read()

@@ -18,7 +18,7 @@ export interface Plan {
   readonly otherRtts: { readonly rttsMs: readonly number[]; readonly strategies: readonly StrategyName[] }
 }
 
-export interface LoadPlan {
+interface LoadPlan {
   readonly strategies: readonly StrategyName[]
   readonly requests: number
   /** Requests per second of all devices together. */
@@ -26,7 +26,7 @@ export interface LoadPlan {
 }
 
 /** Numbers of prompts for one device alone, asked one after the other. */
-export interface AlonePlan {
+interface AlonePlan {
   readonly strategies: readonly StrategyName[]
   readonly short: number
   readonly long: number
@@ -87,9 +87,9 @@ export const quickPlan: Plan = {
 }
 
 /** What the command line restricts; undefined: as planned. */
-export interface Restrictions {
-  readonly strategies: readonly StrategyName[] | undefined
-  readonly seeds: number | undefined
+interface Restrictions {
+  readonly strategies?: readonly StrategyName[] | undefined
+  readonly seeds?: number | undefined
   /** Factor of the request rates. */
   readonly rate: number
 }

@@ -6,19 +6,14 @@ import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { UncheckedAnswer } from './load.ts'
 
 /** The whole model in this process, on one thread: it checks answers. */
-export interface HatReference extends AsyncDisposable {
-  /** Time of one row through the output part, in ms. */
-  headMs(): Promise<number>
-  /** Compares each distinct answer with the reference once, and records the result in its samples. */
-  check(answers: readonly UncheckedAnswer[], progress: (line: string) => void): Promise<void>
-}
-
-export async function openHatReference(bundle: string, library: string | undefined): Promise<HatReference> {
+export async function openHatReference(bundle: string, library: string | undefined) {
   const model = await openBundle(bundle, { library, parts: 'chain', threads: 1 })
   const chain = model.chain({ cuts: 'half' })
   return {
+    /** Time of one row through the output part, in ms. */
     headMs: () => timeHead(model),
-    async check(answers, progress) {
+    /** Compares each distinct answer with the reference once, and records the result in its samples. */
+    async check(answers: readonly UncheckedAnswer[], progress: (line: string) => void): Promise<void> {
       const distinct = new Map<string, UncheckedAnswer[]>()
       for (const answer of answers) {
         const key = `${answer.prompt.ids} ${answer.tokenIds}`

@@ -1,9 +1,25 @@
-import type { Answered } from './client.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
-/** One request and its answer. */
-export interface Sample extends Omit<Answered, 'tokenIds'> {
+/** One request and its answer as its client received it; times in ms. */
+export interface Sample {
+  readonly prompt: string
+  readonly promptTokens: number
+  readonly tokens: number
+  /** From the request to the first text. */
+  readonly ttftMs: number
+  /** Mean time between tokens; null below two tokens. */
+  readonly tbtMs: number | null
+  /** When each piece of text arrived, since the request. */
+  readonly piecesMs: readonly number[]
+  readonly rounds: number
+  readonly acceptLength: number | null
+  readonly reusedTokens: number
+  readonly bytesUp: number
+  readonly bytesDown: number
+  /** What the device had measured of itself and its link. */
+  readonly prefillTokensPerS: number | null
+  readonly upBytesPerS: number | null
   readonly device: number
   /** When the request was sent, since the load began. */
   readonly atMs: number
@@ -30,7 +46,7 @@ export interface PrefillFigures {
 export type Measured = 'loaded' | 'rates' | 'ablation' | 'alone' | 'second-turn' | 'longest' | 'rtt'
 
 export interface Utilisation {
-  /** CPU time of the bridge process per second of its core; null where the system does not tell. */
+  /** CPU time of the bridge process per second of its core; null where the system does not report it. */
   readonly bridge: number | null
   /** Likewise of agents, links and load, which share a core. */
   readonly others: number | null
@@ -57,7 +73,7 @@ export interface HatRun {
   readonly steps: string
 }
 
-export interface StepFigures {
+interface StepFigures {
   readonly items: number
   readonly tokens: number
   readonly computeMs: number

@@ -1,21 +1,20 @@
-import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
+import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, Table } from '../frame/bench.ts'
+import { mean, medianOrNull, sum } from '../statistics.ts'
 import {
   acceptLengthOf,
   answerKinds,
   answersOf,
   figuresOf,
   gapsOf,
-  mean,
   quantilesOf,
   type RunFigures,
   select,
-  sum,
   tbtOf,
 } from './figures.ts'
 import { paperAblation, paperAlone, paperShares, paperStepMs, paperTbtOfHatOver, paperTtftMs } from './paper.ts'
 import type { HatRun, Sample, Utilisation } from './runs.ts'
-import { ablation, compared, strategyNames } from './strategies.ts'
+import { ablation, compared, type StrategyName, strategyNames } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
 
 export const runsOf = ({ runs }: BenchDocument) => runs as readonly HatRun[]
@@ -41,14 +40,25 @@ export function tablesOf(document: BenchDocument): Table[] {
 
 /** The median over runs, of which there is one per seed. */
 export function medianOf(runs: readonly HatRun[], figure: keyof RunFigures): number | null {
-  const values = runs.flatMap((run) => figuresOf(run)[figure] ?? [])
-  return values.length === 0 ? null : median(values)
+  return medianOrNull(runs.flatMap((run) => figuresOf(run)[figure] ?? []))
 }
 
 const ms = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(1))
 const ratio = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(2))
 const percent = (value: number | null | undefined) => (value == null ? '–' : `${(100 * value).toFixed(0)} %`)
 const over = (a: number | null, b: number | null) => (a === null || b === null ? null : a / b)
+
+/** One row for each strategy that has runs. */
+function rowsOf<Name extends StrategyName>(
+  strategies: readonly Name[],
+  runsBy: (strategy: Name) => readonly HatRun[],
+  cells: (strategy: Name, own: readonly HatRun[]) => string[],
+): string[][] {
+  return strategies.flatMap((strategy) => {
+    const own = runsBy(strategy)
+    return own.length === 0 ? [] : [[strategy, ...cells(strategy, own)]]
+  })
+}
 
 function loadedTable(runs: readonly HatRun[], workload: WorkloadName): Table {
   const of = (strategy: (typeof compared)[number]) => select(runs, { measured: 'loaded', strategy, workload })
@@ -62,24 +72,18 @@ function loadedTable(runs: readonly HatRun[], workload: WorkloadName): Table {
       'accept length',
       'n',
     ],
-    rows: compared.flatMap((strategy) => {
-      const own = of(strategy)
-      if (own.length === 0) return []
-      const [half, most] = [quantilesOf(own, 0.5), quantilesOf(own, 0.95)]
+    rows: rowsOf(compared, of, (strategy, own) => {
+      const [p50, p95] = [quantilesOf(own, 0.5), quantilesOf(own, 0.95)]
       const [ttftMs, tbtMs] = [medianOf(own, 'ttftMs'), medianOf(own, 'tbtMs')]
       const samples = own.flatMap((run) => run.samples)
       const paper = paperTtftMs[workload]
       return [
-        [
-          strategy,
-          ...[ms(ttftMs), ms(half.ttftMs), ms(most.ttftMs), ratio(over(ttftMs, shapeTtft))],
-          ratio(paper[strategy] / paper['u-shape']),
-          ...[ms(tbtMs), ms(half.tbtMs), ms(most.tbtMs), ms(quantile(samples.flatMap(gapsOf), 0.95))],
-          ratio(over(hatTbt, tbtMs)),
-          strategy === 'hat' ? '–' : ratio(paperTbtOfHatOver[workload][strategy]),
-          ratio(acceptLengthOf(samples)),
-          String(samples.length),
-        ],
+        ...[ms(ttftMs), ms(p50.ttftMs), ms(p95.ttftMs), ratio(over(ttftMs, shapeTtft))],
+        ratio(paper[strategy] / paper['u-shape']),
+        ...[ms(tbtMs), ms(p50.tbtMs), ms(p95.tbtMs), ms(quantile(samples.flatMap(gapsOf), 0.95))],
+        ratio(over(hatTbt, tbtMs)),
+        strategy === 'hat' ? '–' : ratio(paperTbtOfHatOver[workload][strategy]),
+        ...[ratio(acceptLengthOf(samples)), String(samples.length)],
       ]
     }),
   }
@@ -87,13 +91,13 @@ function loadedTable(runs: readonly HatRun[], workload: WorkloadName): Table {
 
 /** Looping answers are easy to draft, so every figure of drafting is shown with and without them. */
 function loopTable(runs: readonly HatRun[], workload: WorkloadName): Table {
-  const of = (strategy: HatRun['strategy']) =>
+  const of = (strategy: StrategyName) =>
     select(runs, { measured: 'loaded', strategy, workload }).flatMap(({ samples }) => samples)
   const [hat, allTokens] = [of('hat'), sum(of('hat').map(({ tokens }) => tokens))]
   const isRecorded = hat.some(({ looping }) => looping !== null)
   const rows = answerKinds.map((kind) => {
     const own = answersOf(hat, kind)
-    const tbtMs = (strategy: HatRun['strategy']) => tbtOf(answersOf(of(strategy), kind))
+    const tbtMs = (strategy: StrategyName) => tbtOf(answersOf(of(strategy), kind))
     return [
       ...[kind, String(own.length), percent(sum(own.map(({ tokens }) => tokens)) / allTokens)],
       ...[ratio(acceptLengthOf(own)), ms(tbtMs('hat'))],
@@ -115,19 +119,16 @@ function loopTable(runs: readonly HatRun[], workload: WorkloadName): Table {
 }
 
 function stepTable(runs: readonly HatRun[], workload: WorkloadName): Table {
+  const of = (strategy: StrategyName) => select(runs, { measured: 'loaded', strategy, workload })
   return {
     title: `Delay of a cloud step, ${workload} prompts, ms`,
     head: ['strategy', 'mean', 'deviation', 'variation', 'paper: mean', 'deviation', 'variation'],
-    rows: compared.flatMap((strategy) => {
-      const own = select(runs, { measured: 'loaded', strategy, workload })
-      if (own.length === 0) return []
+    rows: rowsOf(compared, of, (strategy, own) => {
       const [mean, deviation] = [medianOf(own, 'stepMs'), medianOf(own, 'stepDeviationMs')]
       const [paperMean, paperDeviation] = paperStepMs[workload][strategy]
       return [
-        [
-          ...[strategy, ratio(mean), ratio(deviation), ratio(over(deviation, mean))],
-          ...[ms(paperMean), ms(paperDeviation), ratio(paperDeviation / paperMean)],
-        ],
+        ...[ratio(mean), ratio(deviation), ratio(over(deviation, mean))],
+        ...[ms(paperMean), ms(paperDeviation), ratio(paperDeviation / paperMean)],
       ]
     }),
   }
@@ -147,9 +148,8 @@ function useTable(runs: readonly HatRun[]): Table {
 }
 
 function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
-  const samplesOf = (strategy: HatRun['strategy']) =>
-    select(runs, { measured: 'alone', strategy, workload }).flatMap(({ samples }) => samples)
-  const uShape = samplesOf('u-shape')
+  const of = (strategy: StrategyName) => select(runs, { measured: 'alone', strategy, workload })
+  const uShape = of('u-shape').flatMap(({ samples }) => samples)
   const meanTtftMs = (samples: readonly Sample[]) => mean(samples.map(({ ttftMs }) => ttftMs))
   const withoutLoops = (samples: readonly Sample[]) => answersOf(samples, 'without loops')
   return {
@@ -158,21 +158,17 @@ function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
       ...['strategy', 'TTFT', 'p50', 'over U-shape', 'TBT', 'speed-up', 'paper', 'without loops'],
       ...['accept length', 'paper', 'without loops', 'n'],
     ],
-    rows: strategyNames.flatMap((strategy) => {
-      const samples = samplesOf(strategy)
-      if (samples.length === 0) return []
-      const own = select(runs, { measured: 'alone', strategy, workload })
+    rows: rowsOf(strategyNames, of, (strategy, own) => {
+      const samples = own.flatMap((run) => run.samples)
       const paper = strategy === 'hat' || strategy === 'u-medusa' ? paperAlone[workload][strategy] : undefined
       const tbtMs = tbtOf(samples)
       return [
-        [
-          ...[strategy, ms(medianOf(own, 'ttftMs')), ms(quantilesOf(own, 0.5).ttftMs)],
-          ratio(over(meanTtftMs(samples), meanTtftMs(uShape))),
-          ...[ms(tbtMs), ratio(over(tbtOf(uShape), tbtMs)), ratio(paper?.[1])],
-          ratio(over(tbtOf(withoutLoops(uShape)), tbtOf(withoutLoops(samples)))),
-          ...[ratio(acceptLengthOf(samples)), ratio(paper?.[0]), ratio(acceptLengthOf(withoutLoops(samples)))],
-          String(samples.length),
-        ],
+        ...[ms(medianOf(own, 'ttftMs')), ms(quantilesOf(own, 0.5).ttftMs)],
+        ratio(over(meanTtftMs(samples), meanTtftMs(uShape))),
+        ...[ms(tbtMs), ratio(over(tbtOf(uShape), tbtMs)), ratio(paper?.[1])],
+        ratio(over(tbtOf(withoutLoops(uShape)), tbtOf(withoutLoops(samples)))),
+        ...[ratio(acceptLengthOf(samples)), ratio(paper?.[0]), ratio(acceptLengthOf(withoutLoops(samples)))],
+        String(samples.length),
       ]
     }),
   }
@@ -194,16 +190,11 @@ function limitTable(runs: readonly HatRun[]): Table {
   return {
     title: 'One device alone: TTFT of HAT and its lower limit, prompt by prompt, ms',
     head: ['prompt tokens', 'TTFT', 'limit', 'over', 'device', 'cloud'],
-    rows: own.flatMap(({ promptTokens, ttftMs, prefill }) =>
-      prefill
-        ? [
-            [
-              ...[String(promptTokens), ms(ttftMs), ms(prefill.limitMs), ratio(ttftMs / prefill.limitMs)],
-              ...[ms(prefill.deviceMs), ms(prefill.cloudMs)],
-            ],
-          ]
-        : [],
-    ),
+    rows: own.flatMap(({ promptTokens, ttftMs, prefill }) => {
+      if (!prefill) return []
+      const { limitMs, deviceMs, cloudMs } = prefill
+      return [[String(promptTokens), ms(ttftMs), ms(limitMs), ratio(ttftMs / limitMs), ms(deviceMs), ms(cloudMs)]]
+    }),
   }
 }
 

@@ -1,7 +1,19 @@
 import type { Figure } from '../../plot/plot.ts'
 import type { BenchDocument, BenchReport } from '../frame/bench.ts'
 import { loadText } from '../frame/page.ts'
-import { type DeviceCost, everyS } from './device-cost.ts'
+
+/** Seconds between two samples. */
+export const everyS = 10
+
+/** CPU time of one sample of a device's telemetry. */
+export interface DeviceCost {
+  readonly device: string
+  readonly samples: number
+  /** CPU time of the sampling process, without the programs that it starts. */
+  readonly cpuMs: number
+  /** Of one core, at one sample every `everyS` seconds. */
+  readonly percentOfCore: number
+}
 
 export const telemetryReport: BenchReport = {
   title: 'Telemetry',

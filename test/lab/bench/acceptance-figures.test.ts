@@ -5,7 +5,7 @@ import {
   acceptLengthsByPosition,
   ratesByDraftPosition,
   runOf,
-} from '../../../lab/bench/acceptance/figures.ts'
+} from '../../../lab/bench/acceptance/report.ts'
 import { isLooping } from '../../../lab/bench/looping.ts'
 
 const of = { drafter: 'adapter', id: 'a', task: 'story', promptTokens: 120, answerTokens: 10, looping: false } as const

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { type FailoverRun, summarise, touchedNeighbours } from '../../../lab/bench/failover/figures.ts'
+import { failoverBench } from '../../../lab/bench/failover/bench.ts'
 import { faultKinds, planRuns } from '../../../lab/bench/failover/plan.ts'
-import { failoverReport } from '../../../lab/bench/failover/report.ts'
-import { benchFailover } from '../../../lab/bench/failover/run.ts'
+import { type FailoverRun, failoverReport, summarise, touchedNeighbours } from '../../../lab/bench/failover/report.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
@@ -78,10 +77,8 @@ describe('two bridges and their devices as processes', () => {
     const seed = 4
     const { io, err } = captureIo({ env: { PATH: '' } })
     const context = { quick: true, io, progress: io.err }
-    const { summary, runs } = await benchFailover(
-      { bundle: await buildTextBundle(dir.path), runs: 10, seed, maxTokens: 32 },
-      context,
-    )
+    const options = { bundle: await buildTextBundle(dir.path), runs: 10, seed, maxTokens: 32 }
+    const { summary, runs } = await failoverBench.run(context, options)
     expect(summary, `seed ${seed}\n${err()}`).toMatchObject({ runs: 10, different: 0, duplicatedTokens: 0, touchedNeighbours: 0 })
     // Some faults come too late to matter, but not all of them.
     expect(summary.failedOver).toBeGreaterThanOrEqual(7)

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { BenchDocument, BenchResult } from '../../../lab/bench/frame/bench.ts'
 import { benchPage } from '../../../lab/bench/frame/page.ts'
+import { benchHat } from '../../../lab/bench/hat/bench.ts'
 import { quickPlan } from '../../../lab/bench/hat/plan.ts'
 import { hatReport } from '../../../lab/bench/hat/report.ts'
-import { benchHat } from '../../../lab/bench/hat/run.ts'
 import { decodeSteps, type HatRun } from '../../../lab/bench/hat/runs.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 import { brim } from '../../support/brim.ts'
@@ -25,14 +25,13 @@ const tiny = {
 
 let result: BenchResult
 let runs: readonly HatRun[]
+let progress: string
 beforeAll(async () => {
   const { io, err } = captureIo({ env: process.env as Record<string, string> })
-  result = await benchHat({ plan: tiny, rttMs: 4 }, { quick: true, io, progress: io.err })
+  result = await benchHat(tiny, { rtt: 4 }, { quick: true, io, progress: io.err })
   runs = result.runs as readonly HatRun[]
   progress = err()
 }, 90_000)
-let progress = ''
-afterAll(() => expect(progress).toContain('loaded: hat, short prompts'))
 
 describe('brim bench hat with invalid options', () => {
   it.each([
@@ -68,6 +67,7 @@ describe('brim bench hat with a tiny plan', () => {
         expect(sample.piecesMs).toEqual([...sample.piecesMs].sort((a, b) => a - b))
       }
     expect(result.summary.answersDifferent).toBe(0)
+    expect(progress).toContain('loaded: hat, short prompts')
   })
 
   it('asks both strategies the same, and records every step of the bridge', () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { summarise } from '../../../lab/bench/telemetry/bench.ts'
-import { costOf } from '../../../lab/bench/telemetry/device-cost.ts'
+import { costOf, summarise } from '../../../lab/bench/telemetry/bench.ts'
 
 const io = { env: process.env, signal: new AbortController().signal }
 

@@ -125,9 +125,9 @@ describe('a shaped link', () => {
     near.on('error', () => {}).resume()
     await expect.poll(() => far).toBeDefined()
     // Not `once`: that would fail with the error that is meant to come.
-    const closed = [near, far!].map((socket) => new Promise((done) => socket.on('close', done)))
+    const closed = [near, far!].map((socket) => new Promise((done) => socket.on('close', () => done(socket.destroyed))))
     const breaking = side === 'near' ? near : far!
     breaking.resetAndDestroy()
-    await Promise.all(closed)
+    expect(await Promise.all(closed)).toEqual([true, true])
   })
 })
