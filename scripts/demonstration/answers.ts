@@ -77,7 +77,8 @@ export async function openReference(bundle: string, library: string | undefined)
           onText(event.text)
         }
       }
-      const tbtMs = { p50: quantile(gaps, 0.5), p95: quantile(gaps, 0.95) }
+      const gapAt = (q: number) => (gaps.length === 0 ? null : quantile(gaps, q))
+      const tbtMs = { p50: gapAt(0.5), p95: gapAt(0.95) }
       const traffic = { acceptLength: null, roundTrips: 0, bytesUp: 0, bytesDown: 0 }
       return { device, mode: 'whole', prompt, text, tokens: tokenIds.length, ttftMs, tbtMs, ...traffic, tokenIds }
     },
@@ -93,7 +94,7 @@ export async function askByHat(
   signal: AbortSignal,
 ): Promise<Unchecked> {
   const messages = [{ role: 'user', content: prompt }]
-  const { text, report } = await askAgent(apiUrl, { messages, max_tokens: maxTokens, temperature: 0 }, { signal, onText })
+  const { text, report } = await askAgent(apiUrl, { messages, max_tokens: maxTokens, temperature: 0 }, signal, onText)
   const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, tokenIds } = report
   const figures = { tokens: tokenIds.length, ttftMs, tbtMs, acceptLength, roundTrips: rounds + 1, bytesUp, bytesDown }
   return { device, mode: 'hat', prompt, text, ...figures, tokenIds }

@@ -64,9 +64,12 @@ describe('brim demo', () => {
   })
 
   it('cleans up and exits with 130 on Ctrl-C', async () => {
-    const demo = startDemo('--keep', '--max-tokens', '8')
+    const demo = startDemo('--keep', '--max-tokens', '1')
     await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('press Ctrl-C to stop')
     expect(demo.err()).toContain('curl')
+    // One token has no time between tokens.
+    expect(demo.out()).toMatch(/no network +whole +1 .*–/)
+    expect(demo.out()).not.toContain('NaN')
     demo.child.kill('SIGINT')
     expect(await demo.ended).toBe(130)
     expect(readdirSync(demo.temporary)).toEqual([])
