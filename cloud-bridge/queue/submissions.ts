@@ -48,7 +48,9 @@ export function createSubmissions(db: JobDatabase): Submissions {
   const byKey = db.store.prepare<[string], { n: number }>('SELECT n FROM jobs WHERE key = ?')
 
   function insert(job: NewJob, nowMs: number, retryOf: string | null): Submitted {
-    const { lastInsertRowid } = insertOne.run(valuesOf(job, nowMs, retryOf))
+    const values: Values = []
+    pushValues(values, job, nowMs, retryOf)
+    const { lastInsertRowid } = insertOne.run(values)
     return { id: db.idOf(Number(lastInsertRowid)), isNew: true }
   }
 
@@ -57,19 +59,28 @@ export function createSubmissions(db: JobDatabase): Submissions {
     return known ? { id: db.idOf(known.n), isNew: false } : insert(job, nowMs, null)
   }
 
-  function insertBatch(jobs: readonly NewJob[], nowMs: number): Submitted[] {
-    const last = Number(insertMany.run(jobs.flatMap((job) => valuesOf(job, nowMs, null))).lastInsertRowid)
-    return jobs.map((_, at) => ({ id: db.idOf(last - jobs.length + 1 + at), isNew: true }))
+  /** Whether `rowsPerInsert` jobs from `from` on can be inserted together. */
+  function isBatch(jobs: readonly NewJob[], from: number): boolean {
+    for (let at = from; at < from + rowsPerInsert; at++) if (jobs[at]?.key !== null) return false
+    return true
+  }
+
+  /** The hot path of a batched submission: it allocates as little as possible. */
+  function insertBatch(jobs: readonly NewJob[], from: number, nowMs: number, submitted: Submitted[]): void {
+    const values: Values = []
+    for (let at = from; at < from + rowsPerInsert; at++) pushValues(values, jobs[at]!, nowMs, null)
+    const last = Number(insertMany.run(values).lastInsertRowid)
+    for (let n = last - rowsPerInsert + 1; n <= last; n++) submitted.push({ id: db.idOf(n), isNew: true })
   }
 
   return {
     submit: (jobs, nowMs) =>
       db.transaction(() => {
         const submitted: Submitted[] = []
-        for (let at = 0; at < jobs.length; at += rowsPerInsert) {
-          const batch = jobs.slice(at, at + rowsPerInsert)
-          const isWhole = batch.length === rowsPerInsert && batch.every(({ key }) => key === null)
-          submitted.push(...(isWhole ? insertBatch(batch, nowMs) : batch.map((job) => insertOrFind(job, nowMs))))
+        while (submitted.length < jobs.length) {
+          const at = submitted.length
+          if (isBatch(jobs, at)) insertBatch(jobs, at, nowMs, submitted)
+          else submitted.push(insertOrFind(jobs[at]!, nowMs))
         }
         return submitted
       }),
@@ -90,12 +101,12 @@ export function createSubmissions(db: JobDatabase): Submissions {
   }
 }
 
-/** The values of `placeholders`. */
-function valuesOf(job: NewJob, nowMs: number, retryOf: string | null): Values {
+/** Adds the values of `placeholders`. */
+function pushValues(values: Values, job: NewJob, nowMs: number, retryOf: string | null): void {
   const { kind, target, priority, key, input, terms, deadlineMs } = job
   const submittedMs = Math.round(nowMs)
   const endsByMs = submittedMs + deadlineMs
-  return [kind, target, priority, key, input, terms, submittedMs, endsByMs, endsByMs, retryOf]
+  values.push(kind, target, priority, key, input, terms, submittedMs, endsByMs, endsByMs, retryOf)
 }
 
 export function newJob(submission: JobSubmission): NewJob {
