@@ -164,7 +164,7 @@ async function openModels({ config }: Base, closers: Closers) {
   closers.push(model.close)
   const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, bundle: config.slm })
   if (local) closers.push(local.close)
-  return { ...model, local, speed: new DeviceSpeed() }
+  return { ...model, local, speed: new DeviceSpeed(config.smoothing) }
 }
 
 /** A link by each broker. */
@@ -181,6 +181,7 @@ function openLinks(base: Base, { manifest, speed }: Models, closers: Closers): B
       agent: version,
       modelId: manifest.modelId,
       speed,
+      smoothing: config.smoothing,
       heartbeatS: config.heartbeatS,
       clock,
       random: seededRandom(randomInt(seedBound)),

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
+import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/protocol/frame.ts'
 import { Id } from '../core/protocol/id.ts'
@@ -85,6 +86,12 @@ export const AgentFields = z.strictObject({
       limit: z.int().min(0).optional(),
     })
     .prefault({}),
+  smoothing: z
+    .number()
+    .min(0)
+    .lt(1)
+    .default(defaultAlpha)
+    .describe('weight of the past in the measured rates of the link and speeds of this device (α of HAT), 0 to below 1'),
   wire: z
     .enum(wires)
     .default('fp16')
@@ -122,7 +129,7 @@ export const AgentFields = z.strictObject({
 /** The strategy sets what the settings leave open. */
 export const AgentConfig = AgentFields.refine(
   ({ dataUrl, bridges }) => dataUrl === undefined || bridges === undefined || bridges.length === 1,
-  { message: 'goes with one bridge only', path: ['dataUrl'] },
+  { message: 'is allowed with one bridge only', path: ['dataUrl'] },
 ).transform(({ strategy, prefill, reuse, draft, ...config }) => {
   const preset = strategies[strategy]
   const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft

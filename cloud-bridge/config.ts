@@ -1,7 +1,9 @@
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
+import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { Id } from '../core/protocol/id.ts'
 
+const defaultChunkTokens = 128
 const port = z.int().min(0).max(65_535)
 
 const BrokerConfig = z
@@ -47,7 +49,7 @@ export const BridgeFields = z.strictObject({
   dataUrl: z
     .url({ protocol: /^wss?$/, error: 'must be a URL like ws://127.0.0.1:7070/v1/data' })
     .meta({
-      description: 'URL of the data plane that is announced to devices, where a proxy stands before this bridge',
+      description: 'URL of the data plane that is announced to devices, if this bridge is behind a proxy',
       fallback: 'the address it listens on',
     })
     .optional(),
@@ -78,6 +80,12 @@ export const BridgeFields = z.strictObject({
     .min(1)
     .default(1)
     .describe('stages of the middle that compute different steps at once (P of HAT Eq. 3); no gain where they share cores'),
+  smoothing: z
+    .number()
+    .min(0)
+    .lt(1)
+    .default(defaultAlpha)
+    .describe('weight of the past in the measured load and delay of steps (α of HAT Eq. 1 and 2), 0 to below 1'),
   /** Path of a libonnxruntime to use instead of the packaged one. */
   library: z.string().optional(),
   tokenBudget: z.int().min(1).default(512).describe('tokens per step, all sessions together'),
@@ -87,8 +95,8 @@ export const BridgeFields = z.strictObject({
     .min(1)
     .meta({ description: 'max prompt tokens in one frame; they may take several steps', fallback: '--token-budget' })
     .optional(),
-  /** Advice to devices: prompt tokens per frame, and max drafted tokens per round. */
-  chunkTokens: z.int().min(1).default(128),
+  /** Advice to devices: prompt tokens per frame, by default 128 where they fit, and max drafted tokens per round. */
+  chunkTokens: z.int().min(1).optional(),
   draftLimit: z.int().min(0).default(8),
   /** KV memory of all sessions together. */
   kvBudgetBytes: z
@@ -134,10 +142,14 @@ export const BridgeFields = z.strictObject({
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
 })
 
-export const BridgeConfig = BridgeFields.transform(({ frameTokens, ...config }) => ({
-  ...config,
-  frameTokens: frameTokens ?? config.tokenBudget,
-}))
+export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, ...config }) => {
+  const maxRows = frameTokens ?? config.tokenBudget
+  return {
+    ...config,
+    frameTokens: maxRows,
+    chunkTokens: chunkTokens ?? Math.min(defaultChunkTokens, config.tokenBudget, maxRows),
+  }
+})
   .refine(({ chunkTokens, draftLimit, tokenBudget }) => chunkTokens <= tokenBudget && draftLimit < tokenBudget, {
     message: 'chunkTokens and draftLimit + 1 must fit into tokenBudget',
     path: ['tokenBudget'],

@@ -13,7 +13,7 @@ const options = {
   system: z.string().describe('system message before the question').optional(),
   fallback: z
     .enum(['none', 'slm'])
-    .meta({ description: "slm: the device's own small model goes on when no bridge can", fallback: 'none' })
+    .meta({ description: "slm: the device's small model continues when no bridge is reachable", fallback: 'none' })
     .optional(),
 }
 type AskOptions = OptionsOf<typeof options>

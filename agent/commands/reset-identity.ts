@@ -9,7 +9,7 @@ export const command = defineCommand({
     const { lockFolder } = await import('../../core/store/lock-folder.ts')
     const { resetIdentity } = await import('../identity/enrolment.ts')
     const folder = agentStateDir(stateDir, id, io)
-    // A running agent would go on with the old key until it ends.
+    // A running agent would continue with the old key until it ends.
     const unlock = lockFolder(folder)
     try {
       const { publicKey } = resetIdentity(folder)

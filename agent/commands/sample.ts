@@ -30,7 +30,7 @@ async function sample({ count, every, root, json }: SampleOptions, io: Io): Prom
   const clock = skippingClock()
   const logger = createLogger('warn', { component: 'device' })
   const sampler = createSampler({ host: openHost(root), clock, logger, stateDir: tmpdir() })
-  // The first sample reads what is read only once, and compiles the code: its cost is not counted.
+  // The first sample reads constant values and compiles the code, so its cost is not counted.
   let sample = await sampler.sample(io.signal)
   const before = process.cpuUsage()
   for (let n = 0; n < count; n++) {

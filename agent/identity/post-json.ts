@@ -41,7 +41,7 @@ export async function postJson<T>(
   const rejection = ErrorResponse.safeParse(json)
   if (!rejection.success) throw unreachable(url, new Error(`HTTP status ${status}`))
   const { code, message, hint } = rejection.data.error
-  throw new BrimError(isErrorCode(code) ? code : 'NOT_AUTHORIZED', message, hint === undefined ? {} : { hint })
+  throw new BrimError(isErrorCode(code) ? code : 'NOT_AUTHORIZED', message, { hint })
 }
 
 async function textOf(response: IncomingMessage): Promise<string> {

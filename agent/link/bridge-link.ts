@@ -1,12 +1,12 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
-import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type BridgeChoice, chooseBridge } from '../../core/policy/link/choose-bridge.ts'
 import type { LinkStatus } from '../../core/policy/link/choose-link.ts'
 import type { BridgeState } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import { ControlLink, type ControlLinkOptions } from './control-link.ts'
+import type { DataConnectionOptions } from './data-connection.ts'
 import { DataLink } from './data-link.ts'
 import { bridgeUnreachable } from './link-errors.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
@@ -15,8 +15,9 @@ import type { ControlService } from './ports.ts'
 /** How long a session request waits for the broker, and then for a bridge's retained state. */
 const discoveryWaitMs = 3_000
 
-export interface BridgeLinkOptions extends Omit<ControlLinkOptions, 'onBridges'> {
-  readonly speed: DeviceSpeed
+export interface BridgeLinkOptions
+  extends Omit<ControlLinkOptions, 'onBridges'>,
+    Pick<DataConnectionOptions, 'speed' | 'smoothing'> {
   /** URL of the bridge's data plane as this device sees it; absent: the URL that the bridge announces. */
   readonly dataUrl?: string | undefined
 }

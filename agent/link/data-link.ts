@@ -1,10 +1,6 @@
-import type { Clock } from '../../core/base/clock.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import type { Random } from '../../core/base/random.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
-import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { DataConnection } from './data-connection.ts'
+import { DataConnection, type DataConnectionOptions } from './data-connection.ts'
 import { bridgeUnreachable, dataPlaneUnreachable } from './link-errors.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
 import type { LinkCredentials } from './ports.ts'
@@ -13,13 +9,7 @@ import { Reconnector } from './reconnector.ts'
 /** How long a session request waits for a connection that is being made. */
 const connectWaitMs = 3_000
 
-export interface DataLinkOptions {
-  readonly device: string
-  readonly birth: number
-  readonly speed: DeviceSpeed
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
+export interface DataLinkOptions extends Omit<DataConnectionOptions, 'url' | 'token' | 'socket'> {
   /** Absent: the device has not enrolled there and connects without a token. */
   readonly credentials?: LinkCredentials | undefined
   /** Called when the connection was lost; the link reconnects by itself. */

@@ -17,6 +17,8 @@ export interface LocalModelOptions {
   readonly bundle: string
   readonly threads: number
   readonly library?: string | undefined
+  /** Weight of the past in the measured speed, 0..1. */
+  readonly smoothing?: number | undefined
 }
 
 /** @throws BrimError BUNDLE_INVALID (also for a split bundle), BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
@@ -24,6 +26,7 @@ export async function openLocalModel({
   bundle,
   threads,
   library,
+  smoothing,
 }: LocalModelOptions): Promise<LocalModel & { close(): Promise<void> }> {
   const model = await openBundle(bundle, { library, parts: ['whole'], threads })
   try {
@@ -31,7 +34,7 @@ export async function openLocalModel({
       modelId: model.manifest.modelId,
       text: await loadTextModel(bundle, model.manifest),
       chain: model.chain({ cuts: 'full' }),
-      speed: new DeviceSpeed(),
+      speed: new DeviceSpeed(smoothing),
       close: () => model.release(),
     }
   } catch (error) {

@@ -34,7 +34,7 @@ export function serveMiddle(
 ): ServedMiddle {
   const { hidden, contextLimit } = manifest.dims
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
-  const monitor = new StateMonitor()
+  const monitor = new StateMonitor(config.smoothing)
   const steps = new StepLog(loggedSteps)
   const originMs = clock.nowMs()
   const onStep = (step: EndedStep) => {

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
-import type { BridgeSettings } from '../../cloud-bridge/config.ts'
+import { type BridgeSettings, readBridgeConfig } from '../../cloud-bridge/config.ts'
 import type { LoggedStep } from '../../cloud-bridge/serving/step-log.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
@@ -327,16 +327,21 @@ describe('the bridge on the control plane', () => {
   })
 })
 
+it('advises chunks that fit into a small token budget or frame', () => {
+  const chunkTokens = (limits: object) => readBridgeConfig({ bundle: bundle.path, stateDir: dir.path, ...limits }).chunkTokens
+  expect([{}, { tokenBudget: 64 }, { frameTokens: 48 }].map(chunkTokens)).toEqual([128, 64, 48])
+})
+
 describe('the bridge does not start', () => {
   it('with an invalid configuration, and names the fields', async () => {
     await expect(start({ id: 'Bridge 1', tokenBudget: 64 })).rejects.toMatchObject({
       code: 'CONFIG_INVALID',
       message: expect.stringMatching(/id: must be lower-case letters/),
     })
-    await expect(start({ tokenBudget: 64 })).rejects.toMatchObject({
+    await expect(start({ tokenBudget: 64, chunkTokens: 65 })).rejects.toMatchObject({
       message: expect.stringContaining('tokenBudget: chunkTokens'),
     })
-    await expect(start({ frameTokens: 64 })).rejects.toMatchObject({
+    await expect(start({ frameTokens: 64, chunkTokens: 65 })).rejects.toMatchObject({
       message: expect.stringContaining('frameTokens: chunkTokens'),
     })
     await expect(start({ mqtPort: 1 } as object)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })

@@ -23,7 +23,7 @@ afterAll(() => {
   dir[Symbol.dispose]()
 })
 
-const settings = { tokenBudget: 96, chunkTokens: 20, frameTokens: 80, pipeline: 2 }
+const settings = { tokenBudget: 96, chunkTokens: 20, frameTokens: 80, pipeline: 2, smoothing: 0.35 }
 
 /** Frames of a prompt, each of which is one step. */
 async function prefill(device: TestDevice, session: OpenSession, sizes: readonly number[]): Promise<void> {
@@ -36,7 +36,7 @@ async function prefill(device: TestDevice, session: OpenSession, sizes: readonly
 
 /** What the bridge's monitor must know after these steps; also checks the prediction of each. */
 function replay(steps: readonly LoggedStep[]): StateMonitor {
-  const monitor = new StateMonitor()
+  const monitor = new StateMonitor(settings.smoothing)
   for (const { index, tokens, computeMs, predictedMs } of steps) {
     if (index === 0) expect(predictedMs).toBeNull()
     else expect(predictedMs).toBeCloseTo(monitor.g.at(tokens) * 1_000, 9)
