@@ -103,7 +103,7 @@ export class BridgeClient {
     const failure = ErrorResponse.safeParse(await jsonOf(response).catch(() => undefined))
     if (!failure.success) throw this.#unexpected(response)
     const { code, message, hint } = failure.data.error
-    throw new BrimError(isErrorCode(code) ? code : 'REQUEST_INVALID', message, hint === undefined ? {} : { hint })
+    throw new BrimError(isErrorCode(code) ? code : 'REQUEST_INVALID', message, { hint })
   }
 
   #unexpected(response: IncomingMessage, cause?: unknown): BrimError {

@@ -1,4 +1,4 @@
-/** Stands for an unknown figure. */
+/** Text of an unknown figure. */
 export const unknown = '–'
 
 /** Text from a device must not control the terminal: control and direction characters become '?'. */
@@ -35,7 +35,7 @@ export function compact(value: number | null | undefined): string {
   return '>9P'
 }
 
-/** Binary units, for people: 7.4 GiB. */
+/** Binary units: 7.4 GiB. */
 export function bytes(value: number | null | undefined): string {
   if (value == null) return unknown
   const names = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']

@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import type { Device } from '../../core/protocol/http/devices.ts'
+import type { Received } from './bridge-client.ts'
 
 export const labelOption = z
   .array(z.string())
@@ -8,13 +10,24 @@ export const labelOption = z
 
 /** @throws BrimError USAGE */
 export function matcherOf(labels: readonly string[] = []): (device: { labels: Readonly<Record<string, string>> }) => boolean {
-  const wanted = labels.map((label) => {
+  const pairs = labels.map((label) => {
     const [key = '', value, ...rest] = label.split('=')
     if (key === '' || value === undefined || value === '' || rest.length > 0)
       throw new BrimError('USAGE', `--label ${label} is not of the form key=value`, { hint: 'for example --label site=lab' })
     return [key, value] as const
   })
-  return (device) => wanted.every(([key, value]) => device.labels[key] === value)
+  return (device) => pairs.every(([key, value]) => device.labels[key] === value)
+}
+
+/** Of a response, the devices that have all these labels. @throws BrimError USAGE */
+export function withLabels<T extends { readonly devices: readonly Device[] }>(
+  { raw, value }: Received<T>,
+  labels: readonly string[] | undefined,
+): Received<T> {
+  const devices = value.devices.filter(matcherOf(labels))
+  const ids = new Set(devices.map(({ id }) => id))
+  const document = raw as { readonly devices: readonly { readonly id: string }[] }
+  return { raw: { ...document, devices: document.devices.filter(({ id }) => ids.has(id)) }, value: { ...value, devices } }
 }
 
 export const labelsText = (labels: Readonly<Record<string, string>>): string =>

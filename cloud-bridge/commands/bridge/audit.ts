@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { administer, administrationOptions } from '../administration.ts'
 import { columns } from '../columns.ts'
+import { printable } from '../figures.ts'
 
 export const command = defineCommand({
   examples: [['brim bridge audit --limit 20', 'the latest entries']],
@@ -9,15 +10,9 @@ export const command = defineCommand({
   async run({ limit, json, ...options }, io) {
     const audit = await administer(options, io, (admin) => admin.audit(limit))
     if (json) return io.out(JSON.stringify({ audit }))
-    const rows = audit.map(({ at, actor, from, action, subject, outcome, detail }) => [
-      at,
-      actor,
-      from ?? '-',
-      action,
-      subject,
-      outcome,
-      JSON.stringify(detail),
-    ])
+    const rows = audit.map(({ at, actor, from, action, subject, outcome, detail }) =>
+      [at, actor, from ?? '-', action, subject, outcome, JSON.stringify(detail)].map(printable),
+    )
     io.out(columns([['AT', 'ACTOR', 'FROM', 'ACTION', 'SUBJECT', 'OUTCOME', 'DETAIL'], ...rows]))
   },
 })

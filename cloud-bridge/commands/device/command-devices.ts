@@ -25,7 +25,7 @@ interface CommandOptions extends BridgeOptions {
   json: boolean
 }
 
-/** What a device's reply led to, for people and for programs. */
+/** Result of a command at one device, as text and for --json. */
 interface Outcome {
   readonly text: string
   readonly json: object
@@ -33,7 +33,7 @@ interface Outcome {
 
 /**
  * Sends a remote command to each device chosen, and prints a line for each.
- * @param onDone what follows a device's reply
+ * @param onDone called after a device's reply
  * @throws BrimError USAGE, DEVICE_UNKNOWN, COMMAND_REFUSED, COMMAND_EXPIRED
  */
 export async function commandDevices(

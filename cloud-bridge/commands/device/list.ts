@@ -7,7 +7,7 @@ import { type AdministrationOptions, administer } from '../administration.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { columns } from '../columns.ts'
 import { age, printable } from '../figures.ts'
-import { labelOption, labelsText, matcherOf } from '../labels.ts'
+import { labelOption, labelsText, withLabels } from '../labels.ts'
 import { cloneText } from './remote-command.ts'
 
 export const command = defineCommand({
@@ -30,9 +30,9 @@ type ListOptions = AdministrationOptions & { label?: string[] | undefined; json:
 
 async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
   const client = await bridgeClient(options, io)
-  const { devices: all } = (await client.call(deviceOperations.list, {})).value
-  const devices = all.filter(matcherOf(options.label))
-  if (options.json) return io.out(JSON.stringify({ devices }))
+  const { raw, value } = withLabels(await client.call(deviceOperations.list, {}), options.label)
+  if (options.json) return io.out(JSON.stringify(raw))
+  const { devices } = value
   if (devices.length === 0) return io.err('no matching devices')
   const rows = devices.map(({ id, state, seenS, identity, labels }) =>
     [id, state ?? 'never', age(seenS), identity?.group ?? '-', identity?.status ?? '-', labelsText(labels)].map(printable),
@@ -42,7 +42,9 @@ async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
 
 async function listEnrolled({ label, json, ...options }: ListOptions, io: Io): Promise<void> {
   if (label !== undefined)
-    throw new BrimError('USAGE', '--label needs a running bridge and does not go with --state-dir', { hint: 'give one of them' })
+    throw new BrimError('USAGE', '--label needs a running bridge and cannot be combined with --state-dir', {
+      hint: 'give one of them',
+    })
   const devices = await administer(options, io, (admin) => admin.devices())
   if (json) return io.out(JSON.stringify({ devices }))
   const rows = devices.map(({ device, group, status, enrolledAt, hardware, clone }) => {

@@ -10,7 +10,7 @@ import type { BridgeClient } from '../bridge-client.ts'
 import { printable } from '../figures.ts'
 import { awaitReply, deviceOption, sendCommand } from './remote-command.ts'
 
-/** A device reports info and debug only when asked: for this long, and asked again before it ends. */
+/** A device reports info and debug on request, for this long; the request is renewed before that. */
 const streamS = 120
 const renewMs = 90_000
 /** Expiry of that command. */

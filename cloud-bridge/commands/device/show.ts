@@ -8,19 +8,22 @@ import { cloneText, deviceOption } from './remote-command.ts'
 
 export const command = defineCommand({
   examples: [
-    ['brim device show jetson-01', 'for people'],
-    ['brim device show jetson-01 --json | jq .telemetry.power', 'for programs'],
+    ['brim device show jetson-01', 'as text'],
+    ['brim device show jetson-01 --json | jq .telemetry.power', 'one figure, for programs'],
   ],
   options: { device: deviceOption, ...bridgeOptions },
   async run({ device, json, ...options }, io) {
     const client = await bridgeClient(options, io)
     const { raw, value } = await client.call(deviceOperations.show, { params: { id: device } })
-    io.out(json ? JSON.stringify(raw) : linesOf(value).map(printable).join('\n'))
+    if (json) return io.out(JSON.stringify(raw))
+    // A newer bridge may send further sections.
+    const { telemetry } = raw as { readonly telemetry: Readonly<Record<string, unknown>> | null }
+    io.out(linesOf(value, telemetry).map(printable).join('\n'))
   },
 })
 
-function linesOf(device: DeviceDetails): string[] {
-  const { id, state, birth, lastSeen, seenS, agent, modelId, labels, problems, identity, telemetry } = device
+function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unknown>> | null): string[] {
+  const { id, state, birth, lastSeen, seenS, agent, modelId, labels, problems, identity } = device
   const enrolment = identity
     ? `${identity.status}, group ${identity.group}, enrolled ${identity.enrolledAt}`
     : 'not enrolled here'
@@ -38,7 +41,9 @@ function linesOf(device: DeviceDetails): string[] {
       ...(identity?.clone ? { clone: cloneText(identity.clone) } : {}),
       problems: problems.map(({ kind, detail }) => (detail === '' ? kind : `${kind} (${detail})`)).join(', ') || 'none',
     }),
-    ...(telemetry ? sectionsOf(telemetry) : ['', 'condition', '  unknown: no telemetry received since the bridge started']),
+    ...(telemetry
+      ? sectionsOf(telemetry, device.telemetry?.errors)
+      : ['', 'condition', '  unknown: no telemetry received since the bridge started']),
     ...listed('jobs under way', jobsUnderWay, (job) => `${job.id}  ${job.kind}  ${job.state}  attempt ${job.attempt}`),
     ...listed(
       'commands, the newest first',
@@ -79,10 +84,11 @@ const order = [
 const shownElsewhere = ['ageS', 'at', 'birth', 'errors']
 
 /** Every section of the telemetry, with readable units. */
-function sectionsOf(telemetry: NonNullable<DeviceDetails['telemetry']>): string[] {
-  const all: Record<string, unknown> = telemetry
+function sectionsOf(
+  all: Readonly<Record<string, unknown>>,
+  errors: NonNullable<DeviceDetails['telemetry']>['errors'] = [],
+): string[] {
   const names = [...order, ...Object.keys(all).filter((name) => !order.includes(name) && !shownElsewhere.includes(name))]
-  const errors = telemetry.errors ?? []
   // Figures outside any section.
   const loose = Object.fromEntries(names.flatMap((name) => (isFigure(all[name]) ? [[name, all[name]]] : [])))
   return [

@@ -7,7 +7,7 @@ import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { type FleetStatus, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { Received } from '../bridge-client.ts'
-import { labelOption, matcherOf } from '../labels.ts'
+import { labelOption, withLabels } from '../labels.ts'
 import { layOutFleet, type Mood } from './table.ts'
 
 const options = {
@@ -35,14 +35,7 @@ export const command = defineCommand({
 
 async function read(given: StatusOptions, io: Io): Promise<Received<FleetStatus>> {
   const client = await bridgeClient(given, io)
-  const { raw, value } = await client.call(fleetOperations.status, {})
-  const devices = value.devices.filter(matcherOf(given.label))
-  const ids = new Set(devices.map(({ id }) => id))
-  const document = raw as { devices: { id: string }[] }
-  return {
-    value: { ...value, devices },
-    raw: { ...document, devices: document.devices.filter(({ id }) => ids.has(id)) },
-  }
+  return withLabels(await client.call(fleetOperations.status, {}), given.label)
 }
 
 async function showStatus(options: StatusOptions, io: Io): Promise<void> {
@@ -72,11 +65,11 @@ async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
     }
     await systemClock.sleep(given.interval * 1_000, io.signal).catch(() => {})
   }
-  // The shell's prompt starts on a line of its own.
+  // The shell's prompt starts on a new line.
   if (redraws) io.write('\n')
 }
 
-/** The passing of time alone is not worth another table. */
+/** Without the figures that change with time alone: they cause no new table. */
 const withoutTimes = (status: FleetStatus): FleetStatus => ({
   ...status,
   uptimeS: 0,

@@ -20,7 +20,7 @@ interface Column {
   readonly cell: (device: Device) => string
 }
 
-/** In the order of an operator's questions; four characters hold any figure. */
+/** The most important columns first; four characters hold any figure. */
 const columns: readonly Column[] = [
   { title: 'DEVICE', align: 'left', always: true, cut: cutMiddle, cell: ({ id }) => id },
   { title: 'STATE', align: 'left', maxWidth: 8, always: true, cell: ({ state }) => stateWord(state) },
@@ -63,11 +63,11 @@ function speedOf({ telemetry }: Device): string {
   return speeds.length === 0 ? unknown : compact(Math.max(...speeds))
 }
 
-/** Its last figures no longer describe it. */
+/** Whether the device's last figures are out of date. */
 const isAway = ({ state }: Device) => state === 'lost' || state === 'disconnected' || state === null
 
 /**
- * The fleet for people: the bridge, the problems, a line per device, those with problems first.
+ * The fleet as text: the bridge, the problems, a line per device, those with problems first.
  * @param width of the longest line, at least 60
  * @param isPart the devices were selected by label
  */

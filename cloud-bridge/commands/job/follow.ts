@@ -55,4 +55,4 @@ async function* eventsOf(client: BridgeClient, id: string, signal: AbortSignal) 
 }
 
 const connectionLost = (id: string, cause?: unknown) =>
-  new BrimError('LINK_LOST', 'the connection to the bridge broke; the job goes on', { cause, hint: `brim job watch ${id}` })
+  new BrimError('LINK_LOST', 'the connection to the bridge broke; the job continues', { cause, hint: `brim job watch ${id}` })

@@ -80,7 +80,7 @@ async function inputOf({ kind, prompt, input, maxTokens, model, url }: InputOpti
   if (model !== undefined) return { ...(await versionOf(model)), url }
   if (input === undefined) return prompt === undefined ? {} : { messages: [{ role: 'user', content: prompt }], maxTokens }
   if (prompt !== undefined || maxTokens !== undefined)
-    throw new BrimError('USAGE', '--input is the whole input and goes with neither --prompt nor --max-tokens', {
+    throw new BrimError('USAGE', '--input is the whole input and cannot be combined with --prompt or --max-tokens', {
       hint: 'give one of them',
     })
   const hint = 'for example --input \'{"prompt": "Hello"}\', or --input @file.json'

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { Id } from '../id.ts'
+import { openEnum } from './open-enum.ts'
 import type { Operations } from './operation.ts'
 
 const at = z.iso.datetime()
@@ -44,7 +45,7 @@ export type KeyRequest = z.infer<typeof KeyRequest>
 export const KeyRecord = z.object({
   id: z.string(),
   name: z.string(),
-  role: z.enum(keyRoles),
+  role: openEnum(keyRoles),
   createdAt: at,
   revokedAt: at.nullable(),
   requestsPerMinute: quotaLimit,
@@ -55,7 +56,7 @@ export type KeyRecord = z.infer<typeof KeyRecord>
 export const DeviceIdentity = z.object({
   device: z.string(),
   group: z.string(),
-  status: z.enum(['pending', 'approved', 'revoked']),
+  status: openEnum(['pending', 'approved', 'revoked']),
   publicKey: z.string().describe('Ed25519, base64url.'),
   tokenId: z.string().describe('Token that the device enrolled with.'),
   enrolledAt: at,
@@ -70,7 +71,7 @@ export const AuditLine = z.object({
   from: z.string().nullable().describe("Address of the request; null: on the bridge's own machine."),
   action: z.string().describe('`token.create`, `job.submit`, …; method and path of a request without a name.'),
   subject: z.string(),
-  outcome: z.enum(['ok', 'refused', 'failed']),
+  outcome: openEnum(['ok', 'refused', 'failed']),
   detail: z.unknown(),
 })
 export type AuditLine = z.infer<typeof AuditLine>
@@ -81,7 +82,7 @@ const left = z.int().min(0).nullable()
 export const Whoami = z.object({
   id: z.string(),
   name: z.string(),
-  role: z.enum(keyRoles),
+  role: openEnum(keyRoles),
   bridge: z.string(),
   fleet: z.string(),
   quota: z

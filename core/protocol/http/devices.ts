@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { CommandAction, DeviceLog, logLevels } from '../commands.ts'
 import { DeviceTelemetry, deviceStates } from '../messages.ts'
 import { JobSummary } from './jobs.ts'
+import { openEnum } from './open-enum.ts'
 import type { Operations } from './operation.ts'
 
 const at = z.iso.datetime()
@@ -36,7 +37,7 @@ export type TelemetrySample = z.infer<typeof TelemetrySample>
 
 export const Device = z.object({
   id: z.string(),
-  state: z.enum(deviceStates).nullable().describe('Null: enrolled, but never connected.'),
+  state: openEnum(deviceStates).nullable().describe('Null: enrolled, but never connected.'),
   birth: z.int().min(1).nullable(),
   lastSeen: at.nullable().describe("Last change of state, or stored heartbeat, by the bridge's clock."),
   seenS: count.nullable().describe('Seconds since its last message of any kind.'),
@@ -50,7 +51,7 @@ export const Device = z.object({
   identity: z
     .object({
       group: z.string(),
-      status: z.enum(['pending', 'approved', 'revoked']),
+      status: openEnum(['pending', 'approved', 'revoked']),
       enrolledAt: at,
       hardware: z.string().nullable(),
       clone: z.string().nullable(),
@@ -62,22 +63,21 @@ export const Device = z.object({
 export type Device = z.infer<typeof Device>
 
 export const LogLine = DeviceLog.omit({ v: true }).extend({
+  level: openEnum(logLevels),
   n: z.int().min(1).describe('Counts the lines of one device since the start of the bridge.'),
   heardAt: at.describe("When the bridge received it, by the bridge's clock."),
 })
 export type LogLine = z.infer<typeof LogLine>
 
-export const commandStates = ['SENT', 'DONE', 'REFUSED', 'EXPIRED'] as const
-
 /** A remote command and what became of it. */
 export const CommandRecord = z.object({
   id: z.string(),
   device: z.string(),
-  wish: CommandAction.describe('The command.'),
-  actor: z.string().describe('Who gave it.'),
+  wish: CommandAction.or(z.looseObject({ type: z.string() })).describe('The command; a later release may add types.'),
+  actor: z.string().describe('Operator who gave it.'),
   at,
   expiresAt: at,
-  state: z.enum(commandStates),
+  state: openEnum(['SENT', 'DONE', 'REFUSED', 'EXPIRED']),
   endedAt: at.nullable(),
   reason: z.string().nullable().describe('Why it was refused.'),
 })
@@ -92,7 +92,7 @@ export type DeviceDetails = z.infer<typeof DeviceDetails>
 
 /** A change of one device. */
 export const FleetEvent = z.object({
-  type: z.enum(['device', 'state', 'telemetry', 'labels', 'commands']).describe('`device`: the state when the stream began.'),
+  type: openEnum(['device', 'state', 'telemetry', 'labels', 'commands']).describe('`device`: the state when the stream began.'),
   device: z.string(),
   at,
   now: Device.nullable(),

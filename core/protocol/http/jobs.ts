@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { JobSubmission, jobKinds } from '../jobs.ts'
+import { openEnum } from './open-enum.ts'
 import type { Operations } from './operation.ts'
 
 export const jobStates = [
@@ -13,7 +14,7 @@ export const jobStates = [
   'TIMED_OUT',
   'CANCELED',
 ] as const
-const JobState = z.enum(jobStates)
+const JobState = openEnum(jobStates)
 const at = z.iso.datetime()
 
 const JobError = z.object({ code: z.string(), message: z.string() })
@@ -82,7 +83,7 @@ export const jobOperations = {
     access: 'operate',
     summary: 'Jobs, newest first',
     query: z.object({
-      state: JobState.optional(),
+      state: z.enum(jobStates).optional(),
       kind: z.enum(jobKinds).optional(),
       dead: z.literal('true').optional().describe('Only failed, rejected and timed-out jobs.'),
       limit: z.coerce.number().int().min(1).max(1_000).default(50),

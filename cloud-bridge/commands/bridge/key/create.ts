@@ -14,7 +14,7 @@ export const command = defineCommand({
     ['brim bridge key create --name ci --role operator --jobs-per-day 1000 > key', 'for a program, with a quota'],
   ],
   options: {
-    name: Id.describe('who or what the key is for'),
+    name: Id.describe('name of the person or program that uses the key'),
     role: z
       .enum(keyRoles)
       .default('viewer')

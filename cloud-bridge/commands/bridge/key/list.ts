@@ -3,7 +3,7 @@ import { administer, administrationOptions } from '../../administration.ts'
 import { columns } from '../../columns.ts'
 
 export const command = defineCommand({
-  examples: [['brim bridge key list', 'who has access']],
+  examples: [['brim bridge key list', 'names, roles and quotas']],
   options: administrationOptions,
   async run({ json, ...options }, io) {
     const keys = await administer(options, io, (admin) => admin.keys())

@@ -4,7 +4,7 @@ import type { Menu } from '../../../../core/cli/command.ts'
 export const menu: Menu = {
   examples: [
     ['brim bridge key create --name monitoring > key', 'for a program that only reads'],
-    ['brim bridge key list', 'who has access'],
+    ['brim bridge key list', 'names, roles and quotas'],
   ],
   commands: {
     create: ['print a new API key; the bridge stores only its hash', () => import('./create.ts')],

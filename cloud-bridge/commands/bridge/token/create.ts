@@ -32,7 +32,7 @@ export const command = defineCommand({
     tlsCert: z
       .string()
       .meta({
-        description: "PEM file of the bridge's certificate; devices then trust its key, whoever signed it",
+        description: "PEM file of the bridge's certificate; devices then trust its key, whatever its issuer",
         fallback: "the login's pin",
       })
       .optional(),
