@@ -3,20 +3,10 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
-import { bridgeStateDelivery, deviceDelivery, publishOptions } from '../../core/protocol/delivery.ts'
+import { bridgeStateDelivery, deviceDelivery, leavesTo, publishOptions } from '../../core/protocol/delivery.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
-import {
-  allDeviceEvents,
-  allDeviceLogs,
-  allDeviceReplies,
-  allDeviceStates,
-  allDeviceTelemetry,
-  bridgeStateTopic,
-  type DeviceTopic,
-  deviceTopic,
-  parseDeviceTopic,
-} from '../../core/protocol/topics.ts'
+import { allDevices, bridgeStateTopic, type DeviceTopic, deviceTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
 
 /** Time for the broker to deliver our state `disconnected`. */
 const goodbyeTimeoutMs = 2_000
@@ -110,14 +100,10 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   })
   client.on('connect', () => {
     disableNagle(client.stream)
-    const filters = {
-      [allDeviceStates(fleet)]: { qos: deviceDelivery.state.qos },
-      [topic]: { qos: retained.qos },
-      [allDeviceTelemetry(fleet)]: { qos: deviceDelivery.telemetry.qos },
-      [allDeviceEvents(fleet)]: { qos: deviceDelivery.events.qos },
-      [allDeviceReplies(fleet)]: { qos: deviceDelivery.replies.qos },
-      [allDeviceLogs(fleet)]: { qos: deviceDelivery.log.qos },
-    } as const
+    const filters = Object.fromEntries([
+      ...leavesTo('bridge').map((leaf) => [allDevices(fleet, leaf), { qos: deviceDelivery[leaf].qos }]),
+      [topic, { qos: retained.qos }],
+    ])
     client.subscribe(filters, (err) => {
       if (!err || !client.connected) return
       // Without subscriptions the bridge would count every device as lost, so it reconnects.

@@ -9,7 +9,11 @@ export class BrimError extends Error {
   /** Set where a retry may succeed. */
   readonly retryAfterMs: number | undefined
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; hint?: string; retryAfterMs?: number } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { cause?: unknown; hint?: string | undefined; retryAfterMs?: number | undefined } = {},
+  ) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.hint = options.hint

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Io } from '../base/io.ts'
 import { type Flag, flagsOf, parseFlags } from './flags.ts'
 
-/** A command line, and what it is good for. */
+/** A command line and its purpose. */
 export type Example = readonly [commandLine: string, note: string]
 
 /** A command as data: its help, docs/cli.md and the parsing of its command line are made from it. */
@@ -21,7 +21,7 @@ export interface Command {
 /** Commands under one word, loaded when they are needed. */
 export interface Menu {
   readonly examples: readonly Example[]
-  /** Name with positionals, as in `show <id>` → what it does, and where it is. */
+  /** Name with positionals, as in `show <id>` → its summary and its module. */
   readonly commands: Readonly<Record<string, Entry>>
 }
 

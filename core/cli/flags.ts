@@ -18,10 +18,10 @@ export interface Flag {
   readonly isRequired: boolean
   readonly help: string
   /** Text of the default. */
-  readonly fallback?: string
-  readonly choices?: readonly (string | number)[]
-  readonly alias?: string
-  readonly conflicts?: string
+  readonly fallback: string | undefined
+  readonly choices: readonly (string | number)[] | undefined
+  readonly alias: string | undefined
+  readonly conflicts: string | undefined
 }
 
 interface Property {
@@ -38,7 +38,7 @@ interface Property {
   readonly fallback?: string
 }
 
-/** The options of an object's fields, those of nested objects included. */
+/** The options of an object's fields, including nested objects. */
 export function flagsOf(schema: z.ZodType): Flag[] {
   return flagsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Property, [], true)
 }
@@ -63,10 +63,10 @@ function flagOf(property: Property, help: string, path: readonly string[], isReq
     isList,
     isRequired,
     help,
-    ...(fallback === undefined ? {} : { fallback }),
-    ...(value.enum === undefined ? {} : { choices: value.enum }),
-    ...(alias === undefined ? {} : { alias }),
-    ...(conflicts === undefined ? {} : { conflicts }),
+    fallback,
+    choices: value.enum,
+    alias,
+    conflicts,
   }
 }
 

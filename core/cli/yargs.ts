@@ -52,8 +52,8 @@ function addOptions(yargs: Argv, command: Command, positionals: readonly string[
   return yargs.example(command.examples.map(([line, note]) => [line, note])).epilogue(command.notes ?? '')
 }
 
-/** Defaults are only shown: the schema sets them, so that what is not given stays absent. */
-const positionalOf = ({ type, help, isList, isRequired, choices, fallback }: Flag) => ({
+/** Defaults are shown only: the schema sets them, so that options that are not given stay absent. */
+const positionalOf = ({ type, help, isList, isRequired, choices, fallback }: Omit<Flag, 'alias' | 'conflicts'>) => ({
   type,
   describe: help,
   array: isList,

@@ -1,23 +1,15 @@
 import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, slotCounts } from '../model/manifest.ts'
 
 /** What `build` and `inspect` print of one part. */
-export interface PartSummary {
-  part: PartName
-  layers: [number, number]
-  kvHeads: number
-  headDim: number
+interface PartSummary extends Pick<PartManifest, 'layers' | 'kvHeads' | 'headDim' | 'features' | 'heads' | 'tree'> {
+  readonly part: PartName
   /** Sequences per packed step, one graph for each. */
-  slots: number[]
-  /** Of its own files; shared weights count for the part that owns them. */
-  bytes: number
-  /** Adapters: they also read the deep state before each row. */
-  features?: boolean
-  /** Medusa: number of heads, and the tree of ranks that is verified at once. */
-  heads?: number
-  tree?: number[][]
+  readonly slots: readonly number[]
+  /** Size of its own files; shared weights count for the part that owns them. */
+  readonly bytes: number
 }
 
-export interface BundleSummary extends Omit<Manifest, 'parts' | 'files'> {
+interface BundleSummary extends Omit<Manifest, 'parts' | 'files'> {
   dir: string
   bytes: number
   parts: PartSummary[]
@@ -73,10 +65,6 @@ function summarizePart(
 ): PartSummary {
   const own = files.filter(({ path }) => path.startsWith(`${part}.`))
   const bytes = own.reduce((sum, file) => sum + file.bytes, 0)
-  return {
-    ...{ part, layers, kvHeads, headDim, slots: slotCounts.filter((slots) => graphKey(slots, false) in graphs), bytes },
-    ...(features === undefined ? {} : { features }),
-    ...(heads === undefined ? {} : { heads }),
-    ...(tree === undefined ? {} : { tree }),
-  }
+  const slots = slotCounts.filter((count) => graphKey(count, false) in graphs)
+  return { part, layers, kvHeads, headDim, slots, bytes, features, heads, tree }
 }

@@ -8,12 +8,12 @@ import { openRuntime } from '../engine/capi.ts'
 import type { Runtime } from '../engine/runtime.ts'
 import { OnnxGraph } from '../model/onnx-writer.ts'
 
-/** One line of `brim doctor`. `fail`: Brim cannot run here; `warn`: it runs, but slowly or with too little room. */
+/** One line of `brim doctor`. `fail`: Brim cannot run here; `warn`: it runs, but with too little memory or disk. */
 export interface Check {
   readonly name: string
   readonly status: 'ok' | 'warn' | 'fail'
   readonly detail: string
-  readonly hint?: string
+  readonly hint?: string | undefined
   /** Of the error that a failed check causes. */
   readonly code?: ErrorCode
   /** The detail as values, for --json. */
@@ -38,13 +38,13 @@ export function checkKoffi(): Check {
   return { name: 'koffi', status: 'ok', detail: version, values: { version } }
 }
 
-/** Loads the library, computes with it, and tries which of its execution providers start on this machine. */
+/** Loads the library, computes with it, and tests which of its execution providers work on this machine. */
 export async function checkRuntime(library: string | undefined): Promise<Check[]> {
   try {
     const runtime = await openRuntime({ library })
     try {
       if ((await double(runtime, 'CPUExecutionProvider', 21)) !== 42)
-        throw new BrimError('RUNTIME_FAILED', 'ONNX Runtime gives a wrong sum')
+        throw new BrimError('RUNTIME_FAILED', 'ONNX Runtime computes a wrong sum')
       const { info } = runtime
       const detail = `${info.version}, ${info.library}`
       const values = { version: info.version, library: info.library }
@@ -55,8 +55,7 @@ export async function checkRuntime(library: string | undefined): Promise<Check[]
   } catch (error) {
     if (!(error instanceof BrimError)) throw error
     const why = error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
-    const hint = error.hint === undefined ? {} : { hint: error.hint }
-    return [{ name: 'onnxruntime', status: 'fail', detail: why, ...hint, code: error.code, values: {} }]
+    return [{ name: 'onnxruntime', status: 'fail', detail: why, hint: error.hint, code: error.code, values: {} }]
   }
 }
 
@@ -79,7 +78,7 @@ export async function checkDisk(stateFolder: string): Promise<Check> {
     () => false,
   )
   if (!isWritable) {
-    const hint = 'give another folder with --state-dir or XDG_STATE_HOME'
+    const hint = 'choose another folder with --state-dir or XDG_STATE_HOME'
     return { name: 'disk', status: 'fail', detail: `${folder} is not a writable folder`, hint, code: 'TARGET_UNWRITABLE', values }
   }
   if (freeBytes < gib)

@@ -1,8 +1,8 @@
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { styleText } from 'node:util'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
+import { stateHome } from '../base/state-home.ts'
 import { version } from '../base/version.ts'
 import { type Command, defineCommand } from '../cli/command.ts'
 import { type Check, checkDisk, checkKoffi, checkMemory, checkNode, checkRuntime } from './doctor-checks.ts'
@@ -23,13 +23,12 @@ export const doctorCommand = (moreChecks: readonly (() => Promise<Check>)[] = []
   })
 
 async function examine(io: Io, json: boolean, moreChecks: readonly (() => Promise<Check>)[]): Promise<void> {
-  const stateHome = io.env.XDG_STATE_HOME || join(io.env.HOME || homedir(), '.local/state')
   const checks = [
     checkNode(process.versions.node),
     checkKoffi(),
     ...(await checkRuntime(io.env.ORT_LIB)),
     checkMemory(),
-    await checkDisk(join(stateHome, 'brim')),
+    await checkDisk(join(stateHome(io), 'brim')),
     ...(await Promise.all(moreChecks.map((check) => check()))),
   ]
   const failed = checks.filter(({ status }) => status === 'fail')
@@ -37,12 +36,13 @@ async function examine(io: Io, json: boolean, moreChecks: readonly (() => Promis
   else for (const check of checks) io.out(toLine(check, io.outIsTty))
   const [first] = failed
   if (!first) return
-  const hint = first.hint === undefined ? {} : { hint: first.hint }
-  throw new BrimError(first.code ?? 'RUNTIME_FAILED', `checks failed: ${failed.map(({ name }) => name).join(', ')}`, hint)
+  throw new BrimError(first.code ?? 'RUNTIME_FAILED', `checks failed: ${failed.map(({ name }) => name).join(', ')}`, {
+    hint: first.hint,
+  })
 }
 
 function toJson({ name, status, detail, hint, values }: Check) {
-  return { name, status, detail, ...(hint === undefined ? {} : { hint }), ...values }
+  return { name, status, detail, hint, ...values }
 }
 
 const colours = { ok: 'green', warn: 'yellow', fail: 'red' } as const

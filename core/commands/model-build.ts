@@ -20,7 +20,7 @@ const options = {
   accuracyLevel: z
     .literal([1, 4])
     .default(4)
-    .describe('accuracy level of int4: 4 is fast, 1 gives verification and decoding the same results'),
+    .describe('accuracy level of int4: 4 is fast, with 1 verification and decoding have the same results'),
   drafters: Drafters.meta({
     description: `drafters to include, each from <checkpoint>/<name>: ${drafterParts.join(',')}`,
     fallback: 'adapter, if there is one',
@@ -46,9 +46,8 @@ export const command = defineCommand({
   run: build,
 })
 
-async function build({ checkpoint, out, format, accuracyLevel, force, json, ...rest }: BuildOptions, io: Io): Promise<void> {
+async function build({ force, json, ...options }: BuildOptions, io: Io): Promise<void> {
   const { buildBundle } = await import('../model/build.ts')
-  const { split, drafters, adapter, name } = rest
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
   const warnings: string[] = []
@@ -59,13 +58,7 @@ async function build({ checkpoint, out, format, accuracyLevel, force, json, ...r
       io.err(`warning: ${event.message}`)
     }
   }
-  const { dir, manifest } = await buildBundle({
-    ...{ checkpoint, out, format, accuracyLevel, replace: force, signal: io.signal, onEvent },
-    ...(split === undefined ? {} : { split }),
-    ...(drafters === undefined ? {} : { drafters }),
-    ...(adapter === undefined ? {} : { adapter }),
-    ...(name === undefined ? {} : { name }),
-  })
+  const { dir, manifest } = await buildBundle({ ...options, replace: force, signal: io.signal, onEvent })
   progress.end()
   const elapsedS = (systemClock.nowMs() - startMs) / 1000
   const summary = summarize(dir, manifest)

@@ -66,7 +66,7 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
       stop,
       signal: io.signal,
       clock: systemClock,
-      ...(maxTokens === undefined ? {} : { maxTokens }),
+      maxTokens,
     })
     const { text, summary } = await deliver(events, json ? () => {} : (piece) => io.write(piece))
     if (json) io.out(JSON.stringify({ text, ...summary }))
@@ -80,7 +80,7 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
   }
 }
 
-/** A bundle without a tokenizer takes and gives token ids. */
+/** Undefined for a bundle without a tokenizer, whose prompts and answers are token ids. */
 async function tokenizerOf({ bundle, promptIds }: RunOptions): Promise<TextTokenizer | undefined> {
   const folder = join(bundle, tokenizerFolder)
   return promptIds !== undefined && !existsSync(join(folder, tokenizerFile)) ? undefined : loadTokenizer(folder)

@@ -12,7 +12,7 @@ import { threadsOption } from './threads.ts'
 const options = { bundle: z.string().describe('folder of the bundle'), threads: threadsOption }
 type VerifyOptions = OptionsOf<typeof options>
 
-/** `brim model verify`: compares hashes, and the results of this machine with those of the one that built the bundle. */
+/** `brim model verify`: compares hashes, and this machine's results with the golden vectors. */
 export const command = defineCommand({
   examples: [
     ['brim model verify qwen', 'after copying a bundle, or on a new kind of machine'],
@@ -36,7 +36,7 @@ async function verify({ bundle, threads, json }: VerifyOptions, io: Io): Promise
   if (failed.length === 0) return
   throw new BrimError(
     'BUNDLE_CORRUPT',
-    `${failed.join(', ')} of ${bundle} gives other results on this machine than where it was built`,
+    `${failed.join(', ')} of ${bundle} has other results on this machine than on the one that built it`,
     {
       hint: 'the files are intact: try another ONNX Runtime with ORT_LIB, or report this with the errors above',
     },

@@ -8,7 +8,7 @@ import { checkSampling, chooseToken, type Sampling } from './sampler.ts'
 export interface GenerateRequest {
   readonly promptIds: readonly number[]
   /** Default: up to the context limit. */
-  readonly maxTokens?: number
+  readonly maxTokens?: number | undefined
   readonly sampling: Sampling
   readonly stop?: readonly string[]
   /** Ids that end the answer. Default: those of the bundle. */

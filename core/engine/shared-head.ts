@@ -25,7 +25,7 @@ export function shareHead(head: Head, vocab: number): SharedHead {
         if (!(error instanceof BrimError) || error.code !== 'RUNTIME_FAILED') throw error
         throw new BrimError('RUNTIME_FAILED', `part "output": ${error.message}`, {
           cause: error,
-          ...(error.hint === undefined ? {} : { hint: error.hint }),
+          hint: error.hint,
         })
       })
     },

@@ -31,16 +31,16 @@ export interface BuildOptions {
   /** The bundle's folder; it must not exist unless `replace` is set. */
   readonly out: string
   /** Layers of the input part; absent: one `whole` part. */
-  readonly split?: number
+  readonly split?: number | undefined
   readonly format: Format
   /** For int4. Default 4. */
   readonly accuracyLevel?: 1 | 4
   /** Drafters, each from the checkpoint's folder of that name. Default: `adapter`, if the checkpoint has one for this split. */
-  readonly drafters?: readonly DrafterPart[]
+  readonly drafters?: readonly DrafterPart[] | undefined
   /** Folder of the drafter `adapter`. Default: in the checkpoint's folder. */
-  readonly adapter?: string
+  readonly adapter?: string | undefined
   /** Name on the model card. Default: the name of the checkpoint's folder. */
-  readonly name?: string
+  readonly name?: string | undefined
   readonly replace?: boolean
   readonly signal?: AbortSignal
   readonly onEvent?: (event: BuildEvent) => void

@@ -39,7 +39,7 @@ export class FieldError extends BrimError {
   readonly param: string
 
   constructor(code: ErrorCode, param: string, message: string, hint?: string) {
-    super(code, message, hint === undefined ? {} : { hint })
+    super(code, message, { hint })
     this.param = param
   }
 }
@@ -48,10 +48,10 @@ export function statusOf(error: unknown): number {
   return error instanceof BrimError ? (statuses[error.code] ?? 500) : 500
 }
 
-/** Messages of our own errors are meant for clients; those of others stay in the log. */
+/** Messages of our own errors are written for clients; other messages are only logged. */
 export function toErrorBody(error: unknown): ErrorBody {
   if (!(error instanceof BrimError))
-    return { error: { message: 'the agent failed; its log says why', type: 'server_error', param: null, code: 'INTERNAL' } }
+    return { error: { message: 'the agent failed; its log has the reason', type: 'server_error', param: null, code: 'INTERNAL' } }
   const { code, message, hint } = error
   return {
     error: {
@@ -66,5 +66,5 @@ export function toErrorBody(error: unknown): ErrorBody {
 
 /** The error that a server reported; a code that we do not have becomes REQUEST_INVALID. */
 export function fromErrorDetail({ message, code, hint }: ErrorDetail): BrimError {
-  return new BrimError(code != null && isErrorCode(code) ? code : 'REQUEST_INVALID', message, hint == null ? {} : { hint })
+  return new BrimError(code != null && isErrorCode(code) ? code : 'REQUEST_INVALID', message, { hint: hint ?? undefined })
 }

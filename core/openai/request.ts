@@ -72,7 +72,7 @@ export function parseRequest<T>(schema: z.ZodType<T>, body: unknown): T {
   return parsed.data
 }
 
-/** Names the innermost field: of a union, that of the member that matched the most. */
+/** Names the innermost field: in a union, the field of the member that matched best. */
 function invalidBody(error: z.ZodError): FieldError {
   let [issue] = error.issues
   let path: PropertyKey[] = []

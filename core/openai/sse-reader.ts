@@ -1,5 +1,5 @@
 /**
- * The `data` of each server-sent event of a response body, across chunk borders; comments and other fields are
+ * The `data` of each server-sent event of a response body, across packets; comments and other fields are
  * skipped. Ends with the stream.
  */
 export async function* readSse(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {

@@ -16,7 +16,7 @@ export interface Message {
 }
 
 export interface Channel extends Delivery {
-  /** The MQTT topic; a name in braces stands for an id. */
+  /** The MQTT topic; a name in braces is replaced by an id. */
   readonly address: string
   readonly message: Message
 }

@@ -119,24 +119,14 @@ const sections = {
 export const DeviceCondition = z.object(sections)
 export type DeviceCondition = z.infer<typeof DeviceCondition>
 
-/** A section that an older agent omits, or a newer one sends in another form, is dropped without affecting the others. */
-const lenient = <T extends z.ZodType>(section: T) => section.optional().catch(undefined)
-
-/** The sections as fields of `DeviceTelemetry`. */
-export const conditionSections = {
-  device: lenient(sections.device),
-  load: lenient(sections.load),
-  memory: lenient(sections.memory),
-  temperatures: lenient(sections.temperatures),
-  throttling: lenient(sections.throttling),
-  power: lenient(sections.power),
-  battery: lenient(sections.battery),
-  fan: lenient(sections.fan),
-  disk: lenient(sections.disk),
-  network: lenient(sections.network),
-  errors: lenient(sections.errors),
-  bundles: lenient(sections.bundles),
-  jobs: lenient(sections.jobs),
-  spool: lenient(sections.spool),
-  answers: lenient(sections.answers),
+type Lenient<Sections extends Readonly<Record<string, z.ZodType>>> = {
+  readonly [Name in keyof Sections]: z.ZodCatch<z.ZodOptional<Sections[Name]>>
 }
+
+/**
+ * The sections as fields of `DeviceTelemetry`. A section that an older agent omits, or a newer one sends in another form, is
+ * dropped without affecting the others.
+ */
+export const conditionSections = Object.fromEntries(
+  Object.entries<z.ZodType>(sections).map(([name, section]) => [name, section.optional().catch(undefined)]),
+) as unknown as Lenient<typeof sections>

@@ -6,15 +6,16 @@ import { v } from './version.ts'
 /**
  * How a device proves its identity, as JSON over HTTP (http/identity.ts): it asks for a nonce, signs it with its Ed25519 key,
  * and receives an access token for the control and the data plane. The token belongs to a grant: the device's permission to
- * connect, which each further token renews. Durations only, no timestamps: the clock of a device may stand in 1970.
+ * connect, which each further token renews. Durations only, no timestamps: the clock of a device may show 1970.
  */
+
 /** `bytes` bytes as base64url without padding. */
 const binary = (bytes: number) =>
   z
     .string()
     .regex(/^[A-Za-z0-9_-]+$/)
     .length(Math.ceil((bytes * 4) / 3))
-/** Tells a machine from a copy of its disk: source and serial number, as `device-tree 1421120041203`. */
+/** Distinguishes a machine from a copy of its disk: source and serial number, such as `device-tree 1421120041203`. */
 const hardware = z
   .string()
   .regex(/^[a-z-]+ [\x21-\x7e]{1,80}$/)
@@ -38,7 +39,7 @@ export const EnrolReply = z.object({
     .url({ protocol: /^mqtts?$/ })
     .meta({ examples: ['mqtts://10.0.0.6:8883'] })
     .optional()
-    .describe('Address of an external broker, which has a certificate of its own; replaces `mqttPort` and `mqttTls`.'),
+    .describe('Address of an external broker, with its own certificate; replaces `mqttPort` and `mqttTls`.'),
 })
 export type EnrolReply = z.infer<typeof EnrolReply>
 

@@ -177,10 +177,7 @@ const attempt = {
   v,
   bridge: id.describe('The bridge that has the job.'),
   job: jobId,
-  attempt: z
-    .int()
-    .min(1)
-    .describe('Counts from 1. Reports of an earlier attempt change nothing, except a result that comes first.'),
+  attempt: z.int().min(1).describe('Counts from 1. Reports of an earlier attempt change nothing, except the first result.'),
 }
 /** The address in an otherwise unreadable message to a device, to which the device reports the failure. */
 export const JobAddress = z.object({ bridge: id, job: jobId, attempt: z.int().min(1) })

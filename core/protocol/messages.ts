@@ -26,7 +26,7 @@ const at = z.iso.datetime().describe("UTC, by the sender's clock.")
 /** The states of the Homie convention. Only the broker publishes `lost`, as the will. */
 export const deviceStates = ['init', 'ready', 'draining', 'disconnected', 'lost'] as const
 
-/** Retained on device/<id>/state. The will carries the same `birth`, so that a late will cannot bury a newer birth. */
+/** Retained on device/<id>/state. The will carries the same `birth`, so that a late will cannot replace a newer state. */
 export const DeviceState = z.object({
   v,
   state: z.enum(deviceStates).describe('Only the broker publishes `lost`, as the will.'),

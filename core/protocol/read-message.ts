@@ -15,7 +15,7 @@ export interface Unreadable {
   readonly json?: unknown
 }
 
-/** Deeper nesting may overflow the stack of JSON.stringify. No message of ours comes close. */
+/** Deeper nesting may overflow the stack of JSON.stringify. Our messages are far below this limit. */
 const maxDepth = 64
 const maxReasonChars = 300
 /** Problems reported per message. */

@@ -9,11 +9,8 @@ export type DeviceTopic = (typeof deviceTopics)[number]
 export const deviceTopic = (fleet: string, device: string, leaf: DeviceTopic) =>
   `${root(fleet)}/device/${checked(device, 'device')}/${leaf}`
 export const bridgeStateTopic = (fleet: string, bridge: string) => `${root(fleet)}/bridge/${checked(bridge, 'bridge')}/state`
-export const allDeviceStates = (fleet: string) => `${root(fleet)}/device/+/state`
-export const allDeviceTelemetry = (fleet: string) => `${root(fleet)}/device/+/telemetry`
-export const allDeviceEvents = (fleet: string) => `${root(fleet)}/device/+/events`
-export const allDeviceReplies = (fleet: string) => `${root(fleet)}/device/+/replies`
-export const allDeviceLogs = (fleet: string) => `${root(fleet)}/device/+/log`
+/** Filter of one topic of every device. */
+export const allDevices = (fleet: string, leaf: DeviceTopic) => `${root(fleet)}/device/+/${leaf}`
 export const allBridgeStates = (fleet: string) => `${root(fleet)}/bridge/+/state`
 
 /** The device and leaf of a device topic of this fleet; undefined: another topic. */

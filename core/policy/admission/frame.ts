@@ -36,7 +36,7 @@ export function admitFrame(frame: FrameHeader, session: SessionView, limits: Fra
     if (session.hasReply(seq)) return { kind: 'repeat' }
     return invalid(`frame ${seq} was sent after frame ${session.lastSeq}, and its reply is no longer cached`)
   }
-  if (want > n) return invalid(`frame ${seq} asks for ${want} rows but brings ${n}`)
+  if (want > n) return invalid(`frame ${seq} requests ${want} rows but has ${n}`)
   if (n > limits.maxRows) return invalid(`frame ${seq} has ${n} rows, the limit is ${limits.maxRows}`)
   if (base > session.length) return { kind: 'gap', length: session.length }
   if (base + n > limits.contextLimit)

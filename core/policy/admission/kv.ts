@@ -1,4 +1,4 @@
-/** What KV is made of, as a part's manifest says it. */
+/** The shape of a part's KV, from its manifest. */
 export interface KvShape {
   /** [from, to): the model's layers that the part holds. */
   readonly layers: readonly [number, number]
@@ -36,16 +36,16 @@ export function firstKvCharge({ firstPositions, contextLimit, bytesPerPosition }
 }
 
 /**
- * Bytes that a stream of `length` positions is charged. Its buffers grow by doubling up to the context limit: the charge is
- * what they will be, not what is filled.
+ * Bytes that a stream of `length` positions is charged: the size of its buffers, which grow by doubling up to the context
+ * limit, not only the filled part.
  */
 export function kvCharge(length: number, { contextLimit, bytesPerPosition }: KvLimits): number {
   return Math.min(contextLimit, 2 ** Math.ceil(Math.log2(Math.max(length, 1)))) * bytesPerPosition
 }
 
 /**
- * The cached prefixes to evict so that `neededBytes` more fit, oldest first and no more than it takes; undefined where they
- * do not fit even then.
+ * The fewest cached prefixes, oldest first, whose eviction makes room for `neededBytes` more; undefined where evicting all of
+ * them is not enough.
  */
 export function evictionsFor(
   neededBytes: number,

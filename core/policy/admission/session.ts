@@ -11,6 +11,6 @@ export interface SessionLoad {
 /** @returns why the connection gets no further session; undefined: it may open one */
 export function sessionRefusal({ openSessions, maxSessions, isClosing }: SessionLoad): string | undefined {
   if (isClosing) return 'the bridge is shutting down'
-  if (openSessions >= maxSessions) return `the connection has ${openSessions} open sessions, the most that this bridge allows`
+  if (openSessions >= maxSessions) return `the connection has ${openSessions} open sessions, the maximum of this bridge`
   return undefined
 }

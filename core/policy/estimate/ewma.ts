@@ -17,10 +17,10 @@ export class Ewma {
     return this.#value
   }
 
-  /** @param outlierCap a sample counts for at most this many times the average: one outlier must not pass for a change */
+  /** @param outlierCap a sample counts for at most this many times the average: so that one outlier does not look like a change */
   record(sample: number, outlierCap = Number.POSITIVE_INFINITY): void {
     const past = this.#value
-    // A past of 0 cannot cap anything: it would stay 0 for ever.
+    // A cap relative to an average of 0 would keep it at 0.
     const capped = past === undefined || past === 0 ? sample : Math.min(sample, outlierCap * past)
     this.#value = past === undefined ? capped : this.#alpha * past + (1 - this.#alpha) * capped
   }

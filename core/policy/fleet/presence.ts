@@ -12,17 +12,11 @@ export const takesJobs = (state: State): boolean => state === 'ready'
 export const isConnected = (state: State): boolean => state !== 'lost' && state !== 'disconnected'
 
 /** Missed heartbeats in a row that make a device lost. Brokers wait one and a half keepalives. */
-export const maxMissedHeartbeats = 3
+const maxMissedHeartbeats = 3
 
 /**
  * Whether a device has been silent for too long.
  * @param heartbeatS its announced interval; undefined: it announces none and is never expired
  */
-export function hasMissedHeartbeats(
-  lastStateMs: number,
-  heartbeatS: number | undefined,
-  nowMs: number,
-  maxMissed = maxMissedHeartbeats,
-): boolean {
-  return heartbeatS !== undefined && nowMs - lastStateMs > maxMissed * heartbeatS * 1_000
-}
+export const hasMissedHeartbeats = (lastStateMs: number, heartbeatS: number | undefined, nowMs: number): boolean =>
+  heartbeatS !== undefined && nowMs - lastStateMs > maxMissedHeartbeats * heartbeatS * 1_000

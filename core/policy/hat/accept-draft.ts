@@ -10,11 +10,11 @@ export interface Acceptance {
 
 /**
  * The accept rule (HAT 'Speculative decoding'): the longest path of the draft that equals the LLM's own choices, plus its
- * next token. That is the correction where no child has it, the bonus token where a path is right to its end.
+ * next token. That is the correction where the draft is wrong, the bonus token where a path is right to its end.
  *
  * Draft and LLM choose by Gumbel-max with the same noise, so 'equal to the LLM's choice' is the whole rule with sampling
  * too: the answer is the one that the LLM would have drawn alone, and has its distribution exactly. (We depart from
- * Leviathan's resampling, which draws anew and so depends on the draft.)
+ * Leviathan's resampling, which draws again and so depends on the draft.)
  * @param choiceAfter the LLM's choice after a node, or after `root`
  */
 export function acceptDraft({ tokens, parents }: DraftTree, choiceAfter: (node: number) => number): Acceptance {

@@ -41,8 +41,8 @@ export class ChunkAdvice {
     if (!rates || g.length === 0) return false
     const { batchTokens } = monitor
     const tokenS = tokenSeconds(bytesPerToken, rates.upBytesPerS, rates.prefillTokensPerS)
-    const then = this.#inputs
-    if (then && !hasMoved(then.batchTokens, batchTokens) && !hasMoved(then.tokenS, tokenS)) return false
+    const last = this.#inputs
+    if (last && !hasMoved(last.batchTokens, batchTokens) && !hasMoved(last.tokenS, tokenS)) return false
     this.#inputs = { batchTokens, tokenS }
     const before = this.#tokens
     this.#tokens = chunkSize({ tokenS, g, batchTokens, pipeline }, limits)

@@ -26,9 +26,10 @@ export function tokenSeconds(bytesPerToken: number, upBytesPerS: number, prefill
 }
 
 /**
- * X, tokens of a prompt per frame (HAT Eq. 3): X·A/β_up = (g(μ) + g(μ + X)) / P, so that a chunk is sent for as long as the
- * one before it is computed. Left − right may have no, one or two roots (g may be shaped like a hinge): we walk the knots of
- * g upwards and take the first change from negative to positive. Already positive at X_min: X_min. Negative throughout: X_max.
+ * X, tokens of a prompt per frame (HAT Eq. 3): X·A/β_up = (g(μ) + g(μ + X)) / P, so that sending a chunk takes as long as
+ * computing the one before it. Left − right may have no, one or two roots (g may be shaped like a hinge): we walk the knots
+ * of g upwards and take the first change from negative to positive. Already positive at X_min: X_min. Negative throughout:
+ * X_max.
  * @returns whole tokens, minTokens..maxTokens
  */
 export function chunkSize({ tokenS, g, batchTokens, pipeline }: ChunkConditions, { minTokens, maxTokens }: ChunkLimits): number {
@@ -49,7 +50,7 @@ export function chunkSize({ tokenS, g, batchTokens, pipeline }: ChunkConditions,
 }
 
 /**
- * Tokens of the next frame. What is left after the last whole chunk is sent with it: a step of its own would cost more.
+ * Tokens of the next frame. The rest after the last whole chunk is sent with it: another step would cost more.
  * @param left tokens of the prompt still to send, >= 1
  * @param chunk X
  * @param maxTokens X_max
@@ -58,7 +59,7 @@ export function nextChunk(left: number, chunk: number, maxTokens: number): numbe
   return left < 2 * chunk && left <= maxTokens ? left : Math.min(left, chunk)
 }
 
-/** Whether a value has moved by more than a fifth since a decision was made on it: then it is made anew. */
+/** Whether a value has moved by more than a fifth since a decision was based on it: then the decision is made again. */
 export function hasMoved(then: number, now: number): boolean {
   return Math.abs(now - then) > 0.2 * then
 }

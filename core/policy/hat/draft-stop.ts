@@ -22,7 +22,7 @@ export function draftEnds(topProbability: number, drafted: number, { threshold, 
  * Maximum tokens that a round may draft. With the token that verification adds, a round never passes the end of the answer;
  * its rows (the pending token's and one per drafted token) never pass the end of the context.
  * @param limit maximum tokens per draft, >= 0
- * @param remaining tokens of the answer still wanted, >= 1
+ * @param remaining tokens that the answer may still have, >= 1
  * @param position of the pending token, from 0
  * @param contextLimit positions that the model has
  * @returns 0..limit

@@ -21,7 +21,7 @@ export class StateMonitor {
     return this.#batchTokens.value ?? 0
   }
 
-  /** @param delayS measured seconds of a step of so many tokens, through all stages of the pipeline */
+  /** @param delayS measured seconds of the step, through all stages of the pipeline */
   record(tokens: number, delayS: number): void {
     // The delay belongs to this batch, not to the smoothed one.
     this.g.record(tokens, delayS)

@@ -73,7 +73,7 @@ export type JobInput =
 export type JobEffect =
   /** Send the attempt to its device, for the first time or again. */
   | { readonly kind: 'send'; readonly device: string; readonly attempt: number }
-  /** Tell the device to stop the attempt. */
+  /** Ask the device to stop the attempt. */
   | { readonly kind: 'cancelAttempt'; readonly device: string; readonly attempt: number }
   /** The result in the report becomes the job's result. */
   | { readonly kind: 'storeResult' }
@@ -93,9 +93,3 @@ export const holderOf = ({ state, devices }: Job): string | null => (isLive(stat
 /** Whether the report ends its attempt. */
 export const isFinal = ({ type }: { readonly type: string }): boolean =>
   type === 'succeeded' || type === 'failed' || type === 'canceled'
-
-/** A new job. */
-export function queuedJob(terms: JobTerms, endsByMs: number): Job {
-  const times = { dueMs: endsByMs, notBeforeMs: null, runByMs: null, lostAtMs: null }
-  return { state: 'QUEUED', attempt: 0, devices: [], failures: {}, terms, endsByMs, ...times, error: null }
-}

@@ -71,7 +71,7 @@ function reported(
     return step(done, ...effects.filter((effect) => !isCurrent || effect.kind !== 'cancelAttempt'), { kind: 'storeResult' })
   }
   if (!isCurrent) {
-    // Under `keep: any` a replaced attempt may still give the first result.
+    // Under `keep: any` a replaced attempt may still yield the first result.
     return isFinal(report) || job.terms.keep === 'any' ? unchanged(job) : step(job, { kind: 'cancelAttempt', device, attempt })
   }
   // A device that reports is present.
@@ -123,7 +123,7 @@ function requeued(job: Job, error: JobError | null, nowMs: number): JobStep {
   return device === null ? step(queued) : step(queued, { kind: 'cancelAttempt', device, attempt: job.attempt })
 }
 
-/** @param isDeviceBusy whether the device may still be running the attempt, and must be told to stop */
+/** @param isDeviceBusy whether the device may still be running the attempt, so that it must be asked to stop */
 function failed(
   job: Job,
   failure: AttemptFailure,
@@ -144,7 +144,7 @@ function failed(
   }
   const device = holderOf(job)
   const queued = { ...counted, state: 'QUEUED' as const, notBeforeMs: nowMs + delayMs, runByMs: null, lostAtMs: null }
-  // An attempt that only lost contact may still give the first result.
+  // An attempt that only lost contact may still yield the first result.
   const mayWin = job.terms.keep === 'any' && (failure === 'lost' || failure === 'undelivered')
   const effects: JobEffect[] =
     isDeviceBusy && !mayWin && device !== null ? [{ kind: 'cancelAttempt', device, attempt: job.attempt }] : []

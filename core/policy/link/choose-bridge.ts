@@ -11,8 +11,8 @@ export interface BridgeChoice {
 }
 
 /**
- * The bridge to connect to. One that serves the device's model comes first; one that does not is still chosen if it is the
- * only one, so that the error names the mismatch. Then the present bridge, then the least busy one.
+ * The bridge to connect to. Bridges that serve the device's model are preferred; another is still chosen if it is the
+ * only one, so that the error names the mismatch. Then the present bridge is preferred, then the least busy one.
  */
 export function chooseBridge(
   states: ReadonlyMap<string, BridgeState>,

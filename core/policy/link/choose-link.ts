@@ -42,7 +42,7 @@ function meritOf({ broker, bridge }: LinkStatus): number {
   return broker === 'connected' ? 2 : 1
 }
 
-/** Links that lead to the same bridge as an earlier one: the two would replace each other's connection for ever. @returns indexes */
+/** Links that lead to the same bridge as an earlier one: the two would replace each other's connection again and again. @returns indexes */
 export function duplicateLinks(links: readonly Pick<LinkStatus, 'dataUrl'>[]): number[] {
   const urls = links.map(({ dataUrl }) => dataUrl)
   return [...urls.keys()].filter((index) => urls[index] !== undefined && urls.indexOf(urls[index]) < index)

@@ -37,4 +37,4 @@ export function giveUpAfterS(pending: PendingReplies): number {
 const transferS = ({ bytesUp, bytesDown, rates: { rttS, upBytesPerS, downBytesPerS } }: PendingReplies) =>
   rttS + bytesUp / (upBytesPerS ?? unknownBytesPerS) + bytesDown / (downBytesPerS ?? unknownBytesPerS)
 
-const bounded = (atLeastS: number, expectedS: number) => Math.min(maxS, Math.max(atLeastS, slack * expectedS))
+const bounded = (floorS: number, expectedS: number) => Math.min(maxS, Math.max(floorS, slack * expectedS))

@@ -13,10 +13,10 @@ export interface DecodeFirstLimits {
 }
 
 /**
- * Decode and verify first, then prompts, each in the order of arrival, while rows and places last. Prompts are cut into
+ * Decode and verify first, then prompts, each in the order of arrival, until rows or places run out. Prompts are cut into
  * pieces, so that no stream's next token waits for another's whole prompt (Sarathi-Serve, arXiv:2403.02310), and rows that
- * were skipped too often go first, so that prompts proceed however many streams decode. Streams are never preempted; one
- * that was is resumed as soon as its rows wait and its KV fits.
+ * were skipped too often go first, so that prompts proceed however many streams decode. Streams are never preempted; an
+ * evicted stream is resumed as soon as it has waiting rows and its KV fits.
  */
 export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
   return {
@@ -32,7 +32,7 @@ export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
   }
 }
 
-/** Which evicted streams fit into the memory, those whose rows arrived first before the others. */
+/** The evicted streams that fit into the memory, in the order in which their rows arrived. */
 function resumptions({ streams, memory, cached }: ServingState): Pick<ServingPlan, 'evict' | 'resume'> {
   const evict: string[] = []
   const resume: number[] = []
@@ -69,7 +69,7 @@ function nextStep(
     const { waitingRows, phase } = stream
     const isPrompt = phase === 'prefill'
     const rows = Math.min(waitingRows, freeRows, isPrompt ? freePromptRows : freeRows)
-    // The rows of a draft go together or not at all.
+    // A draft's rows are all in one step.
     const minRows = isPrompt ? Math.min(limits.minPromptRows, limits.promptRows) : waitingRows
     if (rows < Math.min(waitingRows, minRows, step.rows)) continue
     chosen.set(stream, rows)

@@ -1,9 +1,9 @@
 import type { Phase } from './policy.ts'
 
 /**
- * What kind of work some rows are. A prompt asks for fewer rows back than it has; a draft asks for all of them.
+ * The kind of work that rows are. A prompt requests fewer rows back than it has; a draft requests all of them.
  * @param rows >= 1
- * @param returnedRows how many of them come back
+ * @param returnedRows number of them that are sent back
  * @param maxDecodeRows more rows than this delay other streams as much as a prompt does, so they count as one
  */
 export function phaseOf(rows: number, returnedRows: number, maxDecodeRows: number): Phase {

@@ -26,9 +26,9 @@ export interface StreamState {
   readonly residency: Residency
 }
 
-/** Everything that a decision about the next step may depend on, apart from the time. */
+/** The input of a decision about the next step, apart from the time. */
 export interface ServingState {
-  /** Streams whose rows wait come first, in the order in which the rows arrived. */
+  /** Streams with waiting rows first, in the order in which the rows arrived. */
   readonly streams: readonly StreamState[]
   /** Oldest first. */
   readonly cached: readonly CachedPrefix[]
@@ -45,11 +45,11 @@ export interface ServingPlan {
   readonly evict: readonly string[]
   /** Streams whose KV leaves the memory. */
   readonly preempt: readonly number[]
-  /** Evicted streams whose KV comes back. */
+  /** Evicted streams whose KV is restored. */
   readonly resume: readonly number[]
   /** The next step: the first `rows` waiting rows of each stream, at least one. Empty: no step begins now. */
   readonly run: readonly { readonly stream: number; readonly rows: number }[]
-  /** When to plan again if nothing has changed until then; undefined: not before something has. */
+  /** When to plan again if nothing has changed until then; undefined: only after a change. */
   readonly lookAgainAtMs: number | undefined
 }
 

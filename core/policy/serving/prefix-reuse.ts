@@ -1,9 +1,9 @@
-/** A stream that takes over a cached prefix may drop this many of its positions; where it would drop more, it gets a copy. */
+/** A stream that takes over a cached prefix may drop this many of its positions; a stream that would drop more gets a copy. */
 const maxDroppedPositions = 32
 
 /**
- * How a new stream gets the first `length` positions of a cached prefix. `take`: its KV becomes the stream's, and is cached
- * no longer. `copy`: it stays cached for others who need more of it. `none`: the prefix is shorter than that.
+ * How a new stream gets the first `length` positions of a cached prefix. `take`: its KV becomes the stream's and leaves the
+ * cache. `copy`: it stays cached for streams that need more of it. `none`: the prefix is shorter than that.
  */
 export function reuseOf(cachedLength: number, length: number): 'take' | 'copy' | 'none' {
   if (length > cachedLength) return 'none'

@@ -18,7 +18,7 @@ const rate: DeadBand = { part: 0.2, amount: 0 }
 const never: DeadBand = { part: 0, amount: Number.POSITIVE_INFINITY }
 
 /**
- * Default dead bands, by the end of a figure's name, or of the record it is in (whose names are those of zones, models…).
+ * Default dead bands, by the end of a figure's name, or of the record that holds it (in which names are zones, models…).
  * The longest match counts; without a match, `rate` does.
  */
 const defaults: DeadBands = {

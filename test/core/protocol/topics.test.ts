@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  allDeviceStates,
+  allDevices,
   bridgeStateTopic,
   deviceTopic,
   deviceTopics,
@@ -31,7 +31,7 @@ describe('topics', () => {
   it('reject ids that are empty or contain a separator, a wildcard, a capital or a line end', () => {
     for (const bad of ['a/b', '+', '#', 'a+', '', 'Jetson', 'jetson\n', '-a', 'a-', 'a'.repeat(65), 'ü'])
       expect(() => deviceTopic('default', bad, 'state'), bad).toThrow(RangeError)
-    expect(() => allDeviceStates('a/#')).toThrow(RangeError)
+    expect(() => allDevices('a/#', 'state')).toThrow(RangeError)
     expect('a'.repeat(64)).toMatch(idPattern)
   })
 })

@@ -1,15 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../../core/base/random.ts'
-import {
-  holderOf,
-  isTerminal,
-  type Job,
-  type JobInput,
-  type JobReport,
-  type JobTerms,
-  queuedJob,
-} from '../../../../core/policy/jobs/job.ts'
+import { holderOf, isTerminal, type Job, type JobInput, type JobReport, type JobTerms } from '../../../../core/policy/jobs/job.ts'
 import { nextJob } from '../../../../core/policy/jobs/next-job.ts'
 import { type AttemptFailure, attemptFailures } from '../../../../core/policy/jobs/retry.ts'
 
@@ -24,6 +16,12 @@ const terms: JobTerms = {
   keep: 'any',
 }
 const random = { next: () => 0.5 }
+
+/** A new job. */
+function queuedJob(terms: JobTerms, endsByMs: number): Job {
+  const times = { dueMs: endsByMs, notBeforeMs: null, runByMs: null, lostAtMs: null }
+  return { state: 'QUEUED', attempt: 0, devices: [], failures: {}, terms, endsByMs, ...times, error: null }
+}
 
 const report = (device: string, attempt: number, type: Exclude<JobReport['type'], 'failed'>): JobInput => ({
   kind: 'report',
