@@ -100,7 +100,7 @@ export function exitCodeOf(error: unknown): ExitCode {
   return error instanceof BrimError ? errorCodes[error.code] : exitCodes.failed
 }
 
-export interface ErrorJson {
+interface ErrorJson {
   error: { code: string; message: string; hint?: string; cause?: string }
 }
 

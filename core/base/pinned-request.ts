@@ -9,7 +9,7 @@ export interface BridgeAddress {
   readonly pin?: string | undefined
 }
 
-export interface PinnedRequest {
+interface PinnedRequest {
   readonly method: 'GET' | 'POST'
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string

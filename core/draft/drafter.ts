@@ -11,7 +11,7 @@ export interface DraftedToken {
 }
 
 /** Calls from a session to its drafter besides the drafting. */
-export interface DrafterLifecycle {
+interface DrafterLifecycle {
   /** Processes new rows of the stream, while the session waits for the bridge. */
   catchUp(known: KnownStream): Promise<void>
   /** The stream has kept its first `keep` rows, followed by `rows` in this order. */

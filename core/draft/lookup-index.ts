@@ -5,7 +5,7 @@ export interface NgramLengths {
 }
 
 /** The previous occurrence of an n-gram at the end of the text. */
-export interface Match {
+interface Match {
   /** Length of the n-gram, shortest..longest. */
   readonly length: number
   /** The index after the previous occurrence, at which its continuation starts. */

@@ -15,7 +15,7 @@ import { checkStates, statesInputs } from './states-tensors.ts'
 type KvNames = readonly ReturnType<typeof kvNames>[]
 
 /** The outputs of a step besides the KV, and the conversion to its result after the run. */
-export interface StepOutputs<Result> {
+interface StepOutputs<Result> {
   readonly tensors: ReadonlyMap<string, Tensor>
   finish(returned: Packing['returned']): Result
 }

@@ -19,7 +19,7 @@ export interface GenerateRequest {
   readonly clock: Clock
 }
 
-export type FinishReason = 'stop' | 'length' | 'canceled'
+type FinishReason = 'stop' | 'length' | 'canceled'
 
 export interface AnswerSummary {
   readonly finishReason: FinishReason

@@ -4,7 +4,7 @@ import { BrimError } from '../base/errors.ts'
 import type { Pointer } from './capi-library.ts'
 
 /** A read-only memory mapping of a file; its pages belong to the page cache. */
-export interface Mapping {
+interface Mapping {
   readonly bytes: number
   readonly address: Pointer
   unmap(): void

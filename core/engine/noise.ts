@@ -5,7 +5,7 @@
  * Three keys are derived from seed and position. Each token passes two keyed rounds of a 32-bit finalizer with low bias
  * (Ellis, "hash-prospector", lowbias32). Tests check uniformity and independence.
  */
-export interface PositionNoise {
+interface PositionNoise {
   /** The upper 32 bits of the token's uniform number, which suffice to exclude most tokens. */
   upper(token: number): number
   /** Standard Gumbel noise from 52 bits. @param upper the result of `upper(token)` */

@@ -1,7 +1,7 @@
 import { openRuntime } from './capi.ts'
 import { type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
 
-export interface OpenBundleOptions extends OpenModelOptions {
+interface OpenBundleOptions extends OpenModelOptions {
   /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
   readonly library?: string | undefined
 }

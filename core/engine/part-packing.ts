@@ -1,6 +1,6 @@
 import type { StepItem } from './contract.ts'
 
-export interface PackedItem {
+interface PackedItem {
   /** Number of new rows. */
   readonly rows: number
   /** Length of the sequence before the step. */

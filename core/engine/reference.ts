@@ -23,7 +23,7 @@ export async function referenceAnswer(
   return answer
 }
 
-export interface Comparison {
+interface Comparison {
   /** Every token is the reference's choice or nearly tied with it. */
   readonly identical: boolean
   readonly tokens: number

@@ -7,7 +7,7 @@ import { inverseFrequencies, rotaryRows } from './rope.ts'
 import type { PartPlan } from './weight-plan.ts'
 import type { WeightWriter } from './weight-writer.ts'
 
-export interface WrittenPart {
+interface WrittenPart {
   readonly golden: GoldenVector
   /** The part's output for the golden sequence, rounded as on the wire; undefined for parts that return logits. */
   readonly states: States | undefined

@@ -50,7 +50,7 @@ export type BuildEvent =
   | { readonly kind: 'progress'; readonly part: PartName; readonly doneBytes: number; readonly totalBytes: number }
   | { readonly kind: 'warning'; readonly message: string }
 
-export interface BuiltBundle {
+interface BuiltBundle {
   readonly dir: string
   readonly manifest: Manifest
 }

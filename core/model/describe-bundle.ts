@@ -8,7 +8,7 @@ import { graphKey, isDrafter, type Manifest, type PartManifest, type SlotCount }
 import { modelIdOf } from './model-id.ts'
 import { ownParameters, type PartPlan } from './weight-plan.ts'
 
-export interface BundleFacts {
+interface BundleFacts {
   readonly name: string | undefined
   readonly checkpoint: Checkpoint
   readonly format: WeightFormat

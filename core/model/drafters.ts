@@ -18,7 +18,7 @@ export interface DrafterFiles extends AsyncDisposable {
   readonly tensors: TensorFiles
 }
 
-export interface DrafterOptions {
+interface DrafterOptions {
   /** Layers of the input part; undefined for one `whole` part. */
   readonly split: number | undefined
   /** Undefined: `adapter`, if the checkpoint has one for this split. */

@@ -62,7 +62,7 @@ export function gatedSilu(gate: Float32Array, up: Float32Array): Float32Array {
 }
 
 /** Rotary tables of the golden positions, [goldenRows, headDim / 2] each. */
-export interface GoldenRotary {
+interface GoldenRotary {
   readonly cos: Float32Array
   readonly sin: Float32Array
 }

@@ -11,7 +11,7 @@ export const graphKey = (slots: SlotCount, branching: boolean): string => (branc
 export const drafterParts = ['adapter', 'adapter-paper', 'medusa'] as const
 export type DrafterPart = (typeof drafterParts)[number]
 
-export const partNames = ['input', 'middle', 'output', 'whole', ...drafterParts] as const
+const partNames = ['input', 'middle', 'output', 'whole', ...drafterParts] as const
 export type PartName = (typeof partNames)[number]
 
 export function isDrafter(part: PartName): part is DrafterPart {

@@ -1,10 +1,10 @@
 /** ONNX's protobuf, written by hand: field numbers are those of onnx.proto (IR 10, opset 21, com.microsoft 1). */
 
 const elementTypes = { float32: 1, uint8: 2, int32: 6, int64: 7, float16: 10 } as const
-export type ElementType = keyof typeof elementTypes
+type ElementType = keyof typeof elementTypes
 
 /** A plain number is an ONNX int. Floats are marked, because JavaScript cannot tell 1 from 1.0. */
-export type Attribute = number | { float: number }
+type Attribute = number | { float: number }
 
 export interface NodeOptions {
   readonly attributes?: Readonly<Record<string, Attribute>>
@@ -14,7 +14,7 @@ export interface NodeOptions {
 }
 
 /** Position of a tensor's bytes in another file in the graph's folder. */
-export interface ExternalData {
+interface ExternalData {
   readonly location: string
   readonly offset: number
   readonly bytes: number

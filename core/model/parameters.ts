@@ -22,7 +22,7 @@ export interface Vector {
 }
 
 /** Normalisation and projection of the features, which are added to the block's own normalised rows. */
-export interface FeatureInput {
+interface FeatureInput {
   readonly norm: Vector
   readonly projection: Matrix
 }

@@ -9,7 +9,7 @@ import { buildPartGraph } from './part-graph.ts'
 import { type PartPlan, planParts } from './weight-plan.ts'
 
 /** Consecutive layers of a bundle's middle as a separate part. */
-export interface Stage {
+interface Stage {
   readonly manifest: PartManifest
   graph(slots: SlotCount, branching: boolean): Uint8Array
 }

@@ -5,14 +5,14 @@ import type { TextTokenizer } from './tokenizer.ts'
 /** 'stop': an end-of-text token or a stop string; 'length': the token limit. */
 export type AnswerEnd = 'stop' | 'length'
 
-export interface AnswerStep {
+interface AnswerStep {
   /** New text in whole characters; often empty. */
   readonly text: string
   /** Set with the last token of the answer. */
   readonly end?: AnswerEnd
 }
 
-export interface AnswerLimits {
+interface AnswerLimits {
   readonly maxTokens: number
   /** Ids of end-of-text tokens, which have no text but count as the last token of the answer. */
   readonly eos: readonly number[]

@@ -4,8 +4,6 @@ import { BrimError } from '../base/errors.ts'
 import { parseTemplate, type Template } from './jinja/template.ts'
 import { readTokenizerConfig } from './tokenizer-config.ts'
 
-export const chatTemplateFile = 'chat_template.jinja'
-
 /** A message as in OpenAI's API; templates may read further fields (`tool_calls`, `name`). */
 export interface ChatMessage {
   readonly role: string
@@ -32,7 +30,7 @@ export interface ChatTemplate {
  */
 export async function loadChatTemplate(dir: string): Promise<ChatTemplate | undefined> {
   const config = await readTokenizerConfig(dir)
-  const own = join(dir, chatTemplateFile)
+  const own = join(dir, 'chat_template.jinja')
   const ownSource = await readIfExists(own)
   const file = ownSource === undefined ? config.file : own
   const sources = ownSource === undefined ? config.chatTemplates : { default: ownSource }

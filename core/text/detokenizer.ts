@@ -1,5 +1,5 @@
 /** The bytes of each token id (none for ids without text), and the prefix that is stripped at the start of a text. */
-export interface TokenTexts {
+interface TokenTexts {
   bytesOf(id: number): Uint8Array
   readonly strip: { readonly content: string; readonly count: number }
 }

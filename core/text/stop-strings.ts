@@ -1,6 +1,6 @@
 import { BrimError } from '../base/errors.ts'
 
-export interface StopStep {
+interface StopStep {
   /** Text that can no longer be part of a stop string. */
   readonly text: string
   /** A stop string is complete. It and the text after it are not part of the answer. */

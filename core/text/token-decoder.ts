@@ -4,7 +4,7 @@ import { z } from 'zod'
  * Decodes single tokens, as streaming needs it: the bytes of each token, and the prefix that is stripped at the start of a
  * text. All decoders of known BPE checkpoints can be reduced to this form.
  */
-export interface TokenDecoder {
+interface TokenDecoder {
   bytesOf(token: string): Uint8Array
   /** sentencepiece adds a space before the first word; it is stripped again, at most `count` times. */
   readonly strip: { readonly content: string; readonly count: number }

@@ -3,9 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 
-export const tokenizerConfigFile = 'tokenizer_config.json'
-
-export interface TokenizerConfig {
+interface TokenizerConfig {
   readonly file: string
   /** The file's content; {} if the file does not exist. */
   readonly raw: object
@@ -26,7 +24,7 @@ const Config = z.object({
 
 /** The file may be missing. @throws BrimError TOKENIZER_INVALID naming the file */
 export async function readTokenizerConfig(dir: string): Promise<TokenizerConfig> {
-  const file = join(dir, tokenizerConfigFile)
+  const file = join(dir, 'tokenizer_config.json')
   const raw = await readJson(file)
   const config = Config.safeParse(raw)
   if (!config.success) throw invalid(file, z.prettifyError(config.error))

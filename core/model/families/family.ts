@@ -2,7 +2,6 @@ import type { Architecture } from '../architecture.ts'
 
 /** Reads config.json of one model family. A new family is one file and one line in index.ts. */
 export interface Family {
-  readonly name: string
   /** Values of `architectures` in config.json that belong to this family. */
   readonly architectures: readonly string[]
   /** @throws BrimError ARCHITECTURE_UNSUPPORTED, CHECKPOINT_INVALID */

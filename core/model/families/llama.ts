@@ -6,7 +6,6 @@ const LlamaConfig = DecoderConfig.extend({ attention_bias: z.boolean().default(f
 
 /** Llama 1 to 3 and their fine-tunes, such as Vicuna. */
 export const llama: Family = {
-  name: 'llama',
   architectures: ['LlamaForCausalLM'],
   read(raw) {
     const config = parseConfig(LlamaConfig, raw)

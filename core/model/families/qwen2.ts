@@ -6,7 +6,6 @@ const Qwen2Config = DecoderConfig.extend({ use_sliding_window: z.boolean().defau
 
 /** Qwen2 and Qwen2.5: Llama with biases on queries, keys and values. */
 export const qwen2: Family = {
-  name: 'qwen2',
   architectures: ['Qwen2ForCausalLM'],
   read(raw) {
     const config = parseConfig(Qwen2Config, raw)
