@@ -1,12 +1,8 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AnswerMeter } from '../../agent/answer/meter.ts'
-import { startApi } from '../../agent/api/server.ts'
 import { hatEndpoint } from '../../agent/hat/endpoint.ts'
 import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
-import { DataLink } from '../../agent/link/data-link.ts'
-import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { noDrafter } from '../../core/draft/drafter.ts'
@@ -15,8 +11,10 @@ import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { portOf, startRelay } from '../../lab/cluster/relay.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { alteredPart } from '../support/altered-part.ts'
-import { buildTinySplit } from '../support/hat-world.ts'
-import { silentLogger } from '../support/silent-logger.ts'
+import { startTestApi } from '../support/api.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { dataLinkTo } from '../support/data-link.ts'
+import { tinyBundle } from '../support/tiny-bundle.ts'
 
 let world: AgentWorld
 beforeAll(async () => {
@@ -35,8 +33,8 @@ const failure = async (response: Response) => {
   return { status: response.status, ...error }
 }
 
-const bridgeFor = (bundle: string, name: string, ports: { mqttPort?: number; httpPort?: number } = {}): Promise<Bridge> =>
-  startBridge({ bundle, stateDir: join(world.dir, name), mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent', ...ports })
+const bridgeFor = (bundle: string, name: string, ports: { mqttPort?: number; httpPort?: number } = {}) =>
+  startTestBridge({ bundle, stateDir: join(world.dir, name), ...ports })
 
 describe('without a bridge', () => {
   it('the agent starts, and reports BRIDGE_UNREACHABLE to clients, streaming or not', async () => {
@@ -63,7 +61,8 @@ describe('without a bridge', () => {
 
 describe('a bridge with another model', () => {
   it('is named in the error, with a hint, and opens no session', async () => {
-    const bridge = await bridgeFor(await buildTinySplit(world.dir, { seed: 7 }), 'other-model')
+    using other = await tinyBundle({ seed: 7 })
+    await using bridge = await bridgeFor(other.path, 'other-model')
     const agent = await world.startAgent({ id: 'mismatched', bridges: [bridge.mqttUrl] })
     expect(await failure(await ask(agent.apiUrl))).toMatchObject({
       status: 503,
@@ -72,14 +71,13 @@ describe('a bridge with another model', () => {
       hint: 'install the same bundle on both',
     })
     expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ bridge: 'mismatch' })
-    await bridge.close()
   })
 })
 
 describe('a bridge that stops during an answer', () => {
   it('is replaced by a second bridge, and the answer is the same', async () => {
     const bridge = await bridgeFor(world.bundle, 'first-of-two')
-    // Not to be reached yet, so that the first one is chosen.
+    // The second bridge is not reachable yet, so that the first is chosen.
     await using relay = await startRelay(1)
     const agent = await world.startAgent({ id: 'two-bridges', bridges: [bridge.mqttUrl, `mqtt://127.0.0.1:${relay.port}`] })
     const request = { max_tokens: 60, brim: { token_ids: true } }
@@ -120,15 +118,12 @@ describe('a bridge that stops during an answer', () => {
 describe('a device without memory for another KV cache', () => {
   it('reports it, frees the KV on both sides, and answers the next request', async () => {
     const device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
-    const logger = silentLogger()
-    const random = { next: () => 0 }
-    const link = new DataLink({ device: 'full', birth: 1, speed: new DeviceSpeed(), clock: systemClock, random, logger })
-    link.connectTo(world.bridge.dataUrl)
+    const link = dataLinkTo(world.bridge.dataUrl, { device: 'full' })
     const { dims, modelId } = device.manifest
     let full = true
     const input = alteredPart(device.input, {
       before([item]) {
-        // What the engine throws when the buffers cannot grow (core/engine/sequence-memory.ts).
+        // As the engine throws when the buffers cannot grow (core/engine/sequence-memory.ts).
         if (full && item!.sequence.length > 0) throw new BrimError('OUT_OF_MEMORY', 'no memory for a KV cache of 4096 MiB')
       },
     })
@@ -148,18 +143,8 @@ describe('a device without memory for another KV cache', () => {
       draftLimit: 8,
       clock: systemClock,
     }
-    const api = await startApi({
-      host: '127.0.0.1',
-      port: 0,
-      createdAt: device.manifest.card.createdAt,
-      modelNames: ['tiny'],
-      nextSeed: () => 1,
-      health: () => ({}),
-      endpoint: hatEndpoint({ ...hat, open: (until) => link.open(modelId, until) }, device.text),
-      meter: new AnswerMeter(systemClock),
-      clock: systemClock,
-      logger,
-    })
+    const endpoint = hatEndpoint({ ...hat, open: (signal) => link.open(modelId, signal) }, device.text)
+    const api = await startTestApi(device.manifest, endpoint)
     expect(await failure(await ask(api.url, { prompt: Array.from({ length: 40 }, () => 5) }))).toMatchObject({
       status: 503,
       code: 'OUT_OF_MEMORY',

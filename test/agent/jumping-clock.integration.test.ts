@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startAgent } from '../../agent/agent.ts'
-import { startBridge } from '../../cloud-bridge/bridge.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
 import { portOf, startRelay } from '../../lab/cluster/relay.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startTestBridge } from '../support/bridge.ts'
 
 let world: AgentWorld
 beforeAll(async () => {
@@ -18,7 +18,7 @@ afterEach(() => {
 
 const dayMs = 86_400_000
 
-/** Time goes by as it should, but what it is said to be jumps. */
+/** Sleeps take their real time, but `nowMs` jumps. */
 function jumpingClock(): Clock & { jump(ms: number): void } {
   let offsetMs = 0
   return {
@@ -30,12 +30,12 @@ function jumpingClock(): Clock & { jump(ms: number): void } {
   }
 }
 
-interface Told {
+interface Report {
   readonly tokenIds: readonly number[]
   readonly failovers: number
 }
 
-async function ask(apiUrl: string, onPiece: (pieces: number) => void = () => {}): Promise<Told> {
+async function ask(apiUrl: string, onPiece: (pieces: number) => void = () => {}): Promise<Report> {
   const response = await fetch(`${apiUrl}/v1/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -47,7 +47,7 @@ async function ask(apiUrl: string, onPiece: (pieces: number) => void = () => {})
       brim: { token_ids: true },
     }),
   })
-  let last: { brim?: Told } = {}
+  let last: { brim?: Report } = {}
   let pieces = 0
   for await (const data of readSse(response.body!)) {
     pieces += 1
@@ -57,17 +57,12 @@ async function ask(apiUrl: string, onPiece: (pieces: number) => void = () => {})
   return last.brim!
 }
 
-/** A device whose clock is the test's, at a bridge of its own behind a relay. */
+/** A device with the test's clock and a separate bridge, whose data plane it reaches through a relay. */
 async function startDevice(id: string, clock: Clock) {
   const relay = await startRelay(0)
   const settings = { bundle: world.bundle, threads: 1, logLevel: 'silent' } as const
-  const bridge = await startBridge({
-    ...settings,
-    stateDir: join(world.dir, `bridge-of-${id}`),
-    mqttPort: 0,
-    httpPort: 0,
-    dataUrl: `ws://127.0.0.1:${relay.port}/v1/data`,
-  })
+  const stateDir = join(world.dir, `bridge-of-${id}`)
+  const bridge = await startTestBridge({ bundle: world.bundle, stateDir, dataUrl: `ws://127.0.0.1:${relay.port}/v1/data` })
   relay.target = portOf(bridge.httpUrl)
   const device = { ...settings, id, bridges: [bridge.mqttUrl], stateDir: join(world.dir, id), apiPort: 0 }
   const agent = await startAgent(device, clock)
@@ -85,39 +80,44 @@ async function startDevice(id: string, clock: Clock) {
 describe.each([
   ['forward', dayMs],
   ['back', -dayMs],
-])('a device whose clock jumps %s a day, again and again', (direction, ms) => {
+])('a device whose clock jumps %s by a day, repeatedly', (direction, ms) => {
   it('returns the same answer over the same session', async () => {
     const { tokenIds } = await ask(world.agent.apiUrl)
     const clock = jumpingClock()
     vi.useFakeTimers({ toFake: ['Date'] })
     await using device = await startDevice(`jumps-${direction}`, clock)
-    const told = await ask(device.apiUrl, () => {
+    const report = await ask(device.apiUrl, () => {
       clock.jump(ms)
       vi.setSystemTime(Date.now() + ms)
     })
-    expect(told).toMatchObject({ tokenIds, failovers: 0 })
+    expect(report).toMatchObject({ tokenIds, failovers: 0 })
   })
 
   it('continues with the same tokens after its link was cut, without giving up early', async () => {
     const { tokenIds } = await ask(world.agent.apiUrl)
     const clock = jumpingClock()
     const sleep = clock.sleep.bind(clock)
-    // In every wait for the bridge to be back.
-    clock.sleep = (sleepMs, signal) => {
+    let sleepsAfterCut = Number.NaN
+    let restore = () => {}
+    // The clock jumps in every wait, and the bridge is reachable again after the third.
+    clock.sleep = async (sleepMs, signal) => {
       clock.jump(ms)
-      return sleep(sleepMs, signal)
+      await sleep(sleepMs, signal)
+      sleepsAfterCut += 1
+      if (sleepsAfterCut === 3) restore()
     }
     await using device = await startDevice(`jumps-${direction}-cut`, clock)
     const { relay } = device
-    const back = relay.target
-    const told = await ask(device.apiUrl, (pieces) => {
+    const { target } = relay
+    const report = await ask(device.apiUrl, (pieces) => {
       if (pieces !== 3) return
       relay.target = 1
       relay.cut()
-      setTimeout(() => {
-        relay.target = back
-      }, 300)
+      sleepsAfterCut = 0
+      restore = () => {
+        relay.target = target
+      }
     })
-    expect(told).toMatchObject({ tokenIds, failovers: 1 })
+    expect(report).toMatchObject({ tokenIds, failovers: 1 })
   })
 })

@@ -1,13 +1,14 @@
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import type { Bridge } from '../../cloud-bridge/bridge.ts'
 import { type BridgeSettings, readBridgeConfig } from '../../cloud-bridge/config.ts'
 import type { LoggedStep } from '../../cloud-bridge/serving/step-log.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import { healthOf as health, startTestBridge } from '../support/bridge.ts'
 import { brim } from '../support/brim.ts'
 import { mqttClient, powerCut, startBroker, watchTopic } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
@@ -31,16 +32,10 @@ afterAll(() => {
   dir[Symbol.dispose]()
 })
 
-async function start(settings: Partial<BridgeSettings> = {}, clock?: Clock): Promise<Bridge & AsyncDisposable> {
-  const stateDir = join(dir.path, `state-${Math.random()}`)
-  const base = { bundle: bundle.path, stateDir, mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
-  const bridge = await startBridge({ ...base, ...settings }, clock)
-  return { ...bridge, [Symbol.asyncDispose]: bridge.close }
-}
+const start = (settings: Partial<BridgeSettings> = {}, clock?: Clock) =>
+  startTestBridge({ bundle: bundle.path, stateDir: join(dir.path, `state-${Math.random()}`), ...settings }, clock)
 
-const health = async (bridge: Bridge) => (await fetch(`${bridge.httpUrl}/health`)).json() as Promise<Record<string, unknown>>
-
-/** A prompt in three pipelined chunks, then rounds of verification of which some are taken back. */
+/** A prompt in three pipelined chunks, then rounds of verification of which some are rolled back. */
 async function converse(device: TestDevice, bridge: Bridge, seed: number): Promise<States> {
   const session = await device.open(bridge.modelId)
   const rows = randomStates(64, width, seed)
@@ -83,7 +78,7 @@ describe('the bridge on a real bundle', () => {
       await using device = await connectDevice(bridge.dataUrl, `alone-${seed}`, width)
       alone.push(await converse(device, bridge, seed))
     }
-    const before = (await health(bridge)).serving as { batches: number[] }
+    const before = (await health(bridge)).serving
     expect(before.batches.slice(2).every((count) => count === 0)).toBe(true)
     const together = await Promise.all(
       seeds.map(async (seed) => {
@@ -91,7 +86,7 @@ describe('the bridge on a real bundle', () => {
         return await converse(device, bridge, seed)
       }),
     )
-    const after = (await health(bridge)).serving as { batches: number[] }
+    const after = (await health(bridge)).serving
     expect(after.batches.slice(2).reduce((sum, count) => sum + count)).toBeGreaterThan(5)
     expect(together).toEqual(alone)
     expect(await health(bridge)).toMatchObject({ sessions: 0, kvBytes: 0 })
@@ -127,8 +122,8 @@ describe('the bridge on a real bundle', () => {
 
   it.each([2, 3])('computes the same bits in a pipeline of %i stages as without one', async (pipeline) => {
     const seeds = [1, 2, 3, 4, 5, 6]
-    const talk = async (bridge: Bridge) => {
-      const said = await Promise.all(
+    const converseAll = async (bridge: Bridge) => {
+      const deep = await Promise.all(
         seeds.map(async (seed) => {
           await using device = await connectDevice(bridge.dataUrl, `device-${seed}`, width)
           return await converse(device, bridge, seed)
@@ -136,13 +131,13 @@ describe('the bridge on a real bundle', () => {
       )
       const { sessions, kvBytes, pipeline: stages } = await health(bridge)
       expect({ sessions, kvBytes }).toEqual({ sessions: 0, kvBytes: 0 })
-      return { said, stages }
+      return { deep, stages }
     }
     await using uncut = await start()
     await using cut = await start({ pipeline })
-    const expected = await talk(uncut)
+    const expected = await converseAll(uncut)
     expect(expected.stages).toBe(1)
-    expect(await talk(cut)).toEqual({ ...expected, stages: pipeline })
+    expect(await converseAll(cut)).toEqual({ ...expected, stages: pipeline })
   })
 
   it('computes after a rollback the same rows as a fresh session', async () => {
@@ -167,7 +162,7 @@ describe('the bridge on a real bundle', () => {
     const operation = fc.record({
       kind: fc.constantFrom('append', 'rollback', 'repeat', 'hole'),
       n: fc.integer({ min: 0, max: 6 }),
-      /** Of what is held, how much a rollback keeps. */
+      /** Share of the held rows that a rollback keeps. */
       share: fc.double({ min: 0, max: 1, noNaN: true }),
     })
     let salt = 0
@@ -349,10 +344,10 @@ describe('the bridge does not start', () => {
 
   it('with more pipeline stages than the middle has layers', async () => {
     const { layers } = bundle.manifest.parts.middle!
-    const most = layers[1] - layers[0]
-    await expect(start({ pipeline: most + 1 })).rejects.toMatchObject({
+    const maxStages = layers[1] - layers[0]
+    await expect(start({ pipeline: maxStages + 1 })).rejects.toMatchObject({
       code: 'CONFIG_INVALID',
-      message: `a pipeline of ${most + 1} stages is not possible: the middle has ${most} layers`,
+      message: `a pipeline of ${maxStages + 1} stages is not possible: the middle has ${maxStages} layers`,
     })
     await expect(start({ pipeline: 0 })).rejects.toMatchObject({ message: expect.stringContaining('pipeline') })
   })

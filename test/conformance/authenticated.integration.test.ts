@@ -15,11 +15,11 @@ import { tempDir } from '../support/temp-dir.ts'
 import { connectDevice } from '../support/test-device.ts'
 
 const state = (device: string) => deviceTopic('default', device, 'state')
-const said = JSON.stringify({ v: 1, state: 'ready', birth: 1, at: '2026-01-02T03:04:05.678Z' })
+const readyState = JSON.stringify({ v: 1, state: 'ready', birth: 1, at: '2026-01-02T03:04:05.678Z' })
 const refused = /not authorized/i
 
 interface GuardedBroker extends AsyncDisposable {
-  /** Of the bridge that uses it. */
+  /** Settings of the bridge that uses this broker. */
   readonly settings: Partial<BridgeSettings>
 }
 
@@ -54,7 +54,7 @@ const brokers = [
 describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start }) => {
   let broker: GuardedBroker | undefined
   let world: AgentWorld
-  /** What an operator's commands open, beside the bridge that runs. */
+  /** The bridge's store, opened a second time as an operator's commands do. */
   let store: IdentityStore
   let width: number
   let key: string
@@ -66,7 +66,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
     width = (await readManifest(world.bundle)).dims.hidden
   })
   afterAll(async () => {
-    // Where one could not be started, those before it are ended all the same.
+    // If one could not be started, those before it are closed nevertheless.
     store?.close()
     await world?.[Symbol.asyncDispose]()
     await broker?.[Symbol.asyncDispose]()
@@ -83,7 +83,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
     const { broker, bridge } = (await (await fetch(`${apiUrl}/health`)).json()) as { broker: string; bridge: string }
     return { broker, bridge }
   }
-  /** Device → state, as the bridge has heard it. */
+  /** Device → state, according to the bridge. */
   const devices = async () => {
     const headers = { authorization: `Bearer ${key}` }
     const answer = (await (await fetch(`${world.bridge.httpUrl}/v1/devices`, { headers })).json()) as {
@@ -93,7 +93,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
   }
 
   describe('an agent at a bridge that requires authentication', () => {
-    it('is told to enrol if it has not', async () => {
+    it('reports NOT_AUTHORIZED if it has not enrolled', async () => {
       const refused = await ask(world.agent.apiUrl)
       expect(refused.status).toBe(503)
       expect(await refused.json()).toMatchObject({
@@ -131,15 +131,15 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       await expect.poll(async () => (await ask(apiUrl)).status, { timeout: 15_000 }).toBe(200)
     })
 
-    it('cannot resume the prefix of a device with the same name and another key', async () => {
+    it('loses its connection and its grant when a device with another key replaces it', async () => {
       const { mqttUrl, dataUrl } = world.bridge
       const stolen = await (await enrolled('twin')).mqttPassword()
       const login = { username: 'device-twin', password: stolen }
       const client = await mqttClient(mqttUrl, 'device-twin', login)
-      const gone = closed(client)
+      const cut = closed(client)
       store.revoke('operator:test', 'twin')
       const replacement = await (await enrolled('twin', 'twin-2')).token()
-      await gone
+      await cut
       await expect(mqttClient(mqttUrl, 'device-twin', login)).rejects.toThrow(/not authorized/i)
       await expect(connectDevice(dataUrl, 'twin', width, stolen)).rejects.toThrow('401')
       await using own = await connectDevice(dataUrl, 'twin', width, replacement)
@@ -170,10 +170,10 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       const { mqttUrl } = world.bridge
       const password = await (await enrolled('nosy')).mqttPassword()
       const login = { username: 'device-nosy', password }
-      const will = { topic: state('victim'), payload: Buffer.from(said), qos: 1, retain: true } as const
-      // Refused, or let in and left unsaid: that is for the broker to choose.
-      const undead = await mqttClient(mqttUrl, 'device-nosy', { ...login, will }).catch(() => undefined)
-      if (undead) powerCut(undead)
+      const will = { topic: state('victim'), payload: Buffer.from(readyState), qos: 1, retain: true } as const
+      // A broker may reject the connection, or accept it and not publish the will.
+      const withWill = await mqttClient(mqttUrl, 'device-nosy', { ...login, will }).catch(() => undefined)
+      if (withWill) powerCut(withWill)
       const client = await mqttClient(mqttUrl, 'device-nosy', login)
       const own = ['jobs', 'commands', 'acks', 'state'].map((leaf) => `brim/v1/default/device/nosy/${leaf}`)
       const granted = await client.subscribeAsync([...own, 'brim/v1/default/bridge/+/state'], { qos: 1 })
@@ -187,10 +187,10 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
         'brim/v1/default/bridge/#',
       ])
         await expect(client.subscribeAsync(filter)).rejects.toThrow()
-      client.publish(state('victim'), said, { qos: 1, retain: true }, () => {})
+      client.publish(state('victim'), readyState, { qos: 1, retain: true }, () => {})
       await client.endAsync(true)
       const honest = await mqttClient(mqttUrl, 'device-nosy', login)
-      await honest.publishAsync(state('nosy'), said, { qos: 1, retain: true })
+      await honest.publishAsync(state('nosy'), readyState, { qos: 1, retain: true })
       await expect.poll(async () => [...(await devices()).keys()]).toContain('nosy')
       expect([...(await devices()).keys()]).not.toContain('victim')
       await honest.endAsync()
@@ -200,11 +200,11 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
       const { mqttUrl } = world.bridge
       const device = await enrolled('renewing')
       const login = { username: 'device-renewing', password: await device.mqttPassword() }
-      const lost = Buffer.from(said.replace('ready', 'lost'))
+      const lost = Buffer.from(readyState.replace('ready', 'lost'))
       const will = { topic: state('renewing'), payload: lost, qos: 1, retain: true } as const
       const client = await mqttClient(mqttUrl, 'device-renewing', { ...login, will })
       const cut = closed(client)
-      await client.publishAsync(state('renewing'), said, { qos: 1, retain: true })
+      await client.publishAsync(state('renewing'), readyState, { qos: 1, retain: true })
       for (let renewal = 0; renewal < 3; renewal++) await device.token()
       await expect.poll(async () => (await devices()).get('renewing')).toBe('ready')
       expect(client.connected).toBe(true)

@@ -3,12 +3,14 @@ import { join } from 'node:path'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
 import type { Host } from '../../agent/device/host.ts'
-import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import type { Bridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { buildBundle } from '../../core/model/build.ts'
+import type { Health } from '../../core/protocol/http/bridge.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
+import { healthOf, startTestBridge } from './bridge.ts'
 import { tempDir } from './temp-dir.ts'
 
 /** The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter or without one. */
@@ -27,7 +29,7 @@ export async function buildTextBundle(dir: string, options: { adapter?: boolean 
   return out
 }
 
-/** Another tiny Llama, whole, with the same tokenizer. */
+/** Another tiny Llama, not split, with the same tokenizer. */
 export async function buildSlmBundle(dir: string): Promise<string> {
   const checkpoint = join(dir, 'slm-checkpoint')
   await cp(fixtureDir('llama'), checkpoint, { recursive: true })
@@ -46,7 +48,7 @@ export interface AgentWorld extends AsyncDisposable {
   readonly bridge: Bridge
   readonly agent: Agent
   startAgent(settings: Partial<AgentSettings> & { id: string }, clock?: Clock, host?: Host): Promise<Agent>
-  bridgeHealth(): Promise<{ sessions: number; kvBytes: number; serving: { items: number } }>
+  bridgeHealth(): Promise<Health>
 }
 
 export async function startAgentWorld(
@@ -55,16 +57,7 @@ export async function startAgentWorld(
   const folder = tempDir()
   const bundle = await buildTextBundle(folder.path, options)
   const stateDir = join(folder.path, 'bridge')
-  const bridge = await startBridge({
-    bundle,
-    stateDir,
-    mqttPort: 0,
-    httpPort: 0,
-    threads: 1,
-    chunkTokens: 16,
-    logLevel: 'silent',
-    ...options.bridge,
-  })
+  const bridge = await startTestBridge({ bundle, stateDir, chunkTokens: 16, ...options.bridge })
   const agents: Agent[] = []
   const start = async (
     settings: Partial<AgentSettings> & { id: string },
@@ -82,9 +75,7 @@ export async function startAgentWorld(
     bridge,
     agent: await start({ id: 'jetson-01' }),
     startAgent: start,
-    async bridgeHealth() {
-      return (await (await fetch(`${bridge.httpUrl}/health`)).json()) as Awaited<ReturnType<AgentWorld['bridgeHealth']>>
-    },
+    bridgeHealth: () => healthOf(bridge),
     async [Symbol.asyncDispose]() {
       await Promise.all(agents.map((agent) => agent.close()))
       await bridge.close()

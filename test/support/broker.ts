@@ -7,7 +7,7 @@ import { silentLogger } from './silent-logger.ts'
 
 export interface TestBroker extends AsyncDisposable {
   readonly url: string
-  /** Ends the broker and starts a new one on the same port, which has nothing of the old one's memory. */
+  /** Stops the broker and starts another on the same port, without the retained messages of the first. */
   restart(): Promise<void>
 }
 

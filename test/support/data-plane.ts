@@ -1,13 +1,13 @@
 import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
 import { createDataPlane } from '../../cloud-bridge/link/data-plane.ts'
-import { createServing, type Serving } from '../../cloud-bridge/serving/serving.ts'
+import type { Serving } from '../../cloud-bridge/serving/serving.ts'
 import type { EndedStep } from '../../cloud-bridge/serving/serving-metrics.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
-import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
 import { startTestHttp } from './http.ts'
+import { testServing } from './serving.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const testModelId = 'ab'.repeat(32)
@@ -20,7 +20,7 @@ export interface TestDataPlane extends AsyncDisposable {
   readonly kvBytes: () => number
 }
 
-/** The data plane over any part, on a free loopback port; time and limits as a test needs them. */
+/** The data plane over any part, on a free loopback port. */
 export async function startDataPlane(
   part: Part,
   options: {
@@ -36,16 +36,8 @@ export async function startDataPlane(
   const logger = silentLogger()
   const monitor = new StateMonitor()
   const onStep = ({ tokens, computeMs }: EndedStep) => monitor.record(tokens, computeMs / 1_000)
-  const serving = createServing({
-    part,
-    policy: decodeFirst({ promptRows: 32, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 }),
-    step: { rows: 64, streams: 16, pipeline: 1 },
-    kv: { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, firstPositions: 16, prefixMs: options.prefixMs ?? 0 },
-    maxDecodeRows: 8,
-    clock,
-    logger,
-    onStep,
-  })
+  const kv = { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, prefixMs: options.prefixMs ?? 0 }
+  const serving = testServing(part, { kv, clock, onStep })
   const limits = { contextLimit, maxRows: 64, sessionsPerPeer: options.sessionsPerPeer ?? 8, idleMs: 120_000 }
   const chunks = { monitor, limits: { minTokens: 4, maxTokens: 64 }, pipeline: 1, initialTokens: 16 }
   const sessions = createSessions({ serving, width, chunks, limits, clock, logger })

@@ -8,7 +8,7 @@ import { fixtureDir } from '../oracle/fixtures.ts'
 const shape = { split: 1, heads: 4, kvHeads: 2, headDim: 16 }
 const tree = [[0], [1], [2], [0, 0], [0, 1], [1, 0], [0, 0, 0], [0, 0, 0, 0]]
 
-/** The tiny Llama with tokenizer and chat template, split after its first layer, with every drafter; `adapter` reads deep states. */
+/** The tiny Llama with tokenizer and chat template, split after its first layer, with all drafters; `adapter` reads deep states. */
 export async function buildDrafterBundle(dir: string): Promise<string> {
   const checkpoint = join(dir, 'with-drafters')
   const random = join(dir, 'random-drafters')

@@ -1,22 +1,21 @@
 import { join } from 'node:path'
-import { AnswerMeter } from '../../agent/answer/meter.ts'
 import { loadTextModel, type TextModel } from '../../agent/answer/text-model.ts'
-import { type Api, startApi } from '../../agent/api/server.ts'
+import type { Api } from '../../agent/api/server.ts'
 import { hatEndpoint } from '../../agent/hat/endpoint.ts'
-import { DataLink } from '../../agent/link/data-link.ts'
 import { slmEndpoint } from '../../agent/slm/endpoint.ts'
 import { type LocalModel, openLocalModel } from '../../agent/slm/local-model.ts'
-import { startBridge } from '../../cloud-bridge/bridge.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { Chain, Sequence } from '../../core/engine/contract.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
+import { startTestApi } from './api.ts'
+import { startTestBridge } from './bridge.ts'
+import { dataLinkTo } from './data-link.ts'
 import { type HatWorld, startHatWorld, withoutDrafts } from './hat-world.ts'
 import { recordingLogger } from './recording-logger.ts'
-import { silentLogger } from './silent-logger.ts'
 import { tempDir } from './temp-dir.ts'
 
-/** A device with an API, whose one bridge dies. */
-export interface OrphanedDevice extends AsyncDisposable {
+/** A device with an API whose only bridge stops. */
+export interface FallbackDevice extends AsyncDisposable {
   readonly api: Api
   /** KV bytes that the local model's unreleased sequences hold. */
   heldBytes(): number
@@ -27,14 +26,14 @@ export interface OrphanedDevice extends AsyncDisposable {
 /** The demonstration models: the LLM between device and bridges, small ones on the device. */
 export interface FallbackWorld extends AsyncDisposable {
   readonly hat: HatWorld
-  /** The LLM's. */
+  /** Of the LLM. */
   readonly text: TextModel
-  /** With the LLM's vocabulary. */
+  /** A small model with the LLM's vocabulary. */
   readonly deep: LocalModel
-  /** With one of its own. */
+  /** A small model with another vocabulary. */
   readonly other: LocalModel
-  /** @param options `until`: the bridge dies before a session gives it the row of this position; 0: before any session */
-  orphan(options: { until: number; local?: LocalModel; beforeStep?: () => void }): Promise<OrphanedDevice>
+  /** @param options `until`: the bridge stops before it receives the row of this position; 0: before any session */
+  startDevice(options: { until: number; local?: LocalModel; beforeStep?: () => void }): Promise<FallbackDevice>
 }
 
 export async function startFallbackWorld(): Promise<FallbackWorld> {
@@ -52,29 +51,25 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
     text,
     deep,
     other,
-    async orphan({ until, local, beforeStep }) {
+    async startDevice({ until, local, beforeStep }) {
       const stateDir = join(dir.path, `bridge-${started++}`)
-      const ports = { mqttPort: 0, httpPort: 0 }
-      const bridge = await startBridge({ bundle, stateDir, ...ports, threads: 1, logLevel: 'silent' })
-      const device = { device: 'jetson-01', birth: started, random: { next: () => 0 }, clock: systemClock }
-      const { speed } = hat.options()
-      const link = new DataLink({ ...device, speed, logger: silentLogger() })
-      link.connectTo(bridge.dataUrl)
-      let dead: Promise<void> | undefined
-      const dies = () => {
-        dead ??= bridge.close()
-        return dead
+      const bridge = await startTestBridge({ bundle, stateDir })
+      const link = dataLinkTo(bridge.dataUrl, { birth: started, speed: hat.options().speed })
+      let stopped: Promise<void> | undefined
+      const stopBridge = () => {
+        stopped ??= bridge.close()
+        return stopped
       }
-      if (until === 0) await dies()
+      if (until === 0) await stopBridge()
       const options = hat.options({
-        // So that the bridge always dies after as many tokens.
+        // Without drafts the bridge stops after the same number of tokens each time.
         ...withoutDrafts,
         patienceMs: 100,
-        async open(signal, wish) {
-          const session = await link.open(manifest.modelId, signal, wish)
+        async open(signal, sessionOptions) {
+          const session = await link.open(manifest.modelId, signal, sessionOptions)
           const exchange = session.exchange.bind(session)
           session.exchange = async (base, rows, ...more) => {
-            if (base + rows.rows > until) await dies()
+            if (base + rows.rows > until) await stopBridge()
             return exchange(base, rows, ...more)
           }
           return session
@@ -82,19 +77,8 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
       })
       const counted = local && countedChain(local.chain, beforeStep)
       const { logger, lines } = recordingLogger('info')
-      const api = await startApi({
-        host: '127.0.0.1',
-        port: 0,
-        createdAt: manifest.card.createdAt,
-        modelNames: [manifest.card.name],
-        nextSeed: () => 1,
-        health: () => ({}),
-        endpoint: hatEndpoint(options, text),
-        slm: local && counted && slmEndpoint({ ...local, chain: counted.chain }, systemClock),
-        meter: new AnswerMeter(systemClock),
-        clock: systemClock,
-        logger,
-      })
+      const slm = local && counted && slmEndpoint({ ...local, chain: counted.chain }, systemClock)
+      const api = await startTestApi(manifest, hatEndpoint(options, text), { slm, logger })
       return {
         api,
         heldBytes: () => counted?.heldBytes() ?? 0,
@@ -102,7 +86,7 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
         async [Symbol.asyncDispose]() {
           await api.close()
           await link.close()
-          await dies()
+          await stopBridge()
         },
       }
     },
@@ -115,7 +99,7 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
   }
 }
 
-/** The same model; `heldBytes`: what its unreleased sequences hold. */
+/** The same model; `heldBytes`: KV bytes of its unreleased sequences. */
 function countedChain(chain: Chain, beforeStep = () => {}): { chain: Chain; heldBytes(): number } {
   const held = new Set<Sequence>()
   return {

@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import type { EndpointFigures } from '../../agent/answer/figures.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat, type HatOptions, type HatRequest } from '../../agent/hat/session.ts'
-import { DataLink } from '../../agent/link/data-link.ts'
-import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import type { DataLink } from '../../agent/link/data-link.ts'
+import type { Bridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
@@ -12,13 +12,13 @@ import { openRuntime } from '../../core/engine/capi.ts'
 import type { Chain } from '../../core/engine/contract.ts'
 import { type LoadedModel, openModel } from '../../core/engine/open-model.ts'
 import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
-import { buildBundle } from '../../core/model/build.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { drafterParts } from '../../core/model/manifest.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
-import { silentLogger } from './silent-logger.ts'
+import { healthOf, startTestBridge } from './bridge.ts'
+import { dataLinkTo } from './data-link.ts'
 import { tempDir } from './temp-dir.ts'
+import { tinyBundle } from './tiny-bundle.ts'
 
 export interface HatAnswer {
   readonly tokens: number[]
@@ -44,34 +44,12 @@ export interface HatWorld extends AsyncDisposable {
   sessionsAtBridge(): Promise<number>
 }
 
-/** A few random layers, split after the first, with a random adapter. @returns the bundle's folder */
-export async function buildTinySplit(dir: string, options: { adapter?: boolean; seed?: number } = {}): Promise<string> {
-  const { adapter = true, seed = 1 } = options
-  const checkpoint = join(dir, `checkpoint-${seed}`)
-  await writeRandomCheckpoint(checkpoint, {
-    config: tinyLlamaConfig,
-    dtype: 'F16',
-    seed,
-    ...(adapter ? { adapter: { split: 1, heads: 4, kvHeads: 2, headDim: 16 } } : {}),
-  })
-  const out = join(dir, `bundle-${seed}`)
-  await buildBundle({ checkpoint, out, split: 1, format: 'fp32', name: 'tiny' })
-  return out
-}
-
-/** @param bundle a split bundle's folder; by default a tiny random one */
+/** @param options `bundle`: a split bundle's folder; default: a tiny random one with an adapter */
 export async function startHatWorld(options: { bundle?: string; settings?: Partial<BridgeSettings> } = {}): Promise<HatWorld> {
   const dir = tempDir()
-  const bundle = options.bundle ?? (await buildTinySplit(dir.path))
-  const bridge = await startBridge({
-    bundle,
-    stateDir: join(dir.path, 'bridge'),
-    mqttPort: 0,
-    httpPort: 0,
-    threads: 1,
-    logLevel: 'silent',
-    ...options.settings,
-  })
+  const tiny = options.bundle === undefined ? await tinyBundle({ adapter: true }) : undefined
+  const bundle = options.bundle ?? tiny!.path
+  const bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), ...options.settings })
   const runtime = await openRuntime()
   const { parts } = await readManifest(bundle)
   const drafters = drafterParts.filter((name) => parts[name])
@@ -79,15 +57,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
   const { dims, modelId } = model.manifest
   const head = shareHead(model.head(), dims.vocab)
   const speed = new DeviceSpeed()
-  const link = new DataLink({
-    device: 'jetson-01',
-    birth: 1,
-    speed,
-    clock: systemClock,
-    random: { next: () => 0 },
-    logger: silentLogger(),
-  })
-  link.connectTo(bridge.dataUrl)
+  const link = dataLinkTo(bridge.dataUrl, { speed })
 
   const hatOptions = (overrides: Partial<HatOptions> = {}): HatOptions => ({
     dims,
@@ -98,12 +68,12 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     padding: true,
     prefill: 'chunked',
     draftAhead: true,
-    open: (signal, wish) => link.open(modelId, signal, wish),
+    open: (signal, sessionOptions) => link.open(modelId, signal, sessionOptions),
     createDrafter: (sampling) => adapterDrafter(model.part('adapter'), head, sampling),
     threshold: 0.6,
     draftLimit: 8,
     patienceMs: 5_000,
-    // Of its own for each answer: who wants to begin with an earlier one says so.
+    // A new memory for each answer; a test of reuse passes its own.
     prefixes: new PrefixMemory(systemClock),
     clock: systemClock,
     ...overrides,
@@ -134,16 +104,14 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
       if (!figures) throw new Error('an answer without a round')
       return { tokens: rounds.flatMap(({ tokens }) => tokens), rounds, figures }
     },
-    async sessionsAtBridge() {
-      const health = (await (await fetch(`${bridge.httpUrl}/health`)).json()) as { sessions: number }
-      return health.sessions
-    },
+    sessionsAtBridge: async () => (await healthOf(bridge)).sessions,
     async [Symbol.asyncDispose]() {
       await link.close()
       await bridge.close()
       await model.release()
       await runtime.close()
       dir[Symbol.dispose]()
+      tiny?.[Symbol.dispose]()
     },
   }
 }

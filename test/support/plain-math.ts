@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import type { States } from '../../core/protocol/states.ts'
 
 /**
- * Drafters in plain fp64 arithmetic, formula by formula from the papers and the safetensors file. It shares no code with what
- * it checks.
+ * Drafters in plain fp64 arithmetic, formula by formula from the papers and the safetensors file. Shares no code with the
+ * implementation that it checks.
  */
 
 export type Row = readonly number[]
@@ -76,7 +76,7 @@ export interface AdapterShape {
   readonly epsilon: number
 }
 
-/** s + o_proj(attention(RMSNorm(s) + W_f·RMSNorm(f))), row 0 at position 0; without features the second term is left out. */
+/** s + o_proj(attention(RMSNorm(s) + W_f·RMSNorm(f))), row 0 at position 0; without features, without the second term. */
 export function adapterRows(
   tensor: (name: string) => Row[],
   { heads, kvHeads, headDim, theta, epsilon }: AdapterShape,

@@ -1,5 +1,6 @@
 /**
- * For tests that need what a machine may lack: prints why they are skipped. Under CI=true nothing may be skipped.
+ * For tests that need a program or file which the machine may lack: prints why they are skipped. Under CI=true no test
+ * may be skipped.
  * @returns whether to skip
  * @throws Error under CI=true, where something is missing
  */

@@ -5,7 +5,7 @@ import type { Part } from '../../core/engine/contract.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import { silentLogger } from './silent-logger.ts'
 
-/** Serving over any part, with small steps; limits as a test needs them. */
+/** Serving over any part, with small steps. */
 export function testServing(
   part: Part,
   options: Partial<Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows'>> & {

@@ -8,21 +8,21 @@ export interface SlowLink extends AsyncDisposable {
   readonly bytesUp: number
 }
 
-/** A TCP relay with a rate per direction on the test's clock, which it advances for each byte that crosses. */
+/** A TCP relay with a rate per direction on the test's clock, which it advances for each byte that it forwards. */
 export async function startSlowLink(
   target: number,
   rates: { upBytesPerS: number; downBytesPerS: number },
   clock: FakeClock,
 ): Promise<SlowLink> {
   const sockets = new Set<Socket>()
-  let crossing = Promise.resolve()
+  let forwarding = Promise.resolve()
   let bytesUp = 0
   const pipe = (from: Socket, to: Socket, bytesPerS: number, onBytes: (count: number) => void) => {
     sockets.add(from)
     from.setNoDelay(true)
     from.on('data', (bytes) => {
       onBytes(bytes.length)
-      crossing = crossing.then(async () => {
+      forwarding = forwarding.then(async () => {
         await clock.advance((bytes.length / bytesPerS) * 1_000)
         to.write(bytes)
       })

@@ -10,14 +10,14 @@ export interface OpenSession {
   readonly epoch: number
   readonly hex: string
   readonly chunkTokens: number
-  /** Positions that it starts with, from a cached prefix. */
+  /** Positions that the session starts with, from a cached prefix. */
   readonly held: number
 }
 
 export interface SendOptions {
   readonly base: number
   readonly states: States
-  /** All by default. */
+  /** Deep rows to return; default: all. */
   readonly want?: number
   readonly seq?: number
   readonly tree?: FrameTree
@@ -85,20 +85,20 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
     socket.send(encodeFrame({ type: 'rows', session: session.id, epoch: session.epoch, seq, base, want }, states, { tree }))
     return seq
   }
-  const say = (message: unknown) => socket.send(typeof message === 'string' ? message : JSON.stringify(message))
+  const sendMessage = (message: unknown) => socket.send(typeof message === 'string' ? message : JSON.stringify(message))
 
-  say({ type: 'hello', v: 1, device, birth: 1 })
+  sendMessage({ type: 'hello', v: 1, device, birth: 1 })
   return {
     socket,
     messages,
     frames,
     closed,
-    sendMessage: say,
+    sendMessage,
     send,
     reply,
     async open(modelId, resume) {
       const request = ++requests
-      say({ type: 'open', request, modelId, resume })
+      sendMessage({ type: 'open', request, modelId, resume })
       const reply = await until(() => messages.find((message) => 'request' in message && message.request === request))
       if (reply.type !== 'opened') throw Object.assign(new Error('refused'), reply)
       const { epoch, session: hex, chunkTokens, held } = reply

@@ -9,12 +9,13 @@ export interface TinyBundle extends Disposable {
   readonly manifest: Manifest
 }
 
-/** A split bundle of a few random layers with real graphs and weights, in a temporary folder. */
-export async function tinyBundle(options: { seed?: number; split?: number } = {}): Promise<TinyBundle> {
+/** A few random layers with real graphs and weights, split after the first; `adapter`: with a random adapter. */
+export async function tinyBundle(options: { seed?: number; adapter?: boolean } = {}): Promise<TinyBundle> {
   const dir = tempDir()
   const checkpoint = join(dir.path, 'checkpoint')
   const path = join(dir.path, 'bundle')
-  await writeRandomCheckpoint(checkpoint, { config: tinyLlamaConfig, dtype: 'F16', seed: options.seed ?? 1 })
-  const { manifest } = await buildBundle({ checkpoint, out: path, split: options.split ?? 1, format: 'fp32', name: 'tiny' })
-  return { path, manifest, [Symbol.dispose]: () => dir[Symbol.dispose]() }
+  const adapter = options.adapter ? { adapter: { split: 1, heads: 4, kvHeads: 2, headDim: 16 } } : {}
+  await writeRandomCheckpoint(checkpoint, { config: tinyLlamaConfig, dtype: 'F16', seed: options.seed ?? 1, ...adapter })
+  const { manifest } = await buildBundle({ checkpoint, out: path, split: 1, format: 'fp32', name: 'tiny' })
+  return { path, manifest, [Symbol.dispose]: dir[Symbol.dispose] }
 }

@@ -13,9 +13,9 @@ async function load(name: string): Promise<TextModel> {
 }
 
 let first: TextModel
-/** With the same tokens. */
+/** A model with the same tokens. */
 let same: TextModel
-/** With another vocabulary, which adds a space before the first word of a text and strips it again. */
+/** A model with another vocabulary, which adds a space before the first word of a text and strips it again. */
 let other: TextModel
 beforeAll(async () => {
   first = await load('qwen2')
@@ -39,7 +39,7 @@ const texts = fc
   .map((all) => all.join(''))
 
 describe('the text of an answer', () => {
-  it('has none for the end-of-text token, and releases withheld text at its end', () => {
+  it('is empty for the end-of-text token, and includes withheld text at its end', () => {
     const { answer, text } = begun(idsOf(first, 'go STO'), ['STOP'])
     expect(text).toBe('go ')
     expect(answer.push(chunk(first, [499], 'stop'))).toEqual({ text: 'STO', tokens: 1, end: 'stop' })

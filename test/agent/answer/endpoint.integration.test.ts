@@ -115,7 +115,7 @@ it('measures the prefill of the small model in tokens per second, before its fir
 })
 
 describe('an endpoint with a fallback', () => {
-  /** Fails after some tokens of HAT. */
+  /** The HAT endpoint, which fails after `after` tokens. */
   const failing = (code: ErrorCode, after: number): Endpoint => ({
     model: endpoints.hat!.model,
     async *answer(request, signal) {
@@ -148,7 +148,7 @@ describe('an endpoint with a fallback', () => {
     expect(chunks.map(({ cause }) => cause?.code)).toEqual(chunks.map((_, at) => (at < seam ? undefined : code)))
   })
 
-  it('leaves the second only the tokens that the first did not make', async () => {
+  it('requests from the second only the tokens that the first did not make', async () => {
     const ids = [1, 2, 3, 4, 5]
     const { model } = endpoints.hat!
     const first: Endpoint = {
@@ -173,7 +173,7 @@ describe('an endpoint with a fallback', () => {
     expect(chunks.at(-1)).toMatchObject({ source: { kind: 'slm' }, end: 'length' })
   })
 
-  it('throws errors that are not ours', async () => {
+  it('throws errors without a code of Brim', async () => {
     const broken: Endpoint = {
       model: endpoints.hat!.model,
       // biome-ignore lint/correctness/useYield: it fails before its first chunk

@@ -5,22 +5,22 @@ import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import type { TextTokenizer } from '../../../core/text/tokenizer.ts'
-import { type FallbackWorld, type OrphanedDevice, startFallbackWorld } from '../../support/fallback-world.ts'
+import { type FallbackDevice, type FallbackWorld, startFallbackWorld } from '../../support/fallback-world.ts'
 
 const messages = [{ role: 'user', content: 'Tell me a story about a king.' }]
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
-/** Tokens that the answer has when its bridge dies. */
-const certain = 9
+/** Tokens of the answer when its bridge stops. */
+const tokensBefore = 9
 
 let world: FallbackWorld
 let promptIds: number[]
-/** The bridge dies at this position. */
-let inTheMiddle: number
+/** Position at which the bridge stops. */
+let midAnswer: number
 beforeAll(async () => {
   world = await startFallbackWorld()
   promptIds = world.text.tokenizer.encode(world.text.chatTemplate!.render(messages), { addSpecialTokens: false })
   // Prefill gives the first token, and each token's row the next.
-  inTheMiddle = promptIds.length + certain - 1
+  midAnswer = promptIds.length + tokensBefore - 1
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
@@ -31,7 +31,7 @@ interface Answer {
   error?: { code: string; message: string; param: string | null; hint?: string }
 }
 
-const post = (device: OrphanedDevice, fields: object = {}, path = 'chat/completions') =>
+const post = (device: FallbackDevice, fields: object = {}, path = 'chat/completions') =>
   fetch(`${device.api.url}/v1/${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -43,9 +43,9 @@ const post = (device: OrphanedDevice, fields: object = {}, path = 'chat/completi
       ...fields,
     }),
   })
-const whole = async (...asked: Parameters<typeof post>) => (await (await post(...asked)).json()) as Answer
+const whole = async (...request: Parameters<typeof post>) => (await (await post(...request)).json()) as Answer
 
-async function streamed(device: OrphanedDevice, fields: object = {}) {
+async function streamed(device: FallbackDevice, fields: object = {}) {
   const events: { choices?: { delta: { content?: string } }[]; brim?: Answer['brim']; error?: { code: string } }[] = []
   for await (const data of readSse((await post(device, { stream: true, ...fields })).body!))
     if (data !== '[DONE]') events.push(JSON.parse(data))
@@ -67,7 +67,7 @@ describe('an answer whose last bridge fails continues with the small model of th
     ['greedy', greedy],
     ['sampled', sampled],
   ])('from the same tokens, %s', async (_, sampling) => {
-    await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
+    await using device = await world.startDevice({ until: midAnswer, local: world.deep })
     const { choices, usage, brim } = await whole(device, fieldsOf(sampling))
     const [hat, slm] = brim.sources
     expect(brim.sources).toEqual([
@@ -75,7 +75,7 @@ describe('an answer whose last bridge fails continues with the small model of th
       { from: hat!.tokens, tokens: expect.any(Number), source: 'slm', model: 'brim-demo-slm-deep' },
     ])
     const before = brim.tokenIds.slice(0, hat!.tokens)
-    expect(before).toHaveLength(certain)
+    expect(before).toHaveLength(tokensBefore)
     expect(before).toEqual(await referenceAnswer(world.hat.chain, promptIds, sampling, before.length, []))
     const after = brim.tokenIds.slice(hat!.tokens)
     expect(after).toEqual(await alone(world.deep, [...promptIds, ...before], 60 - before.length, sampling))
@@ -98,8 +98,8 @@ describe('an answer whose last bridge fails continues with the small model of th
   })
 
   it('with the same text streamed as whole', async () => {
-    await using one = await world.orphan({ until: inTheMiddle, local: world.deep })
-    await using other = await world.orphan({ until: inTheMiddle, local: world.deep })
+    await using one = await world.startDevice({ until: midAnswer, local: world.deep })
+    await using other = await world.startDevice({ until: midAnswer, local: world.deep })
     const { choices, brim } = await whole(one)
     const { text, last } = await streamed(other)
     expect(text).toBe(choices[0]!.message.content)
@@ -108,7 +108,7 @@ describe('an answer whose last bridge fails continues with the small model of th
 
   it('to its end of text, its token limit, or a stop string across the seam', async () => {
     const ask = async (fields: object) => {
-      await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
+      await using device = await world.startDevice({ until: midAnswer, local: world.deep })
       return await whole(device, { ...fieldsOf(sampled), ...fields })
     }
     const full = await ask({ max_tokens: 400 })
@@ -130,7 +130,7 @@ describe('an answer whose last bridge fails continues with the small model of th
 
   it('for concurrent answers, each as if it were alone', async () => {
     const seeds = [1, 2, 3, 4]
-    await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
+    await using device = await world.startDevice({ until: midAnswer, local: world.deep })
     const answers = await Promise.all(seeds.map((seed) => whole(device, { temperature: 0.8, seed })))
     for (const [at, { brim }] of answers.entries()) {
       const sampling = { ...sampled, seed: seeds[at]! }
@@ -144,7 +144,7 @@ describe('an answer whose last bridge fails continues with the small model of th
 
 describe('an answer whose last bridge fails continues with a small model of another vocabulary', () => {
   it('from the same text', async () => {
-    await using device = await world.orphan({ until: inTheMiddle, local: world.other })
+    await using device = await world.startDevice({ until: midAnswer, local: world.other })
     const { text, last } = await streamed(device, fieldsOf(sampled))
     const { sources, tokenIds } = last.brim!
     const [hat, slm] = sources
@@ -164,16 +164,16 @@ describe('an answer whose last bridge fails continues with a small model of anot
     ['text', 'Once upon a time'],
     ['tokens', () => world.text.tokenizer.encode('Once upon a time')],
   ])('for a completion whose prompt is %s', async (_, prompt) => {
-    await using device = await world.orphan({ until: 0, local: world.other })
-    const asked = { prompt: typeof prompt === 'string' ? prompt : prompt(), max_tokens: 12 }
-    const { brim } = await whole(device, asked, 'completions')
+    await using device = await world.startDevice({ until: 0, local: world.other })
+    const fields = { prompt: typeof prompt === 'string' ? prompt : prompt(), max_tokens: 12 }
+    const { brim } = await whole(device, fields, 'completions')
     expect(brim.tokenIds).toEqual(await alone(world.other, world.other.text.tokenizer.encode('Once upon a time'), 12))
   })
 })
 
 describe('an answer without any bridge', () => {
   it('is made by the small model alone', async () => {
-    await using device = await world.orphan({ until: 0, local: world.deep })
+    await using device = await world.startDevice({ until: 0, local: world.deep })
     const { choices, usage, brim } = await whole(device)
     const expected = await alone(world.deep, promptIds, 60)
     expect(brim).toMatchObject({
@@ -192,7 +192,7 @@ describe('an answer without any bridge', () => {
   })
 
   it('fails naming both lengths when the prompt exceeds the small model’s context', async () => {
-    await using device = await world.orphan({ until: 0, local: world.deep })
+    await using device = await world.startDevice({ until: 0, local: world.deep })
     const { status, body } = await post(device, { prompt: Array.from({ length: 700 }, () => 5) }, 'completions').then(
       async (response) => ({ status: response.status, body: (await response.json()) as Answer }),
     )
@@ -201,7 +201,7 @@ describe('an answer without any bridge', () => {
   })
 
   it('ends with the small model’s context, even if the LLM’s holds more', async () => {
-    await using device = await world.orphan({ until: 0, local: world.deep })
+    await using device = await world.startDevice({ until: 0, local: world.deep })
     const prompt = Array.from({ length: 505 }, (_, at) => 300 + at)
     const { choices, brim } = await whole(device, { prompt, max_tokens: 50 }, 'completions')
     expect(brim.tokenIds.length).toBeLessThanOrEqual(7)
@@ -211,14 +211,14 @@ describe('an answer without any bridge', () => {
 
 describe('without permission to change the model', () => {
   it.each([undefined, { fallback: 'none' }])('an answer fails with its last bridge (brim: %j)', async (brim) => {
-    await using device = await world.orphan({ until: inTheMiddle, local: world.deep })
+    await using device = await world.startDevice({ until: midAnswer, local: world.deep })
     expect((await streamed(device, { brim })).last.error).toMatchObject({ code: 'LINK_LOST' })
     const { error } = await whole(device, { brim })
     expect(error).toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
   })
 
   it('the report names HAT as the only source', async () => {
-    await using device = await world.orphan({ until: Number.POSITIVE_INFINITY, local: world.deep })
+    await using device = await world.startDevice({ until: Number.POSITIVE_INFINITY, local: world.deep })
     const { brim } = await whole(device, { max_tokens: 20 })
     expect(brim).toMatchObject({
       mode: 'hat',
@@ -228,7 +228,7 @@ describe('without permission to change the model', () => {
   })
 
   it('a device without a small model rejects the request before any work', async () => {
-    await using device = await world.orphan({ until: 0 })
+    await using device = await world.startDevice({ until: 0 })
     const response = await post(device)
     expect(response.status).toBe(400)
     expect(((await response.json()) as Answer).error).toMatchObject({
@@ -242,15 +242,15 @@ describe('without permission to change the model', () => {
 
 describe('a small model without a chat template', () => {
   it('of another vocabulary makes chats with fallback fail before any work, and completions succeed', async () => {
-    const untaught = { ...world.other, text: { ...world.other.text, chatTemplate: undefined } }
-    await using device = await world.orphan({ until: 0, local: untaught })
+    const withoutTemplate = { ...world.other, text: { ...world.other.text, chatTemplate: undefined } }
+    await using device = await world.startDevice({ until: 0, local: withoutTemplate })
     expect((await whole(device)).error).toMatchObject({ code: 'CHAT_TEMPLATE_INVALID', param: 'brim.fallback' })
     expect((await whole(device, { brim: {} })).error).toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
     expect((await whole(device, { prompt: 'Once' }, 'completions')).brim.mode).toBe('slm')
   })
 
   it('of the same vocabulary reads the LLM’s tokens', async () => {
-    await using device = await world.orphan({
+    await using device = await world.startDevice({
       until: 0,
       local: { ...world.deep, text: { ...world.deep.text, chatTemplate: undefined } },
     })
@@ -258,7 +258,7 @@ describe('a small model without a chat template', () => {
   })
 })
 
-/** It never comes to an end of its own. */
+/** The model without end-of-text tokens. */
 function endless(model: LocalModel): LocalModel {
   return { ...model, text: { ...model.text, eos: [] } }
 }
@@ -268,8 +268,8 @@ describe('a client that disconnects while the small model answers', () => {
     const leaving = new AbortController()
     let steps = 0
     let held = 0
-    await using device: OrphanedDevice = await world.orphan({
-      until: inTheMiddle,
+    await using device: FallbackDevice = await world.startDevice({
+      until: midAnswer,
       local: endless(world.deep),
       beforeStep() {
         steps += 1

@@ -69,7 +69,7 @@ describe('a streamed answer', () => {
     expect(meter.totals.tokens).toBe(upTo)
   })
 
-  it('has released its endpoint before the last text is delivered, so that no slow client holds KV', async () => {
+  it('releases its endpoint before the last text is delivered, so that a slow client retains no KV', async () => {
     const { events } = await answerOf([[5], [6, 7], [8, 9]])
     expect(events.map(({ event, released }) => [event.kind, released])).toEqual([
       ['text', false],

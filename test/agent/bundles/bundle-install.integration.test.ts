@@ -80,7 +80,7 @@ const failed = (done: Promise<unknown>) =>
     () => expect.fail('it was installed'),
     (error: unknown) => error as BrimError,
   )
-const left = () => (existsSync(join(state(), 'bundles', '.partial')) ? readdirSync(join(state(), 'bundles', '.partial')) : [])
+const partials = () => (existsSync(join(state(), 'bundles', '.partial')) ? readdirSync(join(state(), 'bundles', '.partial')) : [])
 const weights = () => bundle.manifest.parts.input!.weights[0]!.file
 
 /** Sends half of the weights, then resets the connection once the device has them. */
@@ -89,7 +89,7 @@ async function breakOff(response: ServerResponse, body: Buffer): Promise<void> {
   response.writeHead(200, { 'content-length': body.length })
   response.write(body.subarray(0, half))
   const at = (partial: string) => join(state(), 'bundles', '.partial', partial, weights())
-  await expect.poll(() => left().map((name) => statSync(at(name), { throwIfNoEntry: false })?.size)).toContain(half)
+  await expect.poll(() => partials().map((name) => statSync(at(name), { throwIfNoEntry: false })?.size)).toContain(half)
   response.destroy()
 }
 
@@ -107,7 +107,7 @@ describe('bundle.install', () => {
     expect(requests.filter(({ path }) => path.startsWith('middle'))).toEqual([])
     expect(progress.at(-1)).toEqual([result.bytes, result.bytes])
     expect(progress).toEqual([...progress].sort(([a], [b]) => a - b))
-    expect(left()).toEqual([])
+    expect(partials()).toEqual([])
   })
 
   it('succeeds at once if the bundle is intact, and repairs it if not', async () => {
@@ -131,11 +131,10 @@ describe('bundle.install', () => {
     }
     const first = install()
     expect((await failed(first.done)).code).toBe('BUNDLE_UNAVAILABLE')
-    const [, most] = first.progress.at(-1)!
-    const before = first.progress.at(-1)![0]
+    const [before, total] = first.progress.at(-1)!
     requests = []
     const result = await install().done
-    expect(result.fetchedBytes).toBe(most - before)
+    expect(result.fetchedBytes).toBe(total - before)
     expect(requests.find(({ path }) => path === weights())?.range).toMatch(/^bytes=[1-9]/)
   })
 
@@ -177,27 +176,28 @@ describe('bundle.install', () => {
       return true
     }
     await failed(install().done)
-    const [partial] = left()
+    const [partial] = partials()
     writeFileSync(join(state(), 'bundles', '.partial', partial!, weights()), 'wrong')
     respond = () => false
     expect(await install().done).toMatchObject({ wasInstalled: false })
   })
 
   it.each([
-    ['the weights differ', () => appendByte(root, true), 'BUNDLE_CORRUPT', /part input .*sha256 is wrong/],
-    ['a file is longer than announced', () => appendByte(root, false), 'BUNDLE_CORRUPT', /has more than the announced \d+ bytes/],
+    ['the weights differ', () => damageWeights(true), 'BUNDLE_CORRUPT', /part input .*sha256 is wrong/],
+    ['a file is longer than announced', () => damageWeights(false), 'BUNDLE_CORRUPT', /has more than the announced \d+ bytes/],
     ['a file is missing', () => (respond = missingWeights), 'BUNDLE_INVALID', /status 404/],
   ])('fails and leaves no files if %s', async (_, harm, code, words) => {
     harm()
     const error = await failed(install().done)
     expect(error.code).toBe(code)
     expect(error.message).toMatch(words)
-    expect(left()).toEqual([])
+    expect(partials()).toEqual([])
     expect(await new BundleFolder(state()).list()).toEqual([])
   })
 
-  const appendByte = (folder: string, replace: boolean) => {
-    const path = join(folder, weights())
+  /** Changes the last byte of the served weights, or appends one. */
+  const damageWeights = (replace: boolean) => {
+    const path = join(root, weights())
     const bytes = readFileSync(path)
     if (replace) bytes[bytes.length - 1]! ^= 1
     writeFileSync(path, replace ? bytes : Buffer.concat([bytes, Buffer.from('x')]))
@@ -215,7 +215,7 @@ describe('bundle.install', () => {
       message: expect.stringContaining(`not ${other.slice(0, 12)}`),
     })
     expect(await failed(install({ manifestSha256: other }).done)).toMatchObject({ code: 'BUNDLE_INVALID' })
-    expect(left()).toEqual([])
+    expect(partials()).toEqual([])
   })
 
   it('writes nothing outside its folder, whatever the manifest contains', async () => {
@@ -297,7 +297,7 @@ describe('bundle.install', () => {
     await folder.partial(version)
     await folder.removeUnused([], Date.now())
     expect(existsSync(at)).toBe(true)
-    // Begun while the device's clock was not set.
+    // A download that began while the device's clock was not set.
     utimesSync(at, 60, 60)
     await folder.removeUnused([], Date.now())
     expect(existsSync(at)).toBe(true)
@@ -324,7 +324,7 @@ describe('bundle.install', () => {
     expect(await folder.list()).toEqual([])
     await new BundleFolder(state()).recover()
     expect(await folder.resolve(bundle.manifest.modelId.slice(0, 8))).toBe(at)
-    expect(left()).toEqual([])
+    expect(partials()).toEqual([])
   })
 
   it('keeps the bundles in use, the new one and four others', async () => {

@@ -69,9 +69,9 @@ describe('brim ask', () => {
 
   it('exits with 3 and a hint when no agent responds', async () => {
     const { io } = captureIo()
-    const gone = await startRelay(1)
-    await gone[Symbol.asyncDispose]()
-    const error = await brim([...question, `http://127.0.0.1:${gone.port}`], io).then(
+    const closed = await startRelay(1)
+    await closed[Symbol.asyncDispose]()
+    const error = await brim([...question, `http://127.0.0.1:${closed.port}`], io).then(
       () => undefined,
       (thrown: unknown) => thrown,
     )
@@ -137,6 +137,22 @@ describe('brim agent run', () => {
     await running
   })
 
+  it('accepts --dead-band for known figures only', async () => {
+    const run = (...bands: string[]) =>
+      brim(
+        ['agent', 'run', '--bundle', 'nowhere', '--id', 'a', ...bands.flatMap((band) => ['--dead-band', band])],
+        captureIo().io,
+      )
+    await expect(run('hottestC=2', 'miles=3')).rejects.toMatchObject({
+      code: 'CONFIG_INVALID',
+      message: expect.stringContaining('ends with "miles"'),
+    })
+    await expect(run('hottestC')).rejects.toMatchObject({
+      code: 'USAGE',
+      message: expect.stringContaining('--dead-band hottestC must be like'),
+    })
+  })
+
   it('rejects a device name that is not valid in a topic', async () => {
     await expect(brim(argv('a/b'), captureIo().io)).rejects.toMatchObject({ code: 'USAGE' })
   })
@@ -183,23 +199,5 @@ describe('brim agent sample', () => {
     ['--every', '0'],
   ])('rejects %s %s', async (...words) => {
     await expect(brim(['agent', 'sample', ...words], captureIo().io)).rejects.toMatchObject({ code: 'USAGE' })
-  })
-})
-
-describe('brim agent run', () => {
-  it('accepts --dead-band for known figures only', async () => {
-    const run = (...bands: string[]) =>
-      brim(
-        ['agent', 'run', '--bundle', 'nowhere', '--id', 'a', ...bands.flatMap((band) => ['--dead-band', band])],
-        captureIo().io,
-      )
-    await expect(run('hottestC=2', 'miles=3')).rejects.toMatchObject({
-      code: 'CONFIG_INVALID',
-      message: expect.stringContaining('ends with "miles"'),
-    })
-    await expect(run('hottestC')).rejects.toMatchObject({
-      code: 'USAGE',
-      message: expect.stringContaining('--dead-band hottestC must be like'),
-    })
   })
 })

@@ -61,7 +61,7 @@ describe('a line of tegrastats', () => {
       { hottestC: 48.5, zonesC: { cpu: 48.5, gpu: 47.9, tj: 48.5 } },
       { totalW: 6.12, scope: 'module', railsW: { VDD_IN: 6.12, VDD_CPU_GPU_CV: 1.01, VDD_SOC: 1.52 } },
     ],
-    // No load of the GPU: none is made up.
+    // This line has no load of the GPU.
     [
       'Thor, JetPack 7',
       { cpuPercent: 2, cpuMHz: 2601, emcMHz: 4266, gpuMHz: 1000 },
@@ -109,7 +109,7 @@ describe('the release of a Jetson', () => {
     ['# R38 (release), REVISION: 4.0, GCID: 43443517, BOARD: generic', '38.4.0', '7.1'],
     ['# R39 (release), REVISION: 2.0, GCID: 1, BOARD: generic', '39.2.0', '7.2'],
     ['# R41 (release), REVISION: 1.0', '41.1.0', undefined],
-    // Between two that are known: nothing is rounded.
+    // A revision between two known ones has no known JetPack.
     ['# R36 (release), REVISION: 4.30', '36.4.30', undefined],
   ])('%s', (line, l4t, jetpack) => {
     expect(parseTegraRelease(line)).toBe(l4t)
@@ -122,7 +122,7 @@ describe('the release of a Jetson', () => {
 
   it('does not match a module by part of a longer number', () => {
     expect(moduleOf('nvidia,p13701-0000', '')).toBeUndefined()
-    expect(moduleOf('3767:0003', 'a carrier board of somebody')).toBe('Orin NX/Nano')
+    expect(moduleOf('3767:0003', 'some carrier board')).toBe('Orin NX/Nano')
   })
 
   it('and its power mode are found on any line', () => {
@@ -156,7 +156,7 @@ describe('/proc', () => {
 })
 
 describe('a battery', () => {
-  it('is not one of a mouse, nor a power supply', () => {
+  it('of a mouse does not count, nor does a power supply', () => {
     expect(
       batteryOf([
         { type: 'Mains', online: 1 },
@@ -180,15 +180,15 @@ describe('a battery', () => {
   })
 
   it('of a phone has no power: the unit of its current is unknown', () => {
-    const said = { plugged: 'PLUGGED_USB', status: 'NOT_CHARGING', temperature: 28.5, current: -218_000, percentage: 81 }
-    expect(parseTermuxBattery(JSON.stringify(said))).toEqual({
+    const status = { plugged: 'PLUGGED_USB', status: 'NOT_CHARGING', temperature: 28.5, current: -218_000, percentage: 81 }
+    expect(parseTermuxBattery(JSON.stringify(status))).toEqual({
       levelPercent: 81,
       state: 'idle',
       powerW: null,
       tempC: 28.5,
       isPlugged: true,
     })
-    expect(parseTermuxBattery(JSON.stringify({ ...said, present: false }))).toBeNull()
+    expect(parseTermuxBattery(JSON.stringify({ ...status, present: false }))).toBeNull()
     for (const text of ['', '{', '[]', '{"percentage":"81"}']) expect(parseTermuxBattery(text)).toBeUndefined()
   })
 })

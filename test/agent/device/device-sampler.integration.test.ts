@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, describe, expect, it } from 'vitest'
 import { openHost, runProgram } from '../../../agent/device/host.ts'
 import type { Sample } from '../../../agent/device/sample.ts'
 import { createSampler } from '../../../agent/device/sampler.ts'
@@ -13,6 +13,7 @@ import { recordingLogger } from '../../support/recording-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const folder = tempDir()
+afterAll(() => folder[Symbol.dispose]())
 const opened: Disposable[] = []
 afterEach(() => {
   for (const one of opened.splice(0)) one[Symbol.dispose]()
@@ -27,8 +28,8 @@ function open(name: string, clock = fakeClock()) {
   return { ...device, clock, lines, sample: () => sampler.sample(never) }
 }
 
-/** Later, with so many more ticks of work and of idleness. */
-function goOn(device: Pick<FixtureHost, 'set'>, busy: number, idle: number): void {
+/** Adds ticks of work and of idleness to the counters of the CPU. */
+function addCpuTicks(device: Pick<FixtureHost, 'set'>, busy: number, idle: number): void {
   device.set({ '/proc/stat': `cpu  ${4000 + busy} 0 1000 ${14000 + idle} 1000 0 0 0 0 0\ncpu0 1\ncpu1 1\n` })
 }
 
@@ -159,7 +160,7 @@ describe('a Jetson', () => {
         fan: { dutyPercent: 47, rpm: 3050 },
       },
     ],
-  ])('%s tells what it is and how it fares', async (name, expected) => {
+  ])('%s reports its identity and condition', async (name, expected) => {
     const device = open(name)
     expect(await device.sample()).toMatchObject(expected)
     expect(device.lines).toEqual([])
@@ -172,7 +173,7 @@ describe('a Jetson', () => {
       expect(await device.sample()).toMatchObject({
         device: { l4t: '41.1.0', jetpack: null, powerMode: null },
         load: { gpuPercent: 14, gpuMHz: 407, emcPercent: 1, emcMHz: 2133 },
-        // Files come first.
+        // Files take precedence.
         temperatures: { zonesC: { cpu: 50 } },
         power: { totalW: 17.462, scope: 'rails' },
       })
@@ -289,7 +290,7 @@ describe('other devices', () => {
     const device = open('laptop')
     await device.sample()
     await device.clock.advance(10_000)
-    goOn(device, 300, 900)
+    addCpuTicks(device, 300, 900)
     device.set({ '/sys/class/net/wlp0s20f3/statistics/rx_bytes': '27000\n' })
     expect(await device.sample()).toMatchObject({
       load: { cpuPercent: 25 },
@@ -318,7 +319,7 @@ describe('other devices', () => {
   })
 
   describe('a Mac', () => {
-    const said = {
+    const information = {
       system: { manufacturer: 'Apple Inc.', model: 'MacBookPro18,3' },
       osInfo: { distro: 'macOS', release: '14.5' },
       battery: { hasBattery: true, percent: 81, isCharging: false, acConnected: false },
@@ -328,7 +329,7 @@ describe('other devices', () => {
     const source = (more: object = {}) => {
       const clock = fakeClock()
       let asked = 0
-      const answers = Object.entries({ ...said, ...more }).map(([what, answer]) => [what, async () => answer])
+      const answers = Object.entries({ ...information, ...more }).map(([what, answer]) => [what, async () => answer])
       const mac = systemInformation(clock, async () => {
         asked++
         return Object.fromEntries(answers)
@@ -379,7 +380,7 @@ describe('other devices', () => {
   })
 })
 
-it('every fixture makes telemetry that a bridge can read, with nothing lost on the way', async () => {
+it('every fixture yields telemetry that a bridge reads without loss', async () => {
   const names = readdirSync(fileURLToPath(new URL('../../../jetson/fixtures', import.meta.url)))
   const devices = names.filter((name) => name.endsWith('.json') && name !== 'tegrastats.json')
   expect(devices.length).toBeGreaterThan(14)
@@ -426,7 +427,7 @@ describe('a failing source', () => {
       })
       .toBe(true)
     expect(await first).toMatchObject({ device: { kind: 'jetson', l4t: null } })
-    // The others go on, and it is not started a second time beside the first.
+    // The other sources are read, and the hanging one is not started a second time.
     await expect
       .poll(() => sampler.sample(never))
       .toMatchObject({ device: { l4t: null, model: expect.stringContaining('Orin Nano') }, power: { totalW: 4.854 } })

@@ -1,16 +1,15 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { HatOptions } from '../../../agent/hat/session.ts'
-import { DataLink } from '../../../agent/link/data-link.ts'
-import { type Bridge, startBridge } from '../../../cloud-bridge/bridge.ts'
+import type { Bridge } from '../../../cloud-bridge/bridge.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
-import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { portOf, type Relay, startRelay, through } from '../../../lab/cluster/relay.ts'
+import { startTestBridge } from '../../support/bridge.ts'
+import { dataLinkTo } from '../../support/data-link.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
@@ -34,20 +33,12 @@ const relayed = (relay: Relay, onExchange: (frame: number) => void, clock: Clock
   linked(through(relay, world.bridge.dataUrl), onExchange, clock)
 
 function linked(url: string, onExchange: (frame: number) => void, clock: Clock = systemClock) {
-  const link = new DataLink({
-    device: 'jetson-02',
-    birth: 1,
-    speed: new DeviceSpeed(),
-    clock,
-    random: { next: () => 0 },
-    logger: silentLogger(),
-  })
-  link.connectTo(url)
+  const link = dataLinkTo(url, { device: 'jetson-02', clock })
   let frames = 0
   const options: Partial<HatOptions> = {
     clock,
-    async open(signal, wish) {
-      const session = await link.open(world.model.manifest.modelId, signal, wish)
+    async open(signal, sessionOptions) {
+      const session = await link.open(world.model.manifest.modelId, signal, sessionOptions)
       const exchange = session.exchange.bind(session)
       session.exchange = (base, rows, want) => {
         frames += 1
@@ -57,16 +48,16 @@ function linked(url: string, onExchange: (frame: number) => void, clock: Clock =
       return session
     },
   }
-  return { options, [Symbol.asyncDispose]: () => (link satisfies DataLink).close() }
+  return { options, [Symbol.asyncDispose]: () => link.close() }
 }
 
 describe('an answer whose link fails', () => {
   const prompt = randomIds(45)
-  const ways: [string, (relay: Relay) => void][] = [
+  const failures: [string, (relay: Relay) => void][] = [
     ['is cut', (relay) => relay.cut()],
-    ['brings noise', (relay) => relay.garble()],
+    ['delivers noise', (relay) => relay.garble()],
     [
-      'is cut, and leads to another bridge then',
+      'is cut, and then leads to another bridge',
       (relay) => {
         relay.target = portOf(other.bridge.dataUrl)
         relay.cut()
@@ -75,14 +66,14 @@ describe('an answer whose link fails', () => {
   ]
 
   it.each(
-    ways.flatMap(
+    failures.flatMap(
       ([what, breakIt]) =>
         [
           [what, 'prefill', 3, breakIt],
           [what, 'decoding', 12, breakIt],
         ] as const,
     ),
-  )('%s in %s goes on with the same tokens', async (_, __, at, breakIt) => {
+  )('%s in %s continues with the same tokens', async (_, __, at, breakIt) => {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
     await using device = relayed(relay, (frame) => frame === at && breakIt(relay))
     const { tokens, figures } = await world.answer({ prompt, maxTokens: 24 }, device.options)
@@ -96,14 +87,14 @@ describe('an answer whose link fails', () => {
     let opened = 0
     const broken: Partial<HatOptions> = {
       ...device.options,
-      open(signal, wish) {
-        const session = device.options.open!(signal, wish)
+      open(signal, sessionOptions) {
+        const session = device.options.open!(signal, sessionOptions)
         opened += 1
         if (opened === 1) setImmediate(() => relay.cut())
         return session
       },
     }
-    // The connection stands; the question is under way when it is cut.
+    // An established connection, which is cut while the session request is in transit.
     await world.answer({ prompt: [5], maxTokens: 1 }, device.options)
     const { tokens } = await world.answer({ prompt, maxTokens: 8 }, broken)
     expect(tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 8, []))
@@ -113,7 +104,7 @@ describe('an answer whose link fails', () => {
     ['both ways', undefined],
     ['on the way up', 'up'],
     ['on the way down', 'down'],
-  ] as const)('falls silent %s goes on within seconds, long before a heartbeat is missed', async (_, way) => {
+  ] as const)('stalls %s continues within seconds, before a heartbeat is missed', async (_, way) => {
     const hurried: Clock = { nowMs: () => systemClock.nowMs() * 2, sleep: (ms, signal) => systemClock.sleep(ms / 2, signal) }
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
     let stalledMs = 0
@@ -138,7 +129,7 @@ describe('an answer whose link fails', () => {
       await using device = relayed(relay, () => {
         if (left === 0 || random.next() > 0.15) return
         left -= 1
-        ways[Math.floor(random.next() * ways.length)]![1](relay)
+        failures[Math.floor(random.next() * failures.length)]![1](relay)
       })
       const { tokens, figures } = await world.answer({ prompt: ids, maxTokens: 20, sampling }, device.options)
       expect(tokens).toEqual(await referenceAnswer(world.chain, ids, sampling, 20, []))
@@ -152,14 +143,14 @@ describe('an answer whose link fails', () => {
 
   it('continues with the same tokens when its bridge restarts ten times', async () => {
     using dir = tempDir()
-    const settings = { bundle: world.bundle, stateDir: join(dir.path, 'restarting'), threads: 1, logLevel: 'silent' as const }
-    const first = await startBridge({ ...settings, mqttPort: 0, httpPort: 0 })
+    const settings = { bundle: world.bundle, stateDir: join(dir.path, 'restarting') }
+    const first = await startTestBridge(settings)
     const ports = { mqttPort: portOf(first.mqttUrl), httpPort: portOf(first.httpUrl) }
     let running: Promise<Bridge> = Promise.resolve(first)
     let starts = 0
     const restart = async (bridge: Bridge) => {
       await bridge.close()
-      return startBridge({ ...settings, ...ports })
+      return startTestBridge({ ...settings, ...ports })
     }
     await using device = linked(first.dataUrl, (frame) => {
       if (frame % 7 !== 0 || starts === 10) return
@@ -188,13 +179,26 @@ describe('an answer whose link fails', () => {
   it('can be canceled while it waits for a bridge', async () => {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
     const leaving = new AbortController()
-    await using device = relayed(relay, (frame) => {
-      if (frame !== 9) return
-      relay.target = 1
-      relay.cut()
-      setTimeout(() => leaving.abort(new Error('left')), 200)
-    })
-    await expect(world.answer({ prompt, maxTokens: 24 }, device.options, leaving.signal)).rejects.toThrow()
+    let isCut = false
+    const clock: Clock = {
+      nowMs: systemClock.nowMs,
+      sleep(ms, signal) {
+        if (isCut) leaving.abort(new Error('the client has left'))
+        return systemClock.sleep(ms, signal)
+      },
+    }
+    await using device = relayed(
+      relay,
+      (frame) => {
+        if (frame !== 9) return
+        relay.target = 1
+        relay.cut()
+        isCut = true
+      },
+      clock,
+    )
+    const answer = world.answer({ prompt, maxTokens: 24 }, device.options, leaving.signal)
+    await expect(answer).rejects.toThrow('the client has left')
     await expect.poll(() => world.sessionsAtBridge()).toBe(0)
   })
 })

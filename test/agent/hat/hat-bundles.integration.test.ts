@@ -49,7 +49,7 @@ describe('rows that fp16 cannot hold', () => {
       expect(tokens).toEqual(expected)
       expect(figures.drafted).toBeGreaterThan(0)
       expect(figures.wideRows).toBeGreaterThanOrEqual(prompt.filter(loud).length)
-      // Not all of them: what fits still travels as fp16.
+      // Rows that fit travel as fp16.
       expect(figures.bytesUp).toBeLessThan((prompt.length + figures.rounds + figures.drafted) * hidden * 6)
     }
   })

@@ -24,8 +24,8 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-/** What crossed the wire or came out of the adapter, with the tokens that it should be a function of. */
-interface Sighting {
+/** Rows on the wire or of the adapter, with the tokens on which alone they should depend. */
+interface Observation {
   readonly part: 'input' | 'middle' | 'adapter'
   /** The prefix, drafted tokens included. */
   readonly ids: readonly number[]
@@ -33,7 +33,7 @@ interface Sighting {
   readonly rows: States
 }
 
-/** How one draft goes: each of its tokens right or wrong, and how sure it is. */
+/** The length of one draft, and the share of its tokens that are right. */
 type Pattern = (random: Random) => { length: number; rightShare: number }
 const limit = 5
 const patterns: Record<'full accept' | 'full reject' | 'empty draft' | 'random', Pattern> = {
@@ -52,23 +52,23 @@ async function watchedAnswer(
   random: Random,
   draftAhead = false,
 ) {
-  const sightings: Sighting[] = []
+  const observations: Observation[] = []
   let stream: KnownStream | undefined
   const adapter = alteredPart(world.model.part('adapter'), {
     after([item], [rows]) {
       if (!item || !rows || rows.rows === 0 || !stream || !Array.isArray(item.select)) return
-      // The adapter's rows are numbered as the stream's; in a tree each has a way of its own.
+      // The adapter's rows have the numbers of the stream's; in a tree each has its own path.
       const first = item.sequence.length - ('states' in item ? item.states.rows : 0)
       for (const [at, selected] of item.select.entries())
-        sightings.push({ part: 'adapter', ids: wayTo(stream, first + selected), rows: sliceStates(rows, at, at + 1) })
+        observations.push({ part: 'adapter', ids: pathTo(stream, first + selected), rows: sliceStates(rows, at, at + 1) })
     },
   })
   const options: Partial<HatOptions> = {
     draftAhead,
     speed: new TimelessSpeed(),
     createDrafter() {
-      const beside = adapterDrafter(adapter, world.head, sampling)
-      return scriptedBeside(beside, prompt.length, right, pattern, random, (known) => {
+      const real = adapterDrafter(adapter, world.head, sampling)
+      return scriptedDrafter(real, prompt.length, right, pattern, random, (known) => {
         stream = known
       })
     },
@@ -77,10 +77,10 @@ async function watchedAnswer(
       const exchange = link.exchange.bind(link)
       link.exchange = async (base, rows, want, form) => {
         const prefix = (stream?.ids ?? prompt).slice(0, base + rows.rows)
-        sightings.push({ part: 'input', ids: prefix, rows })
+        observations.push({ part: 'input', ids: prefix, rows })
         const reply = await exchange(base, rows, want, form)
-        if (reply.kind === 'deep' && want > 0) sightings.push({ part: 'middle', ids: prefix, rows: reply.states })
-        // So that there is time to draft ahead.
+        if (reply.kind === 'deep' && want > 0) observations.push({ part: 'middle', ids: prefix, rows: reply.states })
+        // Time to draft ahead.
         if (draftAhead) await new Promise((later) => setTimeout(later, 2))
         return reply
       }
@@ -88,21 +88,23 @@ async function watchedAnswer(
     },
   }
   const answer = await world.answer({ prompt, maxTokens, sampling }, options)
-  return { ...answer, sightings }
+  return { ...answer, observations }
 }
 
-function wayTo({ ids, rows }: KnownStream, row: number): number[] {
-  const way = rows.pathTo(row)
-  return [...ids.slice(0, way.line), ...way.rows.map((at) => ids[at]!)]
+/** The tokens up to a row. */
+function pathTo({ ids, rows }: KnownStream, row: number): number[] {
+  const path = rows.pathTo(row)
+  return [...ids.slice(0, path.line), ...path.rows.map((at) => ids[at]!)]
 }
 
-function scriptedBeside(
+/** Drafts by the pattern; the adapter computes every draft and rollback too. */
+function scriptedDrafter(
   adapter: Drafter,
   start: number,
   right: readonly number[],
   pattern: Pattern,
   random: Random,
-  see: (known: KnownStream) => void,
+  onStream: (known: KnownStream) => void,
 ): Drafter {
   let draft: { at: number; left: number; rightShare: number } | undefined
   const anyToken = (choice: number) => (choice + 1 + Math.floor(random.next() * (vocab - 1))) % vocab
@@ -125,13 +127,13 @@ function scriptedBeside(
         const choice = right[known.rows.positionOf(row) + 1 - start] ?? 0
         const isRight = random.next() < rightShare
         const token = isRight ? choice : anyToken(choice)
-        // What a wrong draft might have been too is mostly right.
+        // The alternatives of a wrong draft mostly include the right token.
         const others = !isRight && rightShare > 0 && random.next() < 0.7 ? [anyToken(token), choice] : []
         return [{ token, topProbability: random.next() < 0.9 ? 1 : 0.3, alternatives: others.filter((other) => other !== token) }]
       })
     },
     async catchUp(known) {
-      see(known)
+      onStream(known)
       await adapter.catchUp(known)
     },
     gather: (keep, rows) => adapter.gather(keep, rows),
@@ -139,8 +141,8 @@ function scriptedBeside(
   }
 }
 
-/** Largest difference between what was seen and a fresh run of the same prefix. */
-async function differenceFromFresh({ part, ids, rows }: Sighting): Promise<number> {
+/** Largest difference between the observed rows and a fresh run of the same prefix. */
+async function differenceFromFresh({ part, ids, rows }: Observation): Promise<number> {
   const shallow = await freshRun(world.model.part('input'), { ids })
   const fresh = part === 'input' ? shallow : await freshRun(world.model.part(part), { states: shallow })
   return difference(rows, sliceStates(fresh, fresh.rows - rows.rows, fresh.rows))
@@ -162,7 +164,7 @@ function difference(a: States, b: States): number {
     decodeHalves(states.half, values)
     return values
   }) as [Float32Array, Float32Array]
-  return left.reduce((most, value, at) => Math.max(most, Math.abs(value - right[at]!) / Math.max(1, Math.abs(value))), 0)
+  return left.reduce((max, value, at) => Math.max(max, Math.abs(value - right[at]!) / Math.max(1, Math.abs(value))), 0)
 }
 
 const randomPrompt = (random: Random, length: number) => Array.from({ length }, () => Math.floor(random.next() * vocab))
@@ -183,16 +185,16 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
   it.each(['full accept', 'full reject', 'empty draft'] as const)('%s', async (name) => {
     const random = seededRandom(3)
     for (const { prompt, sampling, right } of await references(random, 4)) {
-      const { tokens, rounds, sightings } = await watchedAnswer(prompt, right, sampling, patterns[name], random)
+      const { tokens, rounds, observations } = await watchedAnswer(prompt, right, sampling, patterns[name], random)
       expect(tokens).toEqual(right)
-      for (const sighting of sightings) expect(await differenceFromFresh(sighting)).toBeLessThan(tolerance)
+      for (const observation of observations) expect(await differenceFromFresh(observation)).toBeLessThan(tolerance)
       const accepted = rounds.reduce((sum, round) => sum + round.accepted, 0)
       const drafted = rounds.reduce((sum, round) => sum + round.drafted, 0)
       expect({ accepted, someDrafted: drafted > 0 }).toEqual({
         accepted: name === 'full accept' ? drafted : 0,
         someDrafted: name !== 'empty draft',
       })
-      const seen = new Set(sightings.map(({ part }) => part))
+      const seen = new Set(observations.map(({ part }) => part))
       expect([...seen].sort()).toEqual(name === 'empty draft' ? ['input', 'middle'] : ['adapter', 'input', 'middle'])
     }
   })
@@ -206,7 +208,7 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
     let ready = 0
     for (let at = 0; at < 500; at++) {
       const { prompt, sampling, right } = known[at % known.length]!
-      const { tokens, rounds, sightings, figures } = await watchedAnswer(
+      const { tokens, rounds, observations, figures } = await watchedAnswer(
         prompt,
         right,
         sampling,
@@ -220,7 +222,7 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
         accepted += round.accepted
         rejected += round.drafted - round.accepted
       }
-      for (const sighting of sightings) worst = Math.max(worst, await differenceFromFresh(sighting))
+      for (const observation of observations) worst = Math.max(worst, await differenceFromFresh(observation))
     }
     expect(worst).toBeLessThan(tolerance)
     expect(Math.min(accepted, rejected)).toBeGreaterThan(500)
@@ -230,10 +232,10 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
   it('differs from the KV of any other prefix', async () => {
     const random = seededRandom(5)
     const [{ prompt, sampling, right }] = (await references(random, 1)) as [Awaited<ReturnType<typeof references>>[0]]
-    const { sightings } = await watchedAnswer(prompt, right, sampling, patterns['full accept'], random)
-    for (const { part, ids, rows } of sightings.filter((sighting) => sighting.ids.length > sighting.rows.rows)) {
+    const { observations } = await watchedAnswer(prompt, right, sampling, patterns['full accept'], random)
+    for (const { part, ids, rows } of observations.filter((observation) => observation.ids.length > observation.rows.rows)) {
       const stale = [...ids]
-      // An earlier position that a rollback forgot to take back.
+      // As if a rollback had left an earlier position unchanged.
       stale[ids.length - rows.rows - 1] = (stale[ids.length - rows.rows - 1]! + 1) % vocab
       expect(await differenceFromFresh({ part, ids: stale, rows })).toBeGreaterThan(3 * tolerance)
     }

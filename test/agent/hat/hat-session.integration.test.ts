@@ -1,21 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { drafterMaker } from '../../../agent/hat/create-drafter.ts'
 import { answerByHat, type HatOptions } from '../../../agent/hat/session.ts'
-import { DataLink } from '../../../agent/link/data-link.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
-import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
 import { type Drafter, stateless } from '../../../core/draft/drafter.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
-import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import type { States } from '../../../core/protocol/states.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { alteredPart } from '../../support/altered-part.ts'
+import { dataLinkTo } from '../../support/data-link.ts'
 import { type HatWorld, startHatWorld, withoutDrafts } from '../../support/hat-world.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
 
 const vocab = 160
 const contextLimit = 256
@@ -33,7 +30,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 const reference = (maxTokens: number, sampling = greedy, eos: number[] = [], ids = prompt) =>
   referenceAnswer(world.chain, ids, sampling, maxTokens, eos)
 
-/** Drafts what it is told to, `run` tokens at a time; the draft ends where that is undefined. */
+/** Drafts the tokens that `next` returns, `run` at a time; the draft ends where it returns undefined. */
 const scripted = (next: (position: number) => number | undefined, { topProbability = 1, run = 1 } = {}): Drafter => ({
   ...stateless,
   next: async (known, rows) =>
@@ -42,12 +39,12 @@ const scripted = (next: (position: number) => number | undefined, { topProbabili
       return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability, alternatives: [] }))
     }),
 })
-/** Always right. */
+/** Drafts the tokens of the answer. */
 const oracle = (answer: readonly number[], ids = prompt, run = 1): Partial<HatOptions> => ({
   createDrafter: () => scripted((position) => answer[position - ids.length], { run }),
 })
 
-/** The link with something done around each exchange. */
+/** A link with each exchange wrapped by `around`. */
 const aroundExchanges = (
   around: (link: LinkSession, exchange: LinkSession['exchange']) => LinkSession['exchange'],
 ): Partial<HatOptions> => ({
@@ -73,7 +70,7 @@ describe('an answer by the split model', () => {
     expect(plain.figures).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
   })
 
-  it('is the reference whatever drafter is measured, chosen and left on the way, and says which', async () => {
+  it('is the reference while drafters are measured and chosen, and reports which', async () => {
     const expected = await reference(80)
     const parts = {
       adapter: world.model.part('adapter'),
@@ -106,7 +103,7 @@ describe('an answer by the split model', () => {
     expect(figures.drafting).toBeNull()
   })
 
-  it('cannot be drafted by an adapter that the bundle has not', () => {
+  it('cannot be drafted by an adapter that the bundle lacks', () => {
     const parts = { adapter: undefined, medusa: undefined, vocab, head: world.head, threshold: 0.6, draftAhead: true }
     expect(() => drafterMaker('adapter+lookup', parts)).toThrow(/needs an adapter/)
     expect(() => drafterMaker('medusa', parts)).toThrow(/needs Medusa heads/)
@@ -121,7 +118,7 @@ describe('an answer by the split model', () => {
     expect(figures).toMatchObject({ rounds: 4, acceptLength: 7, drafted: 24, accepted: 24 })
   })
 
-  it('takes what a drafter guesses at once as it takes it token by token, in fewer input steps', async () => {
+  it('is the same for drafts of several tokens at once as token by token, in fewer input steps', async () => {
     const expected = await reference(29)
     const stepsOf = async (run: number) => {
       let steps = 0
@@ -135,7 +132,7 @@ describe('an answer by the split model', () => {
       expect(rounds.map((round) => round.tokens.length)).toEqual([1, 7, 7, 7, 7])
       return steps
     }
-    // The remainder of a prompt rides with its last whole chunk.
+    // The remainder of a prompt is sent with its last whole chunk.
     const prefill = Math.floor(prompt.length / 8)
     expect(await stepsOf(1)).toBe(prefill + 4 * 7)
     expect(await stepsOf(10)).toBe(prefill + 4 * 2)
@@ -156,12 +153,12 @@ describe('an answer by the split model', () => {
       expect(tokens).toEqual(await reference(40, greedy, eos))
       expect(tokens.length).toBeLessThan(40)
       expect(rounds.at(-1)!.tokens.at(-1)).toBe(eos[0])
-      // Nothing is drafted behind an end of text.
+      // No token is drafted after an end of text.
       expect(figures.drafted).toBe(figures.accepted)
     }
   })
 
-  it('uses the context to its last position, and none beyond', async () => {
+  it('uses the context up to its last position', async () => {
     const long = randomIds(contextLimit - 12)
     const expected = await reference(12, greedy, [], long)
     const { tokens } = await world.answer({ prompt: long, maxTokens: 12 }, oracle([...expected, ...expected], long))
@@ -202,15 +199,7 @@ describe('verifications', () => {
   /** Bytes on the wire, either way, of every frame after prefill. */
   async function lengths(padding: boolean): Promise<{ up: Set<number>; down: Set<number>; tokens: number[] }> {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
-    const link = new DataLink({
-      device: 'padded',
-      birth: 1,
-      speed: new DeviceSpeed(),
-      clock: systemClock,
-      random: { next: () => 0 },
-      logger: silentLogger(),
-    })
-    link.connectTo(through(relay, world.bridge.dataUrl))
+    const link = dataLinkTo(through(relay, world.bridge.dataUrl), { device: 'padded' })
     const sizes = { up: new Set<number>(), down: new Set<number>() }
     const expected = await reference(40)
     let drafts = 0
@@ -239,13 +228,13 @@ describe('verifications', () => {
     return { ...sizes, tokens }
   }
 
-  it('are all of one length, up and down, whatever was drafted', async () => {
+  it('have one length in each direction, whatever was drafted', async () => {
     const { up, down, tokens } = await lengths(true)
     expect([up.size, down.size]).toEqual([1, 1])
     expect(tokens).toEqual(await reference(40))
   })
 
-  it('are as long as they need to be where that is turned off', async () => {
+  it('have different lengths without padding', async () => {
     const { up, down } = await lengths(false)
     expect(up.size).toBeGreaterThan(1)
     expect(down.size).toBeGreaterThan(1)
@@ -253,7 +242,7 @@ describe('verifications', () => {
 })
 
 describe('states as int8', () => {
-  it('take about half the bytes, say so, and answer the same whenever they are sent again', async () => {
+  it('take about half the bytes, are reported, and yield the same answer when sent again', async () => {
     const long = randomIds(60)
     const half = await world.answer({ prompt: long, maxTokens: 12 })
     const int8 = await world.answer({ prompt: long, maxTokens: 12 }, { wire: 'int8' })
@@ -265,7 +254,7 @@ describe('states as int8', () => {
 })
 
 describe('prefill', () => {
-  it('goes in chunks of the size that the bridge advises, at most two unanswered, and only the last row comes back', async () => {
+  it('sends chunks of the advised size, at most two unanswered, and receives only the last row', async () => {
     const frames: { base: number; rows: number; want: number; unanswered: number }[] = []
     let unanswered = 0
     let secondSent = () => {}
@@ -277,7 +266,7 @@ describe('prefill', () => {
       frames.push({ base, rows: rows.rows, want, unanswered })
       if (frames.length === 2) secondSent()
       const reply = await exchange(base, rows, want)
-      // However quick the bridge is: the second frame does not wait for the first one's reply.
+      // Even with a fast bridge, the second frame is sent before the first reply.
       await second
       unanswered -= 1
       return reply
@@ -294,7 +283,7 @@ describe('prefill', () => {
     expect(Math.max(...frames.map((frame) => frame.unanswered))).toBe(2)
   })
 
-  it('gives the same answer whatever the length of the prompt', async () => {
+  it('yields the reference for any length of the prompt', async () => {
     for (const length of [1, 2, 7, 8, 9, 16, 17]) {
       const ids = randomIds(length)
       expect((await world.answer({ prompt: ids, maxTokens: 6 })).tokens).toEqual(await reference(6, greedy, [], ids))
@@ -303,16 +292,16 @@ describe('prefill', () => {
 })
 
 describe('rows that the bridge has lost', () => {
-  const nothing: States = { rows: 0, width: 64, half: new Uint16Array(0) }
+  const noRows: States = { rows: 0, width: 64, half: new Uint16Array(0) }
 
-  it.each([0, 1, 13, 20])('are sent again, and the answer is the same (bridge cut back to %i)', async (kept) => {
+  it.each([0, 1, 13, 20])('are sent again, and the answer is the same (truncated to %i)', async (kept) => {
     let frames = 0
     let resent = 0
     const forgetful = aroundExchanges((_, exchange) => async (base, rows, want) => {
       frames += 1
       if (base < 21 && frames > 6) resent += 1
-      // Behind the session's back: a frame without rows cuts the bridge's KV.
-      if (frames === 6) await exchange(kept, nothing, 0)
+      // A frame without rows, unknown to the session, truncates the bridge's KV.
+      if (frames === 6) await exchange(kept, noRows, 0)
       return exchange(base, rows, want)
     })
     const { tokens } = await world.answer({ prompt, maxTokens: 20 }, forgetful)
@@ -320,11 +309,11 @@ describe('rows that the bridge has lost', () => {
     expect(resent).toBeGreaterThan(0)
   })
 
-  it('are sent again when the hole opens in the middle of prefill', async () => {
+  it('are sent again when they are lost during prefill', async () => {
     let frames = 0
     const forgetful = aroundExchanges((_, exchange) => async (base, rows, want) => {
       frames += 1
-      if (frames === 2) await exchange(0, nothing, 0)
+      if (frames === 2) await exchange(0, noRows, 0)
       return exchange(base, rows, want)
     })
     const { tokens } = await world.answer({ prompt, maxTokens: 10 }, forgetful)
@@ -332,19 +321,19 @@ describe('rows that the bridge has lost', () => {
     expect(frames).toBeGreaterThan(12)
   })
 
-  it('end the session when they are lost again while they are sent again', async () => {
+  it('end the answer when they are lost every time', async () => {
     const hopeless = aroundExchanges((_, exchange) => async (base, rows, want) => {
-      await exchange(0, nothing, 0)
+      await exchange(0, noRows, 0)
       return exchange(base, rows, want)
     })
     await expect(world.answer({ prompt, maxTokens: 10 }, hopeless)).rejects.toMatchObject({ code: 'LINK_LOST' })
   })
 })
 
-describe('what goes wrong', () => {
+describe('a failing answer', () => {
   const poison = (states: States): States => ({ ...states, half: states.half.map((value, at) => (at === 5 ? 0x7e00 : value)) })
 
-  it('goes on at another session where the bridge returns other rows than were asked for, at most a few times', async () => {
+  it('continues in another session if the bridge returns too few rows, at most a few times', async () => {
     const missing = (times: number) => {
       let left = times
       return aroundExchanges((_, exchange) => async (base, rows, want, form) => {
@@ -435,7 +424,7 @@ describe('what goes wrong', () => {
     await expect.poll(() => world.sessionsAtBridge()).toBe(0)
   })
 
-  it('frees the KV when whoever reads the answer just leaves', async () => {
+  it('frees the KV when its reader stops reading', async () => {
     const input = alteredPart(world.model.part('input'), {})
     const request = { client: 'app', prompt, maxTokens: 50, sampling: greedy, eos: [], acceptedMs: 0 }
     for await (const round of answerByHat(world.options({ input }), request, new AbortController().signal)) {

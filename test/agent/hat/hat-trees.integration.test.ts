@@ -35,24 +35,24 @@ afterAll(async () => {
 const reference = (prompt: readonly number[], maxTokens: number, sampling = greedy) =>
   referenceAnswer(world.chain, prompt, sampling, maxTokens, [])
 
-/** Trees of any shape; what follows a token that is right is right as often as not. */
+/** Trees of any shape, with right tokens in about 60 % of their nodes. */
 function anyTrees(prompt: readonly number[], right: readonly number[], random: Random): TreeDrafter {
   return {
     ...stateless,
-    async tree({ deep }, deepest): Promise<DraftTree> {
+    async tree({ deep }, maxDepth): Promise<DraftTree> {
       const tokens: number[] = []
       const parents: number[] = []
       const depths: number[] = []
       for (let node = 0; node < Math.floor(random.next() * 9); node++) {
         const parent = Math.floor(random.next() * (node + 1)) - 1
         const depth = parent < 0 ? 1 : depths[parent]! + 1
-        if (depth > deepest) continue
+        if (depth > maxDepth) continue
         const choice = right[deep.length - prompt.length + depth] ?? 0
         tokens.push(random.next() < 0.6 ? choice : Math.floor(random.next() * vocab))
         parents.push(parents.length === 0 ? -1 : Math.min(parent, parents.length - 1))
         depths.push(parents.at(-1)! < 0 ? 1 : depths[parents.at(-1)!]! + 1)
       }
-      const tooDeep = depths.findIndex((depth) => depth > deepest)
+      const tooDeep = depths.findIndex((depth) => depth > maxDepth)
       const end = tooDeep < 0 ? tokens.length : tooDeep
       return { tokens: tokens.slice(0, end), parents: parents.slice(0, end) }
     },
@@ -67,15 +67,15 @@ const treesOf = (prompt: readonly number[], right: readonly number[], random: Ra
 function breaking(at: number, times: number): Partial<HatOptions> {
   let left = times
   return {
-    async open(signal, wish) {
-      const session = await world.options().open(signal, wish)
+    async open(signal, options) {
+      const session = await world.options().open(signal, options)
       const exchange = session.exchange.bind(session)
       let frames = 0
       session.exchange = (base, rows, want, form) => {
         frames += 1
         if (frames < at || left === 0) return exchange(base, rows, want, form)
         left -= 1
-        // Half of the time the bridge has had the frame.
+        // In half of the cases the bridge has received the frame.
         if (left % 2 === 0) exchange(base, rows, want, form).catch(() => {})
         return Promise.reject(new BrimError('LINK_LOST', 'cut by the test'))
       }
@@ -113,7 +113,7 @@ describe('an answer whose drafts branch', () => {
     }
   })
 
-  it('leaves a prefix that the next one can begin with', async () => {
+  it('leaves a prefix that the next answer can resume', async () => {
     const random = seededRandom(9)
     for (let run = 0; run < 8; run++) {
       const prefixes = new PrefixMemory(systemClock)
@@ -138,7 +138,7 @@ describe('an answer whose drafts branch', () => {
 })
 
 describe('with all drafters of a bundle', () => {
-  it('no round drafts more than the bridge or the device allows, trees neither', async () => {
+  it('no round drafts more than the bridge or the device allows, trees included', async () => {
     const { head, model } = world
     const parts = { adapter: model.part('adapter'), medusa: model.medusa(), vocab, head, threshold: 0.02, draftAhead: true }
     const prompt = randomIds(15)

@@ -1,12 +1,9 @@
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AnswerMeter } from '../../../agent/answer/meter.ts'
-import { startApi } from '../../../agent/api/server.ts'
 import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
 import { type DeviceModel, openDeviceModel } from '../../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
-import { DataLink } from '../../../agent/link/data-link.ts'
-import { systemClock } from '../../../core/base/clock.ts'
+import { systemClock, untilAborted } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
 import { openBundle } from '../../../core/engine/open-bundle.ts'
@@ -15,8 +12,9 @@ import type { Sampling } from '../../../core/engine/sampler.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { alteredPart } from '../../support/altered-part.ts'
+import { startTestApi } from '../../support/api.ts'
+import { dataLinkTo } from '../../support/data-link.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
 
 let world: AgentWorld
 let device: DeviceModel
@@ -29,24 +27,16 @@ afterAll(async () => {
   await world[Symbol.asyncDispose]()
 })
 
-/** An API of this device that tells when its `step`-th input step, or its asking for a session (0), begins. */
-async function apiThatTells(step: number, onStep: () => Promise<void>) {
-  const link = new DataLink({
-    device: 'left',
-    birth: 1,
-    speed: new DeviceSpeed(),
-    clock: systemClock,
-    random: { next: () => 0 },
-    logger: silentLogger(),
-  })
-  link.connectTo(world.bridge.dataUrl)
+/** An API of this device that calls `onStep` before its `step`-th input step, or before it opens a session (0). */
+async function startObservedApi(step: number, onStep: () => void) {
+  const link = dataLinkTo(world.bridge.dataUrl, { device: 'left' })
   const { dims, modelId } = device.manifest
   const { logger, lines } = recordingLogger('info')
   let steps = 0
   const input = alteredPart(device.input, {
     before() {
       steps += 1
-      if (steps === step) void onStep()
+      if (steps === step) onStep()
     },
   })
   const { head, adapter } = device
@@ -65,23 +55,16 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
     draftLimit: 8,
     clock: systemClock,
     createDrafter: (sampling: Sampling) => adapterDrafter(adapter!, head, sampling),
-    async open(until: AbortSignal) {
-      if (step === 0) await onStep()
-      return link.open(modelId, until)
+    async open(signal: AbortSignal) {
+      if (step === 0) {
+        onStep()
+        // The agent has noticed that the client disconnected.
+        await untilAborted(signal)
+      }
+      return link.open(modelId, signal)
     },
   }
-  const api = await startApi({
-    host: '127.0.0.1',
-    port: 0,
-    createdAt: device.manifest.card.createdAt,
-    modelNames: ['tiny'],
-    nextSeed: () => 1,
-    health: () => ({}),
-    endpoint: hatEndpoint(hat, device.text),
-    meter: new AnswerMeter(systemClock),
-    clock: systemClock,
-    logger,
-  })
+  const api = await startTestApi(device.manifest, hatEndpoint(hat, device.text), { logger })
   return {
     api,
     input,
@@ -95,25 +78,21 @@ async function apiThatTells(step: number, onStep: () => Promise<void>) {
 
 describe('a client that disconnects', () => {
   const moments = [
-    ['while a session is asked for', 0],
+    ['while a session is opened', 0],
     ['in prefill', 2],
     ['in a round', 9],
     ['in a late round', 60],
   ] as const
   it.each(moments.flatMap(([moment, step]) => [true, false].map((stream) => [moment, stream, step] as const)))(
-    '%s stops the answer on both sides, and is no failure (stream: %s)',
+    '%s stops the answer on both sides, without a logged warning (stream: %s)',
     async (_, stream, step) => {
-      const gone = new AbortController()
-      await using device = await apiThatTells(step, async () => {
-        gone.abort()
-        // The agent has seen the connection close before it goes on.
-        await new Promise((done) => setTimeout(done, 20))
-      })
+      const leaving = new AbortController()
+      await using device = await startObservedApi(step, () => leaving.abort())
       const body = JSON.stringify({ prompt: Array.from({ length: 40 }, () => 5), max_tokens: 400, temperature: 0, stream })
       const request = httpRequest(`${device.api.url}/v1/completions`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        signal: gone.signal,
+        signal: leaving.signal,
       })
       request.on('response', (response) => response.on('error', () => {}).resume())
       request.on('error', () => {})
@@ -126,7 +105,8 @@ describe('a client that disconnects', () => {
       expect(await world.bridgeHealth()).toMatchObject({ sessions: 0 })
       expect(device.input.usedBytes()).toBe(0)
       const { length } = device.lines
-      await new Promise((done) => setTimeout(done, 50))
+      // Waits for all work of the API.
+      await device.api.close()
       expect(device.lines.slice(length)).toEqual([])
       expect(device.lines.filter((line) => Number(line.level) >= 40)).toEqual([])
     },

@@ -24,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-/** Opens sessions with something changed. */
+/** Opens sessions and applies `change` to each. */
 const opening = (change: (session: LinkSession) => void): Partial<HatOptions> => ({
   async open(signal, options) {
     const session = await world.options().open(signal, options)
@@ -59,7 +59,7 @@ describe('drafting ahead in a real session', () => {
     const draftLength = 2
     const rates = new FixedRates()
     const speed = new FixedSpeed()
-    // Each term decides: without any of them, or with one row more or less, another number of steps would fit.
+    // Each term matters: without any of them, or with one row more or less, another number of steps would fit.
     const trip = { rows: draftLength + 1, bytesPerToken: rowBytes('fp16', hidden), waitS: 0, computeS: rates.cloudS }
     const { upBytesPerS, downBytesPerS, rttS } = rates
     const lambda = draftAheadSteps({ ...trip, upBytesPerS, downBytesPerS, rttS }, speed.aheadStepS)
@@ -68,7 +68,7 @@ describe('drafting ahead in a real session', () => {
     let isVerifying = false
     let steps = 0
     const stepsPerRound: number[] = []
-    /** Always wrong, so that no prepared draft is used; ends its drafts after two tokens, and never ends ahead. */
+    /** Always wrong, so that no prepared draft is used; ends its drafts after two tokens, but never while drafting ahead. */
     const drafter: Drafter = {
       ...stateless,
       async next(known, rows) {
@@ -102,7 +102,7 @@ describe('drafting ahead in a real session', () => {
             isVerifying = true
             const reply = await exchange(base, rows, want, form)
             await expect.poll(() => steps, { interval: 1, timeout: 10_000 }).toBeGreaterThanOrEqual(lambda)
-            // Time for a step too many.
+            // Time for one step more.
             await systemClock.sleep(30, new AbortController().signal)
             isVerifying = false
             stepsPerRound.push(steps)
@@ -118,9 +118,9 @@ describe('drafting ahead in a real session', () => {
   })
 })
 
-describe('what a session measures of its device', () => {
+describe('the measurements of a session', () => {
   const tokenMs = 2
-  /** A device that takes so long for each token, by the session's clock. */
+  /** A device that takes `tokenMs` for each token, by the session's clock. */
   function timedDevice() {
     let nowMs = 1_000
     const clock = { ...systemClock, nowMs: () => nowMs }
@@ -132,7 +132,7 @@ describe('what a session measures of its device', () => {
     return { clock, input, speed: new DeviceSpeed() }
   }
 
-  it('is the prefill rate in tokens per second, and the drafting step in seconds', async () => {
+  it('are the prefill rate in tokens per second, and the drafting step in seconds', async () => {
     const device = timedDevice()
     await world.answer({ prompt, maxTokens }, { ...device, draftAhead: false })
     expect(device.speed.prefillTokensPerS).toBeCloseTo(1_000 / tokenMs)
@@ -140,7 +140,7 @@ describe('what a session measures of its device', () => {
     expect(device.speed.aheadStepS).toBeUndefined()
   })
 
-  it('tells the drafter what each round added, and its seconds from the first step to the last', async () => {
+  it('report to the drafter the tokens of each round, and its seconds from the first step to the last', async () => {
     const rounds: [tokens: number, seconds: number][] = []
     const drafter: Drafter = {
       ...stateless,

@@ -6,6 +6,7 @@ import { BrimError } from '../../../core/base/errors.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
+import { healthOf } from '../../support/bridge.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
 
 const random = seededRandom(31)
@@ -20,11 +21,11 @@ afterAll(() => world[Symbol.asyncDispose]())
 
 const reference = (ids: readonly number[], maxTokens: number, of = world) => referenceAnswer(of.chain, ids, greedy, maxTokens, [])
 
-/** A first turn, whose end the bridge keeps. */
+/** A first turn, whose prefix the bridge caches. */
 async function firstTurn(prompt: readonly number[], of = world) {
   const prefixes = new PrefixMemory(systemClock)
   const { tokens } = await of.answer({ prompt, maxTokens: 20 }, { prefixes })
-  // The bridge's word that it keeps comes after the answer.
+  // The bridge sends the handle of the prefix after the answer.
   await expect.poll(() => prefixes.find('app', [...prompt, 0])).toBeDefined()
   return { prefixes, conversation: [...prompt, ...tokens] }
 }
@@ -107,8 +108,8 @@ describe('the next turn of a conversation', () => {
     let frames = 0
     const broken = {
       prefixes,
-      async open(signal: AbortSignal, wish?: SessionOptions) {
-        const session = await world.link.open(world.model.manifest.modelId, signal, wish)
+      async open(signal: AbortSignal, options?: SessionOptions) {
+        const session = await world.link.open(world.model.manifest.modelId, signal, options)
         const exchange = session.exchange.bind(session)
         session.exchange = async (base, rows, want) => {
           frames += 1
@@ -136,8 +137,8 @@ describe('a bridge without a prefix cache', () => {
     const { figures } = await forgetful.answer({ prompt, maxTokens: 4 }, { prefixes })
     expect(figures.reusedTokens).toBe(0)
     const kvBytes = async () => {
-      const health = await (await fetch(`${forgetful.bridge.httpUrl}/health`)).json()
-      return (health as { kvBytes: number; keptKvBytes: number }).kvBytes + (health as { keptKvBytes: number }).keptKvBytes
+      const health = await healthOf(forgetful.bridge)
+      return health.kvBytes + health.keptKvBytes
     }
     await expect.poll(kvBytes).toBe(0)
   })

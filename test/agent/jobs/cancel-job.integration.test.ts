@@ -22,11 +22,11 @@ let dir: TempDir
 let world: HatWorld
 /** Steps of the small model, or rounds of the split model. */
 let steps = 0
-const works: Record<string, JobHandler> = {}
+const jobHandlers: Record<string, JobHandler> = {}
 const closers: (() => Promise<void>)[] = []
 
 /** Advances with each reading, so that every piece of an answer is reported at once. */
-function hastyClock(): Clock {
+function advancingClock(): Clock {
   let nowMs = 0
   return { nowMs: () => (nowMs += 200), sleep: systemClock.sleep }
 }
@@ -61,8 +61,8 @@ beforeAll(async () => {
     },
   }
   const options = { clock: systemClock, meter: new AnswerMeter(systemClock), nextSeed: () => 1 }
-  works['slm.generate'] = slmGenerate({ ...options, endpoint: slmEndpoint(counted, systemClock) })
-  works['hat.generate'] = hatGenerate({ ...options, endpoint: countedEndpoint })
+  jobHandlers['slm.generate'] = slmGenerate({ ...options, endpoint: slmEndpoint(counted, systemClock) })
+  jobHandlers['hat.generate'] = hatGenerate({ ...options, endpoint: countedEndpoint })
 })
 afterAll(async () => {
   for (const close of closers) await close()
@@ -71,10 +71,10 @@ afterAll(async () => {
 })
 
 it.each(['slm.generate', 'hat.generate'])(
-  '%s that is canceled ends within one step of its model, and frees what it held',
+  '%s that is canceled ends within one step of its model, and frees its KV',
   async (kind) => {
     const store = openDatabase(join(dir.path, `${kind}.sqlite`), [ledgerTable])
-    const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: hastyClock(), logger: silentLogger() })
+    const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: advancingClock(), logger: silentLogger() })
     const { handlers, onConnection } = jobs.service('mqtt://a')
     const at = { v: 1, bridge: 'bridge-1', job: '0123abcd-1', attempt: 1 }
     const events: JobEvent[] = []
@@ -88,7 +88,7 @@ it.each(['slm.generate', 'hat.generate'])(
       return true
     }
     onConnection({ publish })
-    jobs.start(works)
+    jobs.start(jobHandlers)
     steps = 0
     try {
       handlers.jobs(Buffer.from(JSON.stringify({ ...at, type: 'run', kind, input: { prompt: 'Can you', maxTokens: 200 } })))

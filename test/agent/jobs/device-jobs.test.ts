@@ -37,14 +37,14 @@ interface Device {
   kill(): void
 }
 
-function device(work?: JobHandler): Device {
+function device(handler?: JobHandler): Device {
   dir ??= tempDir()
   const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
   const clock = fakeClock()
   let count = 0
   const echo: JobHandler = async (...given) => {
     count += 1
-    return (work ?? (async (input) => input as Record<string, unknown>))(...given)
+    return (handler ?? (async (input) => input as Record<string, unknown>))(...given)
   }
   const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock, logger: silentLogger() })
   const { handlers, onConnection } = jobs.service('mqtt://a')
@@ -134,7 +134,7 @@ describe('a job on a device', () => {
     expect(types(second.events)).toEqual(['succeeded'])
   })
 
-  it('resends less and less often to a silent bridge, and soon after a message from it', async () => {
+  it('resends at growing intervals to a silent bridge, and soon after a message from it', async () => {
     const { port, events, clock } = device()
     port.onJob(run())
     await expect.poll(() => types(events)).toContain('succeeded')

@@ -27,7 +27,7 @@ function linksOf(states: readonly LinkStatus[]) {
       },
       async open() {
         asked.push(at)
-        if (status.bridge !== 'connected') throw new BrimError('BRIDGE_UNREACHABLE', `bridge ${at} is away`)
+        if (status.bridge !== 'connected') throw new BrimError('BRIDGE_UNREACHABLE', `bridge ${at} is unreachable`)
         return { bridge: status.dataUrl } as LinkSession
       },
       close: async () => {
@@ -74,9 +74,13 @@ describe('the links to several bridges', () => {
     const { asked, links } = linksOf([down, { broker: 'connected', bridge: 'unreachable' }, up])
     await links.open(never)
     expect(asked).toEqual([2])
-    const away = linksOf([down, { broker: 'connected', bridge: 'mismatch' }, { broker: 'connected', bridge: 'unreachable' }])
-    await expect(away.links.open(never)).rejects.toMatchObject({ message: 'bridge 2 is away' })
-    expect(away.asked).toEqual([2, 0, 1])
+    const unreachable = linksOf([
+      down,
+      { broker: 'connected', bridge: 'mismatch' },
+      { broker: 'connected', bridge: 'unreachable' },
+    ])
+    await expect(unreachable.links.open(never)).rejects.toMatchObject({ message: 'bridge 2 is unreachable' })
+    expect(unreachable.asked).toEqual([2, 0, 1])
   })
 
   it('close the second of two links that lead to the same bridge, and log an error once', async () => {
@@ -94,8 +98,9 @@ describe('the links to several bridges', () => {
   it('publish on one link that has a bridge', async () => {
     const { published, links } = linksOf([down, up, up])
     expect([links.hasBridge, await links.publish('log', 'x'), published]).toEqual([true, true, [[1, 'x']]])
-    const away = linksOf([down, down])
-    expect([away.links.hasBridge, await away.links.publish('log', 'x'), away.published]).toEqual([false, false, []])
+    const unreachable = linksOf([down, down])
+    const { links: none, published: unsent } = unreachable
+    expect([none.hasBridge, await none.publish('log', 'x'), unsent]).toEqual([false, false, []])
   })
 
   it('publish on every link if asked to', () => {

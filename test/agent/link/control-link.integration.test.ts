@@ -55,9 +55,9 @@ function bridgeLinkTo(url: string): BridgeLink {
 
 const statesSeen = (watcher: { messages: { text: string }[] }) =>
   watcher.messages.map(({ text }) => DeviceState.parse(JSON.parse(text)))
-const deviceSays = (fields: Pick<DeviceState, 'state' | 'birth'>): string =>
+const deviceState = (fields: Pick<DeviceState, 'state' | 'birth'>): string =>
   JSON.stringify({ v: 1, at: '2026-01-02T03:04:05.678Z', ...fields } satisfies DeviceState)
-const bridgeSays = (fields: Partial<BridgeState>): string =>
+const bridgeState = (fields: Partial<BridgeState>): string =>
   JSON.stringify({
     v: 1,
     state: 'ready',
@@ -153,7 +153,7 @@ describe.each(brokers)('the state of a device, on the $name', ({ start, missing 
   it.skipIf(missing())('is republished after the late will of an earlier start', async () => {
     await using broker = await start()
     await using watcher = await watchTopic(broker.url, topic)
-    const will = { topic, payload: Buffer.from(deviceSays({ state: 'lost', birth: 6 })), qos: 1, retain: true } as const
+    const will = { topic, payload: Buffer.from(deviceState({ state: 'lost', birth: 6 })), qos: 1, retain: true } as const
     // The broker publishes this will when the new connection replaces the earlier one.
     const earlier = await mqttClient(broker.url, 'device-jetson-01', { will })
     controlTo(broker.url, 7)
@@ -170,14 +170,14 @@ describe.each(brokers)('the state of a device, on the $name', ({ start, missing 
         seen = new Map(states)
       },
     })
-    await using _one = await bridgeAnnounces(broker.url, 'one', bridgeSays({ birth: 2 }))
-    await using two = await bridgeAnnounces(broker.url, 'two', bridgeSays({ birth: 9 }))
+    await using _one = await announceBridge(broker.url, 'one', bridgeState({ birth: 2 }))
+    await using two = await announceBridge(broker.url, 'two', bridgeState({ birth: 9 }))
     await expect.poll(() => [...seen.keys()].sort()).toEqual(['one', 'two'])
-    await two.say(bridgeSays({ state: 'lost', birth: 8 }))
-    await two.say(bridgeSays({ sessions: 4, birth: 9 }))
+    await two.publish(bridgeState({ state: 'lost', birth: 8 }))
+    await two.publish(bridgeState({ sessions: 4, birth: 9 }))
     await expect.poll(() => seen.get('two')).toMatchObject({ state: 'ready', birth: 9, sessions: 4 })
-    // Its store was lost.
-    await two.say(bridgeSays({ sessions: 5, birth: 1 }))
+    // The bridge's store was lost.
+    await two.publish(bridgeState({ sessions: 5, birth: 1 }))
     await expect.poll(() => seen.get('two')).toMatchObject({ state: 'ready', birth: 1, sessions: 5 })
   })
 })
@@ -196,7 +196,7 @@ it.skipIf(mosquittoMissing())('a device republishes its state when an older one 
     // From before this device was reinstalled.
     { state: 'lost', birth: 57 },
   ] as const) {
-    await late.publishAsync(topic, deviceSays(wrong), { qos: 1, retain: true })
+    await late.publishAsync(topic, deviceState(wrong), { qos: 1, retain: true })
     await expect.poll(() => statesSeen(watcher).at(-2)).toMatchObject(wrong)
     await expect.poll(() => statesSeen(watcher).at(-1)).toMatchObject({ state: 'ready', birth: 7 })
   }
@@ -247,8 +247,8 @@ it('a device logs the faults of bridges, and the unreadable state of a bridge on
   await using broker = await startBroker()
   const { logger, lines } = recordingLogger('warn')
   controlTo(broker.url, 1, { logger })
-  await using newer = await bridgeAnnounces(broker.url, 'two', '{"v":2}')
-  await newer.say('{"v":3}')
+  await using newer = await announceBridge(broker.url, 'two', '{"v":2}')
+  await newer.publish('{"v":3}')
   const about = (text: string) => lines.filter(({ err }) => (err as Error | undefined)?.message.includes(text))
   await expect.poll(() => about('unreadable state of bridge "two"')).toMatchObject([{ err: { code: 'PROTOCOL_VERSION' } }])
   const client = await mqttClient(broker.url, 'bridge-one')
@@ -280,9 +280,12 @@ it('a broker that does not respond does not delay the close by more than 2 s', a
   const link = controlTo(through(relay, broker.url), 1, { clock })
   await expect.poll(() => link.connected).toBe(true)
   relay.stall()
-  const closed = link.close()
+  let isClosed = false
+  void link.close().then(() => {
+    isClosed = true
+  })
   await clock.advance(2_000)
-  await closed
+  await expect.poll(() => isClosed).toBe(true)
 })
 
 it('a device that closes receives acknowledgements, but no jobs', async () => {
@@ -318,7 +321,7 @@ describe('the link to a bridge', () => {
   it('opens a session at the announced bridge, even right after its start', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using broker = await startBroker()
-    await using _bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: plane.dataUrl }))
+    await using _bridge = await announceBridge(broker.url, 'one', bridgeState({ data: plane.dataUrl }))
     const link = bridgeLinkTo(broker.url)
     const session = await link.open(never)
     expect(session.chunkTokens).toBe(16)
@@ -339,21 +342,21 @@ describe('the link to a bridge', () => {
 
   it('reports BRIDGE_UNREACHABLE while the announced data plane is unreachable', async () => {
     await using broker = await startBroker()
-    await using _bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: 'ws://127.0.0.1:1/v1/data' }))
+    await using _bridge = await announceBridge(broker.url, 'one', bridgeState({ data: 'ws://127.0.0.1:1/v1/data' }))
     await expect(bridgeLinkTo(broker.url).open(never)).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
   })
 
   it('reports BUNDLE_MISMATCH while the bridge serves another model', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using broker = await startBroker()
-    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: plane.dataUrl, modelId: 'cd'.repeat(32) }))
+    await using bridge = await announceBridge(broker.url, 'one', bridgeState({ data: plane.dataUrl, modelId: 'cd'.repeat(32) }))
     const link = bridgeLinkTo(broker.url)
     await expect(link.open(never)).rejects.toMatchObject({
       code: 'BUNDLE_MISMATCH',
       message: expect.stringContaining('cdcdcdcdcdcd'),
     })
     expect(link.status.bridge).toBe('mismatch')
-    await bridge.say(bridgeSays({ data: plane.dataUrl, birth: 2 }))
+    await bridge.publish(bridgeState({ data: plane.dataUrl, birth: 2 }))
     await expect.poll(() => link.status.bridge).toBe('connected')
     await link.open(never)
   })
@@ -361,13 +364,13 @@ describe('the link to a bridge', () => {
   it('follows a bridge that has moved to another address', async () => {
     await using broker = await startBroker()
     const before = await startDataPlane(scriptedPart())
-    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: before.dataUrl }))
+    await using bridge = await announceBridge(broker.url, 'one', bridgeState({ data: before.dataUrl }))
     const link = bridgeLinkTo(broker.url)
     await link.open(never)
     await before[Symbol.asyncDispose]()
     await expect.poll(() => link.status.bridge).toBe('unreachable')
     await using after = await startDataPlane(scriptedPart())
-    await bridge.say(bridgeSays({ data: after.dataUrl, birth: 2 }))
+    await bridge.publish(bridgeState({ data: after.dataUrl, birth: 2 }))
     await expect.poll(() => link.status.bridge).toBe('connected')
     await link.open(never)
     expect(after.sessions.count).toBe(1)
@@ -376,11 +379,11 @@ describe('the link to a bridge', () => {
   it('follows a bridge that had announced its new address before the old one closed', async () => {
     await using broker = await startBroker()
     const before = await startDataPlane(scriptedPart())
-    await using bridge = await bridgeAnnounces(broker.url, 'one', bridgeSays({ data: before.dataUrl }))
+    await using bridge = await announceBridge(broker.url, 'one', bridgeState({ data: before.dataUrl }))
     const link = bridgeLinkTo(broker.url)
     const session = await link.open(never)
     await using after = await startDataPlane(scriptedPart())
-    await bridge.say(bridgeSays({ data: after.dataUrl, birth: 2 }))
+    await bridge.publish(bridgeState({ data: after.dataUrl, birth: 2 }))
     await session.exchange(0, { rows: 1, width: 2, half: Uint16Array.of(1, 2) }, 1)
     await before[Symbol.asyncDispose]()
     await expect.poll(() => link.status.bridge).toBe('connected')
@@ -389,9 +392,9 @@ describe('the link to a bridge', () => {
   })
 })
 
-async function bridgeAnnounces(url: string, bridge: string, state: string) {
+async function announceBridge(url: string, bridge: string, state: string) {
   const client = await mqttClient(url, `bridge-${bridge}`)
-  const say = (text: string) => client.publishAsync(bridgeStateTopic('default', bridge), text, { qos: 1, retain: true })
-  await say(state)
-  return { say, [Symbol.asyncDispose]: () => client.endAsync(true) }
+  const publish = (text: string) => client.publishAsync(bridgeStateTopic('default', bridge), text, { qos: 1, retain: true })
+  await publish(state)
+  return { publish, [Symbol.asyncDispose]: () => client.endAsync(true) }
 }

@@ -2,17 +2,16 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { WebSocketServer } from 'ws'
-import { DataLink } from '../../../agent/link/data-link.ts'
+import type { DataLink } from '../../../agent/link/data-link.ts'
 import { probeBytes, probeLimits } from '../../../agent/link/link-probe.ts'
 import type { Clock } from '../../../core/base/clock.ts'
-import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { ToBridge, type ToDevice } from '../../../core/protocol/messages.ts'
 import { decodeProbe, encodeProbe, isProbe, maxProbeBytes, type Probe } from '../../../core/protocol/probe.ts'
 import { portOf } from '../../../lab/cluster/relay.ts'
+import { dataLinkTo } from '../../support/data-link.ts'
 import { startDataPlane, testModelId } from '../../support/data-plane.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { scriptedPart } from '../../support/scripted-part.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
 import { startSlowLink } from '../../support/slow-link.ts'
 
 const never = new AbortController().signal
@@ -22,16 +21,8 @@ afterEach(async () => {
 })
 
 async function linkTo(url: string, clock: Clock): Promise<DataLink> {
-  const link = new DataLink({
-    device: 'jetson-01',
-    birth: 1,
-    speed: new DeviceSpeed(),
-    clock,
-    random: { next: () => 0.5 },
-    logger: silentLogger(),
-  })
+  const link = dataLinkTo(url, { clock, random: { next: () => 0.5 } })
   links.push(link)
-  link.connectTo(url)
   await expect.poll(() => link.connected).toBe(true)
   return link
 }
@@ -60,7 +51,7 @@ describe('an idle link', () => {
     const link = await linkTo(bridge.url, clock)
     const session = await link.open(testModelId, never)
     for (let looks = 0; looks < 3; looks++) await clock.advance(probeLimits.quietMs)
-    // Opened over the same connection: whatever was sent before it has come.
+    // The session was opened over the same connection, so all earlier messages have arrived.
     const other = await link.open(testModelId, never)
     expect(bridge.probes).toEqual([])
     session.close()
@@ -109,7 +100,7 @@ describe('an idle link', () => {
   })
 })
 
-/** A real WebSocket server that opens sessions and answers probes when a test says so. */
+/** A real WebSocket server that opens sessions; the test answers its probes. */
 async function probedBridge({ answersProbes = true } = {}) {
   const server = new WebSocketServer({ host: '127.0.0.1', port: 0 })
   await once(server, 'listening')
@@ -117,18 +108,18 @@ async function probedBridge({ answersProbes = true } = {}) {
   const send = (data: string | Uint8Array) => {
     for (const client of server.clients) client.send(data)
   }
-  const say = (message: ToDevice) => send(JSON.stringify(message))
+  const sendMessage = (message: ToDevice) => send(JSON.stringify(message))
   let sessions = 0
   server.on('connection', (socket) => {
     socket.on('message', (data: Buffer, isBinary) => {
       if (isBinary) return isProbe(data) ? void probes.push(decodeProbe(Uint8Array.from(data))) : undefined
       const message = ToBridge.parse(JSON.parse(data.toString()))
       const probing = answersProbes ? { probeBytes: maxProbeBytes } : {}
-      if (message.type === 'hello') say({ type: 'welcome', v: 1, bridge: 'strange', modelId: testModelId, ...probing })
+      if (message.type === 'hello') sendMessage({ type: 'welcome', v: 1, bridge: 'strange', modelId: testModelId, ...probing })
       if (message.type !== 'open') return
       sessions += 1
       const terms = { epoch: 1, held: 0, moved: false, chunkTokens: 8, frameTokens: 64, draftLimit: 2 }
-      say({ type: 'opened', request: message.request, session: sessions.toString(16).padStart(16, '0'), ...terms })
+      sendMessage({ type: 'opened', request: message.request, session: sessions.toString(16).padStart(16, '0'), ...terms })
     })
   })
   return {

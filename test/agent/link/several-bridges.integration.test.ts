@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Bridge, startBridge } from '../../../cloud-bridge/bridge.ts'
+import type { Bridge } from '../../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import { kvBytesPerPosition } from '../../../core/policy/admission/kv.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { healthOf, startTestBridge } from '../../support/bridge.ts'
 import { connectDevice, type TestDevice } from '../../support/test-device.ts'
 
 let world: AgentWorld
@@ -16,21 +17,17 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-async function start(id: string, settings: Partial<BridgeSettings> = {}): Promise<Bridge & AsyncDisposable> {
-  const own = { bundle: world.bundle, stateDir: join(world.dir, id), mqttPort: 0, httpPort: 0 }
-  const bridge = await startBridge({ id, ...own, threads: 1, logLevel: 'silent', ...settings })
-  return { ...bridge, [Symbol.asyncDispose]: bridge.close }
-}
+const start = (id: string, settings: Partial<BridgeSettings> = {}) =>
+  startTestBridge({ id, bundle: world.bundle, stateDir: join(world.dir, id), ...settings })
 
-/** For one session, as it is charged at first. */
-async function roomForOne(): Promise<Partial<BridgeSettings>> {
+/** KV memory for one session of 128 positions. */
+async function oneSessionOfKv(): Promise<Partial<BridgeSettings>> {
   const { parts } = await readManifest(world.bundle)
   return { chunkTokens: 128, kvBudgetBytes: 128 * kvBytesPerPosition(parts.middle!) }
 }
 
-const sessionsAt = async (bridge: Bridge) =>
-  ((await (await fetch(`${bridge.httpUrl}/health`)).json()) as { sessions: number }).sessions
-const healthOf = async (apiUrl: string) => (await fetch(`${apiUrl}/health`)).json()
+const sessionsAt = async (bridge: Bridge) => (await healthOf(bridge)).sessions
+const agentHealth = async (apiUrl: string) => (await fetch(`${apiUrl}/health`)).json()
 const ask = (apiUrl: string, fields: object = {}) =>
   fetch(`${apiUrl}/v1/completions`, {
     method: 'POST',
@@ -54,7 +51,7 @@ describe('a device with several bridges', () => {
       [b, a, 'bridge-a'],
     ] as const) {
       await using _ = await occupy(busy, 3)
-      await expect.poll(() => healthOf(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: name })
+      await expect.poll(() => agentHealth(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: name })
       const events = readSse((await ask(agent.apiUrl, { max_tokens: 500, stream: true })).body!)
       await events.next()
       expect([await sessionsAt(busy), await sessionsAt(idle)]).toEqual([3, 1])
@@ -64,23 +61,23 @@ describe('a device with several bridges', () => {
   })
 
   it('opens the session at the next bridge if the KV memory of the first is full', async () => {
-    await using full = await start('full', await roomForOne())
+    await using full = await start('full', await oneSessionOfKv())
     await using other = await start('other')
     await using _ = await occupy(full, 1)
     await using __ = await occupy(other, 2)
     const agent = await world.startAgent({ id: 'turned-away', bridges: [full.mqttUrl, other.mqttUrl] })
-    await expect.poll(() => healthOf(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: 'full', sessions: 1 })
+    await expect.poll(() => agentHealth(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: 'full', sessions: 1 })
     expect((await ask(agent.apiUrl)).status).toBe(200)
   })
 
   it('continues an answer at another bridge, with the same tokens, if the first runs out of KV memory', async () => {
-    await using full = await start('bridge-full', await roomForOne())
+    await using full = await start('bridge-full', await oneSessionOfKv())
     await using roomy = await start('bridge-roomy')
     const prompt = Array.from({ length: 100 }, (_, at) => 5 + (at % 90))
     const fields = { prompt, max_tokens: 60, brim: { token_ids: true } }
     const answerBy = async (id: string, bridges: string[]) => {
       const { apiUrl } = await world.startAgent({ id, bridges })
-      await expect.poll(() => healthOf(apiUrl)).toMatchObject({ bridge: 'connected' })
+      await expect.poll(() => agentHealth(apiUrl)).toMatchObject({ bridge: 'connected' })
       return (await (await ask(apiUrl, fields)).json()) as { choices: { text: string }[]; brim: { failovers: number } }
     }
     const wanted = await answerBy('roomy-alone', [roomy.mqttUrl])
@@ -89,13 +86,13 @@ describe('a device with several bridges', () => {
     expect(answer.brim.failovers).toBe(1)
     expect(wanted.brim.failovers).toBe(0)
     const alone = await world.startAgent({ id: 'full-alone', bridges: [full.mqttUrl], patienceS: 0.2 })
-    await expect.poll(() => healthOf(alone.apiUrl)).toMatchObject({ bridge: 'connected' })
+    await expect.poll(() => agentHealth(alone.apiUrl)).toMatchObject({ bridge: 'connected' })
     expect(await (await ask(alone.apiUrl, fields)).json()).toMatchObject({ error: { code: 'LINK_LOST' } })
   })
 })
 
 it('a bridge whose KV memory is full keeps running, and rejects sessions with a retry time', async () => {
-  await using full = await start('alone', await roomForOne())
+  await using full = await start('alone', await oneSessionOfKv())
   const occupant = await occupy(full, 1)
   const agent = await world.startAgent({ id: 'patient-asker', bridges: [full.mqttUrl] })
   const refused = await ask(agent.apiUrl)

@@ -41,11 +41,11 @@ describe("the outbox of a device's log", () => {
     link.debug('probed')
     await clock.advance(60_000)
     link.debug('probed again')
-    link.error('gone')
+    link.error('lost')
     expect(published.map(({ level, message }) => [level, message])).toEqual([
       ['warn', 'unreachable, retrying'],
       ['debug', 'probed'],
-      ['error', 'gone'],
+      ['error', 'lost'],
     ])
     expect(published[0]).toMatchObject({ birth: 7, component: 'link', fields: { failures: 3 }, dropped: 0 })
   })

@@ -202,13 +202,13 @@ describe('an agent whose broker is unreachable', () => {
   })
   afterAll(() => world[Symbol.asyncDispose]())
 
-  it('keeps its measurements through a kill, and replays them with their times', async () => {
+  it('retains its measurements when it is killed, and replays them with their times', async () => {
     const { bridge, bundle, dir } = world
     await using relay = await startRelay(1)
     const stateDir = join(dir, 'field')
     const run = ['agent', 'run', '--bundle', bundle, '--id', 'field', '--state-dir', stateDir, '--api-port', '0']
     const start = () => startBrim([...run, '--bridge', through(relay, bridge.mqttUrl), '--telemetry', '1'], { env: {} })
-    const kept = (birth: number) => {
+    const spooled = (birth: number) => {
       const store = new Database(join(stateDir, 'spool.sqlite'), { readonly: true, fileMustExist: true })
       const at = store
         .prepare<[number], number>("SELECT wall_ms FROM spool WHERE birth = ? AND leaf = 'telemetry' ORDER BY n")
@@ -224,12 +224,12 @@ describe('an agent whose broker is unreachable', () => {
       return ((await answer.json()) as { samples: StoredSample[] }).samples
     }
     const first = await start()
-    await expect.poll(() => kept(1).length, { timeout: 15_000 }).toBeGreaterThan(1)
+    await expect.poll(() => spooled(1).length, { timeout: 15_000 }).toBeGreaterThan(1)
     process.kill(first.pid, 'SIGKILL')
     await first.stop()
-    const before = kept(1)
+    const before = spooled(1)
     const second = await start()
-    await expect.poll(() => kept(2).length, { timeout: 15_000 }).toBeGreaterThan(0)
+    await expect.poll(() => spooled(2).length, { timeout: 15_000 }).toBeGreaterThan(0)
     expect((await fetch(`${bridge.httpUrl}/v1/devices/field/telemetry`)).status).toBe(404)
 
     relay.target = portOf(bridge.mqttUrl)

@@ -13,7 +13,7 @@ const dayMs = 24 * 3_600_000
 const noon = Date.UTC(2026, 5, 1, 12)
 const mib = 2 ** 20
 
-/** A spool in a folder; opened again it is another start of the agent. */
+/** A spool in a folder; opening it again simulates another start of the agent. */
 function open(path: string, more: Partial<SpoolOptions> = {}) {
   const store = openDatabase(join(path, 'spool.sqlite'), [spoolTables], 'NORMAL')
   const clock = fakeClock(1_000)
@@ -27,12 +27,12 @@ function open(path: string, more: Partial<SpoolOptions> = {}) {
     clock,
     time,
     lines,
-    /** Time goes by, on both clocks. */
+    /** Advances both clocks. */
     async later(ms: number) {
       time.ms += ms
       await clock.advance(ms)
     },
-    said: (leaf: SpooledLeaf = 'telemetry') => {
+    next: (leaf: SpooledLeaf = 'telemetry') => {
       const message = spool.next(leaf)
       return message && (JSON.parse(message.text) as Record<string, unknown>)
     },
@@ -68,13 +68,13 @@ describe('a spool', () => {
 
   it('keeps a message until it is deleted', () => {
     using dir = tempDir()
-    const { spool, said, close } = open(dir.path)
+    const { spool, next, close } = open(dir.path)
     spool.put('telemetry', { x: 1 })
-    expect([said()?.x, said()?.x]).toEqual([1, 1])
+    expect([next()?.x, next()?.x]).toEqual([1, 1])
     close()
   })
 
-  it('drops the oldest telemetry when full, logs last, and counts on after a restart', () => {
+  it('drops the oldest telemetry when full, logs last, and continues its counters after a restart', () => {
     using dir = tempDir()
     const body = { text: 'x'.repeat(2_000) }
     const first = open(dir.path)
@@ -110,12 +110,12 @@ describe('a spool', () => {
     const first = open(dir.path)
     Object.assign(first.time, { ms: 5_000, isSet: false })
     first.spool.put('telemetry', { x: 1 })
-    expect(first.said()).toMatchObject({ at: '1970-01-01T00:00:05.000Z', clockIsSet: false })
+    expect(first.next()).toMatchObject({ at: '1970-01-01T00:00:05.000Z', clockIsSet: false })
     await first.later(60_000)
     Object.assign(first.time, { ms: noon, isSet: true })
     first.spool.put('telemetry', { x: 2 })
     first.close()
-    // Not only by those who were there.
+    // Also after a restart.
     const second = open(dir.path, { birth: 2 })
     expect(second.drain()).toMatchObject([
       { at: '2026-06-01T11:59:00.000Z', clockIsSet: true, x: 1 },
@@ -157,7 +157,7 @@ describe('a spool', () => {
     using dir = tempDir()
     const { spool, store, lines, drain, close } = open(dir.path)
     spool.put('telemetry', { x: 1 })
-    // As far as SQLite is concerned, a full or read-only disk.
+    // For SQLite the same as a full or read-only disk.
     store.pragma('query_only = ON')
     for (let n = 0; n < 3; n++) spool.put('telemetry', { x: 'lost' })
     expect(spool.figures).toMatchObject({ waiting: 1, dropped: { unstored: 3 } })
@@ -173,10 +173,10 @@ describe('a spool', () => {
 
   it('drops a corrupt message and continues with the next', () => {
     using dir = tempDir()
-    const { spool, store, said, close } = open(dir.path)
+    const { spool, store, next, close } = open(dir.path)
     for (const x of [1, 2]) spool.put('telemetry', { x })
     store.exec("UPDATE spool SET body = '{' WHERE n = 1")
-    expect([said()?.x, said()?.x]).toEqual([undefined, 2])
+    expect([next()?.x, next()?.x]).toEqual([undefined, 2])
     expect(spool.figures).toMatchObject({ waiting: 1, dropped: { unstored: 1 } })
     close()
   })

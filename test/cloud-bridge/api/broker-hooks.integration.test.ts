@@ -22,7 +22,7 @@ async function startHook() {
     subjectOf: (token: string) => known.find((client) => token === `token of ${client}`),
     isPresent: (client: string) => known.includes(client),
   }
-  // The hooks ask for nothing but their secret.
+  // The hooks check only their secret, not keys in the store.
   const store = {} as IdentityStore
   const [clock, logger] = [systemClock, silentLogger()]
   const authorizer = createAuthorizer({
@@ -75,8 +75,8 @@ describe('the hook for EMQX', () => {
     ['device-a', 'device-a', 'subscribe', jobs, 'allow'],
     ['device-a', 'device-a', 'subscribe', '#', 'deny'],
     ['device-a', 'device-a', 'publish', 'brim/v1/default/device/b/state', 'deny'],
-    // Its grant has ended.
-    ['device-gone', 'device-gone', 'publish', 'brim/v1/default/device/gone/state', 'deny'],
+    // A device whose grant has ended.
+    ['device-ended', 'device-ended', 'publish', 'brim/v1/default/device/ended/state', 'deny'],
     ['bridge-b', 'bridge-b', 'publish', jobs, 'allow'],
     ['bridge-b', 'bridge-b', 'publish', state, 'deny'],
     ['device-a', 'bridge-b', 'publish', state, 'allow'],

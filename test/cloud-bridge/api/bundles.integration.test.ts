@@ -4,16 +4,15 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { enrol } from '../../../agent/identity/enrolment.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import type { JobDetails } from '../../../cloud-bridge/queue/job-reader.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
 import { modelIdOf } from '../../../core/model/model-id.ts'
 import { keyRoles } from '../../../core/protocol/http/admin.ts'
-import { invitationText } from '../../../core/protocol/identity.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { enrolDevice } from '../../support/enrol-device.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 let dir: TempDir
@@ -48,9 +47,7 @@ describe('a bridge that serves bundles and requires authentication', () => {
   beforeAll(async () => {
     world = await startAgentWorld({ bridge: { auth: true, bundles: join(dir.path, 'bundles') } })
     const store = openIdentityStore(join(world.dir, 'bridge'))
-    const token = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
-    const invitation = invitationText({ url: world.bridge.httpUrl, id: token.token.id, secret: token.secret })
-    await enrol({ stateDir: join(world.dir, 'orin'), device: 'orin', token: invitation, replace: false })
+    await enrolDevice(world, store, 'orin')
     // The highest role.
     secret = store.createKey('operator:test', 'ci', keyRoles.at(-1)!).key
     store.close()
@@ -122,9 +119,9 @@ describe('an agent that is killed while it installs', () => {
     const jobs = jobsAt(world)
     const [large] = [...small.files].sort((a, b) => b.bytes - a.bytes)
     const ranges: (string | undefined)[] = []
-    let halfIsSent = () => {}
+    let onHalfSent = () => {}
     const half = new Promise<void>((resolve) => {
-      halfIsSent = resolve
+      onHalfSent = resolve
     })
     server = createServer(({ url, headers: { range } }, response) => {
       const body = readFileSync(join(slm, url!))
@@ -132,7 +129,7 @@ describe('an agent that is killed while it installs', () => {
       if (isLarge) ranges.push(range)
       if (isLarge && range === undefined) {
         response.writeHead(200, { 'content-length': body.length })
-        response.write(body.subarray(0, body.length >> 1), () => halfIsSent())
+        response.write(body.subarray(0, body.length >> 1), () => onHalfSent())
         return
       }
       const from = Number(/\d+/.exec(range ?? '')?.[0] ?? 0)
@@ -140,33 +137,20 @@ describe('an agent that is killed while it installs', () => {
       response.writeHead(from === 0 ? 200 : 206, head).end(body.subarray(from))
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
+    const run = ['agent', 'run', '--id', 'nano', '--bundle', world.bundle, '--state-dir', join(world.dir, 'nano')]
     const agent = () =>
-      startBrim(
-        [
-          'agent',
-          'run',
-          '--id',
-          'nano',
-          '--bundle',
-          world.bundle,
-          '--state-dir',
-          join(world.dir, 'nano'),
-          '--api-port',
-          '0',
-        ].concat(['--bridge', world.bridge.mqttUrl, '--threads', '1']),
-        { env: process.env },
-      )
+      startBrim([...run, '--api-port', '0', '--bridge', world.bridge.mqttUrl, '--threads', '1'], { env: process.env })
     const first = await agent()
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const id = await jobs.submit({ kind: 'bundle.install', input: { modelId: small.modelId, url }, device: 'nano' })
     await half
     const partial = join(world.dir, 'nano', 'bundles', '.partial')
-    const came = () => {
+    const downloadedBytes = () => {
       const [name] = existsSync(partial) ? readdirSync(partial) : []
       const path = join(partial, name ?? '', large!.path)
       return name !== undefined && existsSync(path) ? statSync(path).size : 0
     }
-    await expect.poll(came).toBe(large!.bytes >> 1)
+    await expect.poll(downloadedBytes).toBe(large!.bytes >> 1)
     process.kill(first.pid, 'SIGKILL')
     await first.stop()
     const second = await agent()

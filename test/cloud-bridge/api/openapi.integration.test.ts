@@ -2,7 +2,6 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { enrol } from '../../../agent/identity/enrolment.ts'
 import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { projectRoot } from '../../../core/base/version.ts'
@@ -15,9 +14,10 @@ import { identityOperations } from '../../../core/protocol/http/identity.ts'
 import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { type Operation, type ParamsOf, type QueryValues, urlOf } from '../../../core/protocol/http/operation.ts'
 import { allOperations } from '../../../core/protocol/http/operations.ts'
-import { invitationText, NonceReply, signedBytes } from '../../../core/protocol/identity.ts'
+import { NonceReply, signedBytes } from '../../../core/protocol/identity.ts'
 import type { Schema } from '../../../scripts/docs/asyncapi.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { enrolDevice } from '../../support/enrol-device.ts'
 import { startTestHttp } from '../../support/http.ts'
 import { type Check, schemaCompiler, strictly } from '../../support/json-schemas.ts'
 
@@ -50,16 +50,14 @@ beforeAll(async () => {
   world = await startAgentWorld({ bridge: { auth: true } })
   const store = openIdentityStore(join(world.dir, 'bridge'))
   key = store.createKey('operator:test', 'ada', 'admin', { requestsPerMinute: 1_000, jobsPerDay: 100 }).key
-  const { token, secret } = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
+  await enrolDevice(world, store, 'orin')
   store.close()
-  const invitation = invitationText({ url: world.bridge.httpUrl, id: token.id, secret })
-  await enrol({ stateDir: join(world.dir, 'orin'), device: 'orin', token: invitation, replace: false })
   await world.startAgent({ id: 'orin', bridges: undefined })
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-/** What the document says of a response. */
-function documented({ path, method }: Operation, status: number, type: string): Schema {
+/** The document's schema of a response. */
+function documentedSchema({ path, method }: Operation, status: number, type: string): Schema {
   const template = path.replace(/:(\w+)/g, '{$1}').replace('*', '{path}')
   const responses = document.paths[template]?.[method.toLowerCase()]?.responses
   const schema = (responses?.[String(status)] ?? (status >= 400 ? responses?.default : undefined))?.content[type]?.schema
@@ -71,7 +69,7 @@ interface Call {
   readonly query?: QueryValues
   readonly body?: unknown
   readonly headers?: Record<string, string>
-  /** Of the bridge; default: the world's. */
+  /** URL of the bridge; default: the world's. */
   readonly url?: string
 }
 
@@ -88,7 +86,7 @@ async function call<O extends Operation>(operation: O, params: ParamsOf<O>, opti
   const response = await request(operation, params, options)
   const body = (await response.json()) as Record<string, unknown>
   expect([operation.path, response.status, body]).toEqual([operation.path, expected ?? operation.status ?? 200, body])
-  expect(compile(documented(operation, response.status, 'application/json'))(body)).toEqual([])
+  expect(compile(documentedSchema(operation, response.status, 'application/json'))(body)).toEqual([])
   compared.add(operation)
   return body
 }
@@ -101,7 +99,7 @@ async function stream<O extends Operation>(operation: O, params: ParamsOf<O>, co
     signal: leave.signal,
   })
   expect(response.headers.get('content-type')).toBe('text/event-stream')
-  const check = compile(documented(operation, 200, 'text/event-stream'))
+  const check = compile(documentedSchema(operation, 200, 'text/event-stream'))
   const events: unknown[] = []
   let text = ''
   for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {

@@ -120,7 +120,7 @@ describe('the embedded broker', () => {
 })
 
 describe('the packet gauge', () => {
-  /** A packet with a body of `bytes`, as it stands in the stream. */
+  /** The bytes of a packet with a body of `bytes`. */
   const packet = (bytes: number): number[] => {
     const length: number[] = []
     let rest = bytes

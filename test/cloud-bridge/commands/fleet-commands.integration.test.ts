@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
-import { startBridge } from '../../../cloud-bridge/bridge.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { startTestBridge } from '../../support/bridge.ts'
 import { mqttClient } from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
@@ -24,8 +24,8 @@ async function brim(...words: string[]) {
   const code = await run([...words, ...at()], io)
   return { code, out: out(), err: err() }
 }
-/** A command that goes on until `stop`. */
-function following(...words: string[]) {
+/** A command that runs until `stop`. */
+function startCommand(...words: string[]) {
   const stopping = new AbortController()
   const { io, out, err } = captureIo({ signal: stopping.signal })
   const ended = run([...words, ...at()], io)
@@ -44,7 +44,7 @@ const documents = (text: string) =>
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 const stateOf = async (device: string) => documents((await brim('device', 'show', device, '--json')).out)[0]?.state
-const isThere = (device: string, state = 'ready') => expect.poll(() => stateOf(device), { timeout: 20_000 }).toBe(state)
+const expectState = (device: string, state = 'ready') => expect.poll(() => stateOf(device), { timeout: 20_000 }).toBe(state)
 
 async function submit(count: number, body: object): Promise<string[]> {
   const jobs = Array.from({ length: count }, () => body)
@@ -62,7 +62,7 @@ describe('brim fleet status', () => {
   it('prints the bridge and a line per device in 80 columns; with --json one document', async () => {
     using orin = fixtureHost('agx-orin-jp6')
     const agent = await world.startAgent({ id: 'jetson-agx', telemetryS: 1 }, undefined, orin.host)
-    await isThere('jetson-agx')
+    await expectState('jetson-agx')
     await expect.poll(async () => (await brim('fleet', 'status')).out, { timeout: 10_000 }).toMatch(/jetson-agx +ready +AGX Orin/)
     const { out, code } = await brim('fleet', 'status')
     expect(code).toBe(0)
@@ -75,8 +75,8 @@ describe('brim fleet status', () => {
   })
 
   it('prints a table for each change with --watch, until its signal', async () => {
-    await isThere('jetson-01')
-    const watch = following('fleet', 'status', '--watch', '--interval', '0.1', '--label', 'watched=yes')
+    await expectState('jetson-01')
+    const watch = startCommand('fleet', 'status', '--watch', '--interval', '0.1', '--label', 'watched=yes')
     await expect.poll(watch.out).toContain('0 devices')
     await brim('device', 'label', 'jetson-01', 'watched=yes')
     await expect.poll(watch.out).toMatch(/jetson-01 +ready/)
@@ -91,14 +91,14 @@ it('brim fleet status prints colours only on a terminal, and none with NO_COLOR'
     await run(['fleet', 'status', ...at()], { ...io, outIsTty })
     return out().includes('\u001b[')
   }
-  await isThere('jetson-01')
+  await expectState('jetson-01')
   expect([await shown(true, {}), await shown(true, { NO_COLOR: '1' }), await shown(false, {})]).toEqual([true, false, false])
 })
 
 describe('labels', () => {
   it('select devices, are validated, and are logged in the audit log', async () => {
-    await isThere('jetson-01')
-    await isThere('jetson-02')
+    await expectState('jetson-01')
+    await expectState('jetson-02')
     expect((await brim('device', 'label', 'jetson-01', 'site=lab', 'rack=a1')).out).toBe('rack=a1 site=lab\n')
     await brim('device', 'label', 'jetson-02', 'site=lab')
     const listed = async (...words: string[]) => {
@@ -128,8 +128,8 @@ describe('labels', () => {
 
 it('brim device list includes devices that wait for approval and have never connected', async () => {
   const store = openIdentityStore(join(world.dir, 'bridge'))
-  const wish = { group: 'field', uses: 1, expiresS: 60, approve: false }
-  const { secret } = store.createToken('operator:test', wish)
+  const request = { group: 'field', uses: 1, expiresS: 60, approve: false }
+  const { secret } = store.createToken('operator:test', request)
   store.enrol({ device: 'newcomer', publicKey: 'A'.repeat(43), token: secret, hardware: undefined }, '127.0.0.1')
   store.close()
   expect((await brim('device', 'list')).out).toMatch(/newcomer +never +– +field +pending/)
@@ -140,7 +140,7 @@ it('brim device list includes devices that wait for approval and have never conn
 
 describe('brim device drain', () => {
   it('lets a device finish its jobs and dispatches no others to it until undrain', async () => {
-    await isThere('jetson-02')
+    await expectState('jetson-02')
     const ids = await submit(30, { kind: 'slm.generate', input: { prompt: 'Can you', maxTokens: 24 }, device: 'jetson-02' })
     const drained = await brim('device', 'drain', 'jetson-02', '--wait')
     expect(drained).toMatchObject({ code: 0, out: 'jetson-02: drained\n' })
@@ -149,7 +149,7 @@ describe('brim device drain', () => {
     for (const id of ids) {
       const { state, attempt } = await jobOf(id)
       if (state === 'QUEUED') waiting.push(id)
-      // Nothing that it had was lost, or done by an attempt that took its place.
+      // No dispatched job was lost or repeated by another attempt.
       else expect([state, attempt]).toEqual(['SUCCEEDED', 1])
     }
     expect(waiting.length).toBeGreaterThan(0)
@@ -159,12 +159,12 @@ describe('brim device drain', () => {
 
   it('leaves the API of a draining device open, and survives a restart of the agent', async () => {
     const agent = await world.startAgent({ id: 'jetson-03' })
-    await isThere('jetson-03')
+    await expectState('jetson-03')
     await brim('device', 'drain', 'jetson-03')
     await agent.close()
-    await isThere('jetson-03', 'disconnected')
+    await expectState('jetson-03', 'disconnected')
     const again = await world.startAgent({ id: 'jetson-03' })
-    await isThere('jetson-03', 'draining')
+    await expectState('jetson-03', 'draining')
     expect(await (await fetch(`${again.apiUrl}/health`)).json()).toMatchObject({ draining: true })
     const answer = await fetch(`${again.apiUrl}/v1/completions`, {
       method: 'POST',
@@ -173,19 +173,19 @@ describe('brim device drain', () => {
     })
     expect(answer.status).toBe(200)
     await again.close()
-    await isThere('jetson-03', 'disconnected')
+    await expectState('jetson-03', 'disconnected')
   })
 
-  it('expires for a disconnected device, which does not carry it out later', async () => {
-    const away = await brim('device', 'drain', 'jetson-03', '--timeout', '1')
-    expect(away).toMatchObject({
+  it('expires for a disconnected device, which does not run it later', async () => {
+    const expired = await brim('device', 'drain', 'jetson-03', '--timeout', '1')
+    expect(expired).toMatchObject({
       code: 1,
       err: expect.stringMatching(/expired before jetson-03 replied: the device was not connected \[COMMAND_EXPIRED\]/),
     })
     const sent = documents((await brim('device', 'undrain', 'jetson-03', '--no-wait', '--json')).out)[0] as { id: string }
     expect(sent).toMatchObject({ state: 'SENT', wish: { type: 'undrain' } })
     const agent = await world.startAgent({ id: 'jetson-03' })
-    await isThere('jetson-03', 'ready')
+    await expectState('jetson-03', 'ready')
     const shown = (await brim('device', 'show', 'jetson-03')).out
     expect(shown).toMatch(/undrain {2}DONE {2}by anyone\n.*drain {2}EXPIRED/)
     await agent.close()
@@ -202,7 +202,7 @@ describe('brim device drain', () => {
     await device.subscribeAsync(topic('commands'), { qos: 1 })
     const state = { v: 1, state: 'ready', birth: 1, at: new Date().toISOString() }
     await device.publishAsync(topic('state'), JSON.stringify(state), { qos: 1 })
-    await isThere('old')
+    await expectState('old')
     const refused = await brim('device', 'drain', 'old')
     expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('old refuses "drain": too old [COMMAND_REFUSED]') })
     await device.publishAsync(topic('state'), JSON.stringify({ ...state, state: 'disconnected' }), { qos: 1 })
@@ -222,32 +222,32 @@ describe('brim device drain', () => {
 
 describe('brim device show, watch and logs', () => {
   it('show prints units, "unknown" for missing figures, and the document of the bridge with --json', async () => {
-    await isThere('jetson-01')
+    await expectState('jetson-01')
     await expect
       .poll(async () => (await brim('device', 'show', 'jetson-01')).out, { timeout: 10_000 })
       .toMatch(/totalBytes +[\d.]+ GiB[\s\S]*emcMHz|emcMHz +unknown/)
-    // What stands in no section is no empty one.
+    // A figure outside the sections is no empty section.
     expect((await brim('device', 'show', 'jetson-01')).out).toMatch(/\ntelemetry\n {2}clockIsSet +yes\n/)
     const [document] = documents((await brim('device', 'show', 'jetson-01', '--json')).out)
     expect(document).toMatchObject({ id: 'jetson-01', identity: null, telemetry: { memory: { totalBytes: expect.any(Number) } } })
   })
 
   it('watch streams states, labels and commands', async () => {
-    await isThere('jetson-01')
-    const watch = following('device', 'watch', 'jetson-01', '--json')
+    await expectState('jetson-01')
+    const watch = startCommand('device', 'watch', 'jetson-01', '--json')
     await expect.poll(watch.out).toContain('"type":"device"')
     await brim('device', 'label', 'jetson-01', 'seen=yes')
     await brim('device', 'drain', 'jetson-01')
     await brim('device', 'undrain', 'jetson-01')
-    const heard = () => documents(watch.out()).map(({ type, now }) => `${type} ${(now as { state: string }).state}`)
-    await expect.poll(heard).toEqual(expect.arrayContaining(['labels ready', 'state draining', 'state ready']))
+    const changes = () => documents(watch.out()).map(({ type, now }) => `${type} ${(now as { state: string }).state}`)
+    await expect.poll(changes).toEqual(expect.arrayContaining(['labels ready', 'state draining', 'state ready']))
     expect(documents(watch.out())).toContainEqual(expect.objectContaining({ type: 'commands', device: 'jetson-01' }))
     expect(await watch.stop()).toBe(0)
   })
 
   it('logs prints warnings, and with --follow and --level every line', async () => {
-    await isThere('jetson-02')
-    const follow = following('device', 'logs', 'jetson-02', '--follow', '--level', 'info')
+    await expectState('jetson-02')
+    const follow = startCommand('device', 'logs', 'jetson-02', '--follow', '--level', 'info')
     // The device logs the command itself: from then on it reports every line.
     await expect.poll(follow.out, { timeout: 10_000 }).toMatch(/INFO {2}remote {3}command ended .* type=logs/)
     const bridge = await mqttClient(world.bridge.mqttUrl, 'bridge-other')
@@ -278,9 +278,9 @@ it.each([
   [['device', 'list', '--label', 'site'], 2, 'not of the form key=value'],
   [['fleet', 'status', '--watch', '--interval', '0'], 2, '--interval'],
 ])('rejects %j', async (words, code, why) => {
-  const said = await brim(...words)
-  expect(said.err).toContain(why)
-  expect(said.code).toBe(code)
+  const rejected = await brim(...words)
+  expect(rejected.err).toContain(why)
+  expect(rejected.code).toBe(code)
 })
 
 it('reports that no bridge responds', async () => {
@@ -307,19 +307,9 @@ it('labels and drained devices survive a restart of the bridge; brim device watc
   await own.bridge.close()
   await expect.poll(err).toContain('reconnecting')
   const ports = { mqttPort: Number(new URL(mqttUrl).port), httpPort: Number(new URL(httpUrl).port) }
-  const again = await startBridge({
-    bundle: own.bundle,
-    stateDir: join(own.dir, 'bridge'),
-    ...ports,
-    threads: 1,
-    logLevel: 'silent',
-  })
-  try {
-    await expect.poll(() => ask(httpUrl, 'device', 'list'), { timeout: 20_000 }).toMatch(/jetson-01 +draining .* site=lab/)
-    await expect.poll(() => out().match(/draining/g)?.length, { timeout: 10_000 }).toBeGreaterThan(1)
-    stopping.abort()
-    await watching
-  } finally {
-    await again.close()
-  }
+  await using _again = await startTestBridge({ bundle: own.bundle, stateDir: join(own.dir, 'bridge'), ...ports })
+  await expect.poll(() => ask(httpUrl, 'device', 'list'), { timeout: 20_000 }).toMatch(/jetson-01 +draining .* site=lab/)
+  await expect.poll(() => out().match(/draining/g)?.length, { timeout: 10_000 }).toBeGreaterThan(1)
+  stopping.abort()
+  await watching
 })

@@ -67,13 +67,13 @@ describe('the table of a fleet', () => {
       telemetry: { ...telemetry, throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } },
       problems: [{ kind: 'throttled', detail: 'cooling cpufreq-cpu0' }],
     })
-    const gone = orin('c', { state: 'lost', seenS: 7_200, problems: [{ kind: 'lost', detail: '' }] })
-    const lines = layOutFleet(fleet([orin('a'), hot, gone]))
+    const lost = orin('c', { state: 'lost', seenS: 7_200, problems: [{ kind: 'lost', detail: '' }] })
+    const lines = layOutFleet(fleet([orin('a'), hot, lost]))
     const texts = lines.map(({ text }) => text)
     expect(texts.slice(3, 5)).toEqual(['! 1 lost: c', '! 1 throttled: b (cooling cpufreq-cpu0)'])
     expect(texts.slice(-3).map((line) => line[0])).toEqual(['c', 'b', 'a'])
     expect(texts.at(-2)).toContain(' 71! ')
-    // What it measured before it was lost is not what it measures.
+    // A lost device's last measurements are not shown.
     expect(texts.at(-3)).toMatch(/^c +lost +– +2h( +–)+ +2 +–$/)
     expect(lines.map(({ mood }) => mood).slice(-3)).toEqual(['bad', 'warning', 'plain'])
   })

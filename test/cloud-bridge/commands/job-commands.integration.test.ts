@@ -28,14 +28,14 @@ const lines = (text: string) =>
 
 describe('brim job', () => {
   it('submits and watches a job: its text on stdout, its history on stderr', async () => {
-    const said = await brim('submit', 'slm.generate', '--input', '{"prompt": "Can you", "maxTokens": 8}', '--watch')
-    expect(said).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02[\s\S]*succeeded/) })
+    const submitted = await brim('submit', 'slm.generate', '--input', '{"prompt": "Can you", "maxTokens": 8}', '--watch')
+    expect(submitted).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02[\s\S]*succeeded/) })
     const [job] = (lines((await brim('list', '--limit', '1', '--json')).out)[0] as { jobs: { id: string }[] }).jobs
     const shown = lines((await brim('show', job!.id, '--json')).out)[0] as {
       result: { text: string }
       events: { type: string }[]
     }
-    expect(said.out.trim()).toBe(shown.result.text.trim())
+    expect(submitted.out.trim()).toBe(shown.result.text.trim())
     expect(shown.events.at(-1)).toMatchObject({ type: 'succeeded' })
     expect((await brim('show', job!.id)).out).toContain('SUCCEEDED')
     expect((await brim('watch', job!.id)).out.trim()).toBe(shown.result.text.trim())
@@ -87,24 +87,24 @@ describe('brim job', () => {
       const { type, bridge, job, attempt } = ToJobDevice.parse(JSON.parse(payload.toString()))
       if (type !== 'run') return
       attempts.push(attempt)
-      const say = (n: number, what: object) => {
-        const event = { v: 1, bridge, job, attempt, n, at: new Date().toISOString(), ...what }
+      const report = (n: number, fields: object) => {
+        const event = { v: 1, bridge, job, attempt, n, at: new Date().toISOString(), ...fields }
         client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
       }
-      say(1, { type: 'running' })
-      for (let n = 2; n < 602; n++) say(n, { type: 'text', text: 'a', from: n - 2 })
-      say(602, {
+      report(1, { type: 'running' })
+      for (let n = 2; n < 602; n++) report(n, { type: 'text', text: 'a', from: n - 2 })
+      report(602, {
         type: 'failed',
         failure: 'unavailable',
         error: { code: 'OUT_OF_MEMORY', message: `attempt ${attempt}\u001b[2J broke` },
       })
     })
     await client.subscribeAsync(topic('jobs'), { qos: 1 })
-    const is = (state: string) => {
+    const publishState = (state: string) => {
       const message = { v: 1, state, birth: 1, at: new Date().toISOString(), jobs: ['slm.generate'] }
       return client.publishAsync(topic('state'), JSON.stringify(message), { qos: 1, retain: true })
     }
-    await is('ready')
+    await publishState('ready')
     const terms = ['--attempts', '2', '--run-timeout', '600', '--step-timeout', '300', '--lost-after', '9', '--no-replace']
     const dead = await brim(
       'submit',
@@ -120,10 +120,10 @@ describe('brim job', () => {
     )
     expect(dead).toMatchObject({ code: 1, err: expect.stringContaining('attempt 2?[2J broke') })
     expect(dead.err).not.toContain('\u001b')
-    await is('disconnected')
+    await publishState('disconnected')
     await client.endAsync()
     const [{ id }] = (lines((await brim('list', '--dead', '--limit', '1', '--json')).out)[0] as { jobs: [{ id: string }] }).jobs
-    // No device writes to the terminal of whoever reads of it.
+    // A device's message must not control the operator's terminal.
     expect((await brim('list', '--dead')).out).not.toContain('\u001b')
     const shown = await brim('show', id)
     expect(shown.out).not.toContain('\u001b')
@@ -155,9 +155,9 @@ describe('brim job', () => {
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],
     [['submit', 'make.coffee'], 2, 'kind "make.coffee" must be one of "slm.generate"'],
   ])('rejects %j', async (words, code, why) => {
-    const said = await brim(...words)
-    expect(said.code).toBe(code)
-    expect(said.err).toContain(why)
+    const rejected = await brim(...words)
+    expect(rejected.code).toBe(code)
+    expect(rejected.err).toContain(why)
   })
 
   it('reports that no bridge responds', async () => {

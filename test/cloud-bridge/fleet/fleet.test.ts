@@ -60,7 +60,7 @@ describe('the registry', () => {
     store.pragma('query_only = ON')
     registry.onState('jetson-01', stateMessage('ready', 1))
     expect(lines).toMatchObject([{ msg: 'device state not stored', device: 'jetson-01' }])
-    // A state that was not stored counts as new when it comes again.
+    // A state that was not stored counts as new when it is received again.
     expect(registry.onState('jetson-01', stateMessage('ready', 1))).toBeDefined()
     store.pragma('query_only = OFF')
     expect(registry.onState('jetson-01', stateMessage('ready', 1))).toBeDefined()

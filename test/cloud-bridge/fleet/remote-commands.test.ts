@@ -97,7 +97,7 @@ describe('a remote command', () => {
     await close()
   })
 
-  it('is sent after the commands that were given before it', async () => {
+  it('is sent after earlier commands', async () => {
     using dir = tempDir()
     const { open } = world(dir.path)
     const { commands, sent, close } = await open()

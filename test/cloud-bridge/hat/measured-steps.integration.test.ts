@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startBridge } from '../../../cloud-bridge/bridge.ts'
 import type { LoggedStep } from '../../../cloud-bridge/serving/step-log.ts'
 import { ChunkAdvice } from '../../../core/policy/hat/chunk-advice.ts'
 import { StateMonitor } from '../../../core/policy/hat/state-monitor.ts'
 import { rowBytes } from '../../../core/protocol/frame.ts'
+import { startTestBridge } from '../../support/bridge.ts'
 import { randomStates } from '../../support/random-states.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 import { connectDevice, type OpenSession, type TestDevice } from '../../support/test-device.ts'
@@ -34,7 +34,7 @@ async function prefill(device: TestDevice, session: OpenSession, sizes: readonly
   }
 }
 
-/** What the bridge's monitor must know after these steps; also checks the prediction of each. */
+/** Checks the prediction of each step. @returns the monitor that the bridge must have after these steps */
 function replay(steps: readonly LoggedStep[]): StateMonitor {
   const monitor = new StateMonitor(settings.smoothing)
   for (const { index, tokens, computeMs, predictedMs } of steps) {
@@ -45,37 +45,25 @@ function replay(steps: readonly LoggedStep[]): StateMonitor {
   return monitor
 }
 
-describe('what the bridge measures of its steps', () => {
-  it('predicts the next steps at /v1/steps, and yields the chunk sizes of HAT Eq. 3', async () => {
-    const bridge = await startBridge({
-      ...settings,
-      bundle: bundle.path,
-      stateDir: join(dir.path, 'bridge'),
-      mqttPort: 0,
-      httpPort: 0,
-      threads: 1,
-      logLevel: 'silent',
-    })
-    try {
-      await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
-      const sizes = [4, 48, 48, 5, 17, 80, 1, 33]
-      await prefill(device, await device.open(bridge.modelId), sizes)
-      const { steps } = (await (await fetch(`${bridge.httpUrl}/v1/steps`)).json()) as { steps: LoggedStep[] }
-      expect(steps.map(({ tokens }) => tokens)).toEqual(sizes)
-      const monitor = replay(steps)
-      // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits.
-      const { g, batchTokens } = monitor
-      const tokenS = (g.at(batchTokens) + g.at(batchTokens + 50)) / settings.pipeline / 50
-      const bytesPerToken = rowBytes('fp16', width)
-      const rates = { upBytesPerS: bytesPerToken / tokenS, prefillTokensPerS: 1e9 }
-      const limits = { minTokens: 16, maxTokens: 80 }
-      const advice = new ChunkAdvice({ monitor, bytesPerToken, limits, pipeline: settings.pipeline, initialTokens: 20 })
-      advice.revise(rates)
-      device.sendMessage({ type: 'rates', ...rates })
-      const next = await device.open(bridge.modelId)
-      expect(next.chunkTokens).toBe(advice.tokens)
-    } finally {
-      await bridge.close()
-    }
+describe('a bridge that measures its steps', () => {
+  it('predicts the next steps at /v1/steps, and advises the chunk sizes of HAT Eq. 3', async () => {
+    await using bridge = await startTestBridge({ ...settings, bundle: bundle.path, stateDir: join(dir.path, 'bridge') })
+    await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
+    const sizes = [4, 48, 48, 5, 17, 80, 1, 33]
+    await prefill(device, await device.open(bridge.modelId), sizes)
+    const { steps } = (await (await fetch(`${bridge.httpUrl}/v1/steps`)).json()) as { steps: LoggedStep[] }
+    expect(steps.map(({ tokens }) => tokens)).toEqual(sizes)
+    const monitor = replay(steps)
+    // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits.
+    const { g, batchTokens } = monitor
+    const tokenS = (g.at(batchTokens) + g.at(batchTokens + 50)) / settings.pipeline / 50
+    const bytesPerToken = rowBytes('fp16', width)
+    const rates = { upBytesPerS: bytesPerToken / tokenS, prefillTokensPerS: 1e9 }
+    const limits = { minTokens: 16, maxTokens: 80 }
+    const advice = new ChunkAdvice({ monitor, bytesPerToken, limits, pipeline: settings.pipeline, initialTokens: 20 })
+    advice.revise(rates)
+    device.sendMessage({ type: 'rates', ...rates })
+    const next = await device.open(bridge.modelId)
+    expect(next.chunkTokens).toBe(advice.tokens)
   })
 })

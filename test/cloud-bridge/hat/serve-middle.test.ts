@@ -18,7 +18,7 @@ interface World {
   readonly clock: FakeClock
   readonly part: ScriptedPart
   readonly middle: ReturnType<typeof serveMiddle>
-  /** What the device has been sent. */
+  /** Frames sent to the device. */
   readonly frames: Frame[]
   readonly peer: Peer
   open(options?: Parameters<World['middle']['sessions']['open']>[1]): Promise<TestSession>
@@ -28,11 +28,11 @@ interface TestSession {
   readonly id: bigint
   readonly held: number
   readonly chunkTokens: number
-  /** Sends a frame; resolves when it has been answered. */
+  /** Sends a frame; resolves when the bridge has replied to it. */
   send(base: number, n: number, want: number): Promise<void>
 }
 
-/** The middle part as the bridge serves it, with a part, a clock and a connection of the test's own. */
+/** The middle part as the bridge serves it, with a scripted part, a fake clock and a recording connection. */
 function serve(settings: Partial<BridgeSettings> = {}, options: { manual?: boolean; rates?: DeviceRates } = {}): World {
   const clock = fakeClock()
   const part = scriptedPart({ manual: options.manual ?? false })
@@ -100,7 +100,7 @@ describe('the middle part as configured', () => {
     const [decoding, prompting] = [await world.open(), await world.open()]
     await decoding.send(0, 21, 21)
     await prompting.send(0, 150, 1)
-    // More rows than a draft has count as a prompt, also where all of them come back.
+    // More rows than the draft limit count as a prompt, even if all of them are returned.
     await decoding.send(21, 22, 22)
     await prompting.send(150, 120, 120)
     expect(stepRows(world)).toEqual([[21], [100], [50], [22], [100], [20]])
@@ -118,7 +118,7 @@ describe('the middle part as configured', () => {
     await expect(world.open()).rejects.toThrow('KV memory is full')
   })
 
-  it('ends a session after sessionIdleS, looking four times in that time', async () => {
+  it('ends a session that was idle for sessionIdleS, at most a quarter of that time late', async () => {
     const world = serve({ sessionIdleS: 8 })
     await world.open()
     await world.clock.advance(7_999)
@@ -166,7 +166,7 @@ describe('the middle part as configured', () => {
     expect([half.chunkTokens, int8.chunkTokens]).toEqual([48, 16])
   })
 
-  it('does not end a session while one of its frames is computed, however long that takes', async () => {
+  it('does not end a session while one of its frames is computed', async () => {
     const world = serve({ sessionIdleS: 8 }, { manual: true })
     const session = await world.open()
     const sent = session.send(0, 1, 1)

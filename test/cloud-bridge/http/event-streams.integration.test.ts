@@ -72,7 +72,7 @@ it('an idle stream carries a heartbeat every 15 seconds', async () => {
   await expect.poll(stream.text).toBe(': heartbeat\n\n: heartbeat\n\n')
 })
 
-it('a source that fails breaks its stream, not its waker', async () => {
+it('a source that fails breaks its stream, and does not throw where an event is announced', async () => {
   const { source, push, isSubscribed } = testSource()
   let isBroken = false
   const next = () => {
@@ -87,7 +87,7 @@ it('a source that fails breaks its stream, not its waker', async () => {
   await expect.poll(isSubscribed).toBe(false)
 })
 
-it('a stream whose reader leaves ends its subscription', async () => {
+it('a stream ends its subscription when its reader disconnects', async () => {
   const { source, isSubscribed } = testSource()
   await using stream = await open(source)
   expect(isSubscribed()).toBe(true)

@@ -124,7 +124,7 @@ describe('an error', () => {
     ])
   })
 
-  it('meets every request of a web page, and every request to another host', async () => {
+  it('is the response to every request of a web page, and to every request to another host', async () => {
     await using http = await startTestHttp([routes])
     expect(await answered(await http.get('/things', { origin: 'https://example.org' }))).toEqual(
       refused(403, 'not for web pages'),
@@ -143,8 +143,8 @@ async function statusOf(http: TestHttp, request: string): Promise<string | undef
   return head.toString().split(' ')[1]
 }
 
-describe('a caller', () => {
-  it('is told the status of each response, and 499 when the client has left before', async () => {
+describe('an authorized request', () => {
+  it('ends with the status of its response, or 499 if the client disconnected before', async () => {
     const statuses: number[] = []
     const authorize = () => ({
       ...openToAll.authorize({} as IncomingMessage, 'open'),
@@ -154,19 +154,23 @@ describe('a caller', () => {
     const arrival = new Promise<void>((resolve) => {
       arrived = resolve
     })
-    const wait: Routes = (router) =>
+    const wait: Routes = (router) => {
+      router.serve(list, ({ query }) => query)
       router.serve(touch, ({ closed }) => {
         arrived()
         return untilAborted(closed)
       })
+    }
     await using http = await startTestHttp([wait], { authorizer: { authRequired: false, authorize } })
+    await http.get('/things')
+    await http.get('/things?limit=x')
     const leave = new AbortController()
     const left = fetch(`${http.url}/things/1/touch`, { method: 'POST', signal: leave.signal })
     left.catch(() => {})
     await arrival
     leave.abort()
     await expect(left).rejects.toThrow()
-    await expect.poll(() => statuses).toEqual([499])
+    await expect.poll(() => statuses).toEqual([200, 400, 499])
   })
 })
 

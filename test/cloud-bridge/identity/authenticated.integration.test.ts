@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { WebSocket } from 'ws'
-import { startBridge } from '../../../cloud-bridge/bridge.ts'
 import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
 import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { healthOf, startTestBridge } from '../../support/bridge.ts'
 import { brim as execute } from '../../support/brim.ts'
 import { mqttClient } from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
@@ -14,7 +14,7 @@ import { randomStates } from '../../support/random-states.ts'
 import { connectDevice } from '../../support/test-device.ts'
 
 let world: AgentWorld
-/** As an operator's commands open it while the bridge runs. */
+/** The bridge's store, opened a second time as an operator's commands do. */
 let store: IdentityStore
 let width: number
 beforeAll(async () => {
@@ -45,8 +45,7 @@ describe('the data plane', () => {
       one.sendMessage({ type: 'close', session: session.hex, keep: 8 })
       await expect.poll(() => one.messages.some(({ type }) => type === 'kept')).toBe(true)
     }
-    const keptKvBytes = async () =>
-      ((await (await fetch(`${world.bridge.httpUrl}/health`)).json()) as { keptKvBytes: number }).keptKvBytes
+    const keptKvBytes = async () => (await healthOf(world.bridge)).keptKvBytes
     const both = await keptKvBytes()
     expect(both).toBeGreaterThan(0)
     const socket: WebSocket = device.socket
@@ -89,14 +88,14 @@ describe('a key', () => {
       })
     expect([(await jobs(key)).status, (await submit(key)).status, (await submit()).status]).toEqual([403, 403, 401])
     expect([(await jobs(operator.key)).status, (await submit(operator.key)).ok]).toEqual([200, true])
-    const order = (bearer: string, what: string) =>
+    const post = (bearer: string, what: string) =>
       fetch(`${httpUrl}/v1/devices/nobody/${what}`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
         body: JSON.stringify(what === 'labels' ? { unset: ['site'] } : { type: 'drain' }),
       })
     for (const what of ['labels', 'commands'])
-      expect([(await order(key, what)).status, (await order(operator.key, what)).status]).toEqual([403, 404])
+      expect([(await post(key, what)).status, (await post(operator.key, what)).status]).toEqual([403, 404])
     const login = { username: 'viewer-monitoring', password: key }
     await expect(mqttClient(mqttUrl, 'viewer-monitoring', login)).rejects.toThrow(/not authorized/i)
     await using device = await connectDevice(dataUrl, 'monitoring', width, key)
@@ -109,8 +108,8 @@ describe('a key', () => {
     expect((await read()).status).toBe(401)
     const actions = () => store.audit(20).map(({ action, outcome }) => `${action} ${outcome}`)
     const forbidden = ['labels', 'commands'].map((what) => `POST /v1/devices/nobody/${what} refused`)
-    const orders = forbidden.flatMap((line) => [line, line]).reverse()
-    const written = ['key.revoke ok', ...orders, 'job.submit ok', 'POST /v1/jobs refused', 'key.create ok', 'key.create ok']
+    const refusals = forbidden.flatMap((line) => [line, line]).reverse()
+    const written = ['key.revoke ok', ...refusals, 'job.submit ok', 'POST /v1/jobs refused', 'key.create ok', 'key.create ok']
     await expect.poll(() => actions().slice(0, written.length)).toEqual(written)
     await expect(brim('revoke', 'ffffffff')).rejects.toMatchObject({ code: 'IDENTITY_UNKNOWN' })
   })
@@ -118,22 +117,21 @@ describe('a key', () => {
 
 describe('a bridge without authentication', () => {
   it.each([
-    { auth: undefined, after: 'asks new connections for a proof' },
-    { auth: false, after: 'goes on where that was asked for' },
-  ])('$after from the first enrolment on', async ({ auth }) => {
+    { auth: undefined, behaviour: 'requires a proof from new connections' },
+    { auth: false, behaviour: 'accepts new connections without a proof, as configured,' },
+  ])('$behaviour after the first enrolment', async ({ auth }) => {
     const stateDir = join(world.dir, `open-${auth}`)
-    const settings = { bundle: world.bundle, stateDir, mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
-    const bridge = await startBridge({ ...settings, ...(auth === undefined ? {} : { auth }) })
+    const bridge = await startTestBridge({ bundle: world.bundle, stateDir, ...(auth === undefined ? {} : { auth }) })
     const own = openIdentityStore(stateDir)
     try {
       const early = await mqttClient(bridge.mqttUrl, 'device-early')
       const statuses = async () => (await fetch(`${bridge.httpUrl}/v1/devices`)).status
       expect([bridge.auth, await statuses()]).toEqual([false, 200])
       const first = await enrolDevice({ dir: stateDir, bridge }, own, 'first')
-      const asks = auth === undefined
-      expect([bridge.auth, await statuses()]).toEqual([asks, asks ? 401 : 200])
+      const requiresProof = auth === undefined
+      expect([bridge.auth, await statuses()]).toEqual([requiresProof, requiresProof ? 401 : 200])
       const late = mqttClient(bridge.mqttUrl, 'device-late')
-      if (asks) await expect(late).rejects.toThrow(/not authorized/i)
+      if (requiresProof) await expect(late).rejects.toThrow(/not authorized/i)
       else await (await late).endAsync()
       const password = await first.mqttPassword()
       await (await mqttClient(bridge.mqttUrl, 'device-first', { username: 'device-first', password })).endAsync()

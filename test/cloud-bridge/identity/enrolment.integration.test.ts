@@ -74,7 +74,7 @@ const createToken = async (...options: string[]) => {
   const url = `http://127.0.0.1:${http.port}`
   return (await atBridge('bridge', 'token', 'create', '--url', url, ...options)) as { token: string; id: string }
 }
-/** A server that answers, and goes on answering. */
+/** A server whose response never ends. */
 async function startEndless(): Promise<{ port: number; close(): Promise<void> }> {
   const server = createServer((_, response) => {
     const more = () => {
@@ -99,8 +99,8 @@ const enroll = (device: string, token: string, ...options: string[]) =>
 const sessionOf = (device: string, keyOf = device) =>
   requestGrant(readEnrolments(stateDirOf(device))[0]!, readKey(keyFileOf(stateDirOf(keyOf))), never)
 
-describe('a device enrols', () => {
-  it('with a token from standard input, and is granted access once it is approved', async () => {
+describe('a device', () => {
+  it('enrols with a token from standard input, and is granted access once it is approved', async () => {
     const { token } = await createToken('--group', 'lab')
     expect(await enroll('a', token)).toMatchObject({
       status: 'pending',
@@ -119,19 +119,19 @@ describe('a device enrols', () => {
     expect(statSync(keyFileOf(stateDirOf('a'))).mode & 0o777).toBe(0o600)
   })
 
-  it('with a token from a file that approves devices, as often as the token allows', async () => {
+  it('enrols with a token from a file that approves devices, as often as the token allows', async () => {
     const { token } = await createToken('--approve', '--uses', '2')
     const file = join(dir.path, 'token')
     writeFileSync(file, `${token}\n`)
     const run = (id: string) => brim(['agent', 'enroll', '--id', id, '--token-file', file, '--state-dir', stateDirOf(id)])
     expect(await run('a')).toMatchObject({ status: 'approved' })
-    // The answer may have been lost: asking again is no second use.
+    // The response may have been lost: a repeated enrolment does not use the token again.
     expect(await run('a')).toMatchObject({ status: 'approved' })
     expect(await run('b')).toMatchObject({ status: 'approved' })
     await expect(run('c')).rejects.toMatchObject({ code: 'ENROLL_REFUSED', message: expect.stringContaining('used up') })
   })
 
-  it('only with a valid token: a revoked one is refused and audited, malformed text is not even sent', async () => {
+  it('enrols only with a valid token: a revoked one is refused and audited, malformed text is not sent', async () => {
     const { token, id } = await createToken()
     await atBridge('bridge', 'token', 'revoke', id)
     await expect(enroll('a', token)).rejects.toMatchObject({ code: 'ENROLL_REFUSED', message: `token ${id} was revoked` })
@@ -142,7 +142,7 @@ describe('a device enrols', () => {
     expect(audit.map((line) => line.action)).toEqual(['device.enroll.refused', 'token.revoke', 'token.create'])
   })
 
-  it('without leaving a secret in the database', async () => {
+  it('enrols without a secret in the database', async () => {
     const { token } = await createToken()
     const { secret } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as { secret: string }
     await enroll('a', token)
@@ -153,7 +153,7 @@ describe('a device enrols', () => {
     }
   })
 
-  it('at an unreachable bridge in vain, and keeps its key and its other bridges', async () => {
+  it('keeps its key and its other bridges if it cannot enrol at an unreachable bridge', async () => {
     const { token } = await createToken('--uses', '9', '--approve')
     await enroll('a', token)
     const known = () => [readKey(keyFileOf(stateDirOf('a'))).publicKey, readEnrolments(stateDirOf('a'))]
@@ -163,7 +163,7 @@ describe('a device enrols', () => {
     expect(known()).toEqual(before)
   })
 
-  it('in vain at a server whose response never ends', async () => {
+  it('rejects a server whose response never ends', async () => {
     const { port, close } = await startEndless()
     await using _ = { [Symbol.asyncDispose]: close }
     const { token } = (await atBridge('bridge', 'token', 'create', '--url', `http://127.0.0.1:${port}`)) as { token: string }
@@ -173,7 +173,7 @@ describe('a device enrols', () => {
     })
   })
 
-  it('with its present key, unless --replace is given', async () => {
+  it('enrols with its present key, unless --replace is given', async () => {
     const { token } = await createToken('--uses', '9', '--approve')
     await enroll('a', token)
     const key = () => readKey(keyFileOf(stateDirOf('a'))).publicKey
@@ -215,7 +215,7 @@ describe('keys', () => {
     expect(store.devices()).toMatchObject([{ hardware: 'device-tree 1', clone: 'device-tree 2' }])
     expect(store.audit(9).filter((line) => line.action === 'device.cloned')).toHaveLength(1)
     const { token } = await createToken('--approve')
-    // The copy, under a name of its own but with the copied key.
+    // The copy has another name and the copied key.
     mkdirSync(stateDirOf('copy'), { recursive: true })
     symlinkSync(join(stateDirOf('a'), 'identity'), join(stateDirOf('copy'), 'identity'))
     await expect(enroll('copy', token)).rejects.toMatchObject({
@@ -270,7 +270,7 @@ describe('grants', () => {
     await expect(sessionOf('a')).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' })
   })
 
-  it('are given to a device whose clock stands in 1970', async () => {
+  it('are given to a device whose clock is in 1970', async () => {
     await enroll('a', (await createToken('--approve')).token)
     vi.useFakeTimers({ toFake: ['Date'], now: 0 })
     expect(grants.subjectOf((await sessionOf('a')).token)).toBe('device-a')

@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { enrol } from '../../../agent/identity/enrolment.ts'
 import { run } from '../../../brim.ts'
-import { type Bridge, startBridge } from '../../../cloud-bridge/bridge.ts'
+import type { Bridge } from '../../../cloud-bridge/bridge.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import type { AuditLine } from '../../../core/protocol/http/admin.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
+import { startTestBridge } from '../../support/bridge.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -31,18 +32,9 @@ afterEach(async () => {
 })
 
 const bridgeDir = () => join(dir.path, 'bridge')
-const start = (auth = true) =>
-  startBridge({
-    bundle,
-    stateDir: bridgeDir(),
-    mqttPort: 0,
-    httpPort: 0,
-    threads: 1,
-    logLevel: 'silent',
-    auth,
-  })
+const start = (auth = true) => startTestBridge({ bundle, stateDir: bridgeDir(), auth })
 
-/** A command of a person who has a home of their own, elsewhere than the bridge's. */
+/** A command of a person whose home directory is not the bridge's. */
 async function brimOf(person: string, words: string[], stdin = '') {
   const { io, out, err } = captureIo({ env: { HOME: join(dir.path, person), USER: person }, stdin })
   const code = await run(words, io)
@@ -54,18 +46,18 @@ const at = (person: string) => {
     expect({ code, err }).toEqual({ code: 0, err: '' })
     return JSON.parse(out) as T
   }
-  return { json, said: (...words: string[]) => brimOf(person, words) }
+  return { json, brim: (...words: string[]) => brimOf(person, words) }
 }
 interface MadeKey {
   id: string
   key: string
 }
-/** On the bridge's own machine, as the first admin is made. */
-const keyMadeThere = (name: string, role: string, ...quota: string[]) =>
+/** Creates a key on the bridge's machine, as for the first admin. */
+const createLocalKey = (name: string, role: string, ...quota: string[]) =>
   at('root').json<MadeKey>(['bridge', 'key', 'create', '--name', name, '--role', role, ...quota, '--state-dir', bridgeDir()])
-/** @returns the commands of somebody who has logged in */
+/** @returns the commands of an operator who has logged in */
 async function loggedIn(name: string, role: string, ...quota: string[]) {
-  const { key } = await keyMadeThere(name, role, ...quota)
+  const { key } = await createLocalKey(name, role, ...quota)
   await at(name).json(['login', '--bridge', bridge.httpUrl], `${key}\n`)
   return { ...at(name), key }
 }
@@ -77,8 +69,8 @@ const post = (path: string, body: unknown, key?: string) =>
     body: JSON.stringify(body),
   })
 const job = (key?: string) => ({ kind: 'slm.generate', input: { prompt: 'Hello' }, ...(key === undefined ? {} : { key }) })
-const auditOf = async (who: Awaited<ReturnType<typeof loggedIn>>) =>
-  (await who.json<{ audit: AuditLine[] }>(['bridge', 'audit'])).audit
+const auditOf = async (operator: Awaited<ReturnType<typeof loggedIn>>) =>
+  (await operator.json<{ audit: AuditLine[] }>(['bridge', 'audit'])).audit
 
 describe('brim login', () => {
   it('stores a key that the bridge knows in a private file, and every command uses it', async () => {
@@ -90,11 +82,11 @@ describe('brim login', () => {
     expect(await sam.json(['device', 'list'])).toEqual({ devices: [] })
     expect(await sam.json(['logout'])).toEqual({ login: 'default', removed: true })
     expect(existsSync(file)).toBe(false)
-    expect(await sam.said('logout')).toMatchObject({ code: 1, err: expect.stringContaining('there is no current login') })
+    expect(await sam.brim('logout')).toMatchObject({ code: 1, err: expect.stringContaining('there is no current login') })
   })
 
   it('stores no key that is unknown or revoked', async () => {
-    const { id, key } = await keyMadeThere('sam', 'viewer')
+    const { id, key } = await createLocalKey('sam', 'viewer')
     await at('root').json(['bridge', 'key', 'revoke', id, '--state-dir', bridgeDir()])
     for (const wrong of [key, 'brim-key-1.guess', 'two words', '']) {
       const refused = await brimOf('sam', ['login', '--bridge', bridge.httpUrl], wrong)
@@ -105,7 +97,7 @@ describe('brim login', () => {
   })
 
   it('stores several bridges by name, and sends a key only to its own bridge', async () => {
-    const { key } = await keyMadeThere('sam', 'viewer')
+    const { key } = await createLocalKey('sam', 'viewer')
     const file = join(dir.path, 'key')
     writeFileSync(file, key, { mode: 0o600 })
     await at('sam').json(['login', '--bridge-url', bridge.httpUrl, '--key-file', file, '--name', 'prod'])
@@ -113,10 +105,10 @@ describe('brim login', () => {
     for (const meant of [['--bridge', 'prod'], ['--bridge', 'lab'], ['--bridge', bridge.httpUrl], []])
       expect(await at('sam').json(['whoami', ...meant])).toMatchObject({ name: 'sam' })
     const elsewhere = bridge.httpUrl.replace('127.0.0.1', 'localhost')
-    expect(await at('sam').said('whoami', '--bridge', elsewhere)).toMatchObject({
+    expect(await at('sam').brim('whoami', '--bridge', elsewhere)).toMatchObject({
       err: expect.stringContaining('NOT_AUTHORIZED'),
     })
-    expect(await at('sam').said('whoami', '--bridge', 'unknown')).toMatchObject({ code: 2 })
+    expect(await at('sam').brim('whoami', '--bridge', 'unknown')).toMatchObject({ code: 2 })
     await at('sam').json(['logout', '--name', 'lab'])
     expect(await at('sam').json(['whoami', '--bridge', 'prod'])).toMatchObject({ name: 'sam' })
   })
@@ -125,15 +117,15 @@ describe('brim login', () => {
     const sam = await loggedIn('sam', 'viewer')
     const file = join(dir.path, 'sam/.config/brim/logins.json')
     chmodSync(file, 0o640)
-    const refused = await sam.said('whoami')
+    const refused = await sam.brim('whoami')
     expect(refused).toMatchObject({
       code: 1,
       err: expect.stringMatching(/readable by other users \(mode 0640\).*IDENTITY_INVALID/),
     })
     chmodSync(file, 0o600)
     writeFileSync(file, readFileSync(file, 'utf8').slice(9))
-    expect(await sam.said('whoami')).toMatchObject({ code: 1, err: expect.stringContaining('cannot be read') })
-    const { key } = await keyMadeThere('lax', 'viewer')
+    expect(await sam.brim('whoami')).toMatchObject({ code: 1, err: expect.stringContaining('cannot be read') })
+    const { key } = await createLocalKey('lax', 'viewer')
     const lax = join(dir.path, 'lax-key')
     writeFileSync(lax, key, { mode: 0o644 })
     expect(await brimOf('lax', ['login', '--bridge', bridge.httpUrl, '--key-file', lax])).toMatchObject({
@@ -153,7 +145,7 @@ describe('an admin on another machine', () => {
       devices: [{ id: 'orin', identity: { group: 'lab', status: 'pending' } }],
     })
     expect(await ada.json(['device', 'approve', 'orin'])).toMatchObject({ device: 'orin', status: 'approved' })
-    expect((await ada.said('device', 'revoke', 'orin')).out).toBe('device orin revoked\n')
+    expect((await ada.brim('device', 'revoke', 'orin')).out).toBe('device orin revoked\n')
     await ada.json(['bridge', 'token', 'revoke', token.id])
     expect(await ada.json(['bridge', 'token', 'list'])).toMatchObject({ tokens: [{ id: token.id, usesLeft: 0 }] })
     const made = await ada.json<MadeKey>(['bridge', 'key', 'create', '--name', 'ci', '--role', 'operator', '--jobs-per-day', '5'])
@@ -166,7 +158,7 @@ describe('an admin on another machine', () => {
       { name: 'ci', jobsPerDay: 5, revokedAt: expect.any(String) },
     ])
     expect(JSON.stringify(keys)).not.toContain(made.key)
-    expect(await ada.said('device', 'approve', 'nobody')).toMatchObject({
+    expect(await ada.brim('device', 'approve', 'nobody')).toMatchObject({
       code: 1,
       err: expect.stringContaining('IDENTITY_UNKNOWN'),
     })
@@ -191,7 +183,7 @@ describe('an admin on another machine', () => {
         actor: action === 'device.enroll' ? 'device:orin' : expect.stringMatching(/^key:ada\/[0-9a-f]{8}$/),
         from: '127.0.0.1',
       })
-    expect((await ada.said('bridge', 'audit', '--limit', '3')).out).toMatch(
+    expect((await ada.brim('bridge', 'audit', '--limit', '3')).out).toMatch(
       /AT +ACTOR +FROM[\s\S]*key:ada.* 127\.0\.0\.1 .*refused/,
     )
   })
@@ -199,15 +191,15 @@ describe('an admin on another machine', () => {
   it('needs the role admin, even at a bridge without authentication', async () => {
     const viewer = await loggedIn('vera', 'viewer')
     const operator = await loggedIn('olaf', 'operator')
-    for (const who of [viewer, operator])
+    for (const person of [viewer, operator])
       for (const words of [
         ['bridge', 'token', 'list'],
         ['bridge', 'key', 'create', '--name', 'x', '--role', 'admin'],
         ['bridge', 'audit'],
         ['device', 'approve', 'orin'],
       ])
-        expect(await who.said(...words)).toMatchObject({ code: 1, out: '', err: expect.stringContaining('FORBIDDEN') })
-    expect(await viewer.said('job', 'submit', 'slm.generate', '--prompt', 'Hello')).toMatchObject({
+        expect(await person.brim(...words)).toMatchObject({ code: 1, out: '', err: expect.stringContaining('FORBIDDEN') })
+    expect(await viewer.brim('job', 'submit', 'slm.generate', '--prompt', 'Hello')).toMatchObject({
       code: 1,
       err: expect.stringMatching(/key vera has the role viewer; this needs operator or above \[FORBIDDEN\]/),
     })
@@ -240,7 +232,7 @@ describe('an admin on another machine', () => {
   it('works on the folder given by --state-dir, despite a login', async () => {
     const vera = await loggedIn('vera', 'viewer')
     expect(await vera.json(['bridge', 'token', 'list', '--state-dir', bridgeDir()])).toEqual({ tokens: [] })
-    const both = await vera.said('bridge', 'token', 'list', '--state-dir', bridgeDir(), '--bridge', bridge.httpUrl)
+    const both = await vera.brim('bridge', 'token', 'list', '--state-dir', bridgeDir(), '--bridge', bridge.httpUrl)
     expect(both).toMatchObject({ code: 2, err: expect.stringContaining('--state-dir') })
   })
 })
@@ -272,7 +264,7 @@ describe('the audit log', () => {
 describe('the revocation of a key', () => {
   it('ends its streams within 5 s, and no others', async () => {
     const ada = await loggedIn('ada', 'admin')
-    const made = await keyMadeThere('olaf', 'operator')
+    const made = await createLocalKey('olaf', 'operator')
     const { id } = (await (await post('/v1/jobs', job(), ada.key)).json()) as { id: string }
     const watch = async (key: string) => {
       const headers = { authorization: `Bearer ${key}`, accept: 'text/event-stream' }
@@ -291,7 +283,7 @@ describe('the revocation of a key', () => {
 describe('a quota', () => {
   it('of jobs per day covers batches, charges repeats once, reports the rest, and survives a restart', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 6, 1, 23, 0) })
-    const { key } = await keyMadeThere('ci', 'operator', '--jobs-per-day', '3')
+    const { key } = await createLocalKey('ci', 'operator', '--jobs-per-day', '3')
     const left = async () => ((await (await get('/v1/whoami', key)).json()) as { quota: { jobsLeft: number } }).quota.jobsLeft
     expect((await post('/v1/jobs', { jobs: [job('a'), job('b')] }, key)).status).toBe(202)
     // A repeat after a lost response is not charged.
@@ -320,8 +312,8 @@ describe('a quota', () => {
   })
 
   it('of requests per minute counts every request of one key', async () => {
-    const { key } = await keyMadeThere('poller', 'viewer', '--requests-per-minute', '3')
-    const other = await keyMadeThere('other', 'viewer')
+    const { key } = await createLocalKey('poller', 'viewer', '--requests-per-minute', '3')
+    const other = await createLocalKey('other', 'viewer')
     const statuses = [
       await get('/v1/devices', key),
       await get('/v1/whoami', key),

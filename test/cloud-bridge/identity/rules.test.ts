@@ -31,10 +31,10 @@ const fresh = { device: 'a', publicKey: 'key-a', hardware: undefined, token, nam
 describe('an enrolment', () => {
   it.each([
     ['with a good token', {}, 'enrol', undefined],
-    ['with none that is known', { token: undefined }, 'refused', /does not know this token/],
-    ['with one that was revoked', { token: { ...token, revokedAt: 'x' } }, 'refused', /revoked/],
-    ['with one that is used up', { token: { ...token, usesLeft: 0 } }, 'refused', /used up/],
-    ['with one that has expired', { token: { ...token, expiresAt: '2026-06-01T00:00:00Z' } }, 'refused', /expired/],
+    ['with an unknown token', { token: undefined }, 'refused', /does not know this token/],
+    ['with a revoked token', { token: { ...token, revokedAt: 'x' } }, 'refused', /revoked/],
+    ['with a used-up token', { token: { ...token, usesLeft: 0 } }, 'refused', /used up/],
+    ['with an expired token', { token: { ...token, expiresAt: '2026-06-01T00:00:00Z' } }, 'refused', /expired/],
     ['under a name that another key has', { named: { ...device, publicKey: 'key-b' } }, 'refused', /another key/],
     ['under the name of a revoked device', { named: { ...device, publicKey: 'key-b', status: 'revoked' } }, 'enrol', undefined],
     ['with a revoked key', { named: { ...device, status: 'revoked' } }, 'refused', /revoked/],
@@ -119,7 +119,7 @@ describe('an access token', () => {
     const text = tokens.mint('device-a', 's1', 1_000)
     expect(new AccessTokens(clock).read(text)).toBeUndefined()
     fc.assert(
-      // The last character of base64url may carry bits that nobody reads.
+      // The last character of base64url may carry unused bits.
       fc.property(fc.nat(text.length - 2), fc.constantFrom('A', 'z', '_', '.', ' '), (at, other) => {
         fc.pre(text[at] !== other)
         expect(tokens.read(text.slice(0, at) + other + text.slice(at + 1))).toBeUndefined()
@@ -129,7 +129,7 @@ describe('an access token', () => {
   })
 })
 
-describe('the signed bytes and the enrolment token', () => {
+describe('signed bytes', () => {
   it('differ whenever a signed field differs', () => {
     const field = fc.stringMatching(/^[a-z", ]{0,6}$/)
     const signed = fc.record({
@@ -149,8 +149,10 @@ describe('the signed bytes and the enrolment token', () => {
       }),
     )
   })
+})
 
-  it('are read back from the token; an error never repeats a broken token', () => {
+describe('the text of an enrolment token', () => {
+  it('is read back, and an error never repeats a broken one', () => {
     const invitation = { url: 'http://127.0.0.1:7070', id: '01234567', secret: 'x'.repeat(43) }
     expect(readInvitation(invitationText(invitation))).toEqual(invitation)
     const broken = invitationText(invitation).slice(0, -9)

@@ -22,7 +22,7 @@ import { recordingLogger } from '../../support/recording-logger.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
-/** `renewed` has the key of `first`, and is not valid before 2090: what every certificate is to a clock in 1970. */
+/** `renewed` has the key of `first`, and is not valid before 2090, as every certificate is to a clock in 1970. */
 const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url))
 
 let dir: TempDir
@@ -120,9 +120,9 @@ describe('a device and a bridge that speaks TLS', () => {
     const { httpUrl, mqttUrl, dataUrl } = world.bridge
     expect([httpUrl, mqttUrl, dataUrl].map((url) => new URL(url).protocol)).toEqual(['https:', 'mqtts:', 'wss:'])
     const bridgeDir = join(world.dir, 'bridge')
-    const wish = (device: string, token: string) => ({ stateDir: join(world.dir, device), device, token, replace: false })
+    const request = (device: string, token: string) => ({ stateDir: join(world.dir, device), device, token, replace: false })
 
-    await enrol(wish('orin', await invitation(bridgeDir, httpUrl, '--tls-cert', fixture('first.cert'))))
+    await enrol(request('orin', await invitation(bridgeDir, httpUrl, '--tls-cert', fixture('first.cert'))))
     const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
     expect((await ask(apiUrl)).status).toBe(200)
     expect(await (await fetch(`${apiUrl}/health`)).json()).toMatchObject({ broker: 'connected', bridge: 'connected', dataUrl })
@@ -136,11 +136,11 @@ describe('a device and a bridge that speaks TLS', () => {
     expect(await brim('login', '--bridge', httpUrl)).toMatchObject({ err: expect.stringMatching(/BRIDGE_UNREACHABLE.*--pin/) })
     expect(await brim('login', '--bridge', httpUrl, '--pin', world.bridge.pin!)).toMatchObject({ code: 0 })
     expect(await brim('device', 'list')).toMatchObject({ code: 0, out: expect.stringContaining('"id":"orin"') })
-    // Who is invited by an admin that holds the bridge to its key does so too.
+    // An invitation by an admin whose login has a pin carries that pin.
     const { token } = JSON.parse((await brim('bridge', 'token', 'create')).out) as { token: string }
     expect(readInvitation(token)).toMatchObject({ url: httpUrl, pin: world.bridge.pin })
 
-    // Bundles come the same way: by a connection to that key, with the session's token.
+    // Bundles are downloaded over a connection with the same pin and with the token of the grant.
     const identities = openIdentities(
       { id: 'orin', fleet: 'default', stateDir: join(world.dir, 'orin') },
       systemClock,
@@ -154,13 +154,13 @@ describe('a device and a bridge that speaks TLS', () => {
     expect(await installed).toMatchObject({ wasInstalled: false, probes: [{ passed: true }, { passed: true }, { passed: true }] })
     identities.close()
 
-    const misled = enrol(wish('misled', await invitation(bridgeDir, httpUrl, '--tls-cert', fixture('second.cert'))))
+    const misled = enrol(request('misled', await invitation(bridgeDir, httpUrl, '--tls-cert', fixture('second.cert'))))
     await expect(misled).rejects.toMatchObject({
       code: 'IDENTITY_INVALID',
       message: expect.stringContaining('does not match the pinned key'),
     })
-    // Without a key to hold it to, the system's authorities decide.
-    const unpinned = enrol(wish('unpinned', await invitation(bridgeDir, httpUrl)))
+    // Without a pin, the system's certificate authorities decide.
+    const unpinned = enrol(request('unpinned', await invitation(bridgeDir, httpUrl)))
     await expect(unpinned).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
   })
 })

@@ -362,7 +362,7 @@ describe('a malformed frame', () => {
     expect(await device.fault(bad)).toMatchObject({ code })
     expect(halves(await device.rows(other, { base: 0, states: rows(1) }))).toEqual([1, 2])
     expect(plane.sessions.count).toBe(1)
-    // What one scripted sequence holds.
+    // KV of one scripted sequence.
     expect(plane.kvBytes()).toBe(64 * 2 * 16 * 4)
   })
 

@@ -13,14 +13,14 @@ import { connectDevice, type TestDevice } from '../../support/test-device.ts'
 const bytes = (length: number) => Uint8Array.from({ length }, (_, at) => at * 7)
 const sendProbe = (device: TestDevice, probe: Probe) => device.socket.send(encodeProbe(probe))
 const answersOf = (device: TestDevice) => device.frames.filter(({ type }) => type === 'probe')
-/** The bridge answers in order: when this frame is answered, so is everything before it. */
+/** The bridge replies in order: after the reply to this frame, it has replied to all earlier ones. */
 async function allAnswered(device: TestDevice, session: bigint): Promise<void> {
   device.socket.send(encodeFrame({ type: 'rows', session, epoch: 1, seq: 1 }))
   await device.fault({ id: session })
 }
 
 describe('a probe of a link', () => {
-  it('is answered with as many of its bytes as it asks for, without a session', async () => {
+  it('is answered with the requested number of its bytes, without a session', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     sendProbe(device, { seq: 1, want: 0, payload: bytes(maxProbeBytes) })
@@ -33,7 +33,7 @@ describe('a probe of a link', () => {
   })
 
   it.each([
-    ['asks for more bytes than it brings', { seq: 3, want: 11, payload: bytes(10) }],
+    ['requests more bytes than it carries', { seq: 3, want: 11, payload: bytes(10) }],
     ['is too large', { seq: 3, want: 0, payload: bytes(maxProbeBytes + 1) }],
   ])('that %s is answered by a fault; sessions continue', async (_, probe) => {
     await using plane = await startDataPlane(scriptedPart())

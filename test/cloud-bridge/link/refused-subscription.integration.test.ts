@@ -9,7 +9,7 @@ import { mqttClient } from '../../support/broker.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
 it('a bridge reconnects after a broker refused its subscriptions, and then receives the states of devices', async () => {
-  // Such as a broker whose authorization service does not respond in time.
+  // As a broker does whose authorization service does not respond in time.
   let refusals = 0
   const broker = await Aedes.createBroker({
     authorizeSubscribe: (_client, subscription, done) => done(null, refusals++ < 6 ? null : subscription),

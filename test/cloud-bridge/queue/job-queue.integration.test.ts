@@ -122,8 +122,8 @@ describe('the queue of a bridge', () => {
 
   it('ends an attempt after stepS without progress, and after runS in any case', async () => {
     connect('a')
-    const kinds = { kind: 'slm.generate', input: { prompt: 'Is it far?' }, attempts: 1 }
-    const [silent] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 60 } })])
+    const fields = { kind: 'slm.generate', input: { prompt: 'Is it far?' }, attempts: 1 }
+    const [silent] = queue.submit([JobSubmission.parse({ ...fields, timeouts: { stepS: 5, runS: 60 } })])
     await expect.poll(runs).toHaveLength(1)
     report('a', silent!.id, 1, 'accepted', 'running')
     await expect.poll(() => jobs.find(silent!.id)?.state).toBe('RUNNING')
@@ -132,7 +132,7 @@ describe('the queue of a bridge', () => {
       .poll(() => jobs.find(silent!.id))
       .toMatchObject({ state: 'TIMED_OUT', error: { message: expect.stringContaining('no progress') } })
     expect(sent.at(-1)).toMatchObject({ type: 'cancel', job: silent!.id })
-    const [active] = queue.submit([JobSubmission.parse({ ...kinds, timeouts: { stepS: 5, runS: 12 } })])
+    const [active] = queue.submit([JobSubmission.parse({ ...fields, timeouts: { stepS: 5, runS: 12 } })])
     await expect.poll(runs).toHaveLength(2)
     for (let beats = 1; beats <= 4; beats++) {
       report('a', active!.id, 1, 'accepted', ...Array.from({ length: beats }, () => 'running'))
@@ -182,7 +182,7 @@ describe('the queue of a bridge', () => {
     stop()
   })
 
-  it('lets go of a slow watcher of a job that is forgotten meanwhile', async () => {
+  it('breaks the stream of a slow client when its job is deleted', async () => {
     connect('a')
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
@@ -197,7 +197,7 @@ describe('the queue of a bridge', () => {
     const [stream] = (await once(watcher, 'response')) as [IncomingMessage]
     queue.cancel(job)
     submit()
-    for (let forgotten = false; !forgotten; forgotten = jobs.find(job) === undefined)
+    for (let isDeleted = false; !isDeleted; isDeleted = jobs.find(job) === undefined)
       jobs.prune({ doneMs: Number.MAX_SAFE_INTEGER, deadMs: 0 })
     const cut = once(stream, 'error')
     stream.resume()

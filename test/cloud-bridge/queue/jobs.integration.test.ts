@@ -66,7 +66,7 @@ describe('jobs between a bridge and its devices', () => {
     const socket = connect(Number(port), hostname)
     const get = (id: string) =>
       `GET /v1/jobs/${id}/events HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAccept: text/event-stream\r\n\r\n`
-    // The second response has ended, and waits behind the first one, which has not.
+    // The second response is complete, but must wait for the end of the first.
     socket.write(get(live) + get(done))
     await once(socket, 'data')
     for (let again = 0; again < 3; again++) await post(`/${done}/cancel`)
@@ -179,9 +179,9 @@ describe('jobs between a bridge and its devices', () => {
     ['an unknown job', '/00000000-9/cancel', {}, 404, 'there is no job'],
     ['an unknown path', '/00000000-9/cancel/now', {}, 404, 'no such path'],
   ])('%s is refused with the reason', async (_, path, body, status, words) => {
-    const answer = await post(path, body)
-    expect(answer.status).toBe(status)
-    expect(answer.body.error.message).toContain(words)
+    const response = await post(path, body)
+    expect(response.status).toBe(status)
+    expect(response.body.error.message).toContain(words)
   })
 
   it('a device that publishes an oversized packet loses its connection, and no other device is affected', async () => {

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startAgent } from '../../../agent/agent.ts'
-import { startBridge } from '../../../cloud-bridge/bridge.ts'
 import type { JobDetails } from '../../../cloud-bridge/queue/job-reader.ts'
 import { createClosers } from '../../../core/base/closers.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
+import { startTestBridge } from '../../support/bridge.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const messages = [{ role: 'user', content: 'Can you book a table for two?' }]
@@ -17,11 +17,10 @@ it('hat.verify reports how much of a continuation the LLM would generate, in few
   const dir = tempDir()
   try {
     const bundle = await ensureDemoBundle()
-    const common = { bundle, threads: 1, logLevel: 'silent' } as const
-    const bridge = await startBridge({ ...common, stateDir: join(dir.path, 'bridge'), mqttPort: 0, httpPort: 0 })
+    const bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge') })
     closers.push(bridge.close)
     const device = { id: 'jetson-01', stateDir: join(dir.path, 'device'), bridges: [bridge.mqttUrl], apiPort: 0 }
-    closers.push((await startAgent({ ...common, ...device })).close)
+    closers.push((await startAgent({ bundle, threads: 1, logLevel: 'silent', ...device })).close)
 
     const url = `${bridge.httpUrl}/v1/jobs`
     async function done<Result>(kind: string, input: object): Promise<Result> {

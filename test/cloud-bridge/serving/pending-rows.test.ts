@@ -4,7 +4,7 @@ import { scriptedPart } from '../../support/scripted-part.ts'
 
 const states = { rows: 5, width: 1, half: Uint16Array.of(1, 2, 3, 4, 5) }
 
-it('hands out its rows in pieces, each with the parents and the selection of its own rows', () => {
+it('returns its rows in pieces, each with the parents and the selection of its rows', () => {
   const rows = new PendingRows({ states, parents: [9, 10, 10, 11, 12], select: [1, 4] }, 'prefill', 0)
   const sequence = scriptedPart().createSequence()
   expect(rows.piece(sequence, 3)).toMatchObject({ states: { rows: 3 }, parents: [9, 10, 10], select: [1] })

@@ -24,7 +24,7 @@ afterAll(() => bench[Symbol.asyncDispose]())
 
 const ordinary = decodeFirst({ promptRows: 32, minPromptRows: 16, maxStepsSkipped: 4, decodingMs: 500 })
 
-/** The ordinary policy, but in half of its plans random streams lose their KV first, those included that were to run. */
+/** The ordinary policy, which in about half of its plans first preempts random streams, even those planned to run. */
 function preempting(random: Random, onPreempt: (state: ServingState) => void): ServingPolicy {
   return {
     plan(state, nowMs) {
@@ -42,7 +42,7 @@ function preempting(random: Random, onPreempt: (state: ServingState) => void): S
 
 const nextStates = (random: Random, rows: number) => randomStates(rows, width, Math.floor(random.next() * 2 ** 31))
 
-/** What a device does in an answer: a prompt in chunks, then drafts that are kept in part, some of them trees. */
+/** The requests of one answer: a prompt in chunks, then drafts that are accepted in part, some of them trees. */
 async function converse(serving: Serving, seed: number): Promise<States[]> {
   const random = seededRandom(seed)
   const count = (max: number) => 1 + Math.floor(random.next() * max)
@@ -72,7 +72,7 @@ const seeds = [1, 2, 3, 4, 5, 6]
 const bitsOf = (answers: readonly States[][]) => answers.map((answer) => answer.map(({ half }) => [...half]))
 
 describe('a stream that is preempted', () => {
-  it.each([1, 2])('at random moments returns the very bits of one that is not (seed %i)', async (seed) => {
+  it.each([1, 2])('at random moments returns the same bits as without preemption (seed %i)', async (seed) => {
     const undisturbed = testServing(middle, { policy: ordinary, maxDecodeRows: 16 })
     const expected = await Promise.all(seeds.map((each) => converse(undisturbed, each)))
     let preemptions = 0
@@ -88,7 +88,7 @@ describe('a stream that is preempted', () => {
     expect(disturbed.memory.usedBytes).toBe(0)
   })
 
-  it('frees its memory for another, and goes on once that one has closed', async () => {
+  it('frees its memory for another stream, and resumes once that one has closed', async () => {
     const perPosition = 2 * 16 * 4
     const { serving, preempt } = preemptible()
     const [first, second] = [await openStream(serving), await openStream(serving)]
@@ -111,7 +111,7 @@ describe('a stream that is preempted', () => {
     expect(first.length).toBe(61)
   })
 
-  it('leaves nothing in the prefix cache where its KV no longer fits into the memory', async () => {
+  it('is not cached as a prefix if its KV no longer fits into the memory', async () => {
     const { serving, preempt } = preemptible()
     const [first, second] = [await openStream(serving), await openStream(serving)]
     await first.append(blank(64))
@@ -122,7 +122,7 @@ describe('a stream that is preempted', () => {
     expect(serving.memory).toMatchObject({ usedBytes: 128 * perPosition, cachedBytes: 0 })
   })
 
-  it('is refused rows that the whole memory could not hold', async () => {
+  it('rejects rows that the whole memory could not hold', async () => {
     const policy: ServingPolicy = {
       plan(state, nowMs) {
         const idle = state.streams.filter(({ waitingRows, residency }) => waitingRows === 0 && residency === 'resident')
@@ -138,7 +138,7 @@ describe('a stream that is preempted', () => {
     expect(stream.length).toBe(128)
   })
 
-  it('stays in memory, and runs, where the system has no memory for the copy', async () => {
+  it('stays in memory, and runs, if the system has no memory for the copy', async () => {
     const part = scriptedPart()
     const evict = () => {
       throw new BrimError('OUT_OF_MEMORY', 'no memory for the copy')
@@ -152,7 +152,7 @@ describe('a stream that is preempted', () => {
     expect([states.rows, stream.length]).toEqual([3, 3])
   })
 
-  it('leaves its KV in the prefix cache when it is closed, where there is room', async () => {
+  it('leaves its KV in the prefix cache when it is closed, if there is room', async () => {
     const policy: ServingPolicy = {
       plan: (state, nowMs) => ({ ...ordinary.plan(state, nowMs), preempt: state.streams.map(({ id }) => id) }),
     }

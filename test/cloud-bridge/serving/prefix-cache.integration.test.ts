@@ -110,12 +110,12 @@ describe('the KV that a closed session leaves in the prefix cache', () => {
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await using other = await connectDevice(plane.dataUrl, 'jetson-02', 2)
     const cached = (await closeAndKeep(device, await device.open(testModelId), 18))!
-    const foreign = (await closeAndKeep(other, await other.open(testModelId), 18))!
+    const others = (await closeAndKeep(other, await other.open(testModelId), 18))!
     const taken = (await closeAndKeep(device, await device.open(testModelId), 18))!
     expect((await device.open(testModelId, { handle: taken, length: 12 })).held).toBe(12)
     plane.serving.purge('jetson-01')
     for (const handle of [cached, taken]) expect((await device.open(testModelId, { handle, length: 12 })).held).toBe(0)
-    expect((await other.open(testModelId, { handle: foreign, length: 12 })).held).toBe(12)
+    expect((await other.open(testModelId, { handle: others, length: 12 })).held).toBe(12)
   })
 
   it('is evicted when a new session needs its memory', async () => {

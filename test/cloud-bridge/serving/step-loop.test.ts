@@ -34,7 +34,7 @@ async function finishSteps<T>(part: ScriptedPart, settling: Promise<T>): Promise
 }
 
 describe('the step loop', () => {
-  it('packs the rows of all streams that wait, in the order in which they arrived', async () => {
+  it('packs the rows of all waiting streams, in the order of their arrival', async () => {
     const part = scriptedPart()
     const serving = testServing(part)
     const [a, b, c] = await openStreams(serving, 3)
@@ -147,7 +147,7 @@ describe('the step loop', () => {
     await expect(append(a, 1)).rejects.toMatchObject({ code: 'CANCELED' })
   })
 
-  it('fails only the stream that is to blame for a failed step', async () => {
+  it('fails only the stream that caused a failed step', async () => {
     const part = scriptedPart()
     const serving = testServing(part)
     const [a, bad, c] = await openStreams(serving, 3)
@@ -178,7 +178,7 @@ describe('the step loop', () => {
     expect(serving.metrics.queueMs).toBeCloseTo(0.2 * 30)
   })
 
-  it('rejects what waits when it closes, and resolves after the step that runs', async () => {
+  it('rejects waiting rows when it closes, and resolves after the running step', async () => {
     const part = scriptedPart({ manual: true })
     const serving = testServing(part, { step: { streams: 1 } })
     const [a, b] = await openStreams(serving, 2)
@@ -225,7 +225,7 @@ describe('the step loop over a pipeline of two stages', () => {
     const serving = testServing(part, { step: { pipeline: 2, streams: 1 } })
     const appended = (await openStreams(serving, 3)).map((stream) => append(stream, 2))
     await expect.poll(() => part.steps.length).toBe(2)
-    // Nothing has ended yet.
+    // No step has ended yet.
     expect(serving.metrics.steps).toBe(0)
     await part.finishStep()
     await appended[0]
@@ -280,7 +280,7 @@ describe('the step loop over a pipeline of two stages', () => {
     expect(serving.metrics.failedItems).toBe(0)
   })
 
-  it('fails only the stream that is to blame while another step is under way', async () => {
+  it('fails only the stream that caused a failed step, while another step is under way', async () => {
     const part = scriptedPart({ manual: true })
     const serving = testServing(part, { step: { pipeline: 2, streams: 2 } })
     const [bad, ...others] = await openStreams(serving, 4)
@@ -344,7 +344,7 @@ describe('the step loop over a pipeline of two stages', () => {
 })
 
 describe('a policy', () => {
-  const never: ServingPolicy = {
+  const idle: ServingPolicy = {
     plan: () => ({ evict: [], preempt: [], resume: [], run: [], lookAgainAtMs: undefined }),
   }
 
@@ -353,7 +353,7 @@ describe('a policy', () => {
     const part = scriptedPart()
     const running = decodeFirst({ promptRows: 32, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 })
     const deferring: ServingPolicy = {
-      plan: (state, nowMs) => (nowMs < 50 ? { ...never.plan(state, nowMs), lookAgainAtMs: 50 } : running.plan(state, nowMs)),
+      plan: (state, nowMs) => (nowMs < 50 ? { ...idle.plan(state, nowMs), lookAgainAtMs: 50 } : running.plan(state, nowMs)),
     }
     const stream = await openStream(testServing(part, { clock, policy: deferring }))
     const appended = append(stream, 1)
@@ -363,20 +363,23 @@ describe('a policy', () => {
     expect(await appended).toMatchObject({ queueMs: 50, computeMs: 0 })
   })
 
-  it('that runs nothing is asked again when rows arrive, and serving closes all the same', async () => {
+  it('that runs no stream is asked again when rows arrive, and serving can be closed', async () => {
     let plans = 0
     const policy: ServingPolicy = {
       plan(state, nowMs) {
         plans += 1
-        return never.plan(state, nowMs)
+        return idle.plan(state, nowMs)
       },
     }
     const serving = testServing(scriptedPart(), { policy })
     const [a, b] = await openStreams(serving, 2)
-    const rejected = [a, b!].map((stream) => expect(append(stream, 1)).rejects.toMatchObject({ code: 'CANCELED' }))
-    await nextTurn()
-    await nextTurn()
-    expect(plans).toBe(1)
+    const rejected: Promise<void>[] = []
+    for (const [at, stream] of [a, b!].entries()) {
+      rejected.push(expect(append(stream, 1)).rejects.toMatchObject({ code: 'CANCELED' }))
+      await nextTurn()
+      await nextTurn()
+      expect(plans).toBe(at + 1)
+    }
     await serving.close()
     await Promise.all(rejected)
   })

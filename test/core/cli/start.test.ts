@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const nativePackages = ['better-sqlite3', 'bufferutil', 'koffi', 'onnxruntime-node']
 
-/** Modules and packages that a module loads with itself: its static imports of values, and theirs. */
+/** Modules and packages that a module loads statically, directly or indirectly. */
 function loadedWith(file: string, seen = new Set<string>()): Set<string> {
   if (seen.has(file)) return seen
   seen.add(file)

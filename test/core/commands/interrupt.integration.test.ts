@@ -14,13 +14,13 @@ let dir: TempDir
 let checkpoint: string
 beforeAll(async () => {
   dir = tempDir()
-  // 32 M parameters: a build takes about a second, so that it can be met at work.
+  // 32 M parameters: a build takes about a second, so that it can be interrupted.
   const config = { hidden_size: 512, intermediate_size: 2048, num_hidden_layers: 6, num_attention_heads: 8, vocab_size: 8000 }
   checkpoint = await tinyCheckpoint(join(dir.path, 'checkpoint'), config, { dtype: 'BF16' })
 })
 afterAll(() => dir[Symbol.dispose]())
 
-/** `brim model build` as a process of its own, ended by a signal as soon as it writes. */
+/** `brim model build` as a separate process, ended by a signal as soon as it writes. */
 async function buildUntil(signal: NodeJS.Signals, folder: string): Promise<[code: number | null, by: string | null]> {
   const child = spawn(process.execPath, [cli, 'model', 'build', checkpoint, '--out', join(folder, 'bundle')], { stdio: 'ignore' })
   const ended = once(child, 'exit')

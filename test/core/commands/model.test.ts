@@ -172,7 +172,7 @@ describe('brim model verify', () => {
   it('fails and prints the errors when a part has other results', async () => {
     const changed = join(dir.path, 'changed')
     await model(['build', checkpoint, '--split', '1', '--out', changed])
-    // As if this machine's kernels gave other numbers: the vector asks for another answer, and its hash fits.
+    // As if this machine's kernels gave other numbers: the vector expects another output, and its hash matches.
     const golden = JSON.parse(readFileSync(join(changed, 'output.golden.json'), 'utf8'))
     golden.expected.values = golden.expected.values.replace(/[A-Z]/g, 'B')
     const text = JSON.stringify(golden)

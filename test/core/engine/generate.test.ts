@@ -102,7 +102,7 @@ describe('an invalid request', () => {
     ['a prompt that fills the context', { promptIds: long }, 'CONTEXT_OVERFLOW', /512 tokens\).*context of 512/],
     ['an answer that would exceed it', { promptIds: long.slice(0, 500), maxTokens: 13 }, 'CONTEXT_OVERFLOW', /500 tokens.*13/],
     ['no prompt', { promptIds: [] }, 'REQUEST_INVALID', /no tokens/],
-    ['an alien token', { promptIds: [1, 512] }, 'REQUEST_INVALID', /512.*0 to 511/],
+    ['a token beyond the vocabulary', { promptIds: [1, 512] }, 'REQUEST_INVALID', /512.*0 to 511/],
     ['max tokens 0', { maxTokens: 0 }, 'REQUEST_INVALID', /maximum number of tokens is 0/],
     ['a negative temperature', { sampling: { ...greedy, temperature: -1 } }, 'REQUEST_INVALID', /temperature is -1/],
     ['an empty stop string', { stop: [''] }, 'REQUEST_INVALID', /stop string/],
@@ -190,5 +190,5 @@ async function drain(events: ReturnType<typeof generate>) {
     tokens.push(event.token)
     text += event.text
   }
-  throw new Error('no summary came')
+  throw new Error('no summary')
 }

@@ -12,7 +12,7 @@ const heads = 3
 const tree = [[0], [1], [0, 0], [0, 2], [0, 0, 159]]
 
 describe.each([
-  ['of their own', { ...tinyLlamaConfig, tie_word_embeddings: false }],
+  ['that is separate', { ...tinyLlamaConfig, tie_word_embeddings: false }],
   ['that is the embedding', { ...tinyLlamaConfig, tie_word_embeddings: true }],
 ])('Medusa heads over a head %s', (_, config) => {
   let bench: Workshop
@@ -54,7 +54,7 @@ describe.each([
     expect(largestDifference(await model.medusa().guess(deep), expected(deep))).toBeLessThan(2e-5)
   })
 
-  it('stay as they are while other guesses are made', async () => {
+  it('return results that other guesses do not change', async () => {
     const deep = Array.from({ length: 4 }, (_, seed) => noise(1 + seed, seed))
     const logits = await Promise.all(deep.map((states) => model.medusa().guess(states)))
     for (const [at, states] of deep.entries()) expect(largestDifference(logits[at]!, expected(states))).toBeLessThan(2e-5)
@@ -64,7 +64,7 @@ describe.each([
     ['fp16', 4, 1e-2],
     ['int4', 1, 0.3],
     ['int4', 4, 0.3],
-  ] as const)('in %s at level %i stay near the exact ones, be it one row or several', async (format, accuracyLevel, limit) => {
+  ] as const)('in %s at level %i are close to the exact ones, for one row or several', async (format, accuracyLevel, limit) => {
     const medusa = (await bench.open({ format, accuracyLevel, split: 1, drafters: ['medusa'] })).medusa()
     for (const rows of [1, 6]) {
       const want = expected(noise(rows, 3))

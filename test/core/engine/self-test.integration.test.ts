@@ -103,7 +103,7 @@ describe('golden vectors', () => {
       const { dir: folder, manifest } = await build('llama', { split: 1, format: 'int4', drafters: drafterParts })
       const matrix = manifest.parts[part]?.weights.find((entry) => entry.name === `${name}.codes`)
       const file = openSync(join(folder, matrix?.file ?? ''), 'r+')
-      // All codes become 0: minus eight steps everywhere.
+      // All codes become 0, which is minus eight steps.
       writeSync(file, new Uint8Array(matrix?.bytes ?? 0), 0, matrix?.bytes ?? 0, matrix?.offset ?? 0)
       closeSync(file)
       const test = await testPart(runtime, folder, manifest, part, 1)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Chain } from '../../../core/engine/contract.ts'
 import type { States } from '../../../core/protocol/states.ts'
 import { tinyLlamaConfig, tinyQwen2Config } from '../../../lab/random-checkpoint.ts'
-import { largestDifference, someIds, type Workshop, workshop } from './models.ts'
+import { largestDifference, type Workshop, workshop, someIds } from './models.ts'
 
 describe.each([
   ['Llama', tinyLlamaConfig],
@@ -62,7 +62,7 @@ describe('states at a cut', () => {
     expect(rowsOf(await run([4, 0]))).toEqual([rowsOf(all)[4], rowsOf(all)[0]])
     expect(rowsOf(await run('last'))).toEqual([rowsOf(all)[5]])
     expect((await run('none')).rows).toBe(0)
-    // Several items, of which some want nothing.
+    // Several items, one of which selects no rows.
     const deep = await middle.step([
       { sequence: middle.createSequence(), states: shallow!, select: [5] },
       { sequence: middle.createSequence(), states: shallow!, select: 'none' },
@@ -75,7 +75,7 @@ describe('states at a cut', () => {
     const model = await bench.open({ format: 'fp32', split: 2 })
     const middle = model.part('middle')
     const { hidden } = model.manifest.dims
-    // The residual stream carries what comes in to what goes out: a large value stays large.
+    // The residual stream carries inputs to outputs: a large value stays large.
     const values = Float32Array.from({ length: hidden }, (_, i) => (i === 7 ? 1e6 : Math.sin(i)))
     const half = new Uint16Array(3 * hidden).fill(0x3800)
     half.fill(0x7c00, hidden, 2 * hidden)

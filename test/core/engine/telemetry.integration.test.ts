@@ -10,7 +10,7 @@ const cli = fileURLToPath(new URL('../../../dist/brim.js', import.meta.url))
 it('disables the telemetry of ONNX Runtime: no log, no cache, no device id', async () => {
   using folder = tempDir()
   const where = { TMPDIR: folder.path, HOME: folder.path }
-  // Without CI and the like, under which the library is silent by itself.
+  // Without variables such as CI, which turn the library's telemetry off.
   await promisify(execFile)(process.execPath, [cli, 'doctor', '--json'], { env: { PATH: process.env.PATH, ...where } })
   expect(readdirSync(folder.path)).toEqual([])
 })

@@ -9,7 +9,7 @@ import { largestDifference } from '../../support/random-states.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 const vocab = 160
-/** Between a row computed alone and in another batch, a step of fp16 at the magnitude of these rows. */
+/** A row computed alone and in a batch may differ by a step of fp16 at the magnitude of these rows. */
 const tolerance = 4e-3
 
 let dir: TempDir
@@ -37,8 +37,8 @@ async function fresh(part: Part, ids: readonly number[]): Promise<States> {
   return states!
 }
 
-/** The same for a tree that grows step by step, beside other sequences. */
-class Grown {
+/** A tree through `input` and a part that grows step by step, packed with other sequences. */
+class GrownTree {
   readonly ids: number[] = []
   readonly parents: number[] = []
   readonly #part: Part
@@ -79,8 +79,8 @@ class Grown {
     return sliceStates(all, row, row + 1)
   }
 
-  wayTo(row: number): number[] {
-    return row < 0 ? [] : [...this.wayTo(this.parents[row]!), row]
+  pathTo(row: number): number[] {
+    return row < 0 ? [] : [...this.pathTo(this.parents[row]!), row]
   }
 
   release(): void {
@@ -88,12 +88,12 @@ class Grown {
   }
 }
 
-async function expectEveryWay(tree: Grown, part: Part): Promise<void> {
+async function expectEveryPath(tree: GrownTree, part: Part): Promise<void> {
   for (const row of tree.ids.keys()) {
-    const way = tree.wayTo(row)
+    const path = tree.pathTo(row)
     const alone = await fresh(
       part,
-      way.map((at) => tree.ids[at]!),
+      path.map((at) => tree.ids[at]!),
     )
     const expected = sliceStates(alone, alone.rows - 1, alone.rows)
     expect(largestDifference(tree.row(row), expected), `row ${row} of [${tree.parents}]`).toBeLessThan(tolerance)
@@ -104,7 +104,7 @@ describe.each(['middle', 'adapter-paper'] as const)('a tree of rows through inpu
   it('computes every row from its own path only, whatever other branches the tree has', async () => {
     const part = model.part(name)
     for (let at = 0; at < 6; at++) {
-      const tree = new Grown(part)
+      const tree = new GrownTree(part)
       await tree.add(Array.from({ length: 1 + below(6) }, () => below(vocab)))
       for (let step = 0; step < 3; step++) {
         const { length } = tree.ids
@@ -117,14 +117,14 @@ describe.each(['middle', 'adapter-paper'] as const)('a tree of rows through inpu
         )
       }
       await tree.add([below(vocab), below(vocab)], undefined, at % 2 === 1)
-      await expectEveryWay(tree, part)
+      await expectEveryPath(tree, part)
       tree.release()
     }
   })
 
   it('is linear again after gathering one path', async () => {
     const part = model.part(name)
-    const tree = new Grown(part)
+    const tree = new GrownTree(part)
     await tree.add([5, 6, 7])
     await tree.add([8, 9, 10, 11, 12], [2, 2, 1, 4, 3])
     expect([tree.sequence.length, tree.sequence.line]).toEqual([8, 4])
@@ -139,10 +139,10 @@ describe.each(['middle', 'adapter-paper'] as const)('a tree of rows through inpu
 
   it('rejects parents that do not exist and copies of branching rows', async () => {
     const part = model.part(name)
-    const tree = new Grown(part)
+    const tree = new GrownTree(part)
     await tree.add([5, 6, 7])
     await expect(tree.add([8], [3])).rejects.toThrow(RangeError)
-    const rootless = new Grown(part)
+    const rootless = new GrownTree(part)
     await expect(rootless.add([8, 9], [-1, -1])).rejects.toThrow(/cannot branch/)
     rootless.release()
     expect(tree.sequence.length).toBe(3)

@@ -216,8 +216,8 @@ describe('the target', () => {
 describe('a draft of a killed build', () => {
   it('is removed by the next build, which leaves the draft of a running process', async () => {
     const out = join(dir.path, 'after-kill')
-    const gone = spawnSync(process.execPath, ['--version']).pid
-    const [orphan, alive] = [gone, process.ppid].map((pid) => `${out}.partial-${hostname()}-${pid}`) as [string, string]
+    const endedPid = spawnSync(process.execPath, ['--version']).pid
+    const [orphan, alive] = [endedPid, process.ppid].map((pid) => `${out}.partial-${hostname()}-${pid}`) as [string, string]
     for (const folder of [orphan, alive]) mkdirSync(folder)
     await build({ out })
     expect([orphan, alive, out].map((path) => existsSync(path))).toEqual([false, true, true])
@@ -226,11 +226,11 @@ describe('a draft of a killed build', () => {
 
 describe('two builds of one target at once', () => {
   it('leave the bundle of the first to finish; the second fails', async () => {
-    const quicker = await build({ split: 1 })
+    const first = await build({ split: 1 })
     const out = join(dir.path, 'contested')
-    const onEvent = () => cpSync(quicker.dir, out, { recursive: true })
+    const onEvent = () => cpSync(first.dir, out, { recursive: true })
     await expect(build({ out, onEvent })).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE', message: `${out} exists already` })
-    expect(await readManifest(out)).toEqual(quicker.manifest)
+    expect(await readManifest(out)).toEqual(first.manifest)
     expect(readdirSync(dir.path).filter((name) => name.startsWith('contested'))).toEqual(['contested'])
   })
 })

@@ -4,7 +4,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { type SseWriter, startSse } from '../../../core/openai/sse-writer.ts'
 
-/** More than the buffers between us hold. */
+/** More than the buffers of the connection hold. */
 const muchText = 'x'.repeat(32 * 2 ** 20)
 
 /** A stream to a real reader that has sent its request and then reads nothing. */
@@ -30,34 +30,38 @@ async function toStalledReader(signal: AbortSignal) {
 }
 
 describe('a client that stalls', () => {
-  /** Whether the promise resolves within `ms`. */
-  const resolves = (sent: Promise<void>, ms: number) =>
-    Promise.race([sent.then(() => true), new Promise<boolean>((done) => setTimeout(done, ms, false))])
+  /** Sends more than the buffers hold, and waits until they are full. @returns whether the send has resolved */
+  async function startSend({ stream, reader }: Awaited<ReturnType<typeof toStalledReader>>) {
+    let isSent = false
+    void stream.send({ text: muchText }).then(() => {
+      isSent = true
+    })
+    for (let turn = 0; turn < 100; turn++) await new Promise((next) => setImmediate(next))
+    expect([isSent, reader.destroyed]).toEqual([false, false])
+    return () => isSent
+  }
 
-  it('is waited for until it reads again', async () => {
+  it('delays the stream until it reads again', async () => {
     await using stalled = await toStalledReader(new AbortController().signal)
-    const sent = stalled.stream.send({ text: muchText })
-    expect(await resolves(sent, 50)).toBe(false)
+    const isSent = await startSend(stalled)
     stalled.reader.resume()
-    expect(await resolves(sent, 10_000)).toBe(true)
+    await expect.poll(isSent, { timeout: 10_000 }).toBe(true)
   })
 
-  it('is waited for until it disconnects', async () => {
+  it('delays the stream until it disconnects', async () => {
     await using stalled = await toStalledReader(new AbortController().signal)
-    const sent = stalled.stream.send({ text: muchText })
-    expect(await resolves(sent, 50)).toBe(false)
+    const isSent = await startSend(stalled)
     stalled.reader.destroy()
-    expect(await resolves(sent, 10_000)).toBe(true)
-    expect(await resolves(stalled.stream.send({ text: muchText }), 10_000)).toBe(true)
+    await expect.poll(isSent, { timeout: 10_000 }).toBe(true)
+    await expect(stalled.stream.send({ text: muchText })).resolves.toBeUndefined()
   })
 
   it('does not delay an agent that stops', async () => {
     const stop = new AbortController()
     await using stalled = await toStalledReader(stop.signal)
-    const sent = stalled.stream.send({ text: muchText })
-    expect(await resolves(sent, 50)).toBe(false)
+    const isSent = await startSend(stalled)
     stop.abort()
-    expect(await resolves(sent, 10_000)).toBe(true)
-    expect(await resolves(stalled.stream.send({ text: muchText }), 10_000)).toBe(true)
+    await expect.poll(isSent, { timeout: 10_000 }).toBe(true)
+    await expect(stalled.stream.send({ text: muchText })).resolves.toBeUndefined()
   })
 })

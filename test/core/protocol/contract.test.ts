@@ -20,7 +20,7 @@ describe('the contract', () => {
   })
 
   it.each(messages.flatMap((message) => variantsOf(message).map((variant) => ({ ...variant, schema: message.schema }))))(
-    'shows an example of $name that the code reads and loses nothing of',
+    'shows an example of $name that the code reads without loss',
     ({ schema, examples }) => {
       expect(examples.length).toBeGreaterThan(0)
       for (const example of examples) expect(schema.parse(example)).toEqual(example)
@@ -36,7 +36,7 @@ describe('generated documents', () => {
     (_, { file, text }) => expect(readFileSync(file, 'utf8')).toBe(text),
   )
 
-  // The official JSON schema of AsyncAPI is in no package that Brim has: what tools trip over is checked here.
+  // The official JSON schema of AsyncAPI is in no package of Brim, so the common mistakes are checked here.
   it('is an AsyncAPI 3.0 document without dangling references', () => {
     const document = asyncApi()
     const found = (pointer: string) =>

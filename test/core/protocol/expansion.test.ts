@@ -19,7 +19,7 @@ const input = fc
   )
   .map(({ from, ...fields }) => ({ ...fields, ...(from === undefined ? {} : { from: from % fields.sketch.length }) }))
 
-/** An expansion as a device would give it: sentences in order, grouped somehow. */
+/** An expansion as a device returns it: sentences in order, in `groupsOf` groups. */
 const expanded = (asked: ExpandInput, groupsOf: number): Expansion => {
   const sentences = sentencesOf(asked)
   return {
@@ -36,7 +36,7 @@ const expanded = (asked: ExpandInput, groupsOf: number): Expansion => {
 }
 
 describe('a job that expands a sketch', () => {
-  it('is taken as it was meant, whatever its sketch, and again as it was stored', () => {
+  it('is parsed without loss for any sketch, and again as it was stored', () => {
     fc.assert(
       fc.property(input, (raw) => {
         const { input: stored } = JobSubmission.parse({ kind: 'pice.expand', input: raw }) as { input: ExpandInput }
@@ -51,10 +51,10 @@ describe('a job that expands a sketch', () => {
   it.each([
     ['no sketch', { sketch: [] }],
     ['an empty sentence', { sketch: ['One.', '  '] }],
-    ['nothing left to write', { from: 2 }],
+    ['no sentence left to expand', { from: 2 }],
     ['no length', { expectedTokens: undefined }],
     ['two questions', { messages: [{ role: 'user', content: 'b' }] }],
-    ['a field that nobody knows', { level: 3 }],
+    ['an unknown field', { level: 3 }],
     ['no time', { budgetMs: 0 }],
   ])('is refused with %s', (_, fields) => {
     const good = { prompt: 'What is a lamp?', sketch: ['It gives light.', 'It needs power.'], expectedTokens: 120 }
@@ -62,7 +62,7 @@ describe('a job that expands a sketch', () => {
     expect(JobSubmission.safeParse({ kind: 'pice.expand', input: { ...good, ...fields } }).success).toBe(false)
   })
 
-  it('has a result that holds each sentence once, in order, in every candidate and in the groups; nothing else is one', () => {
+  it('accepts only results with each sentence once, in order, in every candidate and in the groups', () => {
     let harmed = 0
     fc.assert(
       fc.property(
@@ -92,7 +92,7 @@ describe('a job that expands a sketch', () => {
     expect(harmed).toBeGreaterThan(100)
   })
 
-  it('never takes anything else for a result, and never fails on it', () => {
+  it('rejects any other value as its result', () => {
     const asked = ExpandInput.parse({ prompt: 'a', sketch: ['b'], expectedTokens: 1 })
     fc.assert(
       fc.property(fc.anything(), (anything) => {
@@ -106,8 +106,8 @@ describe('a job that expands a sketch', () => {
     const event = { v: 1, bridge: 'b', job: '0123abcd-1', attempt: 1, n: 3, at: '2026-01-01T00:00:00.000Z', type: 'text' }
     fc.assert(
       fc.property(fc.nat(), fc.nat(), fc.string(), (sentence, from, text) => {
-        const said = { ...event, sentence, from, text }
-        expect(JobEvent.parse(JSON.parse(JSON.stringify(said)))).toEqual(said)
+        const piece = { ...event, sentence, from, text }
+        expect(JobEvent.parse(JSON.parse(JSON.stringify(piece)))).toEqual(piece)
       }),
       { seed: 1, numRuns: 100 },
     )

@@ -71,12 +71,12 @@ describe('a frame', () => {
   })
 
   it.each([
-    { what: 'rows that are left in another order', kept: [3, 1], parents: [] },
-    { what: 'a row that is left twice', kept: [1, 1], parents: [] },
-    { what: 'parents of other rows than there are', kept: [], parents: [-1] },
+    { what: 'kept rows in another order', kept: [3, 1], parents: [] },
+    { what: 'a row that is kept twice', kept: [1, 1], parents: [] },
+    { what: 'another number of parents than rows', kept: [], parents: [-1] },
     { what: 'a row that follows itself', kept: [], parents: [-1, 1] },
     { what: 'a row that follows a later one', kept: [], parents: [1, -1] },
-    { what: 'a row that follows what it cannot name', kept: [], parents: [-2, 0] },
+    { what: 'an impossible parent', kept: [], parents: [-2, 0] },
   ])('is refused with $what', ({ kept, parents }) => {
     const states = { rows: 2, width: 1, half: Uint16Array.of(1, 2) }
     const bytes = encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }, states, { tree: { kept, parents } })
@@ -218,7 +218,7 @@ describe('a fault', () => {
   })
 })
 
-/** Reads the bytes; the only errors allowed are the two that the protocol names. */
+/** Reads the bytes; allows only the two errors that the protocol names. */
 function refusedOrRead(bytes: Uint8Array, width: number): void {
   try {
     const frame = decodeFrame(bytes)

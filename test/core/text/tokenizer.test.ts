@@ -25,7 +25,7 @@ describe.each(fixtures)('streaming with the tokenizer of %s', (name) => {
 
   it('never returns half a character', async () => {
     const tokenizer = await loadTokenizer(fixture(name))
-    // Where a text begins with a space, the sentencepiece tokenizers lose it, in transformers too.
+    // The sentencepiece tokenizers drop a space at the start of a text, in transformers too.
     const unit = fc.constantFrom('a', ' ', 'é', '灯', '😀', '👩‍💻', '\ufeff', '\n', '🏽')
     const text = fc.string({ unit, maxLength: 20 }).map((rest) => `x${rest}`)
     fc.assert(
@@ -69,7 +69,7 @@ describe('an invalid tokenizer', () => {
     ['an empty object', '{}', /model/],
     ['another kind of model', '{"model":{"type":"WordPiece","vocab":{}}}', /its model is WordPiece/],
     ['ids that are no numbers', '{"model":{"type":"BPE","vocab":{"a":"b"},"merges":[]}}', /vocab/],
-    ['a decoder we do not know', bpe({ decoder: { type: 'CTC' } }), /decoder CTC/],
+    ['an unknown decoder', bpe({ decoder: { type: 'CTC' } }), /decoder CTC/],
     ['no decoder', bpe({ decoder: null }), /decoder null/],
     ['an unknown normalizer', bpe({ normalizer: { type: 'Rot13' } }), /Rot13/],
   ]
@@ -81,7 +81,7 @@ describe('an invalid tokenizer', () => {
     expect(String(error)).toContain(dir)
   })
 
-  it('may be a tokenizer_config.json that is not an object', async () => {
+  it('is also one with a tokenizer_config.json that is not an object', async () => {
     await copyFile(join(fixture('llama'), 'tokenizer.json'), join(dir, 'tokenizer.json'))
     await expect(loadTokenizer(dir)).resolves.toBeDefined()
     await writeFile(join(dir, 'tokenizer_config.json'), '[1]')
@@ -91,8 +91,8 @@ describe('an invalid tokenizer', () => {
 
 function bpe(change: object): string {
   const model = { type: 'BPE', vocab: { a: 0 }, merges: [] }
-  const nothing = { normalizer: null, pre_tokenizer: null, post_processor: null, added_tokens: [] }
-  return JSON.stringify({ ...nothing, decoder: { type: 'ByteLevel' }, model, ...change })
+  const none = { normalizer: null, pre_tokenizer: null, post_processor: null, added_tokens: [] }
+  return JSON.stringify({ ...none, decoder: { type: 'ByteLevel' }, model, ...change })
 }
 
 function stream(tokenizer: TextTokenizer, ids: readonly number[]): string[] {

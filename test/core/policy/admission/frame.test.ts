@@ -35,7 +35,7 @@ describe('a frame is', () => {
     ['answered again when repeated, whatever its base', { seq: 3, base: 99 }, { kind: 'repeat' }],
     ['answered by a gap beyond the length', { base: 11 }, { kind: 'gap', length: 10 }],
     ['rejected when its reply is no longer cached', { seq: 2 }, fault('FRAME_INVALID')],
-    ['rejected when it asks for more rows than it brings', { n: 4, want: 5 }, fault('FRAME_INVALID')],
+    ['rejected when it requests more rows than it carries', { n: 4, want: 5 }, fault('FRAME_INVALID')],
     ['rejected with too many rows', { base: 0, n: 33 }, fault('FRAME_INVALID')],
     ['rejected when its type is one that only bridges send', { type: 'deep' as const }, fault('FRAME_INVALID')],
   ])('%s', (_, fields, expected) => {

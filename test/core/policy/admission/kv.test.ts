@@ -22,7 +22,7 @@ describe('the KV charge of a stream', () => {
     [65, 128],
     [513, 1_000],
     [1_000, 1_000],
-  ])('of %i rows is that of the %i positions that the buffers will have', (length, positions) => {
+  ])('of %i rows is for the %i positions that the buffers will have', (length, positions) => {
     expect(kvCharge(length, limits)).toBe(10 * positions)
   })
 })
@@ -30,7 +30,7 @@ describe('the KV charge of a stream', () => {
 describe('evicting cached prefixes', () => {
   const bytes = fc.nat({ max: 100 })
 
-  it('frees what is missing, oldest first and no prefix more, or reports that nothing helps', () => {
+  it('frees the missing bytes, oldest prefix first and no prefix more, or reports that they cannot be freed', () => {
     fc.assert(
       fc.property(fc.array(bytes, { maxLength: 8 }), bytes, bytes, bytes, (sizes, streamBytes, neededBytes, slackBytes) => {
         const cached = sizes.map((kvBytes, i) => ({ handle: `${i}`, kvBytes }))

@@ -17,7 +17,7 @@ it('caps an outlier by a multiple of the average, but not after an average of 0'
   expect(zero.value).toBe(5)
 })
 
-it('copies its state, so that the two change apart', () => {
+it('copies its state, so that original and copy change independently', () => {
   const first = new Ewma(0.5)
   first.record(1)
   const second = first.copy()

@@ -7,7 +7,7 @@ it.each([
   ['draining', true, true, false],
   ['disconnected', false, false, false],
   ['lost', false, false, false],
-] as const)('knows of a device in the state %s whether it is connected, present and takes jobs', (state, ...expected) => {
+] as const)('derives from the state %s whether a device is connected, present and takes jobs', (state, ...expected) => {
   expect([isConnected(state), isPresent(state), takesJobs(state)]).toEqual(expected)
 })
 

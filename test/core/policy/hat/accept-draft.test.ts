@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { acceptDraft } from '../../../../core/policy/hat/accept-draft.ts'
 import { chainOf, type DraftTree, medusaTree, root } from '../../../../core/policy/hat/draft-tree.ts'
 
-/** Three heads' three likeliest tokens each. */
+/** The three likeliest tokens of each of three heads. */
 const ranked = [
   [10, 11, 12],
   [20, 21, 22],
@@ -38,7 +38,7 @@ describe('accepting a draft', () => {
   })
 
   it.each([
-    { what: 'nothing was drafted', draft: [], choices: [7], accepted: 0, tokens: [7] },
+    { what: 'no token was drafted', draft: [], choices: [7], accepted: 0, tokens: [7] },
     { what: 'all tokens are right: the bonus token follows', draft: [1, 2], choices: [1, 2, 4], accepted: 2, tokens: [1, 2, 4] },
     { what: 'the first is wrong', draft: [1, 2, 3], choices: [9, 2, 3, 4], accepted: 0, tokens: [9] },
     { what: 'one in the middle is wrong', draft: [1, 2, 3], choices: [1, 9, 3, 4], accepted: 1, tokens: [1, 9] },
@@ -69,7 +69,7 @@ describe('accepting a draft', () => {
         expect(tokens).toEqual(answer.slice(0, path.length + 1))
         const longest = paths
           .filter((ranks) => ranks.every((rank, depth) => ranked[depth]![rank] === answer[depth]))
-          .reduce((most, { length }) => Math.max(most, length), 0)
+          .reduce((max, { length }) => Math.max(max, length), 0)
         expect(path.length).toBe(longest)
       }),
     )

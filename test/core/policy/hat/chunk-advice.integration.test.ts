@@ -44,7 +44,7 @@ describe('chunk sizes of a session', () => {
     expect(new Set(sizes.map(({ tokens }) => tokens)).size).toBe(3)
   })
 
-  it('stay while neither link nor cloud has moved by a fifth', () => {
+  it('stay while neither link nor cloud has changed by a fifth', () => {
     const { monitor, chunks } = advice()
     // 5 ms a step and 0.1 ms a token.
     for (const tokens of [1, 512]) monitor.record(tokens, 0.005 + tokens * 1e-4)
@@ -61,7 +61,7 @@ describe('chunk sizes of a session', () => {
 describe('a device in the middle of its prompt', () => {
   const rows = (count: number) => ({ rows: count, width: 2, half: new Uint16Array(count * 2).fill(0x3c00) })
 
-  it('is told another size once the bridge knows the device and what a step takes', async () => {
+  it('receives another size once the bridge knows the rates of the device and the time of a step', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const session = await device.open(testModelId)
@@ -73,7 +73,7 @@ describe('a device in the middle of its prompt', () => {
       .toEqual([{ type: 'advice', session: session.hex, chunkTokens: 4 }])
   })
 
-  it('finds that size in the terms of its next session', async () => {
+  it('receives that size in the terms of its next session', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await device.rows(await device.open(testModelId), { base: 0, states: rows(16) })

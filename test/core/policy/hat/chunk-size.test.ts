@@ -49,7 +49,7 @@ describe('the size of a chunk', () => {
     { what: 'is the minimum where the link is slower than any step', tokenS: 0.01, chunk: 16 },
     { what: 'is the maximum where the link is faster than any step', tokenS: 0.00001, chunk: 512 },
     {
-      what: 'is the first root where a hinge makes two',
+      what: 'is the first root if a bend of g makes two',
       tokenS: 0.0005,
       chunk: 40,
       g: [
@@ -78,7 +78,7 @@ describe('the size of a chunk', () => {
     )
   })
 
-  it('never makes prefill longer than sending the prompt whole, where the cloud takes it whole', () => {
+  it('never makes prefill longer than one chunk for the whole prompt does', () => {
     fc.assert(
       fc.property(anyConditions, fc.integer({ min: 1, max: limits.maxTokens }), (any, prompt) => {
         const chunk = chunkSize(any, { minTokens: Math.min(limits.minTokens, prompt), maxTokens: prompt })

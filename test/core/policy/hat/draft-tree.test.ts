@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { depthOf, medusaTree, root } from '../../../../core/policy/hat/draft-tree.ts'
 
-/** Three heads' three likeliest tokens each. */
+/** The three likeliest tokens of each of three heads. */
 const ranked = [
   [10, 11, 12],
   [20, 21, 22],

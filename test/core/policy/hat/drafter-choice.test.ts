@@ -19,7 +19,7 @@ describe('the choice of a drafter', () => {
     expect(choice.best).toBe('adapter')
   })
 
-  it('switches drafting off where it loses, and tries it again now and then', () => {
+  it('switches drafting off if it is slower, and tries it again now and then', () => {
     const choice = new DrafterChoice(['adapter', 'none'])
     const used = play(choice, { adapter: [1.1, 0.3], none: [1, 0.1] }, 40)
     expect(choice.best).toBe('none')
@@ -30,7 +30,7 @@ describe('the choice of a drafter', () => {
     ])
   })
 
-  it('comes back to a drafter that has become worth it', () => {
+  it('returns to a drafter that has become faster', () => {
     const choice = new DrafterChoice(['adapter', 'none'])
     play(choice, { adapter: [1, 0.3], none: [1, 0.1] }, 20)
     expect(choice.best).toBe('none')
@@ -38,13 +38,13 @@ describe('the choice of a drafter', () => {
     expect(choice.best).toBe('adapter')
   })
 
-  it('is not moved by a difference that is noise', () => {
+  it('does not change because of noise', () => {
     const choice = new DrafterChoice(['adapter', 'none'])
     play(choice, { adapter: [2, 0.2], none: [1.02, 0.1] }, 40)
     expect(choice.best).toBe('adapter')
   })
 
-  it('tries a drafter the rarer the more often it has lost', () => {
+  it('tries a drafter less often the more often it was slower', () => {
     const choice = new DrafterChoice(['adapter', 'none'])
     const used = play(choice, { adapter: [3, 0.1], none: [1, 0.1] }, 600)
     const trials = used.flatMap((name, at) => (name === 'none' && used[at - 1] !== 'none' ? [at] : []))
@@ -54,7 +54,7 @@ describe('the choice of a drafter', () => {
     expect(waits.at(-1)).toBeLessThan(300)
   })
 
-  it('begins a session with what the one before has measured', () => {
+  it('begins a session with the measurements of the session before', () => {
     const of: Record<string, [number, number]> = { adapter: [1, 0.3], lookup: [2, 0.2], none: [1, 0.2] }
     const names = Object.keys(of)
     const first = new DrafterChoice(names)
@@ -68,7 +68,7 @@ describe('the choice of a drafter', () => {
     expect(second.best).toBe('adapter')
   })
 
-  it('learns of every drafter though sessions end in the middle of a trial', () => {
+  it('measures every drafter even if sessions end during a trial', () => {
     const of: Record<string, [number, number]> = { adapter: [2, 0.1], none: [1, 0.2] }
     let before: DrafterChoice | undefined
     const used: string[] = []
@@ -81,7 +81,7 @@ describe('the choice of a drafter', () => {
     expect(used.filter((name) => name === 'adapter').length).toBeGreaterThan(160)
   })
 
-  it('forgives a round that took long for once', () => {
+  it('tolerates one slow round', () => {
     const choice = new DrafterChoice(['adapter', 'none'])
     const of: Record<string, [number, number]> = { adapter: [3, 0.1], none: [1, 0.08] }
     play(choice, of, 10)
@@ -97,7 +97,7 @@ describe('the choice of a drafter', () => {
     let before = 'adapter'
     for (let round = 0; round < 100; round++) {
       const { name } = choice
-      // Whatever a change costs.
+      // A change of drafter is slow.
       const [tokens, seconds] = name === 'adapter' ? [3, 0.1] : [1, 0.08]
       choice.record(tokens!, name === before ? seconds! : 5)
       before = name
@@ -120,7 +120,7 @@ describe('the choice of a drafter', () => {
     )
   })
 
-  it('needs something to choose from', () => {
+  it('rejects an empty list of drafters', () => {
     expect(() => new DrafterChoice([])).toThrow(RangeError)
   })
 })

@@ -36,7 +36,7 @@ describe('a probe of a link', () => {
     )
   })
 
-  it('is due at the end of the announced wait if nothing happens meanwhile', () => {
+  it('is due at the end of the announced wait if the link stays idle', () => {
     fc.assert(
       fc.property(anyState, time, (state, nowMs) => {
         const step = nextProbeStep(state, limits, nowMs)

@@ -10,7 +10,7 @@ describe('the timeouts for a bridge that owes replies', () => {
     ['a large upload: the ping queues behind it', { bytesUp: 2_000_000, bytesDown: 0, rates }, 9.2, 8.4],
     ['a large reply: the pong queues behind it', { bytesUp: 0, bytesDown: 200_000, rates }, 9.2, 8.4],
     [
-      'nothing measured yet: a slow link',
+      'unknown rates: a slow link',
       { bytesUp: 32_000, bytesDown: 32_000, rates: { ...rates, upBytesPerS: undefined, downBytesPerS: undefined } },
       5.2,
       4.4,

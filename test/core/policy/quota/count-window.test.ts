@@ -15,7 +15,7 @@ it('is full for a key after its maximum, until the window of its first event end
   expect(events.isFull('a', 1_001)).toBe(false)
 })
 
-it('forgets all keys when there are too many, and goes on counting', () => {
+it('forgets all keys when there are too many, and continues to count', () => {
   const events = new CountWindow(limits)
   for (const key of ['a', 'a', 'b', 'c']) events.add(key, 0)
   expect(events.isFull('a', 1)).toBe(true)

@@ -5,10 +5,10 @@ import { type DayCount, dayOf, jobsLeft, judgeJobs, judgeRequest, requestsLeft }
 const minuteMs = 60_000
 const dayMs = 86_400_000
 const perMinute = fc.integer({ min: 1, max: 6_000 })
-/** Pauses between requests: bursts, an even pace, long silences. */
+/** Pauses between requests: bursts, regular intervals, long pauses. */
 const pauses = fc.array(fc.oneof(fc.constant(0), fc.nat(50), fc.nat(2 * minuteMs)), { minLength: 1, maxLength: 200 })
 
-/** When requests of one key were granted. */
+/** Times at which requests of one key were granted. */
 function grantedAt(rate: number, waits: readonly number[]): number[] {
   let [due, now] = [Number.NEGATIVE_INFINITY, 0]
   return waits.flatMap((wait) => {
@@ -60,7 +60,7 @@ describe('requests per minute', () => {
         const next = judgeRequest(due, rate, startMs)
         if (next.kind === 'granted') return
         expect(judgeRequest(due, rate, startMs + next.retryAfterMs).kind).toBe('granted')
-        // Two: of the last one a part may be rounding.
+        // Two milliseconds, because the last one may be due to rounding.
         expect(judgeRequest(due, rate, startMs + next.retryAfterMs - 2).kind).toBe('refused')
       }),
       { numRuns: 50 },
@@ -71,14 +71,14 @@ describe('requests per minute', () => {
 describe('jobs per day', () => {
   const utcMs = fc.integer({ min: 0, max: 4e12 })
 
-  it('grants all of a batch or none of it, and never more than a day holds', () => {
-    const wishes = fc.array(fc.tuple(fc.integer({ min: 1, max: 50 }), fc.nat(dayMs)), { maxLength: 60 })
+  it('grants all of a batch or none of it, and never more than the daily quota', () => {
+    const batches = fc.array(fc.tuple(fc.integer({ min: 1, max: 50 }), fc.nat(dayMs)), { maxLength: 60 })
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 200 }), utcMs, wishes, (perDay, startMs, asked) => {
+      fc.property(fc.integer({ min: 1, max: 200 }), utcMs, batches, (perDay, startMs, requests) => {
         let used: DayCount | undefined
         let now = startMs
         const taken = new Map<string, number>()
-        for (const [wanted, wait] of asked) {
+        for (const [wanted, wait] of requests) {
           now += wait
           const left = jobsLeft(used, perDay, now)
           const judged = judgeJobs(used, perDay, wanted, now)
@@ -92,7 +92,7 @@ describe('jobs per day', () => {
     )
   })
 
-  it('starts anew with the next day, which is when a refusal says to retry', () => {
+  it('is restored with the next day, which is the retry time of a refusal', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 100 }), utcMs, (perDay, now) => {
         const full: DayCount = { day: dayOf(now), jobs: perDay }

@@ -49,7 +49,7 @@ const sumOf = (run: ServingPlan['run']) => run.reduce((sum, { rows }) => sum + r
 const isPrompt = ({ phase }: StreamState) => phase === 'prefill'
 
 describe('a step', () => {
-  it('stays within rows and places, and takes of a stream no more than waits', () => {
+  it('stays within its limits of rows and streams, and takes no more rows of a stream than wait', () => {
     fc.assert(
       fc.property(resident, anyLastDecode, (streams, lastDecodeMs) => {
         const run = runOf(streams, lastDecodeMs)
@@ -82,7 +82,7 @@ describe('a step', () => {
     expect(runOf([prompt(1, 400)], nowMs - sinceMs)).toEqual([{ stream: 1, rows }])
   })
 
-  it('never cuts a decode or a draft in two', () => {
+  it('never splits a decode or a draft', () => {
     fc.assert(
       fc.property(resident, anyLastDecode, (streams, lastDecodeMs) => {
         for (const { stream: id, rows } of runOf(streams, lastDecodeMs))
@@ -91,7 +91,7 @@ describe('a step', () => {
     )
   })
 
-  it('is empty only where no resident stream waits', () => {
+  it('is empty only if no resident stream waits', () => {
     fc.assert(
       fc.property(resident, (streams) => {
         expect(runOf(streams).length > 0).toBe(streams.length > 0)
@@ -100,7 +100,7 @@ describe('a step', () => {
     )
   })
 
-  it('leaves out a decode only where places or rows ran out', () => {
+  it('omits a decode only if the step is full', () => {
     fc.assert(
       fc.property(resident, (streams) => {
         const run = runOf(streams)
@@ -111,7 +111,7 @@ describe('a step', () => {
           run.filter((entry) => isLatePrompt(entry.stream)),
           run.filter((entry) => !isLatePrompt(entry.stream)),
         ]
-        // A prompt beside a decode that was left out is only right where that decode did not fit.
+        // A prompt may run while a decode is omitted only if that decode did not fit.
         if (late.length > 0) for (const one of left) expect(sumOf(before) + one.waitingRows).toBeGreaterThan(step.rows)
       }),
     )
@@ -217,7 +217,7 @@ describe('the memory of a plan', () => {
     })
   })
 
-  it('leaves evicted what does not fit, and those behind it, so that a large stream is not overtaken for ever', () => {
+  it('keeps evicted a stream that does not fit, and those after it, so that a large stream is not starved', () => {
     const streams = [stream(0, { residency: 'evicted', kvBytes: 300 }), stream(1, { residency: 'evicted', kvBytes: 10 })]
     const memory = { budgetBytes: 200, usedBytes: 0 }
     expect(policy.plan(stateOf(streams, { memory }), nowMs)).toMatchObject({ resume: [], run: [] })

@@ -14,7 +14,7 @@ const measured: Measurements = {
   speed: { prefillTokensPerS: 50, draftStepMs: null },
 }
 const { link, speed } = measured
-const nothing = {
+const unknownDevice = {
   kind: 'jetson',
   model: null,
   module: null,
@@ -55,7 +55,7 @@ describe('a report', () => {
 describe('whether a change within the interval is reported', () => {
   const condition = {
     ...measured,
-    device: { ...nothing, uptimeS: 100, powerMode: '15W' },
+    device: { ...unknownDevice, uptimeS: 100, powerMode: '15W' },
     load: { cpuPercent: 10, gpuPercent: 0, emcPercent: null, cpuMHz: 1000, gpuMHz: 300, emcMHz: null },
     memory: { totalBytes: 8e9, freeBytes: 4e9, swapTotalBytes: 0, swapFreeBytes: 0, gpuUsedBytes: null },
     temperatures: { hottestC: 50, zonesC: { cpu: 50, 'pmic-w': 40 } },

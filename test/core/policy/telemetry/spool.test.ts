@@ -14,9 +14,9 @@ import {
 const queue = (leaf: SpooledLeaf, count: number, oldestAgeMs: number | null = 0): SpoolQueue => ({ leaf, count, oldestAgeMs })
 const limits = { maxBytes: 1_000, maxAgeMs: 60_000 }
 
-describe('what is dropped from the spool', () => {
+describe('the spool drops', () => {
   it.each<[string, SpoolQueue[], number, ReturnType<typeof nextDrop>]>([
-    ['nothing while there is room', [queue('telemetry', 9), queue('log', 9)], 1_000, undefined],
+    ['no message within its limits', [queue('telemetry', 9), queue('log', 9)], 1_000, undefined],
     [
       'the oldest of the least important queue if the spool is too large',
       [queue('log', 9), queue('telemetry', 1)],
@@ -36,12 +36,12 @@ describe('what is dropped from the spool', () => {
       { leaf: 'log', reason: 'old' },
     ],
     ['no message of unknown age', [queue('telemetry', 5, null)], 10, undefined],
-    ['nothing from empty queues', [queue('telemetry', 0, null)], 9_999, undefined],
+    ['no message of empty queues', [queue('telemetry', 0, null)], 9_999, undefined],
   ])('%s', (_, queues, usedBytes, expected) => {
     expect(nextDrop(queues, usedBytes, limits)).toEqual(expected)
   })
 
-  it('keeps the spool within its limit, and drops no message while a less important one is left', () => {
+  it('messages until it is within its limit, and none while a less important one is left', () => {
     const message = fc.record({ leaf: fc.constantFrom<SpooledLeaf>('telemetry', 'log'), bytes: fc.integer({ min: 1, max: 400 }) })
     fc.assert(
       fc.property(fc.array(message, { maxLength: 60 }), (messages) => {

@@ -1,0 +1,26 @@
+import type { Endpoint } from '../../agent/answer/endpoint.ts'
+import { AnswerMeter } from '../../agent/answer/meter.ts'
+import { type Api, type ApiOptions, startApi } from '../../agent/api/server.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
+import { silentLogger } from './silent-logger.ts'
+
+/** A device's API on a free loopback port, answered by `endpoint`. */
+export const startTestApi = (
+  { card }: Pick<Manifest, 'card'>,
+  endpoint: Endpoint,
+  options: Partial<ApiOptions> = {},
+): Promise<Api> =>
+  startApi({
+    host: '127.0.0.1',
+    port: 0,
+    createdAt: card.createdAt,
+    modelNames: [card.name],
+    nextSeed: () => 1,
+    health: () => ({}),
+    endpoint,
+    meter: new AnswerMeter(systemClock),
+    clock: systemClock,
+    logger: silentLogger(),
+    ...options,
+  })

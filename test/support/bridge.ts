@@ -1,0 +1,15 @@
+import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import type { BridgeSettings } from '../../cloud-bridge/config.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import type { Health } from '../../core/protocol/http/bridge.ts'
+
+/** A bridge in this process, by default on free loopback ports and without a log. */
+export async function startTestBridge(settings: BridgeSettings, clock?: Clock): Promise<Bridge & AsyncDisposable> {
+  const defaults = { mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
+  const bridge = await startBridge({ ...defaults, ...settings }, clock)
+  return Object.assign(bridge, { [Symbol.asyncDispose]: bridge.close })
+}
+
+export async function healthOf({ httpUrl }: Pick<Bridge, 'httpUrl'>): Promise<Health> {
+  return (await (await fetch(`${httpUrl}/health`)).json()) as Health
+}
