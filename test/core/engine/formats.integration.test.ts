@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Chain } from '../../../core/engine/contract.ts'
 import { openModel } from '../../../core/engine/open-model.ts'
-import { largestDifference, type Workshop, workshop, smallConfig, someIds } from './models.ts'
+import { largestDifference, smallConfig, someIds, type Workshop, workshop } from './models.ts'
 
 let bench: Workshop
 beforeAll(async () => {

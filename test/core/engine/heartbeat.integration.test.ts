@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { expect, it } from 'vitest'
 import { tinyLlamaConfig } from '../../../lab/random-checkpoint.ts'
-import { workshop, someIds } from './models.ts'
+import { someIds, workshop } from './models.ts'
 
 /** About 30 million parameters: a prefill of 1,800 tokens takes about a second. */
 const config = {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Chain } from '../../../core/engine/contract.ts'
 import type { States } from '../../../core/protocol/states.ts'
 import { tinyLlamaConfig, tinyQwen2Config } from '../../../lab/random-checkpoint.ts'
-import { largestDifference, type Workshop, workshop, someIds } from './models.ts'
+import { largestDifference, someIds, type Workshop, workshop } from './models.ts'
 
 describe.each([
   ['Llama', tinyLlamaConfig],
