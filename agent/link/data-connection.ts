@@ -1,5 +1,3 @@
-import type { TLSSocket } from 'node:tls'
-import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
@@ -10,7 +8,7 @@ import { decodeFrame, peekFrame } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
 import { isProbe } from '../../core/protocol/probe.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
-import { DataSocket, webSocketBytes } from './data-socket.ts'
+import { DataSocket, type DataSocketOptions, webSocketBytes } from './data-socket.ts'
 import { bridgeUnreachable, connectError, remoteError } from './link-errors.ts'
 import { LinkProbe, probeBytes } from './link-probe.ts'
 import { type LinkSession, OpenSession, type SessionOptions } from './link-session.ts'
@@ -22,19 +20,13 @@ const welcomeTimeoutMs = 10_000
 /** Approximate size of an `opened` message. */
 const openedBytes = 256
 
-export interface DataConnectionOptions {
-  readonly url: string
+export interface DataConnectionOptions extends Pick<DataSocketOptions, 'url' | 'token' | 'socket' | 'clock'> {
   readonly device: string
   readonly birth: number
-  /** Bearer token; absent: the bridge does not require one. */
-  readonly token?: string | undefined
-  /** A socket that is connected already; absent: the WebSocket opens one. */
-  readonly socket?: TLSSocket | undefined
   /** Measured speed of this device; the bridge sizes its chunks by it. */
   readonly speed: DeviceSpeed
   /** Weight of the past in the measured rates, 0..1. */
   readonly smoothing?: number | undefined
-  readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
 }
