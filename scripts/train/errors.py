@@ -12,8 +12,8 @@ class InputError(Exception):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether Python, NumPy or PyTorch could not get the memory it asked for."""
-    said = str(error).lower()
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(words in said for words in OUT_OF_MEMORY))
+    message = str(error).lower()
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(words in message for words in OUT_OF_MEMORY))
 
 
 def run(main: Callable[[], None]) -> None:

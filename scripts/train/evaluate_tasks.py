@@ -82,8 +82,8 @@ class Asker:
         found = []
         for ids in map(self.ids, requests):
             rows = torch.tensor([ids + ending + [0] * (longest - len(ending)) for ending in endings])
-            said = self.model(rows)[:, len(ids) - 1 :].log_softmax(-1)
-            scores = [sum(said[row, at, token] for at, token in enumerate(ending)) for row, ending in enumerate(endings)]
+            log_chances = self.model(rows)[:, len(ids) - 1 :].log_softmax(-1)
+            scores = [sum(log_chances[row, at, token] for at, token in enumerate(ending)) for row, ending in enumerate(endings)]
             chances = torch.stack(scores).softmax(0).view(len(LENGTHS), -1).sum(1).cumsum(0)
             found.append(LENGTHS[min(int((chances < 0.5).sum()), len(LENGTHS) - 1)])
         return found

@@ -79,5 +79,5 @@ def load_checkpoint(path: Path) -> dict:
     except (RuntimeError, EOFError, OSError, UnpicklingError) as error:
         if is_out_of_memory(error):
             raise
-        reason = "not a checkpoint of ours" if isinstance(error, UnpicklingError) else (str(error).splitlines() or ["cut short"])[0]
+        reason = "not a checkpoint of this training code" if isinstance(error, UnpicklingError) else (str(error).splitlines() or ["cut short"])[0]
         raise InputError(f"checkpoint {path} is damaged ({reason}); delete it to restart this step") from error

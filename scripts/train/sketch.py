@@ -49,13 +49,13 @@ def rank(word: str, at_start: bool, said_before: bool) -> int:
     return 3 if is_verb(word) else 2
 
 
-def sketch_sentence(sentence: str, level: int, said: set[str]) -> str:
-    """The sentence's line; `said` has the lower-case content words of earlier sentences."""
+def sketch_sentence(sentence: str, level: int, earlier: set[str]) -> str:
+    """The sentence's line; `earlier` has the lower-case content words of earlier sentences."""
     words = words_of(sentence)
     kept: list[tuple[int, str]] = []  # (rank, word)
     for index, word in enumerate(words):
         if is_content(word):
-            kept.append((rank(word, index == 0, word.lower() in said), word))
+            kept.append((rank(word, index == 0, word.lower() in earlier), word))
     if not kept:  # a sentence of function words only, such as 'It was.': its longest word stands for it
         return max(words, key=len) if words else sentence
     room = LEVELS[level] * len(sentence)
@@ -73,11 +73,11 @@ def sketch_lines(answer: str, level: int) -> list[SketchLine]:
     """One line per sentence of the answer, in order. ValueError for a level other than 1, 2 (shorter), 3 (shortest)."""
     if level not in LEVELS:
         raise ValueError(f"sketch level {level}; there are {sorted(LEVELS)}")
-    said: set[str] = set()
+    earlier: set[str] = set()
     lines = []
     for sentence in split_sentences(answer):
-        lines.append(SketchLine(sketch_sentence(sentence, level, said), sentence))
-        said.update(word.lower() for word in words_of(sentence))
+        lines.append(SketchLine(sketch_sentence(sentence, level, earlier), sentence))
+        earlier.update(word.lower() for word in words_of(sentence))
     return lines
 
 

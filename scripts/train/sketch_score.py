@@ -81,7 +81,7 @@ def spread(prompts: Sequence[Sequence[Candidate]], weights: Weights) -> dict[str
 
 
 class Expander:
-    """Writes sketches out, line by line, each line a request of its own, as the devices do."""
+    """Writes sketches out, line by line, each line a separate request, as the devices do."""
 
     def __init__(self, asker: Asker):
         self.asker = asker

@@ -163,7 +163,7 @@ class BadInput(unittest.TestCase):
             (folder / "other" / "config.json").write_text(json.dumps(config | {"architectures": ["GPT2LMHeadModel"]}))
             (folder / "empty.jsonl").write_text("")
             (folder / "latin.jsonl").write_bytes('{"prompt": "é"}'.encode("latin-1"))
-            for script, base, data, said in (
+            for script, base, data, message in (
                 ("tasks.py", "base", "none.jsonl", "none.jsonl"),
                 ("tasks.py", "base", "empty.jsonl", "no chats"),
                 ("tasks.py", "base", "latin.jsonl", "UTF-8"),
@@ -174,7 +174,7 @@ class BadInput(unittest.TestCase):
                 data_option = ("--data", folder / data) if data else ()
                 done = command(script, "--base", folder / base, "--work", folder / "work", *data_option)
                 self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
-                self.assertIn(said, done.stderr)
+                self.assertIn(message, done.stderr)
             self.assertFalse((folder / "work").exists())
 
     def test_a_checkpoint_that_would_not_fit_and_a_bad_split_are_refused(self):

@@ -50,8 +50,8 @@ class Loss(unittest.TestCase):
             optimizer.step()
         with torch.no_grad():
             shallow = model.shallow(self.ids[:1, :-1], SPLIT)
-            drafted, said = model.head(adapter(shallow)).argmax(-1), model.head(model.deep(shallow, SPLIT)).argmax(-1)
-        self.assertGreater((drafted == said).float().mean().item(), 0.8)
+            drafted, chosen = model.head(adapter(shallow)).argmax(-1), model.head(model.deep(shallow, SPLIT)).argmax(-1)
+        self.assertGreater((drafted == chosen).float().mean().item(), 0.8)
 
 
 class Runs(unittest.TestCase):

@@ -112,8 +112,8 @@ class Tasks(unittest.TestCase):
                 chance = 0.0
                 for stop in asker.stop:
                     ids = [*prompt, *self.encoder.tokenizer.encode(str(length), add_special_tokens=False).ids, stop]
-                    said = self.model(torch.tensor([ids])).log_softmax(-1)[0]
-                    chance += float(sum(said[at - 1, ids[at]] for at in range(len(prompt), len(ids))).exp())
+                    log_chances = self.model(torch.tensor([ids])).log_softmax(-1)[0]
+                    chance += float(sum(log_chances[at - 1, ids[at]] for at in range(len(prompt), len(ids))).exp())
                 counted.append(chance)
         half = np.cumsum(counted) / sum(counted) < 0.5
         self.assertEqual(asker.foresee([request]), [LENGTHS[int(half.sum())]])

@@ -39,7 +39,7 @@ def make_tokens(work: Path) -> None:
 
 
 class Killed(Exception):
-    """Stands for a power cut in the middle of a step."""
+    """Simulates a power cut in the middle of a step."""
 
 
 def kill_after(training: LlmTraining, steps: int) -> None:
@@ -197,11 +197,11 @@ class Damage(unittest.TestCase):
         def no_folder() -> None:
             Path("/nowhere/at/all").read_text()
 
-        for main, said in ((too_large, "error: out of memory"), (no_folder, "error: .*nowhere")):
-            with self.subTest(said), redirect_stderr(io.StringIO()) as stderr, self.assertRaises(SystemExit) as ended:
+        for main, message in ((too_large, "error: out of memory"), (no_folder, "error: .*nowhere")):
+            with self.subTest(message), redirect_stderr(io.StringIO()) as stderr, self.assertRaises(SystemExit) as ended:
                 run(main)
             self.assertEqual(ended.exception.code, 1)
-            self.assertRegex(stderr.getvalue(), said)
+            self.assertRegex(stderr.getvalue(), message)
             self.assertEqual(len(stderr.getvalue().splitlines()), 1)
         with self.assertRaises(RuntimeError):
             run(lambda: torch.ones(2) @ torch.ones(3))
