@@ -8,7 +8,7 @@ import { portOf } from './relay.ts'
 interface ClusterOptions {
   /** Folder of the bundle that every bridge and agent serves. */
   readonly bundle: string
-  /** Where the folder of states goes; the system's temporary folder where absent. */
+  /** Parent of the state folders; the system's temporary folder where absent. */
   readonly folder?: string
   /** The environment of the processes, for example Io.env. */
   readonly env: Readonly<Record<string, string | undefined>>
@@ -48,7 +48,7 @@ export type BridgeNode = ClusterNode<z.infer<typeof BridgeReady>>
 export type AgentNode = ClusterNode<z.infer<typeof AgentReady>>
 
 /**
- * Bridges and agents on this machine, each a process with one thread per operator and a state folder of its own.
+ * Bridges and agents on this machine, each a process with one thread per operator and a separate state folder.
  * Disposing stops the processes, then disposes what was attached, then removes the state folders.
  */
 export class Cluster implements AsyncDisposable {

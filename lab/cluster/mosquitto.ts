@@ -34,7 +34,7 @@ export function mosquittoProblem(): string | undefined {
 }
 
 /**
- * Starts mosquitto with the recommended configuration, on a free port and with paths of its own.
+ * Starts mosquitto with the recommended configuration, on a free port and in a temporary folder.
  * @param options `guarded: false` drops access control: the broker accepts every client
  * @throws BrimError PREREQUISITE_MISSING
  */

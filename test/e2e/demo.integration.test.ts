@@ -12,7 +12,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 
-/** `brim demo …` as a process, with a temporary folder of its own, in which its leftovers would be found. */
+/** `brim demo …` as a process with its own temporary folder, in which leftover files would be found. */
 function startDemo(...args: string[]) {
   const temporary = mkdtempSync(join(tmpdir(), 'brim-test-'))
   folders.push(temporary)

@@ -123,7 +123,7 @@ async function inject(faults: readonly Fault[], cluster: ChaosCluster, context: 
   }
 }
 
-/** Keeps `inFlight` jobs under way, each with a key of its own. */
+/** Keeps `inFlight` jobs under way, each under a new key. */
 async function submitUntil(stop: AbortSignal, jobs: JobClient, submitted: SubmittedJobs, random: Random): Promise<void> {
   const open = new Set<string>()
   while (!stop.aborted) {

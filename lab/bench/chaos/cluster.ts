@@ -14,7 +14,7 @@ export interface ChaosOptions {
   readonly bundle: string
   readonly slm: string
   readonly agents: number
-  /** In the bridge's process, or a mosquitto in one of its own. */
+  /** In the bridge's process, or a mosquitto process. */
   readonly broker: (typeof chaosBrokers)[number]
   readonly io: Io
 }

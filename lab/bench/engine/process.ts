@@ -7,7 +7,7 @@ import type { WorkerReply, WorkerRequest } from './worker.ts'
 
 export type Style = 'in-place' | 'copying' | 'growing'
 
-/** An engine in a process of its own. */
+/** An engine in a separate process. */
 export interface EngineProcess extends AsyncDisposable {
   readonly onnxruntime: string
   /** @returns samples in ms, by name */

@@ -2,7 +2,7 @@ import { type CopyingEngine, openCopyingEngine } from './copying.ts'
 import { type InPlaceEngine, openInPlaceEngine } from './in-place.ts'
 
 /**
- * One engine in a process of its own, so that the engines share neither memory nor garbage collection:
+ * One engine in a separate process, so that the engines share neither memory nor garbage collection:
  * `node worker.js <in-place|copying|growing> <bundle> <threads> [library]`, then requests over IPC.
  */
 export type WorkerRequest =

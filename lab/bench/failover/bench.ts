@@ -49,7 +49,7 @@ async function run(context: BenchContext, given: z.output<z.ZodObject<typeof opt
   const { card, modelId, dims, format } = await readManifest(bundle)
   context.progress('starting two bridges, a device and its neighbours')
   await using cluster = await startFailoverCluster({ bundle, maxTokens, io: context.io })
-  // A generator of its own, so that the plan does not depend on how many questions are redrawn.
+  // A separate generator, so that the plan does not depend on how many questions are redrawn.
   const spare = seededRandom(seed + 1)
   const redraw = () => drawQuestion(spare, dims.vocab)
   const neighbours = await askUntilLongEnough(cluster, redraw(), redraw)

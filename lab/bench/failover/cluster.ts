@@ -61,7 +61,7 @@ export function startFailoverCluster({ bundle, maxTokens, io }: FailoverClusterO
       onText: (textSoFar: string) => void = () => {},
     ): Promise<Answer> => {
       requests += 1
-      // A user of its own: no request may start from the bridge's cached prefix of an earlier one.
+      // A new user each time: no request may start from the bridge's cached prefix of an earlier one.
       const body = { prompt, temperature, seed, max_tokens: maxTokens, user: `run-${requests}` }
       let textSoFar = ''
       const { text, report, arrivedMs } = await askAgent(apiUrl, body, io.signal, (piece) => {

@@ -52,7 +52,7 @@ export interface BenchReport {
   conditions(document: BenchDocument): string
 }
 
-/** @typeParam Options zod shape of its own options, beside those that every benchmark has */
+/** @typeParam Options zod shape of the options that only this benchmark has */
 export interface Bench<Options extends z.ZodRawShape = z.ZodRawShape> {
   readonly name: string
   /** How long --quick takes on two cores; `60 s` where absent. */

@@ -10,24 +10,24 @@ import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 
-/** Dispatch latency as the bridge measures it, with `devices` devices on loopback. */
-export interface DispatchRun {
-  readonly what: 'dispatch'
-  readonly devices: number
-  readonly jobs: number
-  readonly perS: number
-  readonly p50Ms: number
-  readonly p99Ms: number
-}
-
-export interface DispatchLimits {
-  readonly bundle: string
-  /** Folder of the databases, on a disk. */
-  readonly dir: string
+interface DispatchLoad {
   readonly devices: number
   readonly jobs: number
   /** Jobs submitted per second. */
   readonly perS: number
+}
+
+/** Dispatch latency as the bridge measures it, with devices on loopback. */
+interface DispatchRun extends DispatchLoad {
+  readonly what: 'dispatch'
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
+interface DispatchLimits extends DispatchLoad {
+  readonly bundle: string
+  /** Folder of the databases, on a disk. */
+  readonly dir: string
 }
 
 const kind = 'slm.generate'

@@ -111,6 +111,17 @@ describe('a benchmark', () => {
     await expect(bench(['adding', '--from', file]).done).rejects.toMatchObject(error)
   })
 
+  it('reports the failure of its report as it is, not as an unwritable folder', async () => {
+    using dir = tempDir()
+    const figure = () => {
+      throw new Error('no figure')
+    }
+    const failing = benchCommand({ ...adding, report: { ...adding.report, figure } })
+    const failingMenu: Menu = { examples: [], commands: { failing: ['fails', async () => ({ command: failing })] } }
+    await expect(execute(failingMenu, ['failing', '--out', dir.path], captureIo().io)).rejects.toThrow('no figure')
+    expect(existsSync(join(dir.path, 'adding.json'))).toBe(false)
+  })
+
   it('stops when it is interrupted', async () => {
     const stop = new AbortController()
     stop.abort(new Error('interrupted'))

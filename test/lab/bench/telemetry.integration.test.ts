@@ -4,7 +4,7 @@ import { costOf, summarise } from '../../../lab/bench/telemetry/bench.ts'
 const io = { env: process.env, signal: new AbortController().signal }
 
 describe('the CPU cost of telemetry', () => {
-  it.each(['this machine', 'agx-orin-jp6', 'unknown-release'])('is measured for %s by a process of its own', async (device) => {
+  it.each(['this machine', 'agx-orin-jp6', 'unknown-release'])('is measured for %s in a separate process', async (device) => {
     const { cpuMs, percentOfCore, samples } = await costOf(device, 5, io)
     expect(samples).toBe(5)
     expect(cpuMs).toBeGreaterThan(0)
