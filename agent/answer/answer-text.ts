@@ -1,13 +1,13 @@
 import type { AnswerEnd } from '../../core/text/answer-stream.ts'
 import type { Detokenizer } from '../../core/text/detokenizer.ts'
 import { StopStrings } from '../../core/text/stop-strings.ts'
-import type { AnswerChunk } from './endpoint.ts'
+import type { AnswerDelta } from './endpoint.ts'
 import { inTokensOf, sharesTokens, type TextModel, type Tokens } from './text-model.ts'
 
 export interface AnswerPiece {
   /** Whole characters, ready for the client; often empty. */
   readonly text: string
-  /** Tokens of the chunk that belong to the answer: fewer than it has where a stop string ended the answer. */
+  /** Tokens of the delta that belong to the answer: fewer than it has where a stop string ended the answer. */
   readonly tokens: number
   /** Set with the last piece. */
   readonly end: AnswerEnd | undefined
@@ -30,7 +30,7 @@ export class AnswerText {
     this.#detokenizer = detokenizerAfter(start)
   }
 
-  push({ source: { model }, tokens, end }: AnswerChunk): AnswerPiece {
+  push({ source: { model }, tokens, end }: AnswerDelta): AnswerPiece {
     if (model !== this.#answered.model) this.#changeModel(model)
     this.#answered = { model, ids: [...this.#answered.ids, ...tokens] }
     let text = ''

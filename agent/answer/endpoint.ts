@@ -34,7 +34,7 @@ export interface Endpoint {
    * seed, a continuation from any position has the tokens that the model would have chosen there itself.
    * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, CHAT_TEMPLATE_INVALID before any work; CANCELED; the model's own failures
    */
-  answer(request: AnswerRequest, signal: AbortSignal): AsyncGenerator<AnswerChunk, void>
+  answer(request: AnswerRequest, signal: AbortSignal): AsyncGenerator<AnswerDelta, void>
 }
 
 /** Which endpoint chose some tokens. */
@@ -45,13 +45,13 @@ interface AnswerSource {
 }
 
 /** Tokens that became certain at once. */
-export interface AnswerChunk {
+export interface AnswerDelta {
   readonly source: AnswerSource
   /** In the vocabulary of the source's model. */
   readonly tokens: readonly number[]
-  /** Set with the last chunk: after 'stop' its last token is an end-of-text token, which has no text. */
+  /** Set with the last delta: after 'stop' its last token is an end-of-text token, which has no text. */
   readonly end: AnswerEnd | undefined
-  /** What the source has spent and measured up to this chunk; absent where it reports only tokens. */
+  /** What the source has spent and measured up to this delta; absent where it reports only tokens. */
   figures?(): EndpointFigures
   /** Why this source continues an answer that another endpoint could not. */
   readonly cause?: BrimError

@@ -1,5 +1,5 @@
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
-import { type AnswerChunk, type Endpoint, startOf } from './endpoint.ts'
+import { type AnswerDelta, type Endpoint, startOf } from './endpoint.ts'
 import { Prompt } from './prompt.ts'
 import { inTokensOf, sharesTokens, type Tokens } from './text-model.ts'
 
@@ -24,10 +24,10 @@ export function withFallback(first: Endpoint, second: Endpoint): Endpoint {
       let answered: Tokens = request.answered ?? { model: first.model, ids: [] }
       let cause: BrimError
       try {
-        for await (const chunk of first.answer(request, signal)) {
-          answered = continued(answered, chunk)
-          maxTokens -= chunk.tokens.length
-          yield chunk
+        for await (const delta of first.answer(request, signal)) {
+          answered = continued(answered, delta)
+          maxTokens -= delta.tokens.length
+          yield delta
         }
         return
       } catch (error) {
@@ -36,7 +36,7 @@ export function withFallback(first: Endpoint, second: Endpoint): Endpoint {
       }
       try {
         const rest = second.answer({ ...request, prompt, answered, maxTokens }, signal)
-        for await (const chunk of rest) yield { ...chunk, cause }
+        for await (const delta of rest) yield { ...delta, cause }
       } catch (error) {
         throw error instanceof BrimError && error.code === 'CONTEXT_OVERFLOW' ? noRoom(second, error, cause) : error
       }
@@ -44,8 +44,8 @@ export function withFallback(first: Endpoint, second: Endpoint): Endpoint {
   }
 }
 
-/** The answer so far with a chunk more, in the tokens of the chunk's model. */
-function continued(answered: Tokens, { source: { model }, tokens }: AnswerChunk): Tokens {
+/** The answer so far with one more delta, in the tokens of its model. */
+function continued(answered: Tokens, { source: { model }, tokens }: AnswerDelta): Tokens {
   return { model, ids: [...inTokensOf(model, answered), ...tokens] }
 }
 

@@ -1,7 +1,7 @@
 import type { BrimError } from '../../core/base/errors.ts'
 import { median, quantile } from '../../core/policy/estimate/quantile.ts'
 import type { AnswerPiece } from './answer-text.ts'
-import type { AnswerChunk } from './endpoint.ts'
+import type { AnswerDelta } from './endpoint.ts'
 import { type EndpointFigures, noFigures } from './figures.ts'
 import type { AnswerSpeed } from './meter.ts'
 
@@ -10,7 +10,7 @@ interface SourceSpan {
   /** Index of its first token in the answer. */
   readonly from: number
   readonly tokens: number
-  readonly source: AnswerChunk['source']['kind']
+  readonly source: AnswerDelta['source']['kind']
   readonly model: string
 }
 
@@ -19,7 +19,7 @@ export interface AnswerReport extends EndpointFigures {
   /** The source of its first token. */
   readonly mode: SourceSpan['source']
   readonly ttftMs: number
-  /** Gaps between delivered tokens; null below two tokens. Tokens of one chunk arrive together: gap 0. */
+  /** Gaps between delivered tokens; null below two tokens. Tokens of one delta arrive together: gap 0. */
   readonly tbtMs: { readonly p50: number | null; readonly p95: number | null }
   /** Mean time per token after the first; null below two tokens. */
   readonly tpotMs: number | null
@@ -34,12 +34,12 @@ export function speedOf({ report, tokenIds }: { report: AnswerReport; tokenIds: 
   return { model: sources[0]?.model ?? '', tpotMs: sources.length === 1 ? tpotMs : null, tokens: tokenIds.length }
 }
 
-/** Builds a report, chunk by chunk. */
+/** Builds a report, delta by delta. */
 export class ReportBuilder {
   readonly #acceptedMs: number
   readonly #sources: SourceSpan[] = []
   readonly #gapsMs: number[] = []
-  #figures: AnswerChunk['figures']
+  #figures: AnswerDelta['figures']
   #cause: BrimError | undefined
   #tokens = 0
   #firstTokenMs: number | undefined
@@ -51,14 +51,14 @@ export class ReportBuilder {
     this.#acceptedMs = acceptedMs
   }
 
-  /** @param piece what the answer takes of the chunk */
-  add(chunk: AnswerChunk, { text, tokens }: AnswerPiece, nowMs: number): void {
+  /** @param piece what the answer takes of the delta */
+  add(delta: AnswerDelta, { text, tokens }: AnswerPiece, nowMs: number): void {
     for (let at = 0; at < tokens; at++) {
       if (this.#tokens + at > 0) this.#gapsMs.push(at === 0 ? nowMs - this.#lastMs : 0)
     }
-    this.#count(chunk, tokens)
-    this.#figures = chunk.figures ?? this.#figures
-    this.#cause = chunk.cause ?? this.#cause
+    this.#count(delta, tokens)
+    this.#figures = delta.figures ?? this.#figures
+    this.#cause = delta.cause ?? this.#cause
     this.#lastMs = nowMs
     this.#firstTokenMs ??= nowMs
     if (text !== '') this.#firstTextMs ??= nowMs
@@ -78,7 +78,7 @@ export class ReportBuilder {
     }
   }
 
-  #count({ source: { kind, model } }: AnswerChunk, tokens: number): void {
+  #count({ source: { kind, model } }: AnswerDelta, tokens: number): void {
     const last = this.#sources.at(-1)
     if (last?.source === kind) this.#sources[this.#sources.length - 1] = { ...last, tokens: last.tokens + tokens }
     else this.#sources.push({ from: this.#tokens, tokens, source: kind, model: model.name })

@@ -5,7 +5,7 @@ import type { AnswerRequest, Endpoint } from './endpoint.ts'
 import type { AnswerMeter, AnswerSpeed } from './meter.ts'
 import { type AnswerReport, ReportBuilder, speedOf } from './report.ts'
 
-/** `text` holds whole characters; it is empty where a chunk completed none. `end` comes last, once. */
+/** `text` holds whole characters; it is empty where a delta completed none. `end` comes last, once. */
 export type AnswerEvent = { readonly kind: 'text'; readonly text: string } | ({ readonly kind: 'end' } & AnswerSummary)
 
 export interface AnswerSummary {
@@ -24,7 +24,7 @@ export interface StreamOptions {
 }
 
 /**
- * One answer as text: an event for each chunk, the first when the first token is certain. The endpoint has freed its
+ * One answer as text: an event for each delta, the first when the first token is certain. The endpoint has freed its
  * memory before the last text is delivered, however slowly the client reads.
  * @throws BrimError as the endpoint does
  */
@@ -41,10 +41,10 @@ export async function* streamAnswer(
     const tokenIds: number[] = []
     let finishReason: AnswerEnd | undefined
     let text = ''
-    for await (const chunk of endpoint.answer(request, signal)) {
-      const piece = answer.push(chunk)
-      report.add(chunk, piece, clock.nowMs())
-      tokenIds.push(...chunk.tokens.slice(0, piece.tokens))
+    for await (const delta of endpoint.answer(request, signal)) {
+      const piece = answer.push(delta)
+      report.add(delta, piece, clock.nowMs())
+      tokenIds.push(...delta.tokens.slice(0, piece.tokens))
       text = piece.text
       finishReason = piece.end
       if (finishReason) break

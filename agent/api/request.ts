@@ -22,7 +22,7 @@ export interface ApiRequest {
   readonly endpoint: Endpoint
   readonly answer: AnswerRequest
   readonly stream: boolean
-  /** Whether a stream ends with a chunk of usage. */
+  /** Whether a stream ends with an event of usage. */
   readonly includeUsage: boolean
   /** Whether the report has the token ids. */
   readonly tokenIds: boolean

@@ -74,7 +74,7 @@ async function sendStream(
   signal: AbortSignal,
 ): Promise<AnswerSummary> {
   let sse: SseWriter | undefined
-  // OpenAI: with include_usage every chunk but the last has a null usage.
+  // OpenAI: with include_usage every event but the last has a null usage.
   const noUsage = request.includeUsage ? { usage: null } : {}
   /** The response begins with the first token: failures before it are HTTP errors. */
   const begin = async (): Promise<SseWriter> => {

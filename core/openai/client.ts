@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import { ErrorBody, fromErrorDetail } from './api-error.ts'
 import type { ChatRequest, CompletionRequest } from './request.ts'
-import { type BrimReport, ResponseChunk, type Usage } from './responses.ts'
+import { type BrimReport, StreamEvent, type Usage } from './responses.ts'
 import { readSse } from './sse-reader.ts'
 
 /** What a client sends: messages make a chat request, a prompt a completion request. */
@@ -32,15 +32,15 @@ export async function streamFromAgent(
   let finishReason: string | undefined
   let usage: Usage | undefined
   let report: BrimReport | undefined
-  for await (const chunk of chunksOf(response)) {
-    if (chunk.error) throw fromErrorDetail(chunk.error)
-    const [choice] = chunk.choices
+  for await (const event of eventsOf(response)) {
+    if (event.error) throw fromErrorDetail(event.error)
+    const [choice] = event.choices
     const piece = choice?.delta?.content ?? choice?.text ?? ''
     text += piece
     if (piece !== '') onText(piece)
     finishReason = choice?.finish_reason ?? finishReason
-    usage = chunk.usage ?? usage
-    report = chunk.brim ?? report
+    usage = event.usage ?? usage
+    report = event.brim ?? report
   }
   if (!report) throw new BrimError('LINK_LOST', 'the answer ended early', { hint: "the agent's log has the reason; ask again" })
   return { text, finishReason, usage, report }
@@ -68,12 +68,12 @@ async function post(api: string, body: AnswerBody, signal: AbortSignal): Promise
   })
 }
 
-async function* chunksOf(response: Response): AsyncGenerator<z.infer<typeof ResponseChunk>> {
+async function* eventsOf(response: Response): AsyncGenerator<z.infer<typeof StreamEvent>> {
   if (!response.body) return
   try {
     for await (const data of readSse(response.body)) {
       if (data === '[DONE]') return
-      yield ResponseChunk.parse(JSON.parse(data))
+      yield StreamEvent.parse(JSON.parse(data))
     }
   } catch (cause) {
     if (cause instanceof BrimError) throw cause

@@ -26,7 +26,7 @@ export const BrimReport = z.looseObject({
 export type BrimReport = z.infer<typeof BrimReport>
 
 /** One event of a streamed answer, of either endpoint: a text, an end, figures, or an error. */
-export const ResponseChunk = z.object({
+export const StreamEvent = z.object({
   choices: z
     .array(
       z.object({
@@ -43,7 +43,7 @@ export const ResponseChunk = z.object({
   error: ErrorDetail.nullish(),
 })
 
-/** What all chunks of one response have in common. */
+/** What all events of one response have in common. */
 export interface ResponseHead {
   readonly id: string
   /** Unix seconds. */
@@ -55,11 +55,11 @@ export interface ResponseHead {
 export interface ResponseFormat {
   readonly idPrefix: string
   whole(head: ResponseHead, text: string, finishReason: AnswerEnd): object
-  /** The chunk before any text; undefined where the endpoint has none. */
+  /** The event before any text; undefined where the endpoint has none. */
   first(head: ResponseHead): object | undefined
   text(head: ResponseHead, text: string): object
   end(head: ResponseHead, finishReason: AnswerEnd): object
-  /** The chunk that carries usage alone. */
+  /** The event that carries usage alone. */
   usage(head: ResponseHead): object
 }
 
@@ -72,9 +72,9 @@ export const chatFormat: ResponseFormat = {
       { index: 0, message: { role: 'assistant', content: text, refusal: null }, logprobs: null, finish_reason: finishReason },
     ],
   }),
-  first: (head) => chatChunk(head, { role: 'assistant', content: '' }, null),
-  text: (head, text) => chatChunk(head, { content: text }, null),
-  end: (head, finishReason) => chatChunk(head, {}, finishReason),
+  first: (head) => chatEvent(head, { role: 'assistant', content: '' }, null),
+  text: (head, text) => chatEvent(head, { content: text }, null),
+  end: (head, finishReason) => chatEvent(head, {}, finishReason),
   usage: (head) => ({ ...head, object: 'chat.completion.chunk', choices: [] }),
 }
 
@@ -87,7 +87,7 @@ export const completionFormat: ResponseFormat = {
   usage: (head) => ({ ...head, object: 'text_completion', choices: [] }),
 }
 
-function chatChunk(head: ResponseHead, delta: object, finishReason: AnswerEnd | null): object {
+function chatEvent(head: ResponseHead, delta: object, finishReason: AnswerEnd | null): object {
   const choice = { index: 0, delta, logprobs: null, finish_reason: finishReason }
   return { ...head, object: 'chat.completion.chunk', choices: [choice] }
 }

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { AnswerText } from '../../../agent/answer/answer-text.ts'
-import type { AnswerChunk } from '../../../agent/answer/endpoint.ts'
+import type { AnswerDelta } from '../../../agent/answer/endpoint.ts'
 import type { TextModel } from '../../../agent/answer/text-model.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 
@@ -24,12 +24,12 @@ beforeAll(async () => {
 })
 
 const idsOf = ({ tokenizer }: TextModel, text: string) => tokenizer.encode(text, { addSpecialTokens: false })
-const chunk = (model: TextModel, tokens: readonly number[], end?: AnswerChunk['end']): AnswerChunk => {
+const delta = (model: TextModel, tokens: readonly number[], end?: AnswerDelta['end']): AnswerDelta => {
   return { source: { kind: 'hat', model }, tokens, end }
 }
 const begun = (ids: readonly number[], stop: string[] = []) => {
   const answer = new AnswerText({ model: first, ids: [] }, stop)
-  return { answer, text: answer.push(chunk(first, ids)).text }
+  return { answer, text: answer.push(delta(first, ids)).text }
 }
 /** The text of tokens of the first model, in whole characters. */
 const textOf = (ids: readonly number[]) => begun(ids).text
@@ -42,13 +42,13 @@ describe('the text of an answer', () => {
   it('is empty for the end-of-text token, and includes withheld text at its end', () => {
     const { answer, text } = begun(idsOf(first, 'go STO'), ['STOP'])
     expect(text).toBe('go ')
-    expect(answer.push(chunk(first, [499], 'stop'))).toEqual({ text: 'STO', tokens: 1, end: 'stop' })
+    expect(answer.push(delta(first, [499], 'stop'))).toEqual({ text: 'STO', tokens: 1, end: 'stop' })
   })
 
-  it('counts the tokens of a chunk up to a stop string, which wins over the chunk’s own end', () => {
+  it('counts the tokens of a delta up to a stop string, which wins over the delta’s own end', () => {
     const ids = idsOf(first, 'one two three four')
     const answer = new AnswerText({ model: first, ids: [] }, ['two'])
-    const { text, tokens, end } = answer.push(chunk(first, ids, 'length'))
+    const { text, tokens, end } = answer.push(delta(first, ids, 'length'))
     expect([text, end]).toEqual(['one ', 'stop'])
     expect(textOf(ids.slice(0, tokens))).toContain('two')
     expect(textOf(ids.slice(0, tokens - 1))).not.toContain('two')
@@ -56,7 +56,7 @@ describe('the text of an answer', () => {
 
   it('begins after tokens that were answered before', () => {
     const answer = new AnswerText({ model: other, ids: idsOf(other, 'the') }, [])
-    expect(answer.push(chunk(other, idsOf(other, 'lamp'))).text).toBe(' lamp')
+    expect(answer.push(delta(other, idsOf(other, 'lamp'))).text).toBe(' lamp')
   })
 
   it('rejects an empty stop string', () => {
@@ -71,7 +71,7 @@ describe('the text of an answer that another model continues', () => {
         const ids = idsOf(first, whole)
         const cut = place % (ids.length + 1)
         const { answer, text } = begun(ids.slice(0, cut))
-        expect(text + answer.push(chunk(same, ids.slice(cut))).text).toBe(whole)
+        expect(text + answer.push(delta(same, ids.slice(cut))).text).toBe(whole)
       }),
     )
   })
@@ -83,7 +83,7 @@ describe('the text of an answer that another model continues', () => {
         const ids = all.slice(0, place % (all.length + 1))
         const { answer, text } = begun(ids)
         const next = isSame ? same : other
-        const rest = answer.push(chunk(next, idsOf(next, after))).text
+        const rest = answer.push(delta(next, idsOf(next, after))).text
         expect(text + rest).toBe(textOf(ids) + (isSame || textOf(ids) === '' ? '' : ' ') + after)
       }),
       {
@@ -98,6 +98,6 @@ describe('the text of an answer that another model continues', () => {
   it('ends at a stop string that begins before the change', () => {
     const { answer, text } = begun(idsOf(first, 'one <e'), ['<end>'])
     expect(text).toBe('one ')
-    expect(answer.push(chunk(same, idsOf(first, 'nd> two')))).toMatchObject({ text: '', end: 'stop' })
+    expect(answer.push(delta(same, idsOf(first, 'nd> two')))).toMatchObject({ text: '', end: 'stop' })
   })
 })

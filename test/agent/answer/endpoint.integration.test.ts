@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { AnswerChunk, AnswerRequest, Endpoint } from '../../../agent/answer/endpoint.ts'
+import type { AnswerDelta, AnswerRequest, Endpoint } from '../../../agent/answer/endpoint.ts'
 import { withFallback } from '../../../agent/answer/fallback.ts'
 import { Prompt } from '../../../agent/answer/prompt.ts'
 import { loadTextModel, type TextModel } from '../../../agent/answer/text-model.ts'
@@ -46,12 +46,12 @@ const requestTo = ({ model }: Endpoint, more: Partial<AnswerRequest> = {}): Answ
   ...more,
 })
 
-async function chunksOf(endpoint: Endpoint, request: AnswerRequest): Promise<AnswerChunk[]> {
-  const chunks: AnswerChunk[] = []
-  for await (const chunk of endpoint.answer(request, never)) chunks.push(chunk)
-  return chunks
+async function deltasOf(endpoint: Endpoint, request: AnswerRequest): Promise<AnswerDelta[]> {
+  const deltas: AnswerDelta[] = []
+  for await (const delta of endpoint.answer(request, never)) deltas.push(delta)
+  return deltas
 }
-const tokensOf = (chunks: readonly AnswerChunk[]) => chunks.flatMap(({ tokens }) => tokens)
+const tokensOf = (deltas: readonly AnswerDelta[]) => deltas.flatMap(({ tokens }) => tokens)
 
 describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
   it.each([
@@ -59,11 +59,11 @@ describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
     ['sampled', sampled],
   ])('continues from any token position with the tokens of the whole answer, %s', async (_, sampling) => {
     const endpoint = endpoints[name]!
-    const whole = tokensOf(await chunksOf(endpoint, requestTo(endpoint, { sampling })))
+    const whole = tokensOf(await deltasOf(endpoint, requestTo(endpoint, { sampling })))
     expect(whole).toHaveLength(maxTokens)
     for (const position of [0, 1, 5, maxTokens - 1]) {
       const answered = { model: endpoint.model, ids: whole.slice(0, position) }
-      const rest = await chunksOf(endpoint, requestTo(endpoint, { sampling, answered, maxTokens: maxTokens - position }))
+      const rest = await deltasOf(endpoint, requestTo(endpoint, { sampling, answered, maxTokens: maxTokens - position }))
       expect(tokensOf(rest)).toEqual(whole.slice(position))
       expect(rest.map(({ end }) => end)).toEqual([...rest.slice(1).map(() => undefined), 'length'])
       expect(rest.every(({ source }) => source.kind === name && source.model === endpoint.model)).toBe(true)
@@ -72,13 +72,13 @@ describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
 
   it('ends at an end-of-text token', async () => {
     const endpoint = endpoints[name]!
-    const whole = tokensOf(await chunksOf(endpoint, requestTo(endpoint)))
+    const whole = tokensOf(await deltasOf(endpoint, requestTo(endpoint)))
     const eos = whole[3]!
     const model: TextModel = { ...endpoint.model, eos: [eos] }
     const ending = name === 'hat' ? hatEndpoint(world.options(), model) : slmEndpoint({ ...slm, text: model }, systemClock)
-    const chunks = await chunksOf(ending, requestTo(ending, { ignoreEos: false }))
-    expect(tokensOf(chunks)).toEqual(whole.slice(0, whole.indexOf(eos) + 1))
-    expect(chunks.at(-1)!.end).toBe('stop')
+    const deltas = await deltasOf(ending, requestTo(ending, { ignoreEos: false }))
+    expect(tokensOf(deltas)).toEqual(whole.slice(0, whole.indexOf(eos) + 1))
+    expect(deltas.at(-1)!.end).toBe('stop')
   })
 
   it('rejects a new answer that its context cannot hold, and ends a continuation with its context', async () => {
@@ -86,11 +86,11 @@ describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
     const { model } = endpoint
     const ids = Array.from({ length: model.dims.contextLimit - 3 }, (_, at) => at % 50)
     const prompt = new Prompt({ kind: 'ids', tokens: { model, ids } })
-    await expect(chunksOf(endpoint, requestTo(endpoint, { prompt, maxTokens: 9 }))).rejects.toMatchObject({
+    await expect(deltasOf(endpoint, requestTo(endpoint, { prompt, maxTokens: 9 }))).rejects.toMatchObject({
       code: 'CONTEXT_OVERFLOW',
     })
-    const chunks = await chunksOf(endpoint, requestTo(endpoint, { prompt, maxTokens: 9, answered: { model, ids: [] } }))
-    expect([tokensOf(chunks).length, chunks.at(-1)!.end]).toEqual([3, 'length'])
+    const deltas = await deltasOf(endpoint, requestTo(endpoint, { prompt, maxTokens: 9, answered: { model, ids: [] } }))
+    expect([tokensOf(deltas).length, deltas.at(-1)!.end]).toEqual([3, 'length'])
   })
 })
 
@@ -110,7 +110,7 @@ it('measures the prefill of the small model in tokens per second, before its fir
   const endpoint = slmEndpoint({ ...slm, chain: slow, speed }, { ...systemClock, nowMs: () => nowMs })
   const ids = Array.from({ length: 20 }, (_, at) => at)
   const prompt = new Prompt({ kind: 'ids', tokens: { model: endpoint.model, ids } })
-  await chunksOf(endpoint, requestTo(endpoint, { prompt }))
+  await deltasOf(endpoint, requestTo(endpoint, { prompt }))
   expect(speed.prefillTokensPerS).toBeCloseTo((1_000 * ids.length) / stepMs)
 })
 
@@ -120,10 +120,10 @@ describe('an endpoint with a fallback', () => {
     model: endpoints.hat!.model,
     async *answer(request, signal) {
       let left = after
-      for await (const chunk of endpoints.hat!.answer(request, signal)) {
+      for await (const delta of endpoints.hat!.answer(request, signal)) {
         if (left <= 0) throw new BrimError(code, 'failed on purpose')
-        left -= chunk.tokens.length
-        yield chunk
+        left -= delta.tokens.length
+        yield delta
       }
     },
   })
@@ -139,13 +139,13 @@ describe('an endpoint with a fallback', () => {
     ['RUNTIME_FAILED', false],
   ])('after %s continues with the second: %s', async (code, continues) => {
     const endpoint = withFallback(failing(code, 4), endpoints.slm!)
-    const answer = chunksOf(endpoint, requestTo(endpoint))
+    const answer = deltasOf(endpoint, requestTo(endpoint))
     if (!continues) return expect(answer).rejects.toMatchObject({ code })
-    const chunks = await answer
-    expect(tokensOf(chunks)).toHaveLength(maxTokens)
-    const seam = chunks.findIndex(({ source }) => source.kind === 'slm')
-    expect(tokensOf(chunks.slice(0, seam)).length).toBeGreaterThanOrEqual(4)
-    expect(chunks.map(({ cause }) => cause?.code)).toEqual(chunks.map((_, at) => (at < seam ? undefined : code)))
+    const deltas = await answer
+    expect(tokensOf(deltas)).toHaveLength(maxTokens)
+    const seam = deltas.findIndex(({ source }) => source.kind === 'slm')
+    expect(tokensOf(deltas.slice(0, seam)).length).toBeGreaterThanOrEqual(4)
+    expect(deltas.map(({ cause }) => cause?.code)).toEqual(deltas.map((_, at) => (at < seam ? undefined : code)))
   })
 
   it('requests from the second only the tokens that the first did not make', async () => {
@@ -158,30 +158,30 @@ describe('an endpoint with a fallback', () => {
         throw new BrimError('LINK_LOST', 'failed on purpose')
       },
     }
-    const chunks = await chunksOf(withFallback(first, endpoints.slm!), requestTo(first))
-    expect(tokensOf(chunks)).toHaveLength(maxTokens)
-    expect(tokensOf(chunks).slice(0, ids.length)).toEqual(ids)
+    const deltas = await deltasOf(withFallback(first, endpoints.slm!), requestTo(first))
+    expect(tokensOf(deltas)).toHaveLength(maxTokens)
+    expect(tokensOf(deltas).slice(0, ids.length)).toEqual(ids)
   })
 
   it('can itself be continued by another fallback', async () => {
     const inner = withFallback(failing('LINK_LOST', 2), failing('LINK_LOST', 3))
     const endpoint = withFallback(inner, endpoints.slm!)
-    const chunks = await chunksOf(endpoint, requestTo(endpoint))
-    expect(tokensOf(chunks)).toHaveLength(maxTokens)
-    const hatTokens = tokensOf(chunks.filter(({ source }) => source.kind === 'hat'))
-    expect(hatTokens).toEqual(tokensOf(await chunksOf(endpoints.hat!, requestTo(endpoints.hat!))).slice(0, hatTokens.length))
-    expect(chunks.at(-1)).toMatchObject({ source: { kind: 'slm' }, end: 'length' })
+    const deltas = await deltasOf(endpoint, requestTo(endpoint))
+    expect(tokensOf(deltas)).toHaveLength(maxTokens)
+    const hatTokens = tokensOf(deltas.filter(({ source }) => source.kind === 'hat'))
+    expect(hatTokens).toEqual(tokensOf(await deltasOf(endpoints.hat!, requestTo(endpoints.hat!))).slice(0, hatTokens.length))
+    expect(deltas.at(-1)).toMatchObject({ source: { kind: 'slm' }, end: 'length' })
   })
 
   it('throws errors without a code of Brim', async () => {
     const broken: Endpoint = {
       model: endpoints.hat!.model,
-      // biome-ignore lint/correctness/useYield: it fails before its first chunk
+      // biome-ignore lint/correctness/useYield: it fails before its first delta
       async *answer() {
         throw new Error('LINK_LOST')
       },
     }
     const endpoint = withFallback(broken, endpoints.slm!)
-    await expect(chunksOf(endpoint, requestTo(endpoint))).rejects.toThrow('LINK_LOST')
+    await expect(deltasOf(endpoint, requestTo(endpoint))).rejects.toThrow('LINK_LOST')
   })
 })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { AnswerChunk, Endpoint } from '../../../agent/answer/endpoint.ts'
+import type { AnswerDelta, Endpoint } from '../../../agent/answer/endpoint.ts'
 import { type EndpointFigures, noFigures } from '../../../agent/answer/figures.ts'
 import { AnswerMeter } from '../../../agent/answer/meter.ts'
 import { Prompt } from '../../../agent/answer/prompt.ts'
@@ -21,15 +21,15 @@ afterAll(() => bundle[Symbol.dispose]())
 
 const figures: EndpointFigures = { ...noFigures, rounds: 3, wideRows: 3 }
 
-/** Yields these chunks, the last with an end; `released` when its generator has ended. */
-function scriptedEndpoint(chunks: readonly (readonly number[])[]) {
+/** Yields these deltas, the last with an end; `released` when its generator has ended. */
+function scriptedEndpoint(deltas: readonly (readonly number[])[]) {
   const state = { released: false }
   const endpoint: Endpoint = {
     model,
     async *answer() {
       try {
-        for (const [at, tokens] of chunks.entries()) {
-          const end: AnswerChunk['end'] = at === chunks.length - 1 ? 'length' : undefined
+        for (const [at, tokens] of deltas.entries()) {
+          const end: AnswerDelta['end'] = at === deltas.length - 1 ? 'length' : undefined
           yield { source: { kind: 'hat', model }, tokens, end, figures: () => figures }
         }
       } finally {
@@ -41,10 +41,10 @@ function scriptedEndpoint(chunks: readonly (readonly number[])[]) {
 }
 
 async function answerOf(
-  chunks: readonly (readonly number[])[],
+  deltas: readonly (readonly number[])[],
   { stop = [], clock = systemClock }: { stop?: string[]; clock?: Clock } = {},
 ) {
-  const { state, endpoint } = scriptedEndpoint(chunks)
+  const { state, endpoint } = scriptedEndpoint(deltas)
   const prompt = new Prompt({ kind: 'ids', tokens: { model, ids: [5, 6, 7] } })
   const meter = new AnswerMeter(clock)
   const events: { event: AnswerEvent; released: boolean }[] = []
@@ -58,7 +58,7 @@ async function answerOf(
 }
 
 describe('a streamed answer', () => {
-  it('counts the tokens up to a stop string in the middle of a chunk, and no more', async () => {
+  it('counts the tokens up to a stop string in the middle of a delta, and no more', async () => {
     const ids = model.tokenizer.encode('one two three four five six', { addSpecialTokens: false })
     const textOf = (tokens: number) => model.tokenizer.decode(ids.slice(0, tokens))
     const upTo = ids.findIndex((_, at) => textOf(at).includes('three'))
@@ -87,11 +87,11 @@ describe('a streamed answer', () => {
     const clock = { ...systemClock, nowMs: () => (nowMs += 10) }
     const { events, end } = await answerOf([ids.slice(0, 1), ids.slice(1)], { stop: [`${withheld}!`, 'three'], clock })
     expect(events[0]!.event).toEqual({ kind: 'text', text: '' })
-    // The clock is read at the meter's start, at the request, and after each chunk.
+    // The clock is read at the meter's start, at the request, and after each delta.
     expect(end.report.ttftMs).toBe(20)
   })
 
-  it('measures one gap per chunk and none between its tokens', async () => {
+  it('measures one gap per delta and none between its tokens', async () => {
     let nowMs = 0
     const clock = { ...systemClock, nowMs: () => (nowMs += 10) }
     const { end } = await answerOf([[5], [6, 7, 8], [9]], { clock })
