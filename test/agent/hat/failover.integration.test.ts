@@ -198,7 +198,7 @@ describe('an answer whose link fails', () => {
       clock,
     )
     const answer = world.answer({ prompt, maxTokens: 24 }, device.options, leaving.signal)
-    await expect(answer).rejects.toThrow('the client has left')
+    await expect(answer).rejects.toMatchObject({ code: 'CANCELED' })
     await expect.poll(() => world.sessionsAtBridge()).toBe(0)
   })
 })
