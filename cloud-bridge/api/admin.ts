@@ -12,7 +12,7 @@ export interface AdminRoutesOptions {
   readonly fleet: string
 }
 
-/** `/v1/admin…` and `/v1/whoami`: tokens, keys, devices and the audit log, as the commands on the bridge's own machine. */
+/** `/v1/admin…` and `/v1/whoami`: tokens, keys, devices and the audit log, like the commands on the bridge's machine. */
 export function adminRoutes({ store, quotas, bridge, fleet }: AdminRoutesOptions): Routes {
   /** The store writes the audit line of a change together with the change; a refused change is audited as a request. */
   async function administer<T>(caller: Caller, action: (admin: Administration) => Promise<T>): Promise<T> {

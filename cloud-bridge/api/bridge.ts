@@ -6,7 +6,7 @@ export interface BridgeRoutesOptions {
   readonly steps: () => LoggedStep[]
 }
 
-/** `/health` and `/v1/steps`: how the bridge itself fares. */
+/** `/health` and `/v1/steps`: state and load of the bridge. */
 export function bridgeRoutes({ health, steps }: BridgeRoutesOptions): Routes {
   return (router) => {
     router.serve(bridgeOperations.health, () => ({ ok: true, ...health() }))

@@ -92,7 +92,7 @@ async function fileResponse(path: string, range = ''): Promise<StreamResponse> {
     if (start >= size && start > 0) return void response.writeHead(416, { ...head, 'content-range': `bytes */${size}` }).end()
     const partial = from === undefined ? {} : { 'content-range': `bytes ${start}-${size - 1}/${size}` }
     response.writeHead(from === undefined ? 200 : 206, { ...head, 'content-length': size - start, ...partial })
-    // A client that leaves in the middle resumes later.
+    // A client that disconnects resumes later.
     pipeline(createReadStream(path, { start }), response).catch(() => response.destroy())
   })
 }

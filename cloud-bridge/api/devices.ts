@@ -2,6 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import {
+  type Device,
   deviceOperations,
   type FleetEvent,
   type FleetStatus,
@@ -11,7 +12,7 @@ import {
 import type { Commands } from '../fleet/commands.ts'
 import type { DeviceLogs } from '../fleet/device-logs.ts'
 import type { FleetFeed } from '../fleet/feed.ts'
-import type { Fleet, FleetDevice } from '../fleet/fleet.ts'
+import type { Fleet } from '../fleet/fleet.ts'
 import type { History } from '../fleet/history.ts'
 import type { Labels } from '../fleet/labels.ts'
 import { batchOf, type EventSource } from '../http/event-streams.ts'
@@ -39,7 +40,7 @@ export interface DeviceRoutesOptions {
 export function deviceRoutes(options: DeviceRoutesOptions): Routes {
   const { fleet, labels, commands, logs, history, feed, describe, clock } = options
 
-  function existing(id: string): FleetDevice {
+  function existing(id: string): Device {
     const device = fleet.device(id)
     if (device) return device
     throw new BrimError('DEVICE_UNKNOWN', `this bridge knows no device "${id}"`, { hint: '"brim device list" lists them' })

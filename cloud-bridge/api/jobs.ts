@@ -35,7 +35,7 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore): Routes {
     return isBatch ? { jobs: submitted } : submitted[0]!
   }
 
-  /** The events after `after`, then those to come, until the job has ended. */
+  /** The events after `after`, then later ones, until the job has ended. */
   function eventsOf(id: string, after: number): EventSource {
     let seq = after
     return {

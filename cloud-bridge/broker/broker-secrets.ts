@@ -17,7 +17,7 @@ export function readLogin(path: string): Login {
 
 const minSecretLength = 16
 
-/** Reads one line that can stand in a URL, from a private file. @throws BrimError CONFIG_INVALID */
+/** Reads one line that is valid in a URL, from a private file. @throws BrimError CONFIG_INVALID */
 export function readHookSecret(path: string): string {
   const secret = readSecret(path)
   if (secret.length < minSecretLength || !/^[\w.-]+$/.test(secret))

@@ -2,9 +2,9 @@
 export interface ControlBroker {
   /** As devices reach it: mqtt://host:port, or mqtts: */
   readonly url: string
-  /** A program of its own, with a certificate of its own. */
+  /** A separate program with its own certificate. */
   readonly external: boolean
-  /** The bridge's own password; undefined: its own token, where authentication is required at all. */
+  /** The bridge's own password; undefined: its access token, if authentication is required. */
   readonly password?: string | undefined
   /** Lets a device connect. @returns its password throughout its grant; undefined: its access token is the password */
   admit(device: string): Promise<string | undefined>

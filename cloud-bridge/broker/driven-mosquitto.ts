@@ -33,7 +33,7 @@ const Clients = z.object({ clients: z.array(z.string()) })
 /**
  * A mosquitto whose dynamic-security plug-in knows this bridge and the devices with a grant; each may do what `rulesOf` says.
  * Changing a client or its role makes mosquitto (2.0) disconnect it, so the password of a device is valid throughout its
- * grant. The wanted state is kept here; the broker is brought to it, also after it has lost its own.
+ * grant. This process holds the wanted state, and restores it after every reconnect.
  * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED, CONFIG_INVALID
  */
 export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<ControlBroker> {
@@ -41,7 +41,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
   const rolePrefix = `brim/${fleet}/device/`
   /** Device → password, of the devices with a grant. */
   const wanted = new Map<string, string>()
-  /** The same, as far as the broker has it. */
+  /** Device → password that the broker has. */
   const applied = new Map<string, string>()
   /** Device → its latest change under way: the changes of one device are made in order. */
   const changes = new Map<string, Promise<void>>()
@@ -50,7 +50,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
   const logFailure =
     (message: string, context: object = {}) =>
     (err: unknown) => {
-      // After closing, the next start of the bridge makes up for it.
+      // After closing, failures do not matter: the next start of the bridge corrects the broker.
       if (!closing.signal.aborted) logger.error({ err, ...context }, message)
     }
   const security = await connectDynamicSecurity({
@@ -147,7 +147,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
     async admit(device) {
       const password = newPassword()
       wanted.set(device, password)
-      // During an outage nobody can connect; `reconcile` follows it.
+      // During an outage no device can connect; `reconcile` runs after it.
       if (security.connected) await inOrder(device, () => apply(device))
       return password
     },

@@ -54,7 +54,7 @@ export interface DynamicSecurityOptions {
   readonly url: string
   readonly clientId: string
   readonly admin: Login
-  /** How long the first connection may take; 10 s by default. */
+  /** Time limit of the first connection; default: 10 s. */
   readonly connectTimeoutMs?: number | undefined
   /** The broker is connected again after an outage. */
   readonly onReconnect: () => void

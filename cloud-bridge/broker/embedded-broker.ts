@@ -110,7 +110,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   }
 }
 
-/** aedes has no limit of its own. It reads with `read()`, so every chunk is measured there first. */
+/** aedes limits no packet sizes. It reads with `read()`, so every chunk is measured there first. */
 function refuseLargePackets(socket: Socket, maxBytes: number): void {
   const gauge = new PacketGauge(maxBytes)
   const read = socket.read.bind(socket)

@@ -4,11 +4,15 @@ import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { type Command, type CommandAction, CommandReply } from '../../core/protocol/commands.ts'
+import type { CommandRecord } from '../../core/protocol/http/devices.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 
-/** A migration. Times are the bridge's clock. `wish` is the action as JSON. */
+/**
+ * A migration. Times are the bridge's clock. `wish` is the action as JSON. State SENT: no reply so far; the command is sent again
+ * while the device is present.
+ */
 export const commandsTable = `CREATE TABLE commands (
   n INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -23,24 +27,6 @@ export const commandsTable = `CREATE TABLE commands (
 ) STRICT;
 CREATE INDEX commands_open ON commands (device, n) WHERE state = 'SENT';
 CREATE INDEX commands_of ON commands (device, n);`
-
-/** SENT: without a reply so far; it is sent again when the device is present. */
-export const commandStates = ['SENT', 'DONE', 'REFUSED', 'EXPIRED'] as const
-export type CommandState = (typeof commandStates)[number]
-
-export interface CommandRecord {
-  readonly id: string
-  readonly device: string
-  readonly wish: CommandAction
-  /** The operator who gave it. */
-  readonly actor: string
-  readonly at: string
-  readonly expiresAt: string
-  readonly state: CommandState
-  readonly endedAt: string | null
-  /** Why the command was refused or expired. */
-  readonly reason: string | null
-}
 
 /** Interval of resends and of checks for expiry. */
 const tickMs = 1_000
@@ -103,7 +89,7 @@ export function createCommands(options: CommandsOptions): Commands {
   const present = new Set<string>()
   let stopTicking: (() => Promise<void>) | undefined
 
-  function ended(row: Pick<Row, 'id' | 'device'>, state: CommandState, reason: string | null): void {
+  function ended(row: Pick<Row, 'id' | 'device'>, state: CommandRecord['state'], reason: string | null): void {
     const { changes } = end.run(state, iso(wallMs()), reason, row.id, row.device, state)
     if (changes === 0) return
     logger.info({ device: row.device, command: row.id, state, reason }, 'command ended')
@@ -167,7 +153,7 @@ export function createCommands(options: CommandsOptions): Commands {
   }
 }
 
-const recordOf = ({ wish, expiresMs, ...row }: Row): CommandRecord => ({
+const recordOf = ({ wish, expiresMs, ...row }: Row) => ({
   ...row,
   wish: JSON.parse(wish) as CommandAction,
   expiresAt: iso(expiresMs),

@@ -1,15 +1,8 @@
 import { nowIso } from '../../core/base/clock.ts'
 import { DeviceLog, type LogLevel, logLevels } from '../../core/protocol/commands.ts'
+import type { LogLine } from '../../core/protocol/http/devices.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { OnUnreadable } from '../link/faults.ts'
-
-/** One line of `GET /v1/devices/<id>/log`. */
-export interface LogLine extends Omit<DeviceLog, 'v'> {
-  /** Number of the line, counted for each device since this bridge started. */
-  readonly n: number
-  /** When this bridge received it, by its own clock. */
-  readonly heardAt: string
-}
 
 /** Retained for each device: lines, and characters of their JSON. */
 const maxLines = 500

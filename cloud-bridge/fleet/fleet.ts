@@ -1,41 +1,27 @@
-import { type Problem, problemsOf } from '../../core/policy/fleet/problems.ts'
+import { problemsOf } from '../../core/policy/fleet/problems.ts'
 import type { DeviceIdentity } from '../../core/protocol/http/admin.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
-import type { JobRecord } from '../queue/job-reader.ts'
+import type { Device } from '../../core/protocol/http/devices.ts'
+import type { JobSummary } from '../../core/protocol/http/jobs.ts'
+import type { IdentityStore } from '../identity/store.ts'
+import type { JobStore } from '../queue/job-store.ts'
 import type { LabelSet, Labels } from './labels.ts'
 import type { DeviceRecord, Registry } from './registry.ts'
-
-/** One line of `GET /v1/devices`. */
-export interface FleetDevice extends Omit<DeviceRecord, 'state' | 'birth' | 'lastSeen'> {
-  /** Null: the device is enrolled, but has published no state. */
-  readonly state: DeviceState['state'] | null
-  readonly birth: number | null
-  readonly lastSeen: string | null
-  /** Time since the last message of the device, by this bridge's clock. */
-  readonly seenS: number | null
-  readonly labels: LabelSet
-  /** Number of jobs that the device holds. */
-  readonly jobs: number
-  readonly problems: readonly Problem[]
-  /** Null: the device is not enrolled. */
-  readonly identity: Pick<DeviceIdentity, 'group' | 'status' | 'enrolledAt' | 'hardware' | 'clone'> | null
-}
 
 export interface FleetOptions {
   readonly registry: Registry
   readonly labels: Labels
-  readonly identities: { device(id: string): DeviceIdentity | undefined; devices(): DeviceIdentity[] }
-  readonly jobs: { loads(): ReadonlyMap<string, number>; heldBy(device: string): JobRecord[] }
+  readonly identities: Pick<IdentityStore, 'device' | 'devices'>
+  readonly jobs: Pick<JobStore, 'loads' | 'heldBy'>
   /** UTC ms. */
   readonly wallMs: () => number
 }
 
 /** The devices of the fleet: registry, identity, labels and jobs together. */
 export interface Fleet {
-  devices(): FleetDevice[]
+  devices(): Device[]
   /** Undefined: the device has published no state and is not enrolled. */
-  device(id: string): FleetDevice | undefined
-  jobsOf(id: string): JobRecord[]
+  device(id: string): Device | undefined
+  jobsOf(id: string): JobSummary[]
 }
 
 export function createFleet({ registry, labels, identities, jobs, wallMs }: FleetOptions): Fleet {
@@ -45,7 +31,7 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
     identity: DeviceIdentity | undefined,
     ownLabels: LabelSet,
     load: number,
-  ): FleetDevice {
+  ): Device {
     const { state = null, birth = null, lastSeen = null, agent = null, modelId = null, telemetry = null } = record ?? {}
     const silentS = lastSeen === null ? null : Math.max(0, (wallMs() - Date.parse(lastSeen)) / 1_000)
     const seenS = silentS === null ? null : Math.round(Math.min(silentS, telemetry?.ageS ?? silentS))

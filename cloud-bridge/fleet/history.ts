@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { TelemetrySample } from '../../core/protocol/http/devices.ts'
 import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
@@ -18,11 +19,6 @@ export const historyTable = `CREATE TABLE samples (
   UNIQUE (device, at_ms, birth)
 ) STRICT`
 
-export interface StoredSample extends Omit<DeviceTelemetry, 'v'> {
-  /** When this bridge received it, by its own clock: UTC, ISO 8601. */
-  readonly heardAt: string
-}
-
 export interface HistoryQuery {
   /** Samples after this time, the oldest first; absent: the newest samples. */
   readonly sinceMs?: number | undefined
@@ -39,7 +35,7 @@ export interface History {
   of(
     device: string,
     query: HistoryQuery,
-  ): { readonly samples: StoredSample[]; readonly more: boolean; readonly nextMs: number | null }
+  ): { readonly samples: TelemetrySample[]; readonly more: boolean; readonly nextMs: number | null }
   /** Stores the samples that are still in memory. */
   close(): Promise<void>
 }
@@ -156,7 +152,7 @@ export function createHistory({ store, maxSamples, clock, wallMs, logger }: Hist
   }
 }
 
-function sampleOf({ body, receivedMs }: Row): StoredSample {
+function sampleOf({ body, receivedMs }: Row): TelemetrySample {
   const measured = JSON.parse(body) as Omit<DeviceTelemetry, 'v'>
   return { ...measured, heardAt: new Date(receivedMs).toISOString() }
 }

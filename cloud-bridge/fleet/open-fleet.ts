@@ -5,16 +5,15 @@ import { repeatEvery } from '../../core/base/repeat.ts'
 import { isPresent } from '../../core/policy/fleet/presence.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
-import type { ControlOptions } from '../link/control.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import type { JobStore } from '../queue/job-store.ts'
-import { type Commands, commandsTable, createCommands } from './commands.ts'
+import { commandsTable, createCommands } from './commands.ts'
 import { DeviceLogs } from './device-logs.ts'
 import { FleetFeed } from './feed.ts'
-import { createFleet, type Fleet, type FleetOptions } from './fleet.ts'
-import { createHistory, type History, historyTable } from './history.ts'
-import { createLabels, type Labels, labelsTable } from './labels.ts'
-import { createRegistry, devicesTable, type Registry } from './registry.ts'
+import { createFleet, type FleetOptions } from './fleet.ts'
+import { createHistory, historyTable } from './history.ts'
+import { createLabels, labelsTable } from './labels.ts'
+import { createRegistry, devicesTable } from './registry.ts'
 
 /** Migrations of the bridge's database. */
 export const fleetTables = [devicesTable, labelsTable, commandsTable]
@@ -41,28 +40,13 @@ export interface OpenFleetOptions {
   readonly logger: Logger
 }
 
-export interface OpenFleet {
-  readonly fleet: Fleet
-  readonly labels: Labels
-  readonly commands: Commands
-  readonly logs: DeviceLogs
-  readonly history: History
-  readonly feed: FleetFeed
-  /** The handlers of the devices' messages. */
-  readonly handlers: Pick<ControlOptions, 'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry'>
-  readonly lastState: Registry['lastState']
-  /** Counts every device as lost until it publishes its state, and starts to send pending commands. */
-  start(): void
-  /** Marks devices as lost whose heartbeats stop while the broker is connected. */
-  watchHeartbeats(isConnected: () => boolean): void
-  close(): Promise<void>
-}
+export type OpenFleet = ReturnType<typeof openFleet>
 
 /**
  * Opens the fleet: registry, labels, telemetry, logs and remote commands of the devices.
  * @throws BrimError STORE_FAILED
  */
-export function openFleet(options: OpenFleetOptions): OpenFleet {
+export function openFleet(options: OpenFleetOptions) {
   const { store, stateDir, bridge, telemetrySamples, identities, jobs, onUnreadable, clock } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
@@ -88,13 +72,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
   })
   const logs = new DeviceLogs(onUnreadable)
   const labels = createLabels(store)
-  const fleet = createFleet({
-    registry,
-    labels,
-    identities,
-    jobs,
-    wallMs: Date.now,
-  })
+  const fleet = createFleet({ registry, labels, identities, jobs, wallMs: Date.now })
   let stopChecking: (() => Promise<void>) | undefined
 
   function onNewState(device: string, state: DeviceState): void {
@@ -117,26 +95,29 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     logs,
     history,
     feed,
+    /** The handlers of the devices' messages. */
     handlers: {
-      onDeviceState(device, payload) {
+      onDeviceState(device: string, payload: Uint8Array): void {
         const state = registry.onState(device, payload)
         if (state) onNewState(device, state)
       },
       onDeviceReply: commands.onReply,
-      onDeviceLog(device, payload) {
+      onDeviceLog(device: string, payload: Uint8Array): void {
         if (logs.add(device, payload)) feed.publish(device, 'log')
       },
-      onDeviceTelemetry(device, payload) {
+      onDeviceTelemetry(device: string, payload: Uint8Array): void {
         const telemetry = registry.onTelemetry(device, payload)
         if (telemetry) history.add(device, telemetry)
       },
     },
     lastState: registry.lastState,
-    start() {
+    /** Counts every device as lost until it publishes its state, and starts to send pending commands. */
+    start(): void {
       registry.markAllLost()
       commands.start()
     },
-    watchHeartbeats(isConnected) {
+    /** Marks devices as lost whose heartbeats stop while the broker is connected. */
+    watchHeartbeats(isConnected: () => boolean): void {
       stopChecking ??= repeatEvery(clock, checkMs, () => checkHeartbeats(isConnected()))
     },
     async close() {

@@ -3,6 +3,7 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { hasMissedHeartbeats, isConnected } from '../../core/policy/fleet/presence.ts'
+import type { Device, LatestTelemetry } from '../../core/protocol/http/devices.ts'
 import { DeviceState, DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
@@ -21,23 +22,12 @@ export const devicesTable = `CREATE TABLE devices (
 /** Minimum time between two writes of `last_seen` for heartbeats. */
 const storeEveryMs = 5 * 60_000
 
-/** One line of `GET /v1/devices`. */
-export interface DeviceRecord {
-  readonly id: string
+/** A device that has published a state. */
+export interface DeviceRecord extends Pick<Device, 'id' | 'agent' | 'modelId' | 'telemetry'> {
   readonly state: DeviceState['state']
   readonly birth: number
   /** When this bridge last received the device's state, by its own clock: UTC, ISO 8601. */
   readonly lastSeen: string
-  readonly agent: string | null
-  readonly modelId: string | null
-  /** Null: this bridge has received no sample since it started. */
-  readonly telemetry: LastTelemetry | null
-}
-
-/** The latest sample of a device. */
-export interface LastTelemetry extends Omit<DeviceTelemetry, 'v' | 'replayed'> {
-  /** Time since it was received, by this bridge's clock. */
-  readonly ageS: number
 }
 
 export interface Registry {
@@ -88,7 +78,7 @@ export function createRegistry(
   const connected = new Map<string, ConnectedDevice>()
   const samples = new Map<string, { telemetry: DeviceTelemetry; receivedMs: number }>()
 
-  function lastTelemetry(device: string): LastTelemetry | null {
+  function lastTelemetry(device: string): LatestTelemetry | null {
     const sample = samples.get(device)
     if (!sample) return null
     const { v: _, replayed: __, ...measured } = sample.telemetry

@@ -4,34 +4,28 @@ import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { Middle } from '../serving/open-middle.ts'
-import { createServing, type Serving } from '../serving/serving.ts'
+import { createServing } from '../serving/serving.ts'
 import type { EndedStep } from '../serving/serving-metrics.ts'
 import { StepLog } from '../serving/step-log.ts'
-import { createSessions, type Sessions } from './sessions.ts'
+import { createSessions } from './sessions.ts'
 
-/** A prompt goes first once this many steps have begun without it. */
+/** A prompt takes priority after this many steps without it. */
 const maxStepsSkipped = 4
 /** A stream counts as decoding for this long after its last decode step. */
 const decodingMs = 500
 /** Steps that `/v1/steps` lists. */
 const loggedSteps = 8_192
-/** A piece of a prompt with fewer rows is not worth a place in a step. */
+/** Minimum rows of a piece of a prompt, because each place in a step has a fixed cost. */
 const minPromptRows = 16
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
 const minChunkTokens = 16
-
-export interface ServedMiddle {
-  readonly serving: Serving
-  readonly steps: StepLog
-  readonly sessions: Sessions
-}
 
 /** The middle part of a bundle, serving HAT sessions. @param onCount the number of sessions has changed */
 export function serveMiddle(
   config: BridgeConfig,
   { part, manifest, slots }: Middle,
   { clock, logger, onCount }: { clock: Clock; logger: Logger; onCount: () => void },
-): ServedMiddle {
+) {
   const { hidden, contextLimit } = manifest.dims
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
   const monitor = new StateMonitor(config.smoothing)

@@ -42,7 +42,7 @@ export function createSession(options: SessionOptions): Session {
   const { id, epoch, width, limits, stream, clock } = options
   const replies = new Map<number, Uint8Array>()
   let lastSeq: number | undefined
-  /** First position and rows of the last frame, where it brought a tree from which no row has been kept yet. */
+  /** First position and rows of the last frame, if it contained a tree of which no row has been kept yet. */
   let tree: { base: number; n: number } | undefined
   let pending = 0
   let lastFrame: Promise<void> = Promise.resolve()
@@ -176,7 +176,7 @@ function lastRows(n: number, want: number): Rows['select'] {
   return Array.from({ length: want }, (_, i) => n - want + i)
 }
 
-/** The fault that the device is sent. Only our own errors have messages that are meant for others. */
+/** The fault that the device is sent. Only a BrimError's message is meant for devices. */
 function faultOf(error: unknown): Fault {
   if (error instanceof BrimError) return { code: error.code, message: error.message }
   return { code: 'RUNTIME_FAILED', message: 'the bridge failed to compute this frame; its log says why' }

@@ -47,7 +47,7 @@ export type OpenResult =
 export interface Sessions {
   readonly count: number
   open(peer: Peer, options?: OpenOptions): Promise<OpenResult>
-  /** Handles a binary message; resolves when it has been answered or dropped. Never rejects, whatever the bytes. */
+  /** Handles a binary message; resolves when it has been answered or dropped. Never rejects. */
   receive(peer: Peer, bytes: Uint8Array): Promise<void>
   /** @param keep positions to cache for a later session; @returns the handle of what was cached */
   close(peer: Peer, session: bigint, keep?: number): Promise<string | undefined>
@@ -67,7 +67,7 @@ interface Entry {
 export function createSessions(options: SessionsOptions): Sessions {
   const { serving, limits, clock, logger } = options
   const entries = new Map<bigint, Entry>()
-  /** Sessions by connection, those included that are being opened. */
+  /** Sessions of each connection, including those being opened. */
   const counts = new Map<Peer, number>()
   /** Sessions that have left `entries`, while their last step runs. */
   const ending = new Set<Promise<unknown>>()

@@ -3,16 +3,9 @@ import { createSecureContext } from 'node:tls'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
 
-/** Paths of PEM files. */
-export interface CertificateFiles {
-  /** The certificate and its intermediates. */
-  readonly cert: string
-  /** Its private key. */
-  readonly key: string
-}
-
-/** PEM. */
+/** A certificate with its intermediates, and its private key: as PEM, or the paths of PEM files. */
 export interface CertificatePair {
   readonly cert: string
   readonly key: string
@@ -33,8 +26,7 @@ const readEveryMs = 5_000
  * be written before the other.
  * @throws BrimError CONFIG_INVALID
  */
-export function openCertificate(files: CertificateFiles, clock: Clock, logger: Logger): Certificate {
-  const stopping = new AbortController()
+export function openCertificate(files: CertificatePair, clock: Clock, logger: Logger): Certificate {
   const listeners: ((pair: CertificatePair) => void)[] = []
   let current = readPair(files)
   let loggedError: string | undefined
@@ -53,25 +45,18 @@ export function openCertificate(files: CertificateFiles, clock: Clock, logger: L
     }
   }
 
-  async function watch(): Promise<void> {
-    for (;;) {
-      await clock.sleep(readEveryMs, stopping.signal).catch(() => {})
-      if (stopping.signal.aborted) return
-      reload()
-    }
-  }
-  void watch()
+  const stop = repeatEvery(clock, readEveryMs, reload)
   return {
     get current() {
       return current
     },
     onChange: (listener) => listeners.push(listener),
-    close: () => stopping.abort(),
+    close: stop,
   }
 }
 
 /** @throws BrimError CONFIG_INVALID */
-function readPair({ cert, key }: CertificateFiles): CertificatePair {
+function readPair({ cert, key }: CertificatePair): CertificatePair {
   try {
     const mode = statSync(key).mode & 0o777
     if ((mode & 0o007) !== 0)

@@ -21,7 +21,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   QUOTA_EXCEEDED: 429,
 }
 
-/** A refusal that depends on method, path or origin, not on the operation: it brings its status. */
+/** The method, path or origin of a request is not allowed. */
 export class RequestRefused extends BrimError {
   readonly status: 403 | 404 | 405
 
@@ -33,7 +33,7 @@ export class RequestRefused extends BrimError {
 
 export const noSuchPath = new RequestRefused(404, 'no such path')
 
-/** @param error an unexpected one is for the log only: its text stays inside */
+/** The text of an unexpected error is logged only. */
 export function errorReply(error: unknown): ErrorReply {
   if (!(error instanceof BrimError))
     return { status: 500, headers: {}, body: { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } } }
@@ -48,7 +48,7 @@ export function errorReply(error: unknown): ErrorReply {
   }
 }
 
-/** An error of Fastify (not JSON, too large, malformed URL) in our form; others as they are. */
+/** An error of Fastify (not JSON, too large, malformed URL) as a BrimError; other errors unchanged. */
 export function ownError(error: unknown, maxBodyBytes: number): unknown {
   if (!(error instanceof Error) || error instanceof BrimError || !('statusCode' in error)) return error
   if (error.statusCode === 413) return new BrimError('REQUEST_INVALID', `the body is longer than ${maxBodyBytes} bytes`)

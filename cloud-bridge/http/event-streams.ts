@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../../core/base/clock.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
 
-/** Keeps idle streams open through proxies, and detects readers that have left. */
+/** Keeps idle streams open through proxies, and detects readers that have disconnected. */
 const heartbeatMs = 15_000
 
 export interface EventBatch {
@@ -30,9 +31,8 @@ export class EventStreams {
     this.#clock = clock
   }
 
-  /** Sends the events of `source` until it ends, fails, or the reader leaves. */
+  /** Sends the events of `source` until it ends, fails, or the reader disconnects. */
   send(response: ServerResponse, source: EventSource): void {
-    const closed = new AbortController()
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
     // Without events the reader would not learn that the stream has begun.
     response.flushHeaders()
@@ -48,22 +48,19 @@ export class EventStreams {
     const unsubscribe = source.subscribe(push)
     response.on('drain', push)
     response.on('error', () => response.destroy())
+    const stopHeartbeats = repeatEvery(this.#clock, heartbeatMs, () => {
+      if (!response.writableEnded) response.write(': heartbeat\n\n')
+    })
     response.once('close', () => {
-      closed.abort()
+      void stopHeartbeats()
       unsubscribe()
       this.#open.delete(response)
     })
-    void this.#beat(response, closed.signal)
     push()
   }
 
   endAll(): void {
     for (const response of this.#open) response.end()
-  }
-
-  async #beat(response: ServerResponse, closed: AbortSignal): Promise<void> {
-    const pause = () => this.#clock.sleep(heartbeatMs, closed).catch(() => {})
-    for (await pause(); !closed.aborted; await pause()) if (!response.writableEnded) response.write(': heartbeat\n\n')
   }
 }
 

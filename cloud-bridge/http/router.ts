@@ -10,7 +10,7 @@ import type { EventSource, EventStreams } from './event-streams.ts'
 
 /** Most bodies are small. */
 const usualBodyBytes = 16 * 1024
-/** Audit status of a request whose client left before the response (as nginx logs it). */
+/** Audit status of a request whose client disconnected before the response (as nginx logs it). */
 const clientClosedRequest = 499
 
 /** @throws BrimError NOT_AUTHORIZED, FORBIDDEN, QUOTA_EXCEEDED */
@@ -25,7 +25,7 @@ export interface RouteRequest<O extends Operation> {
   /** Address of the client. */
   readonly from: string
   readonly caller: Caller
-  /** Aborted when the client has left, or the server stops. */
+  /** Aborted when the client disconnects or the server stops. */
   readonly closed: AbortSignal
   readonly acceptsEvents: boolean
   /** The response is a stream of server-sent events. */
@@ -86,8 +86,6 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
   }
 
   function routeRequest<O extends Operation>(request: FastifyRequest, reply: FastifyReply): RouteRequest<O> {
-    const left = new AbortController()
-    reply.raw.once('close', () => left.abort())
     return {
       params: request.params as ParamsOf<O>,
       query: request.query as QueryOf<O>,
@@ -95,7 +93,12 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
       headers: request.headers,
       from: addressOf(request.raw),
       caller: callers.get(request)!,
-      closed: AbortSignal.any([left.signal, stopping]),
+      // Made on demand: `stopping` outlives the request, and most handlers do not wait.
+      get closed() {
+        const left = new AbortController()
+        reply.raw.once('close', () => left.abort())
+        return AbortSignal.any([left.signal, stopping])
+      },
       acceptsEvents: request.headers.accept?.includes('text/event-stream') === true,
       events: (source) => new StreamResponse((response) => streams.send(response, source)),
     }
@@ -122,7 +125,7 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
   }
 }
 
-/** JSON only: it makes a browser ask before it sends anything across sites. A body that no operation wants is ignored. */
+/** Reads JSON only, which a browser sends across sites only after a preflight request. Ignores the body of an operation without one. */
 function readJson(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, text, done) => {

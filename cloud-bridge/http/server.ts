@@ -23,7 +23,7 @@ export interface HttpOptions {
   /** 0: any free port. */
   readonly port: number
   readonly routes: readonly Routes[]
-  /** Path → what takes over its WebSocket connections. */
+  /** Path → handler of its WebSocket upgrades. */
   readonly upgrades?: Readonly<Record<string, Upgrade>>
   /** Absent: plain text. */
   readonly certificate?: Certificate | undefined
@@ -38,7 +38,7 @@ export interface HttpServer {
   close(): Promise<void>
 }
 
-/** Time that requests under way have to end at shutdown. */
+/** Time limit for requests under way at shutdown. */
 const closeTimeoutMs = 1_000
 /** Longer than any URL that Node accepts: an unknown id of any length is unknown, not too long. */
 const maxParamLength = 16 * 1024

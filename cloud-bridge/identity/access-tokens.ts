@@ -7,11 +7,10 @@ import type { Clock } from '../../core/base/clock.ts'
  */
 export class AccessTokens {
   readonly #clock: Clock
-  readonly #key: Buffer
+  readonly #key = randomBytes(32)
 
-  constructor(clock: Clock, key: Buffer = randomBytes(32)) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#key = key
   }
 
   /** @param grant that the token belongs to and ends with; '': none */

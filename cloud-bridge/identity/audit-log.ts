@@ -19,20 +19,13 @@ export interface AuditEntry extends Pick<AuditRecord, 'action' | 'subject' | 'ou
   readonly detail: unknown
 }
 
-export interface AuditLog {
-  /** In one transaction. */
-  record(entries: readonly AuditEntry[]): void
-  /** Latest first. */
-  audit(limit: number): AuditRecord[]
-}
-
 /** Writes one line in the caller's transaction. */
 export type AddAuditLine = (entry: AuditEntry) => void
 
 /** Writes the line of a change that succeeded. */
 export type AuditChange = (actor: Actor, action: string, subject: string, detail?: unknown) => void
 
-export function openAuditLog(store: Store, maxLines: number): AuditLog & { add: AddAuditLine; addChange: AuditChange } {
+export function openAuditLog(store: Store, maxLines: number) {
   const insert = store.prepare(`INSERT INTO audit
     (at, actor, origin, action, subject, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?)`)
   const latest = store.prepare<[number], AuditRecord>(
@@ -47,10 +40,13 @@ export function openAuditLog(store: Store, maxLines: number): AuditLog & { add: 
     entries.forEach(add)
     deleteOldest.run()
   })
+  const addChange: AuditChange = (actor, action, subject, detail = {}) => add({ actor, action, subject, outcome: 'ok', detail })
   return {
     add,
-    addChange: (actor, action, subject, detail = {}) => add({ actor, action, subject, outcome: 'ok', detail }),
-    record: (entries) => record.immediate(entries),
-    audit: (limit) => latest.all(limit),
+    addChange,
+    /** In one transaction. */
+    record: (entries: readonly AuditEntry[]) => record.immediate(entries),
+    /** Latest first. */
+    audit: (limit: number) => latest.all(limit),
   }
 }

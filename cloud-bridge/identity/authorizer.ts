@@ -3,6 +3,8 @@ import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { KeyRecord } from '../../core/protocol/http/admin.ts'
 import type { Access } from '../../core/protocol/http/operation.ts'
 import { allows } from './access.ts'
@@ -27,7 +29,7 @@ export interface Caller {
   auditedByStore(): void
   /** `end` is called when the key is revoked while the response goes on. */
   onRevoked(end: () => void): void
-  /** The response has been sent, or its client has left. */
+  /** The response has been sent, or its client has disconnected. */
   end(status: number): void
 }
 
@@ -41,7 +43,7 @@ export interface Authorizer {
    * @throws BrimError NOT_AUTHORIZED, FORBIDDEN, QUOTA_EXCEEDED
    */
   authorize(request: IncomingMessage, access: Access): Caller
-  close(): void
+  close(): Promise<void>
 }
 
 const anonymous: Caller = {
@@ -55,7 +57,7 @@ const anonymous: Caller = {
   end() {},
 }
 /** No proof, no quotas, no audit log. */
-export const openToAll: Authorizer = { authRequired: false, authorize: () => anonymous, close() {} }
+export const openToAll: Authorizer = { authRequired: false, authorize: () => anonymous, close: async () => {} }
 
 /** How often revoked keys are looked up while responses go on. */
 const revocationCheckMs = 1_000
@@ -73,7 +75,6 @@ export interface AuthorizerOptions {
 export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logger }: AuthorizerOptions): Authorizer {
   /** Responses under way → what ends them. */
   const underWay = new Map<Caller, () => void>()
-  const stopping = new AbortController()
 
   /** Written together once per turn: a commit per request would cost a busy bridge as much as its jobs do. */
   let entries: AuditEntry[] = []
@@ -85,11 +86,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
   function write(): void {
     const due = entries
     entries = []
-    try {
-      if (due.length > 0) store.record(due)
-    } catch (err) {
-      logger.error({ err, entries: due.length }, 'audit log not written')
-    }
+    if (due.length > 0) tryOrLog(logger, 'audit log not written', () => store.record(due), { entries: due.length })
   }
 
   function endRevoked(): void {
@@ -97,18 +94,9 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
     for (const [{ key }, end] of underWay) if (key && revoked.has(key.id)) end()
   }
 
-  async function watchRevocations(): Promise<void> {
-    for (;;) {
-      await clock.sleep(revocationCheckMs, stopping.signal).catch(() => {})
-      if (stopping.signal.aborted) return
-      try {
-        if (underWay.size > 0) endRevoked()
-      } catch (err) {
-        logger.error({ err }, 'revoked keys not read')
-      }
-    }
-  }
-  void watchRevocations()
+  const stopChecking = repeatEvery(clock, revocationCheckMs, () => {
+    if (underWay.size > 0) tryOrLog(logger, 'revoked keys not read', endRevoked)
+  })
 
   function callerOf(request: IncomingMessage, key: KeyRecord | undefined): Caller {
     const path = (request.url ?? '/').split('?', 1)[0]!
@@ -162,8 +150,8 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
         hint: 'an admin creates other keys: brim bridge key create --role …',
       })
     },
-    close() {
-      stopping.abort()
+    async close() {
+      await stopChecking()
       write()
     },
   }

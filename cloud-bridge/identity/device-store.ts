@@ -4,32 +4,12 @@ import type { EnrolRequest } from '../../core/protocol/identity.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { Actor, AddAuditLine, AuditChange } from './audit-log.ts'
 import { judgeEnrolment, judgeGrant, type Refused } from './rules.ts'
-import type { UsableTokens } from './token-store.ts'
+import type { TokenStore } from './token-store.ts'
 
 type Enrolment = Pick<EnrolRequest, 'device' | 'publicKey' | 'token' | 'hardware'>
 
 /** Enrolled devices. Signatures have been verified before; `from` is the address of the request. */
-export interface DeviceStore {
-  enrol(request: Enrolment, from: string): { kind: 'enrolled'; device: DeviceIdentity } | Refused
-  /** Whether the device may connect; binds its hardware. */
-  grant(device: string, hardware: string | undefined, from: string): { kind: 'granted' } | Refused
-  device(id: string): DeviceIdentity | undefined
-  devices(): DeviceIdentity[]
-  /** Devices that may not connect: pending and revoked. */
-  denied(): ReadonlySet<string>
-  /** Forgets the device's hardware: its next connection binds it anew. @returns whether the device exists */
-  approve(actor: Actor, device: string): boolean
-  /** @returns whether the device exists */
-  revoke(actor: Actor, device: string): boolean
-}
-
-export interface DeviceStoreOptions {
-  readonly tokens: UsableTokens
-  readonly audit: AddAuditLine
-  readonly auditChange: AuditChange
-}
-
-export function openDeviceStore(store: Store, { tokens, audit, auditChange }: DeviceStoreOptions): DeviceStore {
+export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAuditLine, auditChange: AuditChange) {
   const columns = `device, device_group AS "group", status, public_key AS publicKey, token_id AS tokenId,
     enrolled_at AS enrolledAt, hardware, clone`
   const byName = store.prepare<[string], DeviceIdentity>(`SELECT ${columns} FROM identities WHERE device = ?`)
@@ -83,12 +63,18 @@ export function openDeviceStore(store: Store, { tokens, audit, auditChange }: De
     })
   const [approve, revoke] = [change(markApproved, 'device.approve'), change(markRevoked, 'device.revoke')]
   return {
-    enrol: (request, from) => enrol.immediate(request, from),
-    grant: (device, hardware, from) => grant.immediate(device, hardware, from),
-    device: (id) => byName.get(id),
+    enrol: (request: Enrolment, from: string): { kind: 'enrolled'; device: DeviceIdentity } | Refused =>
+      enrol.immediate(request, from),
+    /** Whether the device may connect; binds its hardware. */
+    grant: (device: string, hardware: string | undefined, from: string): { kind: 'granted' } | Refused =>
+      grant.immediate(device, hardware, from),
+    device: (id: string) => byName.get(id),
     devices: () => all.all(),
-    denied: () => new Set(notApproved.all().map(({ device }) => device)),
-    approve: (actor, device) => approve.immediate(actor, device),
-    revoke: (actor, device) => revoke.immediate(actor, device),
+    /** Devices that may not connect: pending and revoked. */
+    denied: (): ReadonlySet<string> => new Set(notApproved.all().map(({ device }) => device)),
+    /** Forgets the device's hardware: its next connection binds it anew. @returns whether the device exists */
+    approve: (actor: Actor, device: string) => approve.immediate(actor, device),
+    /** @returns whether the device exists */
+    revoke: (actor: Actor, device: string) => revoke.immediate(actor, device),
   }
 }

@@ -2,6 +2,8 @@ import { createPublicKey, verify } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import {
   EnrolReply,
@@ -45,7 +47,7 @@ export interface Identities {
   enrol(request: EnrolRequest, from: string): Promise<EnrolReply>
   /** Begins or renews the device's grant. @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, BROKER_UNREACHABLE */
   grantAccess(request: GrantRequest, from: string): Promise<GrantReply>
-  close(): void
+  close(): Promise<void>
 }
 
 /** Verifies what devices sign: enrols them, begins and renews their grants, and ends grants that are no longer valid. */
@@ -53,7 +55,6 @@ export function createIdentities(options: IdentitiesOptions): Identities {
   const { store, grants, bridge, fleet, clock, logger } = options
   const nonces = new Nonces(clock)
   const failures = new CountWindow(failureLimits)
-  const stopping = new AbortController()
 
   function isProven(purpose: Signed['purpose'], { nonce, signature, ...signed }: GrantRequest, publicKey: string): boolean {
     if (!nonces.isGood(nonce)) return false
@@ -81,7 +82,7 @@ export function createIdentities(options: IdentitiesOptions): Identities {
   async function grantAccess(request: GrantRequest, from: string): Promise<GrantReply> {
     const { device, hardware } = request
     const known = store.device(device)
-    // A wrong key and an unknown name get the same response, which so reveals no names.
+    // A wrong key and an unknown name get the same response, so that it reveals no names.
     if (!known || !isProven('session', request, known.publicKey)) throw unproven(device)
     const result = store.grant(device, hardware, from)
     if (result.kind === 'refused') throw new ProvenButRefused(result.code, result.message, result)
@@ -124,26 +125,18 @@ export function createIdentities(options: IdentitiesOptions): Identities {
       }
     }
 
-  async function endInvalid(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      try {
-        for (const { device, revoked } of grants.invalid()) {
-          logger.info({ device, revoked }, 'grant of the device ended')
-          end(device)
-        }
-      } catch (err) {
-        logger.error({ err }, 'revoked devices not read')
-      }
-      await clock.sleep(checkMs, stopping.signal).catch(() => {})
+  function endInvalid(): void {
+    for (const { device, revoked } of grants.invalid()) {
+      logger.info({ device, revoked }, 'grant of the device ended')
+      end(device)
     }
   }
-  void endInvalid()
 
   return {
     issueNonce: () => ({ v: 1, nonce: nonces.issue(), bridge, fleet, validForS: nonceLifetimeMs / 1_000 }),
     enrol: limited(enrol, false),
     grantAccess: limited(grantAccess, true),
-    close: () => stopping.abort(),
+    close: repeatEvery(clock, checkMs, () => tryOrLog(logger, 'revoked devices not read', endInvalid)),
   }
 }
 

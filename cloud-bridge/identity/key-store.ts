@@ -8,20 +8,7 @@ import { hashOf, newSecret } from './secrets.ts'
 const keyPrefix = 'brim-key-1.'
 
 /** API keys of people and programs, and the jobs they have submitted today. */
-export interface KeyStore {
-  /** @returns the key, of which only the hash is stored */
-  createKey(actor: Actor, name: string, role: KeyRole, quota?: Quota): { id: string; key: string }
-  keys(): KeyRecord[]
-  /** @returns whether the key exists */
-  revokeKey(actor: Actor, id: string): boolean
-  /** @returns undefined where the key is unknown or revoked */
-  keyOf(secret: string): KeyRecord | undefined
-  /** Jobs of the latest day on which the key has submitted any. */
-  jobsOf(keyId: string): DayCount | undefined
-  countJobs(keyId: string, count: DayCount): void
-}
-
-export function openKeyStore(store: Store, audit: AuditChange): KeyStore {
+export function openKeyStore(store: Store, audit: AuditChange) {
   const columns = `id, name, role, created_at AS createdAt, revoked_at AS revokedAt,
     requests_per_minute AS requestsPerMinute, jobs_per_day AS jobsPerDay`
   const insert = store.prepare(`INSERT INTO keys
@@ -45,12 +32,16 @@ export function openKeyStore(store: Store, audit: AuditChange): KeyStore {
     return found
   })
   return {
-    createKey: (actor, name, role, quota = noQuota) => create.immediate(actor, name, role, quota),
+    /** @returns the key, of which only the hash is stored */
+    createKey: (actor: Actor, name: string, role: KeyRole, quota: Quota = noQuota) => create.immediate(actor, name, role, quota),
     keys: () => all.all(),
-    revokeKey: (actor, id) => revoke.immediate(actor, id),
-    keyOf: (secret) =>
+    /** @returns whether the key exists */
+    revokeKey: (actor: Actor, id: string) => revoke.immediate(actor, id),
+    /** @returns undefined where the key is unknown or revoked */
+    keyOf: (secret: string) =>
       secret.startsWith(keyPrefix) ? bySecret.get(hashOf(Buffer.from(secret.slice(keyPrefix.length), 'base64url'))) : undefined,
-    jobsOf: (keyId) => usage.get(keyId),
-    countJobs: (keyId, { day, jobs }) => putUsage.run(keyId, day, jobs),
+    /** Jobs of the latest day on which the key has submitted any. */
+    jobsOf: (keyId: string) => usage.get(keyId),
+    countJobs: (keyId: string, { day, jobs }: DayCount) => void putUsage.run(keyId, day, jobs),
   }
 }

@@ -2,9 +2,9 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { addJobs, jobsLeft, judgeJobs, judgeRequest, requestsLeft } from '../../core/policy/quota/quota.ts'
 import type { KeyRecord, Whoami } from '../../core/protocol/http/admin.ts'
-import type { KeyStore } from './key-store.ts'
+import type { IdentityStore } from './store.ts'
 
-type UsageStore = Pick<KeyStore, 'jobsOf' | 'countJobs'>
+type UsageStore = Pick<IdentityStore, 'jobsOf' | 'countJobs'>
 
 /** Usage of API keys: requests in memory, jobs of the day on disk, so that a restart does not reset them. */
 export class Quotas {

@@ -13,7 +13,7 @@ const refused = (code: Refused['code'], message: string, hint: string): Refused 
 export interface Enrolment {
   readonly device: string
   readonly publicKey: string
-  /** That the secret belongs to. */
+  /** Token that the secret belongs to. */
   readonly token: TokenRecord | undefined
   /** Device with this name, and device with this key. */
   readonly named: DeviceIdentity | undefined

@@ -8,5 +8,5 @@ export interface NewSecret {
 
 export const newSecret = (): NewSecret => ({ id: randomBytes(4).toString('hex'), secret: randomBytes(32) })
 
-/** Secrets are 256 random bits, which nobody can guess: a plain hash protects them. */
+/** Secrets are 256 random bits, which cannot be guessed: a plain hash protects them. */
 export const hashOf = (secret: Buffer): Buffer => createHash('sha256').update(secret).digest()

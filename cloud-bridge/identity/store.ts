@@ -1,25 +1,23 @@
 import { join } from 'node:path'
 import { openDatabase } from '../../core/store/open-database.ts'
-import { type AuditLog, defaultMaxAuditLines, openAuditLog } from './audit-log.ts'
-import { type DeviceStore, openDeviceStore } from './device-store.ts'
-import { type KeyStore, openKeyStore } from './key-store.ts'
+import { defaultMaxAuditLines, openAuditLog } from './audit-log.ts'
+import { openDeviceStore } from './device-store.ts'
+import { openKeyStore } from './key-store.ts'
 import { identityTables } from './tables.ts'
-import { openTokenStore, type TokenStore } from './token-store.ts'
+import { openTokenStore } from './token-store.ts'
+
+export type IdentityStore = ReturnType<typeof openIdentityStore>
 
 /**
  * Tokens, devices, API keys and the audit log, in a database of their own: the commands of an operator on the bridge's
  * machine open it while the bridge runs. Every change and its audit line are one transaction.
+ * @throws BrimError STORE_FAILED
  */
-export interface IdentityStore extends TokenStore, DeviceStore, KeyStore, AuditLog {
-  close(): void
-}
-
-/** @throws BrimError STORE_FAILED */
-export function openIdentityStore(stateDir: string, maxAuditLines = defaultMaxAuditLines): IdentityStore {
+export function openIdentityStore(stateDir: string, maxAuditLines = defaultMaxAuditLines) {
   const database = openDatabase(join(stateDir, 'identity.sqlite'), identityTables)
-  const { add: audit, addChange: auditChange, ...auditLog } = openAuditLog(database, maxAuditLines)
-  const tokens = openTokenStore(database, auditChange)
-  const devices = openDeviceStore(database, { tokens, audit, auditChange })
-  const keys = openKeyStore(database, auditChange)
-  return { ...auditLog, ...tokens, ...devices, ...keys, close: () => database.close() }
+  const { add, addChange, ...auditLog } = openAuditLog(database, maxAuditLines)
+  const tokens = openTokenStore(database, addChange)
+  const devices = openDeviceStore(database, tokens, add, addChange)
+  const keys = openKeyStore(database, addChange)
+  return { ...auditLog, ...tokens, ...devices, ...keys, close: () => void database.close() }
 }

@@ -4,22 +4,10 @@ import type { Store } from '../../core/store/open-database.ts'
 import type { Actor, AuditChange } from './audit-log.ts'
 import { hashOf, newSecret } from './secrets.ts'
 
+export type TokenStore = ReturnType<typeof openTokenStore>
+
 /** One-time tokens for the enrolment of devices. */
-export interface TokenStore {
-  /** @returns the secret, of which only the hash is stored */
-  createToken(actor: Actor, request: TokenRequest): { token: TokenRecord; secret: string }
-  tokens(): TokenRecord[]
-  /** @returns whether the token exists */
-  revokeToken(actor: Actor, id: string): boolean
-}
-
-/** For the enrolment transaction. */
-export interface UsableTokens {
-  bySecret(secret: string): TokenRecord | undefined
-  use(id: string): void
-}
-
-export function openTokenStore(store: Store, audit: AuditChange): TokenStore & UsableTokens {
+export function openTokenStore(store: Store, audit: AuditChange) {
   const columns = `id, device_group AS "group", uses_left AS usesLeft, approve, created_at AS createdAt,
     expires_at AS expiresAt, revoked_at AS revokedAt`
   type Row = Omit<TokenRecord, 'approve'> & { approve: number }
@@ -46,13 +34,16 @@ export function openTokenStore(store: Store, audit: AuditChange): TokenStore & U
     return found
   })
   return {
-    createToken: (actor, request) => create.immediate(actor, request),
+    /** @returns the secret, of which only the hash is stored */
+    createToken: (actor: Actor, request: TokenRequest) => create.immediate(actor, request),
     tokens: () => all.all().map(tokenOf),
-    revokeToken: (actor, id) => revoke.immediate(actor, id),
-    bySecret(secret) {
+    /** @returns whether the token exists */
+    revokeToken: (actor: Actor, id: string) => revoke.immediate(actor, id),
+    /** For the enrolment transaction, as `use`. */
+    bySecret(secret: string): TokenRecord | undefined {
       const row = bySecret.get(hashOf(Buffer.from(secret, 'base64url')))
       return row && tokenOf(row)
     },
-    use: (id) => use.run(id),
+    use: (id: string) => void use.run(id),
   }
 }

@@ -3,6 +3,7 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
+import { withTimeout } from '../../core/base/with-timeout.ts'
 import { bridgeStateDelivery, deviceDelivery, leavesTo, publishOptions } from '../../core/protocol/delivery.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
@@ -137,35 +138,26 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   }
 }
 
-function connected(client: MqttClient, url: string, timeoutMs: number, clock: Clock): Promise<void> {
-  const done = new AbortController()
-  return new Promise((resolve, reject) => {
-    let last: (Error & { code?: unknown }) | undefined
-    const onError = (error: Error) => {
-      last = error
-    }
-    const onTimeout = () => {
-      client.end(true)
-      reject(
-        connackRefusals.some((code) => code === last?.code)
-          ? new BrimError('NOT_AUTHORIZED', `the broker ${url} rejected the credentials of this bridge`, {
-              cause: last,
-              hint: 'set up the bridge as a client of the broker: docs/brokers.md',
-            })
-          : new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not respond within ${timeoutMs} ms`, {
-              ...(last === undefined ? {} : { cause: last }),
-              hint: 'check the address and whether the broker runs',
-            }),
-      )
-    }
-    client.on('error', onError)
-    client.once('connect', () => {
-      done.abort()
-      client.off('error', onError)
-      resolve()
-    })
-    clock.sleep(timeoutMs, done.signal).then(onTimeout, () => {})
-  })
+async function connected(client: MqttClient, url: string, timeoutMs: number, clock: Clock): Promise<void> {
+  let last: (Error & { code?: unknown }) | undefined
+  const onError = (error: Error) => {
+    last = error
+  }
+  client.on('error', onError)
+  const isConnected = await withTimeout(timeoutMs, new Promise<void>((resolve) => client.once('connect', () => resolve())), clock)
+  client.off('error', onError)
+  if (isConnected) return
+  client.end(true)
+  const details = last === undefined ? {} : { cause: last }
+  throw connackRefusals.some((code) => code === last?.code)
+    ? new BrimError('NOT_AUTHORIZED', `the broker ${url} rejected the credentials of this bridge`, {
+        ...details,
+        hint: 'set up the bridge as a client of the broker: docs/brokers.md',
+      })
+    : new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not respond within ${timeoutMs} ms`, {
+        ...details,
+        hint: 'check the address and whether the broker runs',
+      })
 }
 
 /**
@@ -173,15 +165,12 @@ function connected(client: MqttClient, url: string, timeoutMs: number, clock: Cl
  * @returns whether that was in time
  */
 function publishGoodbye(client: MqttClient, topic: string, state: string, clock: Clock): Promise<boolean> {
-  const done = new AbortController()
-  const end = () => done.abort()
-  client.on('message', (on, payload) => {
-    if (on === topic && payload.toString() === state) end()
+  const delivered = new Promise<void>((resolve) => {
+    client.on('message', (on, payload) => {
+      if (on === topic && payload.toString() === state) resolve()
+    })
+    client.once('close', () => resolve())
   })
-  client.once('close', end)
   client.publish(topic, state, retained)
-  return clock.sleep(goodbyeTimeoutMs, done.signal).then(
-    () => false,
-    () => true,
-  )
+  return withTimeout(goodbyeTimeoutMs, delivered, clock)
 }

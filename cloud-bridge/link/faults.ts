@@ -14,7 +14,7 @@ export interface FaultReporterOptions {
   readonly logger: Logger
 }
 
-/** Reports for one topic of one device: a device that repeats a mistake learns nothing from more. */
+/** Reports for one topic of one device: more of them would repeat the same mistake. */
 const reportLimits = { windowMs: 60_000, max: 10, maxKeys: 10_000 }
 
 /** Reports unreadable messages to their devices and to the log. */

@@ -1,22 +1,11 @@
-import type { AttemptEffect, JobDatabase } from './job-database.ts'
+import type { JobDatabase } from './job-database.ts'
 import type { JobRow } from './job-tables.ts'
-
-/** What time and the presence of devices change. Times are the wall clock in ms. */
-export interface Deadlines {
-  /** Applies expired deadlines, up to a limit: call it again until `changed` is empty. */
-  applyDeadlines(nowMs: number): { effects: AttemptEffect[]; changed: string[] }
-  /** Time of the next deadline; null: there is none. */
-  nextDeadlineMs(): number | null
-  /** A device became present or absent. */
-  setPresence(device: string, isPresent: boolean, nowMs: number): AttemptEffect[]
-  /** Counts every device as absent. @returns ids of the jobs whose device was present */
-  markAllAbsent(nowMs: number): string[]
-}
 
 /** Deadlines of one transaction. */
 const maxDue = 256
 
-export function createDeadlines(db: JobDatabase): Deadlines {
+/** What time and the presence of devices change. Times are the wall clock in ms. */
+export function createDeadlines(db: JobDatabase) {
   const due = db.store.prepare<[number, number], JobRow>(
     'SELECT * FROM jobs WHERE due_ms IS NOT NULL AND due_ms <= ? ORDER BY due_ms LIMIT ?',
   )
@@ -24,18 +13,22 @@ export function createDeadlines(db: JobDatabase): Deadlines {
   const held = db.store.prepare<[], JobRow & { holder: string }>('SELECT * FROM jobs WHERE holder IS NOT NULL')
   const heldBy = db.store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n')
   return {
-    applyDeadlines: (nowMs) =>
+    /** Applies expired deadlines, up to a limit: call it again until `changed` is empty. */
+    applyDeadlines: (nowMs: number) =>
       db.transaction(() => {
         const rows = due.all(nowMs, maxDue)
         const effects = rows.flatMap((row) => db.apply(row, { kind: 'tick' }, nowMs).effects)
         return { effects, changed: rows.map(({ n }) => db.idOf(n)) }
       }),
+    /** Null: there is none. */
     nextDeadlineMs: () => nextDue.get() ?? null,
-    setPresence(device, isPresent, nowMs) {
+    /** A device became present or absent. */
+    setPresence(device: string, isPresent: boolean, nowMs: number) {
       const kind = isPresent ? 'present' : 'absent'
       return db.transaction(() => heldBy.all(device).flatMap((row) => db.apply(row, { kind, device }, nowMs).effects))
     },
-    markAllAbsent: (nowMs) =>
+    /** Counts every device as absent. @returns ids of the jobs whose device was present */
+    markAllAbsent: (nowMs: number) =>
       db.transaction(() =>
         held.all().flatMap((row) => {
           const { isChanged } = db.apply(row, { kind: 'absent', device: row.holder }, nowMs)

@@ -1,15 +1,12 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { RecentQuantiles } from '../../core/policy/estimate/recent-quantiles.ts'
+import type { Health } from '../../core/protocol/http/bridge.ts'
 
 /** Round trips that the figures cover, and dispatches that are waited for at once. */
 const maxMeasured = 10_000
 
 /** From sending a job to the commit of its acceptance, in ms; null without samples. */
-export interface DispatchFigures {
-  readonly p50: number | null
-  readonly p99: number | null
-  readonly count: number
-}
+export type DispatchFigures = Health['jobs']['dispatchMs']
 
 /** Measures the round trips of the latest dispatches. */
 export class DispatchLatency {

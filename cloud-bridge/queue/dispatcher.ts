@@ -1,11 +1,12 @@
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { availableDevices, jobsPerDevice } from '../../core/policy/jobs/dispatch.ts'
-import type { Dispatch, Dispatching } from './dispatching.ts'
+import type { Dispatch } from './dispatching.ts'
 import type { AttemptEffect } from './job-database.ts'
+import type { JobStore } from './job-store.ts'
 
 export interface DispatcherOptions {
-  readonly jobs: Dispatching
+  readonly jobs: JobStore
   readonly wallMs: () => number
   readonly onDispatched: (dispatched: readonly Dispatch[], effects: readonly AttemptEffect[]) => void
   readonly logger: Logger

@@ -11,25 +11,11 @@ export interface Dispatch {
   readonly input: unknown
 }
 
-/** Gives jobs to devices: SQL selects a bounded number of candidates, core/policy/jobs/dispatch.ts chooses. */
-export interface Dispatching {
-  /** Dispatches queued jobs to devices with free slots. @param nowMs wall clock */
-  claim(devices: readonly AvailableDevice[], nowMs: number): Dispatch[]
-  /**
-   * Moves jobs that wait behind a running job to idle devices.
-   * @returns the new attempts, and the cancellations for the devices that had the jobs
-   */
-  rebalance(idle: readonly AvailableDevice[], nowMs: number): { dispatched: Dispatch[]; effects: AttemptEffect[] }
-  /** The current attempt of a job, to be sent again; undefined: no device has the job. */
-  dispatchOf(id: string): Dispatch | undefined
-  /** Number of jobs that each device holds. */
-  loads(): ReadonlyMap<string, number>
-}
-
 /** Candidates of one rebalancing. */
 const maxWaiting = 256
 
-export function createDispatching(db: JobDatabase): Dispatching {
+/** Gives jobs to devices: SQL selects a bounded number of candidates, core/policy/jobs/dispatch.ts chooses. */
+export function createDispatching(db: JobDatabase) {
   const isReady = "state = 'QUEUED' AND not_before_ms IS NULL"
   const unbound = db.store.prepare<[string, number, number], JobRow>(
     `SELECT * FROM jobs WHERE ${isReady} AND target IS NULL AND kind = ? AND ends_by_ms > ? ORDER BY priority DESC, n LIMIT ?`,
@@ -81,11 +67,16 @@ export function createDispatching(db: JobDatabase): Dispatching {
   })
 
   return {
-    claim: (devices, nowMs) =>
+    /** Dispatches queued jobs to devices with free slots. @param nowMs wall clock */
+    claim: (devices: readonly AvailableDevice[], nowMs: number) =>
       db.transaction(() =>
         assignJobs(candidates(devices, nowMs), devices).flatMap(({ job, device }) => dispatch(job, device, nowMs)),
       ),
-    rebalance(idle, nowMs) {
+    /**
+     * Moves jobs that wait behind a running job to idle devices.
+     * @returns the new attempts, and the cancellations for the devices that had the jobs
+     */
+    rebalance(idle: readonly AvailableDevice[], nowMs: number) {
       const moves = idle.length === 0 ? [] : rebalanceJobs(behindRunning.all(maxWaiting), idle)
       const dispatched: Dispatch[] = []
       const effects: AttemptEffect[] = []
@@ -99,10 +90,12 @@ export function createDispatching(db: JobDatabase): Dispatching {
         return { dispatched, effects }
       })
     },
-    dispatchOf(id) {
+    /** The current attempt of a job, to be sent again; undefined: no device has the job. */
+    dispatchOf(id: string): Dispatch | undefined {
       const row = db.rowOf(id)
       return row?.holder == null ? undefined : dispatchTo(row.holder, row.attempt, row)
     },
-    loads: () => new Map(countByHolder.all().map(({ holder, count }) => [holder, count])),
+    /** Number of jobs that each device holds. */
+    loads: (): ReadonlyMap<string, number> => new Map(countByHolder.all().map(({ holder, count }) => [holder, count])),
   }
 }

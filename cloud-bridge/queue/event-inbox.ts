@@ -4,10 +4,11 @@ import { readMessage } from '../../core/protocol/read-message.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import { oversizedReport, reportOf } from './device-report.ts'
 import { EventLimit } from './event-limit.ts'
-import type { DeviceReport, Reports, StoredReports } from './reports.ts'
+import type { JobStore } from './job-store.ts'
+import type { DeviceReport, StoredReports } from './reports.ts'
 
 export interface EventInboxOptions {
-  readonly store: Reports
+  readonly store: JobStore
   readonly bridge: string
   readonly wallMs: () => number
   readonly sendAck: (device: string, ack: JobAck) => void
@@ -17,14 +18,8 @@ export interface EventInboxOptions {
   readonly logger: Logger
 }
 
-export interface EventInbox {
-  /** An event as the broker delivered it. */
-  onJobEvent(device: string, payload: Uint8Array): void
-  close(): void
-}
-
 /** Reads devices' events and stores those of one turn of the event loop in one commit. Acknowledges them after it. */
-export function createEventInbox(options: EventInboxOptions): EventInbox {
+export function createEventInbox(options: EventInboxOptions) {
   const { store, bridge, wallMs, sendAck, onStored, onUnreadable, logger } = options
   const limit = new EventLimit()
   let received: DeviceReport[] = []
@@ -57,7 +52,8 @@ export function createEventInbox(options: EventInboxOptions): EventInbox {
   }
 
   return {
-    onJobEvent(device, payload) {
+    /** An event as the broker delivered it. */
+    onJobEvent(device: string, payload: Uint8Array) {
       const read = readMessage(JobEvent, payload)
       if (read.kind === 'unreadable') return onUnreadable(device, 'events', read.reason)
       const event = read.message

@@ -46,7 +46,7 @@ export interface JobQueue {
   onDeviceState(device: string, state: DeviceState): void
   /** An event as the broker delivered it. */
   onJobEvent(device: string, payload: Uint8Array): void
-  /** Calls `notify` after each change of the job, sometimes without one. @returns a function that ends the subscription */
+  /** Calls `notify` after each change of the job, and sometimes without a change. @returns a function that ends the subscription */
   watch(id: string, notify: () => void): () => void
   readonly dispatchMs: DispatchFigures
   close(): Promise<void>

@@ -1,43 +1,8 @@
-import { isTerminal, type Job, type JobState } from '../../core/policy/jobs/job.ts'
+import { isTerminal, type JobState } from '../../core/policy/jobs/job.ts'
+import type { JobDetails, JobSummary, StoredJobEvent } from '../../core/protocol/http/jobs.ts'
 import type { JobKind } from '../../core/protocol/jobs.ts'
 import type { JobDatabase } from './job-database.ts'
 import { isDead, type JobRow, jobOf } from './job-tables.ts'
-
-export interface JobRecord {
-  readonly id: string
-  readonly kind: string
-  readonly state: JobState
-  readonly attempt: number
-  /** The device of the current attempt. */
-  readonly device: string | null
-  /** The only device that may run the job. */
-  readonly boundTo: string | null
-  readonly priority: number
-  readonly key: string | null
-  readonly submittedAt: string
-  readonly deadlineAt: string
-  readonly finishedAt: string | null
-  readonly retryOf: string | null
-  readonly failures: Job['failures']
-  readonly error: Job['error']
-}
-
-export interface JobDetails extends JobRecord {
-  readonly input: unknown
-  readonly result: unknown
-  /** The device of each attempt. */
-  readonly devices: readonly string[]
-}
-
-/** One line of a job's history; `seq` counts from 1. */
-export interface JobHistoryEvent {
-  readonly seq: number
-  readonly at: string
-  readonly attempt: number
-  readonly device: string | null
-  readonly type: string
-  readonly data: unknown
-}
 
 export interface JobFilter {
   readonly state?: JobState | undefined
@@ -47,22 +12,10 @@ export interface JobFilter {
   readonly limit: number
 }
 
-export interface JobReader {
-  find(id: string): JobDetails | undefined
-  /** The newest jobs first. */
-  list(filter: JobFilter): JobRecord[]
-  /** The history after line `seq`, in order. */
-  events(id: string, seq: number, limit: number): JobHistoryEvent[]
-  /** The jobs that a device holds, the oldest first. */
-  heldBy(device: string): JobRecord[]
-  /** Numbers of queued and dispatched jobs, and of dead letters (at most 10,000 of these are counted). */
-  counts(): { queued: number; underWay: number; dead: number }
-}
-
 const maxCounted = 10_000
 const deadStates: ReadonlySet<JobState | undefined> = new Set(['FAILED', 'REJECTED', 'TIMED_OUT'])
 
-export function createJobReader(db: JobDatabase): JobReader {
+export function createJobReader(db: JobDatabase) {
   const heldBy = db.store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n')
   // Reads partial indexes only: every open job has a deadline.
   const counts = db.store.prepare<[], { open: number; held: number; dead: number }>(
@@ -75,7 +28,7 @@ export function createJobReader(db: JobDatabase): JobReader {
     { seq: number; at_ms: number; attempt: number; device: string | null; type: string; data: string }
   >('SELECT seq, at_ms, attempt, device, type, data FROM job_events WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?')
 
-  function recordOf(row: JobRow): JobRecord {
+  function summaryOf(row: JobRow): JobSummary {
     const { failures, error } = jobOf(row)
     return {
       id: db.idOf(row.n),
@@ -96,18 +49,19 @@ export function createJobReader(db: JobDatabase): JobReader {
   }
 
   return {
-    find(id) {
+    find(id: string): JobDetails | undefined {
       const row = db.rowOf(id)
       if (!row) return undefined
       const { input, result, devices } = row
       return {
-        ...recordOf(row),
+        ...summaryOf(row),
         input: JSON.parse(input) as unknown,
         result: result === null ? null : (JSON.parse(result) as unknown),
         devices: JSON.parse(devices ?? '[]') as string[],
       }
     },
-    list({ state, kind, dead, limit }) {
+    /** The newest jobs first. */
+    list({ state, kind, dead, limit }: JobFilter): JobSummary[] {
       const isOpen = state !== undefined && !isTerminal(state)
       const conditions = [
         // Reads the few open jobs by their index, not all retained ones.
@@ -122,16 +76,19 @@ export function createJobReader(db: JobDatabase): JobReader {
           `SELECT * FROM jobs ${isOpen ? 'INDEXED BY jobs_due' : ''} ${where} ORDER BY n DESC LIMIT @limit`,
         )
         .all({ state, kind, limit })
-        .map(recordOf)
+        .map(summaryOf)
     },
-    events(id, seq, limit) {
+    /** The history after line `seq`, in order. */
+    events(id: string, seq: number, limit: number): StoredJobEvent[] {
       const n = db.numberOf(id)
       if (n === undefined) return []
       return events
         .all(n, seq, limit)
         .map(({ at_ms, data, ...event }) => ({ ...event, at: iso(at_ms), data: JSON.parse(data) as unknown }))
     },
-    heldBy: (device) => heldBy.all(device).map(recordOf),
+    /** The jobs that a device holds, the oldest first. */
+    heldBy: (device: string) => heldBy.all(device).map(summaryOf),
+    /** Numbers of queued and dispatched jobs, and of dead letters (at most 10,000 of these are counted). */
     counts() {
       const { open, held, dead } = counts.get()!
       return { queued: open - held, underWay: held, dead }

@@ -1,25 +1,20 @@
 import type { JobAck, ToJobDevice } from '../../core/protocol/jobs.ts'
-import type { Dispatch, Dispatching } from './dispatching.ts'
+import type { Dispatch } from './dispatching.ts'
 import type { AttemptEffect } from './job-database.ts'
+import type { JobStore } from './job-store.ts'
 
 /** Publishes to a device at least once while the broker is connected; lost messages are sent again later. */
 export type PublishToDevice = (device: string, leaf: 'jobs' | 'acks', message: string) => void
 
-export interface JobSender {
-  send(dispatch: Dispatch): void
-  sendAck(device: string, ack: JobAck): void
-  runEffects(effects: readonly AttemptEffect[]): void
-}
-
 /** The job messages of a bridge to its devices. */
-export function createJobSender(bridge: string, jobs: Pick<Dispatching, 'dispatchOf'>, publish: PublishToDevice): JobSender {
+export function createJobSender(bridge: string, jobs: JobStore, publish: PublishToDevice) {
   const publishJob = (device: string, message: ToJobDevice) => publish(device, 'jobs', JSON.stringify(message))
   const send = ({ device, job, attempt, kind, input }: Dispatch) =>
     publishJob(device, { v: 1, type: 'run', bridge, job, attempt, kind, input })
   return {
     send,
-    sendAck: (device, ack) => publish(device, 'acks', JSON.stringify(ack)),
-    runEffects(effects) {
+    sendAck: (device: string, ack: JobAck) => publish(device, 'acks', JSON.stringify(ack)),
+    runEffects(effects: readonly AttemptEffect[]): void {
       for (const { kind, job, device, attempt } of effects) {
         if (kind === 'cancelAttempt') {
           publishJob(device, { v: 1, type: 'cancel', bridge, job, attempt })

@@ -1,24 +1,22 @@
 import type { Random } from '../../core/base/random.ts'
 import type { Store } from '../../core/store/open-database.ts'
-import { createDeadlines, type Deadlines } from './deadlines.ts'
-import { createDispatching, type Dispatching } from './dispatching.ts'
+import { createDeadlines } from './deadlines.ts'
+import { createDispatching } from './dispatching.ts'
 import { JobDatabase } from './job-database.ts'
-import { createJobReader, type JobReader } from './job-reader.ts'
-import { createReports, type Reports } from './reports.ts'
-import { createRetention, type Retention } from './retention.ts'
-import { createSubmissions, type Submissions } from './submissions.ts'
+import { createJobReader } from './job-reader.ts'
+import { createReports } from './reports.ts'
+import { createRetention } from './retention.ts'
+import { createSubmissions } from './submissions.ts'
+
+export type JobStore = ReturnType<typeof createJobStore>
 
 /**
  * The bridge's jobs, on disk. Every call that changes jobs is one transaction. The caller sends the returned effects to
  * devices afterwards; sending one twice is harmless.
- */
-export interface JobStore extends Submissions, Dispatching, Reports, Deadlines, Retention, JobReader {}
-
-/**
  * @param store must have the tables of `jobTables`
  * @param random jitter of retry delays
  */
-export function createJobStore(store: Store, random: Random): JobStore {
+export function createJobStore(store: Store, random: Random) {
   const db = new JobDatabase(store, random)
   return {
     ...createSubmissions(db),

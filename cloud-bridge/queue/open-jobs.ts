@@ -3,17 +3,11 @@ import { join } from 'node:path'
 import { seededRandom } from '../../core/base/random.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
 import type { BridgeConfig } from '../config.ts'
-import { createJobQueue, type JobQueue, type JobQueueOptions } from './job-queue.ts'
-import { createJobStore, type JobStore } from './job-store.ts'
+import { createJobQueue, type JobQueueOptions } from './job-queue.ts'
+import { createJobStore } from './job-store.ts'
 import { jobTables } from './job-tables.ts'
 
 const dayMs = 86_400_000
-
-export interface Jobs {
-  readonly store: JobStore
-  readonly queue: JobQueue
-  close(): Promise<void>
-}
 
 /**
  * Opens the durable queue. It has a database of its own, so that its commits do not wait for others, and because the
@@ -23,7 +17,7 @@ export interface Jobs {
 export function openJobs(
   { stateDir, jobs: limits }: Pick<BridgeConfig, 'stateDir' | 'jobs'>,
   options: Omit<JobQueueOptions, 'jobs' | 'retention'>,
-): Jobs {
+) {
   const database = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
   const store = createJobStore(database, seededRandom(randomInt(2 ** 32)))
   const { keepDays, keepDeadDays, keepCount: maxJobs, keepBytes: maxBytes } = limits

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { RetentionLimits } from '../../core/policy/jobs/retention.ts'
-import type { Cutoffs, Retention } from './retention.ts'
+import type { JobStore } from './job-store.ts'
+import type { Cutoffs } from './retention.ts'
 
 /** Interval between two searches for expired jobs. */
 const searchMs = 60_000
@@ -9,13 +10,13 @@ const sliceMs = 10
 
 /** Deletes expired jobs in short slices, so that other work need not wait. */
 export class Pruner {
-  readonly #store: Retention
+  readonly #store: JobStore
   readonly #limits: RetentionLimits
   readonly #clock: Clock
   #cutoffs: Cutoffs | undefined
   #searchedMs = Number.NEGATIVE_INFINITY
 
-  constructor(store: Retention, limits: RetentionLimits, clock: Clock) {
+  constructor(store: JobStore, limits: RetentionLimits, clock: Clock) {
     this.#store = store
     this.#limits = limits
     this.#clock = clock

@@ -19,14 +19,10 @@ export interface StoredReports {
   readonly changed: ReadonlySet<string>
 }
 
-export interface Reports {
-  /** Stores reports in one commit; repeated reports change nothing. @param nowMs wall clock */
-  storeReports(reports: readonly DeviceReport[], nowMs: number): StoredReports
-}
-
-export function createReports(db: JobDatabase): Reports {
+export function createReports(db: JobDatabase) {
   return {
-    storeReports: (reports, nowMs) =>
+    /** Stores reports in one commit; repeated reports change nothing. @param nowMs wall clock */
+    storeReports: (reports: readonly DeviceReport[], nowMs: number): StoredReports =>
       db.transaction(() => {
         const effects: AttemptEffect[] = []
         const gaps = new Set<DeviceReport>()

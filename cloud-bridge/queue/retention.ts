@@ -8,17 +8,10 @@ export interface Cutoffs {
   readonly deadMs: number
 }
 
-export interface Retention {
-  /** What `prune` must delete now. The query reads one index entry for each finished job. */
-  cutoffs(limits: RetentionLimits, nowMs: number): Cutoffs
-  /** Deletes a limited number of expired jobs, the oldest first. @returns their number; 0: none are left */
-  prune(cutoffs: Cutoffs): number
-}
-
 /** Jobs deleted in one transaction, which other transactions wait for. */
 const maxPruned = 50
 
-export function createRetention(db: JobDatabase): Retention {
+export function createRetention(db: JobDatabase) {
   const finished = (condition: string) => ({
     count: db.store.prepare<[], number>(`SELECT count(*) FROM jobs WHERE ${condition}`).pluck(),
     nth: db.store
@@ -37,7 +30,8 @@ export function createRetention(db: JobDatabase): Retention {
   const deleteEvents = db.store.prepare<[number]>('DELETE FROM job_events WHERE job = ?')
   const pragma = (name: string) => Number(db.store.pragma(name, { simple: true }))
   return {
-    cutoffs(limits, nowMs) {
+    /** What `prune` must delete now. The query reads one index entry for each finished job. */
+    cutoffs(limits: RetentionLimits, nowMs: number): Cutoffs {
       const usedBytes = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
       const cutoff = ({ count, nth }: typeof done, maxAgeMs: number) => {
         const surplus = surplusJobs(count.get() ?? 0, usedBytes, limits)
@@ -46,7 +40,8 @@ export function createRetention(db: JobDatabase): Retention {
       }
       return { doneMs: cutoff(done, limits.doneMs), deadMs: cutoff(dead, limits.deadMs) }
     },
-    prune({ doneMs, deadMs }) {
+    /** Deletes a limited number of expired jobs, the oldest first. @returns their number; 0: none are left */
+    prune({ doneMs, deadMs }: Cutoffs): number {
       const expired = [...done.oldest.all(doneMs, maxPruned), ...dead.oldest.all(deadMs, maxPruned)].slice(0, maxPruned)
       if (expired.length === 0) return 0
       db.transaction(() => {

@@ -1,6 +1,6 @@
 import { isTerminal, type JobTerms } from '../../core/policy/jobs/job.ts'
 import type { JobSubmission } from '../../core/protocol/jobs.ts'
-import type { AttemptEffect, JobDatabase } from './job-database.ts'
+import type { JobDatabase } from './job-database.ts'
 
 export interface Submitted {
   readonly id: string
@@ -21,18 +21,6 @@ export interface NewJob {
   readonly deadlineMs: number
 }
 
-/** What clients ask of the job store. Times are the wall clock in ms. */
-export interface Submissions {
-  /** @returns one entry for each job, in order */
-  submit(jobs: readonly NewJob[], nowMs: number): Submitted[]
-  /** Submits the same work as a new job. @returns undefined if the job is unknown or has not ended */
-  retry(id: string, nowMs: number): Submitted | undefined
-  /** @returns undefined if the job is unknown; `canceled` is false if it had ended */
-  cancel(id: string, nowMs: number): { canceled: boolean; effects: AttemptEffect[] } | undefined
-  /** Whether a job was submitted with this idempotency key. */
-  hasKey(key: string): boolean
-}
-
 /** Rows of one INSERT: a statement costs about as much as a row. */
 const rowsPerInsert = 10
 const insertJobs =
@@ -40,7 +28,8 @@ const insertJobs =
 const placeholders = '(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
 type Values = (string | number | null)[]
 
-export function createSubmissions(db: JobDatabase): Submissions {
+/** What clients change. Times are the wall clock in ms. */
+export function createSubmissions(db: JobDatabase) {
   const insertOne = db.store.prepare<[Values]>(`${insertJobs} ${placeholders}`)
   const insertMany = db.store.prepare<[Values]>(
     `${insertJobs} ${Array.from({ length: rowsPerInsert }, () => placeholders).join(', ')}`,
@@ -74,7 +63,8 @@ export function createSubmissions(db: JobDatabase): Submissions {
   }
 
   return {
-    submit: (jobs, nowMs) =>
+    /** @returns one entry for each job, in order */
+    submit: (jobs: readonly NewJob[], nowMs: number) =>
       db.transaction(() => {
         const submitted: Submitted[] = []
         while (submitted.length < jobs.length) {
@@ -84,20 +74,23 @@ export function createSubmissions(db: JobDatabase): Submissions {
         }
         return submitted
       }),
-    retry: (id, nowMs) =>
+    /** Submits the same work as a new job. @returns undefined if the job is unknown or has not ended */
+    retry: (id: string, nowMs: number) =>
       db.transaction(() => {
         const row = db.rowOf(id)
         if (!row || !isTerminal(row.state)) return undefined
         return insert({ ...row, key: null, deadlineMs: row.ends_by_ms - row.submitted_ms }, nowMs, id)
       }),
-    cancel: (id, nowMs) =>
+    /** @returns undefined if the job is unknown; `canceled` is false if it had ended */
+    cancel: (id: string, nowMs: number) =>
       db.transaction(() => {
         const row = db.rowOf(id)
         if (!row) return undefined
         const { effects, isChanged } = db.apply(row, { kind: 'cancel' }, nowMs)
         return { canceled: isChanged, effects }
       }),
-    hasKey: (key) => byKey.get(key) !== undefined,
+    /** Whether a job was submitted with this idempotency key. */
+    hasKey: (key: string) => byKey.get(key) !== undefined,
   }
 }
 

@@ -50,7 +50,7 @@ export class KvMemory {
     return kvCharge(length, this.#limits) <= this.#budgetBytes
   }
 
-  /** A charged sequence without rows; undefined where the memory has no room for it. */
+  /** A charged sequence without rows; undefined where the budget is exhausted. */
   create(): Sequence | undefined {
     const sequence = this.#part.createSequence()
     if (this.#charge(sequence, firstKvCharge(this.#limits))) return sequence
@@ -58,7 +58,7 @@ export class KvMemory {
     return undefined
   }
 
-  /** Charges what `length` positions need, before the buffers grow; false where there is no room. */
+  /** Charges what `length` positions need, before the buffers grow; false where they exceed the budget. */
   grow(sequence: Sequence, length: number): boolean {
     return this.#charge(sequence, this.chargeAt(sequence, length))
   }
@@ -91,7 +91,7 @@ export class KvMemory {
     this.release(entry.sequence)
   }
 
-  /** Evicts cached prefixes where that makes the room. */
+  /** Evicts cached prefixes if that frees enough memory. */
   #charge(sequence: Sequence, bytes: number): boolean {
     const missingBytes = bytes - this.chargeOf(sequence)
     if (missingBytes <= 0) return true

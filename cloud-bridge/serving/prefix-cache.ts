@@ -14,8 +14,8 @@ export interface CachedEntry {
 }
 
 /**
- * KV that closed streams have left for later ones. The bridge knows neither tokens nor hashes of them: an owner names what it
- * wants by a random handle, and finds only its own. Holds the sequences; `KvMemory` charges and releases them.
+ * KV that closed streams have left for later ones. The bridge knows neither tokens nor hashes of them: an owner refers
+ * to an entry by its random handle, and finds only its own entries. Holds the sequences; `KvMemory` charges and releases them.
  */
 export class PrefixCache<Stream> {
   readonly #entries = new Map<string, { readonly owner: string; readonly sinceMs: number; readonly prefix: Prefix<Stream> }>()
@@ -32,13 +32,13 @@ export class PrefixCache<Stream> {
     return entry?.owner === owner ? entry.prefix : undefined
   }
 
-  /** From now on the handle leads to this stream, for others who want the same prefix. */
+  /** The handle now leads to this stream, so that other streams can copy the same prefix. */
   markTaken(handle: string, stream: Stream): void {
     const entry = this.#entries.get(handle)
     if (entry) this.#entries.set(handle, { ...entry, prefix: { kind: 'taken', stream } })
   }
 
-  /** The stream has closed: its handles lead nowhere. */
+  /** Deletes the handles of a stream that has closed. */
   forget(stream: Stream): void {
     for (const [handle, { prefix }] of this.#entries)
       if (prefix.kind === 'taken' && prefix.stream === stream) this.#entries.delete(handle)

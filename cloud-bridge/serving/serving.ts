@@ -51,7 +51,7 @@ export interface Serving {
   close(): Promise<void>
 }
 
-/** One part of a model that serves many streams. Knows rows and KV, not who sends the rows or how they arrive. */
+/** One part of a model that serves many streams. Knows rows and KV, but neither their senders nor the transport. */
 export function createServing({ part, policy, step, clock, logger, onStep, ...options }: ServingOptions): Serving {
   const { prefixMs } = options.kv
   const prefixes = new PrefixCache<RowStream>()
@@ -89,7 +89,7 @@ export function createServing({ part, policy, step, clock, logger, onStep, ...op
     expiring = undefined
   }
 
-  /** The KV cached under this handle, if a stream that goes on with it takes it over. */
+  /** The KV cached under this handle, if a stream should take it over rather than copy it. */
   function take(owner: string, { handle, length }: Resume): Sequence | undefined {
     const found = prefixes.find(owner, handle)
     if (found?.kind !== 'cached' || reuseOf(found.sequence.length, length) !== 'take') return undefined

@@ -1,17 +1,5 @@
+import type { LoggedStep } from '../../core/protocol/http/bridge.ts'
 import type { EndedStep } from './serving-metrics.ts'
-
-/** One step as `/v1/steps` reports it. */
-export interface LoggedStep {
-  /** Steps before it since the start: a client that asks often enough misses none and counts none twice. */
-  readonly index: number
-  /** Since the bridge's start. */
-  readonly startMs: number
-  readonly items: number
-  readonly tokens: number
-  readonly computeMs: number
-  /** g(tokens) of HAT Eq. 2, as it was before this step; null for the first step. */
-  readonly predictedMs: number | null
-}
 
 /** The last `capacity` steps. */
 export class StepLog {
@@ -23,7 +11,10 @@ export class StepLog {
     this.#capacity = capacity
   }
 
-  /** @param originMs the bridge's start, by the clock of the steps */
+  /**
+   * @param originMs the bridge's start, by the clock of the steps
+   * @param predictedS g(tokens) of HAT Eq. 2, as it was before this step; undefined for the first step
+   */
   record({ startedMs, ...step }: EndedStep, originMs: number, predictedS: number | undefined): void {
     const predictedMs = predictedS === undefined ? null : predictedS * 1_000
     this.#steps[this.#count % this.#capacity] = { index: this.#count, startMs: startedMs - originMs, ...step, predictedMs }

@@ -89,7 +89,7 @@ export class StepLoop {
     for (const stream of this.#waiting) if (!stream.isInStep) stream.fail(shuttingDown())
   }
 
-  /** To be called whenever a plan may differ from the last one. */
+  /** Call it whenever the next plan may differ from the last one. */
   #planSoon(): void {
     if (this.#canBegin) this.#planning ??= this.#beginSteps()
   }
@@ -101,7 +101,7 @@ export class StepLoop {
   async #beginSteps(): Promise<void> {
     let hasBegun = true
     while (hasBegun && this.#canBegin) {
-      // A stream whose rows the last step returned gets the chance to be in the next one.
+      // Lets the streams of the last step append their next rows.
       await nextTurn()
       if (this.#isClosed) break
       hasBegun = this.#carryOut(this.#options.policy.plan(this.#state(), this.#options.clock.nowMs()))
@@ -175,7 +175,7 @@ export class StepLoop {
     })
   }
 
-  /** A failed step leaves every sequence as it was: alone, only the stream that is to blame fails again. */
+  /** A failed step leaves every sequence as it was: alone, only the faulty stream fails again. */
   async #computeAlone(pieces: readonly Piece[], error: unknown): Promise<void> {
     if (pieces.length > 1) {
       this.metrics.splits += 1

@@ -9,12 +9,12 @@ import { type AppendResult, PendingRows, type Rows, selectedCount } from './pend
 
 /**
  * One sequence of rows that occupies the engine, and its KV. Serving may preempt it at any moment and resume it later; its
- * owner sees nothing of that but time.
+ * owner notices only the delay.
  */
 export interface Stream {
   /** Rows that the stream holds. */
   readonly length: number
-  /** How many rows from the start follow one another; behind them a tree may branch. */
+  /** Number of rows from the start that form a line; after them a tree may branch. */
   readonly line: number
   /**
    * Appends rows, in as many steps as they take; one append at a time.
@@ -34,7 +34,7 @@ export interface Stream {
   close(): Promise<void>
 }
 
-/** What a stream needs of the serving that it belongs to. */
+/** What a stream needs from its Serving. */
 export interface StreamHost {
   readonly kv: KvMemory
   readonly clock: Clock
@@ -176,7 +176,7 @@ export class RowStream implements Stream {
     this.#isEvicted = this.#host.kv.evict(this.#sequence)
   }
 
-  /** Charges the memory again; the next step moves the KV back. Without effect where there is no room. */
+  /** Charges the memory again; the next step moves the KV back. Without effect while the budget is exhausted. */
   resume(): void {
     if (this.#isEvicted && this.#host.kv.grow(this.#sequence, this.length + this.waitingRows)) this.#isEvicted = false
   }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { JobDetails } from '../../cloud-bridge/queue/job-reader.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
+import type { JobDetails } from '../../core/protocol/http/jobs.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
 import { portOf, type Relay, startRelay, through } from '../../lab/cluster/relay.ts'
 import { startShapedLink } from '../../lab/cluster/shaped-link.ts'

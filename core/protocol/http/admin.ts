@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import { Id } from '../id.ts'
 import { openEnum } from './open-enum.ts'
-import type { Operations } from './operation.ts'
+import { get, type Operations, post } from './operation.ts'
 
 const at = z.iso.datetime()
 const quotaLimit = z.int().min(1).nullable()
 
-/** Each role may do what those before it may. */
+/** Each role includes the rights of the roles before it. */
 export const keyRoles = ['viewer', 'operator', 'admin'] as const
 export type KeyRole = (typeof keyRoles)[number]
 
@@ -92,84 +92,31 @@ export const Whoami = z.object({
 export type Whoami = z.infer<typeof Whoami>
 
 export const adminOperations = {
-  tokens: {
-    method: 'GET',
-    path: '/v1/admin/tokens',
-    access: 'administer',
-    summary: 'Enrolment tokens',
-    response: z.object({ tokens: z.array(TokenRecord) }),
-  },
-  createToken: {
-    method: 'POST',
-    path: '/v1/admin/tokens',
-    access: 'administer',
-    summary: 'Create an enrolment token',
+  tokens: get('/v1/admin/tokens', 'administer', 'Enrolment tokens', { response: z.object({ tokens: z.array(TokenRecord) }) }),
+  createToken: post('/v1/admin/tokens', 'administer', 'Create an enrolment token', {
     body: TokenRequest,
     response: z.object({ token: TokenRecord, secret: z.string().describe('Shown once; only its hash is stored.') }),
-  },
-  revokeToken: {
-    method: 'POST',
-    path: '/v1/admin/tokens/:id/revoke',
-    access: 'administer',
-    summary: 'Revoke an enrolment token',
-    response: Revoked,
-  },
-  keys: {
-    method: 'GET',
-    path: '/v1/admin/keys',
-    access: 'administer',
-    summary: 'API keys',
-    response: z.object({ keys: z.array(KeyRecord) }),
-  },
-  createKey: {
-    method: 'POST',
-    path: '/v1/admin/keys',
-    access: 'administer',
-    summary: 'Create an API key',
+  }),
+  revokeToken: post('/v1/admin/tokens/:id/revoke', 'administer', 'Revoke an enrolment token', { response: Revoked }),
+  keys: get('/v1/admin/keys', 'administer', 'API keys', { response: z.object({ keys: z.array(KeyRecord) }) }),
+  createKey: post('/v1/admin/keys', 'administer', 'Create an API key', {
     body: KeyRequest,
     response: z.object({ id: z.string(), key: z.string().describe('Shown once; only its hash is stored.') }),
-  },
-  revokeKey: {
-    method: 'POST',
-    path: '/v1/admin/keys/:id/revoke',
-    access: 'administer',
-    summary: 'Revoke an API key',
-    response: Revoked,
-  },
-  devices: {
-    method: 'GET',
-    path: '/v1/admin/devices',
-    access: 'read',
-    summary: 'Enrolled devices',
-    response: z.object({ devices: z.array(DeviceIdentity) }),
-  },
-  approveDevice: {
-    method: 'POST',
-    path: '/v1/admin/devices/:id/approve',
-    access: 'administer',
-    summary: 'Approve a device; its next connection binds its hardware anew',
+  }),
+  revokeKey: post('/v1/admin/keys/:id/revoke', 'administer', 'Revoke an API key', { response: Revoked }),
+  devices: get('/v1/admin/devices', 'read', 'Enrolled devices', { response: z.object({ devices: z.array(DeviceIdentity) }) }),
+  approveDevice: post(
+    '/v1/admin/devices/:id/approve',
+    'administer',
+    'Approve a device; its next connection binds its hardware anew',
+    { response: DeviceIdentity },
+  ),
+  revokeDevice: post('/v1/admin/devices/:id/revoke', 'administer', 'Revoke a device and end its connections', {
     response: DeviceIdentity,
-  },
-  revokeDevice: {
-    method: 'POST',
-    path: '/v1/admin/devices/:id/revoke',
-    access: 'administer',
-    summary: 'Revoke a device and end its connections',
-    response: DeviceIdentity,
-  },
-  audit: {
-    method: 'GET',
-    path: '/v1/admin/audit',
-    access: 'administer',
-    summary: 'Audit log, latest first',
+  }),
+  audit: get('/v1/admin/audit', 'administer', 'Audit log, latest first', {
     query: z.object({ limit: z.coerce.number().int().min(1).max(10_000).default(100) }),
     response: z.object({ audit: z.array(AuditLine) }),
-  },
-  whoami: {
-    method: 'GET',
-    path: '/v1/whoami',
-    access: 'own-key',
-    summary: 'Name, role and remaining quota of the caller’s key',
-    response: Whoami,
-  },
-} as const satisfies Operations
+  }),
+  whoami: get('/v1/whoami', 'own-key', 'Name, role and remaining quota of the caller’s key', { response: Whoami }),
+} satisfies Operations

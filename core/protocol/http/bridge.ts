@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Operations } from './operation.ts'
+import { get, type Operations } from './operation.ts'
 
 const count = z.int().min(0)
 const ms = z.number().min(0)
@@ -43,12 +43,8 @@ export const LoggedStep = z.object({
 export type LoggedStep = z.infer<typeof LoggedStep>
 
 export const bridgeOperations = {
-  health: { method: 'GET', path: '/health', access: 'open', summary: 'State and load of the bridge', response: Health },
-  steps: {
-    method: 'GET',
-    path: '/v1/steps',
-    access: 'read',
-    summary: 'Latest steps of the serving loop, oldest first',
+  health: get('/health', 'open', 'State and load of the bridge', { response: Health }),
+  steps: get('/v1/steps', 'read', 'Latest steps of the serving loop, oldest first', {
     response: z.object({ steps: z.array(LoggedStep) }),
-  },
-} as const satisfies Operations
+  }),
+} satisfies Operations

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Operations } from './operation.ts'
+import { type Operations, post } from './operation.ts'
 
 const text = z.string().nullish()
 const emqxClient = { clientid: z.string(), username: text }
@@ -19,27 +19,15 @@ export const vernemqHooks = {
  * https://docs.emqx.com/en/emqx/latest/access-control/authn/http.html, …/authz/http.html, https://docs.vernemq.com/plugindevelopment/webhookplugins
  */
 export const brokerHookOperations = {
-  emqxAuth: {
-    method: 'POST',
-    path: '/v1/hook/emqx/auth',
-    access: 'hook-secret',
-    summary: "EMQX's HTTP authenticator",
+  emqxAuth: post('/v1/hook/emqx/auth', 'hook-secret', "EMQX's HTTP authenticator", {
     body: z.object({ ...emqxClient, password: text }),
     response: EmqxResult,
-  },
-  emqxAcl: {
-    method: 'POST',
-    path: '/v1/hook/emqx/acl',
-    access: 'hook-secret',
-    summary: "EMQX's HTTP authorizer",
+  }),
+  emqxAcl: post('/v1/hook/emqx/acl', 'hook-secret', "EMQX's HTTP authorizer", {
     body: z.object({ ...emqxClient, action: z.enum(['publish', 'subscribe']), topic: z.string() }),
     response: EmqxResult,
-  },
-  vernemq: {
-    method: 'POST',
-    path: '/v1/hook/vernemq',
-    access: 'hook-secret',
-    summary: "VerneMQ's webhooks; the `vernemq-hook` header names the hook",
+  }),
+  vernemq: post('/v1/hook/vernemq', 'hook-secret', "VerneMQ's webhooks; the `vernemq-hook` header names the hook", {
     body: z.looseObject({}),
     // A hook for publishing carries the payload in base64: at most one packet of the control plane.
     maxBodyBytes: 512 * 1024,
@@ -47,5 +35,5 @@ export const brokerHookOperations = {
       result: z.union([z.enum(['ok', 'next']), z.object({ error: z.string() })]),
       topics: z.array(z.object({ topic: z.string(), qos: z.number().describe('128: not granted.') })).optional(),
     }),
-  },
-} as const satisfies Operations
+  }),
+} satisfies Operations

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import type { Operations } from './operation.ts'
+import { get, type Operations } from './operation.ts'
 
 export const ServedBundle = z.object({
   modelId: z.string(),
-  manifestSha256: z.string().describe('Stands for every byte of the bundle.'),
+  manifestSha256: z.string().describe('Covers every byte of the bundle.'),
   name: z.string(),
   parts: z.array(z.string()),
   bytes: z.int().min(0),
@@ -11,17 +11,8 @@ export const ServedBundle = z.object({
 export type ServedBundle = z.infer<typeof ServedBundle>
 
 export const bundleOperations = {
-  list: {
-    method: 'GET',
-    path: '/v1/bundles',
-    access: 'fetch',
-    summary: 'Bundles that devices can install from this bridge',
+  list: get('/v1/bundles', 'fetch', 'Bundles that devices can install from this bridge', {
     response: z.object({ bundles: z.array(ServedBundle) }),
-  },
-  file: {
-    method: 'GET',
-    path: '/v1/bundles/:modelId/*',
-    access: 'fetch',
-    summary: 'One file of a bundle; a Range header `bytes=<n>-` resumes a download',
-  },
-} as const satisfies Operations
+  }),
+  file: get('/v1/bundles/:modelId/*', 'fetch', 'One file of a bundle; a Range header `bytes=<n>-` resumes a download', {}),
+} satisfies Operations

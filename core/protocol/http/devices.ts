@@ -3,7 +3,7 @@ import { CommandAction, DeviceLog, logLevels } from '../commands.ts'
 import { DeviceTelemetry, deviceStates } from '../messages.ts'
 import { JobSummary } from './jobs.ts'
 import { openEnum } from './open-enum.ts'
-import type { Operations } from './operation.ts'
+import { get, type Operations, post } from './operation.ts'
 
 const at = z.iso.datetime()
 const count = z.int().min(0)
@@ -74,12 +74,12 @@ export const CommandRecord = z.object({
   id: z.string(),
   device: z.string(),
   wish: CommandAction.or(z.looseObject({ type: z.string() })).describe('The command; a later release may add types.'),
-  actor: z.string().describe('Operator who gave it.'),
+  actor: z.string().describe('Operator who sent it.'),
   at,
   expiresAt: at,
   state: openEnum(['SENT', 'DONE', 'REFUSED', 'EXPIRED']),
   endedAt: at.nullable(),
-  reason: z.string().nullable().describe('Why it was refused.'),
+  reason: z.string().nullable().describe('Why it was refused or expired.'),
 })
 export type CommandRecord = z.infer<typeof CommandRecord>
 
@@ -119,55 +119,25 @@ export const CommandRequest = z.intersection(CommandAction, z.object({ expiresS:
 const maxWaitS = 60
 
 export const fleetOperations = {
-  status: { method: 'GET', path: '/v1/fleet', access: 'read', summary: 'Bridge and devices at a glance', response: FleetStatus },
-  events: {
-    method: 'GET',
-    path: '/v1/fleet/events',
-    access: 'read',
-    summary: 'State of every device, then every change, as a stream',
-    event: FleetEvent,
-  },
-} as const satisfies Operations
+  status: get('/v1/fleet', 'read', 'Bridge and devices at a glance', { response: FleetStatus }),
+  events: get('/v1/fleet/events', 'read', 'State of every device, then every change, as a stream', { event: FleetEvent }),
+} satisfies Operations
 
 export const deviceOperations = {
-  list: {
-    method: 'GET',
-    path: '/v1/devices',
-    access: 'read',
-    summary: 'All devices that are enrolled or have ever connected',
+  list: get('/v1/devices', 'read', 'All devices that are enrolled or have ever connected', {
     response: z.object({ devices: z.array(Device) }),
-  },
-  show: {
-    method: 'GET',
-    path: '/v1/devices/:id',
-    access: 'read',
-    summary: 'One device with its jobs, commands and log',
-    response: DeviceDetails,
-  },
-  events: {
-    method: 'GET',
-    path: '/v1/devices/:id/events',
-    access: 'read',
-    summary: 'State of one device, then every change, as a stream',
-    event: FleetEvent,
-  },
-  log: {
-    method: 'GET',
-    path: '/v1/devices/:id/log',
-    access: 'read',
-    summary: 'Log lines of one device; as a stream, those to come too',
+  }),
+  show: get('/v1/devices/:id', 'read', 'One device with its jobs, commands and log', { response: DeviceDetails }),
+  events: get('/v1/devices/:id/events', 'read', 'State of one device, then every change, as a stream', { event: FleetEvent }),
+  log: get('/v1/devices/:id/log', 'read', 'Log lines of one device; as a stream, later lines too', {
     query: z.object({
       level: z.enum(logLevels).default('warn').describe('This level and above.'),
       lines: z.coerce.number().int().min(0).max(500).default(100).describe('Past lines, at most.'),
     }),
     response: z.object({ lines: z.array(LogLine) }),
     event: LogLine,
-  },
-  telemetry: {
-    method: 'GET',
-    path: '/v1/devices/:id/telemetry',
-    access: 'read',
-    summary: 'Stored telemetry of one device, oldest first',
+  }),
+  telemetry: get('/v1/devices/:id/telemetry', 'read', 'Stored telemetry of one device, oldest first', {
     query: z.object({
       since: z.iso
         .datetime({ offset: true })
@@ -181,39 +151,23 @@ export const deviceOperations = {
       more: z.boolean().describe('There are samples beyond the limit.'),
       next: at.nullable().describe('`since` of the next page.'),
     }),
-  },
-  label: {
-    method: 'POST',
-    path: '/v1/devices/:id/labels',
-    access: 'operate',
-    summary: 'Set and remove labels of one device',
+  }),
+  label: post('/v1/devices/:id/labels', 'operate', 'Set and remove labels of one device', {
     body: LabelChange,
     response: z.object({ id: z.string(), labels: Labels }),
-  },
-  command: {
-    method: 'POST',
-    path: '/v1/devices/:id/commands',
-    access: 'operate',
-    summary: 'Send a remote command to one device',
+  }),
+  command: post('/v1/devices/:id/commands', 'operate', 'Send a remote command to one device', {
     body: CommandRequest,
     status: 202,
     response: CommandRecord,
-  },
-  commands: {
-    method: 'GET',
-    path: '/v1/devices/:id/commands',
-    access: 'read',
-    summary: 'Remote commands of one device, latest first, at most 100',
+  }),
+  commands: get('/v1/devices/:id/commands', 'read', 'Remote commands of one device, latest first, at most 100', {
     response: z.object({ commands: z.array(CommandRecord) }),
-  },
-  showCommand: {
-    method: 'GET',
-    path: '/v1/devices/:id/commands/:command',
-    access: 'read',
-    summary: 'One remote command',
+  }),
+  showCommand: get('/v1/devices/:id/commands/:command', 'read', 'One remote command', {
     query: z.object({
       waitS: z.coerce.number().min(0).max(maxWaitS).default(0).describe('Wait this long for the device to reply, in seconds.'),
     }),
     response: CommandRecord,
-  },
-} as const satisfies Operations
+  }),
+} satisfies Operations

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { JobSubmission, jobKinds } from '../jobs.ts'
 import { openEnum } from './open-enum.ts'
-import type { Operations } from './operation.ts'
+import { get, type Operations, post } from './operation.ts'
 
 export const jobStates = [
   'QUEUED',
@@ -67,21 +67,13 @@ export const maxBatchJobs = 1_000
 export const JobBatch = z.strictObject({ jobs: z.array(JobSubmission).min(1).max(maxBatchJobs) })
 
 export const jobOperations = {
-  submit: {
-    method: 'POST',
-    path: '/v1/jobs',
-    access: 'operate',
-    summary: 'Submit one job, or a batch of jobs',
+  submit: post('/v1/jobs', 'operate', 'Submit one job, or a batch of jobs', {
     body: z.union([JobSubmission, JobBatch]),
     maxBodyBytes: 8 * 2 ** 20,
     status: 202,
     response: z.union([Submitted, z.object({ jobs: z.array(Submitted) })]),
-  },
-  list: {
-    method: 'GET',
-    path: '/v1/jobs',
-    access: 'operate',
-    summary: 'Jobs, newest first',
+  }),
+  list: get('/v1/jobs', 'operate', 'Jobs, newest first', {
     query: z.object({
       state: z.enum(jobStates).optional(),
       kind: z.enum(jobKinds).optional(),
@@ -89,38 +81,22 @@ export const jobOperations = {
       limit: z.coerce.number().int().min(1).max(1_000).default(50),
     }),
     response: z.object({ jobs: z.array(JobSummary) }),
-  },
-  show: {
-    method: 'GET',
-    path: '/v1/jobs/:id',
-    access: 'operate',
-    summary: 'One job with its input and result',
+  }),
+  show: get('/v1/jobs/:id', 'operate', 'One job with its input and result', {
     response: JobDetails.extend({ visibleToBridge: z.literal(true) }),
-  },
-  events: {
-    method: 'GET',
-    path: '/v1/jobs/:id/events',
-    access: 'operate',
-    summary: 'Events of one job; as a stream, those to come too, until the job has ended',
+  }),
+  events: get('/v1/jobs/:id/events', 'operate', 'Events of one job; as a stream, later events too, until the job has ended', {
     query: z.object({
       after: z.coerce.number().int().min(0).default(0).describe('Sequence number; a stream also reads the Last-Event-ID header.'),
     }),
     response: z.object({ events: z.array(StoredJobEvent) }),
     event: z.union([EndEvent, StoredJobEvent]),
-  },
-  cancel: {
-    method: 'POST',
-    path: '/v1/jobs/:id/cancel',
-    access: 'operate',
-    summary: 'Cancel a job',
+  }),
+  cancel: post('/v1/jobs/:id/cancel', 'operate', 'Cancel a job', {
     response: z.object({ canceled: z.boolean().describe('False: the job had ended before.'), state: JobState }),
-  },
-  retry: {
-    method: 'POST',
-    path: '/v1/jobs/:id/retry',
-    access: 'operate',
-    summary: 'Submit the same work again as a new job',
+  }),
+  retry: post('/v1/jobs/:id/retry', 'operate', 'Submit the same work again as a new job', {
     status: 202,
     response: z.object({ id: z.string(), retryOf: z.string() }),
-  },
-} as const satisfies Operations
+  }),
+} satisfies Operations

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 
 /**
- * What the caller must be allowed to do. `open`: no proof is required; `own-key`: any key, whatever its role;
+ * What the caller must be allowed to do. `open`: no proof is required; `own-key`: any key;
  * `hook-secret`: the secret that the broker and the bridge share.
  */
 export type Access = 'open' | 'read' | 'fetch' | 'operate' | 'administer' | 'own-key' | 'hook-secret'
@@ -25,6 +25,17 @@ export interface Operation {
   readonly event?: z.ZodType
 }
 export type Operations = Readonly<Record<string, Operation>>
+
+const operation =
+  <const Method extends Operation['method']>(method: Method) =>
+  <const Path extends string, const Schemas extends Omit<Operation, 'method' | 'path' | 'access' | 'summary'>>(
+    path: Path,
+    access: Access,
+    summary: string,
+    schemas: Schemas,
+  ) => ({ method, path, access, summary, ...schemas })
+export const get = operation('GET')
+export const post = operation('POST')
 
 type ParamNames<Path extends string> = Path extends `${infer Head}/${infer Tail}`
   ? ParamNames<Head> | ParamNames<Tail>

@@ -1,6 +1,6 @@
-import type { LoggedStep } from '../../../cloud-bridge/serving/step-log.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { seededRandom } from '../../../core/base/random.ts'
+import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { type LinkShape, startShapedLink } from '../../cluster/shaped-link.ts'

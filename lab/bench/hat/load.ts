@@ -1,5 +1,5 @@
-import type { LoggedStep } from '../../../cloud-bridge/serving/step-log.ts'
 import { systemClock } from '../../../core/base/clock.ts'
+import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
 import { askAgent } from '../../cluster/ask-agent.ts'
 import { type Cores, coreBusySeconds, cpuSeconds } from '../../cluster/cores.ts'
 import { servedMs } from '../../cluster/rate-trace.ts'

@@ -4,9 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { measurementsOf } from '../../../agent/telemetry/measurements.ts'
 import { Reporter, type ReporterOptions } from '../../../agent/telemetry/reporter.ts'
 import { Spool, spoolTables } from '../../../agent/telemetry/spool.ts'
-import type { LogLine } from '../../../cloud-bridge/fleet/device-logs.ts'
-import type { StoredSample } from '../../../cloud-bridge/fleet/history.ts'
 import { LinkRates } from '../../../core/policy/estimate/link-rates.ts'
+import type { LogLine, TelemetrySample } from '../../../core/protocol/http/devices.ts'
 import { DeviceTelemetry } from '../../../core/protocol/messages.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
@@ -221,7 +220,7 @@ describe('an agent whose broker is unreachable', () => {
       const answer = await fetch(`${bridge.httpUrl}/v1/devices/field/telemetry${query}`)
       // The bridge does not know the device yet.
       if (answer.status === 404) return []
-      return ((await answer.json()) as { samples: StoredSample[] }).samples
+      return ((await answer.json()) as { samples: TelemetrySample[] }).samples
     }
     const first = await start()
     await expect.poll(() => spooled(1).length, { timeout: 15_000 }).toBeGreaterThan(1)
@@ -236,7 +235,7 @@ describe('an agent whose broker is unreachable', () => {
     // A request ends the back-off.
     const ask = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"model":"brim","prompt":"a"}' }
     await (await fetch(`${second.ready.apiUrl}/v1/completions`, ask)).text()
-    const live = ({ replayed }: StoredSample) => replayed === undefined
+    const live = ({ replayed }: TelemetrySample) => replayed === undefined
     await expect
       .poll(async () => (await samples()).at(-1), { timeout: 15_000 })
       .toMatchObject({ birth: 2, spool: { waiting: 0, dropped: { full: 0, old: 0, unstored: 0 } } })

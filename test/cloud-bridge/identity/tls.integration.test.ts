@@ -9,7 +9,7 @@ import { openIdentities } from '../../../agent/identity/identities.ts'
 import { bundleInstall } from '../../../agent/jobs/install.ts'
 import { run } from '../../../brim.ts'
 import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
-import { type CertificateFiles, openCertificate } from '../../../cloud-bridge/http/certificate.ts'
+import { type CertificatePair, openCertificate } from '../../../cloud-bridge/http/certificate.ts'
 import { startHttpServer } from '../../../cloud-bridge/http/server.ts'
 import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
 import { systemClock } from '../../../core/base/clock.ts'
@@ -26,7 +26,7 @@ import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url))
 
 let dir: TempDir
-let files: CertificateFiles
+let files: CertificatePair
 beforeEach(() => {
   dir = tempDir()
   files = { cert: join(dir.path, 'cert.pem'), key: join(dir.path, 'key.pem') }

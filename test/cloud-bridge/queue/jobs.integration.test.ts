@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
-import type { JobDetails, JobHistoryEvent } from '../../../cloud-bridge/queue/job-reader.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
+import type { JobDetails, StoredJobEvent } from '../../../core/protocol/http/jobs.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { closed, mqttClient } from '../../support/broker.ts'
@@ -26,8 +26,8 @@ async function post(path: string, body: object = {}, more: Record<string, string
 }
 const submit = async (body: object) => (await post('', body)).body.id
 const show = async (id: string) => (await (await fetch(url(`/${id}`))).json()) as JobDetails
-async function eventsOf(id: string): Promise<JobHistoryEvent[]> {
-  return ((await (await fetch(url(`/${id}/events`))).json()) as { events: JobHistoryEvent[] }).events
+async function eventsOf(id: string): Promise<StoredJobEvent[]> {
+  return ((await (await fetch(url(`/${id}/events`))).json()) as { events: StoredJobEvent[] }).events
 }
 async function stateOf(device: string): Promise<string | undefined> {
   const response = await fetch(`${world.bridge.httpUrl}/v1/devices`)
