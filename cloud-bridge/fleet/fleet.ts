@@ -2,7 +2,6 @@ import { problemsOf } from '../../core/policy/fleet/problems.ts'
 import type { DeviceIdentity } from '../../core/protocol/http/admin.ts'
 import type { Device } from '../../core/protocol/http/devices.ts'
 import type { JobSummary } from '../../core/protocol/http/jobs.ts'
-import type { IdentityStore } from '../identity/store.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import type { LabelSet, Labels } from './labels.ts'
 import type { DeviceRecord, Registry } from './registry.ts'
@@ -10,7 +9,7 @@ import type { DeviceRecord, Registry } from './registry.ts'
 export interface FleetOptions {
   readonly registry: Registry
   readonly labels: Labels
-  readonly identities: Pick<IdentityStore, 'device' | 'devices'>
+  readonly identities: { device(id: string): DeviceIdentity | undefined; devices(): DeviceIdentity[] }
   readonly jobs: Pick<JobStore, 'loads' | 'heldBy'>
   /** UTC ms. */
   readonly wallMs: () => number
