@@ -80,6 +80,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       createdAt: models.manifest.card.createdAt,
       host: config.apiHost,
       port: config.apiPort,
+      maxBodyBytes: config.limits.apiBodyBytes,
       health: () => ({
         device: config.id,
         version,

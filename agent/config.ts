@@ -7,6 +7,7 @@ import { Id } from '../core/protocol/id.ts'
 import { DeviceTelemetry } from '../core/protocol/messages.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { prefills, strategies, strategyNames } from './hat/strategy.ts'
+import { AgentLimits } from './limits.ts'
 
 const bridgeUrl = z.url({ protocol: /^mqtts?$/, error: 'must be a URL like mqtt://127.0.0.1:1883' })
 
@@ -123,6 +124,7 @@ export const AgentFields = z.strictObject({
   }),
   spoolMb: z.number().min(1).default(64).describe('max size of telemetry stored while no bridge is connected, in MB'),
   spoolDays: z.number().positive().default(7).describe('max age of stored telemetry, in days'),
+  limits: AgentLimits.prefault({}),
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
 })
 

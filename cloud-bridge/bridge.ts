@@ -53,8 +53,6 @@ export interface Bridge {
 }
 
 const migrations = [birthsTable, ...fleetTables]
-/** The control plane carries small JSON messages only. */
-const maxPacketBytes = 256 * 1024
 const heartbeatMs = 15_000
 /** Of a broker URL without a port. */
 const defaultMqttPort = 1883
@@ -101,7 +99,7 @@ async function openBridge(base: Base): Promise<Bridge> {
     ...config,
     bridge: id,
     port: config.mqttPort,
-    maxPacketBytes,
+    maxPacketBytes: config.limits.mqttPacketBytes,
     certificate,
     gate: grants,
     ownToken: grants.ownToken,

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { Id } from '../core/protocol/id.ts'
+import { BridgeLimits } from './limits.ts'
 
 const defaultChunkTokens = 128
 const port = z.int().min(0).max(65_535)
@@ -139,6 +140,7 @@ export const BridgeFields = z.strictObject({
         }),
     })
     .prefault({}),
+  limits: BridgeLimits.prefault({}),
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
 })
 

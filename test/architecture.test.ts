@@ -57,9 +57,12 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/slm': { values: ['core', 'agent/answer'] },
   'agent/api': { values: ['core', 'agent/answer'] },
   'agent/jobs': { values: ['core', 'agent/answer', 'agent/bundles'], types: ['agent/link'] },
-  'agent/config.ts': { values: ['core', 'agent/hat'] },
+  'agent/limits.ts': { values: [] },
+  'agent/config.ts': { values: ['core', 'agent/hat', 'agent/limits.ts'] },
   'agent/agent.ts': { values: ['core', 'agent'] },
-  'agent/commands': { values: ['core', 'agent/agent.ts', 'agent/config.ts', 'agent/device', 'agent/identity'] },
+  'agent/commands': {
+    values: ['core', 'agent/agent.ts', 'agent/config.ts', 'agent/limits.ts', 'agent/device', 'agent/identity'],
+  },
 
   // Serving knows neither frames nor HAT: hat and api depend on it, never the reverse.
   'cloud-bridge/serving': { values: ['core'] },
@@ -78,10 +81,11 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
     types: ['cloud-bridge/fleet', 'cloud-bridge/queue'],
   },
-  'cloud-bridge/config.ts': { values: ['core'] },
+  'cloud-bridge/limits.ts': { values: [] },
+  'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
   'cloud-bridge/bridge.ts': { values: ['core', 'cloud-bridge'] },
   'cloud-bridge/commands': {
-    values: ['core', 'cloud-bridge/bridge.ts', 'cloud-bridge/config.ts', 'cloud-bridge/identity'],
+    values: ['core', 'cloud-bridge/bridge.ts', 'cloud-bridge/config.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/identity'],
   },
 
   // The laboratory may import every library below it; only the front door and the demonstration import the laboratory.
@@ -91,7 +95,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'lab/bench': { values: ['core', 'agent', 'cloud-bridge', 'lab/cluster', 'lab/plot', 'lab/random-checkpoint.ts'] },
   'lab/bench/menu.ts': { values: ['core', 'lab/bench'] },
   'scripts/demonstration': { values: ['core', 'lab/cluster', 'lab/plot'] },
-  'scripts/docs': { values: ['brim.ts', 'core'] },
+  'scripts/docs': { values: ['brim.ts', 'core', 'agent/limits.ts', 'cloud-bridge/limits.ts'] },
   'brim.ts': { values: ['core', 'agent/commands', 'cloud-bridge/commands', 'lab/bench/menu.ts', 'scripts/demonstration'] },
 }
 

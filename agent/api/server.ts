@@ -9,12 +9,12 @@ import { rejectForeign } from './loopback.ts'
 import { type ApiRequest, readChatRequest, readCompletionRequest, type Served, unknownModel } from './request.ts'
 import { type ServeOptions, serveAnswer } from './serve-answer.ts'
 
-const maxBodyBytes = 8 * 2 ** 20
-
 export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, Served {
   readonly host: string
   /** 0: a free one. */
   readonly port: number
+  /** Maximum size of a request. */
+  readonly maxBodyBytes: number
   /** When the model was built: ISO 8601. */
   readonly createdAt: string
   /** Fields of /health beside `status`. */
@@ -39,7 +39,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       hint: 'use 127.0.0.1; from another machine, use an SSH tunnel',
     })
   const stopping = new AbortController()
-  const app = fastify({ bodyLimit: maxBodyBytes, forceCloseConnections: true, logger: false })
+  const app = fastify({ bodyLimit: options.maxBodyBytes, forceCloseConnections: true, logger: false })
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new Set<Promise<void>>()
   guard(app, logger)

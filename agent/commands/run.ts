@@ -1,7 +1,9 @@
 import { z } from 'zod'
 import { untilAborted } from '../../core/base/clock.ts'
 import { defineCommand } from '../../core/cli/command.ts'
+import { limitFlag } from '../../core/cli/limit-flag.ts'
 import { AgentFields } from '../config.ts'
+import { AgentLimits } from '../limits.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
 
 /** `hottestC=2` or `W=20%`: the name or unit of a figure, and its dead band. */
@@ -13,7 +15,7 @@ export const DeadBand = z
     return [name, size.endsWith('%') ? { part: Number.parseFloat(size) / 100 } : { amount: Number(size) }]
   })
 
-const { deadBands: _, ...fields } = AgentFields.shape
+const { deadBands: _, limits: __, ...fields } = AgentFields.shape
 
 export const command = defineCommand({
   examples: [
@@ -31,12 +33,14 @@ export const command = defineCommand({
         fallback: 'set per unit, such as C=5 and Percent=25',
       })
       .optional(),
+    limit: limitFlag(AgentLimits),
   },
-  async run({ json, stateDir, deadBand = [], ...settings }, io) {
+  async run({ json, stateDir, deadBand = [], limit = [], ...settings }, io) {
     const { startAgent } = await import('../agent.ts')
     const agent = await startAgent({
       ...settings,
       deadBands: Object.fromEntries(deadBand),
+      limits: Object.fromEntries(limit),
       library: io.env.ORT_LIB || undefined,
       stateDir: agentStateDir(stateDir, settings.id, io),
     })

@@ -1,6 +1,7 @@
 import { projectRoot } from '../../core/base/version.ts'
 import { asyncApi } from './asyncapi.ts'
 import { cliPage } from './cli-page.ts'
+import { limitsPage } from './limits-page.ts'
 import { openApi } from './openapi.ts'
 import { topicsPage } from './topics-page.ts'
 
@@ -13,6 +14,7 @@ interface GeneratedDoc {
 export async function generatedDocs(): Promise<GeneratedDoc[]> {
   return [
     { file: new URL('docs/cli.md', projectRoot), text: await cliPage() },
+    { file: new URL('docs/limits.md', projectRoot), text: limitsPage() },
     { file: new URL('docs/topics.md', projectRoot), text: topicsPage() },
     { file: new URL('docs/asyncapi.json', projectRoot), text: `${JSON.stringify(asyncApi(), null, 2)}\n` },
     { file: new URL('docs/openapi.json', projectRoot), text: `${JSON.stringify(openApi(), null, 2)}\n` },

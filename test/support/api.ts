@@ -14,6 +14,7 @@ export const startTestApi = (
   startApi({
     host: '127.0.0.1',
     port: 0,
+    maxBodyBytes: 1024 * 1024,
     createdAt: card.createdAt,
     modelNames: [card.name],
     nextSeed: () => 1,

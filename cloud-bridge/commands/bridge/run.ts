@@ -3,9 +3,13 @@ import { untilAborted } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { limitFlag } from '../../../core/cli/limit-flag.ts'
 import type { Bridge } from '../../bridge.ts'
 import { BridgeFields } from '../../config.ts'
+import { BridgeLimits } from '../../limits.ts'
 import { bridgeStateDir } from '../state-dir.ts'
+
+const { limits: _, ...fields } = BridgeFields.shape
 
 export const command = defineCommand({
   examples: [
@@ -15,10 +19,11 @@ export const command = defineCommand({
     ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
   ],
   options: {
-    ...BridgeFields.shape,
-    stateDir: BridgeFields.shape.stateDir.meta({ fallback: '~/.local/state/brim/bridge' }).optional(),
+    ...fields,
+    stateDir: fields.stateDir.meta({ fallback: '~/.local/state/brim/bridge' }).optional(),
+    limit: limitFlag(BridgeLimits),
   },
-  async run({ json, stateDir, bundles, ...settings }, io) {
+  async run({ json, stateDir, bundles, limit = [], ...settings }, io) {
     // The bridge would start, and devices would look for these bundles in vain.
     if (bundles !== undefined && !statSync(bundles, { throwIfNoEntry: false })?.isDirectory())
       throw new BrimError('USAGE', `--bundles ${bundles} is not a folder`, {
@@ -26,7 +31,13 @@ export const command = defineCommand({
       })
     const { startBridge } = await import('../../bridge.ts')
     const library = io.env.ORT_LIB || undefined
-    const bridge = await startBridge({ ...settings, bundles, library, stateDir: bridgeStateDir(stateDir, io) })
+    const bridge = await startBridge({
+      ...settings,
+      bundles,
+      library,
+      limits: Object.fromEntries(limit),
+      stateDir: bridgeStateDir(stateDir, io),
+    })
     try {
       printReady(bridge, json, io)
       await untilAborted(io.signal)
