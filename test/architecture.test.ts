@@ -91,8 +91,9 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // The laboratory may import every library below it; only the front door and the demonstration import the laboratory.
   'lab/plot': { values: ['core'] },
   'lab/cluster': { values: ['core'] },
+  'lab/attack': { values: ['core'] },
   'lab/random-checkpoint.ts': { values: ['core'] },
-  'lab/bench': { values: ['core', 'agent', 'cloud-bridge', 'lab/cluster', 'lab/plot', 'lab/random-checkpoint.ts'] },
+  'lab/bench': { values: ['core', 'agent', 'cloud-bridge', 'lab/attack', 'lab/cluster', 'lab/plot', 'lab/random-checkpoint.ts'] },
   'lab/bench/menu.ts': { values: ['core', 'lab/bench'] },
   'scripts/demonstration': { values: ['core', 'lab/cluster', 'lab/plot'] },
   'scripts/docs': { values: ['brim.ts', 'core', 'agent/limits.ts', 'cloud-bridge/limits.ts'] },
