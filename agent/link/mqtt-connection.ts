@@ -3,6 +3,7 @@ import { connect, type IClientOptions, MqttClient } from 'mqtt'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
+import { isLoginRefused } from '../../core/protocol/connack.ts'
 import { type Delivery, publishOptions } from '../../core/protocol/delivery.ts'
 
 const connectTimeoutMs = 10_000
@@ -103,11 +104,8 @@ export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal)
   })
 }
 
-/** CONNACK return codes: bad user name or password, not authorised. */
-const connackRefusals: readonly unknown[] = [4, 5]
-
 function connectError(url: string, cause: Error | undefined): BrimError {
-  if (cause && 'code' in cause && connackRefusals.includes(cause.code))
+  if (isLoginRefused(cause))
     return new BrimError('NOT_AUTHORIZED', `the broker ${url} rejected the login of this device`, {
       cause,
       hint: 'enrol the device with "brim agent enroll"; --bridge must name the address it enrolled at',

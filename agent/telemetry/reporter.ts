@@ -1,4 +1,4 @@
-import { type Clock, clockIsSet, nowIso, untilAborted } from '../../core/base/clock.ts'
+import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import { type DeadBands, type Measurements, type Report, shouldReport } from '../../core/policy/telemetry/dead-bands.ts'
 import { nextReportingStep } from '../../core/policy/telemetry/reporting.ts'
 import type { SpooledLeaf } from '../../core/policy/telemetry/spool.ts'
@@ -77,6 +77,7 @@ export class Reporter {
 
   async close(): Promise<void> {
     this.#stopping.abort()
+    this.#wake.abort()
     await this.#running
     await Promise.all(this.#pending)
   }
@@ -113,7 +114,7 @@ export class Reporter {
           break
         case 'wait':
           this.#wake = new AbortController()
-          await clock.sleep(step.ms, AbortSignal.any([this.#wake.signal, signal])).catch(() => {})
+          await clock.sleep(step.ms, this.#wake.signal).catch(() => {})
           break
         default:
           step satisfies never
@@ -153,8 +154,7 @@ export class Reporter {
     const sentMs = clock.nowMs()
     const message = spool.next(leaf)
     // A broker that does not respond must not delay the agent's end.
-    const stopped = untilAborted(signal).then(() => false)
-    const isSent = message !== undefined && (await Promise.race([replay(leaf, message.text), stopped]))
+    const isSent = message !== undefined && (await trueUnlessAborted(replay(leaf, message.text), signal))
     // A full disk does not even delete. Until it does, nothing else is sent: the same message would be, for ever.
     while (isSent && !signal.aborted && !spool.delete(leaf, message.n)) await clock.sleep(retryMs, signal).catch(() => {})
     this.#replayDueMs = isSent ? sentMs + replayGapMs : clock.nowMs() + retryMs
@@ -186,6 +186,16 @@ export class Reporter {
       last: undefined,
     }
   }
+}
+
+/** Leaves no listener on the signal, which lives as long as the agent. */
+async function trueUnlessAborted(work: Promise<boolean>, signal: AbortSignal): Promise<boolean> {
+  if (signal.aborted) return false
+  const settled = new AbortController()
+  const aborted = new Promise<false>((resolve) => {
+    signal.addEventListener('abort', () => resolve(false), { once: true, signal: settled.signal })
+  })
+  return Promise.race([work, aborted]).finally(() => settled.abort())
 }
 
 /** Infinity stays: turned off, or in progress. */

@@ -5,6 +5,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
+import { isLoginRefused } from '../../core/protocol/connack.ts'
 import type { Login } from './broker-secrets.ts'
 
 const requestTopic = '$CONTROL/dynamic-security/v1'
@@ -12,8 +13,6 @@ const responseTopic = '$CONTROL/dynamic-security/v1/response'
 /** Requests sent together. */
 const maxBatch = 16
 const answerTimeoutMs = 10_000
-/** CONNACK return codes: bad user name or password, not authorised. */
-const refusals = [4, 5]
 
 /** One of the plug-in's commands: https://mosquitto.org/documentation/dynamic-security/ */
 export interface Command {
@@ -196,9 +195,9 @@ async function connected(
 ): Promise<void> {
   let lastError: unknown
   const outcome = new Promise<void>((resolve, reject) => {
-    client.on('error', (error: Error & { code?: unknown }) => {
+    client.on('error', (error) => {
       lastError = error
-      if (refusals.some((code) => code === error.code)) reject(wrongLogin(url, error))
+      if (isLoginRefused(error)) reject(wrongLogin(url, error))
     })
     client.once('connect', () => resolve())
   })

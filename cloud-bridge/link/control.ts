@@ -4,6 +4,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
+import { isLoginRefused } from '../../core/protocol/connack.ts'
 import { bridgeStateDelivery, deviceDelivery, leavesTo, publishOptions } from '../../core/protocol/delivery.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
@@ -11,8 +12,6 @@ import { allDevices, bridgeStateTopic, type DeviceTopic, deviceTopic, parseDevic
 
 /** Time for the broker to deliver our state `disconnected`. */
 const goodbyeTimeoutMs = 2_000
-/** CONNACK return codes: bad user name or password, not authorized. */
-const connackRefusals = [4, 5]
 const retained = publishOptions(bridgeStateDelivery)
 
 export interface ControlOptions {
@@ -149,7 +148,7 @@ async function connected(client: MqttClient, url: string, timeoutMs: number, clo
   if (isConnected) return
   client.end(true)
   const details = last === undefined ? {} : { cause: last }
-  throw connackRefusals.some((code) => code === last?.code)
+  throw isLoginRefused(last)
     ? new BrimError('NOT_AUTHORIZED', `the broker ${url} rejected the credentials of this bridge`, {
         ...details,
         hint: 'set up the bridge as a client of the broker: docs/brokers.md',

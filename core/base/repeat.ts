@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts'
 
 /**
  * Runs `work` every `everyMs` until stopped; the first time after `everyMs`. `work` must not throw.
- * @returns stops the loop, and resolves when a run under way has ended
+ * @returns stops the loop, and resolves when the current run of `work` has ended
  */
 export function repeatEvery(clock: Clock, everyMs: number, work: () => void | Promise<void>): () => Promise<void> {
   const stopping = new AbortController()

@@ -1,3 +1,4 @@
+import { megabytes } from '../base/megabytes.ts'
 import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, slotCounts } from '../model/manifest.ts'
 
 /** What `build` and `inspect` print of one part. */
@@ -43,8 +44,6 @@ export function bundleText({ dir, card, dims, format, split, bytes, parts, model
   const width = Math.max(9, ...parts.map(({ part }) => part.length))
   return [dir, ...rows.map(([name, value]) => `  ${(name ?? '').padEnd(width)} ${value}`)].join('\n')
 }
-
-export const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`
 
 function partText(part: PartSummary): string {
   const { slots, bytes } = part

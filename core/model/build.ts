@@ -1,6 +1,7 @@
 import { readFile, statfs } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { BrimError } from '../base/errors.ts'
+import { megabytes } from '../base/megabytes.ts'
 import type { States } from '../protocol/states.ts'
 import { attentionOf, type WeightFormat } from './architecture.ts'
 import { checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
@@ -119,7 +120,6 @@ async function checkSpace(draft: BundleDraft, out: string, plans: readonly PartP
   const { bavail, bsize } = await statfs(draft.folder)
   const needed = plans.reduce((sum, { bytes }) => sum + bytes, 0)
   if (bavail * bsize >= needed) return
-  const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`
   throw new BrimError('DISK_FULL', `${out} needs ${megabytes(needed)}, its disk has ${megabytes(bavail * bsize)} free`, {
     hint: 'free some space, or choose another --out',
   })

@@ -95,8 +95,13 @@ describe('a bridge that receives invalid messages', () => {
 
   it('accepts each HTTP request, or responds with the reason', async () => {
     const submissions = fc.constantFrom(
-      { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4, stop: ['.'] }, device: 'nobody', priority: 7 },
-      { kind: 'hat.verify', input: { prompt: 'Can you', continuation: ' book' }, device: 'nobody', timeouts: { runS: 9 } },
+      { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4, stop: ['.'] }, device: 'no-such-device', priority: 7 },
+      {
+        kind: 'hat.verify',
+        input: { prompt: 'Can you', continuation: ' book' },
+        device: 'no-such-device',
+        timeouts: { runS: 9 },
+      },
     )
     const paths = [
       { path: '/v1/jobs', bodies: samples(submissions, 60, 1) },

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -71,6 +72,19 @@ describe('the replay of the spool', () => {
     await expect.poll(() => at.replayed).toEqual(['a', 'b'])
     await at.clock.advance(100)
     await expect.poll(() => [at.replayed, at.spool.figures.waiting]).toEqual([['a', 'b', 'c'], 0])
+    await at.reporter.close()
+  })
+
+  it('leaves no listeners on the signal that lasts as long as the agent', async () => {
+    using dir = tempDir()
+    const signals: AbortSignal[] = []
+    using at = reporting(dir.path, { everyMs: 10_000, sample: async (signal) => void signals.push(signal) })
+    await expect.poll(() => at.replayed).toEqual(['a'])
+    await at.clock.advance(100)
+    await expect.poll(() => at.replayed).toEqual(['a', 'b'])
+    await at.clock.advance(100)
+    await expect.poll(() => [at.replayed, at.spool.figures.waiting]).toEqual([['a', 'b', 'c'], 0])
+    expect(getEventListeners(signals[0]!, 'abort')).toEqual([])
     await at.reporter.close()
   })
 

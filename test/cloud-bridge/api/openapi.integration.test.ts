@@ -128,7 +128,7 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     const job = { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4 }, device: 'orin' }
     const { id } = (await call(jobOperations.submit, {}, { body: job })) as { id: string }
     await expect.poll(async () => (await call(jobOperations.show, { id })).state, { timeout: 30_000 }).toBe('SUCCEEDED')
-    await call(jobOperations.submit, {}, { body: { jobs: [{ ...job, device: 'nobody' }] } })
+    await call(jobOperations.submit, {}, { body: { jobs: [{ ...job, device: 'no-such-device' }] } })
     await call(jobOperations.list, {}, { query: { limit: 5 } })
     await call(jobOperations.events, { id })
     expect((await stream(jobOperations.events, { id }, 4)).at(-1)).toMatchObject({ type: 'end', job: { id } })
@@ -158,7 +158,7 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
       .poll(async () => (await call(deviceOperations.log, { id }, { query: { level: 'info' } })).lines, { timeout: 15_000 })
       .not.toEqual([])
     await stream(deviceOperations.log, { id }, 1)
-    await call(deviceOperations.show, { id: 'nobody' }, {}, 404)
+    await call(deviceOperations.show, { id: 'no-such-device' }, {}, 404)
   })
 
   it('about bundles', async () => {

@@ -268,10 +268,10 @@ describe('brim device show, watch and logs', () => {
 })
 
 it.each([
-  [['device', 'show', 'nobody'], 1, 'DEVICE_UNKNOWN'],
-  [['device', 'watch', 'nobody'], 1, '"brim device list" lists them'],
-  [['device', 'logs', 'nobody'], 1, 'DEVICE_UNKNOWN'],
-  [['device', 'drain', 'nobody'], 1, 'DEVICE_UNKNOWN'],
+  [['device', 'show', 'no-such-device'], 1, 'DEVICE_UNKNOWN'],
+  [['device', 'watch', 'no-such-device'], 1, '"brim device list" lists them'],
+  [['device', 'logs', 'no-such-device'], 1, 'DEVICE_UNKNOWN'],
+  [['device', 'drain', 'no-such-device'], 1, 'DEVICE_UNKNOWN'],
   [['device', 'drain'], 2, 'give the name of one device, or --label'],
   [['device', 'drain', '--label', 'site=moon'], 1, 'no device has the label site=moon'],
   [['device', 'drain', 'jetson-01', '--timeout', '0'], 2, '--timeout 0 must be above 0'],

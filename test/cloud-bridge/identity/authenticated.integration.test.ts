@@ -89,7 +89,7 @@ describe('a key', () => {
     expect([(await jobs(key)).status, (await submit(key)).status, (await submit()).status]).toEqual([403, 403, 401])
     expect([(await jobs(operator.key)).status, (await submit(operator.key)).ok]).toEqual([200, true])
     const post = (bearer: string, what: string) =>
-      fetch(`${httpUrl}/v1/devices/nobody/${what}`, {
+      fetch(`${httpUrl}/v1/devices/no-such-device/${what}`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
         body: JSON.stringify(what === 'labels' ? { unset: ['site'] } : { type: 'drain' }),
@@ -107,7 +107,7 @@ describe('a key', () => {
     await brim('revoke', id)
     expect((await read()).status).toBe(401)
     const actions = () => store.audit(20).map(({ action, outcome }) => `${action} ${outcome}`)
-    const forbidden = ['labels', 'commands'].map((what) => `POST /v1/devices/nobody/${what} refused`)
+    const forbidden = ['labels', 'commands'].map((what) => `POST /v1/devices/no-such-device/${what} refused`)
     const refusals = forbidden.flatMap((line) => [line, line]).reverse()
     const written = ['key.revoke ok', ...refusals, 'job.submit ok', 'POST /v1/jobs refused', 'key.create ok', 'key.create ok']
     await expect.poll(() => actions().slice(0, written.length)).toEqual(written)

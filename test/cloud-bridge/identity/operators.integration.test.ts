@@ -158,7 +158,7 @@ describe('an admin on another machine', () => {
       { name: 'ci', jobsPerDay: 5, revokedAt: expect.any(String) },
     ])
     expect(JSON.stringify(keys)).not.toContain(made.key)
-    expect(await ada.brim('device', 'approve', 'nobody')).toMatchObject({
+    expect(await ada.brim('device', 'approve', 'no-such-device')).toMatchObject({
       code: 1,
       err: expect.stringContaining('IDENTITY_UNKNOWN'),
     })
@@ -166,7 +166,7 @@ describe('an admin on another machine', () => {
     await expect
       .poll(async () => (await auditOf(ada)).map(({ action, subject, outcome }) => `${action} ${subject} ${outcome}`))
       .toEqual([
-        'POST /v1/admin/devices/nobody/approve /v1/admin/devices/nobody/approve refused',
+        'POST /v1/admin/devices/no-such-device/approve /v1/admin/devices/no-such-device/approve refused',
         `key.revoke ${made.id} ok`,
         `key.create ${made.id} ok`,
         `token.revoke ${token.id} ok`,

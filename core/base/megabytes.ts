@@ -1,0 +1,2 @@
+/** 2_500_000 → "2.5 MB". */
+export const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`
