@@ -1,5 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
+import { bytesOf } from './base64url.ts'
 
 /**
  * Bearer tokens of this process: subject, grant and expiry by its own monotonic clock, sealed with a key that never leaves
@@ -23,8 +24,8 @@ export class AccessTokens {
   read(token: string): { readonly subject: string; readonly grant: string } | undefined {
     const [body, seal, ...rest] = token.split('.')
     if (body === undefined || seal === undefined || rest.length > 0) return undefined
-    const [given, own] = [Buffer.from(seal, 'base64url'), this.#seal(body)]
-    if (given.length !== own.length || !timingSafeEqual(given, own)) return undefined
+    const [given, own] = [bytesOf(seal), this.#seal(body)]
+    if (given?.length !== own.length || !timingSafeEqual(given, own)) return undefined
     const [subject, grant, untilMs] = JSON.parse(Buffer.from(body, 'base64url').toString()) as [string, string, number]
     return this.#clock.nowMs() < untilMs ? { subject, grant } : undefined
   }

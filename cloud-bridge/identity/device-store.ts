@@ -21,13 +21,16 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
   const markApproved = store.prepare("UPDATE identities SET status = 'approved', hardware = NULL, clone = NULL WHERE device = ?")
   const markRevoked = store.prepare("UPDATE identities SET status = 'revoked' WHERE device = ?")
   const bindHardware = store.prepare('UPDATE identities SET hardware = ? WHERE device = ?')
+  const deviceOfFormer = store.prepare<[string], { device: string }>('SELECT device FROM former_keys WHERE public_key = ?')
+  const retire = store.prepare('INSERT OR IGNORE INTO former_keys (public_key, device, at) VALUES (?, ?, ?)')
   const nameClone = store.prepare('UPDATE identities SET clone = ? WHERE device = ?')
 
   const enrol = store.transaction(({ device, publicKey, hardware, token: secret }: Enrolment, from: string) => {
     const actor = { who: `device:${device}`, from }
     const token = tokens.bySecret(secret)
     const [named, keyed] = [byName.get(device), byKey.get(publicKey)]
-    const verdict = judgeEnrolment({ device, publicKey, hardware, token, named, keyed }, Date.now())
+    const formerOf = deviceOfFormer.get(publicKey)?.device
+    const verdict = judgeEnrolment({ device, publicKey, hardware, token, named, keyed, formerOf }, Date.now())
     if (verdict.kind === 'refused') {
       const detail = { token: token?.id ?? null, why: verdict.message }
       audit({ actor, action: 'device.enroll.refused', subject: device, outcome: 'refused', detail })
@@ -36,6 +39,7 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     if (verdict.kind === 'enrol') {
       const { id, group, approve } = verdict.token
       tokens.use(id)
+      if (named && named.publicKey !== publicKey) retire.run(named.publicKey, device, nowIso())
       put.run(device, group, approve ? 'approved' : 'pending', publicKey, id, nowIso())
       auditChange(actor, 'device.enroll', device, { token: id, group, approve, publicKey })
     }

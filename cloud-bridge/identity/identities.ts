@@ -1,4 +1,3 @@
-import { createPublicKey, verify } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -14,6 +13,7 @@ import {
   type Signed,
   signedBytes,
 } from '../../core/protocol/identity.ts'
+import { openDeviceKey } from './device-key.ts'
 import { type Grants, grantMs } from './grants.ts'
 import { Nonces, nonceLifetimeMs } from './nonces.ts'
 import type { Refused } from './rules.ts'
@@ -58,11 +58,10 @@ export function createIdentities(options: IdentitiesOptions): Identities {
 
   function isProven(purpose: Signed['purpose'], { nonce, signature, ...signed }: GrantRequest, publicKey: string): boolean {
     if (!nonces.isGood(nonce)) return false
-    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: publicKey }, format: 'jwk' })
     const bytes = signedBytes({ ...signed, purpose, nonce, bridge, fleet })
-    const isValid = verify(null, bytes, key, Buffer.from(signature, 'base64url'))
+    const isValid = openDeviceKey(publicKey)?.hasSigned(bytes, signature)
     if (isValid) nonces.spend(nonce)
-    return isValid
+    return isValid === true
   }
 
   function enrol(request: EnrolRequest, from: string): EnrolReply {

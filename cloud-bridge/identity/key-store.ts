@@ -3,6 +3,7 @@ import { type DayCount, noQuota, type Quota } from '../../core/policy/quota/quot
 import type { KeyRecord, KeyRole } from '../../core/protocol/http/admin.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { Actor, AuditChange } from './audit-log.ts'
+import { bytesOf } from './base64url.ts'
 import { hashOf, newSecret } from './secrets.ts'
 
 const keyPrefix = 'brim-key-1.'
@@ -38,8 +39,10 @@ export function openKeyStore(store: Store, audit: AuditChange) {
     /** @returns whether the key exists */
     revokeKey: (actor: Actor, id: string) => revoke.immediate(actor, id),
     /** @returns undefined where the key is unknown or revoked */
-    keyOf: (secret: string) =>
-      secret.startsWith(keyPrefix) ? bySecret.get(hashOf(Buffer.from(secret.slice(keyPrefix.length), 'base64url'))) : undefined,
+    keyOf(text: string): KeyRecord | undefined {
+      const secret = text.startsWith(keyPrefix) ? bytesOf(text.slice(keyPrefix.length)) : undefined
+      return secret && bySecret.get(hashOf(secret))
+    },
     /** Jobs of the latest day on which the key has submitted any. */
     jobsOf: (keyId: string) => usage.get(keyId),
     countJobs: (keyId: string, { day, jobs }: DayCount) => void putUsage.run(keyId, day, jobs),

@@ -18,6 +18,8 @@ export interface Enrolment {
   /** Device with this name, and device with this key. */
   readonly named: DeviceIdentity | undefined
   readonly keyed: DeviceIdentity | undefined
+  /** Device whose key it was, before that device was revoked and enrolled with another key. */
+  readonly formerOf: string | undefined
   readonly hardware: string | undefined
 }
 
@@ -26,12 +28,18 @@ export interface Enrolment {
  * changes nothing and costs no use, because the first response may have been lost.
  */
 export function judgeEnrolment(
-  { device, publicKey, token, named, keyed, hardware }: Enrolment,
+  { device, publicKey, token, named, keyed, formerOf, hardware }: Enrolment,
   nowMs: number,
 ): { kind: 'enrol'; token: TokenRecord } | { kind: 'repeat'; status: 'pending' | 'approved' } | Refused {
   const another = 'at the bridge, "brim bridge token create" creates another'
   if (!token) return refused('ENROLL_REFUSED', 'the bridge does not know this token', another)
   if (token.revokedAt !== null) return refused('ENROLL_REFUSED', `token ${token.id} was revoked`, another)
+  if (formerOf !== undefined)
+    return refused(
+      'ENROLL_REFUSED',
+      `this key was that of device "${formerOf}", and was replaced`,
+      'on this device, run "brim agent reset-identity", then enrol it again',
+    )
   if (keyed && keyed.device !== device)
     return refused(
       'DEVICE_CLONED',

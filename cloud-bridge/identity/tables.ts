@@ -1,3 +1,8 @@
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+/** SQL: the public key with no unused bit set in its last character. */
+const canonical = `(substr(public_key, 1, 42) ||
+  substr('AEIMQUYcgkosw048', (instr('${alphabet}', substr(public_key, 43, 1)) - 1) / 4 + 1, 1))`
+
 /** Migrations of the identity database. */
 export const identityTables = [
   `CREATE TABLE enrol_tokens (
@@ -47,4 +52,15 @@ export const identityTables = [
   ALTER TABLE audit ADD COLUMN origin TEXT;
   ALTER TABLE audit ADD COLUMN outcome TEXT NOT NULL DEFAULT 'ok';
   UPDATE audit SET outcome = 'refused' WHERE action LIKE '%.refused'`,
+  // Base64url has four spellings of 32 bytes, and agents use one. Whoever enrolled under another waits for approval; where the
+  // key was known under its one spelling too, the other is revoked, and never fits a signature.
+  `UPDATE OR IGNORE identities
+    SET public_key = ${canonical}, status = CASE status WHEN 'approved' THEN 'pending' ELSE status END
+    WHERE public_key <> ${canonical};
+  UPDATE identities SET status = 'revoked' WHERE public_key <> ${canonical};
+  CREATE TABLE former_keys (
+    public_key TEXT PRIMARY KEY,
+    device TEXT NOT NULL,
+    at TEXT NOT NULL
+  ) STRICT`,
 ]

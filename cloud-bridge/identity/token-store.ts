@@ -2,6 +2,7 @@ import { nowIso } from '../../core/base/clock.ts'
 import type { TokenRecord, TokenRequest } from '../../core/protocol/http/admin.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { Actor, AuditChange } from './audit-log.ts'
+import { bytesOf } from './base64url.ts'
 import { hashOf, newSecret } from './secrets.ts'
 
 export type TokenStore = ReturnType<typeof openTokenStore>
@@ -41,7 +42,8 @@ export function openTokenStore(store: Store, audit: AuditChange) {
     revokeToken: (actor: Actor, id: string) => revoke.immediate(actor, id),
     /** For the enrolment transaction, as `use`. */
     bySecret(secret: string): TokenRecord | undefined {
-      const row = bySecret.get(hashOf(Buffer.from(secret, 'base64url')))
+      const bytes = bytesOf(secret)
+      const row = bytes && bySecret.get(hashOf(bytes))
       return row && tokenOf(row)
     },
     use: (id: string) => void use.run(id),

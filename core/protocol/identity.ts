@@ -9,12 +9,11 @@ import { v } from './version.ts'
  * connect, which each further token renews. Durations only, no timestamps: the clock of a device may show 1970.
  */
 
-/** `bytes` bytes as base64url without padding. */
+/** The last characters that leave no unused bit set, by the bytes that remain of a whole number of triples. */
+const lastOf = ['[A-Za-z0-9_-]', '[AQgw]', '[AEIMQUYcgkosw048]'] as const
+/** `bytes` bytes as base64url without padding. Bytes have one spelling: a revoked key has no other name. */
 const binary = (bytes: number) =>
-  z
-    .string()
-    .regex(/^[A-Za-z0-9_-]+$/)
-    .length(Math.ceil((bytes * 4) / 3))
+  z.string().regex(new RegExp(`^[A-Za-z0-9_-]{${Math.ceil((bytes * 4) / 3) - 1}}${lastOf[bytes % 3]}$`))
 /** Distinguishes a machine from a copy of its disk: source and serial number, such as `device-tree 1421120041203`. */
 const hardware = z
   .string()

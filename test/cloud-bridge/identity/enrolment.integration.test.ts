@@ -338,7 +338,7 @@ describe('grants', () => {
 
   it('are refused for a minute to an address with too many failed proofs', async () => {
     const message = async () => {
-      const request = { v: 1, device: 'a', nonce: 'n'.repeat(43), signature: 's'.repeat(86) }
+      const request = { v: 1, device: 'a', nonce: 'w'.repeat(43), signature: 'w'.repeat(86) }
       const response = await http.post(identityOperations.session.path, request)
       expect(response.status).toBe(401)
       return ((await response.json()) as ErrorResponse).error.message

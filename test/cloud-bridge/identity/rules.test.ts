@@ -26,7 +26,15 @@ const device: DeviceIdentity = {
   hardware: 'mac 1',
   clone: null,
 }
-const fresh = { device: 'a', publicKey: 'key-a', hardware: undefined, token, named: undefined, keyed: undefined }
+const fresh = {
+  device: 'a',
+  publicKey: 'key-a',
+  hardware: undefined,
+  token,
+  named: undefined,
+  keyed: undefined,
+  formerOf: undefined,
+}
 
 describe('an enrolment', () => {
   it.each([
@@ -119,8 +127,7 @@ describe('an access token', () => {
     const text = tokens.mint('device-a', 's1', 1_000)
     expect(new AccessTokens(clock).read(text)).toBeUndefined()
     fc.assert(
-      // The last character of base64url may carry unused bits.
-      fc.property(fc.nat(text.length - 2), fc.constantFrom('A', 'z', '_', '.', ' '), (at, other) => {
+      fc.property(fc.nat(text.length - 1), fc.constantFrom('A', 'z', '_', '.', ' '), (at, other) => {
         fc.pre(text[at] !== other)
         expect(tokens.read(text.slice(0, at) + other + text.slice(at + 1))).toBeUndefined()
       }),
@@ -153,7 +160,7 @@ describe('signed bytes', () => {
 
 describe('the text of an enrolment token', () => {
   it('is read back, and an error never repeats a broken one', () => {
-    const invitation = { url: 'http://127.0.0.1:7070', id: '01234567', secret: 'x'.repeat(43) }
+    const invitation = { url: 'http://127.0.0.1:7070', id: '01234567', secret: 'w'.repeat(43) }
     expect(readInvitation(invitationText(invitation))).toEqual(invitation)
     const broken = invitationText(invitation).slice(0, -9)
     let message = ''
