@@ -6,6 +6,7 @@ import { createLogger, type Logger } from '../core/base/logger.ts'
 import { isLoopback } from '../core/base/loopback.ts'
 import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
+import { maxOpenFiles } from '../core/listen/max-open-files.ts'
 import { dataPath } from '../core/protocol/messages.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
@@ -36,6 +37,7 @@ import { connectControl } from './link/control.ts'
 import { createDataPlane } from './link/data-plane.ts'
 import { Downlink } from './link/downlink.ts'
 import { createFaultReporter } from './link/faults.ts'
+import { type ListenerSettings, listenerSettings } from './listener-settings.ts'
 import { openJobs } from './queue/open-jobs.ts'
 import { openMiddle } from './serving/open-middle.ts'
 
@@ -68,6 +70,7 @@ interface Base {
   readonly logger: Logger
   readonly log: (component: string) => Logger
   readonly downlink: Downlink
+  readonly listeners: ListenerSettings
   readonly startedMs: number
 }
 
@@ -81,7 +84,17 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
   const log = (component: string) => logger.child({ component })
   const closers = createClosers()
   try {
-    return await openBridge({ config, clock, closers, logger, log, downlink: new Downlink(), startedMs: clock.nowMs() })
+    const listeners = listenerSettings(config.limits, maxOpenFiles(), log('listen'))
+    return await openBridge({
+      config,
+      clock,
+      closers,
+      logger,
+      log,
+      downlink: new Downlink(),
+      listeners,
+      startedMs: clock.nowMs(),
+    })
   } catch (error) {
     await closers.closeAll()
     throw error
@@ -100,6 +113,7 @@ async function openBridge(base: Base): Promise<Bridge> {
     bridge: id,
     port: config.mqttPort,
     maxPacketBytes: config.limits.mqttPacketBytes,
+    connectionLimits: base.listeners.mqtt,
     certificate,
     gate: grants,
     ownToken: grants.ownToken,
@@ -301,6 +315,7 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
     upgrades: { [dataPath]: plane.upgrade },
     certificate,
     authorizer,
+    limits: base.listeners.http,
     clock,
     logger: log('http'),
   })

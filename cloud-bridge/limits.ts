@@ -5,6 +5,50 @@ import { z } from 'zod'
  * `brim bridge run --limit <name>=<number>`. docs/limits.md is generated from this table.
  */
 export const BridgeLimits = z.strictObject({
+  connectionsPerNetwork: z
+    .int()
+    .min(1)
+    .default(1_024)
+    .describe(
+      'connections to each listener from one IPv4 address or IPv6 /64, loopback excepted; beyond it the one that has waited longest for its first or next request is closed, or the new one',
+    ),
+  firstRequestS: z
+    .number()
+    .positive()
+    .default(15)
+    .describe(
+      'seconds from opening a connection to its CONNECT or the headers of its first request, TLS included; then it is closed',
+    ),
+  httpConnections: z
+    .int()
+    .min(1)
+    .default(4_096)
+    .describe('HTTP and data-plane connections; beyond it, as for `connectionsPerNetwork`'),
+  httpRequestS: z.number().positive().default(60).describe('seconds for a complete HTTP request, body included; then status 408'),
+  httpStalledS: z
+    .number()
+    .positive()
+    .default(120)
+    .describe('seconds without a byte in either direction while an HTTP request is under way; then its connection is closed'),
+  mqttConnections: z
+    .int()
+    .min(1)
+    .default(8_192)
+    .describe('connections to the MQTT broker in this process; beyond it, as for `connectionsPerNetwork`'),
+  reservedFiles: z
+    .int()
+    .min(0)
+    .default(128)
+    .describe(
+      'open files kept for databases, logs and outgoing connections; `mqttConnections` and `httpConnections` shrink where `ulimit -n` leaves fewer',
+    ),
+  waitingConnections: z
+    .int()
+    .min(1)
+    .default(1_024)
+    .describe(
+      'connections to each listener that wait for their first or next request; beyond it the one that has waited longest is closed',
+    ),
   mqttPacketBytes: z
     .int()
     .min(1_024)

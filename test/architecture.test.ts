@@ -24,6 +24,7 @@ const imports = files.flatMap(importsOf)
 const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/base': { values: [] },
   'core/store': { values: ['core/base'] },
+  'core/listen': { values: ['core/base', 'core/policy/admission'] },
   'core/cli': { values: ['core/base'] },
   'core/protocol': { values: ['core/base'] },
   'core/text': { values: ['core/base'] },
@@ -82,6 +83,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     types: ['cloud-bridge/fleet', 'cloud-bridge/queue'],
   },
   'cloud-bridge/limits.ts': { values: [] },
+  'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/http', 'cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
   'cloud-bridge/bridge.ts': { values: ['core', 'cloud-bridge'] },
   'cloud-bridge/commands': {

@@ -2,8 +2,10 @@ import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
 import { Aedes, type AuthenticateError, type Client } from 'aedes'
+import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { guardListener, type ListenerLimits } from '../../core/listen/guard-listener.ts'
 import type { Certificate } from '../http/certificate.ts'
 import { listen, urlHost } from '../http/listen.ts'
 import { openSockets } from '../http/open-sockets.ts'
@@ -13,6 +15,7 @@ import { PacketGauge } from './packet-gauge.ts'
 
 /** A subscriber that stops reading blocks all others until aedes disconnects it. */
 const drainTimeoutMs = 5_000
+const tcpKeepAliveMs = 60_000
 /** CONNACK return code: not authorised. */
 const notAuthorized = 5
 
@@ -21,12 +24,15 @@ export interface BrokerOptions {
   /** 0: any free port. */
   readonly port: number
   readonly maxPacketBytes: number
+  /** Absent: no limits. */
+  readonly connectionLimits?: ListenerLimits | undefined
   /** Only topics of this fleet can be used. */
   readonly fleet: string
   /** Absent: plain text. */
   readonly certificate?: Certificate | undefined
   /** Checks the bearer token that clients send as password. */
   readonly gate?: Gate | undefined
+  readonly clock?: Clock
   readonly logger: Logger
 }
 
@@ -43,7 +49,7 @@ export interface EmbeddedBroker {
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
-  const { maxPacketBytes, fleet, certificate, gate, logger } = options
+  const { maxPacketBytes, connectionLimits: limits, fleet, certificate, gate, clock = systemClock, logger } = options
   const refusals = new WeakMap<Client, string>()
   const broker = await Aedes.createBroker({
     drainTimeout: drainTimeoutMs,
@@ -90,8 +96,14 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   const server = certificate ? createTlsServer(certificate.current, serve) : createServer(serve)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
   const sockets = openSockets(server)
-  // Messages are small, and their senders wait for the acknowledgement.
-  server.on('connection', (socket: Socket) => socket.setNoDelay(true))
+  const guard = guardListener(server, { limits, what: 'MQTT', clock, logger })
+  broker.on('client', ({ conn }) => guard.beginRequest(conn as Socket))
+  server.on('connection', (socket: Socket) => {
+    // Messages are small, and their senders wait for the acknowledgement.
+    socket.setNoDelay(true)
+    // Finds peers that have vanished where a client asks for no keepalive of MQTT.
+    socket.setKeepAlive(true, tcpKeepAliveMs)
+  })
   const where = {
     host: options.host,
     port: options.port,

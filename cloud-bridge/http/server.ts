@@ -1,12 +1,20 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
+import { guardListener, type ListenerLimits } from '../../core/listen/guard-listener.ts'
 import { type Authorizer, openToAll } from '../identity/authorizer.ts'
 import type { Certificate } from './certificate.ts'
 import { errorReply, ownError, RequestRefused } from './errors.ts'
@@ -29,8 +37,18 @@ export interface HttpOptions {
   readonly certificate?: Certificate | undefined
   /** Absent: every caller may do everything. */
   readonly authorizer?: Pick<Authorizer, 'authRequired' | 'authorize'>
+  /** Absent: no limits. */
+  readonly limits?: HttpLimits | undefined
   readonly clock: Clock
   readonly logger: Logger
+}
+
+export interface HttpLimits {
+  readonly connections: ListenerLimits
+  /** For a complete request, its body included. */
+  readonly requestMs: number
+  /** For a client that neither reads nor writes while its request is under way. */
+  readonly stalledMs: number
 }
 
 export interface HttpServer {
@@ -42,6 +60,8 @@ export interface HttpServer {
 const closeTimeoutMs = 1_000
 /** Longer than any URL that Node accepts: an unknown id of any length is unknown, not too long. */
 const maxParamLength = 16 * 1024
+/** How often Node looks for requests that take too long. */
+const maxCheckIntervalMs = 2_000
 
 /**
  * The bridge's HTTP server: JSON operations, server-sent events and WebSocket upgrades. It refuses browser pages, which send
@@ -49,7 +69,7 @@ const maxParamLength = 16 * 1024
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const { host, port, routes, upgrades = {}, certificate, authorizer = openToAll, clock, logger } = options
+  const { host, port, routes, upgrades = {}, certificate, authorizer = openToAll, limits, clock, logger } = options
   const streams = new EventStreams(clock)
   const stopping = new AbortController()
 
@@ -62,7 +82,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   }
 
   const app = fastify({
-    serverFactory: (handler) => createNodeServer(handler, certificate),
+    serverFactory: (handler) => createNodeServer(handler, certificate, limits),
     exposeHeadRoutes: false,
     frameworkErrors: refuse,
     routerOptions: { maxParamLength },
@@ -81,11 +101,17 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const upgrade = upgrades[request.url?.split('?', 1)[0] ?? '']
     socket.on('error', () => socket.destroy())
+    guard.beginRequest(request.socket)
     if (isForeign(request, host)) refuseUpgrade(socket, '403 Forbidden')
     else if (!upgrade) refuseUpgrade(socket, '404 Not Found')
     else upgrade(request, socket, head)
   })
   const sockets = openSockets(server)
+  const guard = guardListener(server, { limits: limits?.connections, what: 'HTTP', clock, logger })
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    guard.beginRequest(socket)
+    response.once('close', () => guard.endRequest(socket))
+  })
   const bound = await listen(server, {
     host,
     port,
@@ -114,11 +140,24 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   }
 }
 
-function createNodeServer(handler: RequestListener, certificate: Certificate | undefined): Server {
-  if (!certificate) return createServer(handler)
-  const server = createTlsServer(certificate.current, handler)
-  certificate.onChange((pair) => server.setSecureContext(pair))
+function createNodeServer(
+  handler: RequestListener,
+  certificate: Certificate | undefined,
+  limits: HttpLimits | undefined,
+): Server {
+  const options = limits ? timeLimits(limits) : {}
+  const server = certificate ? createTlsServer({ ...options, ...certificate.current }, handler) : createServer(options, handler)
+  if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
+  if (limits) server.setTimeout(limits.stalledMs)
   return server
+}
+
+function timeLimits({ connections: { firstRequestMs }, requestMs }: HttpLimits): ServerOptions {
+  return {
+    headersTimeout: Math.min(firstRequestMs, requestMs),
+    requestTimeout: requestMs,
+    connectionsCheckingInterval: Math.min(maxCheckIntervalMs, requestMs / 2),
+  }
 }
 
 function isForeign({ headers }: IncomingMessage, host: string): boolean {

@@ -1,0 +1,110 @@
+import type { Server, Socket } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
+import type { Clock } from '../base/clock.ts'
+import type { Logger } from '../base/logger.ts'
+import { isLoopback } from '../base/loopback.ts'
+import { type ConnectionCaps, ConnectionTable } from '../policy/admission/connections.ts'
+import { networkOf } from './network.ts'
+
+export interface ListenerLimits extends ConnectionCaps {
+  /** From the opening of a connection to its first complete request, TLS included. */
+  readonly firstRequestMs: number
+}
+
+export interface ListenerGuardOptions {
+  /** Absent: no limits. */
+  readonly limits?: ListenerLimits | undefined
+  /** What listens: for the log. */
+  readonly what: string
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** What the server tells the guard. Both take the socket of the connection, or the TLS socket over it. */
+export interface ListenerGuard {
+  /** A complete request has arrived. */
+  beginRequest(socket: Socket): void
+  /** The connection waits for the next request. */
+  endRequest(socket: Socket): void
+}
+
+/** One log line per interval, however many connections are closed. */
+const logEveryMs = 10_000
+
+/**
+ * Bounds the connections of a server, and the time that each may wait before its first request. A proxy on this machine makes
+ * many clients one address, so loopback is not capped per network.
+ */
+export function guardListener(server: Server, { limits, what, clock, logger }: ListenerGuardOptions): ListenerGuard {
+  // By default Node leaves a socket open whose TLS handshake has failed or timed out.
+  if (server instanceof TlsServer) server.on('tlsClientError', (_error, socket) => socket.destroy())
+  if (!limits) return { beginRequest() {}, endRequest() {} }
+
+  const table = new ConnectionTable<Socket>(limits, (network) => !isLoopback(network))
+  /** A TLS socket has the ends of the socket below it, and no other link to it. */
+  const byPeer = new Map<string, { readonly socket: Socket; readonly firstRequest: AbortController }>()
+  const countClosed = closedConnectionLog({ what, clock, logger })
+
+  server.on('connection', (socket: Socket) => {
+    const { remoteAddress } = socket
+    const peer = peerOf(socket)
+    if (remoteAddress === undefined || peer === undefined) return void socket.destroy()
+    const admission = table.admit(socket, networkOf(remoteAddress))
+    if ('refusedBy' in admission) {
+      countClosed(admission.refusedBy, remoteAddress)
+      return void socket.destroy()
+    }
+    if (admission.replaces) {
+      countClosed('waiting', admission.replaces.remoteAddress)
+      admission.replaces.destroy()
+    }
+    const firstRequest = new AbortController()
+    byPeer.set(peer, { socket, firstRequest })
+    socket.once('close', () => {
+      firstRequest.abort()
+      table.remove(socket)
+      byPeer.delete(peer)
+    })
+    clock.sleep(limits.firstRequestMs, firstRequest.signal).then(
+      () => {
+        countClosed('firstRequest', remoteAddress)
+        socket.destroy()
+      },
+      () => {},
+    )
+  })
+
+  const connectionOf = (socket: Socket) => byPeer.get(peerOf(socket) ?? '')
+  return {
+    beginRequest(socket) {
+      const connection = connectionOf(socket)
+      if (!connection) return
+      connection.firstRequest.abort()
+      table.beginRequest(connection.socket)
+    },
+    endRequest(socket) {
+      const connection = connectionOf(socket)
+      if (connection) table.endRequest(connection.socket)
+    },
+  }
+}
+
+/** @returns undefined once the socket has closed */
+function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
+  return remoteAddress === undefined || remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`
+}
+
+type Cause = 'total' | 'perNetwork' | 'waiting' | 'firstRequest'
+
+/** Logs how many connections were closed and why, together with one of the addresses. */
+function closedConnectionLog({ what, clock, logger }: Pick<ListenerGuardOptions, 'what' | 'clock' | 'logger'>) {
+  let counts: Partial<Record<Cause, number>> = {}
+  let lastLogMs = Number.NEGATIVE_INFINITY
+  return (cause: Cause, address: string | undefined) => {
+    counts[cause] = (counts[cause] ?? 0) + 1
+    if (clock.nowMs() - lastLogMs < logEveryMs) return
+    lastLogMs = clock.nowMs()
+    logger.warn({ listener: what, closed: counts, address }, 'connections closed at a limit of docs/limits.md')
+    counts = {}
+  }
+}
