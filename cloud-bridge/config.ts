@@ -135,7 +135,8 @@ export const BridgeFields = z.strictObject({
         .default(4 * 2 ** 30)
         .meta({
           flag: 'job-keep-bytes',
-          description: 'max size of the job database in bytes; the oldest finished jobs are deleted first',
+          description:
+            'max size of the job database in bytes; beyond it the devices that store most lose their oldest finished jobs',
           fallback: '4 GiB',
         }),
     })

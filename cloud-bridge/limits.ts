@@ -49,6 +49,18 @@ export const BridgeLimits = z.strictObject({
     .describe(
       'connections to each listener that wait for their first or next request; beyond it the one that has waited longest is closed',
     ),
+  deviceJobBytesPerDay: z
+    .int()
+    .min(1_024)
+    .default(2 ** 30)
+    .describe(
+      'job events and results stored for one device in a day (UTC), in bytes; beyond it the device gets no jobs until the next day',
+    ),
+  jobAttemptBytes: z
+    .int()
+    .min(1_024)
+    .default(4 * 2 ** 20)
+    .describe('events stored for one attempt at a job, in bytes; a further piece of its answer ends the job as REJECTED'),
   mqttPacketBytes: z
     .int()
     .min(1_024)

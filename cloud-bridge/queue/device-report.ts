@@ -1,5 +1,5 @@
 import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/retry.ts'
-import { type JobEvent, maxEventBytes } from '../../core/protocol/jobs.ts'
+import type { JobEvent } from '../../core/protocol/jobs.ts'
 import type { DeviceReport } from './reports.ts'
 
 /** A device's event as the store takes it. */
@@ -30,10 +30,3 @@ export function reportOf(device: string, event: JobEvent): DeviceReport {
 
 /** A newer device may report failures that this bridge does not know. */
 const failureOf = (name: string): AttemptFailure => attemptFailures.find((known) => known === name) ?? 'failed'
-
-/** The failure of an attempt whose events exceed the limit. */
-export function oversizedReport(device: string, { job, attempt, n }: JobEvent): DeviceReport {
-  const message = `the answer exceeds the limit of ${maxEventBytes} bytes for a result`
-  const report = { type: 'failed', failure: 'refused', error: { code: 'REQUEST_INVALID', message } } as const
-  return { job, device, attempt, n, report, data: {} }
-}

@@ -52,11 +52,12 @@ export class Dispatcher {
 
   #dispatch(): void {
     const { jobs, wallMs, onDispatched } = this.#options
-    const devices = availableDevices(this.#kindsOf, jobs.loads())
-    const claimed = jobs.claim(devices, wallMs())
+    const nowMs = wallMs()
+    const devices = availableDevices(this.#kindsOf, jobs.loads()).filter(({ device }) => !jobs.isExhausted(device, nowMs))
+    const claimed = jobs.claim(devices, nowMs)
     const busy = new Set(claimed.map(({ device }) => device))
     const idle = devices.filter(({ device, freeSlots }) => freeSlots === jobsPerDevice && !busy.has(device))
-    const { dispatched, effects } = jobs.rebalance(idle, wallMs())
+    const { dispatched, effects } = jobs.rebalance(idle, nowMs)
     onDispatched([...claimed, ...dispatched], effects)
   }
 }

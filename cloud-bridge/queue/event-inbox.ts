@@ -2,8 +2,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { type JobAck, JobEvent } from '../../core/protocol/jobs.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { OnUnreadable } from '../link/faults.ts'
-import { oversizedReport, reportOf } from './device-report.ts'
-import { EventLimit } from './event-limit.ts'
+import { reportOf } from './device-report.ts'
 import type { JobStore } from './job-store.ts'
 import type { DeviceReport, StoredReports } from './reports.ts'
 
@@ -21,7 +20,6 @@ export interface EventInboxOptions {
 /** Reads devices' events and stores those of one turn of the event loop in one commit. Acknowledges them after it. */
 export function createEventInbox(options: EventInboxOptions) {
   const { store, bridge, wallMs, sendAck, onStored, onUnreadable, logger } = options
-  const limit = new EventLimit()
   let received: DeviceReport[] = []
   let isClosed = false
 
@@ -32,6 +30,8 @@ export function createEventInbox(options: EventInboxOptions) {
     try {
       const stored = store.storeReports(reports, wallMs())
       acknowledge(reports.filter((report) => !stored.gaps.has(report)))
+      for (const device of stored.exhausted)
+        logger.warn({ device }, 'device has stored its bytes of job events for today: it gets no jobs until tomorrow (UTC)')
       onStored(reports, stored)
     } catch (err) {
       // A full disk must not end the bridge: unacknowledged events come again.
@@ -59,7 +59,7 @@ export function createEventInbox(options: EventInboxOptions) {
       const event = read.message
       if (event.bridge !== bridge) return
       if (received.length === 0) setImmediate(storeReceived)
-      received.push(limit.isExceededBy(device, event) ? oversizedReport(device, event) : reportOf(device, event))
+      received.push(reportOf(device, event))
     },
     close() {
       isClosed = true

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { Random } from '../../core/base/random.ts'
-import { isTerminal, type Job, type JobEffect, type JobInput } from '../../core/policy/jobs/job.ts'
+import { holderOf, isTerminal, type Job, type JobEffect, type JobInput } from '../../core/policy/jobs/job.ts'
 import { nextJob } from '../../core/policy/jobs/next-job.ts'
+import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import type { Store } from '../../core/store/open-database.ts'
-import { columnsOf, type JobRow, jobOf, updateJob } from './job-tables.ts'
+import { columnsOf, type JobRow, jobOf, storedBytes, updateJob } from './job-tables.ts'
 
 /** A message that an attempt's device must receive. */
 export type AttemptEffect = { readonly job: string } & Exclude<JobEffect, { kind: 'storeResult' }>
@@ -16,9 +17,18 @@ export interface ReportedData {
   readonly n: number
 }
 
+/** What a change of a job has done. */
+export interface Applied {
+  readonly effects: AttemptEffect[]
+  readonly isChanged: boolean
+  /** Bytes that it has stored. */
+  readonly bytes: number
+}
+
 /** The job tables, and the only way in which a job changes: a step of the policy, stored together with its history. */
 export class JobDatabase {
   readonly store: Store
+  readonly limits: StorageLimits
   readonly #random: Random
   /** Identifies this database, so that a device never takes a job of another database for one of this. */
   readonly #name: string
@@ -26,13 +36,15 @@ export class JobDatabase {
   readonly #byNumber
   readonly #update
   readonly #addEvent
+  readonly #addShare
 
   /**
    * @param store must have the tables of `jobTables`
    * @param random jitter of retry delays
    */
-  constructor(store: Store, random: Random) {
+  constructor(store: Store, random: Random, limits: StorageLimits) {
     this.store = store
+    this.limits = limits
     this.#random = random
     store.prepare('INSERT INTO job_store (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING').run(randomBytes(4).toString('hex'))
     this.#name = store.prepare<[], { name: string }>('SELECT name FROM job_store').get()?.name ?? ''
@@ -42,6 +54,10 @@ export class JobDatabase {
     this.#addEvent = store.prepare(
       `INSERT INTO job_events (job, seq, at_ms, attempt, device, type, data)
        VALUES (?, (SELECT coalesce(max(seq), 0) + 1 FROM job_events WHERE job = ?), ?, ?, ?, ?, ?)`,
+    )
+    this.#addShare = store.prepare<[string, number, number, number]>(
+      `INSERT INTO job_shares (device, job, bytes, owns) VALUES (?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes, owns = excluded.owns`,
     )
   }
 
@@ -65,31 +81,64 @@ export class JobDatabase {
   }
 
   /** Stores the job's next state and a line of its history. Call it inside a transaction. */
-  apply(row: JobRow, input: JobInput, nowMs: number, reported?: ReportedData): { effects: AttemptEffect[]; isChanged: boolean } {
+  apply(row: JobRow, input: JobInput, nowMs: number, reported?: ReportedData): Applied {
     const before = jobOf(row)
     const { job, effects } = nextJob(before, input, nowMs, this.#random)
     const id = this.idOf(row.n)
     const messages = effects.flatMap((effect) => (effect.kind === 'storeResult' ? [] : [{ job: id, ...effect }]))
-    if (job === before) return { effects: messages, isChanged: false }
-    const hasResult = effects.length > messages.length
+    if (job === before) return { effects: messages, isChanged: false, bytes: 0 }
     const { data = {}, n = row.heard_n } = reported ?? {}
-    const lastEvent = job.attempt === row.attempt && job.state !== 'QUEUED' ? n : 0
+    const result = effects.length > messages.length ? JSON.stringify(data) : null
+    const line = this.#historyLine(row, before, job, input, result === null ? data : undefined)
+    const isSameAttempt = job.attempt === row.attempt && job.state !== 'QUEUED'
+    const attemptBytes = (job.attempt === row.attempt ? row.attempt_bytes : 0) + (line?.bytes ?? 0)
+    const resultBytes = result === null ? 0 : storedBytes(result)
     // A job that allows no replacement waits for its first device.
     const target = row.target ?? (job.terms.replace ? null : (job.devices[0] ?? null))
     const finishedMs = isTerminal(job.state) ? Math.round(nowMs) : null
-    const result = hasResult ? JSON.stringify(data) : null
-    this.#update.run(...columnsOf(job), target, lastEvent, result, finishedMs, row.n)
-    const type = historyType(before, job, input, data)
-    if (type !== undefined) {
-      const error = type === 'queued' || finishedMs !== null ? { error: job.error } : {}
-      const details = hasResult ? {} : { ...data, ...error }
-      const device = input.kind === 'report' || input.kind === 'dispatch' ? input.device : (before.devices.at(-1) ?? null)
-      const attempt = input.kind === 'report' ? input.attempt : job.attempt
-      this.#addEvent.run(row.n, row.n, Math.round(nowMs), attempt, device, type, JSON.stringify(details))
-    }
-    return { effects: messages, isChanged: true }
+    const isHeld = holderOf(job) !== null
+    const numbers = [isSameAttempt ? n : 0, isHeld ? attemptBytes : 0]
+    this.#update.run(...columnsOf(job), target, ...numbers, result, finishedMs, row.n)
+    if (line) this.#addEvent.run(row.n, row.n, Math.round(nowMs), line.attempt, line.device, line.type, line.json)
+    if (!isHeld && (finishedMs !== null || attemptBytes > 0))
+      this.#storeShares(row, before, input, { attemptBytes, resultBytes, isFinished: finishedMs !== null })
+    return { effects: messages, isChanged: true, bytes: (line?.bytes ?? 0) + resultBytes }
+  }
+
+  /**
+   * The line of the history; undefined: the change needs none, or there is no space for one that may be missing.
+   * @param data undefined: it is the result, which the job itself stores
+   */
+  #historyLine(row: JobRow, before: Job, job: Job, input: JobInput, data: ReportedData['data'] | undefined) {
+    const type = historyType(before, job, input, data ?? {})
+    if (type === undefined) return undefined
+    const error = type === 'queued' || isTerminal(job.state) ? { error: job.error } : {}
+    const json = JSON.stringify(data && { ...data, ...error }) ?? '{}'
+    const bytes = storedBytes(json)
+    if (optionalLines.has(type) && row.attempt_bytes + bytes > this.limits.attemptBytes) return undefined
+    const device = input.kind === 'report' || input.kind === 'dispatch' ? input.device : (before.devices.at(-1) ?? null)
+    const attempt = input.kind === 'report' ? input.attempt : job.attempt
+    return { type, json, bytes, device, attempt }
+  }
+
+  /** An attempt or the whole job has ended: counts what it stores for its devices. */
+  #storeShares(
+    row: JobRow,
+    before: Job,
+    input: JobInput,
+    { attemptBytes, resultBytes, isFinished }: { attemptBytes: number; resultBytes: number; isFinished: boolean },
+  ): void {
+    const holder = holderOf(before)
+    const author = input.kind === 'report' ? input.device : (before.devices.at(-1) ?? '')
+    const ownBytes = resultBytes + (isFinished ? storedBytes(row.input) : 0)
+    const isOne = holder === null || holder === author
+    this.#addShare.run(author, row.n, ownBytes + (isOne ? attemptBytes : 0), Number(isFinished))
+    if (!isOne) this.#addShare.run(holder, row.n, attemptBytes, 0)
   }
 }
+
+/** Lines that are left out once the attempt has stored as much as it may. */
+const optionalLines: ReadonlySet<string> = new Set(['progress', 'away', 'back'])
 
 /** The type of the history line for a change; undefined: the change needs none. */
 function historyType(before: Job, after: Job, input: JobInput, data: object): string | undefined {

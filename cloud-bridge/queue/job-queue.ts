@@ -103,6 +103,9 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       jobs.markAllAbsent(wallMs())
       stopTicking ??= repeatEvery(clock, tickMs, () => {
         tryOrLog(logger, 'job deadlines not checked', applyDeadlines)
+        tryOrLog(logger, 'quotas of devices not read', () => {
+          if (jobs.renewQuotas(wallMs())) dispatcher.schedule()
+        })
         tryOrLog(logger, 'expired jobs not deleted', () => pruner.prune(wallMs()))
       })
     },

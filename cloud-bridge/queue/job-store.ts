@@ -1,6 +1,8 @@
 import type { Random } from '../../core/base/random.ts'
+import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { createDeadlines } from './deadlines.ts'
+import { DeviceUsage } from './device-usage.ts'
 import { createDispatching } from './dispatching.ts'
 import { JobDatabase } from './job-database.ts'
 import { createJobReader } from './job-reader.ts'
@@ -16,14 +18,19 @@ export type JobStore = ReturnType<typeof createJobStore>
  * @param store must have the tables of `jobTables`
  * @param random jitter of retry delays
  */
-export function createJobStore(store: Store, random: Random) {
-  const db = new JobDatabase(store, random)
+export function createJobStore(store: Store, random: Random, limits: StorageLimits) {
+  const db = new JobDatabase(store, random, limits)
+  const usage = new DeviceUsage(store, limits.deviceBytesPerDay)
   return {
     ...createSubmissions(db),
     ...createDispatching(db),
-    ...createReports(db),
+    ...createReports(db, usage),
     ...createDeadlines(db),
     ...createRetention(db),
     ...createJobReader(db),
+    /** Whether the device has stored as much as it may on this day of UTC. @param nowMs wall clock */
+    isExhausted: (device: string, nowMs: number) => usage.isExhausted(device, nowMs),
+    /** Call it often. @returns whether a new day has begun after one on which a device was exhausted */
+    renewQuotas: (nowMs: number) => usage.renew(nowMs),
   }
 }

@@ -4,10 +4,18 @@ import { holderOf, type Job, type JobError, type JobState, type JobTerms } from 
 export const isDone = "finished_ms IS NOT NULL AND state IN ('SUCCEEDED', 'CANCELED')"
 export const isDead = "finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT')"
 
+/** What a row takes beside its JSON, about. */
+const rowBytes = 64
+
+/** The size of a row with this JSON. */
+export const storedBytes = (json: string): number => Buffer.byteLength(json) + rowBytes
+
 /**
  * Migrations. A job is one row. Partial indexes hold only open jobs, so that a million finished jobs slow nothing down.
  * Each condition begins with a column that is null in a new job, which keeps inserts cheap. The newest row is never
  * deleted, so that SQLite never reuses `n`. `job_events` holds the history of a job, with the pieces of its answer.
+ * `job_shares` holds what each device has stored in attempts that have ended; `owns`: the device ended the job, or an empty
+ * name, if no device ever had it. `device_days` holds what each device has stored on the day of its last report.
  */
 export const jobTables = [
   `
@@ -58,6 +66,22 @@ CREATE TABLE job_store (id INTEGER PRIMARY KEY CHECK (id = 1), name TEXT NOT NUL
 CREATE INDEX jobs_done_age ON jobs (finished_ms) WHERE finished_ms IS NOT NULL AND state IN ('SUCCEEDED', 'CANCELED');
 CREATE INDEX jobs_dead_age ON jobs (finished_ms) WHERE finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT');
 `,
+  `
+ALTER TABLE jobs ADD COLUMN attempt_bytes INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE job_shares (
+  device TEXT NOT NULL,
+  job INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  owns INTEGER NOT NULL,
+  PRIMARY KEY (device, job)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_shares_job ON job_shares (job);
+CREATE TABLE device_days (device TEXT PRIMARY KEY, day TEXT NOT NULL, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO job_shares (device, job, bytes, owns)
+  SELECT coalesce(devices ->> '$[#-1]', ''), n, octet_length(input) + coalesce(octet_length(result), 0) + ${rowBytes} +
+    coalesce((SELECT sum(octet_length(data) + ${rowBytes}) FROM job_events WHERE job = n), 0), 1
+  FROM jobs WHERE finished_ms IS NOT NULL;
+`,
 ]
 
 /** A row of `jobs`. */
@@ -82,6 +106,8 @@ export interface JobRow {
   readonly holder: string | null
   /** Number of the attempt's last stored event. */
   readonly heard_n: number
+  /** Of the current attempt's lines in the history. */
+  readonly attempt_bytes: number
   readonly not_before_ms: number | null
   readonly run_by_ms: number | null
   readonly lost_at_ms: number | null
@@ -117,4 +143,4 @@ export function columnsOf(job: Job): readonly (string | number | null)[] {
 
 export const updateJob = `UPDATE jobs SET state = ?, attempt = ?, devices = ?, failures = ?, holder = ?,
   due_ms = ?, not_before_ms = ?, run_by_ms = ?, lost_at_ms = ?, error = ?,
-  target = ?, heard_n = ?, result = ?, finished_ms = ? WHERE n = ?`
+  target = ?, heard_n = ?, attempt_bytes = ?, result = ?, finished_ms = ? WHERE n = ?`

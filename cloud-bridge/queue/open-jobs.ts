@@ -9,18 +9,21 @@ import { jobTables } from './job-tables.ts'
 
 const dayMs = 86_400_000
 
+type OpenJobsLimits = Pick<BridgeConfig['limits'], 'deviceJobBytesPerDay' | 'jobAttemptBytes'>
+
 /**
  * Opens the durable queue. It has a database of its own, so that its commits do not wait for others, and because the
  * results of a fleet take more space than its registry.
  * @throws BrimError STORE_FAILED
  */
 export function openJobs(
-  { stateDir, jobs: limits }: Pick<BridgeConfig, 'stateDir' | 'jobs'>,
+  { stateDir, jobs, limits }: Pick<BridgeConfig, 'stateDir' | 'jobs'> & { limits: OpenJobsLimits },
   options: Omit<JobQueueOptions, 'jobs' | 'retention'>,
 ) {
   const database = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
-  const store = createJobStore(database, seededRandom(randomInt(2 ** 32)))
-  const { keepDays, keepDeadDays, keepCount: maxJobs, keepBytes: maxBytes } = limits
+  const { jobAttemptBytes: attemptBytes, deviceJobBytesPerDay: deviceBytesPerDay } = limits
+  const store = createJobStore(database, seededRandom(randomInt(2 ** 32)), { attemptBytes, deviceBytesPerDay })
+  const { keepDays, keepDeadDays, keepCount: maxJobs, keepBytes: maxBytes } = jobs
   const retention = { doneMs: keepDays * dayMs, deadMs: keepDeadDays * dayMs, maxJobs, maxBytes }
   const queue = createJobQueue({ ...options, jobs: store, retention })
   return {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { RetentionLimits } from '../../core/policy/jobs/retention.ts'
 import type { JobStore } from './job-store.ts'
-import type { Cutoffs } from './retention.ts'
+import type { Surplus } from './retention.ts'
 
 /** Interval between two searches for expired jobs. */
 const searchMs = 60_000
@@ -13,7 +13,7 @@ export class Pruner {
   readonly #store: JobStore
   readonly #limits: RetentionLimits
   readonly #clock: Clock
-  #cutoffs: Cutoffs | undefined
+  #surplus: Surplus | undefined
   #searchedMs = Number.NEGATIVE_INFINITY
 
   constructor(store: JobStore, limits: RetentionLimits, clock: Clock) {
@@ -26,10 +26,10 @@ export class Pruner {
   prune(wallMs: number): void {
     const startedMs = this.#clock.nowMs()
     if (startedMs - this.#searchedMs >= searchMs) {
-      this.#cutoffs = this.#store.cutoffs(this.#limits, wallMs)
+      this.#surplus = this.#store.surplus(this.#limits, wallMs)
       this.#searchedMs = startedMs
     }
-    while (this.#cutoffs && this.#clock.nowMs() - startedMs < sliceMs)
-      if (this.#store.prune(this.#cutoffs) === 0) this.#cutoffs = undefined
+    while (this.#surplus && this.#clock.nowMs() - startedMs < sliceMs)
+      if (this.#store.prune(this.#surplus) === 0) this.#surplus = undefined
   }
 }

@@ -1,7 +1,9 @@
 import { isFinal, type JobReport } from '../../core/policy/jobs/job.ts'
-import { resultProblem } from '../../core/protocol/jobs.ts'
+import { judgeStorage, type StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
+import { maxMessageBytes, resultProblem } from '../../core/protocol/jobs.ts'
+import type { DeviceUsage } from './device-usage.ts'
 import type { AttemptEffect, JobDatabase, ReportedData } from './job-database.ts'
-import type { JobRow } from './job-tables.ts'
+import { type JobRow, storedBytes } from './job-tables.ts'
 
 /** One event of an attempt, as a device reported it. */
 export interface DeviceReport extends ReportedData {
@@ -17,45 +19,86 @@ export interface StoredReports {
   readonly gaps: ReadonlySet<DeviceReport>
   /** Ids of jobs that changed. */
   readonly changed: ReadonlySet<string>
+  /** Devices that have now stored as much as they may today. */
+  readonly exhausted: readonly string[]
 }
 
-export function createReports(db: JobDatabase) {
+export function createReports(db: JobDatabase, usage: DeviceUsage) {
+  function storeAll(reports: readonly DeviceReport[], nowMs: number): StoredReports {
+    const effects: AttemptEffect[] = []
+    const gaps = new Set<DeviceReport>()
+    const changed = new Set<string>()
+    const exhausted: string[] = []
+    for (const one of reports) {
+      const row = db.rowOf(one.job)
+      const { attempt, device, report, n } = one
+      if (!row) {
+        // The job is deleted here: a broker delivered a late message, and the device started it.
+        if (!isFinal(report)) effects.push({ kind: 'cancelAttempt', job: one.job, device, attempt })
+        continue
+      }
+      const isCurrent = row.holder === device && row.attempt === attempt
+      if (isCurrent && !isFinal(report)) {
+        if (n <= row.heard_n) continue
+        if (n > row.heard_n + 1) {
+          gaps.add(one)
+          continue
+        }
+      }
+      const checked = isFinal(report) ? checkResult(row, one) : isCurrent ? checkStorage(row, one, nowMs) : one
+      const input = { kind: 'report', device, attempt, report: checked.report } as const
+      const applied = db.apply(row, input, nowMs, checked)
+      if (applied.isChanged) changed.add(one.job)
+      if (applied.bytes > 0 && usage.add(device, applied.bytes, nowMs)) exhausted.push(device)
+      effects.push(...applied.effects)
+    }
+    usage.store()
+    return { effects, gaps, changed, exhausted }
+  }
+
+  /** The report; a piece of an answer beyond the limits becomes a failure. */
+  function checkStorage(row: JobRow, one: DeviceReport, nowMs: number): DeviceReport {
+    if (!('text' in one.data)) return one
+    const { device, data } = one
+    const used = { attemptBytes: row.attempt_bytes, dayBytes: usage.bytesOf(device, nowMs) }
+    const verdict = judgeStorage(used, storedBytes(JSON.stringify(data)), db.limits)
+    return verdict.kind === 'stored' ? one : { ...one, report: storageFailure(device, verdict.limit, db.limits), data: {} }
+  }
+
   return {
     /** Stores reports in one commit; repeated reports change nothing. @param nowMs wall clock */
-    storeReports: (reports: readonly DeviceReport[], nowMs: number): StoredReports =>
-      db.transaction(() => {
-        const effects: AttemptEffect[] = []
-        const gaps = new Set<DeviceReport>()
-        const changed = new Set<string>()
-        for (const one of reports) {
-          const row = db.rowOf(one.job)
-          const { attempt, device, report, n } = one
-          if (!row) {
-            // The job is deleted here: a broker delivered a late message, and the device started it.
-            if (!isFinal(report)) effects.push({ kind: 'cancelAttempt', job: one.job, device, attempt })
-            continue
-          }
-          if (row.holder === device && row.attempt === attempt && !isFinal(report)) {
-            if (n <= row.heard_n) continue
-            if (n > row.heard_n + 1) {
-              gaps.add(one)
-              continue
-            }
-          }
-          const [checked, data] = checkResult(row, one)
-          const applied = db.apply(row, { kind: 'report', device, attempt, report: checked }, nowMs, { data, n })
-          if (applied.isChanged) changed.add(one.job)
-          effects.push(...applied.effects)
-        }
-        return { effects, gaps, changed }
-      }),
+    storeReports(reports: readonly DeviceReport[], nowMs: number): StoredReports {
+      try {
+        return db.transaction(() => storeAll(reports, nowMs))
+      } catch (error) {
+        usage.rollBack()
+        throw error
+      }
+    },
   }
 }
 
-/** The report and its data; a result that does not fit the job becomes a failure. */
-function checkResult({ kind, input }: JobRow, { report, data }: DeviceReport): readonly [JobReport, DeviceReport['data']] {
-  const problem = report.type === 'succeeded' ? resultProblem(kind, JSON.parse(input) as unknown, data) : undefined
-  if (problem === undefined) return [report, data]
+/** An answer without end is no reason to try another device; a device that has stored too much today is one. */
+function storageFailure(device: string, limit: keyof StorageLimits, limits: StorageLimits): JobReport {
+  if (limit === 'attemptBytes') {
+    const message = `the pieces of the answer exceed the limit of ${limits.attemptBytes} bytes for one attempt`
+    return { type: 'failed', failure: 'refused', error: { code: 'REQUEST_INVALID', message } }
+  }
+  const message = `${device} has stored its ${limits.deviceBytesPerDay} bytes of job events for today (UTC)`
+  return { type: 'failed', failure: 'unavailable', error: { code: 'QUOTA_EXCEEDED', message } }
+}
+
+/** The report; a result that does not fit the job becomes a failure. */
+function checkResult({ kind, input }: JobRow, one: DeviceReport): DeviceReport {
+  const { report, data } = one
+  if (report.type !== 'succeeded') return one
+  const bytes = Buffer.byteLength(JSON.stringify(data))
+  // Written again, a number may be longer than the device wrote it.
+  const isLarge = bytes > maxMessageBytes
+  const problem = isLarge
+    ? `${bytes} bytes; the limit is ${maxMessageBytes}`
+    : resultProblem(kind, JSON.parse(input) as unknown, data)
+  if (problem === undefined) return one
   const error = { code: 'JOB_FAILED', message: `the device's result is invalid for ${kind}: ${problem}`.slice(0, 2_000) }
-  return [{ type: 'failed', failure: 'failed', error }, {}]
+  return { ...one, report: { type: 'failed', failure: 'failed', error }, data: {} }
 }

@@ -1,6 +1,7 @@
 import { isTerminal, type JobTerms } from '../../core/policy/jobs/job.ts'
 import type { JobSubmission } from '../../core/protocol/jobs.ts'
 import type { JobDatabase } from './job-database.ts'
+import type { JobRow } from './job-tables.ts'
 
 export interface Submitted {
   readonly id: string
@@ -9,15 +10,7 @@ export interface Submitted {
 }
 
 /** A submission as stored. */
-export interface NewJob {
-  readonly kind: string
-  readonly target: string | null
-  readonly priority: number
-  readonly key: string | null
-  /** JSON. */
-  readonly input: string
-  /** JSON of JobTerms. */
-  readonly terms: string
+export interface NewJob extends Pick<JobRow, 'kind' | 'target' | 'priority' | 'key' | 'input' | 'terms'> {
   readonly deadlineMs: number
 }
 

@@ -14,6 +14,7 @@ import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 const retentionMs = 300_000
+let storageLimits: { attemptBytes: number; deviceBytesPerDay: number }
 let dir: TempDir
 let store: Store
 let jobs: JobStore
@@ -26,7 +27,8 @@ let faults: string[]
 beforeEach(() => {
   dir = tempDir()
   store = openDatabase(join(dir.path, 'jobs.sqlite'), jobTables)
-  jobs = createJobStore(store, { next: () => 0.5 })
+  storageLimits = { attemptBytes: 2 ** 30, deviceBytesPerDay: 2 ** 30 }
+  jobs = createJobStore(store, { next: () => 0.5 }, storageLimits)
   clock = fakeClock()
   sent = []
   faults = []
@@ -104,7 +106,8 @@ describe('the queue of a bridge', () => {
     await expect.poll(() => jobs.find(job)).toMatchObject({ state: 'SUCCEEDED', result: { text: 'no' } })
   })
 
-  it('fails an attempt whose pieces together exceed the limit of a result', async () => {
+  it('fails an attempt whose pieces together exceed the limit of an attempt', async () => {
+    storageLimits.attemptBytes = 200_000
     connect('a')
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
@@ -198,7 +201,7 @@ describe('the queue of a bridge', () => {
     queue.cancel(job)
     submit()
     for (let isDeleted = false; !isDeleted; isDeleted = jobs.find(job) === undefined)
-      jobs.prune({ doneMs: Number.MAX_SAFE_INTEGER, deadMs: 0 })
+      jobs.prune({ doneMs: Number.MAX_SAFE_INTEGER, deadMs: 0, bytes: new Map() })
     const cut = once(stream, 'error')
     stream.resume()
     expect(await cut).toMatchObject([{ code: 'ECONNRESET' }])

@@ -14,10 +14,12 @@ afterEach(() => {
   for (const dir of dirs.splice(0).reverse()) dir[Symbol.dispose]()
 })
 
+const storageLimits = { attemptBytes: 4 * 2 ** 20, deviceBytesPerDay: 2 ** 30 }
+
 function open(path = join(newDir(), 'jobs.sqlite')): { jobs: JobStore; store: Store; path: string } {
   const store = openDatabase(path, jobTables)
   dirs.push({ [Symbol.dispose]: () => store.close() })
-  return { jobs: createJobStore(store, { next: () => 0.5 }), store, path }
+  return { jobs: createJobStore(store, { next: () => 0.5 }, storageLimits), store, path }
 }
 
 function newDir(): string {
@@ -317,9 +319,9 @@ describe('finished jobs', () => {
     return { jobs, store, path, ended: submitted.map(({ id }) => id), waiting: waiting!.id }
   }
   function pruneAll(jobs: JobStore, limits: RetentionLimits, nowMs: number): number {
-    const cutoffs = jobs.cutoffs(limits, nowMs)
+    const surplus = jobs.surplus(limits, nowMs)
     let removed = 0
-    for (let some = jobs.prune(cutoffs); some > 0; some = jobs.prune(cutoffs)) {
+    for (let some = jobs.prune(surplus); some > 0; some = jobs.prune(surplus)) {
       expect(some).toBeLessThanOrEqual(50)
       removed += some
     }

@@ -6,13 +6,14 @@ import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const dayMs = 86_400_000
+const limits = { jobAttemptBytes: 4 * 2 ** 20, deviceJobBytesPerDay: 2 ** 30 }
 
 it('retains done jobs and dead letters for the configured days, and queued jobs', async () => {
   using dir = tempDir()
   const clock = fakeClock()
   let wallMs = 0
   const { store, queue, close } = openJobs(
-    { stateDir: dir.path, jobs: { keepDays: 2, keepDeadDays: 5, keepCount: 1_000, keepBytes: 1e9 } },
+    { stateDir: dir.path, limits, jobs: { keepDays: 2, keepDeadDays: 5, keepCount: 1_000, keepBytes: 1e9 } },
     { bridge: 'bridge-1', clock, wallMs: () => wallMs, publish: () => {}, onUnreadable: () => {}, logger: silentLogger() },
   )
   const submission = JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' }, deadlineS: 1 })
