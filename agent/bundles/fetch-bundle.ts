@@ -4,12 +4,11 @@ import { join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf, partsOf } from '../../core/model/bundle-files.ts'
-import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
+import { type Manifest, manifestFile, maxManifestBytes } from '../../core/model/manifest.ts'
 import type { BundleFolder, BundleVersion } from './bundle-folder.ts'
 import { fetchFile } from './fetch-file.ts'
 import { type GetOptions, get, unavailable } from './get.ts'
 
-const maxManifestBytes = 32 * 2 ** 20
 /** Free space that a download leaves for other programs. */
 const reserveBytes = 256 * 2 ** 20
 

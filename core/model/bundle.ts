@@ -4,7 +4,9 @@ import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
-import { Manifest, manifestFile } from './manifest.ts'
+import { reasonOf } from '../protocol/read-message.ts'
+import { Manifest, manifestFile, manifestSchema, maxManifestBytes } from './manifest.ts'
+import { findExcess } from './manifest-bounds.ts'
 import { findTreeError } from './medusa-tree.ts'
 import { modelIdOf } from './model-id.ts'
 
@@ -16,23 +18,19 @@ const rebuild = 'copy the bundle again, or build it again with "brim model build
  */
 export async function readManifest(folder: string): Promise<Manifest> {
   const path = join(folder, manifestFile)
-  const json = await readFile(path, 'utf8').catch((cause: unknown) => {
-    throw new BrimError('BUNDLE_INVALID', `${folder} is not a bundle: it has no ${manifestFile}`, {
-      cause,
-      hint: 'give a folder that "brim model build" wrote',
-    })
-  })
-  const document = parseJson(path, json)
+  const document = parseJson(path, await readText(folder, path))
   const { schema } = z.looseObject({ schema: z.unknown() }).parse(document)
-  if (typeof schema === 'number' && schema > Manifest.shape.schema.value)
-    throw new BrimError('BUNDLE_INVALID', `${path} has schema ${schema}; this Brim reads ${Manifest.shape.schema.value}`, {
+  if (typeof schema === 'number' && schema > manifestSchema)
+    throw new BrimError('BUNDLE_INVALID', `${path} has schema ${schema}; this Brim reads ${manifestSchema}`, {
       hint: 'update Brim on this machine, or build the bundle with the installed version',
     })
   const parsed = Manifest.safeParse(document)
   if (!parsed.success)
-    throw new BrimError('BUNDLE_INVALID', `${path} is not a valid manifest`, { cause: parsed.error, hint: rebuild })
+    throw new BrimError('BUNDLE_INVALID', `${path} is not a valid manifest: ${reasonOf(parsed.error)}`, { hint: rebuild })
   checkReferences(path, parsed.data)
   checkMedusa(path, parsed.data)
+  const excess = findExcess(parsed.data)
+  if (excess) throw new BrimError('BUNDLE_INVALID', `${path}: ${excess}`, { hint: rebuild })
   // Agent and bridge compare only the id, so it must match the listed files.
   if (modelIdOf(parsed.data) !== parsed.data.modelId)
     throw new BrimError('BUNDLE_INVALID', `${path}: the model id does not match the listed files`, { hint: rebuild })
@@ -69,6 +67,21 @@ export async function verifyHashes(
     }
     if (hash.digest('hex') !== sha256) throw corrupt(`${file} was changed: its sha256 differs from the manifest`)
   }
+}
+
+async function readText(folder: string, path: string): Promise<string> {
+  try {
+    const { size } = await stat(path)
+    if (size <= maxManifestBytes) return await readFile(path, 'utf8')
+  } catch (cause) {
+    throw new BrimError('BUNDLE_INVALID', `${folder} is not a bundle: it has no ${manifestFile}`, {
+      cause,
+      hint: 'give a folder that "brim model build" wrote',
+    })
+  }
+  throw new BrimError('BUNDLE_INVALID', `${path} is not a valid manifest: it has more than ${maxManifestBytes} bytes`, {
+    hint: rebuild,
+  })
 }
 
 function parseJson(path: string, json: string): object {

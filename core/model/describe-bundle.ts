@@ -4,7 +4,7 @@ import { version } from '../base/version.ts'
 import { attentionOf, int4BlockSize, type WeightFormat } from './architecture.ts'
 import type { FileRecord } from './bundle-draft.ts'
 import type { Checkpoint } from './checkpoint.ts'
-import { graphKey, isDrafter, type Manifest, type PartManifest, type SlotCount } from './manifest.ts'
+import { graphKey, isDrafter, type Manifest, manifestSchema, type PartManifest, type SlotCount } from './manifest.ts'
 import { modelIdOf } from './model-id.ts'
 import { ownParameters, type PartPlan } from './weight-plan.ts'
 
@@ -21,15 +21,18 @@ interface BundleFacts {
 export function describeBundle({ name, checkpoint, format, split, plans, files }: BundleFacts): Manifest {
   const { architecture, folder, tokens } = checkpoint
   const isInt4 = format.name === 'int4'
-  const described = {
+  const described: Omit<Manifest, 'card' | 'modelId'> = {
+    schema: manifestSchema,
+    tokens,
     dims: architecture.dims,
     split: split ?? null,
     format: { name: format.name, ...(isInt4 ? { blockSize: int4BlockSize, accuracyLevel: format.accuracyLevel } : {}) },
     parts: Object.fromEntries(plans.map((plan) => [plan.spec.part, describePart(plan, files)])),
     files: [...files],
   }
+  const { schema, ...rest } = described
   return {
-    schema: 1,
+    schema,
     card: {
       name: name ?? basename(resolve(folder)),
       family: architecture.family,
@@ -37,9 +40,8 @@ export function describeBundle({ name, checkpoint, format, split, plans, files }
       createdAt: nowIso(),
       createdBy: `brim ${version}`,
     },
-    tokens,
     modelId: modelIdOf(described),
-    ...described,
+    ...rest,
   }
 }
 

@@ -21,6 +21,8 @@ import type { OwnBridge } from '../../../agent/bundles/get.ts'
 import { bundleInstall } from '../../../agent/jobs/install.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import type { BrimError } from '../../../core/base/errors.ts'
+import type { Manifest } from '../../../core/model/manifest.ts'
+import { modelIdOf } from '../../../core/model/model-id.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
 
@@ -309,10 +311,22 @@ describe('bundle.install', () => {
   it('deletes other partial downloads if space is short', async () => {
     const before = await new BundleFolder(state()).partial({ modelId: '1'.repeat(64), manifestSha256: '0'.repeat(64) })
     const path = join(root, 'manifest.json')
-    const manifest = JSON.parse(readFileSync(path, 'utf8')) as { files: object[] }
-    manifest.files.push({ path: 'huge', bytes: 2 ** 52, sha256: '0'.repeat(64) })
-    writeFileSync(path, JSON.stringify(manifest))
-    expect(await failed(install().done)).toMatchObject({ code: 'DISK_FULL' })
+    const manifest = JSON.parse(readFileSync(path, 'utf8')) as Manifest
+    const { files, parts, ...rest } = manifest
+    // Eight matrices of a terabyte each, with the dimensions of the largest possible model.
+    const dims = { ...manifest.dims, vocab: 2 ** 22, hidden: 2 ** 16 }
+    const bytes = 2 ** 40
+    const matrix = { type: 'float32' as const, dims: [dims.vocab, dims.hidden], file: 'huge', bytes }
+    const weights = Array.from({ length: 8 }, (_, at) => ({ ...matrix, name: `w${at}`, offset: at * bytes }))
+    const huge = {
+      ...rest,
+      dims,
+      parts: { ...parts, output: { ...parts.output!, weights } },
+      files: [...files, { path: 'huge', bytes: 8 * bytes, sha256: '0'.repeat(64) }],
+    }
+    const modelId = modelIdOf(huge)
+    writeFileSync(path, JSON.stringify({ ...huge, modelId }))
+    expect(await failed(install({ modelId }).done)).toMatchObject({ code: 'DISK_FULL' })
     expect(existsSync(before)).toBe(false)
   })
 

@@ -159,6 +159,7 @@ describe('the model id', () => {
   it('does not depend on the name and the adapter', async () => {
     const first = await build({ split: 1, name: 'one' })
     const bare = await tinyCheckpoint(join(dir.path, 'bare'))
+    for (const file of ['tokenizer.json', 'generation_config.json']) cpSync(join(llama, file), join(bare, file))
     const second = await build({ checkpoint: bare, split: 1, name: 'two' })
     expect(second.manifest.parts.adapter).toBeUndefined()
     expect(second.manifest.modelId).toBe(first.manifest.modelId)
