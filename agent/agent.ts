@@ -5,6 +5,7 @@ import { type Closers, createClosers } from '../core/base/closers.ts'
 import { createLogger } from '../core/base/logger.ts'
 import { seededRandom } from '../core/base/random.ts'
 import { version } from '../core/base/version.ts'
+import type { HttpLimits } from '../core/listen/http-listener.ts'
 import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
@@ -81,6 +82,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       host: config.apiHost,
       port: config.apiPort,
       maxBodyBytes: config.limits.apiBodyBytes,
+      limits: apiLimits(config.limits),
       health: () => ({
         device: config.id,
         version,
@@ -113,6 +115,17 @@ type Base = Awaited<ReturnType<typeof openBase>>
 type Models = Awaited<ReturnType<typeof openModels>>
 type Answering = ReturnType<typeof openAnswering>
 type Work = ReturnType<typeof openWork>
+
+function apiLimits({ apiConnections, apiFirstRequestS, apiRequestS }: AgentConfig['limits']): HttpLimits {
+  const connections = {
+    total: apiConnections,
+    perNetwork: apiConnections,
+    waiting: apiConnections,
+    firstRequestMs: apiFirstRequestS * 1_000,
+  }
+  // An answer may compute for minutes before its first byte.
+  return { connections, requestMs: apiRequestS * 1_000, stalledMs: 0 }
+}
 
 /** State folder, databases, log and identity, which every other part uses. */
 async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {

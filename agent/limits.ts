@@ -10,5 +10,22 @@ export const AgentLimits = z.strictObject({
     .min(1_024)
     .default(8 * 2 ** 20)
     .describe("size of a request to the agent's API, in bytes; a larger one gets status 413"),
+  apiConnections: z
+    .int()
+    .min(1)
+    .default(256)
+    .describe(
+      "connections to the agent's API; beyond it the one that has waited longest for its first or next request is closed, or the new one",
+    ),
+  apiFirstRequestS: z
+    .number()
+    .positive()
+    .default(15)
+    .describe("seconds from opening a connection to the agent's API to the headers of its first request; then it is closed"),
+  apiRequestS: z
+    .number()
+    .positive()
+    .default(60)
+    .describe("seconds for a complete request to the agent's API, body included; then status 408"),
 })
 export type AgentLimits = z.infer<typeof AgentLimits>

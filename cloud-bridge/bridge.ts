@@ -316,6 +316,7 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
     certificate,
     authorizer,
     limits: base.listeners.http,
+    eventStreamsPerClient: config.limits.eventStreamsPerClient,
     clock,
     logger: log('http'),
   })

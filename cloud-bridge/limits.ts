@@ -12,6 +12,11 @@ export const BridgeLimits = z.strictObject({
     .describe(
       'connections to each listener from one IPv4 address or IPv6 /64, loopback excepted; beyond it the one that has waited longest for its first or next request is closed, or the new one',
     ),
+  eventStreamsPerClient: z
+    .int()
+    .min(1)
+    .default(256)
+    .describe('event streams that one API key, or one address without a key, has open; a further one gets status 429'),
   firstRequestS: z
     .number()
     .positive()

@@ -1,7 +1,7 @@
 import type { Logger } from '../core/base/logger.ts'
 import type { ListenerLimits } from '../core/listen/guard-listener.ts'
+import type { HttpLimits } from '../core/listen/http-listener.ts'
 import { shareOpenFiles } from '../core/policy/admission/open-files.ts'
-import type { HttpLimits } from './http/server.ts'
 import type { BridgeLimits } from './limits.ts'
 
 /** The limits of the bridge's two listeners. */

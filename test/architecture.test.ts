@@ -83,7 +83,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     types: ['cloud-bridge/fleet', 'cloud-bridge/queue'],
   },
   'cloud-bridge/limits.ts': { values: [] },
-  'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/http', 'cloud-bridge/limits.ts'] },
+  'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
   'cloud-bridge/bridge.ts': { values: ['core', 'cloud-bridge'] },
   'cloud-bridge/commands': {

@@ -3,6 +3,7 @@ import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
+import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
 import { statusOf, toErrorBody } from '../../core/openai/api-error.ts'
 import { chatFormat, completionFormat, type ResponseFormat } from '../../core/openai/responses.ts'
 import { rejectForeign } from './loopback.ts'
@@ -15,6 +16,8 @@ export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, Se
   readonly port: number
   /** Maximum size of a request. */
   readonly maxBodyBytes: number
+  /** Absent: no limits. */
+  readonly limits?: HttpLimits | undefined
   /** When the model was built: ISO 8601. */
   readonly createdAt: string
   /** Fields of /health beside `status`. */
@@ -33,13 +36,19 @@ export interface Api {
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
-  const { host, port, logger } = options
+  const { host, port, limits, clock, logger } = options
   if (!isLoopback(host))
     throw new BrimError('LISTEN_REFUSED', `the API does not listen on ${host}: its clients are not authenticated`, {
       hint: 'use 127.0.0.1; from another machine, use an SSH tunnel',
     })
   const stopping = new AbortController()
-  const app = fastify({ bodyLimit: options.maxBodyBytes, forceCloseConnections: true, logger: false })
+  const app = fastify({
+    bodyLimit: options.maxBodyBytes,
+    ...(limits && { http: httpTimeLimits(limits), requestTimeout: limits.requestMs }),
+    forceCloseConnections: true,
+    logger: false,
+  })
+  guardHttpListener(app.server, { limits, what: 'API', clock, logger })
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new Set<Promise<void>>()
   guard(app, logger)

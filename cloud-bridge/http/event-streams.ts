@@ -1,9 +1,12 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 
 /** Keeps idle streams open through proxies, and detects readers that have disconnected. */
 const heartbeatMs = 15_000
+/** For clients that are refused one stream too many. */
+const retryAfterMs = 5_000
 
 export interface EventBatch {
   /** `id`: where a reader that reconnects resumes. */
@@ -25,10 +28,34 @@ export const batchOf = (events: readonly unknown[]): EventBatch => ({ events: ev
 /** The server-sent event streams that are open. */
 export class EventStreams {
   readonly #open = new Set<ServerResponse>()
+  /** Streams that each client has open. */
+  readonly #counts = new Map<string, number>()
   readonly #clock: Clock
+  readonly #maxPerClient: number
 
-  constructor(clock: Clock) {
+  /** @param maxPerClient absent: no limit */
+  constructor(clock: Clock, maxPerClient = Number.POSITIVE_INFINITY) {
     this.#clock = clock
+    this.#maxPerClient = maxPerClient
+  }
+
+  /**
+   * Counts one more stream of this client until its response has ended.
+   * @throws BrimError QUOTA_EXCEEDED
+   */
+  claim(response: ServerResponse, client: string): void {
+    const count = this.#counts.get(client) ?? 0
+    if (count >= this.#maxPerClient)
+      throw new BrimError('QUOTA_EXCEEDED', `this client has ${count} event streams open, the maximum`, {
+        hint: 'close some, or raise the limit eventStreamsPerClient of the bridge',
+        retryAfterMs,
+      })
+    this.#counts.set(client, count + 1)
+    response.once('close', () => {
+      const remaining = this.#counts.get(client)! - 1
+      if (remaining > 0) this.#counts.set(client, remaining)
+      else this.#counts.delete(client)
+    })
   }
 
   /** Sends the events of `source` until it ends, fails, or the reader disconnects. */
@@ -48,8 +75,12 @@ export class EventStreams {
     const unsubscribe = source.subscribe(push)
     response.on('drain', push)
     response.on('error', () => response.destroy())
+    let hasStalled = false
     const stopHeartbeats = repeatEvery(this.#clock, heartbeatMs, () => {
-      if (!response.writableEnded) response.write(': heartbeat\n\n')
+      // A reader that has not read for a whole interval, although its connection is open.
+      if (hasStalled && response.writableNeedDrain) return void response.destroy()
+      hasStalled = response.writableNeedDrain
+      if (!response.writableEnded && !hasStalled) response.write(': heartbeat\n\n')
     })
     response.once('close', () => {
       void stopHeartbeats()

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { networkOf } from '../../core/listen/network.ts'
 import type { Access, BodyOf, Operation, ParamsOf, QueryOf, ResponseOf } from '../../core/protocol/http/operation.ts'
 import type { Caller } from '../identity/authorizer.ts'
 import { addressOf } from '../identity/gate.ts'
@@ -28,7 +29,10 @@ export interface RouteRequest<O extends Operation> {
   /** Aborted when the client disconnects or the server stops. */
   readonly closed: AbortSignal
   readonly acceptsEvents: boolean
-  /** The response is a stream of server-sent events. */
+  /**
+   * The response is a stream of server-sent events.
+   * @throws BrimError QUOTA_EXCEEDED when this client has too many open
+   */
   events(source: EventSource): StreamResponse
 }
 
@@ -100,7 +104,10 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
         return AbortSignal.any([left.signal, stopping])
       },
       acceptsEvents: request.headers.accept?.includes('text/event-stream') === true,
-      events: (source) => new StreamResponse((response) => streams.send(response, source)),
+      events(source) {
+        streams.claim(reply.raw, streamOwner(request, callers.get(request)))
+        return new StreamResponse((response) => streams.send(response, source))
+      },
     }
   }
 
@@ -124,6 +131,9 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
     },
   }
 }
+
+/** By what event streams are counted: the API key, or the network of a client without one. */
+const streamOwner = (request: FastifyRequest, caller: Caller | undefined) => caller?.key?.id ?? networkOf(addressOf(request.raw))
 
 /** Reads JSON only, which a browser sends across sites only after a preflight request. Ignores the body of an operation without one. */
 function readJson(app: FastifyInstance): void {

@@ -1,12 +1,5 @@
 import { once } from 'node:events'
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-} from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
@@ -14,7 +7,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
-import { guardListener, type ListenerLimits } from '../../core/listen/guard-listener.ts'
+import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
 import { type Authorizer, openToAll } from '../identity/authorizer.ts'
 import type { Certificate } from './certificate.ts'
 import { errorReply, ownError, RequestRefused } from './errors.ts'
@@ -39,16 +32,10 @@ export interface HttpOptions {
   readonly authorizer?: Pick<Authorizer, 'authRequired' | 'authorize'>
   /** Absent: no limits. */
   readonly limits?: HttpLimits | undefined
+  /** Of one API key, or of one network without a key. Absent: no limit. */
+  readonly eventStreamsPerClient?: number
   readonly clock: Clock
   readonly logger: Logger
-}
-
-export interface HttpLimits {
-  readonly connections: ListenerLimits
-  /** For a complete request, its body included. */
-  readonly requestMs: number
-  /** For a client that neither reads nor writes while its request is under way. */
-  readonly stalledMs: number
 }
 
 export interface HttpServer {
@@ -60,8 +47,6 @@ export interface HttpServer {
 const closeTimeoutMs = 1_000
 /** Longer than any URL that Node accepts: an unknown id of any length is unknown, not too long. */
 const maxParamLength = 16 * 1024
-/** How often Node looks for requests that take too long. */
-const maxCheckIntervalMs = 2_000
 
 /**
  * The bridge's HTTP server: JSON operations, server-sent events and WebSocket upgrades. It refuses browser pages, which send
@@ -69,8 +54,19 @@ const maxCheckIntervalMs = 2_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const { host, port, routes, upgrades = {}, certificate, authorizer = openToAll, limits, clock, logger } = options
-  const streams = new EventStreams(clock)
+  const {
+    host,
+    port,
+    routes,
+    upgrades = {},
+    certificate,
+    authorizer = openToAll,
+    limits,
+    eventStreamsPerClient,
+    clock,
+    logger,
+  } = options
+  const streams = new EventStreams(clock, eventStreamsPerClient)
   const stopping = new AbortController()
 
   function refuse(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
@@ -101,17 +97,12 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const upgrade = upgrades[request.url?.split('?', 1)[0] ?? '']
     socket.on('error', () => socket.destroy())
-    guard.beginRequest(request.socket)
     if (isForeign(request, host)) refuseUpgrade(socket, '403 Forbidden')
     else if (!upgrade) refuseUpgrade(socket, '404 Not Found')
     else upgrade(request, socket, head)
   })
   const sockets = openSockets(server)
-  const guard = guardListener(server, { limits: limits?.connections, what: 'HTTP', clock, logger })
-  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    guard.beginRequest(socket)
-    response.once('close', () => guard.endRequest(socket))
-  })
+  guardHttpListener(server, { limits, what: 'HTTP', clock, logger })
   const bound = await listen(server, {
     host,
     port,
@@ -145,19 +136,10 @@ function createNodeServer(
   certificate: Certificate | undefined,
   limits: HttpLimits | undefined,
 ): Server {
-  const options = limits ? timeLimits(limits) : {}
+  const options = limits ? httpTimeLimits(limits) : {}
   const server = certificate ? createTlsServer({ ...options, ...certificate.current }, handler) : createServer(options, handler)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
-  if (limits) server.setTimeout(limits.stalledMs)
   return server
-}
-
-function timeLimits({ connections: { firstRequestMs }, requestMs }: HttpLimits): ServerOptions {
-  return {
-    headersTimeout: Math.min(firstRequestMs, requestMs),
-    requestTimeout: requestMs,
-    connectionsCheckingInterval: Math.min(maxCheckIntervalMs, requestMs / 2),
-  }
 }
 
 function isForeign({ headers }: IncomingMessage, host: string): boolean {

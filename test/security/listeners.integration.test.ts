@@ -4,12 +4,16 @@ import { connect, type Socket } from 'node:net'
 import { connect as tlsConnect } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import type { Endpoint } from '../../agent/answer/endpoint.ts'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import type { Certificate } from '../../cloud-bridge/http/certificate.ts'
+import { batchOf } from '../../cloud-bridge/http/event-streams.ts'
 import { type Routes, StreamResponse } from '../../cloud-bridge/http/router.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { ListenerLimits } from '../../core/listen/guard-listener.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
 import type { Operation } from '../../core/protocol/http/operation.ts'
+import { startTestApi } from '../support/api.ts'
 import { mqttClient } from '../support/broker.ts'
 import { startTestHttp } from '../support/http.ts'
 import { recordingLogger } from '../support/recording-logger.ts'
@@ -135,6 +139,21 @@ it('a client that does not read its HTTP response is disconnected', async () => 
   socket.destroy()
 })
 
+it('a client cannot open more event streams than its share; another one can, and so can it when one has ended', async () => {
+  const watch = { method: 'GET', path: '/watch', access: 'open', summary: '' } as const satisfies Operation
+  const source = { next: () => batchOf([]), subscribe: () => () => {} }
+  const addWatch: Routes = (router) => router.serve(watch, ({ events }) => events(source))
+  await using http = await startTestHttp([addWatch], { eventStreamsPerClient: 2 })
+  const first = new AbortController()
+  const watching = [await fetch(`${http.url}/watch`, { signal: first.signal }), await http.get('/watch')]
+  const refused = await http.get('/watch')
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5'])
+  expect(await refused.json()).toMatchObject({ error: { code: 'QUOTA_EXCEEDED' } })
+  first.abort()
+  await expect.poll(async () => (await http.get('/watch')).status).toBe(200)
+  expect(watching.map(({ status }) => status)).toEqual([200, 200])
+})
+
 describe('at the maximum number of connections', () => {
   it('a listener refuses more, says so once, and accepts again when one has ended', async () => {
     const { logger, lines } = recordingLogger('warn')
@@ -161,4 +180,23 @@ describe('at the maximum number of connections', () => {
     await client.endAsync(true)
     for (const socket of flood) socket.destroy()
   })
+})
+
+it("the agent's API closes silent connections, refuses slow bodies, and serves others beside a flood", async () => {
+  const limits = { connections: { ...generous, total: 20, firstRequestMs: shortMs }, requestMs: shortMs, stalledMs: 0 }
+  // No request of this test reaches it.
+  const endpoint = {} as Endpoint
+  const api = await startTestApi({ card: { name: 'tiny', createdAt: '2026-01-01T00:00:00Z' } as Manifest['card'] }, endpoint, {
+    limits,
+  })
+  const port = Number(new URL(api.url).port)
+  const slow = open(
+    port,
+    'POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n{',
+  )
+  const flood = Array.from({ length: 40 }, () => open(port))
+  expect((await fetch(`${api.url}/health`)).status).toBe(200)
+  await Promise.all([slow.closed, ...flood.map(({ closed }) => closed)])
+  expect(slow.text()).toMatch(/^HTTP\/1.1 408 /)
+  await api.close()
 })
