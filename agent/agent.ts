@@ -201,7 +201,7 @@ function openLinks(base: Base, { manifest, speed }: Models, closers: Closers): B
       random: seededRandom(randomInt(seedBound)),
       logger: logger.child({ component: 'link', broker: url }),
     })
-  const links = new BridgeLinks((config.bridges ?? identities.bridges).map(linkBy), logger.child({ component: 'link' }))
+  const links = new BridgeLinks(identities.bridges.map(linkBy), logger.child({ component: 'link' }))
   closers.push(() => links.close())
   outbox.start(links, spool)
   return links
@@ -274,11 +274,11 @@ function openWork(base: Base, { manifest, speed, local, text }: Models, links: B
       ...config,
       folder: bundles,
       bridgeOf(url) {
+        const credentials = identities.at(url)
+        if (credentials) return { origin: credentials.origin, credentials }
         const dataUrl = links.all.find((link) => link.url === url)?.status.dataUrl
         // The data plane is a WebSocket on the bridge's HTTP port.
-        return dataUrl === undefined
-          ? undefined
-          : { origin: new URL(dataUrl.replace(/^ws/, 'http')).origin, credentials: identities.at(url) }
+        return dataUrl === undefined ? undefined : { origin: new URL(dataUrl.replace(/^ws/, 'http')).origin, credentials }
       },
       inUse,
       clock,

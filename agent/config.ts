@@ -43,7 +43,7 @@ export const AgentFields = z.strictObject({
     .url({ protocol: /^wss?$/, error: 'must be a URL like ws://127.0.0.1:7070/v1/data' })
     .meta({
       description: "URL of the bridge's data plane as seen from this device (a tunnel, a forwarded port)",
-      fallback: 'as the bridge announces it',
+      fallback: 'where this device enrolled, else as the bridge announces it',
     })
     .optional(),
   slm: z

@@ -50,7 +50,7 @@ export const BridgeFields = z.strictObject({
   dataUrl: z
     .url({ protocol: /^wss?$/, error: 'must be a URL like ws://127.0.0.1:7070/v1/data' })
     .meta({
-      description: 'URL of the data plane that is announced to devices, if this bridge is behind a proxy',
+      description: 'URL of the data plane that is announced to devices that have not enrolled, if this bridge is behind a proxy',
       fallback: 'the address it listens on',
     })
     .optional(),

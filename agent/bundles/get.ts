@@ -65,7 +65,7 @@ function follow(from: URL, location: string): URL {
 
 async function request(url: URL, from: number, { own, stallMs, signal }: GetOptions): Promise<IncomingMessage> {
   const credentials = own?.origin === url.origin ? own.credentials : undefined
-  const authorization = credentials ? { authorization: `Bearer ${await credentials.token(signal)}` } : {}
+  const authorization = credentials ? { authorization: `Bearer ${await credentials.token(url.href, signal)}` } : {}
   const pinned = url.protocol === 'https:' ? await credentials?.dial(url.href, signal) : undefined
   const range = from > 0 ? { range: `bytes=${from}-` } : {}
   const sent = (url.protocol === 'https:' ? requestTls : requestPlain)(url, {

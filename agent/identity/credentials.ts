@@ -1,7 +1,10 @@
 import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { connectPinned } from '../../core/base/pinned-socket.ts'
+import { mayReceiveToken } from '../../core/policy/link/enrolled-bridge.ts'
 import type { GrantReply } from '../../core/protocol/identity.ts'
+import { dataPath } from '../../core/protocol/messages.ts'
 import type { LinkCredentials } from '../link/ports.ts'
 import { type Enrolment, requestGrant } from './enrolment.ts'
 import type { DeviceKey } from './key-file.ts'
@@ -16,17 +19,21 @@ const retryMs = 10_000
  * not renewed.
  */
 export interface Credentials extends LinkCredentials {
+  /** Origin of the bridge's HTTP. */
+  readonly origin: string
   close(): void
 }
 
 export interface CredentialsOptions {
   readonly enrolment: Enrolment
   readonly key: DeviceKey
+  /** URL of the data plane that the configuration names. */
+  readonly dataUrl?: string | undefined
   readonly clock: Clock
   readonly logger: Logger
 }
 
-export function createCredentials({ enrolment, key, clock, logger }: CredentialsOptions): Credentials {
+export function createCredentials({ enrolment, key, dataUrl, clock, logger }: CredentialsOptions): Credentials {
   const closing = new AbortController()
   /** Ends the renewal of the last grant. */
   let renewing = new AbortController()
@@ -59,7 +66,15 @@ export function createCredentials({ enrolment, key, clock, logger }: Credentials
   }
 
   return {
-    token: async (signal) => (await newGrant(signal)).token,
+    bridge: enrolment.bridge,
+    origin: new URL(enrolment.url).origin,
+    dataUrl: dataUrl ?? new URL(dataPath, enrolment.url.replace(/^http/, 'ws')).href,
+    async token(url, signal) {
+      if (mayReceiveToken(url, enrolment.url, dataUrl)) return (await newGrant(signal)).token
+      throw new BrimError('IDENTITY_INVALID', `the token of this device is not for ${new URL(url).origin}`, {
+        hint: `it is for the bridge at ${enrolment.url}, where the device enrolled; --data-url names another address of it`,
+      })
+    },
     async mqttPassword(signal) {
       const { token, mqttPassword = token } = await newGrant(signal)
       return mqttPassword

@@ -1,8 +1,9 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { losesEncryption } from '../../core/policy/link/enrolled-bridge.ts'
 import { type Credentials, createCredentials } from './credentials.ts'
-import { readEnrolments } from './enrolment.ts'
+import { type Enrolment, readEnrolments } from './enrolment.ts'
 import { keyFileOf, readKey } from './key-file.ts'
 
 /** Broker of a device that has not enrolled. */
@@ -10,21 +11,27 @@ const localBridge = 'mqtt://127.0.0.1:1883'
 
 /** The device's credentials by bridge. */
 export interface Identities {
-  /** Brokers of the bridges where the device has enrolled; without any, the broker of this machine. */
+  /** Brokers to connect to: those configured, else of the bridges where the device has enrolled, else that of this machine. */
   readonly bridges: readonly string[]
   /** Credentials for the bridge of this broker; undefined if the device has not enrolled there. */
   at(mqttUrl: string): Credentials | undefined
   close(): void
 }
 
-/** @throws BrimError IDENTITY_INVALID */
-export function openIdentities(
-  device: { id: string; fleet: string; stateDir: string },
-  clock: Clock,
-  logger: Logger,
-): Identities {
+export interface IdentityOptions {
+  readonly id: string
+  readonly fleet: string
+  readonly stateDir: string
+  /** Brokers that the configuration names; absent: those of the enrolments. */
+  readonly bridges?: readonly string[] | undefined
+  /** URL of the data plane that the configuration names. */
+  readonly dataUrl?: string | undefined
+}
+
+/** @throws BrimError IDENTITY_INVALID, CONFIG_INVALID where the data plane is not one that an enrolled device may use */
+export function openIdentities(device: IdentityOptions, clock: Clock, logger: Logger): Identities {
   const enrolments = readEnrolments(device.stateDir)
-  if (enrolments.length === 0) return { bridges: [localBridge], at: () => undefined, close: () => {} }
+  if (enrolments.length === 0) return { bridges: device.bridges ?? [localBridge], at: () => undefined, close: () => {} }
   const foreign = enrolments.find((one) => one.device !== device.id || one.fleet !== device.fleet)
   if (foreign)
     throw new BrimError(
@@ -32,13 +39,31 @@ export function openIdentities(
       `${device.stateDir} belongs to device "${foreign.device}" of fleet "${foreign.fleet}", not to "${device.id}" of "${device.fleet}"`,
       { hint: 'use the --id and --fleet of its enrolment, or another --state-dir' },
     )
+  const { bridges = enrolments.map(({ mqttUrl }) => mqttUrl), dataUrl } = device
+  const used = enrolments.filter(({ mqttUrl }) => bridges.includes(mqttUrl))
+  if (dataUrl !== undefined) checkDataUrl(dataUrl, used)
   const key = readKey(keyFileOf(device.stateDir))
-  const known = new Map(enrolments.map((enrolment) => [enrolment.mqttUrl, createCredentials({ enrolment, key, clock, logger })]))
+  const known = new Map(
+    used.map((enrolment) => [enrolment.mqttUrl, createCredentials({ enrolment, key, dataUrl, clock, logger })]),
+  )
   return {
-    bridges: [...known.keys()],
+    bridges,
     at: (mqttUrl) => known.get(mqttUrl),
     close() {
       for (const credentials of known.values()) credentials.close()
     },
   }
+}
+
+/** The data plane gets the device's token. @throws BrimError CONFIG_INVALID */
+function checkDataUrl(dataUrl: string, used: readonly Enrolment[]): void {
+  if (used.length > 1)
+    throw new BrimError('CONFIG_INVALID', `--data-url is allowed with one bridge only; this device enrolled at ${used.length}`, {
+      hint: 'name the broker of one of them with --bridge',
+    })
+  const encrypted = used.find(({ url }) => losesEncryption(url, dataUrl))
+  if (encrypted)
+    throw new BrimError('CONFIG_INVALID', `--data-url ${dataUrl} is not encrypted, but this device enrolled over TLS`, {
+      hint: `use wss://; the key of the bridge at ${encrypted.url} is verified there too`,
+    })
 }

@@ -4,15 +4,23 @@ import { isLateWill } from '../../core/policy/link/retained-state.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 
-/** The retained states of the bridges on one broker. */
+/** More bridges on one broker are ignored: any client of a broker without access rules could fill the memory. */
+const maxBridges = 64
+
+/** The retained states of the bridges on one broker: of all, or of the one where the device has enrolled. */
 export class AnnouncedBridges {
   readonly #logger: Logger
+  readonly #enrolledAt: string | undefined
   readonly #states = new Map<string, BridgeState>()
   /** Bridges whose unreadable state has been logged. */
   readonly #unreadable = new Set<string>()
+  /** One line is enough: a broker that carries many strange bridges must not fill the log. */
+  #hasWarned = false
 
-  constructor(logger: Logger) {
+  /** @param enrolledAt id of the only bridge that the device accepts; undefined: it has not enrolled */
+  constructor(logger: Logger, enrolledAt?: string) {
     this.#logger = logger
+    this.#enrolledAt = enrolledAt
   }
 
   get states(): ReadonlyMap<string, BridgeState> {
@@ -31,6 +39,7 @@ export class AnnouncedBridges {
 
   /** @returns whether the states have changed */
   onMessage(bridge: string, payload: Uint8Array): boolean {
+    if (!this.#accepts(bridge)) return this.#warnOfStranger(bridge)
     const read = readMessage(BridgeState, payload)
     if (read.kind === 'unreadable') {
       // An empty payload clears the retained state: the bridge was removed.
@@ -44,8 +53,19 @@ export class AnnouncedBridges {
     return true
   }
 
+  #accepts(bridge: string): boolean {
+    if (this.#enrolledAt !== undefined) return bridge === this.#enrolledAt
+    return this.#states.has(bridge) || this.#states.size < maxBridges
+  }
+
+  #warnOfStranger(bridge: string): false {
+    if (!this.#hasWarned) this.#logger.warn({ bridge, enrolledAt: this.#enrolledAt }, 'announcement of another bridge ignored')
+    this.#hasWarned = true
+    return false
+  }
+
   #warnOnce(bridge: string, err: BrimError): void {
-    if (this.#unreadable.has(bridge)) return
+    if (this.#unreadable.has(bridge) || this.#unreadable.size >= maxBridges) return
     this.#unreadable.add(bridge)
     this.#logger.warn({ err }, 'state of a bridge ignored')
   }

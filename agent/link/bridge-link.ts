@@ -18,7 +18,7 @@ const discoveryWaitMs = 3_000
 export interface BridgeLinkOptions
   extends Omit<ControlLinkOptions, 'onBridges'>,
     Pick<DataConnectionOptions, 'speed' | 'smoothing'> {
-  /** URL of the bridge's data plane as this device sees it; absent: the URL that the bridge announces. */
+  /** URL of the data plane as a device that has not enrolled sees it; absent: the URL that the bridge announces. */
   readonly dataUrl?: string | undefined
 }
 
@@ -108,11 +108,11 @@ export class BridgeLink {
   /** Chooses a bridge among those announced, unless the device is connected to one: if that one fails, `onLost` follows. */
   #choose(): void {
     if (this.#data.connected) return
-    const { modelId, dataUrl, logger } = this.#options
+    const { modelId, credentials, dataUrl, logger } = this.#options
     const previous = this.#choice
     const announced = chooseBridge(this.#states, modelId, previous?.bridge)
     if (!announced) return
-    const choice = { ...announced, data: dataUrl ?? announced.data }
+    const choice = { ...announced, data: credentials?.dataUrl ?? dataUrl ?? announced.data }
     this.#choice = choice
     if (!this.#isMismatch(choice)) {
       this.#data.connectTo(choice.data)

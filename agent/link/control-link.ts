@@ -62,7 +62,7 @@ export class ControlLink {
   constructor(options: ControlLinkOptions) {
     this.#options = options
     this.#stateTopic = deviceTopic(options.fleet, options.device, 'state')
-    this.#bridges = new AnnouncedBridges(options.logger)
+    this.#bridges = new AnnouncedBridges(options.logger, options.credentials?.bridge)
     this.#reconnector = new Reconnector({ ...options, name: 'control plane', connect: (signal) => this.#connect(signal) })
   }
 

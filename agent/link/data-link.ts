@@ -73,7 +73,7 @@ export class DataLink {
 
   async #connect(url: string, signal: AbortSignal): Promise<DataConnection> {
     const { credentials, logger, onLost } = this.#options
-    const token = await credentials?.token(signal)
+    const token = await credentials?.token(url, signal)
     const socket = await credentials?.dial(url, signal)
     const opened = await DataConnection.connect({ ...this.#options, url, token, socket }, signal)
     if (signal.aborted) {

@@ -2,13 +2,17 @@ import type { TLSSocket } from 'node:tls'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
 
-/** The device's logins at one bridge. */
+/** The device's logins at the bridge where it enrolled. */
 export interface LinkCredentials {
+  /** Id of that bridge: announcements of other bridges are ignored. */
+  readonly bridge: string
+  /** URL of its data plane: the configured one, else at the address where the device enrolled. */
+  readonly dataUrl: string
   /**
-   * A bearer token for a new connection to the data plane.
-   * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
+   * A bearer token for a new connection to `url`.
+   * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, BRIDGE_UNREACHABLE, IDENTITY_INVALID if `url` is not that bridge
    */
-  token(signal: AbortSignal): Promise<string>
+  token(url: string, signal: AbortSignal): Promise<string>
   /** The password for a new connection to the broker. @throws as `token` does */
   mqttPassword(signal: AbortSignal): Promise<string>
   /**

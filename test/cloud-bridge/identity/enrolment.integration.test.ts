@@ -289,7 +289,7 @@ describe('grants', () => {
     const [enrolment] = readEnrolments(stateDirOf('a'))
     const key = readKey(keyFileOf(stateDirOf('a')))
     const credentials = createCredentials({ enrolment: enrolment!, key, clock: counted, logger: silentLogger() })
-    await credentials.token(never)
+    await credentials.token(credentials.dataUrl, never)
     for (let renewals = 0; renewals < 6; renewals++) {
       await vi.waitFor(() => expect(slept).toHaveLength(renewals + 1))
       await clock.advance(slept[renewals]!)
