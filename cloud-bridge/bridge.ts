@@ -27,6 +27,7 @@ import { serveMiddle } from './hat/serve-middle.ts'
 import { openCertificate } from './http/certificate.ts'
 import { ownHost, urlHost } from './http/listen.ts'
 import { startHttpServer } from './http/server.ts'
+import { openAuditExport } from './identity/audit-export.ts'
 import { createAuthorizer } from './identity/authorizer.ts'
 import { requiresAuth } from './identity/exposure.ts'
 import { Grants } from './identity/grants.ts'
@@ -165,12 +166,17 @@ async function openBridge(base: Base): Promise<Bridge> {
   }
 }
 
-function openStores({ config, closers }: Base) {
+function openStores({ config, clock, closers, log }: Base) {
   closers.push(lockFolder(config.stateDir))
   const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
   closers.push(() => store.close())
-  const identityStore = openIdentityStore(config.stateDir)
+  const identityStore = openIdentityStore(config.stateDir, config.limits)
   closers.push(() => identityStore.close())
+  if (config.auditLog !== undefined) {
+    const { id: bridge, auditLog: file } = config
+    const auditExport = openAuditExport({ file, store: identityStore, bridge, clock, logger: log('identity') })
+    closers.push(auditExport.close)
+  }
   return { store, identityStore, birth: nextBirth(store) }
 }
 type Stores = ReturnType<typeof openStores>
@@ -269,7 +275,7 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
   closers.push(identities.close)
   const hookSecretFile = config.broker?.hookSecretFile
   const hookSecret = hookSecretFile === undefined ? undefined : readHookSecret(hookSecretFile)
-  const quotas = new Quotas(identityStore, clock, () => Date.now())
+  const quotas = new Quotas(identityStore, config.limits.keyRequestsPerMinute, clock, () => Date.now())
   const authorizer = createAuthorizer({
     gate: grants,
     store: identityStore,

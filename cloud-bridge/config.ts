@@ -73,6 +73,11 @@ export const BridgeFields = z.strictObject({
     .boolean()
     .default(false)
     .describe('allow unencrypted connections beyond loopback: tokens and hidden states can be read on the way'),
+  auditLog: z
+    .string()
+    .min(1)
+    .describe('file to which the audit log is appended, one JSON document a line; it may be renamed at any time')
+    .optional(),
   fleet: Id.default('default').describe('name of the fleet'),
   id: Id.default('bridge-1').describe('name of this bridge'),
   threads: z.int().min(1).max(256).default(2).describe('threads per operator'),

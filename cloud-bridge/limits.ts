@@ -66,6 +66,26 @@ export const BridgeLimits = z.strictObject({
     .min(1_024)
     .default(4 * 2 ** 20)
     .describe('events stored for one attempt at a job, in bytes; a further piece of its answer ends the job as REJECTED'),
+  auditChanges: z
+    .int()
+    .min(1)
+    .default(1_000_000)
+    .describe('lines of the audit log about tokens, keys and devices, 200 bytes each; the oldest are deleted'),
+  auditRefusals: z
+    .int()
+    .min(1)
+    .default(100_000)
+    .describe('lines of the audit log about refused requests; those of a caller and action within a minute are one line'),
+  auditRequests: z
+    .int()
+    .min(1)
+    .default(1_000_000)
+    .describe('lines of the audit log about requests that were executed, such as job.submit; the oldest are deleted'),
+  keyRequestsPerMinute: z
+    .int()
+    .min(1)
+    .default(6_000)
+    .describe('requests per minute of an API key without a quota of its own; more get status 429'),
   mqttPacketBytes: z
     .int()
     .min(1_024)

@@ -1,21 +1,16 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { networkOf } from '../../core/listen/network.ts'
-import type { Access, BodyOf, Operation, ParamsOf, QueryOf, ResponseOf } from '../../core/protocol/http/operation.ts'
-import type { Caller } from '../identity/authorizer.ts'
+import type { BodyOf, Operation, ParamsOf, QueryOf, ResponseOf } from '../../core/protocol/http/operation.ts'
+import { type Authorizer, type Caller, clientClosedRequest } from '../identity/authorizer.ts'
 import { addressOf } from '../identity/gate.ts'
 import { invalidRequest, noSuchPath, RequestRefused } from './errors.ts'
 import type { EventSource, EventStreams } from './event-streams.ts'
 
 /** Most bodies are small. */
 const usualBodyBytes = 16 * 1024
-/** Audit status of a request whose client disconnected before the response (as nginx logs it). */
-const clientClosedRequest = 499
-
-/** @throws BrimError NOT_AUTHORIZED, FORBIDDEN, QUOTA_EXCEEDED */
-export type Authorize = (request: IncomingMessage, access: Access) => Caller
 
 /** A request that has been authorized and validated. */
 export interface RouteRequest<O extends Operation> {
@@ -61,7 +56,7 @@ export interface Router {
 export type Routes = (router: Router) => void
 
 export interface RouterOptions {
-  readonly authorize: Authorize
+  readonly authorize: Authorizer['authorize']
   readonly streams: EventStreams
   /** Aborted when the server stops. */
   readonly stopping: AbortSignal
@@ -82,8 +77,8 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
     throw known ? new RequestRefused(405, `${known.join(' or ')} only`) : noSuchPath
   })
 
-  function begin(request: FastifyRequest, reply: FastifyReply, access: Access): void {
-    const caller = authorize(request.raw, access)
+  function begin(request: FastifyRequest, reply: FastifyReply, operation: Operation): void {
+    const caller = authorize(request.raw, operation)
     callers.set(request, caller)
     caller.onRevoked(() => reply.raw.destroy())
     reply.raw.once('close', () => caller.end(reply.raw.headersSent ? reply.raw.statusCode : clientClosedRequest))
@@ -113,14 +108,14 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
 
   return {
     serve(operation, handler) {
-      const { method, path, access, query, body, maxBodyBytes = usualBodyBytes, status = 200 } = operation
+      const { method, path, query, body, maxBodyBytes = usualBodyBytes, status = 200 } = operation
       methods.set(path, [...(methods.get(path) ?? []), method])
       app.route({
         method,
         url: path,
         bodyLimit: maxBodyBytes,
         schema: { ...(query && { querystring: query }), ...(body && { body }) },
-        onRequest: async (request, reply) => begin(request, reply, access),
+        onRequest: async (request, reply) => begin(request, reply, operation),
         handler: async (request, reply) => {
           const result = await handler(routeRequest(request, reply))
           if (!(result instanceof StreamResponse)) return reply.code(status).send(result)

@@ -1,9 +1,10 @@
 import { nowIso } from '../../core/base/clock.ts'
 import type { AuditLine } from '../../core/protocol/http/admin.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import type { BridgeLimits } from '../limits.ts'
 
-/** About 200 MB; then the oldest lines are deleted. */
-export const defaultMaxAuditLines = 1_000_000
+/** Max lines of each table; then its oldest are deleted. */
+export type AuditLimits = Pick<BridgeLimits, 'auditChanges' | 'auditRefusals' | 'auditRequests'>
 
 /** Who acts: a user of the bridge's own machine, or a client at an address. */
 export type Actor = string | { readonly who: string; readonly from: string }
@@ -17,6 +18,10 @@ export interface AuditEntry extends Pick<AuditRecord, 'action' | 'subject' | 'ou
   readonly actor: Actor
   /** Must be expressible in JSON. */
   readonly detail: unknown
+  /** Default: now. */
+  readonly at?: string
+  /** Equal entries that this one stands for; default: 1. */
+  readonly count?: number
 }
 
 /** Writes one line in the caller's transaction. */
@@ -25,28 +30,109 @@ export type AddAuditLine = (entry: AuditEntry) => void
 /** Writes the line of a change that succeeded. */
 export type AuditChange = (actor: Actor, action: string, subject: string, detail?: unknown) => void
 
-export function openAuditLog(store: Store, maxLines: number) {
-  const insert = store.prepare(`INSERT INTO audit
-    (at, actor, origin, action, subject, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?)`)
-  const latest = store.prepare<[number], AuditRecord>(
-    'SELECT at, actor, origin AS "from", action, subject, outcome, detail FROM audit ORDER BY id DESC LIMIT ?',
-  )
-  const deleteOldest = store.prepare(`DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - ${maxLines}`)
-  const add: AddAuditLine = ({ actor, action, subject, outcome, detail }) => {
-    const { who, from } = typeof actor === 'string' ? { who: actor, from: null } : actor
-    insert.run(nowIso(), who, from, action, subject, outcome, JSON.stringify(detail))
+/** Lines of each table that have been appended to the audit file, by their highest id. */
+export interface AuditCursor {
+  readonly changes: number
+  readonly requests: number
+  readonly refusals: number
+}
+
+const maxSubjectChars = 200
+const maxDetailChars = 2_000
+const columns = 'at, actor, origin AS "from", action, subject, outcome, detail'
+
+/**
+ * Three tables with a retention each, so that no client displaces the lines of others: changes of tokens, keys and devices;
+ * requests that were executed; and refusals, of which those of one caller and action within a minute are one line.
+ */
+export function openAuditLog(store: Store, limits: AuditLimits) {
+  const insert = (table: string) =>
+    store.prepare(`INSERT INTO ${table} (at, actor, origin, action, subject, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+  const [insertChange, insertRequest] = [insert('audit'), insert('audit_requests')]
+  const countRefusal = store.prepare(`INSERT INTO audit_refusals
+    (at, actor, origin, action, subject, outcome, detail, minute, count) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (minute, actor, origin, action) DO UPDATE SET count = count + excluded.count`)
+  const latest = store.prepare<{ limit: number }, AuditRecord>(`
+    SELECT * FROM (SELECT ${columns}, 1 AS count, id FROM audit ORDER BY id DESC LIMIT @limit)
+    UNION ALL SELECT * FROM (SELECT ${columns}, 1 AS count, id FROM audit_requests ORDER BY id DESC LIMIT @limit)
+    UNION ALL SELECT * FROM (SELECT ${columns}, count, id FROM audit_refusals ORDER BY id DESC LIMIT @limit)
+    ORDER BY at DESC, id DESC LIMIT @limit`)
+  const deleteOldest = [
+    ['audit', limits.auditChanges],
+    ['audit_requests', limits.auditRequests],
+    ['audit_refusals', limits.auditRefusals],
+  ].map(([table, max]) => store.prepare(`DELETE FROM ${table} WHERE id <= (SELECT max(id) FROM ${table}) - ${max}`))
+
+  const valuesOf = ({ actor, action, subject, outcome, detail, at = nowIso() }: AuditEntry) => {
+    const { who, from } = typeof actor === 'string' ? { who: actor, from: '' } : actor
+    const text = JSON.stringify(detail)
+    const shown = text.length <= maxDetailChars ? text : JSON.stringify({ cut: text.slice(0, maxDetailChars) })
+    return [at, who, from, action, cut(subject), outcome, shown]
   }
+  const add: AddAuditLine = (entry) => {
+    if (entry.outcome !== 'refused') insertRequest.run(...valuesOf(entry))
+    else countRefusal.run(...valuesOf(entry), minuteOf(entry.at), entry.count ?? 1)
+  }
+  const addChange: AuditChange = (actor, action, subject, detail = {}) =>
+    void insertChange.run(...valuesOf({ actor, action, subject, outcome: 'ok', detail }))
   const record = store.transaction((entries: readonly AuditEntry[]) => {
     entries.forEach(add)
-    deleteOldest.run()
+    for (const statement of deleteOldest) statement.run()
   })
-  const addChange: AuditChange = (actor, action, subject, detail = {}) => add({ actor, action, subject, outcome: 'ok', detail })
   return {
     add,
     addChange,
     /** In one transaction. */
     record: (entries: readonly AuditEntry[]) => record.immediate(entries),
     /** Latest first. */
-    audit: (limit: number) => latest.all(limit),
+    audit: (limit: number) => latest.all({ limit }).map(recordOf),
+    ...openCursor(store),
   }
 }
+
+/** What has not yet been appended to the audit file. */
+function openCursor(store: Store) {
+  type Row = AuditRecord & { readonly id: number }
+  const read = store.prepare<[], AuditCursor>('SELECT changes, requests, refusals FROM audit_export')
+  const write = store.prepare('UPDATE audit_export SET changes = @changes, requests = @requests, refusals = @refusals')
+  const next = (table: string) =>
+    store.prepare<[number, number], Row>(`SELECT ${columns}, 1 AS count, id FROM ${table} WHERE id > ? ORDER BY id LIMIT ?`)
+  const [nextChanges, nextRequests] = [next('audit'), next('audit_requests')]
+  const nextRefusals = store.prepare<[number, number, number], Row>(
+    `SELECT ${columns}, count, id FROM audit_refusals WHERE id > ? AND minute <> ? ORDER BY id LIMIT ?`,
+  )
+  return {
+    /** At most `max` lines of each table, in order; a refusal once its minute is over. */
+    notExported(max: number): { readonly lines: AuditRecord[]; readonly cursor: AuditCursor } {
+      const from = read.get()!
+      const changes = nextChanges.all(from.changes, max)
+      const requests = nextRequests.all(from.requests, max)
+      const refusals = nextRefusals.all(from.refusals, minuteOf(), max)
+      const lines = [...changes, ...requests, ...refusals].sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
+      const cursor = {
+        changes: changes.at(-1)?.id ?? from.changes,
+        requests: requests.at(-1)?.id ?? from.requests,
+        refusals: refusals.at(-1)?.id ?? from.refusals,
+      }
+      return { lines: lines.map(recordOf), cursor }
+    },
+    exported: (cursor: AuditCursor) => void write.run(cursor),
+  }
+}
+
+/** Counts from 1970 (UTC). */
+const minuteOf = (at = nowIso()) => Math.floor(Date.parse(at) / 60_000)
+
+/** Without an address, the line is of the bridge's own machine. */
+const recordOf = ({ at, actor, from, action, subject, outcome, detail, count }: AuditRecord): AuditRecord => ({
+  at,
+  actor,
+  from: from || null,
+  action,
+  subject,
+  outcome,
+  detail,
+  count,
+})
+
+const cut = (text: string) => (text.length <= maxSubjectChars ? text : `${text.slice(0, maxSubjectChars - 1)}…`)

@@ -6,9 +6,10 @@ import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { KeyRecord } from '../../core/protocol/http/admin.ts'
-import type { Access } from '../../core/protocol/http/operation.ts'
+import type { Operation } from '../../core/protocol/http/operation.ts'
 import { allows } from './access.ts'
-import type { Actor, AuditEntry, AuditRecord } from './audit-log.ts'
+import type { Actor, AuditRecord } from './audit-log.ts'
+import { createAuditWriter } from './audit-writer.ts'
 import { addressOf, bearerOf, type Gate } from './gate.ts'
 import type { Quotas } from './quotas.ts'
 import type { IdentityStore } from './store.ts'
@@ -23,7 +24,7 @@ export interface Caller {
   requireJobs(count: number): void
   /** Counts new jobs against the key's quota. */
   countJobs(count: number): void
-  /** Names the request in the audit log; default: its method and path. */
+  /** Names the request in the audit log; default: its operation. */
   auditAs(action: string, subject: string, detail?: Readonly<Record<string, unknown>>): void
   /** The store has already written the audit line, in the transaction of the change. */
   auditedByStore(): void
@@ -42,7 +43,7 @@ export interface Authorizer {
    * its changes outlive that.
    * @throws BrimError NOT_AUTHORIZED, FORBIDDEN, QUOTA_EXCEEDED
    */
-  authorize(request: IncomingMessage, access: Access): Caller
+  authorize(request: IncomingMessage, operation: Pick<Operation, 'method' | 'path' | 'access'>): Caller
   close(): Promise<void>
 }
 
@@ -75,19 +76,7 @@ export interface AuthorizerOptions {
 export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logger }: AuthorizerOptions): Authorizer {
   /** Responses under way → what ends them. */
   const underWay = new Map<Caller, () => void>()
-
-  /** Written together once per turn: a commit per request would cost a busy bridge as much as its jobs do. */
-  let entries: AuditEntry[] = []
-
-  function record(entry: AuditEntry): void {
-    if (entries.push(entry) === 1) setImmediate(write)
-  }
-
-  function write(): void {
-    const due = entries
-    entries = []
-    if (due.length > 0) tryOrLog(logger, 'audit log not written', () => store.record(due), { entries: due.length })
-  }
+  const auditLog = createAuditWriter(store, clock, logger)
 
   function endRevoked(): void {
     const revoked = new Set(store.keys().flatMap(({ id, revokedAt }) => (revokedAt === null ? [] : [id])))
@@ -98,10 +87,10 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
     if (underWay.size > 0) tryOrLog(logger, 'revoked keys not read', endRevoked)
   })
 
-  function callerOf(request: IncomingMessage, key: KeyRecord | undefined): Caller {
+  function callerOf(request: IncomingMessage, operation: string, key: KeyRecord | undefined): Caller {
     const path = (request.url ?? '/').split('?', 1)[0]!
     const actor = { who: key ? `key:${key.name}/${key.id}` : 'anyone', from: addressOf(request) }
-    let line = { action: `${request.method} ${path}`, subject: path, detail: {} as Readonly<Record<string, unknown>> }
+    let line = { action: operation, subject: path, detail: {} as Readonly<Record<string, unknown>> }
     let audited = request.method === 'GET'
     const caller: Caller = {
       key,
@@ -121,7 +110,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
         underWay.delete(caller)
         if (audited) return
         audited = true
-        record({ actor, ...line, outcome: outcomeOf(status), detail: { ...line.detail, status } })
+        auditLog.add({ actor, ...line, outcome: outcomeOf(status), detail: { ...line.detail, status } })
       },
     }
     return caller
@@ -131,7 +120,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
     get authRequired() {
       return gate.authRequired
     },
-    authorize(request, access) {
+    authorize(request, { method, path, access }) {
       if (access === 'open') return anonymous
       if (access === 'hook-secret') {
         if (hookSecret === undefined || !isSame(hookSecretOf(request), hookSecret)) throw wrongHookSecret
@@ -140,7 +129,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
       const token = bearerOf(request.headers.authorization) ?? ''
       const key = store.keyOf(token)
       if (key) quotas.takeRequest(key)
-      const caller = callerOf(request, key)
+      const caller = callerOf(request, `${method} ${path}`, key)
       const isOpen = !gate.authRequired && access !== 'administer' && access !== 'own-key'
       const allowed = access === 'own-key' ? key !== undefined : isOpen || allows(gate.subjectOf(token) ?? '', { to: access })
       if (allowed) return caller
@@ -152,12 +141,17 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
     },
     async close() {
       await stopChecking()
-      write()
+      auditLog.close()
     },
   }
 }
 
+/** Status of a request whose client disconnected before the response (as nginx logs it). */
+export const clientClosedRequest = 499
+
 function outcomeOf(status: number): AuditRecord['outcome'] {
+  // It may have been executed.
+  if (status === clientClosedRequest) return 'failed'
   return status < 400 ? 'ok' : status < 500 ? 'refused' : 'failed'
 }
 

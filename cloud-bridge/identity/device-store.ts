@@ -49,10 +49,10 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     const known = byName.get(device)
     const verdict = judgeGrant(device, known, hardware)
     if (verdict.kind === 'refused') {
-      // Logged once for each machine: the agent retries.
-      if (verdict.code === 'DEVICE_CLONED' && hardware !== undefined && known?.clone !== hardware) {
+      // The first other machine is named until an operator approves the device again: the agent retries.
+      if (verdict.code === 'DEVICE_CLONED' && hardware !== undefined && known?.clone === null) {
         nameClone.run(hardware, device)
-        auditChange({ who: `device:${device}`, from }, 'device.cloned', device, { first: known?.hardware, other: hardware })
+        auditChange({ who: `device:${device}`, from }, 'device.cloned', device, { first: known.hardware, other: hardware })
       }
       return verdict
     }

@@ -9,21 +9,26 @@ type UsageStore = Pick<IdentityStore, 'jobsOf' | 'countJobs'>
 /** Usage of API keys: requests in memory, jobs of the day on disk, so that a restart does not reset them. */
 export class Quotas {
   readonly #store: UsageStore
+  readonly #requestsPerMinute: number
   readonly #clock: Clock
   readonly #wallMs: () => number
   /** Key → when its requests so far are due at an even rate. */
   readonly #dueMs = new Map<string, number>()
 
-  /** @param wallMs UTC ms */
-  constructor(store: UsageStore, clock: Clock, wallMs: () => number) {
+  /**
+   * @param requestsPerMinute of keys without a quota of their own
+   * @param wallMs UTC ms
+   */
+  constructor(store: UsageStore, requestsPerMinute: number, clock: Clock, wallMs: () => number) {
     this.#store = store
+    this.#requestsPerMinute = requestsPerMinute
     this.#clock = clock
     this.#wallMs = wallMs
   }
 
   /** @throws BrimError QUOTA_EXCEEDED */
-  takeRequest({ id, name, requestsPerMinute }: KeyRecord): void {
-    if (requestsPerMinute === null) return
+  takeRequest({ id, name, requestsPerMinute: own }: KeyRecord): void {
+    const requestsPerMinute = own ?? this.#requestsPerMinute
     const judged = judgeRequest(this.#due(id), requestsPerMinute, this.#clock.nowMs())
     if (judged.kind === 'refused')
       throw new BrimError('QUOTA_EXCEEDED', `key ${name} may make ${requestsPerMinute} requests a minute`, {
@@ -54,10 +59,11 @@ export class Quotas {
     this.#store.countJobs(id, addJobs(this.#store.jobsOf(id), count, this.#wallMs()))
   }
 
-  left({ id, requestsPerMinute, jobsPerDay }: KeyRecord): Whoami['quota'] {
+  left({ id, requestsPerMinute: own, jobsPerDay }: KeyRecord): Whoami['quota'] {
+    const requestsPerMinute = own ?? this.#requestsPerMinute
     return {
       requestsPerMinute,
-      requestsLeft: requestsPerMinute === null ? null : requestsLeft(this.#due(id), requestsPerMinute, this.#clock.nowMs()),
+      requestsLeft: requestsLeft(this.#due(id), requestsPerMinute, this.#clock.nowMs()),
       jobsPerDay,
       jobsLeft: jobsPerDay === null ? null : jobsLeft(this.#store.jobsOf(id), jobsPerDay, this.#wallMs()),
     }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { openDatabase } from '../../core/store/open-database.ts'
-import { defaultMaxAuditLines, openAuditLog } from './audit-log.ts'
+import { BridgeLimits } from '../limits.ts'
+import { type AuditLimits, openAuditLog } from './audit-log.ts'
 import { openDeviceStore } from './device-store.ts'
 import { openKeyStore } from './key-store.ts'
 import { identityTables } from './tables.ts'
@@ -13,9 +14,9 @@ export type IdentityStore = ReturnType<typeof openIdentityStore>
  * machine open it while the bridge runs. Every change and its audit line are one transaction.
  * @throws BrimError STORE_FAILED
  */
-export function openIdentityStore(stateDir: string, maxAuditLines = defaultMaxAuditLines) {
+export function openIdentityStore(stateDir: string, limits: AuditLimits = BridgeLimits.parse({})) {
   const database = openDatabase(join(stateDir, 'identity.sqlite'), identityTables)
-  const { add, addChange, ...auditLog } = openAuditLog(database, maxAuditLines)
+  const { add, addChange, ...auditLog } = openAuditLog(database, limits)
   const tokens = openTokenStore(database, addChange)
   const devices = openDeviceStore(database, tokens, add, addChange)
   const keys = openKeyStore(database, addChange)

@@ -63,4 +63,33 @@ export const identityTables = [
     device TEXT NOT NULL,
     at TEXT NOT NULL
   ) STRICT`,
+  `CREATE TABLE audit_requests (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    origin TEXT,
+    action TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    detail TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE audit_refusals (
+    id INTEGER PRIMARY KEY,
+    minute INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    action TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    UNIQUE (minute, actor, origin, action)
+  ) STRICT;
+  INSERT INTO audit_refusals (minute, count, at, actor, origin, action, subject, outcome, detail)
+    SELECT unixepoch(min(at)) / 60, count(*), min(at), actor, coalesce(origin, ''), action, substr(min(subject), 1, 200), 'refused', '{}'
+    FROM audit WHERE outcome = 'refused' GROUP BY unixepoch(at) / 60, actor, coalesce(origin, ''), action ORDER BY min(id);
+  DELETE FROM audit WHERE outcome = 'refused';
+  CREATE TABLE audit_export (changes INTEGER NOT NULL, requests INTEGER NOT NULL, refusals INTEGER NOT NULL) STRICT;
+  INSERT INTO audit_export VALUES (0, 0, 0)`,
 ]

@@ -10,9 +10,9 @@ export const command = defineCommand({
   async run({ limit, json, ...options }, io) {
     const audit = await administer(options, io, (admin) => admin.audit(limit))
     if (json) return io.out(JSON.stringify({ audit }))
-    const rows = audit.map(({ at, actor, from, action, subject, outcome, detail }) =>
-      [at, actor, from ?? '-', action, subject, outcome, JSON.stringify(detail)].map(printable),
+    const rows = audit.map(({ at, actor, from, action, subject, outcome, count, detail }) =>
+      [at, actor, from ?? '-', action, subject, outcome, String(count), JSON.stringify(detail)].map(printable),
     )
-    io.out(columns([['AT', 'ACTOR', 'FROM', 'ACTION', 'SUBJECT', 'OUTCOME', 'DETAIL'], ...rows]))
+    io.out(columns([['AT', 'ACTOR', 'FROM', 'ACTION', 'SUBJECT', 'OUTCOME', 'COUNT', 'DETAIL'], ...rows]))
   },
 })

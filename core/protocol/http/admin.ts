@@ -72,6 +72,7 @@ export const AuditLine = z.object({
   action: z.string().describe('`token.create`, `job.submit`, …; method and path of a request without a name.'),
   subject: z.string(),
   outcome: openEnum(['ok', 'refused', 'failed']),
+  count: z.int().min(1).default(1).describe('Refusals of one caller and action within a minute, of which this is the first.'),
   detail: z.unknown(),
 })
 export type AuditLine = z.infer<typeof AuditLine>

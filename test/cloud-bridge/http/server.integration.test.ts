@@ -147,7 +147,7 @@ describe('an authorized request', () => {
   it('ends with the status of its response, or 499 if the client disconnected before', async () => {
     const statuses: number[] = []
     const authorize = () => ({
-      ...openToAll.authorize({} as IncomingMessage, 'open'),
+      ...openToAll.authorize({} as IncomingMessage, { method: 'GET', path: '/', access: 'open' }),
       end: (status: number) => statuses.push(status),
     })
     let arrived = () => {}

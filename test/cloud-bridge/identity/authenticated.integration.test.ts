@@ -107,7 +107,7 @@ describe('a key', () => {
     await brim('revoke', id)
     expect((await read()).status).toBe(401)
     const actions = () => store.audit(20).map(({ action, outcome }) => `${action} ${outcome}`)
-    const forbidden = ['labels', 'commands'].map((what) => `POST /v1/devices/no-such-device/${what} refused`)
+    const forbidden = ['labels', 'commands'].map((what) => `POST /v1/devices/:id/${what} refused`)
     const refusals = forbidden.flatMap((line) => [line, line]).reverse()
     const written = ['key.revoke ok', ...refusals, 'job.submit ok', 'POST /v1/jobs refused', 'key.create ok', 'key.create ok']
     await expect.poll(() => actions().slice(0, written.length)).toEqual(written)

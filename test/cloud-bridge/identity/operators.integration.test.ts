@@ -166,7 +166,7 @@ describe('an admin on another machine', () => {
     await expect
       .poll(async () => (await auditOf(ada)).map(({ action, subject, outcome }) => `${action} ${subject} ${outcome}`))
       .toEqual([
-        'POST /v1/admin/devices/no-such-device/approve /v1/admin/devices/no-such-device/approve refused',
+        'POST /v1/admin/devices/:id/approve /v1/admin/devices/no-such-device/approve refused',
         `key.revoke ${made.id} ok`,
         `key.create ${made.id} ok`,
         `token.revoke ${token.id} ok`,

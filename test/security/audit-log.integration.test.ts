@@ -1,0 +1,117 @@
+import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { adminRoutes } from '../../cloud-bridge/api/admin.ts'
+import { openAuditExport } from '../../cloud-bridge/identity/audit-export.ts'
+import { type Authorizer, createAuthorizer } from '../../cloud-bridge/identity/authorizer.ts'
+import { Quotas } from '../../cloud-bridge/identity/quotas.ts'
+import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { BridgeLimits } from '../../cloud-bridge/limits.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import { refusals } from '../../lab/attack/refusals.ts'
+import { fakeClock } from '../support/fake-clock.ts'
+import { startTestHttp, type TestHttp } from '../support/http.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+
+const requestsPerMinute = 50
+let dir: TempDir
+let store: IdentityStore
+let authorizer: Authorizer
+let http: TestHttp
+
+beforeEach(async () => {
+  dir = tempDir()
+  store = openIdentityStore(dir.path, BridgeLimits.parse({ auditRefusals: 10 }))
+  const gate = { authRequired: true, subjectOf: (key: string) => roleOf(key) }
+  const roleOf = (text: string) => {
+    const key = store.keyOf(text)
+    return key && `${key.role}-${key.name}`
+  }
+  const quotas = new Quotas(store, requestsPerMinute, systemClock, Date.now)
+  authorizer = createAuthorizer({ gate, store, quotas, clock: systemClock, logger: silentLogger() })
+  http = await startTestHttp([adminRoutes({ store, quotas, bridge: 'bridge-1', fleet: 'default' })], { authorizer })
+})
+afterEach(async () => {
+  await http.close()
+  await authorizer.close()
+  store.close()
+  dir[Symbol.dispose]()
+})
+
+describe('a viewer who is refused again and again', () => {
+  it('fills one line of the audit log per minute, and is limited without a quota of its own', async () => {
+    const { key } = store.createKey('operator:test', 'vera', 'viewer')
+    const target = { httpUrl: http.url, mqttUrl: '', dataUrl: '', apiKey: key }
+    const done = await refusals.run(target, AbortSignal.timeout(2_000))
+    expect(done.refused).toBeGreaterThanOrEqual(requestsPerMinute)
+    expect(done.limited).toBeGreaterThan(0)
+    await authorizer.close()
+    const lines = store.audit(10_000)
+    expect(lines.at(-1)).toMatchObject({ action: 'key.create', count: 1 })
+    const refused = lines.slice(0, -1)
+    // The attack may last from one minute into the next.
+    expect(refused.length).toBeLessThanOrEqual(2)
+    expect(refused.reduce((sum, { count }) => sum + count, 0)).toBe(done.refused)
+    for (const { action, subject } of refused) {
+      expect(action).toBe('POST /v1/admin/devices/:id/approve')
+      expect(subject.length).toBeLessThanOrEqual(200)
+    }
+  })
+})
+
+const refusal = (n: number) => ({
+  actor: { who: `key:vera-${n}/0`, from: '127.0.0.1' },
+  action: 'POST /v1/admin/keys',
+  subject: '/v1/admin/keys',
+  outcome: 'refused' as const,
+  detail: {},
+})
+
+describe('the audit log', () => {
+  it('deletes refusals for the sake of refusals only', () => {
+    const { id } = store.createKey('operator:test', 'vera', 'viewer')
+    store.record([{ ...refusal(0), action: 'job.submit', outcome: 'ok' }])
+    for (let n = 0; n < 50; n++) store.record([refusal(n)])
+    const lines = store.audit(100)
+    expect(lines).toHaveLength(12)
+    expect(lines.slice(-2)).toMatchObject([{ action: 'job.submit' }, { action: 'key.create', subject: id }])
+  })
+
+  it('is appended to a file as it grows, also by another process, and after the file was renamed', async () => {
+    const file = join(dir.path, 'audit.jsonl')
+    const lines = (path = file) =>
+      readFileSync(path, 'utf8')
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { action: string; bridge: string })
+    const clock = fakeClock()
+    const log = openAuditExport({ file, store, bridge: 'bridge-1', clock, logger: silentLogger() })
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    const cli = openIdentityStore(dir.path)
+    cli.createKey('operator:test', 'vera', 'viewer')
+    cli.close()
+    store.record([{ ...refusal(0), action: 'job.submit', outcome: 'ok' }, refusal(0)])
+    await clock.advance(1_000)
+    // A refusal follows when its minute is over.
+    expect(lines()).toMatchObject([
+      { action: 'key.create', bridge: 'bridge-1' },
+      { action: 'job.submit', outcome: 'ok', from: '127.0.0.1', count: 1 },
+    ])
+    renameSync(file, `${file}.1`)
+    await clock.advance(5_000)
+    expect(existsSync(file)).toBe(false)
+    store.revokeKey('operator:test', store.keys()[0]!.id)
+    await log.close()
+    expect(lines()).toMatchObject([{ action: 'key.revoke' }])
+    // What was appended before a restart is not appended again.
+    await openAuditExport({ file, store, bridge: 'bridge-1', clock, logger: silentLogger() }).close()
+    expect(lines()).toHaveLength(1)
+    expect(lines(`${file}.1`)).toHaveLength(2)
+  })
+
+  it('is not started with a file that cannot be written', () => {
+    const open = () => openAuditExport({ file: dir.path, store, bridge: 'b', clock: fakeClock(), logger: silentLogger() })
+    expect(open).toThrow(expect.objectContaining({ code: 'TARGET_UNWRITABLE' }))
+  })
+})
