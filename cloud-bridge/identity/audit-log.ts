@@ -1,10 +1,10 @@
 import { nowIso } from '../../core/base/clock.ts'
 import type { AuditLine } from '../../core/protocol/http/admin.ts'
 import type { Store } from '../../core/store/open-database.ts'
-import type { BridgeLimits } from '../limits.ts'
+import type { BridgeConfig } from '../config.ts'
 
-/** Max lines of each table; then its oldest are deleted. */
-export type AuditLimits = Pick<BridgeLimits, 'auditChanges' | 'auditRefusals' | 'auditRequests'>
+/** Max lines of each table; then the bridge deletes its oldest. */
+export type AuditLimits = Pick<BridgeConfig['limits'], 'auditChanges' | 'auditRefusals' | 'auditRequests'>
 
 /** Who acts: a user of the bridge's own machine, or a client at an address. */
 export type Actor = string | { readonly who: string; readonly from: string }
@@ -45,7 +45,7 @@ const columns = 'at, actor, origin AS "from", action, subject, outcome, detail'
  * Three tables with a retention each, so that no client displaces the lines of others: changes of tokens, keys and devices;
  * requests that were executed; and refusals, of which those of one caller and action within a minute are one line.
  */
-export function openAuditLog(store: Store, limits: AuditLimits) {
+export function openAuditLog(store: Store, limits?: AuditLimits) {
   const insert = (table: string) =>
     store.prepare(`INSERT INTO ${table} (at, actor, origin, action, subject, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?)`)
   const [insertChange, insertRequest] = [insert('audit'), insert('audit_requests')]
@@ -57,11 +57,16 @@ export function openAuditLog(store: Store, limits: AuditLimits) {
     UNION ALL SELECT * FROM (SELECT ${columns}, 1 AS count, id FROM audit_requests ORDER BY id DESC LIMIT @limit)
     UNION ALL SELECT * FROM (SELECT ${columns}, count, id FROM audit_refusals ORDER BY id DESC LIMIT @limit)
     ORDER BY at DESC, id DESC LIMIT @limit`)
-  const deleteOldest = [
-    ['audit', limits.auditChanges],
-    ['audit_requests', limits.auditRequests],
-    ['audit_refusals', limits.auditRefusals],
-  ].map(([table, max]) => store.prepare(`DELETE FROM ${table} WHERE id <= (SELECT max(id) FROM ${table}) - ${max}`))
+  const maxLines: [string, number][] = limits
+    ? [
+        ['audit', limits.auditChanges],
+        ['audit_requests', limits.auditRequests],
+        ['audit_refusals', limits.auditRefusals],
+      ]
+    : []
+  const deleteOldest = maxLines.map(([table, max]) =>
+    store.prepare(`DELETE FROM ${table} WHERE id <= (SELECT max(id) FROM ${table}) - ${max}`),
+  )
 
   const valuesOf = ({ actor, action, subject, outcome, detail, at = nowIso() }: AuditEntry) => {
     const { who, from } = typeof actor === 'string' ? { who: actor, from: '' } : actor

@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { openDatabase } from '../../core/store/open-database.ts'
-import { BridgeLimits } from '../limits.ts'
 import { type AuditLimits, openAuditLog } from './audit-log.ts'
 import { openDeviceStore } from './device-store.ts'
 import { openKeyStore } from './key-store.ts'
@@ -14,7 +13,7 @@ export type IdentityStore = ReturnType<typeof openIdentityStore>
  * machine open it while the bridge runs. Every change and its audit line are one transaction.
  * @throws BrimError STORE_FAILED
  */
-export function openIdentityStore(stateDir: string, limits: AuditLimits = BridgeLimits.parse({})) {
+export function openIdentityStore(stateDir: string, limits?: AuditLimits) {
   const database = openDatabase(join(stateDir, 'identity.sqlite'), identityTables)
   const { add, addChange, ...auditLog } = openAuditLog(database, limits)
   const tokens = openTokenStore(database, addChange)
