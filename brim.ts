@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { realpathSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { addAbortSignal } from 'node:stream'
@@ -51,11 +50,12 @@ export const menu: Menu = {
 }
 
 async function loadDoctor() {
-  const [{ doctorCommand }, { checkDevice }] = await Promise.all([
+  const [{ doctorCommand }, { checkDevice }, { checkBridges }] = await Promise.all([
     import('./core/commands/doctor.ts'),
     import('./agent/commands/device-check.ts'),
+    import('./agent/commands/bridge-check.ts'),
   ])
-  return { command: doctorCommand([checkDevice]) }
+  return { command: doctorCommand([async () => [await checkDevice()], checkBridges]) }
 }
 
 /** Runs one command; errors are printed. Results go to `io.out`, all else to `io.err`. */

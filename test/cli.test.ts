@@ -90,6 +90,6 @@ describe('the command line', () => {
   it('prints its version', async () => {
     const { io, out } = captureIo()
     expect(await run(['--version'], io)).toBe(0)
-    expect(out().trim()).toMatch(/^\d+\.\d+\.\d+/)
+    expect(out().trim()).toMatch(/^\d+\.\d+\.\d+(\+[0-9a-f]{7,})?$/)
   })
 })

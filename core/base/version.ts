@@ -3,7 +3,19 @@ import { readFileSync } from 'node:fs'
 /** Folder of package.json, models/ and scripts/: two levels above this file, or three when it runs from dist/. */
 export const projectRoot = findRoot()
 
-export const version = (JSON.parse(readFileSync(new URL('package.json', projectRoot), 'utf8')) as { version: string }).version
+/** `0.2.0` */
+export const release = (JSON.parse(readFileSync(new URL('package.json', projectRoot), 'utf8')) as { version: string }).version
+
+/** The release and the commit that scripts/setup has built, `0.2.0+72ab0c0`; without the commit where there is no git. */
+export const version = [release, ...builtCommit()].join('+')
+
+function builtCommit(): string[] {
+  try {
+    return [readFileSync(new URL('dist/.commit', projectRoot), 'utf8').trim()].filter(Boolean)
+  } catch {
+    return []
+  }
+}
 
 function findRoot(): URL {
   const above = new URL('../../', import.meta.url)

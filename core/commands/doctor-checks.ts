@@ -2,9 +2,8 @@ import { constants } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { availableParallelism, freemem, totalmem } from 'node:os'
 import { dirname } from 'node:path'
-import koffi from 'koffi'
+import { clockIsSet, nowIso } from '../base/clock.ts'
 import { BrimError, type ErrorCode } from '../base/errors.ts'
-import { openRuntime } from '../engine/capi.ts'
 import type { Runtime } from '../engine/runtime.ts'
 import { OnnxGraph } from '../model/onnx-writer.ts'
 
@@ -33,14 +32,11 @@ export function checkNode(version: string): Check {
   return { name: 'node', status: 'fail', detail, hint, code: 'PREREQUISITE_MISSING', values }
 }
 
-export function checkKoffi(): Check {
-  const { version } = koffi
-  return { name: 'koffi', status: 'ok', detail: version, values: { version } }
-}
-
 /** Loads the library, computes with it, and tests which of its execution providers work on this machine. */
 export async function checkRuntime(library: string | undefined): Promise<Check[]> {
   try {
+    // Not statically: it loads koffi, which may be what is broken.
+    const { openRuntime } = await import('../engine/capi.ts')
     const runtime = await openRuntime({ library })
     try {
       if ((await double(runtime, 'CPUExecutionProvider', 21)) !== 42)
@@ -53,9 +49,12 @@ export async function checkRuntime(library: string | undefined): Promise<Check[]
       await runtime.close()
     }
   } catch (error) {
-    if (!(error instanceof BrimError)) throw error
-    const why = error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
-    return [{ name: 'onnxruntime', status: 'fail', detail: why, hint: error.hint, code: error.code, values: {} }]
+    const { code, hint } =
+      error instanceof BrimError ? error : ({ code: 'RUNTIME_UNAVAILABLE', hint: 'run scripts/setup again' } as const)
+    const detail = [error, (error as Error).cause]
+      .flatMap((one) => (one instanceof Error ? [one.message.split('\n')[0]] : []))
+      .join(': ')
+    return [{ name: 'onnxruntime', status: 'fail', detail, hint, code, values: {} }]
   }
 }
 
@@ -64,6 +63,21 @@ export function checkMemory(freeBytes = freemem(), totalBytes = totalmem()): Che
   const values = { freeBytes, totalBytes }
   if (freeBytes >= gib) return { name: 'memory', status: 'ok', detail, values }
   return { name: 'memory', status: 'warn', detail, hint: 'only small models fit', values }
+}
+
+/** Certificates, tokens and telemetry need it. A device without a battery-backed clock may start without it. */
+export function checkClock(wallMs = Date.now()): Check {
+  const values = { now: nowIso() }
+  if (clockIsSet(wallMs)) return { name: 'clock', status: 'ok', detail: new Date(wallMs).toISOString(), values }
+  const hint = 'turn on network time: timedatectl set-ntp true'
+  return {
+    name: 'clock',
+    status: 'fail',
+    detail: `not set: ${new Date(wallMs).toISOString()}`,
+    hint,
+    code: 'PREREQUISITE_MISSING',
+    values,
+  }
 }
 
 /** Of the folder for the state of agents and bridges. */

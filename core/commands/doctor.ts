@@ -5,13 +5,15 @@ import type { Io } from '../base/io.ts'
 import { stateHome } from '../base/state-home.ts'
 import { version } from '../base/version.ts'
 import { type Command, defineCommand } from '../cli/command.ts'
-import { type Check, checkDisk, checkKoffi, checkMemory, checkNode, checkRuntime } from './doctor-checks.ts'
+import { type Check, checkClock, checkDisk, checkMemory, checkNode, checkRuntime } from './doctor-checks.ts'
+import { checkNatives } from './doctor-natives.ts'
+import { checkPorts } from './doctor-ports.ts'
 
 /**
  * `brim doctor`: what this machine offers, and what is missing.
  * @param moreChecks of other parts of Brim
  */
-export const doctorCommand = (moreChecks: readonly (() => Promise<Check>)[] = []): Command =>
+export const doctorCommand = (moreChecks: readonly MoreChecks[] = []): Command =>
   defineCommand({
     examples: [
       ['brim doctor', 'one line per check; exit code 1 if one fails'],
@@ -22,14 +24,18 @@ export const doctorCommand = (moreChecks: readonly (() => Promise<Check>)[] = []
     run: ({ json }, io) => examine(io, json, moreChecks),
   })
 
-async function examine(io: Io, json: boolean, moreChecks: readonly (() => Promise<Check>)[]): Promise<void> {
+type MoreChecks = (io: Io) => Promise<readonly Check[]>
+
+async function examine(io: Io, json: boolean, moreChecks: readonly MoreChecks[]): Promise<void> {
   const checks = [
     checkNode(process.versions.node),
-    checkKoffi(),
+    ...(await checkNatives()),
     ...(await checkRuntime(io.env.ORT_LIB)),
     checkMemory(),
     await checkDisk(join(stateHome(io), 'brim')),
-    ...(await Promise.all(moreChecks.map((check) => check()))),
+    checkClock(),
+    await checkPorts(),
+    ...(await Promise.all(moreChecks.map((check) => check(io)))).flat(),
   ]
   const failed = checks.filter(({ status }) => status === 'fail')
   if (json) io.out(JSON.stringify({ version, ok: failed.length === 0, checks: checks.map(toJson) }))
@@ -50,5 +56,5 @@ const colours = { ok: 'green', warn: 'yellow', fail: 'red' } as const
 function toLine({ name, status, detail, hint }: Check, inColour: boolean): string {
   const word = status.padEnd(4)
   const head = inColour ? styleText(colours[status], word) : word
-  return `${head}  ${name.padEnd(11)}  ${detail}${hint === undefined || status === 'ok' ? '' : `\n      try: ${hint}`}`
+  return `${head}  ${name.padEnd(14)}  ${detail}${hint === undefined || status === 'ok' ? '' : `\n      try: ${hint}`}`
 }

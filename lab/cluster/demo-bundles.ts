@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, realpathSync, rmSync } from 'nod
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { BrimError } from '../../core/base/errors.ts'
-import { projectRoot, version } from '../../core/base/version.ts'
+import { projectRoot, release } from '../../core/base/version.ts'
 import { buildBundle } from '../../core/model/build.ts'
 import { drafterParts, manifestFile } from '../../core/model/manifest.ts'
 
@@ -44,7 +44,7 @@ export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string
 
 /** A hash of the model's files, the builder's code and the recipe. */
 function keyOf(model: DemoModel, checkpoint: string): string {
-  const hash = createHash('sha256').update(JSON.stringify({ version, recipe: recipe(model) }))
+  const hash = createHash('sha256').update(JSON.stringify({ release, recipe: recipe(model) }))
   const builder = fileURLToPath(new URL('core/model', projectRoot))
   for (const root of [checkpoint, builder]) {
     const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())

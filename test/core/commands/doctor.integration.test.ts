@@ -1,8 +1,13 @@
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { checkBroker } from '../../../agent/commands/bridge-check.ts'
 import { checkDevice } from '../../../agent/commands/device-check.ts'
-import { checkMemory, checkNode } from '../../../core/commands/doctor-checks.ts'
+import { checkClock, checkMemory, checkNode } from '../../../core/commands/doctor-checks.ts'
+import { checkNative } from '../../../core/commands/doctor-natives.ts'
+import { checkPorts } from '../../../core/commands/doctor-ports.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
@@ -37,7 +42,8 @@ describe('brim doctor', () => {
     using dir = tempDir()
     const { done, out } = doctor(['doctor'], { XDG_STATE_HOME: dir.path })
     await done
-    for (const name of ['node', 'koffi', 'onnxruntime', 'providers', 'memory', 'disk', 'device'])
+    const native = ['koffi', 'better-sqlite3', 'bufferutil', 'onnxruntime', 'providers']
+    for (const name of ['node', ...native, 'memory', 'disk', 'clock', 'ports', 'device'])
       expect(out()).toMatch(new RegExp(`^(ok|warn) +${name} `, 'm'))
   })
 
@@ -64,6 +70,40 @@ describe('brim doctor', () => {
     ['22.0.0', 'ok'],
   ])('reports Node %s as %s', (version, status) => {
     expect(checkNode(version).status).toBe(status)
+  })
+
+  it('reports a native package that does not load, and continues', async () => {
+    const broken = () => Promise.reject(new Error('libfoo.so: cannot open shared object file\nRequire stack: …'))
+    expect(await checkNative('foo', broken)).toMatchObject({
+      status: 'fail',
+      detail: 'does not load: libfoo.so: cannot open shared object file',
+      hint: 'run scripts/setup again',
+    })
+  })
+
+  it('fails when the clock is not set', () => {
+    expect(checkClock(Date.UTC(1970, 0, 1))).toMatchObject({ status: 'fail', detail: 'not set: 1970-01-01T00:00:00.000Z' })
+  })
+
+  it('warns about a port that another program uses', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    expect(await checkPorts({ mqtt: port })).toMatchObject({ status: 'warn', detail: `in use: ${port} of ${port} (mqtt)` })
+    server.close()
+    await once(server, 'close')
+    expect(await checkPorts({ mqtt: port })).toMatchObject({ status: 'ok' })
+  })
+
+  it('fails when the bridge of an enrolled device cannot be reached', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const mqttUrl = `mqtt://127.0.0.1:${port}`
+    expect(await checkBroker({ mqttUrl })).toMatchObject({ status: 'ok' })
+    server.close()
+    await once(server, 'close')
+    expect(await checkBroker({ mqttUrl })).toMatchObject({ status: 'fail', detail: expect.stringContaining('ECONNREFUSED') })
   })
 
   it('warns when memory is short', () => {
