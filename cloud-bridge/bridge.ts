@@ -113,7 +113,6 @@ async function openBridge(base: Base): Promise<Bridge> {
     ...config,
     bridge: id,
     port: config.mqttPort,
-    maxPacketBytes: config.limits.mqttPacketBytes,
     connectionLimits: base.listeners.mqtt,
     certificate,
     gate: grants,

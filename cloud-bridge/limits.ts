@@ -86,10 +86,60 @@ export const BridgeLimits = z.strictObject({
     .min(1)
     .default(6_000)
     .describe('requests per minute of an API key without a quota of its own; more get status 429'),
+  mqttBurstS: z
+    .number()
+    .min(1)
+    .default(5)
+    .describe('seconds for which a client may save up its MQTT rates, to send that much at once'),
+  mqttBytesPerS: z
+    .int()
+    .min(1_024)
+    .default(2 ** 20)
+    .describe('bytes per second that an MQTT client sends; one that sends faster is read later'),
+  mqttConnectsPerMinute: z
+    .int()
+    .min(1)
+    .default(60)
+    .describe('connections per minute under one MQTT client id; further ones are refused (CONNACK 3) until the minute is over'),
+  mqttOtherPacketBytes: z
+    .int()
+    .min(1_024)
+    .default(8_192)
+    .describe('size of an MQTT packet that publishes nothing, such as CONNECT, in bytes; a larger one ends its connection'),
   mqttPacketBytes: z
     .int()
     .min(1_024)
     .default(256 * 1_024)
     .describe('size of an MQTT packet, in bytes; a larger one ends its connection'),
+  mqttPacketsPerS: z
+    .int()
+    .min(1)
+    .default(200)
+    .describe('MQTT packets per second that a client sends; one that sends faster is read later'),
+  mqttQos2Inflight: z
+    .int()
+    .min(1)
+    .default(16)
+    .describe('incomplete QoS 2 messages of an MQTT client; one more ends its connection'),
+  mqttRetainedBytes: z
+    .int()
+    .min(1_024)
+    .default(64 * 2 ** 20)
+    .describe('memory for retained MQTT messages, in bytes; a message beyond it ends the connection of its client'),
+  mqttSubscribesPerS: z
+    .int()
+    .min(1)
+    .default(10)
+    .describe('SUBSCRIBE and UNSUBSCRIBE packets per second of an MQTT client; one that sends faster is read later'),
+  mqttSubscriptions: z
+    .int()
+    .min(1)
+    .default(100)
+    .describe('subscriptions of an MQTT client; further ones are refused in the SUBACK'),
+  mqttUnreadBytes: z
+    .int()
+    .min(65_536)
+    .default(4 * 2 ** 20)
+    .describe('bytes sent to an MQTT client that it has not read; more end its connection'),
 })
 export type BridgeLimits = z.infer<typeof BridgeLimits>

@@ -1,29 +1,28 @@
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
-import { Aedes, type AuthenticateError, type Client } from 'aedes'
-import { type Clock, systemClock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import { Aedes, type Client } from 'aedes'
+import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { cutText, sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { guardListener, type ListenerLimits } from '../../core/listen/guard-listener.ts'
 import type { Certificate } from '../http/certificate.ts'
 import { listen, urlHost } from '../http/listen.ts'
 import { openSockets } from '../http/open-sockets.ts'
-import { allows } from '../identity/access.ts'
 import type { Gate } from '../identity/gate.ts'
-import { PacketGauge } from './packet-gauge.ts'
+import type { BridgeLimits } from '../limits.ts'
+import { ClientRules } from './client-rules.ts'
+import { ClientStream } from './client-stream.ts'
 
-/** A subscriber that stops reading blocks all others until aedes disconnects it. */
-const drainTimeoutMs = 5_000
+/** Only writes to the bridge's own connection wait for it: see ClientStream. */
+const ownDrainTimeoutMs = 60_000
 const tcpKeepAliveMs = 60_000
-/** CONNACK return code: not authorised. */
-const notAuthorized = 5
 
 export interface BrokerOptions {
   readonly host: string
   /** 0: any free port. */
   readonly port: number
-  readonly maxPacketBytes: number
+  readonly limits: BridgeLimits
   /** Absent: no limits. */
   readonly connectionLimits?: ListenerLimits | undefined
   /** Only topics of this fleet can be used. */
@@ -32,7 +31,7 @@ export interface BrokerOptions {
   readonly certificate?: Certificate | undefined
   /** Checks the bearer token that clients send as password. */
   readonly gate?: Gate | undefined
-  readonly clock?: Clock
+  readonly clock: Clock
   readonly logger: Logger
 }
 
@@ -41,6 +40,11 @@ export interface EmbeddedBroker {
   readonly url: string
   /** Ends the connection of this client; its will is published. */
   disconnect(clientId: string): void
+  /**
+   * The gate requires proof from now on: ends the connections of clients that have given none, without their wills, and
+   * clears the retained messages that they may have published.
+   */
+  dropUnproven(): void
   close(): Promise<void>
 }
 
@@ -49,55 +53,59 @@ export interface EmbeddedBroker {
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
-  const { maxPacketBytes, connectionLimits: limits, fleet, certificate, gate, clock = systemClock, logger } = options
-  const refusals = new WeakMap<Client, string>()
+  const { certificate, gate, limits, clock, logger } = options
+  const warn = sampledWarnings(logger, clock)
+  const rules = new ClientRules({ ...options, gate, warn })
+  const clearRetained = (topic: string) => {
+    const cleared = { cmd: 'publish', topic, payload: Buffer.alloc(0), qos: 0, dup: false, retain: true } as const
+    broker.publish(cleared, () => rules.onCleared(topic))
+  }
   const broker = await Aedes.createBroker({
-    drainTimeout: drainTimeoutMs,
-    preConnect: (client, packet, done) => {
-      // Nothing is queued for absent clients: senders repeat what matters, and memory stays bounded.
-      packet.clean = true
-      const will = packet.will?.topic
-      if (will !== undefined && !allows(packet.clientId, { to: 'publish', topic: will, fleet }))
-        refusals.set(client, `a will on ${will}`)
-      done(null, true)
-    },
-    authenticate: (client, _username, password, done) => {
-      const proven =
-        !gate?.authRequired || (allows(client.id, { to: 'join' }) && gate.subjectOf(password?.toString() ?? '') === client.id)
-      const refusal = proven ? refusals.get(client) : 'no valid token for this client id'
-      if (refusal === undefined) return done(null, true)
-      const error: AuthenticateError = Object.assign(new Error(refusal), { returnCode: notAuthorized })
-      done(error, false)
-    },
-    authorizePublish: (client, packet, done) => {
-      const retains = packet.retain && !packet.topic.endsWith('/state')
-      const allowed = client !== null && !retains && allows(client.id, { to: 'publish', topic: packet.topic, fleet })
-      done(allowed ? null : new Error(`${client?.id} may not publish on ${packet.topic}`))
-    },
-    authorizeSubscribe: (client, subscription, done) => {
-      const allowed = allows(client.id, { to: 'subscribe', filter: subscription.topic, fleet })
-      if (!allowed) logger.warn({ client: client.id, filter: subscription.topic }, 'MQTT subscription refused')
-      done(null, allowed ? subscription : null)
+    drainTimeout: ownDrainTimeoutMs,
+    maxInflightInbound: limits.mqttQos2Inflight,
+    ...rules.handlers,
+    published(packet, client, done) {
+      // It was on its way when proof became required.
+      if (client && packet.retain && !rules.mayAct(client)) clearRetained(packet.topic)
+      done(null)
     },
   })
-  const logError = (client: Client, err: Error) => logger.warn({ err, client: client.id }, 'MQTT client disconnected by an error')
+  const logError = (client: Client, { message }: Error) => {
+    const address = client.conn instanceof ClientStream ? client.conn.socket.remoteAddress : undefined
+    warn({ client: cutText(client.id ?? ''), address, reason: cutText(message) }, 'MQTT client disconnected by an error')
+  }
   broker.on('clientError', logError)
   broker.on('connectionError', logError)
 
   const clients = new Map<string, Client>()
-  broker.on('client', (client) => clients.set(client.id, client))
+  broker.on('client', (client) => {
+    clients.set(client.id, client)
+    // Proof became required while it connected.
+    if (!rules.mayAct(client)) client.close()
+  })
   broker.on('clientDisconnect', (client) => {
     if (clients.get(client.id) === client) clients.delete(client.id)
   })
+  broker.on('unsubscribe', (filters, client) => rules.onUnsubscribe(client, filters))
   const serve = (socket: Socket) => {
-    refuseLargePackets(socket, maxPacketBytes)
-    broker.handle(socket)
+    const stream = new ClientStream(socket, {
+      limits,
+      onSlowed: (waitMs) =>
+        warn(
+          { client: cutText(client.id ?? ''), address: socket.remoteAddress, waitMs: Math.round(waitMs) },
+          'MQTT client slowed: it exceeds its rate',
+        ),
+      clock,
+    })
+    const client = broker.handle(stream)
   }
   const server = certificate ? createTlsServer(certificate.current, serve) : createServer(serve)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
   const sockets = openSockets(server)
-  const guard = guardListener(server, { limits, what: 'MQTT', clock, logger })
-  broker.on('client', ({ conn }) => guard.beginRequest(conn as Socket))
+  const guard = guardListener(server, { limits: options.connectionLimits, what: 'MQTT', clock, logger })
+  broker.on('client', ({ conn }) => {
+    if (conn instanceof ClientStream) guard.beginRequest(conn.socket)
+  })
   server.on('connection', (socket: Socket) => {
     // Messages are small, and their senders wait for the acknowledgement.
     socket.setNoDelay(true)
@@ -118,20 +126,12 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   return {
     url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(options.host)}:${port}`,
     disconnect: (clientId) => clients.get(clientId)?.close(),
+    dropUnproven() {
+      const all = [...clients.values()]
+      for (const client of all) if (!rules.mayAct(client)) client.close()
+      for (const topic of rules.topicsNotOf(all.filter((client) => rules.mayAct(client)))) clearRetained(topic)
+    },
     close: () => close(broker, server, sockets),
-  }
-}
-
-/** aedes limits no packet sizes. It reads with `read()`, so every chunk is measured there first. */
-function refuseLargePackets(socket: Socket, maxBytes: number): void {
-  const gauge = new PacketGauge(maxBytes)
-  const read = socket.read.bind(socket)
-  socket.read = (size?: number) => {
-    const chunk: unknown = read(size)
-    const tooLarge = chunk instanceof Uint8Array ? gauge.feed(chunk) : undefined
-    if (tooLarge === undefined) return chunk
-    socket.destroy(new BrimError('REQUEST_INVALID', `an MQTT packet of ${tooLarge} bytes; the limit is ${maxBytes}`))
-    return null
   }
 }
 

@@ -9,6 +9,7 @@ import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.t
 import type { Certificate } from '../../cloud-bridge/http/certificate.ts'
 import { batchOf } from '../../cloud-bridge/http/event-streams.ts'
 import { type Routes, StreamResponse } from '../../cloud-bridge/http/router.ts'
+import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { ListenerLimits } from '../../core/listen/guard-listener.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
@@ -36,7 +37,8 @@ async function startTestBroker(
   const broker = await startEmbeddedBroker({
     host: '127.0.0.1',
     port: 0,
-    maxPacketBytes: 256 * 1024,
+    limits: BridgeLimits.parse({}),
+    clock: systemClock,
     fleet: 'default',
     connectionLimits: { ...generous, ...limits },
     ...(options.tls && { certificate }),

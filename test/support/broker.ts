@@ -1,6 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { type IClientOptions, type MqttClient, connect as mqttConnect } from 'mqtt'
+import type { z } from 'zod'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
+import { BridgeLimits } from '../../cloud-bridge/limits.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
 import { startMosquitto as launchMosquitto, mosquittoProblem } from '../../lab/cluster/mosquitto.ts'
 import { isMissing } from './prerequisites.ts'
 import { silentLogger } from './silent-logger.ts'
@@ -14,10 +18,15 @@ export interface TestBroker extends AsyncDisposable {
 /** The packet limit of a bridge, and of docs/brokers/mosquitto.conf. */
 export const packetLimitBytes = 256 * 1024
 
-/** The embedded broker on a free loopback port. */
-export async function startBroker(): Promise<TestBroker> {
-  const start = (port: number) =>
-    startEmbeddedBroker({ host: '127.0.0.1', port, maxPacketBytes: packetLimitBytes, fleet: 'default', logger: silentLogger() })
+export interface TestBrokerOptions {
+  readonly limits?: z.input<typeof BridgeLimits>
+  readonly logger?: Logger
+}
+
+/** The embedded broker on a free loopback port. It requires no proof of identity. */
+export async function startBroker({ limits = {}, logger = silentLogger() }: TestBrokerOptions = {}): Promise<TestBroker> {
+  const options = { host: '127.0.0.1', limits: BridgeLimits.parse(limits), fleet: 'default', clock: systemClock, logger }
+  const start = (port: number) => startEmbeddedBroker({ ...options, port })
   let broker = await start(0)
   const { url } = broker
   return {

@@ -3,12 +3,15 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
-import { PacketGauge } from '../../../cloud-bridge/broker/packet-gauge.ts'
+import { PacketGauge, type PacketHeader } from '../../../cloud-bridge/broker/packet-gauge.ts'
 import { mayPublish, roleOf } from '../../../cloud-bridge/identity/acl.ts'
+import { BridgeLimits } from '../../../cloud-bridge/limits.ts'
+import { systemClock } from '../../../core/base/clock.ts'
 import { isLoopback } from '../../../core/base/loopback.ts'
 import { closed, mqttClient, startBroker, watchTopic } from '../../support/broker.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
+const options = { limits: BridgeLimits.parse({}), fleet: 'default', clock: systemClock, logger: silentLogger() }
 const stateOf = (device: string) => `brim/v1/default/device/${device}/state`
 
 describe('the permission to publish', () => {
@@ -97,19 +100,13 @@ describe('the embedded broker', () => {
   it('names the port that is in use, and the flag that changes it', async () => {
     await using broker = await startBroker()
     const port = Number(new URL(broker.url).port)
-    const again = startEmbeddedBroker({
-      host: '127.0.0.1',
-      port,
-      maxPacketBytes: 1_000,
-      fleet: 'default',
-      logger: silentLogger(),
-    })
+    const again = startEmbeddedBroker({ ...options, host: '127.0.0.1', port })
     await expect(again).rejects.toMatchObject({ code: 'LISTEN_FAILED', hint: expect.stringContaining('--mqtt-port') })
     await expect(again).rejects.toThrow(`127.0.0.1:${port}: the port is in use`)
   })
 
   it.each(['0.0.0.0', '::', '192.168.1.5', '127.0.0.1.example.org'])('refuses to listen on %s', async (host) => {
-    const start = startEmbeddedBroker({ host, port: 0, maxPacketBytes: 1_000, fleet: 'default', logger: silentLogger() })
+    const start = startEmbeddedBroker({ ...options, host, port: 0 })
     await expect(start).rejects.toMatchObject({ code: 'LISTEN_REFUSED' })
   })
 
@@ -131,21 +128,33 @@ describe('the packet gauge', () => {
     return [0x30, ...length, ...Array.from({ length: bytes }, (_, i) => i % 256)]
   }
 
-  it('finds the packet above the limit, however the stream is split into chunks', () => {
+  const packetsOf = (chunks: readonly Uint8Array[]): PacketHeader[] => {
+    const gauge = new PacketGauge()
+    const found: PacketHeader[] = []
+    for (const chunk of chunks)
+      for (let at = 0; at < chunk.length; ) {
+        const { end, packet } = gauge.advance(chunk, at)
+        if (packet) found.push(packet)
+        at = end
+      }
+    return found
+  }
+
+  it('finds every packet and its size, however the stream is split into chunks', () => {
     const bodies = fc.array(fc.integer({ min: 0, max: 400 }), { maxLength: 8 })
     fc.assert(
-      fc.property(bodies, fc.integer({ min: 1, max: 50 }), fc.integer({ min: 0, max: 400 }), (sizes, chunk, limit) => {
+      fc.property(bodies, fc.integer({ min: 1, max: 50 }), (sizes, chunk) => {
         const stream = Uint8Array.from(sizes.flatMap(packet))
-        const gauge = new PacketGauge(limit)
-        let found: number | undefined
-        for (let at = 0; at < stream.length && found === undefined; at += chunk)
-          found = gauge.feed(stream.subarray(at, at + chunk))
-        expect(found).toBe(sizes.find((size) => size > limit))
+        const chunks = Array.from({ length: Math.ceil(stream.length / chunk) }, (_, i) =>
+          stream.subarray(i * chunk, (i + 1) * chunk),
+        )
+        expect(packetsOf(chunks)).toEqual(sizes.map((bodyBytes) => ({ type: 3, bodyBytes })))
       }),
     )
   })
 
   it('rejects a length field of more than four bytes', () => {
-    expect(new PacketGauge(100).feed(Uint8Array.of(0x30, 0xff, 0xff, 0xff, 0xff, 0x01))).toBe(Number.POSITIVE_INFINITY)
+    const malformed = Uint8Array.of(0x30, 0xff, 0xff, 0xff, 0xff, 0x01)
+    expect(packetsOf([malformed])).toEqual([{ type: 3, bodyBytes: Number.POSITIVE_INFINITY }])
   })
 })

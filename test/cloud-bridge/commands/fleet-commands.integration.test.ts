@@ -5,18 +5,24 @@ import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
-import { mqttClient } from '../../support/broker.ts'
+import { mqttClient, startBroker, type TestBroker } from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
 
 let world: AgentWorld
 let slm: string
+/** A second broker of jetson-02, where any client may be a bridge. */
+let open: TestBroker
 beforeAll(async () => {
   world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
-  await world.startAgent({ id: 'jetson-02', slm })
+  open = await startBroker()
+  await world.startAgent({ id: 'jetson-02', slm, bridges: [world.bridge.mqttUrl, open.url] })
 })
-afterAll(() => world[Symbol.asyncDispose]())
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  await open[Symbol.asyncDispose]()
+})
 
 const at = () => ['--bridge-url', world.bridge.httpUrl]
 async function brim(...words: string[]) {
@@ -250,7 +256,7 @@ describe('brim device show, watch and logs', () => {
     const follow = startCommand('device', 'logs', 'jetson-02', '--follow', '--level', 'info')
     // The device logs the command itself: from then on it reports every line.
     await expect.poll(follow.out, { timeout: 10_000 }).toMatch(/INFO {2}remote {3}command ended .* type=logs/)
-    const bridge = await mqttClient(world.bridge.mqttUrl, 'bridge-other')
+    const bridge = await mqttClient(open.url, 'bridge-other')
     await bridge.publishAsync(deviceTopic('default', 'jetson-02', 'jobs'), 'garbage', { qos: 1 })
     const [job] = await submit(1, {
       kind: 'slm.generate',

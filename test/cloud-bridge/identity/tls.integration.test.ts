@@ -12,6 +12,7 @@ import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broke
 import { type CertificatePair, openCertificate } from '../../../cloud-bridge/http/certificate.ts'
 import { startHttpServer } from '../../../cloud-bridge/http/server.ts'
 import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
+import { BridgeLimits } from '../../../cloud-bridge/limits.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { readInvitation } from '../../../core/protocol/identity.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'
@@ -58,7 +59,7 @@ describe('a certificate', () => {
     const { logger, lines } = recordingLogger('info')
     const certificate = openCertificate(files, clock, logger)
     const base = { host: '127.0.0.1', port: 0, certificate, logger: silentLogger() }
-    const broker = await startEmbeddedBroker({ ...base, maxPacketBytes: 1_000, fleet: 'default' })
+    const broker = await startEmbeddedBroker({ ...base, limits: BridgeLimits.parse({}), fleet: 'default', clock: systemClock })
     const http = await startHttpServer({ ...base, routes: [], clock: systemClock })
     const both = () => Promise.all([shown(Number(new URL(broker.url).port)), shown(http.port)])
     try {

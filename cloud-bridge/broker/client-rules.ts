@@ -1,0 +1,154 @@
+import type { AedesOptions, AuthenticateError, Client } from 'aedes'
+import type { Clock } from '../../core/base/clock.ts'
+import { cutText, type Warn } from '../../core/base/sampled-warnings.ts'
+import { CountWindow } from '../../core/policy/quota/count-window.ts'
+import { allows } from '../identity/access.ts'
+import { roleOf } from '../identity/acl.ts'
+import type { Gate } from '../identity/gate.ts'
+import type { BridgeLimits } from '../limits.ts'
+import { ClientStream } from './client-stream.ts'
+import { RetainedMessages } from './retained-messages.ts'
+
+export interface ClientRulesOptions {
+  /** Only topics of this fleet can be used. */
+  readonly fleet: string
+  /** Checks the bearer token that clients send as password. Absent: every client is what its client id claims. */
+  readonly gate: Gate | undefined
+  readonly limits: BridgeLimits
+  readonly warn: Warn
+  readonly clock: Clock
+}
+
+/** CONNACK return codes (MQTT 3.1.1 §3.2.2.3). */
+const connack = { identifierRejected: 2, serverUnavailable: 3, notAuthorized: 5 } as const
+
+interface Refusal {
+  readonly returnCode: (typeof connack)[keyof typeof connack]
+  readonly reason: string
+}
+
+const maxClientIdLength = 128
+/** Beyond this many client ids all are forgotten, so memory is bounded. */
+const maxClientIds = 10_000
+
+/** Decides what the clients of the embedded broker may do, and remembers which have proven their identity. */
+export class ClientRules {
+  readonly #options: ClientRulesOptions
+  readonly #retained: RetainedMessages
+  readonly #connects: CountWindow
+  readonly #proven = new WeakSet<Client>()
+  readonly #refusals = new WeakMap<Client, Refusal>()
+  /** Filters that the client is subscribed to. */
+  readonly #filters = new WeakMap<Client, Set<string>>()
+
+  constructor(options: ClientRulesOptions) {
+    const { mqttRetainedBytes, mqttConnectsPerMinute } = options.limits
+    this.#options = options
+    this.#retained = new RetainedMessages(mqttRetainedBytes)
+    this.#connects = new CountWindow({ windowMs: 60_000, max: mqttConnectsPerMinute, maxKeys: maxClientIds })
+  }
+
+  /** The rules as aedes asks for them. */
+  get handlers(): Pick<AedesOptions, 'preConnect' | 'authenticate' | 'authorizePublish' | 'authorizeSubscribe'> {
+    const { warn } = this.#options
+    return {
+      preConnect: (client, packet, done) => {
+        // Nothing is queued for absent clients: senders repeat what matters, and memory stays bounded.
+        packet.clean = true
+        const refusal = this.#judgeConnect(packet.clientId, packet.will?.topic)
+        if (refusal) this.#refusals.set(client, refusal)
+        done(null, true)
+      },
+      authenticate: (client, _username, password, done) => {
+        const refusal = this.#refusals.get(client) ?? this.#judgeLogin(client, password?.toString() ?? '')
+        if (!refusal) return done(null, true)
+        const error: AuthenticateError = Object.assign(new Error(refusal.reason), { returnCode: refusal.returnCode })
+        done(error, false)
+      },
+      authorizePublish: (client, { topic, payload, retain }, done) => {
+        const allowed = client !== null && this.#mayPublish(client, topic, retain)
+        if (!allowed) return done(new Error(`it may not publish on ${topic}`))
+        if (retain && !this.#retained.put(topic, Buffer.byteLength(payload)))
+          return done(new Error('no memory is left for retained messages: --limit mqttRetainedBytes=…'))
+        done(null)
+      },
+      authorizeSubscribe: (client, subscription, done) => {
+        const reason = this.#judgeSubscription(client, subscription.topic)
+        if (reason === undefined) return done(null, subscription)
+        warn({ client: cutText(client.id), filter: cutText(subscription.topic), reason }, 'MQTT subscription refused')
+        done(null, null)
+      },
+    }
+  }
+
+  /** Whether the client is connected rightly: proof may be required since it connected. */
+  mayAct(client: Client): boolean {
+    return this.#proven.has(client) || !this.#needsProof(client.id)
+  }
+
+  onUnsubscribe(client: Client, filters: readonly string[]): void {
+    const own = this.#filters.get(client)
+    for (const filter of filters) own?.delete(filter)
+  }
+
+  /** Topics with a retained message that none of these clients may publish. */
+  topicsNotOf(clients: readonly Client[]): string[] {
+    const isOwned = (topic: string) => clients.some(({ id }) => this.#allowsPublish(id, topic))
+    return this.#retained.topics().filter((topic) => !isOwned(topic))
+  }
+
+  onCleared(topic: string): void {
+    this.#retained.put(topic, 0)
+  }
+
+  /** A client is a bridge only by proof, even where none is required of devices. */
+  #needsProof(clientId: string): boolean {
+    const { gate } = this.#options
+    return gate !== undefined && (gate.authRequired || roleOf(clientId).kind === 'bridge')
+  }
+
+  #judgeConnect(clientId: string, willTopic: string | undefined): Refusal | undefined {
+    if (clientId.length > maxClientIdLength)
+      return { returnCode: connack.identifierRejected, reason: `its client id has more than ${maxClientIdLength} characters` }
+    if (willTopic !== undefined && !this.#allowsPublish(clientId, willTopic))
+      return { returnCode: connack.notAuthorized, reason: `it may not have a will on ${willTopic}` }
+    return undefined
+  }
+
+  #judgeLogin(client: Client, password: string): Refusal | undefined {
+    const { gate, clock } = this.#options
+    const { id } = client
+    const isProven = gate?.subjectOf(password) === id && allows(id, { to: 'join' })
+    if (!isProven && this.#needsProof(id))
+      return { returnCode: connack.notAuthorized, reason: 'no valid token for this client id' }
+    if (isProven) this.#proven.add(client)
+    if (roleOf(id).kind === 'bridge') {
+      // Where a gate is, only this bridge itself gets here.
+      if (client.conn instanceof ClientStream) client.conn.exempt()
+      return undefined
+    }
+    if (this.#connects.isFull(id, clock.nowMs()))
+      return { returnCode: connack.serverUnavailable, reason: 'it connects too often: --limit mqttConnectsPerMinute=…' }
+    this.#connects.add(id, clock.nowMs())
+    return undefined
+  }
+
+  #mayPublish(client: Client, topic: string, retain: boolean): boolean {
+    return this.mayAct(client) && this.#allowsPublish(client.id, topic) && (!retain || topic.endsWith('/state'))
+  }
+
+  #allowsPublish(clientId: string, topic: string): boolean {
+    return allows(clientId, { to: 'publish', topic, fleet: this.#options.fleet })
+  }
+
+  /** @returns why it is refused */
+  #judgeSubscription(client: Client, filter: string): string | undefined {
+    const { fleet, limits } = this.#options
+    if (!this.mayAct(client) || !allows(client.id, { to: 'subscribe', filter, fleet })) return 'not allowed'
+    const filters = this.#filters.get(client) ?? new Set()
+    if (filters.size >= limits.mqttSubscriptions && !filters.has(filter))
+      return 'too many subscriptions: --limit mqttSubscriptions=…'
+    this.#filters.set(client, filters.add(filter))
+    return undefined
+  }
+}

@@ -1,0 +1,157 @@
+import type { Socket } from 'node:net'
+import { Duplex } from 'node:stream'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { BridgeLimits } from '../limits.ts'
+import { ClientRates, type RateLimits } from './client-rates.ts'
+import { PacketGauge, type PacketHeader, packetTypes } from './packet-gauge.ts'
+
+export interface ClientStreamOptions {
+  readonly limits: RateLimits & Pick<BridgeLimits, 'mqttOtherPacketBytes' | 'mqttPacketBytes' | 'mqttUnreadBytes'>
+  /** The client exceeds a rate, and is not read for this long. */
+  readonly onSlowed: (waitMs: number) => void
+  readonly clock: Clock
+}
+
+/** Shorter waits would cost more timers than they save packets. */
+const minWaitMs = 50
+/** Packets that are written within one turn of the event loop fit into it. */
+const writeBufferBytes = 2 ** 20
+
+/**
+ * A client's socket, as the MQTT broker sees it. It limits what the broker itself does not: the size of packets, their rate,
+ * and the bytes that a client has not read. A client that sends too fast is read later; nothing that it sent is lost.
+ * A write never waits for the client, because aedes would hold the messages of all other clients meanwhile.
+ */
+export class ClientStream extends Duplex {
+  readonly socket: Socket
+  readonly #options: ClientStreamOptions
+  readonly #gauge = new PacketGauge()
+  readonly #rates: ClientRates
+  readonly #stopping = new AbortController()
+  /** Of a chunk that was read: what may not be passed on yet. */
+  #rest: Uint8Array | undefined
+  #isWanted = false
+  #isWaiting = false
+  #isBridge = false
+
+  constructor(socket: Socket, options: ClientStreamOptions) {
+    super({ allowHalfOpen: false, writableHighWaterMark: writeBufferBytes })
+    this.socket = socket
+    this.#options = options
+    this.#rates = new ClientRates(options.limits, options.clock.nowMs())
+    socket.on('readable', () => this.#forward())
+    socket.on('end', () => this.#forward())
+    socket.on('error', (error) => this.destroy(error))
+    socket.on('close', () => {
+      // What has been read already is still passed on.
+      if (this.#rest === undefined) this.destroy()
+    })
+  }
+
+  /** The client is this bridge itself: it has no limits, and writes wait for it instead. */
+  exempt(): void {
+    this.#isBridge = true
+  }
+
+  override _read(): void {
+    this.#isWanted = true
+    this.#forward()
+  }
+
+  override _write(chunk: Uint8Array, _encoding: string, done: () => void): void {
+    this.#send([chunk], done)
+  }
+
+  /** Sends the pieces of a packet together. */
+  override _writev(chunks: { chunk: Uint8Array }[], done: () => void): void {
+    this.#send(
+      chunks.map(({ chunk }) => chunk),
+      done,
+    )
+  }
+
+  override _final(done: () => void): void {
+    this.socket.end(done)
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#stopping.abort()
+    this.socket.destroy()
+    done(error)
+  }
+
+  #send(chunks: readonly Uint8Array[], done: () => void): void {
+    const socket = this.socket
+    socket.cork()
+    for (const chunk of chunks) socket.write(chunk)
+    socket.uncork()
+    if (this.#isBridge && socket.writableNeedDrain) return void socket.once('drain', done)
+    const { mqttUnreadBytes } = this.#options.limits
+    if (!this.#isBridge && socket.writableLength > mqttUnreadBytes)
+      this.destroy(
+        new BrimError('QUOTA_EXCEEDED', `${socket.writableLength} bytes are unread; the limit is ${mqttUnreadBytes}`, {
+          hint: 'the client must read what it subscribes to; or raise --limit mqttUnreadBytes=…',
+        }),
+      )
+    done()
+  }
+
+  /** Passes on what has been received, as far as the broker wants it and the client's rate allows. */
+  #forward(): void {
+    while (this.#isWanted && !this.#isWaiting && !this.destroyed) {
+      const chunk = this.#rest ?? this.#read()
+      if (chunk === undefined) {
+        if (this.socket.readableEnded || this.socket.destroyed) this.push(null)
+        return
+      }
+      const { end, waitMs } = this.#admit(chunk)
+      if (this.destroyed) return
+      this.#rest = end < chunk.length ? chunk.subarray(end) : undefined
+      this.#isWanted = this.push(chunk.subarray(0, end))
+      if (waitMs > 0) void this.#wait(Math.max(waitMs, minWaitMs))
+    }
+  }
+
+  #read(): Uint8Array | undefined {
+    const chunk: unknown = this.socket.read()
+    return chunk instanceof Uint8Array ? chunk : undefined
+  }
+
+  /** @returns the end of what may be passed on, and ms until more may be */
+  #admit(chunk: Uint8Array): { readonly end: number; readonly waitMs: number } {
+    let at = 0
+    while (at < chunk.length) {
+      const { end, packet } = this.#gauge.advance(chunk, at)
+      at = end
+      if (packet === undefined || this.#isBridge) continue
+      if (this.#refuses(packet)) return { end: 0, waitMs: 0 }
+      const waitMs = this.#rates.spend(packet, this.#options.clock.nowMs())
+      if (waitMs > 0) return { end, waitMs }
+    }
+    return { end: at, waitMs: 0 }
+  }
+
+  #refuses({ type, bodyBytes }: PacketHeader): boolean {
+    const { mqttPacketBytes, mqttOtherPacketBytes } = this.#options.limits
+    const maxBytes = type === packetTypes.publish ? mqttPacketBytes : Math.min(mqttPacketBytes, mqttOtherPacketBytes)
+    if (bodyBytes <= maxBytes) return false
+    this.destroy(
+      new BrimError('REQUEST_INVALID', `an MQTT packet of type ${type} with ${bodyBytes} bytes; the limit is ${maxBytes}`),
+    )
+    return true
+  }
+
+  async #wait(waitMs: number): Promise<void> {
+    this.#isWaiting = true
+    this.#options.onSlowed(waitMs)
+    try {
+      await this.#options.clock.sleep(waitMs, this.#stopping.signal)
+    } catch {
+      // The connection has ended.
+      return
+    }
+    this.#isWaiting = false
+    this.#forward()
+  }
+}

@@ -1,0 +1,127 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Flood } from './flood.ts'
+import { connectRaw, deviceLogin, pingPacket, publishPacket, type RawMqtt, stateTopicOf, subscribePacket } from './raw-mqtt.ts'
+
+/** Pause before the next attempt after the bridge has ended the connection, so that the flood itself needs little CPU. */
+const retryMs = 100
+
+/** Repeats `attack` on a new connection each time, until the signal is aborted. */
+async function repeat(
+  attack: () => Promise<void>,
+  signal: AbortSignal,
+): Promise<{ readonly connections: number; readonly refused: number }> {
+  let [connections, refused] = [0, 0]
+  while (!signal.aborted) {
+    try {
+      connections += 1
+      await attack()
+    } catch {
+      refused += 1
+    }
+    await sleep(retryMs, undefined, { signal }).catch(() => {})
+  }
+  return { connections, refused }
+}
+
+/**
+ * Subscribes to what it publishes itself, and never reads: its messages pile up at the broker. Without an identity it
+ * subscribes to everything, so that the messages of all others wait for it too.
+ */
+export const unreadSubscriber: Flood = {
+  name: 'unread-subscriber',
+  async run(target, signal) {
+    const login = deviceLogin(target)
+    const topic = stateTopicOf(login.device)
+    const payload = Buffer.alloc(target.device ? 100 : 50_000, 'x')
+    let sent = 0
+    const attack = async () => {
+      const publisher = await connectRaw(target.mqttUrl, login, signal)
+      const subscriber = target.device ? publisher : await connectRaw(target.mqttUrl, { clientId: 'attacker' }, signal)
+      await subscriber.send(subscribePacket(target.device ? topic : '#'))
+      while (!subscriber.socket.destroyed && (await publisher.send(publishPacket(topic, payload)))) sent += 1
+      for (const { socket } of [publisher, subscriber]) socket.destroy()
+    }
+    return { ...(await repeat(attack, signal)), sent }
+  },
+}
+
+/** Publishes changing retained states as fast as the bridge reads them: each costs it a transaction. */
+export const stateFlood: Flood = {
+  name: 'state-flood',
+  async run(target, signal) {
+    const login = deviceLogin(target)
+    let sent = 0
+    const attack = async () => {
+      const client = await connectRaw(target.mqttUrl, login, signal)
+      client.socket.resume()
+      const isSent = () => client.send(publishPacket(stateTopicOf(login.device), stateOf(sent), { qos: 1, retain: true }))
+      while (await isSent()) sent += 1
+    }
+    return { ...(await repeat(attack, signal)), sent }
+  },
+}
+
+const stateOf = (n: number) =>
+  Buffer.from(
+    JSON.stringify({ v: 1, state: n % 2 ? 'ready' : 'draining', birth: 1, at: '2026-01-01T00:00:00Z', connection: n + 1 }),
+  )
+
+/** Subscribes to bridges that do not exist, each once, and to what it may not. */
+export const subscribeFlood: Flood = {
+  name: 'subscribe-flood',
+  async run(target, signal) {
+    let sent = 0
+    const attack = async () => {
+      const client = await connectRaw(target.mqttUrl, deviceLogin(target), signal)
+      client.socket.resume()
+      const filter = () => (sent % 2 ? `brim/v1/default/bridge/b${sent}/state` : `#/${'x'.repeat(7_000)}`)
+      while (await client.send(subscribePacket(filter()))) sent += 1
+    }
+    return { ...(await repeat(attack, signal)), sent }
+  },
+}
+
+/** Connects again at once after each connection, with a client id as long as MQTT allows every second time. */
+export const reconnectFlood: Flood = {
+  name: 'reconnect-flood',
+  async run(target, signal) {
+    const login = deviceLogin(target)
+    let [connections, refused] = [0, 0]
+    while (!signal.aborted) {
+      const clientId = connections % 2 ? login.clientId : 'x'.repeat(65_000)
+      connections += 1
+      try {
+        const { socket } = await connectRaw(target.mqttUrl, { ...login, clientId }, signal)
+        socket.destroy()
+      } catch {
+        refused += 1
+      }
+      await sleep(5, undefined, { signal }).catch(() => {})
+    }
+    return { connections, refused }
+  },
+}
+
+/** Sends the smallest packets there are, and QoS 2 messages that it never completes. */
+export const pingFlood: Flood = {
+  name: 'ping-flood',
+  async run(target, signal) {
+    const login = deviceLogin(target)
+    let sent = 0
+    const attack = async () => {
+      const client = await connectRaw(target.mqttUrl, login, signal)
+      client.socket.resume()
+      await openQos2(client, login.device)
+      const pings = Buffer.concat(Array.from({ length: 1_000 }, () => pingPacket))
+      while (await client.send(pings)) sent += 1_000
+    }
+    return { ...(await repeat(attack, signal)), sent }
+  },
+}
+
+async function openQos2(client: RawMqtt, device: string): Promise<void> {
+  const payload = Buffer.alloc(1_000, 'x')
+  for (let id = 1; id <= 10; id++) await client.send(publishPacket(stateTopicOf(device), payload, { qos: 2, id }))
+}
+
+export const mqttFloods: readonly Flood[] = [unreadSubscriber, stateFlood, subscribeFlood, reconnectFlood, pingFlood]
