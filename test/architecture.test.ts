@@ -73,7 +73,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/http': { values: ['core', 'cloud-bridge/identity'] },
   'cloud-bridge/broker': {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
-    types: ['cloud-bridge/config.ts'],
+    types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'],
   },
   'cloud-bridge/link': { values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'], types: ['cloud-bridge/hat'] },
   'cloud-bridge/queue': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link'] },
