@@ -256,6 +256,7 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
     grants,
     bridge,
     fleet,
+    failedProofsPerMinute: config.limits.failedProofsPerMinute,
     authRequiredOnceEnrolled: config.auth !== false,
     controlPlane: {
       mqttPort: Number(new URL(broker.url).port) || defaultMqttPort,

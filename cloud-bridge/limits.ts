@@ -81,6 +81,13 @@ export const BridgeLimits = z.strictObject({
     .min(1)
     .default(1_000_000)
     .describe('lines of the audit log about requests that were executed, such as job.submit; the oldest are deleted'),
+  failedProofsPerMinute: z
+    .int()
+    .min(1)
+    .default(30)
+    .describe(
+      'failed enrolments or logins of devices per minute from one IPv4 address or IPv6 /64; more get status 429. A real token, and a valid signature, are not refused for the failures of others',
+    ),
   keyRequestsPerMinute: z
     .int()
     .min(1)

@@ -3,6 +3,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { networkOf } from '../../core/listen/network.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import {
   EnrolReply,
@@ -21,16 +22,19 @@ import type { IdentityStore } from './store.ts'
 
 /** How often expired grants, and revocations by another process, are looked up. */
 const checkMs = 1_000
-/** Failed attempts of one address; it keeps the log short. */
-const failureLimits = { windowMs: 60_000, max: 30, maxKeys: 10_000 }
+const failureWindowMs = 60_000
+/** Networks and tokens whose failures are counted. */
+const maxCounted = 10_000
 
 export interface IdentitiesOptions {
-  readonly store: Pick<IdentityStore, 'device' | 'enrol' | 'grant'>
+  readonly store: Pick<IdentityStore, 'device' | 'enrol' | 'grant' | 'bySecret'>
   readonly grants: Grants
   readonly bridge: string
   readonly fleet: string
   /** Whether the first enrolment makes proof of identity required. */
   readonly authRequiredOnceEnrolled: boolean
+  /** Failed attempts of one network per minute; more are neither examined further nor audited. */
+  readonly failedProofsPerMinute: number
   /** Where devices find the control plane. */
   readonly controlPlane: Pick<EnrolReply, 'mqttPort' | 'mqttTls' | 'mqttUrl'>
   /** A grant begins. @returns the device's password for the control plane; undefined: its access token is the password */
@@ -43,9 +47,9 @@ export interface IdentitiesOptions {
 
 export interface Identities {
   issueNonce(): NonceReply
-  /** @throws BrimError NOT_AUTHORIZED, ENROLL_REFUSED, DEVICE_CLONED */
+  /** @throws BrimError NOT_AUTHORIZED, ENROLL_REFUSED, DEVICE_CLONED, QUOTA_EXCEEDED */
   enrol(request: EnrolRequest, from: string): Promise<EnrolReply>
-  /** Begins or renews the device's grant. @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, BROKER_UNREACHABLE */
+  /** Begins or renews the device's grant. @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, BROKER_UNREACHABLE, QUOTA_EXCEEDED */
   grantAccess(request: GrantRequest, from: string): Promise<GrantReply>
   close(): Promise<void>
 }
@@ -54,7 +58,7 @@ export interface Identities {
 export function createIdentities(options: IdentitiesOptions): Identities {
   const { store, grants, bridge, fleet, clock, logger } = options
   const nonces = new Nonces(clock)
-  const failures = new CountWindow(failureLimits)
+  const failures = new CountWindow({ windowMs: failureWindowMs, max: options.failedProofsPerMinute, maxKeys: maxCounted })
 
   function isProven(purpose: Signed['purpose'], { nonce, signature, ...signed }: GrantRequest, publicKey: string): boolean {
     if (!nonces.isGood(nonce)) return false
@@ -108,21 +112,31 @@ export function createIdentities(options: IdentitiesOptions): Identities {
     if (grants.end(device)) options.onGrantEnd(device)
   }
 
-  /** @param proofsPass a valid proof succeeds even after too many failures from its address, which many devices may share */
-  const limited =
-    <Request, Reply>(serve: (request: Request, from: string) => Reply | Promise<Reply>, proofsPass: boolean) =>
-    async (request: Request, from: string): Promise<Reply> => {
-      const isFull = failures.isFull(from, clock.nowMs())
-      if (isFull && !proofsPass) throw tooManyFailures()
-      try {
-        return await serve(request, from)
-      } catch (error) {
-        // A device that has proven its key retries often: that must not count against others at its address.
-        if (error instanceof ProvenButRefused || error instanceof NotAdmitted) throw error
-        failures.add(from, clock.nowMs())
-        throw isFull ? tooManyFailures() : error
-      }
+  /** Failures are counted by network, which many devices may share. A request with a real token counts for that token alone. */
+  async function limitedEnrol(request: EnrolRequest, from: string): Promise<EnrolReply> {
+    const counted = `${store.bySecret(request.token)?.id ?? 'unknown token'} ${networkOf(from)}`
+    if (failures.isFull(counted, clock.nowMs())) throw tooManyFailures()
+    try {
+      return enrol(request, from)
+    } catch (error) {
+      failures.add(counted, clock.nowMs())
+      throw error
     }
+  }
+
+  /** A valid proof succeeds even after too many failures from its network. */
+  async function limitedGrant(request: GrantRequest, from: string): Promise<GrantReply> {
+    const counted = `grant ${networkOf(from)}`
+    try {
+      return await grantAccess(request, from)
+    } catch (error) {
+      // A device that has proven its key retries often: that must not count against others of its network.
+      if (error instanceof ProvenButRefused || error instanceof NotAdmitted) throw error
+      if (failures.isFull(counted, clock.nowMs())) throw tooManyFailures()
+      failures.add(counted, clock.nowMs())
+      throw error
+    }
+  }
 
   function endInvalid(): void {
     for (const { device, revoked } of grants.invalid()) {
@@ -133,8 +147,8 @@ export function createIdentities(options: IdentitiesOptions): Identities {
 
   return {
     issueNonce: () => ({ v: 1, nonce: nonces.issue(), bridge, fleet, validForS: nonceLifetimeMs / 1_000 }),
-    enrol: limited(enrol, false),
-    grantAccess: limited(grantAccess, true),
+    enrol: limitedEnrol,
+    grantAccess: limitedGrant,
     close: repeatEvery(clock, checkMs, () => tryOrLog(logger, 'revoked devices not read', endInvalid)),
   }
 }
@@ -154,7 +168,10 @@ class NotAdmitted extends BrimError {
 const refusal = ({ code, message, hint }: Refused) => new BrimError(code, message, { hint })
 
 const tooManyFailures = () =>
-  new BrimError('NOT_AUTHORIZED', 'too many failed attempts from this address', { hint: 'try again in a minute' })
+  new BrimError('QUOTA_EXCEEDED', 'too many failed attempts from this address', {
+    hint: 'try again in a minute',
+    retryAfterMs: failureWindowMs,
+  })
 
 const unproven = (device: string) =>
   new BrimError('NOT_AUTHORIZED', `device "${device}" has not proven that it is enrolled at this bridge`, {

@@ -82,18 +82,21 @@ export function judgeGrant(
   return { kind: 'granted', bind: hardware !== undefined && known.hardware === null }
 }
 
+/** A device that is bound must name its machine: otherwise a copy would pass by leaving it out, or naming another serial. */
 const isOnOtherMachine = (known: DeviceIdentity, hardware: string | undefined): boolean =>
-  hardware !== undefined && known.hardware !== null && isOtherMachine(known.hardware, hardware)
+  known.hardware !== null && known.hardware !== hardware
 
-const cloned = ({ device, hardware: first }: DeviceIdentity, hardware: string | undefined): Refused =>
-  refused(
-    'DEVICE_CLONED',
-    `the key of device "${device}" is used on two machines: ${first}, and now ${hardware}`,
-    `on the copy, run "brim agent reset-identity" and enrol it under its own name; if ${device} has moved to other hardware, "brim device approve ${device}" at the bridge`,
-  )
-
-/** Serials of two sources cannot be compared: that of a board may be readable at one start and not at the next. */
-export function isOtherMachine(one: string, other: string): boolean {
-  const [source] = one.split(' ', 1)
-  return other.startsWith(`${source} `) && one !== other
+function cloned({ device, hardware: first }: DeviceIdentity, hardware: string | undefined): Refused {
+  const approve = `"brim device approve ${device}" at the bridge`
+  return hardware === undefined
+    ? refused(
+        'DEVICE_CLONED',
+        `the key of device "${device}" is bound to ${first}, but the request names no machine`,
+        `run the agent as the same user as before, who can read the serial number; or ${approve}`,
+      )
+    : refused(
+        'DEVICE_CLONED',
+        `the key of device "${device}" is used on two machines: ${first}, and now ${hardware}`,
+        `on the copy, run "brim agent reset-identity" and enrol it under its own name; if ${device} has moved to other hardware, or its agent runs as another user, ${approve}`,
+      )
 }

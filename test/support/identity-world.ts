@@ -45,6 +45,7 @@ export function openIdentityWorld(options: Partial<IdentitiesOptions> = {}): Ide
     grants,
     bridge,
     fleet,
+    failedProofsPerMinute: 30,
     authRequiredOnceEnrolled: true,
     controlPlane: { mqttPort: 1883, mqttTls: false },
     onGrantEnd() {},
