@@ -7,6 +7,7 @@ import { isLoopback } from '../core/base/loopback.ts'
 import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
 import { maxOpenFiles } from '../core/listen/max-open-files.ts'
+import { maxFrameBytesOf } from '../core/protocol/frame.ts'
 import { dataPath } from '../core/protocol/messages.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
@@ -231,12 +232,13 @@ async function openServing({ config, clock, closers, logger, log, downlink }: Ba
   closers.push(announce.stop)
   const served = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
   closers.push(served.serving.close)
-  const { modelId } = middle.manifest
+  const { modelId, dims } = middle.manifest
   const plane = createDataPlane({
     sessions: served.sessions,
     bridge: config.id,
     modelId,
     draftLimit: config.draftLimit,
+    maxFrameBytes: maxFrameBytesOf(config.frameTokens, dims.hidden),
     gate: grants,
     heartbeatMs,
     helloTimeoutMs,

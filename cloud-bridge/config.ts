@@ -111,7 +111,6 @@ export const BridgeFields = z.strictObject({
     .default(2 * 2 ** 30),
   /** A session ends after this long without a frame. */
   sessionIdleS: z.number().positive().default(120),
-  sessionsPerConnection: z.int().min(1).default(64),
   prefixKeepS: z.number().min(0).default(300).meta({
     flag: 'prefix-keep',
     description: "seconds that an answer's KV stays cached for prompts that begin alike; 0: no cache",

@@ -148,5 +148,17 @@ export const BridgeLimits = z.strictObject({
     .min(65_536)
     .default(4 * 2 ** 20)
     .describe('bytes sent to an MQTT client that it has not read; more end its connection'),
+  deviceKvPercent: z
+    .int()
+    .min(1)
+    .max(100)
+    .default(75)
+    .describe('share of the KV memory that one device may fill, in percent; beyond it its sessions are refused or fail'),
+  deviceSessions: z.int().min(1).default(64).describe('HAT sessions of one device; another one is refused'),
+  sessionRepeats: z
+    .int()
+    .min(0)
+    .default(64)
+    .describe('replies that one HAT session sends again for repeated frames; another repetition ends the session'),
 })
 export type BridgeLimits = z.infer<typeof BridgeLimits>

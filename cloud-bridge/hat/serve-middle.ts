@@ -42,6 +42,7 @@ export function serveMiddle(
     step: { rows: tokenBudget, streams: slots, pipeline },
     kv: {
       budgetBytes: config.kvBudgetBytes,
+      ownerBytes: Math.floor((config.kvBudgetBytes * config.limits.deviceKvPercent) / 100),
       contextLimit,
       firstPositions: chunkTokens,
       prefixMs: config.prefixKeepS * 1_000,
@@ -65,7 +66,10 @@ export function serveMiddle(
     limits: {
       contextLimit,
       maxRows: frameTokens,
-      sessionsPerPeer: config.sessionsPerConnection,
+      // A verification: the draft and the token before it.
+      maxPaddedRows: draftLimit + 1,
+      maxRepeats: config.limits.sessionRepeats,
+      sessionsPerDevice: config.limits.deviceSessions,
       idleMs: config.sessionIdleS * 1_000,
     },
     clock,

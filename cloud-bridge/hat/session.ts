@@ -6,15 +6,16 @@ import { decodeStates, encodeFrame, type Frame, paddedRowsOf } from '../../core/
 import { firstNonFiniteRow, type States } from '../../core/protocol/states.ts'
 import type { AppendResult, Rows } from '../serving/pending-rows.ts'
 import type { Stream } from '../serving/stream.ts'
-
-/** Replies that are cached for repeated frames. */
-const cachedReplies = 8
+import { ReplyCache } from './reply-cache.ts'
 
 export interface SessionOptions {
   readonly id: bigint
   readonly epoch: number
   readonly width: number
-  readonly limits: FrameLimits
+  readonly limits: FrameLimits & {
+    /** A padded frame, and its reply, is at most as long as one of so many rows. */
+    readonly maxPaddedRows: number
+  }
   readonly stream: Stream
   readonly clock: Clock
   send(bytes: Uint8Array): void
@@ -40,7 +41,8 @@ export interface Session {
 /** One device's exchange with the middle part: frames of shallow rows in, frames of deep rows out. */
 export function createSession(options: SessionOptions): Session {
   const { id, epoch, width, limits, stream, clock } = options
-  const replies = new Map<number, Uint8Array>()
+  const replies = new ReplyCache((bytes) => stream.hold(bytes))
+  let repeats = 0
   let lastSeq: number | undefined
   /** First position and rows of the last frame, if it contained a tree of which no row has been kept yet. */
   let tree: { base: number; n: number } | undefined
@@ -51,13 +53,15 @@ export function createSession(options: SessionOptions): Session {
   async function handle(frame: Frame, receivedMs: number): Promise<void> {
     if (hasEnded) return
     try {
-      const view = { length: lengthFor(frame), lastSeq, hasReply: (seq: number) => replies.has(seq) }
+      const cached = replies.get(frame.seq)
+      const view = { length: lengthFor(frame), lastSeq, hasReply: cached !== undefined, repeats }
       const admission = admitFrame(frame, view, limits)
       switch (admission.kind) {
         case 'apply':
           return await apply(frame, receivedMs)
         case 'repeat':
-          return options.send(replies.get(frame.seq)!)
+          repeats += 1
+          return options.send(cached!)
         case 'gap':
           return options.send(encodeFrame({ type: 'gap', session: id, epoch, seq: frame.seq, base: admission.length }))
         case 'fault':
@@ -87,7 +91,7 @@ export function createSession(options: SessionOptions): Session {
     const { seq, base, n, want } = frame
     const { kept = [], parents = [] } = frame.tree ?? {}
     if (base === 0 && parents.length > 0) throw new BrimError('FRAME_INVALID', `frame ${seq} branches before the first position`)
-    const states = decodeStates(frame, width)
+    const states = decodeStates(frame, width, limits.maxPaddedRows)
     const badRow = firstNonFiniteRow(states)
     if (badRow !== undefined) throw new BrimError('FRAME_INVALID', `row ${badRow} of frame ${seq} holds NaN or infinity`)
     if (tree && kept.length > 0) {
@@ -106,8 +110,7 @@ export function createSession(options: SessionOptions): Session {
     if (wrongRow !== undefined) throw new BrimError('RUNTIME_FAILED', `the middle part returned NaN for frame ${seq}`)
     const reply = replyTo(frame, deep, receivedMs)
     lastSeq = seq
-    replies.set(seq, reply)
-    if (replies.size > cachedReplies) replies.delete(replies.keys().next().value!)
+    replies.add(seq, reply)
     options.send(reply)
   }
 
@@ -116,7 +119,8 @@ export function createSession(options: SessionOptions): Session {
     const { states, computeMs } = deep
     const queueMs = Math.max(0, clock.nowMs() - receivedMs - computeMs)
     // The length of a padded frame hides how many rows it has; its reply is padded alike.
-    const form = { paddedRows: paddedRowsOf(frame, width) }
+    const rowsOfLength = paddedRowsOf(frame, width)
+    const form = { paddedRows: rowsOfLength && Math.min(rowsOfLength, limits.maxPaddedRows) }
     return encodeFrame({ type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs }, states, form)
   }
 

@@ -2,14 +2,13 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import type { FrameLimits } from '../../core/policy/admission/frame.ts'
 import { sessionRefusal, sessionRetryMs } from '../../core/policy/admission/session.ts'
 import { ChunkAdvice, type ChunkAdviceOptions, type DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
 import { decodeFrame, type Frame, peekFrame, rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { sessionHex } from '../../core/protocol/messages.ts'
 import type { OpenedStream, Resume, Serving } from '../serving/serving.ts'
-import { createSession, type Session } from './session.ts'
+import { createSession, type Session, type SessionOptions } from './session.ts'
 
 /** What sessions need of a device's connection. */
 export interface Peer {
@@ -26,7 +25,7 @@ export interface SessionsOptions {
   readonly serving: Serving
   readonly width: number
   readonly chunks: Omit<ChunkAdviceOptions, 'bytesPerToken'>
-  readonly limits: FrameLimits & { readonly sessionsPerPeer: number; readonly idleMs: number }
+  readonly limits: SessionOptions['limits'] & { readonly sessionsPerDevice: number; readonly idleMs: number }
   readonly clock: Clock
   readonly logger: Logger
   /** The number of sessions has changed. */
@@ -67,8 +66,8 @@ interface Entry {
 export function createSessions(options: SessionsOptions): Sessions {
   const { serving, limits, clock, logger } = options
   const entries = new Map<bigint, Entry>()
-  /** Sessions of each connection, including those being opened. */
-  const counts = new Map<Peer, number>()
+  /** Sessions of each device, including those being opened. */
+  const counts = new Map<string, number>()
   /** Sessions that have left `entries`, while their last step runs. */
   const ending = new Set<Promise<unknown>>()
   const closedPeers = new WeakSet<Peer>()
@@ -76,10 +75,10 @@ export function createSessions(options: SessionsOptions): Sessions {
   let epochs = 0
   let expiring: Promise<void> | undefined
 
-  function changeCount(peer: Peer, by: 1 | -1): void {
-    const count = (counts.get(peer) ?? 0) + by
-    if (count > 0) counts.set(peer, count)
-    else counts.delete(peer)
+  function changeCount({ device }: Peer, by: 1 | -1): void {
+    const count = (counts.get(device) ?? 0) + by
+    if (count > 0) counts.set(device, count)
+    else counts.delete(device)
   }
 
   /** Removes the entry before its session has ended; `shutdown` waits for the end. */
@@ -123,7 +122,7 @@ export function createSessions(options: SessionsOptions): Sessions {
 
   async function open(peer: Peer, { resume, wire = 'fp16' }: OpenOptions): Promise<OpenResult> {
     const opened = await serving.open(peer.device, resume)
-    if (!opened) return refuse(`the bridge's KV memory is full: it has ${entries.size} open sessions`)
+    if (!opened) return refuse(`${serving.shortageOf(peer.device)}; ${entries.size} sessions are open`)
     if (stop.signal.aborted || closedPeers.has(peer)) {
       await opened.stream.close()
       return refuse('the connection has closed')
@@ -174,7 +173,8 @@ export function createSessions(options: SessionsOptions): Sessions {
       return entries.size
     },
     async open(peer, openOptions = {}) {
-      const load = { openSessions: counts.get(peer) ?? 0, maxSessions: limits.sessionsPerPeer, isClosing: stop.signal.aborted }
+      const { sessionsPerDevice: maxSessions } = limits
+      const load = { openSessions: counts.get(peer.device) ?? 0, maxSessions, isClosing: stop.signal.aborted }
       const refusal = sessionRefusal(load)
       if (refusal !== undefined) return refuse(refusal)
       // Counts while it is being opened, so that many requests at once cannot exceed the limit.

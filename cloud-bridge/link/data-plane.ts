@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
-import { maxFrameBytes } from '../../core/protocol/frame.ts'
 import { closeCodes } from '../../core/protocol/messages.ts'
+import { maxProbeBytes } from '../../core/protocol/probe.ts'
 import { refuseUpgrade } from '../http/refuse-upgrade.ts'
 import { allows } from '../identity/access.ts'
 import { bearerOf, type Gate } from '../identity/gate.ts'
@@ -21,13 +21,18 @@ const closeTimeoutMs = 1_000
 
 /** The devices' WebSocket connections: one per device, so that a new connection replaces the old one. */
 export function createDataPlane(
-  options: Omit<ConnectionOptions, 'onHello' | 'authorize'> & { readonly gate?: Gate | undefined },
+  options: Omit<ConnectionOptions, 'onHello' | 'authorize'> & {
+    readonly gate?: Gate | undefined
+    /** Size of the largest frame of rows; a larger message ends its connection before it is read. */
+    readonly maxFrameBytes: number
+  },
 ): DataPlane {
-  const { gate, clock } = options
+  const { gate, clock, maxFrameBytes } = options
   const server = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
-    maxPayload: maxFrameBytes,
+    // A probe that is a little too large is answered by a fault.
+    maxPayload: Math.max(maxFrameBytes, 2 * maxProbeBytes),
     clientTracking: true,
   })
   const connections = new Set<Connection>()

@@ -2,70 +2,109 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Part, Sequence } from '../../core/engine/contract.ts'
 import {
   type CachedPrefix,
-  evictionsFor,
+  evictionsWithinShare,
   firstKvCharge,
   type KvLimits,
   type KvUsage,
   kvCharge,
+  kvShortage,
 } from '../../core/policy/admission/kv.ts'
 import type { PrefixCache } from './prefix-cache.ts'
 
-/** Shares a fixed amount of KV memory among the sequences of streams and cached prefixes. Every release zeroes the KV. */
+export interface KvMemoryLimits extends KvLimits {
+  readonly budgetBytes: number
+  /** The share of one owner, cached prefixes included. */
+  readonly ownerBytes: number
+}
+
+/** What one sequence is charged. */
+interface Account {
+  readonly owner: string
+  /** Its buffers, or the copy of its rows while it is evicted. */
+  kvBytes: number
+  /** Memory that its stream's owner holds beside the KV. */
+  heldBytes: number
+}
+
+/**
+ * Shares a fixed amount of KV memory among the sequences of streams and cached prefixes, of which each owner gets at most its
+ * share. Every release zeroes the KV.
+ */
 export class KvMemory {
   readonly #part: Part
-  readonly #limits: KvLimits
-  readonly #budgetBytes: number
+  readonly #limits: KvMemoryLimits
   readonly #prefixes: PrefixCache<unknown>
-  readonly #charges = new Map<Sequence, number>()
+  readonly #accounts = new Map<Sequence, Account>()
+  /** Bytes charged to each owner that is charged any. */
+  readonly #owners = new Map<string, number>()
   #usedBytes = 0
 
-  constructor(part: Part, limits: KvLimits & { readonly budgetBytes: number }, prefixes: PrefixCache<unknown>) {
+  constructor(part: Part, limits: KvMemoryLimits, prefixes: PrefixCache<unknown>) {
     this.#part = part
     this.#limits = limits
-    this.#budgetBytes = limits.budgetBytes
     this.#prefixes = prefixes
   }
 
   get usage(): KvUsage {
-    return { budgetBytes: this.#budgetBytes, usedBytes: this.#usedBytes }
+    return { budgetBytes: this.#limits.budgetBytes, usedBytes: this.#usedBytes }
   }
 
   /** Oldest first. */
-  cached(): CachedPrefix[] {
-    return this.#prefixes.cached().map(({ handle, sequence }) => ({ handle, kvBytes: this.chargeOf(sequence) }))
+  *cached(): Iterable<CachedPrefix> {
+    for (const { handle, owner, sequence } of this.#prefixes.cached()) yield { handle, owner, kvBytes: this.chargeOf(sequence) }
+  }
+
+  get cachedBytes(): number {
+    let bytes = 0
+    for (const { kvBytes } of this.cached()) bytes += kvBytes
+    return bytes
   }
 
   /** Bytes charged for this sequence. */
   chargeOf(sequence: Sequence): number {
-    return this.#charges.get(sequence) ?? 0
+    const { kvBytes = 0, heldBytes = 0 } = this.#accounts.get(sequence) ?? {}
+    return kvBytes + heldBytes
   }
 
-  /** Bytes that this sequence is charged with `length` positions. */
-  chargeAt(sequence: Sequence, length: number): number {
-    return Math.max(sequence.bytes, kvCharge(length, this.#limits))
+  /** Bytes that `grow` would charge in addition. */
+  missingFor(sequence: Sequence, length: number): number {
+    return Math.max(0, this.#bytesAt(sequence, length) - (this.#accounts.get(sequence)?.kvBytes ?? 0))
   }
 
-  /** Whether the whole budget is enough for `length` positions. */
+  /** Whether the share of one owner is enough for `length` positions. */
   canHold(length: number): boolean {
-    return kvCharge(length, this.#limits) <= this.#budgetBytes
+    return kvCharge(length, this.#limits) <= this.#limits.ownerBytes
   }
 
-  /** A charged sequence without rows; undefined where the budget is exhausted. */
-  create(): Sequence | undefined {
+  /** Why the owner gets no more memory. */
+  shortageOf(owner: string): string {
+    return kvShortage(this.usage, this.#shareOf(owner))
+  }
+
+  /** A charged sequence without rows; undefined where the budget, or the owner's share of it, is exhausted. */
+  create(owner: string): Sequence | undefined {
     const sequence = this.#part.createSequence()
-    if (this.#charge(sequence, firstKvCharge(this.#limits))) return sequence
-    sequence.release()
+    this.#accounts.set(sequence, { owner, kvBytes: 0, heldBytes: 0 })
+    if (this.#charge(sequence, 'kvBytes', firstKvCharge(this.#limits))) return sequence
+    this.release(sequence)
     return undefined
   }
 
-  /** Charges what `length` positions need, before the buffers grow; false where they exceed the budget. */
+  /** Charges what `length` positions need, before the buffers grow; false where the memory is exhausted. */
   grow(sequence: Sequence, length: number): boolean {
-    return this.#charge(sequence, this.chargeAt(sequence, length))
+    return this.#charge(sequence, 'kvBytes', this.#bytesAt(sequence, length))
+  }
+
+  /** Charges memory that the stream's owner holds beside the KV, until the release; false where the memory is exhausted. */
+  hold(sequence: Sequence, bytes: number): boolean {
+    const account = this.#accounts.get(sequence)
+    if (account && bytes < account.heldBytes) this.#change(account, 'heldBytes', bytes)
+    return this.#charge(sequence, 'heldBytes', bytes)
   }
 
   /**
-   * Moves the rows out of the memory and charges nothing for them; `grow` and the next step bring them back. False where the
-   * system has no memory for the copy.
+   * Moves the rows into a copy without spare capacity, and charges that; `grow` and the next step bring them back. False where
+   * the system has no memory for the copy.
    */
   evict(sequence: Sequence): boolean {
     try {
@@ -74,37 +113,54 @@ export class KvMemory {
       if (error instanceof BrimError && error.code === 'OUT_OF_MEMORY') return false
       throw error
     }
-    this.#refund(sequence)
+    const account = this.#accounts.get(sequence)
+    if (account) this.#change(account, 'kvBytes', sequence.length * this.#limits.bytesPerPosition)
     return true
   }
 
   release(sequence: Sequence): void {
-    this.#refund(sequence)
+    const account = this.#accounts.get(sequence)
+    if (account) {
+      this.#change(account, 'kvBytes', 0)
+      this.#change(account, 'heldBytes', 0)
+    }
+    this.#accounts.delete(sequence)
     sequence.release()
   }
 
   /** Frees the memory of a cached prefix. */
   evictPrefix(handle: string): void {
-    const entry = this.#prefixes.cached().find((cached) => cached.handle === handle)
-    if (!entry) return
-    this.#prefixes.delete(handle)
-    this.release(entry.sequence)
+    const entry = this.#prefixes.delete(handle)
+    if (entry) this.release(entry.sequence)
+  }
+
+  #bytesAt(sequence: Sequence, length: number): number {
+    return Math.max(sequence.bytes, kvCharge(length, this.#limits))
+  }
+
+  #shareOf(owner: string) {
+    return { owner, budgetBytes: this.#limits.ownerBytes, usedBytes: this.#owners.get(owner) ?? 0 }
   }
 
   /** Evicts cached prefixes if that frees enough memory. */
-  #charge(sequence: Sequence, bytes: number): boolean {
-    const missingBytes = bytes - this.chargeOf(sequence)
+  #charge(sequence: Sequence, what: 'kvBytes' | 'heldBytes', bytes: number): boolean {
+    const account = this.#accounts.get(sequence)
+    if (!account) return false
+    const missingBytes = bytes - account[what]
     if (missingBytes <= 0) return true
-    const evictions = evictionsFor(missingBytes, this.usage, this.cached())
+    const evictions = evictionsWithinShare(missingBytes, this.usage, this.#shareOf(account.owner), this.cached())
     if (!evictions) return false
     for (const { handle } of evictions) this.evictPrefix(handle)
-    this.#charges.set(sequence, bytes)
-    this.#usedBytes += missingBytes
+    this.#change(account, what, bytes)
     return true
   }
 
-  #refund(sequence: Sequence): void {
-    this.#usedBytes -= this.chargeOf(sequence)
-    this.#charges.delete(sequence)
+  #change(account: Account, what: 'kvBytes' | 'heldBytes', bytes: number): void {
+    const byBytes = bytes - account[what]
+    account[what] = bytes
+    this.#usedBytes += byBytes
+    const ownBytes = (this.#owners.get(account.owner) ?? 0) + byBytes
+    if (ownBytes > 0) this.#owners.set(account.owner, ownBytes)
+    else this.#owners.delete(account.owner)
   }
 }

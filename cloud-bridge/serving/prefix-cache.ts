@@ -18,48 +18,62 @@ export interface CachedEntry {
  * to an entry by its random handle, and finds only its own entries. Holds the sequences; `KvMemory` charges and releases them.
  */
 export class PrefixCache<Stream> {
-  readonly #entries = new Map<string, { readonly owner: string; readonly sinceMs: number; readonly prefix: Prefix<Stream> }>()
+  /** Oldest first, as a map lists its entries in the order in which they were added. */
+  readonly #cached = new Map<string, CachedEntry>()
+  readonly #taken = new Map<string, { readonly owner: string; readonly stream: Stream }>()
+  readonly #handles = new Map<Stream, string>()
 
   /** @returns the handle of the sequence */
   add(owner: string, sequence: Sequence, nowMs: number): string {
     const handle = randomBytes(16).toString('hex')
-    this.#entries.set(handle, { owner, sinceMs: nowMs, prefix: { kind: 'cached', sequence } })
+    this.#cached.set(handle, { handle, owner, sequence, sinceMs: nowMs })
     return handle
   }
 
   find(owner: string, handle: string): Prefix<Stream> | undefined {
-    const entry = this.#entries.get(handle)
-    return entry?.owner === owner ? entry.prefix : undefined
+    const cached = this.#cached.get(handle)
+    if (cached?.owner === owner) return { kind: 'cached', sequence: cached.sequence }
+    const taken = this.#taken.get(handle)
+    return taken?.owner === owner ? { kind: 'taken', stream: taken.stream } : undefined
   }
 
   /** The handle now leads to this stream, so that other streams can copy the same prefix. */
   markTaken(handle: string, stream: Stream): void {
-    const entry = this.#entries.get(handle)
-    if (entry) this.#entries.set(handle, { ...entry, prefix: { kind: 'taken', stream } })
+    const entry = this.#cached.get(handle)
+    if (!entry) return
+    this.#cached.delete(handle)
+    this.#taken.set(handle, { owner: entry.owner, stream })
+    this.#handles.set(stream, handle)
   }
 
-  /** Deletes the handles of a stream that has closed. */
+  /** Deletes the handle of a stream that has closed. */
   forget(stream: Stream): void {
-    for (const [handle, { prefix }] of this.#entries)
-      if (prefix.kind === 'taken' && prefix.stream === stream) this.#entries.delete(handle)
+    const handle = this.#handles.get(stream)
+    if (handle !== undefined) this.#taken.delete(handle)
+    this.#handles.delete(stream)
   }
 
   /** Deletes all handles of an owner. @returns the cached ones, whose sequences the caller releases */
   deleteOwned(owner: string): CachedEntry[] {
-    const cached = this.cached().filter((entry) => entry.owner === owner)
-    for (const [handle, entry] of this.#entries) if (entry.owner === owner) this.#entries.delete(handle)
+    const cached = [...this.cached()].filter((entry) => entry.owner === owner)
+    for (const { handle } of cached) this.#cached.delete(handle)
+    for (const taken of [...this.#taken.values()]) if (taken.owner === owner) this.forget(taken.stream)
     return cached
   }
 
-  delete(handle: string): void {
-    this.#entries.delete(handle)
+  /** Deletes a cached prefix, whose sequence the caller releases. @returns undefined where the handle leads to none */
+  delete(handle: string): CachedEntry | undefined {
+    const entry = this.#cached.get(handle)
+    this.#cached.delete(handle)
+    return entry
+  }
+
+  get oldest(): CachedEntry | undefined {
+    return this.#cached.values().next().value
   }
 
   /** Oldest first. */
-  cached(): CachedEntry[] {
-    // A map lists its entries in the order in which they were added.
-    return [...this.#entries].flatMap(([handle, { owner, sinceMs, prefix }]) =>
-      prefix.kind === 'cached' ? [{ handle, owner, sinceMs, sequence: prefix.sequence }] : [],
-    )
+  cached(): Iterable<CachedEntry> {
+    return this.#cached.values()
   }
 }

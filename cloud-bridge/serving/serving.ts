@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Part, Sequence } from '../../core/engine/contract.ts'
+import { firstCapacity } from '../../core/engine/sequence.ts'
 import { type KvLimits, type KvUsage, kvBytesPerPosition } from '../../core/policy/admission/kv.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
@@ -14,8 +15,10 @@ export interface ServingOptions {
   readonly part: Part
   readonly policy: ServingPolicy
   readonly step: StepLimits
-  readonly kv: Omit<KvLimits, 'bytesPerPosition'> & {
+  readonly kv: Omit<KvLimits, 'bytesPerPosition' | 'firstCapacity'> & {
     readonly budgetBytes: number
+    /** KV memory of one owner, at most. */
+    readonly ownerBytes: number
     /** Cached prefixes expire after this long; 0: nothing is cached. */
     readonly prefixMs: number
   }
@@ -41,6 +44,8 @@ export interface OpenedStream {
 export interface Serving {
   readonly metrics: Readonly<ServingMetrics>
   readonly memory: KvUsage & { readonly cachedBytes: number }
+  /** Why the owner gets no more KV memory, for a message. */
+  shortageOf(owner: string): string
   /** @returns undefined where there is no KV memory for another stream */
   open(owner: string, resume?: Resume): Promise<OpenedStream | undefined>
   /** Deletes one cached prefix. */
@@ -55,7 +60,8 @@ export interface Serving {
 export function createServing({ part, policy, step, clock, logger, onStep, ...options }: ServingOptions): Serving {
   const { prefixMs } = options.kv
   const prefixes = new PrefixCache<RowStream>()
-  const kv = new KvMemory(part, { ...options.kv, bytesPerPosition: kvBytesPerPosition(part.manifest) }, prefixes)
+  const kvLimits = { ...options.kv, bytesPerPosition: kvBytesPerPosition(part.manifest), firstCapacity }
+  const kv = new KvMemory(part, kvLimits, prefixes)
   const loop = new StepLoop({ part, policy, kv, limits: step, clock, onStep })
   const stop = new AbortController()
   let streams = 0
@@ -81,7 +87,7 @@ export function createServing({ part, policy, step, clock, logger, onStep, ...op
   }
 
   async function expirePrefixes(): Promise<void> {
-    for (let oldest = prefixes.cached()[0]; oldest && !stop.signal.aborted; oldest = prefixes.cached()[0]) {
+    for (let { oldest } = prefixes; oldest && !stop.signal.aborted; { oldest } = prefixes) {
       const leftMs = oldest.sinceMs + prefixMs - clock.nowMs()
       if (leftMs <= 0) kv.evictPrefix(oldest.handle)
       else await clock.sleep(leftMs, stop.signal).catch(() => {})
@@ -115,9 +121,9 @@ export function createServing({ part, policy, step, clock, logger, onStep, ...op
   return {
     metrics: loop.metrics,
     get memory() {
-      const cachedBytes = kv.cached().reduce((sum, { kvBytes }) => sum + kvBytes, 0)
-      return { ...kv.usage, cachedBytes }
+      return { ...kv.usage, cachedBytes: kv.cachedBytes }
     },
+    shortageOf: (owner) => kv.shortageOf(owner),
     async open(owner, resume) {
       const taken = resume && take(owner, resume)
       if (taken) {
@@ -125,7 +131,7 @@ export function createServing({ part, policy, step, clock, logger, onStep, ...op
         prefixes.markTaken(resume.handle, stream)
         return { stream, moved: true }
       }
-      const sequence = kv.create()
+      const sequence = kv.create(owner)
       if (!sequence) return undefined
       if (resume) await copyInto(sequence, owner, resume).catch((err) => logger.warn({ err }, 'prefix not copied'))
       return { stream: start(owner, sequence), moved: false }
@@ -138,7 +144,7 @@ export function createServing({ part, policy, step, clock, logger, onStep, ...op
       stop.abort()
       await loop.close()
       await expiring
-      for (const { handle } of kv.cached()) kv.evictPrefix(handle)
+      for (const { handle } of [...kv.cached()]) kv.evictPrefix(handle)
     },
   }
 }

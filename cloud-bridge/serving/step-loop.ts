@@ -112,10 +112,16 @@ export class StepLoop {
 
   #state(): ServingState {
     const { kv, limits } = this.#options
-    const idle = [...this.#streams.values()].filter((stream) => !this.#waiting.has(stream))
+    const [streams, waiting] = [this.#streams, this.#waiting]
     return {
-      streams: [...this.#waiting, ...idle].map((stream) => stream.state),
-      cached: kv.cached(),
+      waiting: Array.from(waiting, (stream) => stream.state),
+      // On demand: there may be hundreds of both, and a plan is made for every step.
+      get idle() {
+        return [...streams.values()].filter((stream) => !waiting.has(stream)).map((stream) => stream.state)
+      },
+      get cached() {
+        return [...kv.cached()]
+      },
       memory: kv.usage,
       step: limits,
       lastDecodeMs: this.#lastDecodeMs,

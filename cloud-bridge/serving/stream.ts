@@ -30,6 +30,11 @@ export interface Stream {
    * stream holds fewer rows, has closed before, or nothing is cached
    */
   keep(length: number): Promise<string | undefined>
+  /**
+   * Charges memory that the owner holds for this stream, such as cached replies, to the KV budget until the stream closes.
+   * @param bytes in all; @returns false where the budget or the owner's share is exhausted: the charge stays as it was
+   */
+  hold(bytes: number): boolean
   /** Cancels what waits, lets a running step finish, releases the KV. */
   close(): Promise<void>
 }
@@ -107,7 +112,7 @@ export class RowStream implements Stream {
       arrivedMs,
       stepsSkipped,
       contextLength: length,
-      kvBytes: this.#isEvicted ? kv.chargeAt(this.#sequence, length + waitingRows) : kv.chargeOf(this.#sequence),
+      kvBytes: this.#isEvicted ? kv.missingFor(this.#sequence, length + waitingRows) : kv.chargeOf(this.#sequence),
       residency: this.#step ? 'in flight' : this.#isEvicted ? 'evicted' : 'resident',
     }
   }
@@ -119,7 +124,7 @@ export class RowStream implements Stream {
     const length = this.length + count
     return new Promise((resolve, reject) => {
       if (this.#closing) return reject(canceled())
-      if (!(this.#isEvicted ? kv.canHold(length) : kv.grow(this.#sequence, length))) return reject(outOfMemory(length))
+      if (!(this.#isEvicted ? kv.canHold(length) : kv.grow(this.#sequence, length))) return reject(this.#outOfMemory(length))
       const phase = phaseOf(count, selectedCount(rows.select, count), maxDecodeRows)
       this.#append = { rows: new PendingRows(rows, phase, clock.nowMs()), resolve, reject }
       this.#host.enqueue(this)
@@ -146,12 +151,17 @@ export class RowStream implements Stream {
     let handle: string | undefined
     this.#closing = this.#stop().then(() => {
       this.#sequence.truncate(length)
+      this.#host.kv.hold(this.#sequence, 0)
       // The cache counts as memory: what has been preempted must fit again.
       if (this.#isEvicted && !this.#host.kv.grow(this.#sequence, length)) this.#host.kv.release(this.#sequence)
       else handle = this.#host.cache(this.#owner, this.#sequence)
     })
     await this.#closing
     return handle
+  }
+
+  hold(bytes: number): boolean {
+    return !this.#closing && this.#host.kv.hold(this.#sequence, bytes)
   }
 
   close(): Promise<void> {
@@ -220,6 +230,11 @@ export class RowStream implements Stream {
     this.#host.remove(this)
   }
 
+  #outOfMemory(length: number): BrimError {
+    const { kv } = this.#host
+    return new BrimError('OUT_OF_MEMORY', `no KV memory for ${length} positions: ${kv.shortageOf(this.#owner)}`)
+  }
+
   #settle(): Append | undefined {
     const append = this.#append
     this.#append = undefined
@@ -232,5 +247,3 @@ export class RowStream implements Stream {
 }
 
 const canceled = () => new BrimError('CANCELED', 'the stream was closed while its rows waited')
-
-const outOfMemory = (length: number) => new BrimError('OUT_OF_MEMORY', `the bridge has no KV memory left for ${length} positions`)

@@ -4,7 +4,7 @@ import { RowTree } from './row-tree.ts'
 import type { KvBlock, KvMemory, KvPool } from './sequence-memory.ts'
 
 /** Capacity in positions after the first row. */
-const firstCapacity = 64
+export const firstCapacity = 64
 
 /** A sequence over KV memory of a pool. Its part grows it; others use only the methods of `Sequence`. */
 export class KvSequence implements Sequence {

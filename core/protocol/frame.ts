@@ -13,8 +13,8 @@ import { type States, withWideRow } from './states.ts'
  * Rows are n × width halves (dtype fp16), or n × f32 scale and n × width signed bytes (dtype int8).
  * - `flags & WIDE`: u32 count, count × u32 row number and count × width fp32 values follow, for the rows that the dtype
  *   cannot hold. These are rows beyond fp16's range and, as int8, the row of position 0, whose values are outliers.
- * - `flags & PADDED`: any number of meaningless bytes follows. They hide the row count of a verification from observers of
- *   frame lengths.
+ * - `flags & PADDED`: meaningless bytes follow, up to the length of a verification with the bridge's draft limit. They hide
+ *   the row count of a verification from observers of frame lengths.
  * - `flags & TREE`: the payload starts with u16 count, count × u16 (`kept`), u16 count and count × i16 (`parents`): see
  *   FrameTree.
  *
@@ -54,6 +54,17 @@ const flagTree = 4
 
 /** Largest frame that either side accepts: a prefill chunk of 2,048 rows of width 8,192. */
 export const maxFrameBytes = headerBytes + 2_048 * 8_192 * 2 + 1024
+
+/**
+ * Size of the largest frame of this many rows, in any form: every row wide and part of a tree, after a tree as large.
+ * @returns at most `maxFrameBytes`
+ */
+export function maxFrameBytesOf(rows: number, width: number): number {
+  const treeBytes = 4 + rows * 2 * 2
+  const stateBytes = rows * Math.max(rowBytes('fp16', width), rowBytes('int8', width))
+  const wideBytes = 4 + rows * (4 + width * 4)
+  return Math.min(maxFrameBytes, headerBytes + treeBytes + stateBytes + wideBytes)
+}
 
 export interface FrameHeader {
   readonly type: FrameType
@@ -177,9 +188,10 @@ export function decodeFrame(bytes: Uint8Array): Frame {
 
 /**
  * The rows of a `rows` or `deep` frame, copied out of the received bytes.
- * @throws BrimError FRAME_INVALID when type, length or row numbers do not fit
+ * @param maxPaddedRows a padded frame is at most as long as one of so many rows, or as its own rows
+ * @throws BrimError FRAME_INVALID when type, length or row numbers do not fit, before memory is allocated for them
  */
-export function decodeStates(frame: Frame, width: number): States {
+export function decodeStates(frame: Frame, width: number, maxPaddedRows = Number.POSITIVE_INFINITY): States {
   const rows = frame.n
   const { payload, dtype } = frame
   const wire = wires.find((name) => dtypes[name] === dtype)
@@ -188,15 +200,19 @@ export function decodeStates(frame: Frame, width: number): States {
   const stateBytes = rows * rowBytes(wire ?? 'fp16', width)
   if (payload.byteLength < stateBytes)
     throw invalid(`${rows} rows of width ${width} need ${stateBytes} bytes, the frame has ${payload.byteLength}`)
+  const rest = payload.subarray(stateBytes)
+  const isWide = (frame.flags & flagWide) !== 0
+  const wideCount = isWide ? decodeWideCount(rest, rows) : 0
+  const paddingBytes = rest.byteLength - (isWide ? wideBlockBytes(wideCount, width) : 0)
+  const isPadded = (frame.flags & flagPadded) !== 0
+  if (isWide && (isPadded ? paddingBytes < 0 : paddingBytes !== 0))
+    throw invalid(`${wideCount} wide rows do not fill the rest of the frame`)
+  if (paddingBytes > 0 && !isPadded) throw invalid(`${paddingBytes} bytes after the last row`)
+  if (paddingBytes > 0 && payload.byteLength > maxPaddedRows * rowBytes(wire ?? 'fp16', width))
+    throw invalid(`it is padded by ${paddingBytes} bytes, beyond the length of ${maxPaddedRows} rows`)
   const half = wire === 'int8' ? decodeInt8(payload, rows, width) : new Uint16Array(rows * width)
   if (wire !== 'int8') bytesOf(half).set(payload.subarray(0, stateBytes))
-  const rest = payload.subarray(stateBytes)
-  const padded = (frame.flags & flagPadded) !== 0
-  if ((frame.flags & flagWide) === 0) {
-    if (rest.byteLength > 0 && !padded) throw invalid(`${rest.byteLength} bytes after the last row`)
-    return { rows, width, half }
-  }
-  return { rows, width, half, wide: decodeWide(rest, rows, width, padded) }
+  return { rows, width, half, ...(isWide ? { wide: decodeWide(rest, wideCount, rows, width) } : {}) }
 }
 
 function decodeInt8(payload: Uint8Array, rows: number, width: number): Uint16Array {
@@ -209,14 +225,18 @@ function decodeInt8(payload: Uint8Array, rows: number, width: number): Uint16Arr
   return fromInt8({ scales, values }, width)
 }
 
-function decodeWide(rest: Uint8Array, rows: number, width: number, padded: boolean) {
+/** Bytes of a count, row numbers and values of wide rows. */
+const wideBlockBytes = (count: number, width: number): number => 4 + count * (4 + width * 4)
+
+function decodeWideCount(rest: Uint8Array, rows: number): number {
   if (rest.byteLength < 4) throw invalid('truncated count of wide rows')
-  const view = new DataView(rest.buffer, rest.byteOffset, rest.byteLength)
-  const count = view.getUint32(0, true)
+  const count = new DataView(rest.buffer, rest.byteOffset, rest.byteLength).getUint32(0, true)
   if (count === 0 || count > rows) throw invalid(`${count} wide rows in a block of ${rows}`)
-  const end = 4 + count * 4 + count * width * 4
-  if (padded ? rest.byteLength < end : rest.byteLength !== end)
-    throw invalid(`${count} wide rows do not fill the rest of the frame`)
+  return count
+}
+
+function decodeWide(rest: Uint8Array, count: number, rows: number, width: number) {
+  const view = new DataView(rest.buffer, rest.byteOffset, rest.byteLength)
   const index: number[] = []
   for (let i = 0; i < count; i++) {
     const row = view.getUint32(4 + i * 4, true)
@@ -224,7 +244,7 @@ function decodeWide(rest: Uint8Array, rows: number, width: number, padded: boole
     index.push(row)
   }
   const values = new Float32Array(count * width)
-  bytesOf(values).set(rest.subarray(4 + count * 4, end))
+  bytesOf(values).set(rest.subarray(4 + count * 4, wideBlockBytes(count, width)))
   return { index, values }
 }
 

@@ -5,12 +5,16 @@ import type { EndedStep } from '../../cloud-bridge/serving/serving-metrics.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
+import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
 import { startTestHttp } from './http.ts'
 import { testServing } from './serving.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const testModelId = 'ab'.repeat(32)
+
+const maxRows = 64
+const draftLimit = 4
 
 export interface TestDataPlane extends AsyncDisposable {
   readonly dataUrl: string
@@ -26,7 +30,9 @@ export async function startDataPlane(
   options: {
     clock?: Clock
     width?: number
-    sessionsPerPeer?: number
+    sessionsPerDevice?: number
+    maxRepeats?: number
+    ownerBytes?: number
     budgetBytes?: number
     contextLimit?: number
     prefixMs?: number
@@ -36,16 +42,25 @@ export async function startDataPlane(
   const logger = silentLogger()
   const monitor = new StateMonitor()
   const onStep = ({ tokens, computeMs }: EndedStep) => monitor.record(tokens, computeMs / 1_000)
-  const kv = { budgetBytes: options.budgetBytes ?? 2 ** 30, contextLimit, prefixMs: options.prefixMs ?? 0 }
+  const budgetBytes = options.budgetBytes ?? 2 ** 30
+  const kv = { budgetBytes, ownerBytes: options.ownerBytes ?? budgetBytes, contextLimit, prefixMs: options.prefixMs ?? 0 }
   const serving = testServing(part, { kv, clock, onStep })
-  const limits = { contextLimit, maxRows: 64, sessionsPerPeer: options.sessionsPerPeer ?? 8, idleMs: 120_000 }
+  const limits = {
+    contextLimit,
+    maxRows,
+    maxPaddedRows: draftLimit + 1,
+    maxRepeats: options.maxRepeats ?? 64,
+    sessionsPerDevice: options.sessionsPerDevice ?? 8,
+    idleMs: 120_000,
+  }
   const chunks = { monitor, limits: { minTokens: 4, maxTokens: 64 }, pipeline: 1, initialTokens: 16 }
   const sessions = createSessions({ serving, width, chunks, limits, clock, logger })
   const plane = createDataPlane({
     sessions,
     bridge: 'bridge-1',
     modelId: testModelId,
-    draftLimit: 4,
+    draftLimit,
+    maxFrameBytes: maxFrameBytesOf(maxRows, width),
     heartbeatMs: 15_000,
     helloTimeoutMs: 10_000,
     clock,

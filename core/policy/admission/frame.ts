@@ -7,14 +7,18 @@ export interface SessionView {
   readonly length: number
   /** Of the last frame that was applied; undefined before the first. */
   readonly lastSeq: number | undefined
-  /** Whether the reply to this seq is cached. */
-  hasReply(seq: number): boolean
+  /** Whether the reply to the frame's seq is cached. */
+  readonly hasReply: boolean
+  /** Cached replies that it has sent again. */
+  readonly repeats: number
 }
 
 export interface FrameLimits {
   readonly contextLimit: number
   /** Rows of one frame. */
   readonly maxRows: number
+  /** Cached replies that a session sends again. */
+  readonly maxRepeats: number
 }
 
 export type Admission =
@@ -33,7 +37,8 @@ export function admitFrame(frame: FrameHeader, session: SessionView, limits: Fra
   const { type, seq, base, n, want } = frame
   if (type !== 'rows') return invalid(`a device sends frames of type rows, not ${type}`)
   if (session.lastSeq !== undefined && seq <= session.lastSeq) {
-    if (session.hasReply(seq)) return { kind: 'repeat' }
+    if (session.hasReply && session.repeats < limits.maxRepeats) return { kind: 'repeat' }
+    if (session.hasReply) return invalid(`frame ${seq} is repeated: a session repeats ${limits.maxRepeats} replies at most`)
     return invalid(`frame ${seq} was sent after frame ${session.lastSeq}, and its reply is no longer cached`)
   }
   if (want > n) return invalid(`frame ${seq} requests ${want} rows but has ${n}`)

@@ -9,6 +9,8 @@ export interface KvShape {
 export interface KvLimits {
   readonly bytesPerPosition: number
   readonly contextLimit: number
+  /** Positions that the buffers hold from the first row on. They double when needed, up to the context limit. */
+  readonly firstCapacity: number
   /** Positions that a new stream is charged before its first row. */
   readonly firstPositions: number
 }
@@ -16,6 +18,7 @@ export interface KvLimits {
 /** A cached prefix: the KV that a closed stream has left for a later one. */
 export interface CachedPrefix {
   readonly handle: string
+  readonly owner: string
   readonly kvBytes: number
 }
 
@@ -23,6 +26,11 @@ export interface KvUsage {
   readonly budgetBytes: number
   /** Charged to streams and cached prefixes. */
   readonly usedBytes: number
+}
+
+/** The KV memory of one device: its share of the budget, and what its streams and cached prefixes are charged. */
+export interface KvShare extends KvUsage {
+  readonly owner: string
 }
 
 /** fp32 keys and values of one position, in bytes. */
@@ -39,8 +47,9 @@ export function firstKvCharge({ firstPositions, contextLimit, bytesPerPosition }
  * Bytes that a stream of `length` positions is charged: the size of its buffers, which grow by doubling up to the context
  * limit, not only the filled part.
  */
-export function kvCharge(length: number, { contextLimit, bytesPerPosition }: KvLimits): number {
-  return Math.min(contextLimit, 2 ** Math.ceil(Math.log2(Math.max(length, 1)))) * bytesPerPosition
+export function kvCharge(length: number, { contextLimit, bytesPerPosition, firstCapacity }: KvLimits): number {
+  const positions = Math.max(firstCapacity, 2 ** Math.ceil(Math.log2(Math.max(length, 1))))
+  return Math.min(contextLimit, positions) * bytesPerPosition
 }
 
 /**
@@ -59,4 +68,40 @@ export function evictionsFor(
     count += 1
   }
   return missingBytes > 0 ? undefined : cached.slice(0, count)
+}
+
+/**
+ * As `evictionsFor`, for a device that must also stay within its share, for which only its own prefixes are evicted.
+ * @param cached read only where something must be evicted
+ */
+export function evictionsWithinShare(
+  neededBytes: number,
+  usage: KvUsage,
+  share: KvShare,
+  cached: Iterable<CachedPrefix>,
+): readonly CachedPrefix[] | undefined {
+  const fits = [usage, share].every(({ budgetBytes, usedBytes }) => usedBytes + neededBytes <= budgetBytes)
+  if (fits) return []
+  const all = [...cached]
+  const own = evictionsFor(
+    neededBytes,
+    share,
+    all.filter(({ owner }) => owner === share.owner),
+  )
+  if (!own) return undefined
+  const usedBytes = own.reduce((bytes, { kvBytes }) => bytes - kvBytes, usage.usedBytes)
+  const others = evictionsFor(
+    neededBytes,
+    { ...usage, usedBytes },
+    all.filter((prefix) => !own.includes(prefix)),
+  )
+  return others && [...own, ...others]
+}
+
+/** Why a device gets no more KV memory, for the device and for its operator. */
+export function kvShortage(usage: KvUsage, share: KvShare): string {
+  const used = ({ usedBytes, budgetBytes }: KvUsage) =>
+    `${(usedBytes / 2 ** 20).toFixed(1)} of ${(budgetBytes / 2 ** 20).toFixed(1)} MB`
+  const [ofShare, ofAll] = [used(share), used(usage)]
+  return `the bridge's KV memory is full: this device has ${ofShare} (limit deviceKvPercent), all devices ${ofAll}`
 }

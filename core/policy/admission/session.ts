@@ -2,15 +2,16 @@
 export const sessionRetryMs = 1_000
 
 export interface SessionLoad {
-  /** Sessions of the connection that are open or being opened. */
+  /** Sessions of the device that are open or being opened. */
   readonly openSessions: number
   readonly maxSessions: number
   readonly isClosing: boolean
 }
 
-/** @returns why the connection gets no further session; undefined: it may open one */
+/** @returns why the device gets no further session; undefined: it may open one */
 export function sessionRefusal({ openSessions, maxSessions, isClosing }: SessionLoad): string | undefined {
   if (isClosing) return 'the bridge is shutting down'
-  if (openSessions >= maxSessions) return `the connection has ${openSessions} open sessions, the maximum of this bridge`
+  if (openSessions >= maxSessions)
+    return `the device has ${openSessions} open sessions, the maximum of this bridge (limit deviceSessions)`
   return undefined
 }

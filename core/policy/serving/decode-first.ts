@@ -23,9 +23,7 @@ export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
     plan(state, nowMs) {
       const { evict, resume } = resumptions(state)
       const resumed = new Set(resume)
-      const ready = state.streams.filter(
-        ({ id, waitingRows, residency }) => waitingRows > 0 && (residency === 'resident' || resumed.has(id)),
-      )
+      const ready = state.waiting.filter(({ id, residency }) => residency === 'resident' || resumed.has(id))
       const decoding = state.lastDecodeMs !== undefined && nowMs - state.lastDecodeMs < limits.decodingMs
       return { evict, preempt: [], resume, run: nextStep(ready, state.step, limits, decoding), lookAgainAtMs: undefined }
     },
@@ -33,13 +31,14 @@ export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
 }
 
 /** The evicted streams that fit into the memory, in the order in which their rows arrived. */
-function resumptions({ streams, memory, cached }: ServingState): Pick<ServingPlan, 'evict' | 'resume'> {
+function resumptions(state: ServingState): Pick<ServingPlan, 'evict' | 'resume'> {
   const evict: string[] = []
   const resume: number[] = []
-  let left: readonly CachedPrefix[] = cached
-  let usage: KvUsage = memory
-  for (const { id, waitingRows, residency, kvBytes } of streams) {
-    if (residency !== 'evicted' || waitingRows === 0) continue
+  const evicted = state.waiting.filter(({ residency }) => residency === 'evicted')
+  if (evicted.length === 0) return { evict, resume }
+  let left: readonly CachedPrefix[] = state.cached
+  let usage: KvUsage = state.memory
+  for (const { id, kvBytes } of evicted) {
     const evictions = evictionsFor(kvBytes, usage, left)
     if (!evictions) break
     const freedBytes = evictions.reduce((sum, prefix) => sum + prefix.kvBytes, 0)

@@ -21,16 +21,18 @@ export interface StreamState {
   readonly stepsSkipped: number
   /** Rows that the stream holds already. */
   readonly contextLength: number
-  /** KV memory that the stream is charged; for an evicted one what it will be charged when it is resumed. */
+  /** KV memory that the stream is charged; for an evicted one what its resumption would charge in addition. */
   readonly kvBytes: number
   readonly residency: Residency
 }
 
 /** The input of a decision about the next step, apart from the time. */
 export interface ServingState {
-  /** Streams with waiting rows first, in the order in which the rows arrived. */
-  readonly streams: readonly StreamState[]
-  /** Oldest first. */
+  /** Streams with waiting rows, in the order in which the rows arrived. */
+  readonly waiting: readonly StreamState[]
+  /** The other streams, which a policy may preempt. Collected when it is read. */
+  readonly idle: readonly StreamState[]
+  /** Oldest first. Collected when it is read. */
   readonly cached: readonly CachedPrefix[]
   readonly memory: KvUsage
   /** What one step can hold. */
@@ -43,7 +45,7 @@ export interface ServingState {
 export interface ServingPlan {
   /** Handles of cached prefixes whose memory is freed. */
   readonly evict: readonly string[]
-  /** Streams whose KV leaves the memory. */
+  /** Streams whose KV leaves the memory. They stay charged for a copy of their rows without spare capacity. */
   readonly preempt: readonly number[]
   /** Evicted streams whose KV is restored. */
   readonly resume: readonly number[]

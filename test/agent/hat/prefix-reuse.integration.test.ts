@@ -146,7 +146,7 @@ describe('a bridge without a prefix cache', () => {
   it('evicts cached prefixes before it rejects a session', async () => {
     // Room for one session of 64 positions, no more.
     const perPosition = 2 * 3 * 2 * 16 * 4
-    const small = { ...settings, kvBudgetBytes: 64 * perPosition }
+    const small = { ...settings, kvBudgetBytes: 64 * perPosition, limits: { deviceKvPercent: 100 } }
     await using tight = await startHatWorld({ bundle: world.bundle, settings: small })
     const { prefixes } = await firstTurn(randomIds(30), tight)
     const prompt = randomIds(30)

@@ -142,7 +142,7 @@ describe('sessions at a real bridge', () => {
   })
 
   it('are rejected with a retry time when the bridge is full', async () => {
-    await using bridge = await startDataPlane(scriptedPart(), { sessionsPerPeer: 1 })
+    await using bridge = await startDataPlane(scriptedPart(), { sessionsPerDevice: 1 })
     const link = linkTo(bridge.dataUrl)
     await link.open(testModelId, never)
     await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'SESSION_REFUSED', hint: 'try again in 1000 ms' })

@@ -23,7 +23,7 @@ const start = (id: string, settings: Partial<BridgeSettings> = {}) =>
 /** KV memory for one session of 128 positions. */
 async function oneSessionOfKv(): Promise<Partial<BridgeSettings>> {
   const { parts } = await readManifest(world.bundle)
-  return { chunkTokens: 128, kvBudgetBytes: 128 * kvBytesPerPosition(parts.middle!) }
+  return { chunkTokens: 128, kvBudgetBytes: 128 * kvBytesPerPosition(parts.middle!), limits: { deviceKvPercent: 100 } }
 }
 
 const sessionsAt = async (bridge: Bridge) => (await healthOf(bridge)).sessions

@@ -111,7 +111,8 @@ describe('the middle part as configured', () => {
 
   it('charges each session chunkTokens positions of KV at first, within kvBudgetBytes', async () => {
     const positions = 2 * 60
-    const world = serve({ chunkTokens: 60, kvBudgetBytes: positions * kvBytesPerPosition(scriptedPart().manifest) })
+    const kvBudgetBytes = positions * kvBytesPerPosition(scriptedPart().manifest)
+    const world = serve({ chunkTokens: 60, kvBudgetBytes, limits: { deviceKvPercent: 100 } })
     await world.open()
     await world.open()
     expect(world.middle.serving.memory.usedBytes).toBe(world.middle.serving.memory.budgetBytes)
@@ -141,8 +142,8 @@ describe('the middle part as configured', () => {
     expect((await world.open({ resume: { handle: late, length: 10 } })).held).toBe(0)
   })
 
-  it('opens at most sessionsPerConnection sessions for one device', async () => {
-    const world = serve({ sessionsPerConnection: 2 })
+  it('opens at most deviceSessions sessions for one device', async () => {
+    const world = serve({ limits: { deviceSessions: 2 } })
     await world.open()
     const second = await world.open()
     await expect(world.open()).rejects.toThrow('2 open sessions')

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { encodeFrame, maxFrameBytes } from '../../../core/protocol/frame.ts'
+import { encodeFrame, headerBytes, maxFrameBytes } from '../../../core/protocol/frame.ts'
 import { closeCodes } from '../../../core/protocol/messages.ts'
 import { maxProbeBytes } from '../../../core/protocol/probe.ts'
 import type { States } from '../../../core/protocol/states.ts'
@@ -290,7 +290,7 @@ describe('a session', () => {
   })
 
   it('is refused beyond the limit when many are requested at once', async () => {
-    await using plane = await startDataPlane(scriptedPart(), { sessionsPerPeer: 2 })
+    await using plane = await startDataPlane(scriptedPart(), { sessionsPerDevice: 2 })
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     for (let request = 1; request <= 10; request++) device.sendMessage({ type: 'open', request, modelId: testModelId })
     const answers = () => device.messages.map(({ type }) => type).filter((type) => type === 'opened' || type === 'refused')
@@ -315,7 +315,7 @@ describe('a session', () => {
   it('is refused with a retry delay beyond the limits of the connection and of KV memory', async () => {
     const part = scriptedPart()
     const perSession = 16 * 2 * 16 * 4
-    await using plane = await startDataPlane(part, { sessionsPerPeer: 2, budgetBytes: 3 * perSession })
+    await using plane = await startDataPlane(part, { sessionsPerDevice: 2, budgetBytes: 3 * perSession })
     await using a = await connectDevice(plane.dataUrl, 'a', 2)
     await using b = await connectDevice(plane.dataUrl, 'b', 2)
     const first = await a.open(testModelId)
@@ -362,8 +362,8 @@ describe('a malformed frame', () => {
     expect(await device.fault(bad)).toMatchObject({ code })
     expect(halves(await device.rows(other, { base: 0, states: rows(1) }))).toEqual([1, 2])
     expect(plane.sessions.count).toBe(1)
-    // KV of one scripted sequence.
-    expect(plane.kvBytes()).toBe(64 * 2 * 16 * 4)
+    // KV of one scripted sequence, and the cached reply.
+    expect(plane.kvBytes()).toBe(64 * 2 * 16 * 4 + headerBytes + 4)
   })
 
   it('too short to name a session ends none', async () => {

@@ -29,7 +29,7 @@ function preempting(random: Random, onPreempt: (state: ServingState) => void): S
   return {
     plan(state, nowMs) {
       const plan = ordinary.plan(state, nowMs)
-      const preempt = state.streams
+      const preempt = [...state.waiting, ...state.idle]
         .filter(({ residency }) => residency === 'resident' && random.next() < 0.25)
         .map(({ id }) => id)
       if (preempt.length === 0) return plan
@@ -77,9 +77,9 @@ describe('a stream that is preempted', () => {
     const expected = await Promise.all(seeds.map((each) => converse(undisturbed, each)))
     let preemptions = 0
     let waiting = 0
-    const policy = preempting(seededRandom(seed), ({ streams }) => {
+    const policy = preempting(seededRandom(seed), (state) => {
       preemptions += 1
-      if (streams.some(({ waitingRows }) => waitingRows > 0)) waiting += 1
+      if (state.waiting.length > 0) waiting += 1
     })
     const disturbed = testServing(middle, { policy, maxDecodeRows: 16 })
     const answers = await Promise.all(seeds.map((each) => converse(disturbed, each)))
@@ -89,17 +89,17 @@ describe('a stream that is preempted', () => {
   })
 
   it('frees its memory for another stream, and resumes once that one has closed', async () => {
-    const perPosition = 2 * 16 * 4
     const { serving, preempt } = preemptible()
     const [first, second] = [await openStream(serving), await openStream(serving)]
-    await first.append(blank(64))
+    await first.append(blank(66))
     preempt(1)
     await expect(second.append(blank(100))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
     await second.append(blank(8))
-    expect(serving.memory.usedBytes).toBe(64 * perPosition)
+    // The copy of the first one's rows, and the second one's buffers.
+    expect(serving.memory.usedBytes).toBe((66 + 64) * perPosition)
     await second.append(blank(92))
-    expect(first.length).toBe(64)
-    first.truncate(60)
+    expect(first.length).toBe(66)
+    first.truncate(65)
     let isComputed = false
     const waiting = first.append(blank(1)).then(() => {
       isComputed = true
@@ -108,31 +108,32 @@ describe('a stream that is preempted', () => {
     expect(isComputed).toBe(false)
     await second.close()
     await waiting
-    expect(first.length).toBe(61)
+    expect(first.length).toBe(66)
+    expect(serving.memory.usedBytes).toBe(128 * perPosition)
   })
 
   it('is not cached as a prefix if its KV no longer fits into the memory', async () => {
     const { serving, preempt } = preemptible()
     const [first, second] = [await openStream(serving), await openStream(serving)]
-    await first.append(blank(64))
+    await first.append(blank(66))
     preempt(1)
     await second.append(blank(8))
     await second.append(blank(92))
-    expect(await first.keep(60)).toBeUndefined()
+    expect(await first.keep(66)).toBeUndefined()
     expect(serving.memory).toMatchObject({ usedBytes: 128 * perPosition, cachedBytes: 0 })
   })
 
   it('rejects rows that the whole memory could not hold', async () => {
     const policy: ServingPolicy = {
       plan(state, nowMs) {
-        const idle = state.streams.filter(({ waitingRows, residency }) => waitingRows === 0 && residency === 'resident')
+        const idle = state.idle.filter(({ residency }) => residency === 'resident')
         return { ...ordinary.plan(state, nowMs), preempt: idle.map(({ id }) => id) }
       },
     }
     const serving = testServing(scriptedPart(), { policy, kv: { budgetBytes: 128 * perPosition } })
     const stream = await openStream(serving)
     await stream.append(blank(8))
-    await expect.poll(() => serving.memory.usedBytes).toBe(0)
+    await expect.poll(() => serving.memory.usedBytes).toBe(8 * perPosition)
     await expect(stream.append(blank(121))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
     await stream.append(blank(120))
     expect(stream.length).toBe(128)
@@ -144,7 +145,10 @@ describe('a stream that is preempted', () => {
       throw new BrimError('OUT_OF_MEMORY', 'no memory for the copy')
     }
     const policy: ServingPolicy = {
-      plan: (state, nowMs) => ({ ...ordinary.plan(state, nowMs), preempt: state.streams.map(({ id }) => id) }),
+      plan: (state, nowMs) => ({
+        ...ordinary.plan(state, nowMs),
+        preempt: [...state.waiting, ...state.idle].map(({ id }) => id),
+      }),
     }
     const cannotEvict = { ...part, createSequence: () => Object.assign(part.createSequence(), { evict }) }
     const stream = await openStream(testServing(cannotEvict, { policy }))
@@ -154,7 +158,10 @@ describe('a stream that is preempted', () => {
 
   it('leaves its KV in the prefix cache when it is closed, if there is room', async () => {
     const policy: ServingPolicy = {
-      plan: (state, nowMs) => ({ ...ordinary.plan(state, nowMs), preempt: state.streams.map(({ id }) => id) }),
+      plan: (state, nowMs) => ({
+        ...ordinary.plan(state, nowMs),
+        preempt: [...state.waiting, ...state.idle].map(({ id }) => id),
+      }),
     }
     const expected = await continued(testServing(middle, { maxDecodeRows: 16, kv: { prefixMs: 60_000 } }))
     const answered = await continued(
@@ -168,7 +175,7 @@ describe('a stream that is preempted', () => {
 const perPosition = 2 * 16 * 4
 const blank = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
 
-/** Serving with room for 136 positions; `preempt` makes the next plan preempt that stream. */
+/** Serving with room for 200 positions; `preempt` makes the next plan preempt that stream. */
 function preemptible() {
   let preempted: number[] = []
   const policy: ServingPolicy = {
@@ -178,7 +185,7 @@ function preemptible() {
       return plan
     },
   }
-  const kv = { budgetBytes: 136 * perPosition, firstPositions: 8, prefixMs: 60_000 }
+  const kv = { budgetBytes: 200 * perPosition, firstPositions: 8, prefixMs: 60_000 }
   const preempt = (stream: number) => {
     preempted = [stream]
   }
@@ -188,7 +195,7 @@ function preemptible() {
 /** Preempts only once no rows wait. */
 function afterRows(policy: ServingPolicy): ServingPolicy {
   return {
-    plan: (state, nowMs) => (state.streams.some(({ waitingRows }) => waitingRows > 0) ? ordinary : policy).plan(state, nowMs),
+    plan: (state, nowMs) => (state.waiting.length > 0 ? ordinary : policy).plan(state, nowMs),
   }
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { admitFrame, type SessionView } from '../../../../core/policy/admission/frame.ts'
 import type { FrameHeader } from '../../../../core/protocol/frame.ts'
 
-const limits = { contextLimit: 100, maxRows: 32 }
+const limits = { contextLimit: 100, maxRows: 32, maxRepeats: 2 }
 const frame = (fields: Partial<FrameHeader>): FrameHeader => ({
   type: 'rows',
   session: 1n,
@@ -19,7 +19,8 @@ const frame = (fields: Partial<FrameHeader>): FrameHeader => ({
 const session = (fields: Partial<SessionView> = {}): SessionView => ({
   length: 10,
   lastSeq: 4,
-  hasReply: (seq) => seq >= 3 && seq <= 4,
+  hasReply: false,
+  repeats: 0,
   ...fields,
 })
 const fault = (code: string) => ({ kind: 'fault', code })
@@ -31,8 +32,6 @@ describe('a frame is', () => {
     ['applied at the first position again', { base: 0 }, { kind: 'apply' }],
     ['applied without rows, as a rollback', { base: 3, n: 0, want: 0 }, { kind: 'apply' }],
     ['applied up to the last position', { base: 10, n: 30, want: 30 }, { kind: 'apply' }],
-    ['answered again when repeated', { seq: 4 }, { kind: 'repeat' }],
-    ['answered again when repeated, whatever its base', { seq: 3, base: 99 }, { kind: 'repeat' }],
     ['answered by a gap beyond the length', { base: 11 }, { kind: 'gap', length: 10 }],
     ['rejected when its reply is no longer cached', { seq: 2 }, fault('FRAME_INVALID')],
     ['rejected when it requests more rows than it carries', { n: 4, want: 5 }, fault('FRAME_INVALID')],
@@ -40,6 +39,12 @@ describe('a frame is', () => {
     ['rejected when its type is one that only bridges send', { type: 'deep' as const }, fault('FRAME_INVALID')],
   ])('%s', (_, fields, expected) => {
     expect(admitFrame(frame(fields), session(), limits)).toMatchObject(expected)
+  })
+
+  it('answered again when repeated, whatever its base, a limited number of times', () => {
+    const repeated = (repeats: number) => admitFrame(frame({ seq: 3, base: 99 }), session({ hasReply: true, repeats }), limits)
+    expect(repeated(1)).toEqual({ kind: 'repeat' })
+    expect(repeated(2)).toMatchObject({ ...fault('FRAME_INVALID'), message: expect.stringContaining('2 replies at most') })
   })
 
   it('rejected beyond the context limit, which the message names', () => {

@@ -1,8 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { evictionsFor, firstKvCharge, kvBytesPerPosition, kvCharge } from '../../../../core/policy/admission/kv.ts'
+import {
+  evictionsFor,
+  evictionsWithinShare,
+  firstKvCharge,
+  kvBytesPerPosition,
+  kvCharge,
+} from '../../../../core/policy/admission/kv.ts'
 
-const limits = { bytesPerPosition: 10, contextLimit: 1_000, firstPositions: 40 }
+const limits = { bytesPerPosition: 10, contextLimit: 1_000, firstCapacity: 64, firstPositions: 40 }
 
 describe('the KV charge of a stream', () => {
   it('counts keys and values of all layers in fp32', () => {
@@ -15,9 +21,8 @@ describe('the KV charge of a stream', () => {
   })
 
   it.each([
-    [0, 1],
-    [1, 1],
-    [3, 4],
+    [1, 64],
+    [33, 64],
     [64, 64],
     [65, 128],
     [513, 1_000],
@@ -33,7 +38,7 @@ describe('evicting cached prefixes', () => {
   it('frees the missing bytes, oldest prefix first and no prefix more, or reports that they cannot be freed', () => {
     fc.assert(
       fc.property(fc.array(bytes, { maxLength: 8 }), bytes, bytes, bytes, (sizes, streamBytes, neededBytes, slackBytes) => {
-        const cached = sizes.map((kvBytes, i) => ({ handle: `${i}`, kvBytes }))
+        const cached = sizes.map((kvBytes, i) => ({ handle: `${i}`, owner: 'jetson-01', kvBytes }))
         const cachedBytes = sizes.reduce((sum, size) => sum + size, 0)
         const usage = { usedBytes: streamBytes + cachedBytes, budgetBytes: streamBytes + cachedBytes + slackBytes }
         const evicted = evictionsFor(neededBytes, usage, cached)
@@ -48,5 +53,34 @@ describe('evicting cached prefixes', () => {
         if (last) expect(freedBytes - last.kvBytes + slackBytes).toBeLessThan(neededBytes)
       }),
     )
+  })
+})
+
+describe('a device at its share of the KV memory', () => {
+  const prefix = (handle: string, owner: string) => ({ handle, owner, kvBytes: 10 })
+  const cached = [prefix('a', 'other'), prefix('b', 'own'), prefix('c', 'own'), prefix('d', 'other')]
+  const share = { owner: 'own', budgetBytes: 50, usedBytes: 50 }
+
+  it('loses its own prefixes, oldest first, even while the whole memory has room', () => {
+    const usage = { budgetBytes: 1_000, usedBytes: 80 }
+    expect(evictionsWithinShare(15, usage, share, cached)).toEqual([cached[1], cached[2]])
+    expect(evictionsWithinShare(21, usage, share, cached)).toBeUndefined()
+  })
+
+  it('also evicts those of others where the whole memory is full', () => {
+    const below = { ...share, usedBytes: 20 }
+    expect(evictionsWithinShare(10, { budgetBytes: 100, usedBytes: 100 }, below, cached)).toEqual([cached[0]])
+    expect(evictionsWithinShare(40, { budgetBytes: 100, usedBytes: 80 }, { ...share, usedBytes: 15 }, cached)).toEqual([
+      cached[1],
+      cached[0],
+    ])
+  })
+
+  it('reads the cached prefixes only where something must be evicted', () => {
+    const unread = (function* () {
+      yield prefix('a', 'own')
+      throw new Error('the prefixes were read')
+    })()
+    expect(evictionsWithinShare(10, { budgetBytes: 100, usedBytes: 90 }, { ...share, usedBytes: 40 }, unread)).toEqual([])
   })
 })

@@ -22,7 +22,8 @@ const stream = (id: number, fields: Partial<StreamState> = {}): StreamState => (
 const prompt = (id: number, waitingRows: number, stepsSkipped = 0) => stream(id, { waitingRows, phase: 'prefill', stepsSkipped })
 const draft = (id: number, waitingRows: number) => stream(id, { waitingRows, phase: waitingRows === 1 ? 'decode' : 'verify' })
 const stateOf = (streams: readonly StreamState[], fields: Partial<ServingState> = {}): ServingState => ({
-  streams,
+  waiting: streams.filter(({ waitingRows }) => waitingRows > 0),
+  idle: streams.filter(({ waitingRows }) => waitingRows === 0),
   cached: [],
   memory: { budgetBytes: 1_000_000, usedBytes: 0 },
   step,
@@ -188,7 +189,7 @@ describe('the memory of a plan', () => {
     const cachedOf = fc.array(fc.nat({ max: 200 }), { maxLength: 5 })
     fc.assert(
       fc.property(streamsOf(anyResidency), cachedOf, fc.nat({ max: 2_000 }), (streams, cachedBytes, freeBytes) => {
-        const cached = cachedBytes.map((kvBytes, i) => ({ handle: `${i}`, kvBytes }))
+        const cached = cachedBytes.map((kvBytes, i) => ({ handle: `${i}`, owner: 'jetson-01', kvBytes }))
         const usedBytes = cachedBytes.reduce((sum, bytes) => sum + bytes, 0)
         const memory = { usedBytes, budgetBytes: usedBytes + freeBytes }
         const { run, resume, evict, preempt } = policy.plan(stateOf(streams, { cached, memory }), nowMs)
@@ -206,7 +207,7 @@ describe('the memory of a plan', () => {
 
   it('evicts the oldest prefixes for a stream that is resumed, and runs it in the same step', () => {
     const streams = [stream(0, { residency: 'evicted', kvBytes: 100 }), stream(1, { residency: 'evicted', waitingRows: 0 })]
-    const cached = ['a', 'b', 'c'].map((handle) => ({ handle, kvBytes: 60 }))
+    const cached = ['a', 'b', 'c'].map((handle) => ({ handle, owner: 'jetson-01', kvBytes: 60 }))
     const memory = { budgetBytes: 200, usedBytes: 190 }
     expect(policy.plan(stateOf(streams, { cached, memory }), nowMs)).toEqual({
       evict: ['a', 'b'],
