@@ -61,6 +61,28 @@ export const BridgeLimits = z.strictObject({
     .describe(
       'job events and results stored for one device in a day (UTC), in bytes; beyond it the device gets no jobs until the next day',
     ),
+  deviceLogBytes: z
+    .int()
+    .min(1_024)
+    .default(256 * 1_024)
+    .describe("log lines held in memory for one device, in bytes; beyond it the device's oldest lines are dropped"),
+  deviceLogsBytes: z
+    .int()
+    .min(1_024)
+    .default(64 * 2 ** 20)
+    .describe('log lines held in memory for all devices, in bytes; beyond it the devices with most lines lose their oldest'),
+  deviceStatesPerMinute: z
+    .int()
+    .min(1)
+    .default(60)
+    .describe(
+      'changes of its state that one device may make; beyond it only its latest state counts, as soon as the rate allows',
+    ),
+  deviceTelemetryBytes: z
+    .int()
+    .min(1_024)
+    .default(64 * 2 ** 20)
+    .describe("telemetry stored for one device, in bytes; beyond it the device's oldest samples are deleted"),
   jobAttemptBytes: z
     .int()
     .min(1_024)
@@ -113,6 +135,16 @@ export const BridgeLimits = z.strictObject({
     .min(1_024)
     .default(8_192)
     .describe('size of an MQTT packet that publishes nothing, such as CONNECT, in bytes; a larger one ends its connection'),
+  telemetrySampleBytes: z
+    .int()
+    .min(1_024)
+    .default(16 * 1_024)
+    .describe('size of a telemetry sample, in bytes; a larger one is ignored, and the device is told'),
+  unenrolledDevices: z
+    .int()
+    .min(0)
+    .default(10_000)
+    .describe('devices that the bridge registers; beyond it devices that are not enrolled are ignored'),
   mqttPacketBytes: z
     .int()
     .min(1_024)

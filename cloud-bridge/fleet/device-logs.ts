@@ -4,22 +4,31 @@ import type { LogLine } from '../../core/protocol/http/devices.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 
-/** Retained for each device: lines, and characters of their JSON. */
+/** Retained lines of each device. */
 const maxLines = 500
-const maxChars = 256 * 1024
+
+export interface DeviceLogsLimits {
+  /** Of the lines of one device, as JSON. */
+  readonly deviceBytes: number
+  /** Of the lines of all devices. */
+  readonly totalBytes: number
+}
 
 interface Log {
   count: number
-  chars: number
-  lines: { line: LogLine; chars: number }[]
+  bytes: number
+  lines: { line: LogLine; bytes: number }[]
 }
 
 /** The latest log lines of every device, in memory. */
 export class DeviceLogs {
   readonly #logs = new Map<string, Log>()
+  readonly #limits: DeviceLogsLimits
   readonly #onUnreadable: OnUnreadable
+  #bytes = 0
 
-  constructor(onUnreadable: OnUnreadable) {
+  constructor(limits: DeviceLogsLimits, onUnreadable: OnUnreadable) {
+    this.#limits = limits
     this.#onUnreadable = onUnreadable
   }
 
@@ -30,16 +39,32 @@ export class DeviceLogs {
       this.#onUnreadable(device, 'log', read.reason)
       return false
     }
-    const log = this.#logs.get(device) ?? { count: 0, chars: 0, lines: [] }
+    const log = this.#logs.get(device) ?? { count: 0, bytes: 0, lines: [] }
     this.#logs.set(device, log)
     const { v: _, ...message } = read.message
     log.count += 1
     const line = { n: log.count, heardAt: nowIso(), ...message }
-    const chars = JSON.stringify(line).length
-    log.lines.push({ line, chars })
-    log.chars += chars
-    while (log.lines.length > maxLines || log.chars > maxChars) log.chars -= log.lines.shift()!.chars
+    const bytes = Buffer.byteLength(JSON.stringify(line))
+    log.lines.push({ line, bytes })
+    log.bytes += bytes
+    this.#bytes += bytes
+    this.#trim(log, this.#limits.deviceBytes)
+    if (this.#bytes > this.#limits.totalBytes) this.#trimAll()
     return true
+  }
+
+  #trim(log: Log, maxBytes: number): void {
+    while (log.lines.length > maxLines || log.bytes > maxBytes) {
+      const { bytes } = log.lines.shift()!
+      log.bytes -= bytes
+      this.#bytes -= bytes
+    }
+  }
+
+  /** Trims the logs above their share to it. Half is freed, so that this happens seldom. */
+  #trimAll(): void {
+    const share = this.#limits.totalBytes / 2 / this.#logs.size
+    for (const log of this.#logs.values()) this.#trim(log, share)
   }
 
   /** The last `limit` lines of this level and the more severe ones, after line `after`; the oldest first. */

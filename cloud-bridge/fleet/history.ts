@@ -5,11 +5,12 @@ import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /**
- * A migration. `at_ms` is the time of the measurement by the device's clock. It is the time of receipt if the device's
+ * Migrations. `at_ms` is the time of the measurement by the device's clock. It is the time of receipt if the device's
  * clock is not set or is far ahead. `heard_ms` is the time of receipt by this bridge's clock. After a crash a device may
- * send a sample twice.
+ * send a sample twice. `usage` counts the samples of a device that has sent one since this table exists.
  */
-export const historyTable = `CREATE TABLE samples (
+export const historyTables = [
+  `CREATE TABLE samples (
   n INTEGER PRIMARY KEY,
   device TEXT NOT NULL,
   at_ms INTEGER NOT NULL,
@@ -17,7 +18,9 @@ export const historyTable = `CREATE TABLE samples (
   heard_ms INTEGER NOT NULL,
   body TEXT NOT NULL,
   UNIQUE (device, at_ms, birth)
-) STRICT`
+) STRICT`,
+  'CREATE TABLE usage (device TEXT PRIMARY KEY, samples INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID',
+]
 
 export interface HistoryQuery {
   /** Samples after this time, the oldest first; absent: the newest samples. */
@@ -41,10 +44,12 @@ export interface History {
 }
 
 export interface HistoryOptions {
-  /** Must have `historyTable`. */
+  /** Must have `historyTables`. */
   readonly store: Store
   /** Retained samples of each device; 0: none. */
   readonly maxSamples: number
+  /** Of the retained samples of each device. */
+  readonly maxDeviceBytes: number
   readonly clock: Clock
   readonly wallMs: () => number
   readonly logger: Logger
@@ -59,6 +64,10 @@ const batchMs = 500
 const maxAheadMs = 10 * 60_000
 /** Samples above the limit that are deleted together, because one deletion costs a search. */
 const slack = 64
+/** The same for the bytes above the limit, as a share of the samples. */
+const byteSlack = 1 / 16
+/** What a row takes beside its sample, about: the device's id is in the index too. */
+const rowBytes = 128
 
 interface Row {
   readonly device: string
@@ -68,22 +77,38 @@ interface Row {
   readonly body: string
 }
 
+/** What a device has stored. */
+interface Usage {
+  readonly samples: number
+  readonly bytes: number
+}
+
 /** The latest samples of every device, on disk: a restart or an outage leaves no gap. */
-export function createHistory({ store, maxSamples, clock, wallMs, logger }: HistoryOptions): History {
+export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs, logger }: HistoryOptions): History {
   const insert = store.prepare<Row>(
     'INSERT OR IGNORE INTO samples (device, at_ms, birth, heard_ms, body) VALUES (@device, @atMs, @birth, @receivedMs, @body)',
   )
-  const countOf = store.prepare<[string], number>('SELECT count(*) FROM samples WHERE device = ?').pluck()
-  const trim = store.prepare(
-    'DELETE FROM samples WHERE n IN (SELECT n FROM samples WHERE device = ? ORDER BY at_ms, birth LIMIT ?)',
+  const readUsage = store.prepare<[string], Usage>('SELECT samples, bytes FROM usage WHERE device = ?')
+  const writeUsage = store.prepare<[string, number, number]>(
+    'INSERT OR REPLACE INTO usage (device, samples, bytes) VALUES (?, ?, ?)',
   )
+  const sizeOfRow = `octet_length(body) + ${rowBytes}`
+  const countUsage = store.prepare<[string], Usage>(
+    `SELECT count(*) AS samples, coalesce(sum(${sizeOfRow}), 0) AS bytes FROM samples WHERE device = ?`,
+  )
+  const trim = store
+    .prepare<[string, number], number>(
+      `DELETE FROM samples WHERE n IN (SELECT n FROM samples WHERE device = ? ORDER BY at_ms, birth LIMIT ?)
+       RETURNING ${sizeOfRow}`,
+    )
+    .pluck()
   const after = store.prepare<[string, number, number], Row>(
     'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body FROM samples WHERE device = ? AND at_ms > ? ORDER BY at_ms, birth LIMIT ?',
   )
   const newest = store.prepare<[string, number], Row>(
     'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body FROM samples WHERE device = ? ORDER BY at_ms DESC, birth DESC LIMIT ?',
   )
-  const counts = new Map<string, number>()
+  const usages = new Map<string, Usage>()
   const stopping = new AbortController()
   let batch: Row[] = []
   let flushing: Promise<void> | undefined
@@ -91,13 +116,31 @@ export function createHistory({ store, maxSamples, clock, wallMs, logger }: Hist
   let lastReceiptMs = Number.NEGATIVE_INFINITY
 
   const write = store.transaction((rows: readonly Row[]) => {
+    const changed = new Set<string>()
     for (const row of rows) {
-      const { device } = row
-      const count = (counts.get(device) ?? countOf.get(device) ?? 0) + insert.run(row).changes
-      const surplus = count - maxSamples
-      counts.set(device, surplus < slack ? count : count - trim.run(device, surplus).changes)
+      const { device, body } = row
+      const { samples, bytes } = usages.get(device) ?? readUsage.get(device) ?? countUsage.get(device)!
+      const isNew = insert.run(row).changes > 0
+      usages.set(device, isNew ? { samples: samples + 1, bytes: bytes + Buffer.byteLength(body) + rowBytes } : { samples, bytes })
+      changed.add(device)
+    }
+    for (const device of changed) {
+      const usage = trimmed(device, usages.get(device)!)
+      usages.set(device, usage)
+      writeUsage.run(device, usage.samples, usage.bytes)
     }
   })
+
+  /** Deletes the oldest samples of a device that has too many. @returns what is left */
+  function trimmed(device: string, usage: Usage): Usage {
+    const surplus = usage.samples - maxSamples
+    const isLarge = usage.bytes > maxDeviceBytes
+    if (surplus < slack && !isLarge) return usage
+    const deleted = trim.all(device, Math.max(surplus, isLarge ? Math.ceil(usage.samples * byteSlack) : 0))
+    const deletedBytes = deleted.reduce((sum, bytes) => sum + bytes, 0)
+    const left = { samples: usage.samples - deleted.length, bytes: usage.bytes - deletedBytes }
+    return deleted.length === 0 ? left : trimmed(device, left)
+  }
 
   function flush(): void {
     const rows = batch
@@ -106,7 +149,7 @@ export function createHistory({ store, maxSamples, clock, wallMs, logger }: Hist
       if (rows.length > 0) write.immediate(rows)
       isFailing = false
     } catch (err) {
-      counts.clear()
+      usages.clear()
       if (!isFailing) logger.error({ err, samples: rows.length }, 'telemetry not stored')
       isFailing = true
     }

@@ -5,13 +5,14 @@ import { repeatEvery } from '../../core/base/repeat.ts'
 import { isPresent } from '../../core/policy/fleet/presence.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import type { BridgeConfig } from '../config.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { commandsTable, createCommands } from './commands.ts'
 import { DeviceLogs } from './device-logs.ts'
 import { FleetFeed } from './feed.ts'
 import { createFleet, type FleetOptions } from './fleet.ts'
-import { createHistory, historyTable } from './history.ts'
+import { createHistory, historyTables } from './history.ts'
 import { createLabels, labelsTable } from './labels.ts'
 import { createRegistry, devicesTable } from './registry.ts'
 
@@ -20,6 +21,8 @@ export const fleetTables = [devicesTable, labelsTable, commandsTable]
 
 /** Interval of the checks for missed heartbeats. */
 const checkMs = 5_000
+/** Interval of the checks for states that came too often to count at once. */
+const dueStatesMs = 1_000
 
 export interface OpenFleetOptions {
   /** Must have `fleetTables`. */
@@ -27,6 +30,15 @@ export interface OpenFleetOptions {
   readonly stateDir: string
   readonly bridge: string
   readonly telemetrySamples: number
+  readonly limits: Pick<
+    BridgeConfig['limits'],
+    | 'deviceLogBytes'
+    | 'deviceLogsBytes'
+    | 'deviceStatesPerMinute'
+    | 'deviceTelemetryBytes'
+    | 'telemetrySampleBytes'
+    | 'unenrolledDevices'
+  >
   readonly identities: FleetOptions['identities']
   readonly jobs: JobStore
   /** Publishes a command to a device while the broker is connected. */
@@ -47,15 +59,24 @@ export type OpenFleet = ReturnType<typeof openFleet>
  * @throws BrimError STORE_FAILED
  */
 export function openFleet(options: OpenFleetOptions) {
-  const { store, stateDir, bridge, telemetrySamples, identities, jobs, onUnreadable, clock } = options
+  const { store, stateDir, bridge, telemetrySamples, limits, identities, jobs, onUnreadable, clock } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
-  const registry = createRegistry(store, clock, log('registry'), onUnreadable, (device, what) => feed.publish(device, what))
+  const registry = createRegistry({
+    store,
+    isEnrolled: (device) => identities.device(device) !== undefined,
+    limits,
+    onUnreadable,
+    onChange: (device, what) => feed.publish(device, what),
+    clock,
+    logger: log('registry'),
+  })
   // A database of its own, without a sync at each commit: telemetry is large and may lose its last samples.
-  const historyDatabase = openDatabase(join(stateDir, 'telemetry.sqlite'), [historyTable], 'NORMAL')
+  const historyDatabase = openDatabase(join(stateDir, 'telemetry.sqlite'), historyTables, 'NORMAL')
   const history = createHistory({
     store: historyDatabase,
     maxSamples: telemetrySamples,
+    maxDeviceBytes: limits.deviceTelemetryBytes,
     clock,
     wallMs: Date.now,
     logger: log('history'),
@@ -70,10 +91,13 @@ export function openFleet(options: OpenFleetOptions) {
     onUnreadable,
     logger: log('commands'),
   })
-  const logs = new DeviceLogs(onUnreadable)
+  const logs = new DeviceLogs({ deviceBytes: limits.deviceLogBytes, totalBytes: limits.deviceLogsBytes }, onUnreadable)
   const labels = createLabels(store)
   const fleet = createFleet({ registry, labels, identities, jobs, wallMs: Date.now })
   let stopChecking: (() => Promise<void>) | undefined
+  const stopTakingStates = repeatEvery(clock, dueStatesMs, () => {
+    for (const { device, state } of registry.takeDueStates()) onNewState(device, state)
+  })
 
   function onNewState(device: string, state: DeviceState): void {
     options.onDeviceState(device, state)
@@ -103,7 +127,7 @@ export function openFleet(options: OpenFleetOptions) {
       },
       onDeviceReply: commands.onReply,
       onDeviceLog(device: string, payload: Uint8Array): void {
-        if (logs.add(device, payload)) feed.publish(device, 'log')
+        if (registry.isRegistered(device) && logs.add(device, payload)) feed.publish(device, 'log')
       },
       onDeviceTelemetry(device: string, payload: Uint8Array): void {
         const telemetry = registry.onTelemetry(device, payload)
@@ -122,6 +146,7 @@ export function openFleet(options: OpenFleetOptions) {
     },
     async close() {
       await stopChecking?.()
+      await stopTakingStates()
       await commands.close()
       await history.close()
       historyDatabase.close()

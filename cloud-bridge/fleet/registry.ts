@@ -3,11 +3,13 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { hasMissedHeartbeats, isConnected } from '../../core/policy/fleet/presence.ts'
+import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import type { Device, LatestTelemetry } from '../../core/protocol/http/devices.ts'
 import { DeviceState, DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { OnUnreadable } from '../link/faults.ts'
+import { StateLimit } from './state-limit.ts'
 
 /** A migration. */
 export const devicesTable = `CREATE TABLE devices (
@@ -21,6 +23,23 @@ export const devicesTable = `CREATE TABLE devices (
 
 /** Minimum time between two writes of `last_seen` for heartbeats. */
 const storeEveryMs = 5 * 60_000
+/** Refused devices that are logged and told, all together. */
+const refusalLimits = { windowMs: 60_000, max: 10, maxKeys: 1 }
+
+export interface RegistryOptions {
+  /** Must have `devicesTable`. */
+  readonly store: Store
+  readonly isEnrolled: (device: string) => boolean
+  readonly limits: {
+    readonly deviceStatesPerMinute: number
+    readonly telemetrySampleBytes: number
+    readonly unenrolledDevices: number
+  }
+  readonly onUnreadable: OnUnreadable
+  readonly onChange?: (device: string, what: 'state' | 'telemetry') => void
+  readonly clock: Clock
+  readonly logger: Logger
+}
 
 /** A device that has published a state. */
 export interface DeviceRecord extends Pick<Device, 'id' | 'agent' | 'modelId' | 'telemetry'> {
@@ -36,9 +55,11 @@ export interface Registry {
   /**
    * A device's state as the broker delivered it. Ignores unreadable states and the late will of an earlier birth. A
    * device that is connected may start its births at 1 again: its agent was installed again. Never throws.
-   * @returns the state if it is valid and new; undefined for a heartbeat
+   * @returns the state if it is valid and new; undefined for a heartbeat, and for a state that counts later
    */
   onState(device: string, payload: Uint8Array): DeviceState | undefined
+  /** The states of devices that changed them too often, once they count. Call it every second. */
+  takeDueStates(): { readonly device: string; readonly state: DeviceState }[]
   /**
    * Marks the devices as lost whose heartbeats stopped. Their wills were not published, because the broker failed too.
    * @returns their states
@@ -48,23 +69,20 @@ export interface Registry {
   onBrokerLost(): void
   /**
    * A device's telemetry as the broker delivered it. Caches the latest sample in memory, unless it is replayed.
-   * @returns the sample if it is readable
+   * @returns the sample if it is readable and the device is registered
    */
   onTelemetry(device: string, payload: Uint8Array): DeviceTelemetry | undefined
   device(id: string): DeviceRecord | undefined
   devices(): DeviceRecord[]
+  /** Whether the device has published a state: the number of such devices is limited, so what they send may be held. */
+  isRegistered(device: string): boolean
   /** The last stored state of a device; undefined: it never published one. */
   lastState(device: string): Pick<DeviceState, 'state' | 'birth'> | undefined
 }
 
 /** The devices of the fleet, their states and their latest samples. */
-export function createRegistry(
-  store: Store,
-  clock: Clock,
-  logger: Logger,
-  onUnreadable: OnUnreadable,
-  onChange: (device: string, what: 'state' | 'telemetry') => void = () => {},
-): Registry {
+export function createRegistry(options: RegistryOptions): Registry {
+  const { store, isEnrolled, limits, onUnreadable, onChange = () => {}, clock, logger } = options
   const upsert = store.prepare(`
     INSERT INTO devices (id, state, birth, last_seen, agent, model_id) VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, birth = excluded.birth, last_seen = excluded.last_seen,
@@ -75,6 +93,9 @@ export function createRegistry(
   const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices ORDER BY id`)
   const byId = store.prepare<[string], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices WHERE id = ?`)
   const last = store.prepare<[string], Pick<DeviceState, 'state' | 'birth'>>('SELECT state, birth FROM devices WHERE id = ?')
+  const registered = new Set(store.prepare<[], string>('SELECT id FROM devices').pluck().all())
+  const stateLimit = new StateLimit(limits.deviceStatesPerMinute, clock)
+  const refusals = new CountWindow(refusalLimits)
   const connected = new Map<string, ConnectedDevice>()
   const samples = new Map<string, { telemetry: DeviceTelemetry; receivedMs: number }>()
 
@@ -107,8 +128,42 @@ export function createRegistry(
     if (isDue) tryToStore(device, () => void updateLastSeen.run(receivedAt, device))
   }
 
+  /** Devices that have proven no identity may choose any number of ids: only so many are registered. */
+  function mayRegister(device: string): boolean {
+    if (registered.has(device) || registered.size < limits.unenrolledDevices || isEnrolled(device)) return true
+    const nowMs = clock.nowMs()
+    if (!refusals.isFull('', nowMs)) {
+      refusals.add('', nowMs)
+      onUnreadable(device, 'state', `the bridge has its ${limits.unenrolledDevices} devices: others must be enrolled`)
+    }
+    return false
+  }
+
+  /** @returns the state; undefined: a newer one is stored */
+  function onNewState(device: string, state: DeviceState): DeviceState | undefined {
+    const fields = { device, birth: state.birth, state: state.state }
+    const [receivedAt, nowMs] = [nowIso(), clock.nowMs()]
+    try {
+      if (!storeState(device, state, receivedAt)) {
+        logger.info(fields, 'will of an earlier birth ignored')
+        return undefined
+      }
+      logger.info(fields, 'device state')
+      registered.add(device)
+      if (isConnected(state.state)) connected.set(device, { state, receivedMs: nowMs, receivedAt, storedMs: nowMs })
+      else connected.delete(device)
+    } catch (err) {
+      logger.error({ ...fields, err }, 'device state not stored')
+      // The next message then counts as new, and is stored.
+      connected.delete(device)
+    }
+    onChange(device, 'state')
+    return state
+  }
+
   return {
     lastState: (device) => last.get(device),
+    isRegistered: (device) => registered.has(device),
     markAllLost() {
       store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
     },
@@ -123,27 +178,21 @@ export function createRegistry(
       const state = read.message
       const known = connected.get(device)
       if (known && !known.isUnconfirmed && isHeartbeat(known.state, state)) {
+        stateLimit.drop(device)
         onHeartbeat(device, known)
         return undefined
       }
-      const fields = { device, birth: state.birth, state: state.state }
-      const [receivedAt, nowMs] = [nowIso(), clock.nowMs()]
-      try {
-        if (!storeState(device, state, receivedAt)) {
-          logger.info(fields, 'will of an earlier birth ignored')
-          return undefined
-        }
-        logger.info(fields, 'device state')
-        if (isConnected(state.state)) connected.set(device, { state, receivedMs: nowMs, receivedAt, storedMs: nowMs })
-        else connected.delete(device)
-      } catch (err) {
-        logger.error({ ...fields, err }, 'device state not stored')
-        // The next message then counts as new, and is stored.
-        connected.delete(device)
-      }
-      onChange(device, 'state')
-      return state
+      if (!mayRegister(device)) return undefined
+      if (stateLimit.admit(device, state)) return onNewState(device, state)
+      // The device is there, whatever its state.
+      if (known) connected.set(device, { ...known, receivedMs: clock.nowMs(), receivedAt: nowIso() })
+      return undefined
     },
+    takeDueStates: () =>
+      stateLimit.takeDue().flatMap(([device, received]) => {
+        const state = onNewState(device, received)
+        return state ? [{ device, state }] : []
+      }),
     expireHeartbeats() {
       const nowMs = clock.nowMs()
       const silent = [...connected].filter(([, { state, receivedMs }]) =>
@@ -163,6 +212,11 @@ export function createRegistry(
       for (const [device, known] of connected) connected.set(device, { ...known, receivedMs, isUnconfirmed: true })
     },
     onTelemetry(device, payload) {
+      if (!registered.has(device)) return undefined
+      if (payload.byteLength > limits.telemetrySampleBytes) {
+        onUnreadable(device, 'telemetry', `${payload.byteLength} bytes; the limit is ${limits.telemetrySampleBytes}`)
+        return undefined
+      }
       const read = readMessage(DeviceTelemetry, payload)
       if (read.kind === 'unreadable') {
         onUnreadable(device, 'telemetry', read.reason)

@@ -32,7 +32,7 @@ export const DeviceState = z.object({
   state: z.enum(deviceStates).describe('Only the broker publishes `lost`, as the will.'),
   birth: birth.describe('Start counter of the agent, persisted.'),
   at,
-  agent: z.string().optional().describe('Version of the agent.'),
+  agent: z.string().max(64).optional().describe('Version of the agent.'),
   modelId: modelId.optional(),
   jobs: z.array(z.string().max(64)).max(64).optional().describe('Kinds of jobs that the device supports.'),
   clockIsSet: z.boolean().optional().describe("False: the device's clock is not set, so `at` is meaningless."),
@@ -76,7 +76,7 @@ export const BridgeState = z.object({
   state: z.enum(['ready', 'draining', 'disconnected', 'lost']).describe('Only the broker publishes `lost`, as the will.'),
   birth: birth.describe('Start counter of the bridge, persisted.'),
   at,
-  bridge: z.string().optional().describe('Version of the bridge.'),
+  bridge: z.string().max(64).optional().describe('Version of the bridge.'),
   modelId: modelId.optional(),
   data: z
     .url({ protocol: /^wss?$/ })

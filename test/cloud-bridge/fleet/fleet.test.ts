@@ -1,24 +1,22 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createRegistry, devicesTable } from '../../../cloud-bridge/fleet/registry.ts'
+import { devicesTable } from '../../../cloud-bridge/fleet/registry.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import type { DeviceState, DeviceTelemetry } from '../../../core/protocol/messages.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
+import { openTestRegistry } from '../../support/registry.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const at = '2026-01-02T03:04:05.678Z'
 const stateMessage = (state: DeviceState['state'], birth: number, more: object = {}) =>
   Buffer.from(JSON.stringify({ v: 1, state, birth, at, ...more }))
 
-const ignore = () => {}
-
 describe('the registry', () => {
   const open = (path: string, clock: Clock = systemClock) => {
     const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
-    const registry = createRegistry(store, clock, silentLogger(), ignore)
+    const registry = openTestRegistry({ store, clock })
     return {
       registry,
       close: () => store.close(),
@@ -55,7 +53,7 @@ describe('the registry', () => {
     using dir = tempDir()
     const store = openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable])
     const { logger, lines } = recordingLogger('error')
-    const registry = createRegistry(store, systemClock, logger, ignore)
+    const registry = openTestRegistry({ store, logger })
     // For SQLite the same as a full or read-only disk.
     store.pragma('query_only = ON')
     registry.onState('jetson-01', stateMessage('ready', 1))
@@ -103,7 +101,7 @@ describe('heartbeats', () => {
     const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
     const clock = fakeClock()
     const { logger, lines } = recordingLogger('info')
-    const registry = createRegistry(store, clock, logger, ignore)
+    const registry = openTestRegistry({ store, clock, logger })
     const only = () => registry.devices()[0]!
     return { registry, clock, lines, only, [Symbol.dispose]: () => store.close() }
   }
@@ -196,7 +194,7 @@ describe('the telemetry of devices', () => {
     using dir = tempDir()
     using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
     const clock = fakeClock()
-    const registry = createRegistry(store.value, clock, silentLogger(), ignore)
+    const registry = openTestRegistry({ store: store.value, clock })
     registry.onState('a', stateMessage('ready', 4))
     registry.onState('b', stateMessage('ready', 1))
     registry.onTelemetry('a', payload(telemetry(1e5)))
@@ -213,7 +211,7 @@ describe('the telemetry of devices', () => {
   it('that is replayed does not become the latest sample', () => {
     using dir = tempDir()
     using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
-    const registry = createRegistry(store.value, systemClock, silentLogger(), ignore)
+    const registry = openTestRegistry({ store: store.value })
     registry.onState('a', stateMessage('ready', 4))
     expect(registry.onTelemetry('a', payload({ ...telemetry(7), replayed: true }))).toMatchObject({ replayed: true })
     expect(registry.devices()).toMatchObject([{ telemetry: null }])
@@ -226,7 +224,7 @@ describe('the telemetry of devices', () => {
     using dir = tempDir()
     using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
     const reported: string[] = []
-    const registry = createRegistry(store.value, systemClock, silentLogger(), (...fault) => reported.push(fault.join(' ')))
+    const registry = openTestRegistry({ store: store.value, onUnreadable: (...fault) => reported.push(fault.join(' ')) })
     registry.onState('a', stateMessage('ready', 4))
     registry.onTelemetry('a', payload(telemetry(1e5)))
     for (const bad of ['', '{', '[]', '{"v":1}', JSON.stringify({ ...telemetry(-5) }), JSON.stringify({ ...telemetry(1), v: 2 })])

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { fleetTables, type OpenFleet, type OpenFleetOptions, openFleet } from '../../../cloud-bridge/fleet/open-fleet.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { fleetLimits } from '../../support/registry.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -21,6 +22,7 @@ beforeEach(() => {
     stateDir: dir.path,
     bridge: 'bridge-1',
     telemetrySamples: 10,
+    limits: fleetLimits,
     identities: { device: () => undefined, devices: () => [] },
     jobs: { loads: () => new Map(), heldBy: () => [] } as unknown as OpenFleetOptions['jobs'],
     publish: () => {},
@@ -55,6 +57,7 @@ it('expires heartbeats only while the broker is connected', async () => {
 })
 
 it('retains the configured number of samples', () => {
+  opened.handlers.onDeviceState('a', message({ state: 'ready' }))
   const speed = { prefillTokensPerS: null, draftStepMs: null }
   for (let n = 0; n < 200; n++) opened.handlers.onDeviceTelemetry('a', message({ at: at(n), link: null, speed }))
   const { samples } = opened.history.of('a', { limit: 1_000 })

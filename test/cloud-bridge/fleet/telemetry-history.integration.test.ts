@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type DeviceRoutesOptions, deviceRoutes } from '../../../cloud-bridge/api/devices.ts'
-import { createHistory, historyTable } from '../../../cloud-bridge/fleet/history.ts'
+import { createHistory, historyTables } from '../../../cloud-bridge/fleet/history.ts'
 import type { DeviceTelemetry } from '../../../core/protocol/messages.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -21,9 +21,16 @@ const sample = (s: number, more: Partial<DeviceTelemetry> = {}): DeviceTelemetry
 })
 
 function open(path: string, maxSamples = 1_000) {
-  const store = openDatabase(join(path, 'telemetry.sqlite'), [historyTable], 'NORMAL')
+  const store = openDatabase(join(path, 'telemetry.sqlite'), historyTables, 'NORMAL')
   const { logger, lines } = recordingLogger('warn')
-  const history = createHistory({ store, maxSamples, clock: fakeClock(), wallMs: () => noon + 1e6, logger })
+  const history = createHistory({
+    store,
+    maxSamples,
+    maxDeviceBytes: 2 ** 30,
+    clock: fakeClock(),
+    wallMs: () => noon + 1e6,
+    logger,
+  })
   return {
     history,
     store,
