@@ -83,6 +83,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       port: config.apiPort,
       maxBodyBytes: config.limits.apiBodyBytes,
       limits: apiLimits(config.limits),
+      requestLimits: config.limits,
       health: () => ({
         device: config.id,
         version,

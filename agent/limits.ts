@@ -22,6 +22,21 @@ export const AgentLimits = z.strictObject({
     .positive()
     .default(15)
     .describe("seconds from opening a connection to the agent's API to the headers of its first request; then it is closed"),
+  apiJsonValues: z
+    .int()
+    .min(1_024)
+    .default(262_144)
+    .describe(
+      "values in the JSON of a request to the agent's API, counting token ids and all fields; one with more gets status 400, as does one that is nested more than 64 levels deep",
+    ),
+  apiPromptBytes: z
+    .int()
+    .min(1_024)
+    .default(2 ** 20)
+    .describe(
+      'size of a prompt, or of the messages of a conversation as JSON, in bytes; a larger one gets status 400, as does one that the context of the model cannot hold',
+    ),
+  apiPromptMessages: z.int().min(1).default(4_096).describe('messages of a conversation; one with more gets status 400'),
   apiRequestS: z
     .number()
     .positive()

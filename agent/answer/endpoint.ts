@@ -67,12 +67,13 @@ export interface Start {
 
 /**
  * A new answer that its context cannot hold is rejected; a continuation ends early instead, with its context full.
- * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, CHAT_TEMPLATE_INVALID
+ * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, CHAT_TEMPLATE_INVALID, CANCELED
  */
-export function startOf({ prompt, answered, maxTokens, sampling, ignoreEos }: AnswerRequest, model: TextModel): Start {
+export async function startOf(request: AnswerRequest, model: TextModel, signal: AbortSignal): Promise<Start> {
+  const { prompt, answered, maxTokens, sampling, ignoreEos } = request
   checkSampling(sampling)
   const eos = ignoreEos ? [] : model.eos
-  const promptIds = prompt.idsFor(model)
+  const promptIds = await prompt.idsFor(model, signal)
   if (!answered) return { ids: promptIds, maxTokens: answerBudget(promptIds, maxTokens, model.dims), eos }
   const ids = [...promptIds, ...inTokensOf(model, answered)]
   const available = answerBudget(ids, undefined, model.dims)

@@ -17,10 +17,10 @@ export function withFallback(first: Endpoint, second: Endpoint): Endpoint {
     model: first.model,
     async *answer(request, signal) {
       const prompt = sharesTokens(second.model, first.model)
-        ? new Prompt({ kind: 'ids', tokens: { model: first.model, ids: request.prompt.idsFor(first.model) } })
+        ? new Prompt({ kind: 'ids', tokens: { model: first.model, ids: await request.prompt.idsFor(first.model, signal) } })
         : request.prompt
-      prompt.check(second.model)
-      let { maxTokens } = startOf(request, first.model)
+      await prompt.check(second.model, signal)
+      let { maxTokens } = await startOf(request, first.model, signal)
       let answered: Tokens = request.answered ?? { model: first.model, ids: [] }
       let cause: BrimError
       try {

@@ -51,7 +51,8 @@ export async function* streamAnswer(
       yield { kind: 'text', text }
     }
     if (!finishReason) throw new Error('the endpoint stopped before the end of its answer')
-    const summary = { finishReason, promptTokens: request.prompt.idsFor(endpoint.model).length, tokenIds, report: report.build() }
+    const promptTokens = (await request.prompt.idsFor(endpoint.model, signal)).length
+    const summary = { finishReason, promptTokens, tokenIds, report: report.build() }
     speed = speedOf(summary)
     yield { kind: 'text', text }
     yield { kind: 'end', ...summary }

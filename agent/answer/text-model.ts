@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
 import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
+import { createPromptEncoder, type PromptEncoder } from '../../core/text/prompt-encoder.ts'
 import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../../core/text/tokenizer.ts'
 
 /** How one model reads prompts and writes text. */
@@ -11,6 +12,7 @@ export interface TextModel {
   readonly eos: readonly number[]
   readonly tokenizer: TextTokenizer
   readonly chatTemplate: ChatTemplate | undefined
+  readonly prompts: PromptEncoder
   /** SHA-256 of the tokenizer's file; undefined where the bundle does not list it. */
   readonly tokenizerHash: string | undefined
 }
@@ -19,16 +21,20 @@ export interface TextModel {
 export async function loadTextModel(bundle: string, manifest: Manifest): Promise<TextModel> {
   const folder = join(bundle, tokenizerFolder)
   const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(folder), loadChatTemplate(folder)])
-  return textModel(manifest, tokenizer, chatTemplate)
+  return textModel(manifest, tokenizer, chatTemplate, folder)
 }
 
+/** @param folder of tokenizer and chat template; absent: long prompts are tokenised on the event loop */
 export function textModel(
   { card, dims, tokens, files }: Manifest,
   tokenizer: TextTokenizer,
   chatTemplate: ChatTemplate | undefined,
+  folder?: string,
 ): TextModel {
   const tokenizerHash = files.find(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)?.sha256
-  return { name: card.name, dims, eos: tokens.eos, tokenizer, chatTemplate, tokenizerHash }
+  const { name } = card
+  const prompts = createPromptEncoder({ name, tokenizer, chatTemplate, contextLimit: dims.contextLimit }, folder)
+  return { name, dims, eos: tokens.eos, tokenizer, chatTemplate, prompts, tokenizerHash }
 }
 
 /** Whether a model reads every token id of another one as the other does: same tokenizer file, vocabulary large enough. */

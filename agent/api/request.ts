@@ -6,8 +6,19 @@ import { withFallback } from '../answer/fallback.ts'
 import { Prompt } from '../answer/prompt.ts'
 import { sharesTokens } from '../answer/text-model.ts'
 
+/** As in AgentLimits. */
+export interface RequestLimits {
+  /** Values in the JSON of a request. */
+  readonly apiJsonValues: number
+  /** Size of a prompt, or of messages as JSON, in bytes. */
+  readonly apiPromptBytes: number
+  /** Messages of a conversation. */
+  readonly apiPromptMessages: number
+}
+
 /** What the API serves. */
 export interface Served {
+  readonly requestLimits: RequestLimits
   /** What the model is called here; responses name the first. */
   readonly modelNames: readonly [string, ...string[]]
   readonly endpoint: Endpoint
@@ -33,7 +44,9 @@ export interface ApiRequest {
  * @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN, CHAT_TEMPLATE_INVALID naming the field
  */
 export function readChatRequest(body: unknown, served: Served, authorization: string | undefined): ApiRequest {
+  requireMessageCount(body, served.requestLimits)
   const request = parseRequest(ChatRequest, body)
+  requireSize('messages', JSON.stringify(request.messages), served.requestLimits)
   requireChatTemplate(served.endpoint, 'messages')
   const { endpoint, slm } = served
   if (slm && wantsFallback(request) && !sharesTokens(slm.model, endpoint.model)) requireChatTemplate(slm, fallbackField)
@@ -45,6 +58,7 @@ export function readChatRequest(body: unknown, served: Served, authorization: st
 export function readCompletionRequest(body: unknown, served: Served, authorization: string | undefined): ApiRequest {
   const request = parseRequest(CompletionRequest, body)
   const { prompt } = request
+  if (typeof prompt === 'string') requireSize('prompt', prompt, served.requestLimits)
   const { model } = served.endpoint
   const content =
     typeof prompt === 'string'
@@ -93,6 +107,21 @@ function apiRequest(
 
 export const unknownModel = (model: string, served: string) =>
   new FieldError('MODEL_UNKNOWN', 'model', `unknown model "${model}"`, `this agent serves "${served}"`)
+
+/** Before each message is checked. */
+function requireMessageCount(body: unknown, { apiPromptMessages }: RequestLimits): void {
+  const messages = (body as { messages?: unknown } | null)?.messages
+  if (!Array.isArray(messages) || messages.length <= apiPromptMessages) return
+  throw tooLarge('messages', `has ${messages.length} messages`, apiPromptMessages, 'apiPromptMessages')
+}
+
+function requireSize(field: 'messages' | 'prompt', text: string, { apiPromptBytes }: RequestLimits): void {
+  const bytes = Buffer.byteLength(text)
+  if (bytes > apiPromptBytes) throw tooLarge(field, `has ${bytes} bytes`, apiPromptBytes, 'apiPromptBytes')
+}
+
+const tooLarge = (field: string, what: string, limit: number, name: keyof RequestLimits) =>
+  new FieldError('REQUEST_INVALID', field, `"${field}" ${what}; the limit is ${limit}`, `send less, or raise the limit ${name}`)
 
 function requireChatTemplate({ model: { name, chatTemplate } }: Endpoint, field: string): void {
   if (!chatTemplate)

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
+import { jsonShapeProblem } from '../../core/base/json-shape.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
@@ -52,6 +53,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new Set<Promise<void>>()
   guard(app, logger)
+  readJson(app, options.requestLimits.apiJsonValues)
   addRoutes(app, options, (format, request, reply) => {
     const serving = { ...options, model: options.modelNames[0], stopping: stopping.signal }
     const answer = serveAnswer(serving, format, request, reply)
@@ -81,8 +83,6 @@ export async function startApi(options: ApiOptions): Promise<Api> {
 }
 
 function guard(app: FastifyInstance, logger: Logger): void {
-  // JSON only: browsers ask before they send JSON across sites, and do not for plain text.
-  app.removeContentTypeParser('text/plain')
   app.addHook('onRequest', async (request, reply) => {
     const reason = rejectForeign(request.headers.host, request.headers.origin)
     if (reason === undefined) return
@@ -102,6 +102,21 @@ function guard(app: FastifyInstance, logger: Logger): void {
     if (thrown instanceof BrimError && thrown.retryAfterMs !== undefined)
       void reply.header('retry-after', Math.ceil(thrown.retryAfterMs / 1_000))
     return reply.code(status).send(toErrorBody(error))
+  })
+}
+
+/** JSON only: browsers ask before they send JSON across sites, and do not for plain text. */
+function readJson(app: FastifyInstance, maxValues: number): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, text, done) => {
+    const problem = jsonShapeProblem(text, maxValues)
+    if (problem === undefined) return parse(request, text, done)
+    done(
+      new BrimError('REQUEST_INVALID', `the body cannot be read: ${problem}`, {
+        hint: 'send fewer values, or raise the limit apiJsonValues',
+      }),
+    )
   })
 }
 

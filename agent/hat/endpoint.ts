@@ -8,7 +8,7 @@ export function hatEndpoint(options: HatOptions, model: TextModel): Endpoint {
   return {
     model,
     async *answer(request, signal) {
-      const { ids: prompt, maxTokens, eos } = startOf(request, model)
+      const { ids: prompt, maxTokens, eos } = await startOf(request, model, signal)
       const { client, sampling } = request
       let left = maxTokens
       for await (const { tokens, figures } of answerByHat(options, { client, prompt, maxTokens, sampling, eos }, signal)) {

@@ -15,8 +15,9 @@ export function hatVerify(model: TextModel, draftedBy: (createDrafter: () => Dra
   return async (input, _emitText, signal) => {
     const { continuation, ...rest } = parseInput(VerifyInput, input)
     const prompt = promptOf(rest)
-    const draft = model.tokenizer.encode(continuation, { addSpecialTokens: false })
-    const endpoint = draftedBy(() => continuationDrafter(prompt.idsFor(model).length, draft))
+    const promptTokens = (await prompt.idsFor(model, signal)).length
+    const draft = await model.prompts.encode({ kind: 'text', text: continuation, continues: true }, signal)
+    const endpoint = draftedBy(() => continuationDrafter(promptTokens, draft))
     const request = { prompt, maxTokens: draft.length + 1, sampling: greedy, stop: [], client: jobClient }
     const chosen: number[] = []
     let rounds = 0

@@ -10,7 +10,7 @@ export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Cl
   return {
     model,
     async *answer(request, signal) {
-      const { ids: promptIds, maxTokens, eos } = startOf(request, model)
+      const { ids: promptIds, maxTokens, eos } = await startOf(request, model, signal)
       const { sampling } = request
       const startedMs = clock.nowMs()
       let left = maxTokens

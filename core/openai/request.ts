@@ -1,16 +1,21 @@
 import { z } from 'zod'
+import { listOf } from '../base/list-of.ts'
 import type { ChatMessage } from '../text/chat-template.ts'
 import { FieldError } from './api-error.ts'
 
+/** Each token of the answer is compared with every stop string. OpenAI allows 4. */
+const maxStopStrings = 64
+const StopString = z.string().min(1).max(1_024)
+
 const common = {
-  model: z.string().nullish(),
+  model: z.string().max(256).nullish(),
   max_tokens: z.int().min(1).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().gt(0).max(1).nullish(),
   /** Extension: only the k likeliest tokens. */
   top_k: z.int().min(0).nullish(),
   seed: z.int().nullish(),
-  stop: z.union([z.string().min(1), z.array(z.string().min(1))]).nullish(),
+  stop: z.union([StopString, listOf(StopString, { max: maxStopStrings })]).nullish(),
   stream: z.boolean().nullish(),
   /** Identifies the application's user. */
   user: z.string().nullish(),
@@ -24,7 +29,7 @@ const TextPart = z.object({ type: z.literal('text', { error: 'only text parts ar
 
 /** A message with its content as one text. */
 const Message = z
-  .looseObject({ role: z.string(), content: z.union([z.string(), z.array(TextPart)]).nullish() })
+  .looseObject({ role: z.string(), content: z.union([z.string(), listOf(TextPart)]).nullish() })
   .transform(({ content, ...message }): ChatMessage => {
     const text = Array.isArray(content) ? content.map((part) => part.text).join('\n') : (content ?? null)
     return { ...message, content: text }
@@ -34,14 +39,14 @@ const Message = z
 export const ChatRequest = z.object({
   ...common,
   max_completion_tokens: z.int().min(1).nullish(),
-  messages: z.array(Message).min(1),
+  messages: listOf(Message, { min: 1 }),
 })
 export type ChatRequest = z.infer<typeof ChatRequest>
 
 /** The body of POST /v1/completions. */
 export const CompletionRequest = z.object({
   ...common,
-  prompt: z.union([z.string(), z.array(z.int().min(0)).min(1).readonly()]),
+  prompt: z.union([z.string(), listOf(z.int().min(0), { min: 1 })]),
 })
 export type CompletionRequest = z.infer<typeof CompletionRequest>
 

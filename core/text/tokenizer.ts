@@ -13,6 +13,8 @@ export const tokenizerFile = 'tokenizer.json'
 export interface TextTokenizer {
   /** Ids are 0 to vocabSize - 1; a model's vocabulary may be padded beyond that. */
   readonly vocabSize: number
+  /** Upper bound of the bytes of text that one token covers. */
+  readonly maxTokenBytes: number
   /** Ids of special tokens (end of text, roles), which are not part of an answer's text. */
   readonly specialIds: ReadonlySet<number>
   /** `addSpecialTokens` (default true) adds the checkpoint's special tokens, usually one for the beginning of the text. */
@@ -54,13 +56,20 @@ export async function loadTokenizer(dir: string): Promise<TextTokenizer> {
   }
 }
 
+/** Unicode normalisation shortens a text to a quarter at most: mathematical letters of four bytes become ASCII. */
+const maxShrinkage = 4
+
 function textTokenizer(library: Tokenizer, json: TokenizerJson, configured: ReadonlySet<string>): TextTokenizer {
   const decoder = tokenDecoder(json.decoder)
   const special = json.added_tokens.filter((token) => token.special || configured.has(token.content))
   const specialIds = new Set(special.map((token) => token.id))
   let vocabSize = 0
-  for (const id of Object.values(json.model.vocab)) vocabSize = Math.max(vocabSize, id + 1)
-  for (const token of json.added_tokens) vocabSize = Math.max(vocabSize, token.id + 1)
+  let longest = 1
+  const all = [...Object.entries(json.model.vocab), ...json.added_tokens.map(({ content, id }) => [content, id] as const)]
+  for (const [token, id] of all) {
+    vocabSize = Math.max(vocabSize, id + 1)
+    longest = Math.max(longest, Buffer.byteLength(token))
+  }
 
   const known: Uint8Array[] = []
   const none = new Uint8Array(0)
@@ -69,15 +78,16 @@ function textTokenizer(library: Tokenizer, json: TokenizerJson, configured: Read
     if (token !== undefined) known[id] = decoder.bytesOf(token)
     return known[id] ?? none
   }
-  const all = { bytesOf, strip: decoder.strip }
+  const withSpecial = { bytesOf, strip: decoder.strip }
   const withoutSpecial = { bytesOf: (id: number) => (specialIds.has(id) ? none : bytesOf(id)), strip: decoder.strip }
 
   return {
     vocabSize,
+    maxTokenBytes: json.normalizer == null ? longest : maxShrinkage * longest,
     specialIds,
     encode: (text, { addSpecialTokens = true } = {}) => library.encode(text, { add_special_tokens: addSpecialTokens }).ids,
     decode(ids, { skipSpecialTokens = false } = {}) {
-      const detokenizer = new Detokenizer(skipSpecialTokens ? withoutSpecial : all)
+      const detokenizer = new Detokenizer(skipSpecialTokens ? withoutSpecial : withSpecial)
       const pieces = ids.map((id) => detokenizer.push(id))
       return pieces.join('') + detokenizer.flush()
     },

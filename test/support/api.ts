@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../agent/answer/endpoint.ts'
 import { AnswerMeter } from '../../agent/answer/meter.ts'
 import { type Api, type ApiOptions, startApi } from '../../agent/api/server.ts'
+import { AgentLimits } from '../../agent/limits.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { silentLogger } from './silent-logger.ts'
@@ -14,7 +15,8 @@ export const startTestApi = (
   startApi({
     host: '127.0.0.1',
     port: 0,
-    maxBodyBytes: 1024 * 1024,
+    maxBodyBytes: AgentLimits.parse({}).apiBodyBytes,
+    requestLimits: AgentLimits.parse({}),
     createdAt: card.createdAt,
     modelNames: [card.name],
     nextSeed: () => 1,

@@ -4,12 +4,14 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { AnswerText } from '../../../agent/answer/answer-text.ts'
 import type { AnswerDelta } from '../../../agent/answer/endpoint.ts'
 import type { TextModel } from '../../../agent/answer/text-model.ts'
+import { createPromptEncoder } from '../../../core/text/prompt-encoder.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 
 async function load(name: string): Promise<TextModel> {
   const tokenizer = await loadTokenizer(fileURLToPath(new URL(`../../oracle/fixtures/${name}`, import.meta.url)))
   const dims = { contextLimit: 1_000, vocab: tokenizer.vocabSize }
-  return { name, dims, eos: [], tokenizer, chatTemplate: undefined, tokenizerHash: name }
+  const prompts = createPromptEncoder({ name, tokenizer, chatTemplate: undefined, contextLimit: dims.contextLimit })
+  return { name, dims, eos: [], tokenizer, chatTemplate: undefined, prompts, tokenizerHash: name }
 }
 
 let first: TextModel
