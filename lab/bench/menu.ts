@@ -22,6 +22,7 @@ export const menu: Menu = {
       'the job queue: enqueue against bare SQLite, dispatch to 200 devices, cost of 100,000 finished jobs',
       () => import('./queue/bench.ts'),
     ],
+    attack: ['an honest device beside floods of requests, messages and connections', () => import('./attack/bench.ts')],
     chaos: ['jobs while agents, bridge and broker are killed and links are cut at random', () => import('./chaos/bench.ts')],
     telemetry: [
       'CPU time of a telemetry sample, for each device in jetson/fixtures and for this machine',

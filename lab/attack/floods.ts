@@ -1,0 +1,17 @@
+import { anonymousRequests } from './anonymous-requests.ts'
+import type { Flood } from './flood.ts'
+import { pingFlood, reconnectFlood, stateFlood, subscribeFlood, unreadSubscriber } from './mqtt-floods.ts'
+import { refusals } from './refusals.ts'
+import { silentConnections } from './silent-connections.ts'
+
+/** The floods that `brim bench attack` runs. */
+export const floods: readonly Flood[] = [
+  silentConnections,
+  anonymousRequests,
+  refusals,
+  unreadSubscriber,
+  stateFlood,
+  subscribeFlood,
+  reconnectFlood,
+  pingFlood,
+]

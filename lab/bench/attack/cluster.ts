@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs'
+import { enrol, requestGrant } from '../../../agent/identity/enrolment.ts'
+import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
+import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { invitationText } from '../../../core/protocol/identity.ts'
+import { Cluster } from '../../cluster/cluster.ts'
+import type { FloodAttack } from './flood-worker.ts'
+
+interface AttackClusterOptions {
+  /** Folder of a split bundle, and of a small whole one for jobs. */
+  readonly bundle: string
+  readonly slm: string
+  /** Names of floods: each attacks with a device and a viewer's key of its own. */
+  readonly floods: readonly string[]
+  readonly io: Io
+}
+
+export type AttackCluster = Awaited<ReturnType<typeof startAttackCluster>>
+
+/** As the audit log names who created the keys and tokens. */
+const operator = 'operator:bench'
+/** Far more than the benchmark sends: the honest operator's own quota must not show as latency. */
+const honestQuota = { requestsPerMinute: 6_000, jobsPerDay: null }
+
+/** A bridge that admits enrolled devices only, an enrolled agent, and identities for the measured device and the attacker. */
+export function startAttackCluster({ bundle, slm, floods, io }: AttackClusterOptions) {
+  return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
+    const bridge = await cluster.startBridge({ args: ['--auth'] })
+    const { httpUrl, mqttUrl, dataUrl } = bridge.ready
+    const store = openIdentityStore(cluster.stateDir('bridge'))
+    try {
+      const enrolled = async (device: string) => {
+        const { token, secret } = store.createToken(operator, { group: 'default', uses: 1, expiresS: 600, approve: true })
+        const stateDir = cluster.stateDir(device)
+        const invitation = invitationText({ url: httpUrl, id: token.id, secret })
+        const {
+          status: _,
+          group: __,
+          ...enrolment
+        } = await enrol({ stateDir, device, token: invitation, replace: false }, io.signal)
+        return { id: device, token: (await requestGrant(enrolment, readKey(keyFileOf(stateDir)), io.signal)).token }
+      }
+      await enrolled('honest')
+      const measured = await enrolled('measured')
+      const agent = await cluster.startAgent({ id: 'honest', bridges: [mqttUrl], args: ['--slm', slm] })
+      const attacks: FloodAttack[] = []
+      for (const flood of floods) {
+        const { key: apiKey } = store.createKey(operator, flood, 'viewer')
+        const device = await enrolled(`attacker-${flood}`)
+        attacks.push({ flood, target: { mqttUrl, httpUrl, dataUrl, device, apiKey } })
+      }
+      return {
+        mqttUrl,
+        httpUrl,
+        attacks,
+        measured,
+        apiUrl: agent.ready.apiUrl,
+        apiKey: store.createKey(operator, 'honest', 'operator', honestQuota).key,
+        bridgeRssMb: () => rssMb(bridge.pid),
+      }
+    } finally {
+      store.close()
+    }
+  })
+}
+
+/** Resident memory of a process, and its peak so far. @returns null where /proc does not exist */
+function rssMb(pid: number): { readonly now: number; readonly peak: number } | null {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    const mb = (field: string) => Math.round(Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1_024)
+    return { now: mb('VmRSS'), peak: mb('VmHWM') }
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,134 @@
+import { connectAsync, type MqttClient } from 'mqtt'
+import { nowIso, systemClock } from '../../../core/base/clock.ts'
+import { disableNagle } from '../../../core/base/no-delay.ts'
+import { GenerateInput, JobEvent, ToJobDevice } from '../../../core/protocol/jobs.ts'
+import type { DeviceState, DeviceTelemetry } from '../../../core/protocol/messages.ts'
+import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { askAgent } from '../../cluster/ask-agent.ts'
+import type { AttackCluster } from './cluster.ts'
+
+export type RoundTrip = 'puback' | 'dispatch' | 'answer'
+
+/** One thing that the honest device did; ms: until its acknowledgement, the job's arrival, or the end of the answer. */
+export interface HonestSample {
+  readonly what: RoundTrip
+  readonly atMs: number
+  readonly ms: number
+}
+
+/** Pauses between two of each kind. */
+const everyMs: Readonly<Record<RoundTrip, number>> = { puback: 100, dispatch: 400, answer: 2_000 }
+/** What has not come about this long after the floods is lost. */
+const settleMs = 30_000
+const fleet = 'default'
+const kind = 'slm.generate'
+
+interface HonestDeviceOptions extends Pick<AttackCluster, 'mqttUrl' | 'httpUrl' | 'measured' | 'apiKey' | 'apiUrl'> {
+  readonly signal: AbortSignal
+}
+
+export type HonestDevice = Awaited<ReturnType<typeof startHonestDevice>>
+
+/**
+ * A device in this process that publishes and runs jobs, and an operator who submits them; an agent process answers beside
+ * it. Everything that it starts is counted, and everything that does not come about is lost.
+ */
+export async function startHonestDevice({ mqttUrl, httpUrl, measured, apiKey, apiUrl, signal }: HonestDeviceOptions) {
+  const samples: HonestSample[] = []
+  /** By the prompt of a job that has not arrived yet. */
+  const sentAtMs = new Map<string, number>()
+  /** Started and not yet complete. */
+  const open = new Set<Promise<void>>()
+  let [lost, started] = [0, 0]
+  const ended = new AbortController()
+  const topic = (leaf: 'state' | 'telemetry' | 'jobs' | 'events') => deviceTopic(fleet, measured.id, leaf)
+  const record = (what: RoundTrip, atMs: number) => samples.push({ what, atMs, ms: systemClock.nowMs() - atMs })
+
+  const clientId = `device-${measured.id}`
+  const login = { clientId, username: clientId, password: measured.token, protocolVersion: 4 } as const
+  const client: MqttClient = await connectAsync(mqttUrl, { ...login, reconnectPeriod: 250 })
+  disableNagle(client.stream)
+  client.on('error', () => {})
+  client.on('message', (_topic, payload) => {
+    const message = ToJobDevice.parse(JSON.parse(payload.toString()))
+    if (message.type !== 'run') return
+    const { bridge, job, attempt } = message
+    const key = GenerateInput.parse(message.input).prompt ?? ''
+    const atMs = sentAtMs.get(key)
+    if (atMs !== undefined) record('dispatch', atMs)
+    sentAtMs.delete(key)
+    const report = (n: number, what: object) => {
+      const event = JobEvent.parse({ v: 1, bridge, job, attempt, n, at: nowIso(), ...what })
+      client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
+    }
+    report(1, { type: 'accepted' })
+    report(2, { type: 'running' })
+    report(3, { type: 'succeeded', result: { text: 'Yes, it is.' } })
+  })
+  await client.subscribeAsync(topic('jobs'), { qos: 1 })
+  const state: DeviceState = { v: 1, state: 'ready', birth: 1, at: nowIso(), jobs: [kind] }
+  await client.publishAsync(topic('state'), JSON.stringify(state), { qos: 1, retain: true })
+
+  const publish = async () => {
+    const atMs = systemClock.nowMs()
+    const speed = { prefillTokensPerS: null, draftStepMs: null }
+    const sample: DeviceTelemetry = { v: 1, at: nowIso(), birth: 1, link: null, speed }
+    await client.publishAsync(topic('telemetry'), JSON.stringify(sample), { qos: 1 })
+    record('puback', atMs)
+  }
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` }
+  const request = async (path: string, init: RequestInit = {}) => {
+    const response = await fetch(`${httpUrl}/v1/jobs${path}`, { ...init, headers })
+    const body = (await response.json()) as { id: string; state: string }
+    if (!response.ok) throw new Error(`status ${response.status}`)
+    return body
+  }
+  const runJob = async () => {
+    const atMs = systemClock.nowMs()
+    const key = `honest-${started}`
+    // The job may arrive before the response with its id: its prompt identifies it.
+    sentAtMs.set(key, atMs)
+    const job = JSON.stringify({ kind, input: { prompt: key }, device: measured.id, key })
+    const { id } = await request('', { method: 'POST', body: job })
+    let jobState = ''
+    for (const giveUpMs = atMs + settleMs; jobState !== 'SUCCEEDED'; await systemClock.sleep(250)) {
+      if (systemClock.nowMs() > giveUpMs) throw new Error(`job ${id} is ${jobState}`)
+      jobState = (await request(`/${id}`)).state
+    }
+  }
+  const answer = async () => {
+    const atMs = systemClock.nowMs()
+    const body = { prompt: 'What is a good place to eat?', temperature: 0, max_tokens: 16, user: `honest-${started}` }
+    await askAgent(apiUrl, body, signal)
+    record('answer', atMs)
+  }
+  const work: Readonly<Record<RoundTrip, () => Promise<void>>> = { puback: publish, dispatch: runJob, answer }
+
+  async function repeat(what: RoundTrip): Promise<void> {
+    while (!ended.signal.aborted) {
+      started += 1
+      const running: Promise<void> = work[what]()
+        .catch(() => {
+          lost += 1
+        })
+        .finally(() => open.delete(running))
+      open.add(running)
+      await systemClock.sleep(everyMs[what], ended.signal).catch(() => {})
+    }
+  }
+  const repeating = Promise.all((['puback', 'dispatch', 'answer'] as const).map(repeat))
+
+  return {
+    samples: samples as readonly HonestSample[],
+    /** Ends the load and waits for what is under way. @returns how much was started, and how much of it was lost */
+    async finish(): Promise<{ readonly started: number; readonly lost: number }> {
+      ended.abort()
+      await repeating
+      const settled = new AbortController()
+      await Promise.race([Promise.all(open), systemClock.sleep(settleMs, settled.signal).catch(() => {})])
+      settled.abort()
+      await client.endAsync(true)
+      return { started, lost: lost + open.size }
+    },
+  }
+}
