@@ -42,5 +42,18 @@ export const AgentLimits = z.strictObject({
     .positive()
     .default(60)
     .describe("seconds for a complete request to the agent's API, body included; then status 408"),
+
+  probeMemoryBytes: z
+    .int()
+    .min(2 ** 28)
+    .default(2 ** 31)
+    .describe(
+      'memory for the self-test of a bundle that is being installed, in bytes, in addition to four times the size of its files; one that needs more is not installed',
+    ),
+  probeTimeoutS: z
+    .int()
+    .min(1)
+    .default(600)
+    .describe('time for the self-test of a bundle that is being installed, in seconds; one that needs longer is not installed'),
 })
 export type AgentLimits = z.infer<typeof AgentLimits>

@@ -1,10 +1,9 @@
 import { rm } from 'node:fs/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
-import { openRuntime } from '../../core/engine/capi.ts'
-import { type PartTest, testPart } from '../../core/engine/self-test.ts'
+import { type ProbeLimits, probeBundle } from '../../core/engine/probe.ts'
+import type { PartTest } from '../../core/engine/self-test.ts'
 import { devicePartsOf } from '../../core/model/bundle-files.ts'
-import type { Manifest } from '../../core/model/manifest.ts'
 import { bundleOperations } from '../../core/protocol/http/bundles.ts'
 import { InstallInput } from '../../core/protocol/jobs.ts'
 import type { BundleFolder } from '../bundles/bundle-folder.ts'
@@ -20,6 +19,7 @@ export interface InstallOptions {
   readonly inUse: readonly string[]
   readonly threads: number
   readonly library?: string | undefined
+  readonly limits: ProbeLimits
   readonly clock: Clock
 }
 
@@ -33,7 +33,7 @@ const discardAfter: ReadonlySet<ErrorCode> = new Set(['BUNDLE_CORRUPT', 'BUNDLE_
  * `bundle.install`: downloads the device's parts of a model, verifies their hashes, tests them on this machine and installs
  * them. Succeeds at once if the same version is installed and intact.
  */
-export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock }: InstallOptions): JobHandler {
+export function bundleInstall({ folder, bridgeOf, inUse, threads, library, limits, clock }: InstallOptions): JobHandler {
   return async (input, _emitText, signal, { link, progress }) => {
     const { modelId, manifestSha256, url: givenUrl } = parseInput(InstallInput, input)
     const own = bridgeOf(link)
@@ -50,7 +50,9 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock
     if (await folder.isIntact(found, signal)) return resultOf(found.manifestSha256, { wasInstalled: true })
     try {
       const { manifest, bytes, fetchedBytes } = await fetchFiles(folder, found, url, options, progress)
-      const probes = await testParts(await folder.partial(found), manifest, { threads, library, signal })
+      const at = await folder.partial(found)
+      const probes = await probeBundle(at, manifest, devicePartsOf(manifest), { threads, library, limits, signal })
+      requirePassed(probes)
       await folder.install(found)
       const removed = await folder.removeUnused([...inUse, folder.folderOf(modelId)], Date.now())
       const { name } = manifest.card
@@ -64,29 +66,13 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, clock
   }
 }
 
-/** Runs the parts' self-tests. @throws BrimError BUNDLE_CORRUPT naming the parts that fail, and the errors of the runtime */
-async function testParts(
-  folder: string,
-  manifest: Manifest,
-  { threads, library, signal }: { threads: number; library?: string | undefined; signal: AbortSignal },
-): Promise<PartTest[]> {
-  const runtime = await openRuntime({ library })
-  try {
-    const tests: PartTest[] = []
-    for (const part of devicePartsOf(manifest)) {
-      signal.throwIfAborted()
-      tests.push(await testPart(runtime, folder, manifest, part, threads))
-    }
-    const failed = tests.filter(({ passed }) => !passed).map(({ part }) => part)
-    if (failed.length === 0) return tests
-    throw new BrimError(
-      'BUNDLE_CORRUPT',
-      `the self-test of part ${failed.join(', ')} failed: its results differ from those of the machine that built it`,
-      {
-        hint: 'try another ONNX Runtime on the device (ORT_LIB)',
-      },
-    )
-  } finally {
-    await runtime.close()
-  }
+/** @throws BrimError BUNDLE_CORRUPT naming the parts whose self-test failed */
+function requirePassed(tests: readonly PartTest[]): void {
+  const failed = tests.filter(({ passed }) => !passed).map(({ part }) => part)
+  if (failed.length === 0) return
+  throw new BrimError(
+    'BUNDLE_CORRUPT',
+    `the self-test of part ${failed.join(', ')} failed: its results differ from those of the machine that built it`,
+    { hint: 'try another ONNX Runtime on the device (ORT_LIB)' },
+  )
 }

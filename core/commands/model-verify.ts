@@ -5,11 +5,16 @@ import type { Io } from '../base/io.ts'
 import { defineCommand, type OptionsOf } from '../cli/command.ts'
 import type { PartTest } from '../engine/self-test.ts'
 import { readManifest, verifyHashes } from '../model/bundle.ts'
-import type { Manifest, PartName } from '../model/manifest.ts'
+import type { PartName } from '../model/manifest.ts'
 import { showProgress } from './progress.ts'
 import { threadsOption } from './threads.ts'
 
-const options = { bundle: z.string().describe('folder of the bundle'), threads: threadsOption }
+const options = {
+  bundle: z.string().describe('folder of the bundle'),
+  threads: threadsOption,
+  timeout: z.int().min(1).default(600).describe('max seconds of the self-test, which runs in a process of its own'),
+  memory: z.int().min(256).default(2_048).describe('max memory of the self-test in MB, in addition to four times the files'),
+}
 type VerifyOptions = OptionsOf<typeof options>
 
 /** `brim model verify`: compares hashes, and this machine's results with the golden vectors. */
@@ -22,13 +27,19 @@ export const command = defineCommand({
   run: verify,
 })
 
-async function verify({ bundle, threads, json }: VerifyOptions, io: Io): Promise<void> {
+async function verify({ bundle, threads, timeout, memory, json }: VerifyOptions, io: Io): Promise<void> {
   const manifest = await readManifest(bundle)
   const progress = showProgress(io)
   const onProgress = (done: number, total: number) => progress.update('hashes', done / total)
   await verifyHashes(bundle, manifest, { signal: io.signal, onProgress })
   progress.end()
-  const parts = await testParts(bundle, manifest, threads, io)
+  const { probeBundle } = await import('../engine/probe.ts')
+  const parts = await probeBundle(bundle, manifest, Object.keys(manifest.parts) as PartName[], {
+    threads,
+    library: io.env.ORT_LIB,
+    limits: { probeTimeoutS: timeout, probeMemoryBytes: memory * 2 ** 20 },
+    signal: io.signal,
+  })
   const failed = parts.filter(({ passed }) => !passed).map(({ part }) => part)
   const files = manifest.files.length
   if (json) io.out(JSON.stringify({ dir: resolve(bundle), files, passed: failed.length === 0, parts }))
@@ -41,21 +52,6 @@ async function verify({ bundle, threads, json }: VerifyOptions, io: Io): Promise
       hint: 'the files are intact: try another ONNX Runtime with ORT_LIB, or report this with the errors above',
     },
   )
-}
-
-async function testParts(bundle: string, manifest: Manifest, threads: number, io: Io): Promise<PartTest[]> {
-  const [{ openRuntime }, { testPart }] = await Promise.all([import('../engine/capi.ts'), import('../engine/self-test.ts')])
-  const runtime = await openRuntime({ library: io.env.ORT_LIB })
-  try {
-    const tests: PartTest[] = []
-    for (const part of Object.keys(manifest.parts) as PartName[]) {
-      io.signal.throwIfAborted()
-      tests.push(await testPart(runtime, bundle, manifest, part, threads))
-    }
-    return tests
-  } finally {
-    await runtime.close()
-  }
 }
 
 function testTexts(tests: readonly PartTest[]): string[] {

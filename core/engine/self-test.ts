@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
-import { fromStates, type GoldenVector, goldenError, goldenSteps, parseGolden } from '../model/golden.ts'
+import { fromStates, type GoldenVector, goldenError, goldenRows, goldenSteps, parseGolden } from '../model/golden.ts'
 import type { Manifest, PartName } from '../model/manifest.ts'
 import { concatStates, sliceStates } from '../protocol/states.ts'
 import type { StepInput } from './contract.ts'
@@ -30,10 +30,11 @@ export async function testPart(
   const own = manifest.parts[part]
   if (own === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
   const golden = parseGolden(own.golden, await readFile(join(folder, own.golden), 'utf8'))
+  const hint = 'copy the bundle again, or build it again with "brim model build"'
   if (takesFeatures(golden.input) !== (own.features === true))
-    throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector disagree about features`, {
-      hint: 'copy the bundle again, or build it again with "brim model build"',
-    })
+    throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector disagree about features`, { hint })
+  if (!isWhole(golden, own.heads ?? 1))
+    throw new BrimError('BUNDLE_INVALID', `${folder}: the golden vector of part ${part} does not cover every row`, { hint })
   const model = await openModel(runtime, folder, { parts: [part], threads })
   try {
     const error = goldenError(golden.expected, await runGolden(model, part, golden.input))
@@ -41,6 +42,15 @@ export async function testPart(
   } finally {
     await model.release()
   }
+}
+
+/** A vector without rows would be passed by any part. */
+function isWhole({ input, expected }: GoldenVector, perRow: number): boolean {
+  const rows = input.kind === 'ids' ? input.ids.length : input.rows
+  const columns = expected.columns?.length ?? expected.width
+  return (
+    rows === goldenRows && expected.rows === rows * perRow && columns > 0 && expected.values.length === expected.rows * columns
+  )
 }
 
 const takesFeatures = (input: GoldenVector['input']) => input.kind === 'states' && input.features !== undefined

@@ -67,11 +67,12 @@ afterEach(() => {
 })
 
 const state = () => join(dir.path, 'state')
+const limits = { probeTimeoutS: 30, probeMemoryBytes: 2 ** 30 }
 const never = new AbortController().signal
 function install(fields: object = {}, options: { own?: OwnBridge; inUse?: string[]; signal?: AbortSignal } = {}) {
   const { own, inUse = [], signal = never } = options
   const folder = new BundleFolder(state())
-  const work = bundleInstall({ folder, bridgeOf: () => own, inUse, threads: 1, clock: systemClock })
+  const work = bundleInstall({ folder, bridgeOf: () => own, inUse, threads: 1, limits, clock: systemClock })
   const progress: [number, number][] = []
   const job = { link: 'mqtt://a', progress: (done: number, total: number) => void progress.push([done, total]) }
   const input = { modelId: bundle.manifest.modelId, url: base, ...fields }
@@ -162,6 +163,7 @@ describe('bundle.install', () => {
       inUse: [],
       threads: 1,
       library,
+      limits,
       clock: systemClock,
     })
     const job = { link: 'mqtt://a', progress: () => {} }

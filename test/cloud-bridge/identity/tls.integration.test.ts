@@ -149,7 +149,8 @@ describe('a device and a bridge that speaks TLS', () => {
     )
     const own = { origin: new URL(httpUrl).origin, credentials: identities.at(identities.bridges[0]!) }
     const folder = new BundleFolder(join(world.dir, 'elsewhere'))
-    const install = bundleInstall({ folder, bridgeOf: () => own, inUse: [], threads: 1, clock: systemClock })
+    const limits = { probeTimeoutS: 30, probeMemoryBytes: 2 ** 30 }
+    const install = bundleInstall({ folder, bridgeOf: () => own, inUse: [], threads: 1, limits, clock: systemClock })
     const { signal } = new AbortController()
     const installed = install({ modelId: world.bridge.modelId }, () => {}, signal, { link: mqttUrl, progress: () => {} })
     expect(await installed).toMatchObject({ wasInstalled: false, probes: [{ passed: true }, { passed: true }, { passed: true }] })

@@ -1,0 +1,143 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { BundleFolder } from '../../agent/bundles/bundle-folder.ts'
+import { bundleInstall } from '../../agent/jobs/install.ts'
+import { systemClock } from '../../core/base/clock.ts'
+import { graphInputs, graphOutputs, kvNames } from '../../core/model/graph-io.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
+import { modelIdOf } from '../../core/model/model-id.ts'
+import { OnnxGraph } from '../../core/model/onnx-writer.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+
+let bundle: TinyBundle
+let dir: TempDir
+let root: string
+let server: Server
+let url: string
+beforeAll(async () => {
+  bundle = await tinyBundle()
+})
+afterAll(() => bundle[Symbol.dispose]())
+beforeEach(async () => {
+  dir = tempDir()
+  root = join(dir.path, 'served')
+  cpSync(bundle.path, root, { recursive: true })
+  server = createServer((request, response) => response.end(readFileSync(join(root, request.url!)))).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterEach(() => {
+  server.closeAllConnections()
+  server.close()
+  dir[Symbol.dispose]()
+})
+
+/**
+ * A graph of the input part that multiplies constants: the library does so when it loads the graph, or in the first step if
+ * memory is too short then.
+ */
+function foldingGraph(size: number, products: number): Uint8Array {
+  const graph = new OnnxGraph()
+  const last = graph.int64s('last', [-1])
+  const matrix = graph.node('ConstantOfShape', [graph.int64s('shape', [size, size])])
+  let product = matrix
+  for (let count = 0; count < products; count++) product = graph.node('MatMul', [product, matrix])
+  const constant = graph.node('ReduceMax', [product], { attributes: { keepdims: 0 } })
+  // The outputs of a part with one layer, which all depend on the constant.
+  const ids = graph.node('Cast', [graph.input(graphInputs.ids, 'int64', [1, 'T'])], { attributes: { to: 1 } })
+  const row = graph.node('ConstantOfShape', [graph.int64s('hidden', [bundle.manifest.dims.hidden])])
+  const rows = graph.node('Add', [graph.node('Unsqueeze', [ids, last]), graph.node('Add', [row, constant])])
+  graph.node('Identity', [rows], { outputs: [graphOutputs.states] })
+  graph.node('Cast', [rows], { attributes: { to: 10 }, outputs: [graphOutputs.statesHalf] })
+  graph.node('ReduceMax', [rows, last], { attributes: { keepdims: 0 }, outputs: [graphOutputs.peak] })
+  graph.output(graphOutputs.states, 'float32', [1, 'T', 'H'])
+  graph.output(graphOutputs.statesHalf, 'float16', [1, 'T', 'H'])
+  graph.output(graphOutputs.peak, 'float32', [1, 'T'])
+  const { pastKey, pastValue, presentKey, presentValue } = kvNames(0, 0)
+  const shape = [1, 'heads', 'capacity', 'width']
+  for (const [past, present] of [
+    [pastKey, presentKey],
+    [pastValue, presentValue],
+  ] as const) {
+    graph.node('Add', [graph.input(past, 'float32', shape), constant], { outputs: [present] })
+    graph.output(present, 'float32', shape)
+  }
+  return graph.encode('folding')
+}
+
+/** Serves the graph as that of the input part, with right hashes and a right model id. */
+function serve(graph: Uint8Array): Manifest {
+  const original = JSON.parse(readFileSync(join(root, 'manifest.json'), 'utf8')) as Manifest
+  const path = original.parts.input!.graphs['1']!
+  writeFileSync(join(root, path), graph)
+  const sha256 = createHash('sha256').update(graph).digest('hex')
+  const files = original.files.map((file) => (file.path === path ? { path, bytes: graph.length, sha256 } : file))
+  const parts = { ...original.parts, input: { ...original.parts.input!, weights: [] } }
+  const changed = { ...original, parts, files: files.filter((file) => file.path !== 'input.weights') }
+  const manifest = { ...changed, modelId: modelIdOf(changed) }
+  writeFileSync(join(root, 'manifest.json'), JSON.stringify(manifest))
+  return manifest
+}
+
+/** Installs the served bundle as an agent does. */
+function install({ modelId }: Manifest, limits: { probeTimeoutS: number; probeMemoryBytes: number }, signal: AbortSignal) {
+  const folder = new BundleFolder(join(dir.path, 'state'))
+  const work = bundleInstall({ folder, bridgeOf: () => undefined, inUse: [], threads: 1, limits, clock: systemClock })
+  const manifestSha256 = createHash('sha256')
+    .update(readFileSync(join(root, 'manifest.json')))
+    .digest('hex')
+  return work({ modelId, manifestSha256, url }, () => {}, signal, { link: 'mqtt://a', progress: () => {} })
+}
+
+/** Processes that this one has started and that still run. */
+const children = () =>
+  readdirSync('/proc').filter((pid) => {
+    try {
+      const [state, parent] = readFileSync(`/proc/${pid}/stat`, 'utf8')
+        .replace(/^.*\) /, '')
+        .split(' ')
+      return state !== 'Z' && parent === `${process.pid}`
+    } catch {
+      return false
+    }
+  })
+
+const never = new AbortController().signal
+const gibibyte = 2 ** 30
+
+describe('a bundle from elsewhere', () => {
+  it('whose graph computes for a minute when it is loaded is given up at the time limit', async () => {
+    const before = children()
+    const installing = install(serve(foldingGraph(2_048, 200)), { probeTimeoutS: 2, probeMemoryBytes: gibibyte }, never)
+    await expect(installing).rejects.toMatchObject({
+      code: 'BUNDLE_INVALID',
+      message: 'the self-test of part input did not end within 2 s',
+    })
+    await expect.poll(children).toEqual(before)
+    expect(await new BundleFolder(join(dir.path, 'state')).list()).toEqual([])
+  })
+
+  it('whose graph needs gigabytes fails at the memory limit, in a process of its own', async () => {
+    const installing = install(serve(foldingGraph(20_000, 1)), { probeTimeoutS: 20, probeMemoryBytes: gibibyte }, never)
+    await expect(installing).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    expect(process.memoryUsage().rss).toBeLessThan(gibibyte)
+  })
+
+  it('is given up at once when its job is canceled', async () => {
+    const before = children()
+    const cancel = new AbortController()
+    const limits = { probeTimeoutS: 60, probeMemoryBytes: gibibyte }
+    const installing = install(serve(foldingGraph(2_048, 200)), limits, cancel.signal)
+    const canceled = expect(installing).rejects.toThrow('canceled by its operator')
+    await expect.poll(() => children().length, { timeout: 5_000 }).toBeGreaterThan(before.length)
+    cancel.abort(new Error('canceled by its operator'))
+    await canceled
+    await expect.poll(children).toEqual(before)
+  })
+})
