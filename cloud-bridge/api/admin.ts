@@ -43,8 +43,8 @@ export function adminRoutes({ store, quotas, bridge, fleet }: AdminRoutesOptions
     )
     router.serve(adminOperations.whoami, ({ caller: { key } }) => {
       if (!key) throw new Error('whoami is served to keys only')
-      const { id, name, role } = key
-      return { id, name, role, bridge, fleet, quota: quotas.left(key) }
+      const { id, name, role, expiresAt } = key
+      return { id, name, role, expiresAt, bridge, fleet, quota: quotas.left(key) }
     })
   }
 }

@@ -15,7 +15,7 @@ export interface Administration {
   createToken(request: TokenRequest): Promise<{ token: TokenRecord; secret: string }>
   tokens(): Promise<TokenRecord[]>
   revokeToken(id: string): Promise<void>
-  createKey(request: KeyRequest): Promise<{ id: string; key: string }>
+  createKey(request: KeyRequest): Promise<{ id: string; key: string; expiresAt: string | null }>
   keys(): Promise<KeyRecord[]>
   revokeKey(id: string): Promise<void>
   devices(): Promise<DeviceIdentity[]>
@@ -40,7 +40,7 @@ export function administrationOf(store: IdentityStore, actor: Actor): Administra
     createToken: async (request) => store.createToken(actor, request),
     tokens: async () => store.tokens(),
     revokeToken: async (id) => revoked('token', store.revokeToken(actor, id)),
-    createKey: async ({ name, role, ...quota }) => store.createKey(actor, name, role, quota),
+    createKey: async ({ name, role, expiresS, ...quota }) => store.createKey(actor, name, role, quota, expiresS),
     keys: async () => store.keys(),
     revokeKey: async (id) => revoked('key', store.revokeKey(actor, id)),
     devices: async () => store.devices(),

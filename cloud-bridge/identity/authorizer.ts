@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { Clock } from '../../core/base/clock.ts'
+import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
@@ -28,7 +28,7 @@ export interface Caller {
   auditAs(action: string, subject: string, detail?: Readonly<Record<string, unknown>>): void
   /** The store has already written the audit line, in the transaction of the change. */
   auditedByStore(): void
-  /** `end` is called when the key is revoked while the response goes on. */
+  /** `end` is called when the key is revoked or expires while the response goes on. */
   onRevoked(end: () => void): void
   /** The response has been sent, or its client has disconnected. */
   end(status: number): void
@@ -79,8 +79,11 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
   const auditLog = createAuditWriter(store, clock, logger)
 
   function endRevoked(): void {
-    const revoked = new Set(store.keys().flatMap(({ id, revokedAt }) => (revokedAt === null ? [] : [id])))
-    for (const [{ key }, end] of underWay) if (key && revoked.has(key.id)) end()
+    const now = nowIso()
+    const valid = new Set(
+      store.keys().flatMap(({ id, revokedAt, expiresAt }) => (revokedAt === null && (expiresAt ?? '9') > now ? [id] : [])),
+    )
+    for (const [{ key }, end] of underWay) if (key && !valid.has(key.id)) end()
   }
 
   const stopChecking = repeatEvery(clock, revocationCheckMs, () => {
@@ -163,7 +166,7 @@ const requiredRole = {
   'own-key': 'any key',
 } as const
 
-const unknownKey = new BrimError('NOT_AUTHORIZED', 'the request carries no API key, or one that this bridge does not know', {
+const unknownKey = new BrimError('NOT_AUTHORIZED', 'the request carries no API key, or one that is unknown, revoked or expired', {
   hint: 'brim login; at the bridge, "brim bridge key create" creates a key',
 })
 

@@ -10,22 +10,26 @@ const keyPrefix = 'brim-key-1.'
 
 /** API keys of people and programs, and the jobs they have submitted today. */
 export function openKeyStore(store: Store, audit: AuditChange) {
-  const columns = `id, name, role, created_at AS createdAt, revoked_at AS revokedAt,
+  const columns = `id, name, role, created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt,
     requests_per_minute AS requestsPerMinute, jobs_per_day AS jobsPerDay`
   const insert = store.prepare(`INSERT INTO keys
-    (id, secret_hash, name, role, created_at, requests_per_minute, jobs_per_day) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+    (id, secret_hash, name, role, created_at, expires_at, requests_per_minute, jobs_per_day) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
   const markRevoked = store.prepare('UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
-  const bySecret = store.prepare<[Buffer], KeyRecord>(`SELECT ${columns} FROM keys WHERE secret_hash = ? AND revoked_at IS NULL`)
+  const bySecret = store.prepare<[Buffer, string], KeyRecord>(
+    `SELECT ${columns} FROM keys WHERE secret_hash = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`,
+  )
   const all = store.prepare<[], KeyRecord>(`SELECT ${columns} FROM keys ORDER BY created_at, id`)
   const usage = store.prepare<[string], DayCount>('SELECT day, jobs FROM key_usage WHERE key_id = ?')
   const putUsage = store.prepare('INSERT OR REPLACE INTO key_usage (key_id, day, jobs) VALUES (?, ?, ?)')
 
-  const create = store.transaction((actor: Actor, name: string, role: KeyRole, quota: Quota) => {
+  const create = store.transaction((actor: Actor, name: string, role: KeyRole, quota: Quota, expiresS: number | null) => {
     const { id, secret } = newSecret()
     const { requestsPerMinute, jobsPerDay } = quota
-    insert.run(id, hashOf(secret), name, role, nowIso(), requestsPerMinute, jobsPerDay)
-    audit(actor, 'key.create', id, { name, role, requestsPerMinute, jobsPerDay })
-    return { id, key: keyPrefix + secret.toString('base64url') }
+    const createdAt = new Date()
+    const expiresAt = expiresS === null ? null : new Date(createdAt.getTime() + expiresS * 1_000).toISOString()
+    insert.run(id, hashOf(secret), name, role, createdAt.toISOString(), expiresAt, requestsPerMinute, jobsPerDay)
+    audit(actor, 'key.create', id, { name, role, expiresAt, requestsPerMinute, jobsPerDay })
+    return { id, key: keyPrefix + secret.toString('base64url'), expiresAt }
   })
   const revoke = store.transaction((actor: Actor, id: string) => {
     const found = markRevoked.run(nowIso(), id).changes > 0
@@ -34,14 +38,15 @@ export function openKeyStore(store: Store, audit: AuditChange) {
   })
   return {
     /** @returns the key, of which only the hash is stored */
-    createKey: (actor: Actor, name: string, role: KeyRole, quota: Quota = noQuota) => create.immediate(actor, name, role, quota),
+    createKey: (actor: Actor, name: string, role: KeyRole, quota: Quota = noQuota, expiresS: number | null = null) =>
+      create.immediate(actor, name, role, quota, expiresS),
     keys: () => all.all(),
     /** @returns whether the key exists */
     revokeKey: (actor: Actor, id: string) => revoke.immediate(actor, id),
-    /** @returns undefined where the key is unknown or revoked */
+    /** @returns undefined where the key is unknown, revoked or expired */
     keyOf(text: string): KeyRecord | undefined {
       const secret = text.startsWith(keyPrefix) ? bytesOf(text.slice(keyPrefix.length)) : undefined
-      return secret && bySecret.get(hashOf(secret))
+      return secret && bySecret.get(hashOf(secret), nowIso())
     },
     /** Jobs of the latest day on which the key has submitted any. */
     jobsOf: (keyId: string) => usage.get(keyId),

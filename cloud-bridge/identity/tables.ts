@@ -92,4 +92,5 @@ export const identityTables = [
   DELETE FROM audit WHERE outcome = 'refused';
   CREATE TABLE audit_export (changes INTEGER NOT NULL, requests INTEGER NOT NULL, refusals INTEGER NOT NULL) STRICT;
   INSERT INTO audit_export VALUES (0, 0, 0)`,
+  'ALTER TABLE keys ADD COLUMN expires_at TEXT',
 ]

@@ -9,8 +9,9 @@ export const command = defineCommand({
   async run({ json, ...options }, io) {
     const { raw, value } = await (await bridgeClient(options, io)).call(adminOperations.whoami, {})
     if (json) return io.out(JSON.stringify(raw))
-    const { name, role, bridge, quota } = value
+    const { name, role, expiresAt, bridge, quota } = value
     io.out(`${name}, ${role}, at bridge ${bridge}`)
+    if (expiresAt !== null) io.out(`expires   ${expiresAt}`)
     if (quota.requestsPerMinute !== null) io.out(`requests  ${quota.requestsLeft} left of ${quota.requestsPerMinute} a minute`)
     if (quota.jobsPerDay !== null) io.out(`jobs      ${quota.jobsLeft} left of ${quota.jobsPerDay} today (UTC)`)
   },

@@ -38,6 +38,13 @@ export const KeyRequest = z.object({
   role: z.enum(keyRoles),
   requestsPerMinute: quotaLimit.default(null),
   jobsPerDay: quotaLimit.default(null),
+  expiresS: z
+    .int()
+    .min(1)
+    .max(3_660 * 86_400)
+    .nullable()
+    .default(null)
+    .describe('Null: the key does not expire.'),
 })
 export type KeyRequest = z.infer<typeof KeyRequest>
 
@@ -47,6 +54,7 @@ export const KeyRecord = z.object({
   name: z.string(),
   role: openEnum(keyRoles),
   createdAt: at,
+  expiresAt: at.nullable().default(null),
   revokedAt: at.nullable(),
   requestsPerMinute: quotaLimit,
   jobsPerDay: quotaLimit,
@@ -84,6 +92,7 @@ export const Whoami = z.object({
   id: z.string(),
   name: z.string(),
   role: openEnum(keyRoles),
+  expiresAt: at.nullable().default(null),
   bridge: z.string(),
   fleet: z.string(),
   quota: z
@@ -102,7 +111,11 @@ export const adminOperations = {
   keys: get('/v1/admin/keys', 'administer', 'API keys', { response: z.object({ keys: z.array(KeyRecord) }) }),
   createKey: post('/v1/admin/keys', 'administer', 'Create an API key', {
     body: KeyRequest,
-    response: z.object({ id: z.string(), key: z.string().describe('Shown once; only its hash is stored.') }),
+    response: z.object({
+      id: z.string(),
+      key: z.string().describe('Shown once; only its hash is stored.'),
+      expiresAt: at.nullable().default(null),
+    }),
   }),
   revokeKey: post('/v1/admin/keys/:id/revoke', 'administer', 'Revoke an API key', { response: Revoked }),
   devices: get('/v1/admin/devices', 'read', 'Enrolled devices', { response: z.object({ devices: z.array(DeviceIdentity) }) }),

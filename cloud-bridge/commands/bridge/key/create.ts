@@ -4,6 +4,7 @@ import { keyRoles } from '../../../../core/protocol/http/admin.ts'
 import { Id } from '../../../../core/protocol/id.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 
+const secondsPerDay = 86_400
 const limit = z.int().min(1)
 
 export const command = defineCommand({
@@ -21,13 +22,15 @@ export const command = defineCommand({
       .describe('viewer: reads; operator: also jobs and remote commands; admin: also tokens, keys and enrolment'),
     requestsPerMinute: limit.describe('max requests per minute; all of them may come at once').optional(),
     jobsPerDay: limit.describe('max new jobs per day (UTC)').optional(),
+    days: z.int().min(0).max(3_660).default(365).describe('validity in days; 0: the key does not expire'),
     ...administrationOptions,
   },
-  async run({ json, name, role, requestsPerMinute = null, jobsPerDay = null, ...options }, io) {
+  async run({ json, name, role, requestsPerMinute = null, jobsPerDay = null, days, ...options }, io) {
     const terms = { name, role, requestsPerMinute, jobsPerDay }
-    const { id, key } = await administer(options, io, (admin) => admin.createKey(terms))
-    if (json) return io.out(JSON.stringify({ id, ...terms, key }))
+    const expiresS = days === 0 ? null : days * secondsPerDay
+    const { id, key, expiresAt } = await administer(options, io, (admin) => admin.createKey({ ...terms, expiresS }))
+    if (json) return io.out(JSON.stringify({ id, ...terms, expiresAt, key }))
     io.out(key)
-    io.err(`key ${id} for ${name}, ${role}`)
+    io.err(`key ${id} for ${name}, ${role}, ${expiresAt === null ? 'without expiry' : `until ${expiresAt}`}`)
   },
 })

@@ -8,10 +8,10 @@ export const command = defineCommand({
   async run({ json, ...options }, io) {
     const keys = await administer(options, io, (admin) => admin.keys())
     if (json) return io.out(JSON.stringify({ keys }))
-    const rows = keys.map(({ id, name, role, requestsPerMinute, jobsPerDay, createdAt, revokedAt }) => {
+    const rows = keys.map(({ id, name, role, requestsPerMinute, jobsPerDay, createdAt, expiresAt, revokedAt }) => {
       const quota = [requestsPerMinute, jobsPerDay].map((limit) => String(limit ?? '-'))
-      return [id, name, role, ...quota, createdAt, revokedAt ?? '-']
+      return [id, name, role, ...quota, createdAt, expiresAt ?? '-', revokedAt ?? '-']
     })
-    io.out(columns([['KEY', 'NAME', 'ROLE', 'REQUESTS/MIN', 'JOBS/DAY', 'CREATED', 'REVOKED'], ...rows]))
+    io.out(columns([['KEY', 'NAME', 'ROLE', 'REQUESTS/MIN', 'JOBS/DAY', 'CREATED', 'EXPIRES', 'REVOKED'], ...rows]))
   },
 })
