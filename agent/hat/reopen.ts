@@ -21,7 +21,7 @@ export const isLinkFailure = (error: unknown): error is BrimError => error insta
 
 /**
  * Opens a session in place of a lost one.
- * @throws BrimError LINK_LOST when no bridge accepts it within `patienceMs`; CANCELED; other errors of `open`
+ * @throws BrimError LINK_LOST when no bridge accepts it within `patienceMs`; other errors of `open`; the signal's reason
  */
 export async function reopen({ open, patienceMs, clock }: ReopenOptions, signal: AbortSignal): Promise<LinkSession> {
   const done = new AbortController()

@@ -80,7 +80,9 @@ export async function* answerByHat(
   answerBudget(request.prompt, request.maxTokens, options.dims)
   const { prefixes, wire, padding } = options
   const resume = prefixes?.find(request.client, request.prompt)
-  const session = await openFirst(options, { resume, wire }, signal)
+  const session = await openFirst(options, { resume, wire }, signal).catch((error: unknown) => {
+    throw signal.aborted ? canceled(signal, error) : error
+  })
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
   const openAnother = (avoid: string | undefined) =>
@@ -96,6 +98,8 @@ export async function* answerByHat(
     drafter = options.createDrafter(request.sampling)
     hat = new HatSession(options, request, uplink, stream, drafter, session.held, signal)
     yield* hat.run()
+  } catch (error) {
+    throw signal.aborted ? canceled(signal, error) : error
   } finally {
     signal.removeEventListener('abort', close)
     if (resume && session.moved) prefixes?.forget(resume.handle)
@@ -121,6 +125,12 @@ async function openFirst(options: HatOptions, session: SessionOptions, signal: A
     if (signal.aborted || !isLinkFailure(error)) throw error
     return reopen({ ...options, open: (until) => options.open(until, session) }, signal)
   }
+}
+
+/** The error of a canceled answer, whatever failed because of it or at the same time. */
+function canceled({ reason }: AbortSignal, cause?: unknown): BrimError {
+  const isNamed = reason instanceof BrimError && reason.code === 'CANCELED'
+  return isNamed ? reason : new BrimError('CANCELED', 'the answer was canceled', { cause })
 }
 
 class HatSession {
@@ -312,6 +322,6 @@ class HatSession {
   }
 
   #checkCanceled(): void {
-    if (this.#signal.aborted) throw new BrimError('CANCELED', 'the answer was canceled')
+    if (this.#signal.aborted) throw canceled(this.#signal)
   }
 }
