@@ -27,7 +27,7 @@ export const AgentLimits = z.strictObject({
     .min(1_024)
     .default(262_144)
     .describe(
-      "values in the JSON of a request to the agent's API, counting token ids and all fields; one with more gets status 400, as does one that is nested more than 64 levels deep",
+      "values in the JSON of a request to the agent's API, counting token ids and all fields; one with more gets status 400, as does one that is nested deeper than 64 levels",
     ),
   apiPromptBytes: z
     .int()

@@ -325,6 +325,7 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
     authorizer,
     limits: base.listeners.http,
     eventStreamsPerClient: config.limits.eventStreamsPerClient,
+    jsonValues: config.limits.httpJsonValues,
     clock,
     logger: log('http'),
   })

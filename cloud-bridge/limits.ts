@@ -29,6 +29,11 @@ export const BridgeLimits = z.strictObject({
     .min(1)
     .default(4_096)
     .describe('HTTP and data-plane connections; beyond it, as for `connectionsPerNetwork`'),
+  httpJsonValues: z
+    .int()
+    .min(16_384)
+    .default(262_144)
+    .describe('values in the JSON of a request; one with more gets status 400, as does one that is nested deeper than 64 levels'),
   httpRequestS: z.number().positive().default(60).describe('seconds for a complete HTTP request, body included; then status 408'),
   httpStalledS: z
     .number()

@@ -96,11 +96,17 @@ const withKey = (job: unknown, key: string | string[] | undefined): unknown =>
   typeof key === 'string' && typeof job === 'object' ? { key, ...job } : job
 
 function readSubmission(job: unknown, at: readonly PropertyKey[]): JobSubmission {
+  // Before the input is checked, which takes long where every value of millions is wrong.
+  if (typeof job === 'object' && job !== null && 'input' in job) requireInputSize(job.input)
   const submission = JobSubmission.safeParse(job)
   if (!submission.success) throw invalid(reasonOf(submission.error, at))
-  const bytes = Buffer.byteLength(JSON.stringify(submission.data.input))
-  if (bytes > maxInputBytes) throw invalid(`"input" has ${bytes} bytes; the limit is ${maxInputBytes}`)
+  requireInputSize(submission.data.input)
   return submission.data
+}
+
+function requireInputSize(input: unknown): void {
+  const bytes = Buffer.byteLength(JSON.stringify(input))
+  if (bytes > maxInputBytes) throw invalid(`"input" has ${bytes} bytes; the limit is ${maxInputBytes}`)
 }
 
 function lastEventId(header: string | string[] | undefined): number | undefined {

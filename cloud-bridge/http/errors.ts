@@ -55,13 +55,17 @@ export function ownError(error: unknown, maxBodyBytes: number): unknown {
   return Number(error.statusCode) < 500 ? new BrimError('REQUEST_INVALID', error.message) : error
 }
 
-/** Names each wrong field of a query or a body. */
+/** A body of 16 KB may have thousands. */
+const maxProblems = 8
+
+/** Names the first wrong fields of a query or a body. */
 export function invalidRequest({ issues }: z.core.$ZodError, whole: 'the body' | 'the query'): BrimError {
-  const wrong = issues.map((issue) => {
+  const wrong = issues.slice(0, maxProblems).map((issue) => {
     const [key] = issue.code === 'invalid_key' ? issue.issues : []
     const where = issue.path.length === 0 ? whole : `"${issue.path.join('.')}"`
     return `${where}: ${key?.message ?? issue.message}`
   })
+  if (issues.length > maxProblems) wrong.push(`and ${issues.length - maxProblems} more`)
   return new BrimError('REQUEST_INVALID', wrong.join('; '))
 }
 

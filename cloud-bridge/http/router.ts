@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { jsonShapeProblem } from '../../core/base/json-shape.ts'
 import { networkOf } from '../../core/listen/network.ts'
 import type { BodyOf, Operation, ParamsOf, QueryOf, ResponseOf } from '../../core/protocol/http/operation.ts'
 import { type Authorizer, type Caller, clientClosedRequest } from '../identity/authorizer.ts'
@@ -58,14 +59,16 @@ export type Routes = (router: Router) => void
 export interface RouterOptions {
   readonly authorize: Authorizer['authorize']
   readonly streams: EventStreams
+  /** Maximum values in the JSON of a body. */
+  readonly jsonValues: number
   /** Aborted when the server stops. */
   readonly stopping: AbortSignal
 }
 
-export function createRouter(app: FastifyInstance, { authorize, streams, stopping }: RouterOptions): Router {
+export function createRouter(app: FastifyInstance, { authorize, streams, stopping, jsonValues }: RouterOptions): Router {
   const callers = new WeakMap<FastifyRequest, Caller>()
   const methods = new Map<string, string[]>()
-  readJson(app)
+  readJson(app, jsonValues)
   app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data: unknown) => {
     if (httpPart === 'body' && data === null) return { error: invalid('send JSON (content-type: application/json)') }
     const parsed = schema.safeParse(data)
@@ -131,10 +134,12 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
 const streamOwner = (request: FastifyRequest, caller: Caller | undefined) => caller?.key?.id ?? networkOf(addressOf(request.raw))
 
 /** Reads JSON only, which a browser sends across sites only after a preflight request. Ignores the body of an operation without one. */
-function readJson(app: FastifyInstance): void {
+function readJson(app: FastifyInstance, maxValues: number): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, text, done) => {
     if (request.routeOptions.schema?.body === undefined) return done(null, undefined)
+    const problem = jsonShapeProblem(text.toString(), maxValues)
+    if (problem !== undefined) return done(invalid(`the body cannot be read: ${problem}`), undefined)
     try {
       done(null, JSON.parse(text.toString()))
     } catch {

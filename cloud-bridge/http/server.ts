@@ -34,6 +34,8 @@ export interface HttpOptions {
   readonly limits?: HttpLimits | undefined
   /** Of one API key, or of one network without a key. Absent: no limit. */
   readonly eventStreamsPerClient?: number
+  /** Maximum values in the JSON of a body. Absent: no limit. */
+  readonly jsonValues?: number
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -63,6 +65,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     authorizer = openToAll,
     limits,
     eventStreamsPerClient,
+    jsonValues = Number.POSITIVE_INFINITY,
     clock,
     logger,
   } = options
@@ -89,7 +92,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     void reply.header('cache-control', 'no-store')
     if (isForeign(request.raw, host)) throw new RequestRefused(403, 'not for web pages')
   })
-  const router = createRouter(app, { authorize: authorizer.authorize, streams, stopping: stopping.signal })
+  const router = createRouter(app, { authorize: authorizer.authorize, streams, stopping: stopping.signal, jsonValues })
   for (const addRoutes of routes) addRoutes(router)
   await app.ready()
 

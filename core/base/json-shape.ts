@@ -17,13 +17,13 @@ export function jsonShapeProblem(text: string, maxValues: number): string | unde
       at = endOfString(text, at)
     } else if (code === openList || code === openObject) {
       values++
-      if (++depth > maxDepth) return `it is nested more than ${maxDepth} levels deep`
+      if (++depth > maxDepth) return `nested deeper than ${maxDepth} levels`
     } else if (code === closeList || code === closeObject) {
       depth--
     } else if (code === comma) {
       values++
     }
-    if (values > maxValues) return `it has more than ${maxValues} values`
+    if (values > maxValues) return `more than ${maxValues} values`
   }
   return undefined
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { listOf } from '../base/list-of.ts'
 
 const count = z.int().min(0)
 
@@ -8,7 +9,7 @@ const count = z.int().min(0)
  */
 export const sketchFields = {
   /** Sentences by the LLM, in order. */
-  sketch: z.array(z.string().trim().min(1).max(4_096)).min(1).max(256),
+  sketch: listOf(z.string().trim().min(1).max(4_096), { min: 1, max: 256 }),
   /** Index of the first sentence to expand; those before it are expanded already. */
   from: count.default(0),
   /** l: predicted length of the whole answer, in tokens. */

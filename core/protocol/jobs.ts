@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { listOf } from '../base/list-of.ts'
 import { Expansion, expansionProblem, sketchFields } from './expansion.ts'
 import { Id } from './id.ts'
 import { v } from './version.ts'
@@ -25,7 +26,7 @@ const Message = z.strictObject({ role: z.enum(['system', 'user', 'assistant']), 
 
 const Prompt = {
   /** A conversation, or the text `prompt` without a chat template: exactly one of the two. */
-  messages: z.array(Message).min(1).max(256).optional(),
+  messages: listOf(Message, { min: 1, max: 256 }).optional(),
   prompt: text.min(1).optional(),
 }
 const oneOf = { error: 'give either messages or prompt' }
@@ -45,7 +46,7 @@ export const GenerateInput = z
     ...Prompt,
     maxTokens: z.int().min(1).optional(),
     ...Sampling,
-    stop: z.array(z.string().min(1).max(256)).max(8).default([]),
+    stop: listOf(z.string().min(1).max(256), { max: 8 }).default([]),
   })
   .refine(hasOne, oneOf)
 export type GenerateInput = z.infer<typeof GenerateInput>

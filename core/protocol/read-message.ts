@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { ErrorCode } from '../base/errors.ts'
+import { jsonShapeProblem } from '../base/json-shape.ts'
 import { maxMessageBytes } from './jobs.ts'
 import { protocolVersion } from './version.ts'
 
@@ -15,8 +16,8 @@ export interface Unreadable {
   readonly json?: unknown
 }
 
-/** Deeper nesting may overflow the stack of JSON.stringify. Our messages are far below this limit. */
-const maxDepth = 64
+/** Ours have a few hundred. More take long to check: each may be reported as wrong. */
+const maxValues = 16_384
 const maxReasonChars = 300
 /** Problems reported per message. */
 const maxIssues = 3
@@ -35,13 +36,15 @@ export function readMessage<T>(schema: z.ZodType<T>, payload: Uint8Array): Readi
   } catch {
     return invalid('not UTF-8')
   }
+  const problem = jsonShapeProblem(text, maxValues)
+  if (problem !== undefined) return invalid(problem)
   let json: unknown
   try {
     json = JSON.parse(text)
   } catch {
     return invalid('not JSON')
   }
-  return depthOf(text) > maxDepth ? invalid(`nested deeper than ${maxDepth} levels`) : readJson(schema, json)
+  return readJson(schema, json)
 }
 
 /** Reads a message that has been parsed already. */
@@ -73,18 +76,3 @@ export function reasonOf({ issues }: z.ZodError, within: readonly PropertyKey[] 
 
 /** A field name or list index. Names in a record come from the sender and may be anything, so odd ones are masked. */
 const nameOf = (part: PropertyKey): string => (/^\w{1,40}$/.test(String(part)) ? String(part) : '…')
-
-/** Nesting depth of valid JSON. */
-function depthOf(text: string): number {
-  let [depth, deepest, inString] = [0, 0, false]
-  for (let at = 0; at < text.length; at++) {
-    const mark = text[at]
-    if (inString) {
-      if (mark === '\\') at += 1
-      else if (mark === '"') inString = false
-    } else if (mark === '"') inString = true
-    else if (mark === '[' || mark === '{') deepest = Math.max(deepest, ++depth)
-    else if (mark === ']' || mark === '}') depth -= 1
-  }
-  return deepest
-}

@@ -146,7 +146,7 @@ describe('a request that takes long to parse or to check', () => {
     [
       'a million levels of nesting',
       `{"prompt":"a","x":${'['.repeat(mebibyte)}${']'.repeat(mebibyte)}}`,
-      /nested more than 64 levels/,
+      /nested deeper than 64 levels/,
     ],
     ['a million lists', `{"prompt":"a","x":[${'[],'.repeat(mebibyte)}0]}`, /more than 262144 values/],
     ['a million token ids', `{"prompt":[${'1,'.repeat(mebibyte)}0]}`, /more than 262144 values/],
