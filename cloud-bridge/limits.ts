@@ -93,6 +93,16 @@ export const BridgeLimits = z.strictObject({
     .min(1_024)
     .default(4 * 2 ** 20)
     .describe('events stored for one attempt at a job, in bytes; a further piece of its answer ends the job as REJECTED'),
+  telemetrySampleBytes: z
+    .int()
+    .min(1_024)
+    .default(16 * 1_024)
+    .describe('size of a telemetry sample, in bytes; a larger one is ignored, and the device is told'),
+  unenrolledDevices: z
+    .int()
+    .min(0)
+    .default(10_000)
+    .describe('devices that the bridge registers; beyond it devices that are not enrolled are ignored'),
   auditChanges: z
     .int()
     .min(1)
@@ -140,16 +150,6 @@ export const BridgeLimits = z.strictObject({
     .min(1_024)
     .default(8_192)
     .describe('size of an MQTT packet that publishes nothing, such as CONNECT, in bytes; a larger one ends its connection'),
-  telemetrySampleBytes: z
-    .int()
-    .min(1_024)
-    .default(16 * 1_024)
-    .describe('size of a telemetry sample, in bytes; a larger one is ignored, and the device is told'),
-  unenrolledDevices: z
-    .int()
-    .min(0)
-    .default(10_000)
-    .describe('devices that the bridge registers; beyond it devices that are not enrolled are ignored'),
   mqttPacketBytes: z
     .int()
     .min(1_024)

@@ -24,21 +24,25 @@ interface Log {
 export class DeviceLogs {
   readonly #logs = new Map<string, Log>()
   readonly #limits: DeviceLogsLimits
+  readonly #isRegistered: (device: string) => boolean
   readonly #onUnreadable: OnUnreadable
   #bytes = 0
 
-  constructor(limits: DeviceLogsLimits, onUnreadable: OnUnreadable) {
+  /** @param isRegistered lines of other devices are ignored: their number is not limited */
+  constructor(limits: DeviceLogsLimits, isRegistered: (device: string) => boolean, onUnreadable: OnUnreadable) {
     this.#limits = limits
+    this.#isRegistered = isRegistered
     this.#onUnreadable = onUnreadable
   }
 
-  /** A line as the broker delivered it. @returns whether it is readable */
+  /** A line as the broker delivered it. @returns whether it is retained */
   add(device: string, payload: Uint8Array): boolean {
     const read = readMessage(DeviceLog, payload)
     if (read.kind === 'unreadable') {
       this.#onUnreadable(device, 'log', read.reason)
       return false
     }
+    if (!this.#isRegistered(device)) return false
     const log = this.#logs.get(device) ?? { count: 0, bytes: 0, lines: [] }
     this.#logs.set(device, log)
     const { v: _, ...message } = read.message

@@ -91,7 +91,11 @@ export function openFleet(options: OpenFleetOptions) {
     onUnreadable,
     logger: log('commands'),
   })
-  const logs = new DeviceLogs({ deviceBytes: limits.deviceLogBytes, totalBytes: limits.deviceLogsBytes }, onUnreadable)
+  const logs = new DeviceLogs(
+    { deviceBytes: limits.deviceLogBytes, totalBytes: limits.deviceLogsBytes },
+    registry.isRegistered,
+    onUnreadable,
+  )
   const labels = createLabels(store)
   const fleet = createFleet({ registry, labels, identities, jobs, wallMs: Date.now })
   let stopChecking: (() => Promise<void>) | undefined
@@ -127,7 +131,7 @@ export function openFleet(options: OpenFleetOptions) {
       },
       onDeviceReply: commands.onReply,
       onDeviceLog(device: string, payload: Uint8Array): void {
-        if (registry.isRegistered(device) && logs.add(device, payload)) feed.publish(device, 'log')
+        if (logs.add(device, payload)) feed.publish(device, 'log')
       },
       onDeviceTelemetry(device: string, payload: Uint8Array): void {
         const telemetry = registry.onTelemetry(device, payload)

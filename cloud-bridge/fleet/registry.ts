@@ -212,7 +212,6 @@ export function createRegistry(options: RegistryOptions): Registry {
       for (const [device, known] of connected) connected.set(device, { ...known, receivedMs, isUnconfirmed: true })
     },
     onTelemetry(device, payload) {
-      if (!registered.has(device)) return undefined
       if (payload.byteLength > limits.telemetrySampleBytes) {
         onUnreadable(device, 'telemetry', `${payload.byteLength} bytes; the limit is ${limits.telemetrySampleBytes}`)
         return undefined
@@ -222,6 +221,7 @@ export function createRegistry(options: RegistryOptions): Registry {
         onUnreadable(device, 'telemetry', read.reason)
         return undefined
       }
+      if (!registered.has(device)) return undefined
       const telemetry = read.message
       if (telemetry.replayed !== true) {
         samples.set(device, { telemetry, receivedMs: clock.nowMs() })

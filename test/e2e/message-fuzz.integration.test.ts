@@ -8,6 +8,7 @@ import { WebSocket, WebSocketServer } from 'ws'
 import type { z } from 'zod'
 import { createDeviceJobs } from '../../agent/jobs/device-jobs.ts'
 import { JobLedger, ledgerTable } from '../../agent/jobs/ledger.ts'
+import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { identityOperations } from '../../core/protocol/http/identity.ts'
 import type { JobDetails } from '../../core/protocol/http/jobs.ts'
@@ -29,6 +30,8 @@ beforeAll(async () => {
   world = await startAgentWorld()
 })
 afterAll(() => world[Symbol.asyncDispose]())
+
+const { telemetrySampleBytes } = BridgeLimits.parse({})
 
 /** The same samples for the same seed, so that a failure can be repeated. The broker's packet limit is 256 KiB. */
 function samples(messages: fc.Arbitrary<unknown>, count: number, seed: number): Buffer[] {
@@ -69,8 +72,11 @@ describe('a bridge that receives invalid messages', () => {
         for (const payload of samplesOf(schema, 9, at)) {
           await client.publishAsync(topicOf(device, leaf), payload, { qos: 1 })
           const read = readMessage(schema, payload)
+          if (leaf === 'telemetry' && payload.length > telemetrySampleBytes)
+            expected.push(`${leaf}: ${payload.length} bytes; the limit is ${telemetrySampleBytes}`)
           // An empty state only clears the retained one.
-          if (read.kind === 'unreadable' && !(leaf === 'state' && payload.length === 0)) expected.push(`${leaf}: ${read.reason}`)
+          else if (read.kind === 'unreadable' && !(leaf === 'state' && payload.length === 0))
+            expected.push(`${leaf}: ${read.reason}`)
         }
       await expect.poll(() => faults.messages.length, { timeout: 10_000 }).toBe(expected.length)
       const reported = faults.messages.map(({ text }) => MessageFault.parse(JSON.parse(text)))

@@ -6,8 +6,10 @@ const line = (message: string, fields: object = {}) => {
   return Buffer.from(JSON.stringify({ v: 1, at, birth: 1, level: 'warn', component: 'link', message, fields, dropped: 0 }))
 }
 const open = () =>
-  new DeviceLogs({ deviceBytes: 256 * 1_024, totalBytes: 2 ** 30 }, (device, leaf, reason) =>
-    expect.fail(`${leaf} of ${device}: ${reason}`),
+  new DeviceLogs(
+    { deviceBytes: 256 * 1_024, totalBytes: 2 ** 30 },
+    () => true,
+    (device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`),
   )
 
 it('the log of a device retains its latest lines, and returns those after a line up to a limit', () => {
