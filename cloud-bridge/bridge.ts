@@ -30,7 +30,7 @@ import { ownHost, urlHost } from './http/listen.ts'
 import { startHttpServer } from './http/server.ts'
 import { openAuditExport } from './identity/audit-export.ts'
 import { createAuthorizer } from './identity/authorizer.ts'
-import { requiresAuth } from './identity/exposure.ts'
+import { enrolmentRefusal, requiresAuth } from './identity/exposure.ts'
 import { Grants } from './identity/grants.ts'
 import { createIdentities } from './identity/identities.ts'
 import { Quotas } from './identity/quotas.ts'
@@ -129,6 +129,8 @@ async function openBridge(base: Base): Promise<Bridge> {
   closers.push(() => cloud.sessions.shutdown({ code: 'LINK_LOST', message: `bridge ${id} is shutting down` }))
 
   // After all ports are bound: a second bridge started by mistake must not declare the first one's devices lost.
+  const isEnrolled = (device: string) => stores.identityStore.device(device) !== undefined
+  if (grants.authRequired) work.devices.forgetExcept(isEnrolled)
   work.devices.start()
   work.jobs.queue.start()
   const authority = `${urlHost(host)}:${http.port}`
@@ -143,6 +145,7 @@ async function openBridge(base: Base): Promise<Bridge> {
     bridge: id,
     birth: stores.birth,
     describe: () => ({ bridge: version, modelId: cloud.modelId, data: dataUrl, sessions: cloud.sessions.count }),
+    accepts: (device) => !grants.authRequired || isEnrolled(device),
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
     clock: base.clock,
@@ -260,6 +263,13 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
     fleet,
     failedProofsPerMinute: config.limits.failedProofsPerMinute,
     authRequiredOnceEnrolled: config.auth !== false,
+    onAuthRequired() {
+      broker.dropUnproven()
+      for (const device of plane.dropUnproven()) serving.purge(device)
+      // No device has proven who it is, the one that enrols included.
+      devices.forgetExcept(() => false)
+    },
+    refusal: enrolmentRefusal(config),
     controlPlane: {
       mqttPort: Number(new URL(broker.url).port) || defaultMqttPort,
       mqttTls: certificate !== undefined,

@@ -156,6 +156,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
       if (!security.connected) return
       inOrder(device, () => apply(device)).catch(logFailure('device not removed from the broker', { device }))
     },
+    dropUnproven() {},
     async close() {
       closing.abort()
       await security.close()

@@ -32,12 +32,13 @@ export async function openBroker(options: OpenBrokerOptions): Promise<ControlBro
 }
 
 async function embeddedBroker(options: BrokerOptions): Promise<ControlBroker> {
-  const { url, disconnect, close } = await startEmbeddedBroker(options)
+  const { url, disconnect, dropUnproven, close } = await startEmbeddedBroker(options)
   return {
     url,
     external: false,
     admit: async () => undefined,
     disconnect: (device) => disconnect(`device-${device}`),
+    dropUnproven,
     close,
   }
 }
@@ -61,6 +62,7 @@ function askingBroker(options: OpenBrokerOptions & { readonly url: string; reado
         .finally(() => underWay.delete(done))
       underWay.add(done)
     },
+    dropUnproven() {},
     close: async () => void (await Promise.all(underWay)),
   }
 }

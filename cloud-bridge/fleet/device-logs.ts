@@ -71,6 +71,15 @@ export class DeviceLogs {
     for (const log of this.#logs.values()) this.#trim(log, share)
   }
 
+  /** Deletes the lines of devices that are not `known`. */
+  forgetExcept(known: (device: string) => boolean): void {
+    for (const [device, { bytes }] of this.#logs) {
+      if (known(device)) continue
+      this.#logs.delete(device)
+      this.#bytes -= bytes
+    }
+  }
+
   /** The last `limit` lines of this level and the more severe ones, after line `after`; the oldest first. */
   of(device: string, level: LogLevel, limit: number, after = 0): LogLine[] {
     const levels = logLevels.slice(0, logLevels.indexOf(level) + 1)

@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { TelemetrySample } from '../../core/protocol/http/devices.ts'
 import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
@@ -39,6 +40,8 @@ export interface History {
     device: string,
     query: HistoryQuery,
   ): { readonly samples: TelemetrySample[]; readonly more: boolean; readonly nextMs: number | null }
+  /** Deletes the samples of devices that are not `known`. Never throws. */
+  forgetExcept(known: (device: string) => boolean): void
   /** Stores the samples that are still in memory. */
   close(): Promise<void>
 }
@@ -108,6 +111,11 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
   const newest = store.prepare<[string, number], Row>(
     'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body FROM samples WHERE device = ? ORDER BY at_ms DESC, birth DESC LIMIT ?',
   )
+  const removeAll = store.prepare('DELETE FROM samples WHERE device = ?')
+  const nextDevice = store
+    .prepare<[string], string>('SELECT device FROM samples WHERE device > ? ORDER BY device LIMIT 1')
+    .pluck()
+  const removeUsage = store.prepare('DELETE FROM usage WHERE device = ?')
   const usages = new Map<string, Usage>()
   const stopping = new AbortController()
   let batch: Row[] = []
@@ -187,6 +195,17 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
       const more = rows.length > limit
       const shown = more ? (sinceMs === undefined ? rows.slice(1) : rows.slice(0, limit)) : rows
       return { samples: shown.map(sampleOf), more, nextMs: shown.at(-1)?.atMs ?? sinceMs ?? null }
+    },
+    forgetExcept(known) {
+      flush()
+      tryOrLog(logger, 'telemetry of unknown devices not deleted', () => {
+        for (let device = nextDevice.get(''); device !== undefined; device = nextDevice.get(device))
+          if (!known(device)) {
+            removeAll.run(device)
+            removeUsage.run(device)
+            usages.delete(device)
+          }
+      })
     },
     async close() {
       stopping.abort()

@@ -144,6 +144,12 @@ export function openFleet(options: OpenFleetOptions) {
       registry.markAllLost()
       commands.start()
     },
+    /** Deletes what devices reported that are not `known`, and counts them as lost. */
+    forgetExcept(known: (device: string) => boolean): void {
+      for (const { device, state } of registry.forgetExcept(known)) onNewState(device, state)
+      history.forgetExcept(known)
+      logs.forgetExcept(known)
+    },
     /** Marks devices as lost whose heartbeats stop while the broker is connected. */
     watchHeartbeats(isConnected: () => boolean): void {
       stopChecking ??= repeatEvery(clock, checkMs, () => checkHeartbeats(isConnected()))

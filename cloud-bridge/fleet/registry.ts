@@ -72,6 +72,11 @@ export interface Registry {
    * @returns the sample if it is readable and the device is registered
    */
   onTelemetry(device: string, payload: Uint8Array): DeviceTelemetry | undefined
+  /**
+   * Deletes what devices reported that are not `known`.
+   * @returns those that counted as connected, with the state `lost`
+   */
+  forgetExcept(known: (device: string) => boolean): { readonly device: string; readonly state: DeviceState }[]
   device(id: string): DeviceRecord | undefined
   devices(): DeviceRecord[]
   /** Whether the device has published a state: the number of such devices is limited, so what they send may be held. */
@@ -93,6 +98,10 @@ export function createRegistry(options: RegistryOptions): Registry {
   const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices ORDER BY id`)
   const byId = store.prepare<[string], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices WHERE id = ?`)
   const last = store.prepare<[string], Pick<DeviceState, 'state' | 'birth'>>('SELECT state, birth FROM devices WHERE id = ?')
+  const remove = store.prepare('DELETE FROM devices WHERE id = ?')
+  const removeExcept = store.transaction((known: (device: string) => boolean) => {
+    for (const { id } of list.all()) if (!known(id)) remove.run(id)
+  })
   const registered = new Set(store.prepare<[], string>('SELECT id FROM devices').pluck().all())
   const stateLimit = new StateLimit(limits.deviceStatesPerMinute, clock)
   const refusals = new CountWindow(refusalLimits)
@@ -228,6 +237,21 @@ export function createRegistry(options: RegistryOptions): Registry {
         onChange(device, 'telemetry')
       }
       return telemetry
+    },
+    forgetExcept(known) {
+      const forgotten = [...connected].filter(([device]) => !known(device))
+      tryOrLog(logger, 'unknown devices not deleted', () => removeExcept.immediate(known))
+      for (const device of registered) {
+        if (known(device)) continue
+        registered.delete(device)
+        stateLimit.drop(device)
+      }
+      for (const device of samples.keys()) if (!known(device)) samples.delete(device)
+      for (const [device] of forgotten) {
+        connected.delete(device)
+        onChange(device, 'state')
+      }
+      return forgotten.map(([device, { state }]) => ({ device, state: { ...state, state: 'lost' } }))
     },
     device(id) {
       const row = byId.get(id)

@@ -78,19 +78,20 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
   const underWay = new Map<Caller, () => void>()
   const auditLog = createAuditWriter(store, clock, logger)
 
+  /** A caller without a key gave no proof; it may be required since. */
   function endRevoked(): void {
     const now = nowIso()
     const valid = new Set(
       store.keys().flatMap(({ id, revokedAt, expiresAt }) => (revokedAt === null && (expiresAt ?? '9') > now ? [id] : [])),
     )
-    for (const [{ key }, end] of underWay) if (key && !valid.has(key.id)) end()
+    for (const [{ key }, end] of underWay) if (key ? !valid.has(key.id) : gate.authRequired) end()
   }
 
   const stopChecking = repeatEvery(clock, revocationCheckMs, () => {
     if (underWay.size > 0) tryOrLog(logger, 'revoked keys not read', endRevoked)
   })
 
-  function callerOf(request: IncomingMessage, operation: string, key: KeyRecord | undefined): Caller {
+  function callerOf(request: IncomingMessage, operation: string, key: KeyRecord | undefined, isProven: boolean): Caller {
     const path = (request.url ?? '/').split('?', 1)[0]!
     const actor = { who: key ? `key:${key.name}/${key.id}` : 'anyone', from: addressOf(request) }
     let line = { action: operation, subject: path, detail: {} as Readonly<Record<string, unknown>> }
@@ -107,7 +108,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
         audited = true
       },
       onRevoked(end) {
-        if (key) underWay.set(caller, end)
+        if (key || !isProven) underWay.set(caller, end)
       },
       end(status) {
         underWay.delete(caller)
@@ -132,9 +133,10 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
       const token = bearerOf(request.headers.authorization) ?? ''
       const key = store.keyOf(token)
       if (key) quotas.takeRequest(key)
-      const caller = callerOf(request, `${method} ${path}`, key)
+      const subject = gate.subjectOf(token)
+      const caller = callerOf(request, `${method} ${path}`, key, subject !== undefined)
       const isOpen = !gate.authRequired && access !== 'administer' && access !== 'own-key'
-      const allowed = access === 'own-key' ? key !== undefined : isOpen || allows(gate.subjectOf(token) ?? '', { to: access })
+      const allowed = access === 'own-key' ? key !== undefined : isOpen || allows(subject ?? '', { to: access })
       if (allowed) return caller
       if (!key) throw unknownKey
       caller.end(403)

@@ -31,6 +31,15 @@ export function requiresAuth({ broker, ...exposure }: Exposure): boolean {
   return required
 }
 
+/** Why no device can enrol: proof of identity would be required from then on, and the broker could not require it. */
+export function enrolmentRefusal({ auth, broker }: Pick<Exposure, 'auth' | 'broker'>): BrimError | undefined {
+  const accepts = broker !== undefined && broker.adminFile === undefined && broker.hookSecretFile === undefined
+  if (!accepts || auth === false) return undefined
+  return new BrimError('ENROLL_REFUSED', `the broker ${new URL(broker.url).host} of this bridge accepts every client`, {
+    hint: `the bridge takes ${enforcement}`,
+  })
+}
+
 interface BrokerExposure extends Pick<Exposure, 'host' | 'plaintext'> {
   readonly required: boolean
   /** Whether the broker learns from the bridge which devices may connect. */

@@ -33,6 +33,10 @@ export interface IdentitiesOptions {
   readonly fleet: string
   /** Whether the first enrolment makes proof of identity required. */
   readonly authRequiredOnceEnrolled: boolean
+  /** The first enrolment has just made it required. */
+  readonly onAuthRequired?: () => void
+  /** Why no device can enrol here, if so. */
+  readonly refusal?: BrimError | undefined
   /** Failed attempts of one network per minute; more are neither examined further nor audited. */
   readonly failedProofsPerMinute: number
   /** Where devices find the control plane. */
@@ -71,12 +75,14 @@ export function createIdentities(options: IdentitiesOptions): Identities {
   function enrol(request: EnrolRequest, from: string): EnrolReply {
     const { device } = request
     if (!isProven('enroll', request, request.publicKey)) throw unproven(device)
+    if (options.refusal) throw options.refusal
     const result = store.enrol(request, from)
     if (result.kind === 'refused') throw refusal(result)
     const { group, status } = result.device
     logger.info({ device, group, status }, 'device enrolled')
     if (!grants.authRequired && options.authRequiredOnceEnrolled) {
       grants.requireAuth()
+      options.onAuthRequired?.()
       logger.info('first device enrolled: clients must now prove their identity')
     }
     return EnrolReply.parse({ v: 1, group, status, ...options.controlPlane })

@@ -26,6 +26,8 @@ export interface ControlOptions {
   readonly birth: number
   /** Fields of the retained state beside `state`, `birth` and `at`. */
   readonly describe: () => Pick<BridgeState, 'bridge' | 'modelId' | 'data' | 'sessions'>
+  /** Whether messages of this device are handled; default: of every device. */
+  readonly accepts?: ((device: string) => boolean) | undefined
   readonly onDeviceState: (device: string, payload: Uint8Array) => void
   readonly onDeviceTelemetry: (device: string, payload: Uint8Array) => void
   readonly onJobEvent: (device: string, payload: Uint8Array) => void
@@ -53,7 +55,7 @@ export interface ControlLink {
  * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED
  */
 export async function connectControl(options: ControlOptions): Promise<ControlLink> {
-  const { url, fleet, bridge, birth, clock, logger } = options
+  const { url, fleet, bridge, birth, accepts = () => true, clock, logger } = options
   const topic = bridgeStateTopic(fleet, bridge)
   let current: BridgeState['state'] = 'ready'
   const stateMessage = (state: BridgeState['state']): string =>
@@ -96,7 +98,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   client.on('message', (on, payload) => {
     if (on === topic) return onOwnState(payload)
     const from = parseDeviceTopic(fleet, on)
-    if (from) handlers[from.leaf]?.(from.device, payload)
+    if (from && accepts(from.device)) handlers[from.leaf]?.(from.device, payload)
   })
   client.on('connect', () => {
     disableNagle(client.stream)

@@ -12,6 +12,11 @@ export interface DataPlane {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
   /** Closes this device's connection. */
   disconnect(device: string): void
+  /**
+   * Proof of identity is required from now on: closes the connections without it.
+   * @returns the devices that these claimed to be
+   */
+  dropUnproven(): string[]
   /** Closes every connection; resolves when their sessions have ended. */
   close(): Promise<void>
 }
@@ -35,7 +40,8 @@ export function createDataPlane(
     maxPayload: Math.max(maxFrameBytes, 2 * maxProbeBytes),
     clientTracking: true,
   })
-  const connections = new Set<Connection>()
+  /** Connection → whether it has a right to be open now, as far as it is known. */
+  const connections = new Map<Connection, () => boolean>()
   const byDevice = new Map<string, Connection>()
 
   async function terminateLate(signal: AbortSignal): Promise<void> {
@@ -48,16 +54,19 @@ export function createDataPlane(
       const token = bearerOf(request.headers.authorization) ?? ''
       if (gate?.authRequired && gate.subjectOf(token) === undefined) return refuseUpgrade(socket, '401 Unauthorized')
       server.handleUpgrade(request, socket, head, (webSocket) => {
+        // Checked again: the device may have been revoked since the upgrade.
+        const authorize = (device: string) =>
+          !gate?.authRequired || allows(gate.subjectOf(token) ?? '', { to: 'connect', device })
         const connection = serveConnection(webSocket, {
           ...options,
-          // Checked again: the device may have been revoked since the upgrade.
-          authorize: (device) => !gate?.authRequired || allows(gate.subjectOf(token) ?? '', { to: 'connect', device }),
+          authorize,
           onHello(own, device) {
+            connections.set(own, () => authorize(device))
             byDevice.get(device)?.close(closeCodes.replaced, 'LINK_LOST')
             byDevice.set(device, own)
           },
         })
-        connections.add(connection)
+        connections.set(connection, () => !gate?.authRequired || gate.subjectOf(token) !== undefined)
         void connection.done.then(() => {
           connections.delete(connection)
           for (const [device, current] of byDevice) if (current === connection) byDevice.delete(device)
@@ -67,10 +76,16 @@ export function createDataPlane(
     disconnect(device) {
       byDevice.get(device)?.close(closeCodes.unauthorized, 'NOT_AUTHORIZED')
     },
+    dropUnproven() {
+      const unproven = new Set([...connections].flatMap(([connection, isProven]) => (isProven() ? [] : [connection])))
+      const devices = [...byDevice].flatMap(([device, connection]) => (unproven.has(connection) ? [device] : []))
+      for (const connection of unproven) connection.close(closeCodes.unauthorized, 'NOT_AUTHORIZED')
+      return devices
+    },
     async close() {
       // Refuses upgrades first: a device whose connection closes may reconnect before the last one has closed.
       server.close()
-      const open = [...connections]
+      const open = [...connections.keys()]
       for (const connection of open) connection.close(closeCodes.goingAway, 'LINK_LOST')
       const allClosed = new AbortController()
       terminateLate(allClosed.signal).catch(() => {})
