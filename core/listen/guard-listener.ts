@@ -7,7 +7,7 @@ import { type ConnectionCaps, ConnectionTable } from '../policy/admission/connec
 import { networkOf } from './network.ts'
 
 export interface ListenerLimits extends ConnectionCaps {
-  /** From the opening of a connection to its first complete request, TLS included. */
+  /** From the opening of a connection to its CONNECT or the headers of its first request, TLS included. */
   readonly firstRequestMs: number
 }
 
@@ -20,9 +20,11 @@ export interface ListenerGuardOptions {
   readonly logger: Logger
 }
 
-/** What the server tells the guard. Both take the socket of the connection, or the TLS socket over it. */
+/** What the server tells the guard. All take the socket of the connection, or the TLS socket over it. */
 export interface ListenerGuard {
-  /** A complete request has arrived. */
+  /** The headers of a request have arrived; its body may still be on the way. */
+  receiveHeaders(socket: Socket): void
+  /** A complete request has arrived: nothing replaces this connection until `endRequest`. */
   beginRequest(socket: Socket): void
   /** The connection waits for the next request. */
   endRequest(socket: Socket): void
@@ -38,7 +40,7 @@ const logEveryMs = 10_000
 export function guardListener(server: Server, { limits, what, clock, logger }: ListenerGuardOptions): ListenerGuard {
   // By default Node leaves a socket open whose TLS handshake has failed or timed out.
   if (server instanceof TlsServer) server.on('tlsClientError', (_error, socket) => socket.destroy())
-  if (!limits) return { beginRequest() {}, endRequest() {} }
+  if (!limits) return { receiveHeaders() {}, beginRequest() {}, endRequest() {} }
 
   const table = new ConnectionTable<Socket>(limits, (network) => !isLoopback(network))
   /** A TLS socket has the ends of the socket below it, and no other link to it. */
@@ -76,6 +78,7 @@ export function guardListener(server: Server, { limits, what, clock, logger }: L
 
   const connectionOf = (socket: Socket) => byPeer.get(peerOf(socket) ?? '')
   return {
+    receiveHeaders: (socket) => connectionOf(socket)?.firstRequest.abort(),
     beginRequest(socket) {
       const connection = connectionOf(socket)
       if (!connection) return
@@ -90,8 +93,8 @@ export function guardListener(server: Server, { limits, what, clock, logger }: L
 }
 
 /** @returns undefined once the socket has closed */
-function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
-  return remoteAddress === undefined || remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`
+function peerOf({ remoteAddress, remotePort, localAddress }: Socket): string | undefined {
+  return remoteAddress === undefined ? undefined : `${remoteAddress} ${remotePort} ${localAddress}`
 }
 
 type Cause = 'total' | 'perNetwork' | 'waiting' | 'firstRequest'

@@ -27,9 +27,18 @@ type HttpListenerOptions = Omit<ListenerGuardOptions, 'limits'> & { readonly lim
 export function guardHttpListener(server: Server, { limits, ...options }: HttpListenerOptions): void {
   if (limits) server.setTimeout(limits.stalledMs)
   const guard = guardListener(server, { ...options, limits: limits?.connections })
-  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    guard.beginRequest(socket)
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request
+    guard.receiveHeaders(socket)
     response.once('close', () => guard.endRequest(socket))
+    if (!hasBody(request)) return guard.beginRequest(socket)
+    // A body that does not come must not keep its connection from being replaced.
+    request.once('end', () => {
+      if (!response.writableEnded) guard.beginRequest(socket)
+    })
   })
   server.on('upgrade', ({ socket }: IncomingMessage) => guard.beginRequest(socket))
 }
+
+const hasBody = ({ headers }: IncomingMessage) =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0

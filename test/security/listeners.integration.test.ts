@@ -168,6 +168,15 @@ describe('at the maximum number of connections', () => {
     await Promise.all(clients.map((client) => client.endAsync(true)))
   })
 
+  it('requests whose body does not come make room for others', async () => {
+    await using http = await startHttp({ total: 20 })
+    const head = 'POST /ping HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{'
+    const flood = Array.from({ length: 40 }, () => open(http.port, head))
+    expect((await http.get('/ping')).status).toBe(200)
+    expect((await http.post('/ping', { name: 'x' })).status).toBe(200)
+    for (const { socket } of flood) socket.destroy()
+  })
+
   it('silent and idle connections make room for clients that send requests', async () => {
     await using broker = await startTestBroker({ total: 20 })
     await using http = await startHttp({ total: 20 })
@@ -196,9 +205,10 @@ it("the agent's API closes silent connections, refuses slow bodies, and serves o
     port,
     'POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n{',
   )
+  await slow.closed
+  expect(slow.text()).toMatch(/^HTTP\/1.1 408 /)
   const flood = Array.from({ length: 40 }, () => open(port))
   expect((await fetch(`${api.url}/health`)).status).toBe(200)
-  await Promise.all([slow.closed, ...flood.map(({ closed }) => closed)])
-  expect(slow.text()).toMatch(/^HTTP\/1.1 408 /)
+  await Promise.all(flood.map(({ closed }) => closed))
   await api.close()
 })
