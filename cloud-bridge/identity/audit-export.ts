@@ -3,7 +3,6 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { AuditRecord } from './audit-log.ts'
 import type { IdentityStore } from './store.ts'
 
@@ -45,7 +44,17 @@ export function openAuditExport({ file, store, bridge, clock, logger }: AuditExp
       hint: 'does its folder exist, and belong to this user?',
     })
   }
-  const run = () => tryOrLog(logger, 'audit log not appended to its file', exportDue, { file })
+  let failing = false
+  /** A full disk is logged once, not every second. */
+  function run(): void {
+    try {
+      exportDue()
+      failing = false
+    } catch (err) {
+      if (!failing) logger.error({ err, file }, 'audit log not appended to its file, retrying every second')
+      failing = true
+    }
+  }
   const stop = repeatEvery(clock, everyMs, run)
   return {
     async close() {

@@ -1,16 +1,19 @@
-import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { adminRoutes } from '../../cloud-bridge/api/admin.ts'
 import { openAuditExport } from '../../cloud-bridge/identity/audit-export.ts'
 import { type Authorizer, createAuthorizer } from '../../cloud-bridge/identity/authorizer.ts'
 import { Quotas } from '../../cloud-bridge/identity/quotas.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { identityTables } from '../../cloud-bridge/identity/tables.ts'
 import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { refusals } from '../../lab/attack/refusals.ts'
 import { fakeClock } from '../support/fake-clock.ts'
 import { startTestHttp, type TestHttp } from '../support/http.ts'
+import { recordingLogger } from '../support/recording-logger.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
@@ -108,6 +111,42 @@ describe('the audit log', () => {
     await openAuditExport({ file, store, bridge: 'bridge-1', clock, logger: silentLogger() }).close()
     expect(lines()).toHaveLength(1)
     expect(lines(`${file}.1`)).toHaveLength(2)
+  })
+
+  it('of an earlier release is kept: its refusals are counted by the minute, and displace nothing', () => {
+    using old = tempDir()
+    const database = new Database(join(old.path, 'identity.sqlite'))
+    for (const sql of identityTables.slice(0, 4)) database.exec(sql)
+    database.pragma('user_version = 4')
+    const insert = database.prepare(
+      "INSERT INTO audit (at, actor, action, subject, detail, origin, outcome) VALUES (?, 'a', ?, ?, '{}', ?, ?)",
+    )
+    insert.run('2026-01-01T00:00:00.000Z', 'key.create', 'k', null, 'ok')
+    for (const second of [1, 2, 3])
+      insert.run(`2026-01-01T00:00:0${second}.000Z`, 'POST /x', 'x'.repeat(9_000), '192.0.2.7', 'refused')
+    database.close()
+    const migrated = openIdentityStore(old.path)
+    const lines = migrated.audit(10)
+    migrated.close()
+    expect(lines).toMatchObject([
+      { action: 'POST /x', count: 3, from: '192.0.2.7', subject: 'x'.repeat(200) },
+      { action: 'key.create', count: 1, from: null },
+    ])
+  })
+
+  it('continues once its file can be written again, and reports the failure once', async () => {
+    const [folder, clock, recorded] = [join(dir.path, 'logs'), fakeClock(), recordingLogger('error')]
+    mkdirSync(folder)
+    const file = join(folder, 'audit.jsonl')
+    const log = openAuditExport({ file, store, bridge: 'b', clock, logger: recorded.logger })
+    rmSync(folder, { recursive: true })
+    store.createKey('operator:test', 'vera', 'viewer')
+    await clock.advance(5_000)
+    expect(recorded.lines.filter(({ msg }) => String(msg).startsWith('audit log not appended'))).toHaveLength(1)
+    mkdirSync(folder)
+    await clock.advance(1_000)
+    expect(readFileSync(file, 'utf8')).toContain('key.create')
+    await log.close()
   })
 
   it('is not started with a file that cannot be written', () => {
