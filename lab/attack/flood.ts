@@ -3,6 +3,8 @@ export interface AttackTarget {
   readonly mqttUrl: string
   readonly httpUrl: string
   readonly dataUrl: string
+  /** API of the honest device's agent; absent: the attacker is not on that device. */
+  readonly agentUrl?: string | undefined
   /** Device that the attacker has enrolled, and its access token; absent: the attacker has proven no identity. */
   readonly device?: { readonly id: string; readonly token: string } | undefined
   /** API key of the attacker; absent: it has none. */

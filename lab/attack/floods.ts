@@ -1,6 +1,7 @@
 import { anonymousRequests } from './anonymous-requests.ts'
 import type { Flood } from './flood.ts'
 import { pingFlood, reconnectFlood, stateFlood, subscribeFlood, unreadSubscriber } from './mqtt-floods.ts'
+import { promptsFlood } from './prompts.ts'
 import { refusals } from './refusals.ts'
 import { silentConnections } from './silent-connections.ts'
 
@@ -14,4 +15,5 @@ export const floods: readonly Flood[] = [
   subscribeFlood,
   reconnectFlood,
   pingFlood,
+  promptsFlood,
 ]

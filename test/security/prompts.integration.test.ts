@@ -9,6 +9,7 @@ import { AgentLimits } from '../../agent/limits.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { loadChatTemplate } from '../../core/text/chat-template.ts'
 import { loadTokenizer } from '../../core/text/tokenizer.ts'
+import { promptsFlood } from '../../lab/attack/prompts.ts'
 import { startTestApi } from '../support/api.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
@@ -136,6 +137,19 @@ describe('a long prompt', () => {
     await expect(running).rejects.toMatchObject({ code: 'CANCELED' })
     expect(await last).toHaveLength(4_097)
   })
+})
+
+it('a flood of prompts keeps no other client from its answers', async () => {
+  await start(1_024)
+  const over = new AbortController()
+  const flood = promptsFlood.run({ agentUrl: api.url, mqttUrl: '', httpUrl: '', dataUrl: '' }, over.signal)
+  for (let request = 0; request < 10; request++) {
+    expect(await answersHealth()).toBe(true)
+    expect(await complete('The river')).toMatchObject({ status: 200 })
+  }
+  over.abort()
+  const { refused } = await flood
+  expect(refused).toBeGreaterThan(0)
 })
 
 describe('a request that takes long to parse or to check', () => {

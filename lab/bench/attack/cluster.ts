@@ -48,7 +48,7 @@ export function startAttackCluster({ bundle, slm, floods, io }: AttackClusterOpt
       for (const flood of floods) {
         const { key: apiKey } = store.createKey(operator, flood, 'viewer')
         const device = await enrolled(`attacker-${flood}`)
-        attacks.push({ flood, target: { mqttUrl, httpUrl, dataUrl, device, apiKey } })
+        attacks.push({ flood, target: { mqttUrl, httpUrl, dataUrl, agentUrl: agent.ready.apiUrl, device, apiKey } })
       }
       return {
         mqttUrl,
