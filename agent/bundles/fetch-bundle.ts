@@ -12,10 +12,7 @@ import { type GetOptions, get, unavailable } from './get.ts'
 /** Free space that a download leaves for other programs. */
 const reserveBytes = 256 * 2 ** 20
 
-interface BundleRequest {
-  readonly modelId: string
-  /** Absent: the version that the server has. */
-  readonly manifestSha256?: string | undefined
+interface BundleRequest extends BundleVersion {
   /** URL of the bundle's folder, reachable from the device. */
   readonly url: string
 }
@@ -46,7 +43,7 @@ export async function fetchManifest(request: BundleRequest, options: GetOptions)
   }
   const json = Buffer.concat(chunks)
   const manifestSha256 = createHash('sha256').update(json).digest('hex')
-  if (request.manifestSha256 !== undefined && request.manifestSha256 !== manifestSha256)
+  if (request.manifestSha256 !== manifestSha256)
     throw new BrimError('BUNDLE_INVALID', `${url.href} is not the requested manifest: its sha256 differs`)
   return { modelId: request.modelId, manifestSha256, json }
 }

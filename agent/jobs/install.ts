@@ -41,13 +41,11 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, limit
     if (url === undefined)
       throw new BrimError('BUNDLE_UNAVAILABLE', 'the device does not know the HTTP address of its bridge yet')
     const startedMs = clock.nowMs()
-    const resultOf = (manifest: string, details: object) => ({ modelId, manifestSha256: manifest, ...details })
+    const version = { modelId, manifestSha256 }
     // The manifest's hash identifies the version, so no request to the server is needed.
-    if (manifestSha256 !== undefined && (await folder.isIntact({ modelId, manifestSha256 }, signal)))
-      return resultOf(manifestSha256, { wasInstalled: true })
+    if (await folder.isIntact(version, signal)) return { ...version, wasInstalled: true }
     const options = { own, stallMs, signal }
-    const found = await fetchManifest({ modelId, manifestSha256, url }, options)
-    if (await folder.isIntact(found, signal)) return resultOf(found.manifestSha256, { wasInstalled: true })
+    const found = await fetchManifest({ ...version, url }, options)
     try {
       const { manifest, bytes, fetchedBytes } = await fetchFiles(folder, found, url, options, progress)
       const at = await folder.partial(found)
@@ -57,7 +55,7 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, limit
       const removed = await folder.removeUnused([...inUse, folder.folderOf(modelId)], Date.now())
       const { name } = manifest.card
       const tookMs = clock.nowMs() - startedMs
-      return resultOf(found.manifestSha256, { wasInstalled: false, name, bytes, fetchedBytes, probes, removed, tookMs })
+      return { ...version, wasInstalled: false, name, bytes, fetchedBytes, probes, removed, tookMs }
     } catch (error) {
       const mustDiscard = !signal.aborted && error instanceof BrimError && discardAfter.has(error.code)
       if (mustDiscard) await rm(await folder.partial(found), { recursive: true, force: true })

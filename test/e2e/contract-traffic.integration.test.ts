@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { seededRandom } from '../../core/base/random.ts'
 import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
@@ -10,6 +11,7 @@ import { asyncApi, type Schema, variantsOf } from '../../scripts/docs/asyncapi.t
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient } from '../support/broker.ts'
 import { type Check, schemaCompiler, strictly } from '../support/json-schemas.ts'
+import { sha256Of } from '../support/sha256-of.ts'
 
 /** A message as a subscriber of all topics received it. */
 interface Recorded {
@@ -111,8 +113,8 @@ it('documents every message on the control plane, and nothing that does not occu
   await has('jetson-04', 'events', /"type":"canceled"/)
 
   // A bundle of the bridge, and remote commands of an operator.
-  const { modelId } = world.bridge
-  await ended((await post('', { kind: 'bundle.install', input: { modelId }, device: 'jetson-02' })).id, 'SUCCEEDED')
+  const input = { modelId: world.bridge.modelId, manifestSha256: sha256Of(join(world.bundle, 'manifest.json')) }
+  await ended((await post('', { kind: 'bundle.install', input, device: 'jetson-02' })).id, 'SUCCEEDED')
   for (const command of [{ type: 'drain' }, { type: 'undrain' }, { type: 'logs', level: 'info', forS: 60 }]) {
     const path = `${world.bridge.httpUrl}/v1/devices/jetson-02/commands`
     const accepted = (await (await fetch(path, { method: 'POST', headers, body: JSON.stringify(command) })).json()) as {

@@ -12,6 +12,7 @@ import { graphInputs, graphOutputs, kvNames } from '../../core/model/graph-io.ts
 import type { Manifest } from '../../core/model/manifest.ts'
 import { modelIdOf } from '../../core/model/model-id.ts'
 import { OnnxGraph } from '../../core/model/onnx-writer.ts'
+import { sha256Of } from '../support/sha256-of.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
 
@@ -89,9 +90,7 @@ function serve(graph: Uint8Array): Manifest {
 function install({ modelId }: Manifest, limits: { probeTimeoutS: number; probeMemoryBytes: number }, signal: AbortSignal) {
   const folder = new BundleFolder(join(dir.path, 'state'))
   const work = bundleInstall({ folder, bridgeOf: () => undefined, inUse: [], threads: 1, limits, clock: systemClock })
-  const manifestSha256 = createHash('sha256')
-    .update(readFileSync(join(root, 'manifest.json')))
-    .digest('hex')
+  const manifestSha256 = sha256Of(join(root, 'manifest.json'))
   return work({ modelId, manifestSha256, url }, () => {}, signal, { link: 'mqtt://a', progress: () => {} })
 }
 

@@ -6,6 +6,7 @@ import { buildBundle } from '../../core/model/build.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import type { Manifest, PartManifest } from '../../core/model/manifest.ts'
 import { modelIdOf } from '../../core/model/model-id.ts'
+import { InstallInput, JobSubmission, resultProblem } from '../../core/protocol/jobs.ts'
 import { tinyCheckpoint } from '../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
@@ -128,5 +129,24 @@ describe('the model id', () => {
   it('does not stay when its manifest claims the older schema', async () => {
     writeFileSync(path(), JSON.stringify({ ...(JSON.parse(original) as object), schema: 1 }))
     await expect(readManifest(bundle.path)).rejects.toMatchObject({ message: expect.stringContaining('model id does not match') })
+  })
+})
+
+describe('a job that installs a bundle', () => {
+  const modelId = 'ab'.repeat(32)
+  const manifestSha256 = 'cd'.repeat(32)
+  const submit = (input: object) => JobSubmission.safeParse({ kind: 'bundle.install', device: 'orin', input })
+
+  it('must name the hash of the manifest, so that the server of the files cannot choose them', () => {
+    expect(submit({ modelId, manifestSha256 }).success).toBe(true)
+    expect(submit({ modelId }).error?.issues).toMatchObject([
+      { path: ['input', 'manifestSha256'], message: expect.stringContaining('is required') },
+    ])
+    expect(InstallInput.safeParse({ modelId }).success).toBe(false)
+  })
+
+  it('of an earlier release may still end with its result', () => {
+    expect(resultProblem('bundle.install', { modelId }, { modelId })).toBeUndefined()
+    expect(resultProblem('bundle.install', { modelId }, { modelId: manifestSha256 })).toBe('it names another model')
   })
 })

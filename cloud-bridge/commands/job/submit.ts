@@ -5,9 +5,11 @@ import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { manifestFile } from '../../../core/model/manifest.ts'
+import { bundleOperations } from '../../../core/protocol/http/bundles.ts'
 import { jobOperations, Submitted } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import type { BridgeClient } from '../bridge-client.ts'
 import { followJob } from './follow.ts'
 
 const inputOptions = {
@@ -15,7 +17,10 @@ const inputOptions = {
   prompt: z.string().describe('user message, for kinds that generate').optional(),
   maxTokens: z.int().meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),
   input: z.string().describe('the whole input as JSON, or @file').optional(),
-  model: z.string().describe('for bundle.install: folder of the bundle on this machine, or a model id').optional(),
+  model: z
+    .string()
+    .describe('for bundle.install: folder of the bundle on this machine, or the id of a model that the bridge serves')
+    .optional(),
   url: z
     .string()
     .meta({ description: 'for bundle.install: URL of that folder', fallback: "the bridge's own bundles" })
@@ -63,7 +68,7 @@ export const command = defineCommand({
     const { runTimeout: runS, stepTimeout: stepS, lostAfter: lostAfterS } = options
     const client = await bridgeClient(options, io)
     const terms = { attempts, timeouts: { runS, stepS }, disconnect: { lostAfterS, replace, keep } }
-    const body = { kind, input: await inputOf(options), device, priority, key, deadlineS, ...terms }
+    const body = { kind, input: await inputOf(options, client), device, priority, key, deadlineS, ...terms }
     const { raw, value } = await client.call(submit, { body })
     if (watch) return followJob(client, value.id, json, io)
     io.out(json ? JSON.stringify(raw) : value.id)
@@ -72,12 +77,13 @@ export const command = defineCommand({
 })
 
 /** @throws BrimError USAGE, BUNDLE_INVALID */
-async function inputOf({ kind, prompt, input, maxTokens, model, url }: InputOptions): Promise<unknown> {
+async function inputOf(options: InputOptions, client: BridgeClient): Promise<unknown> {
+  const { kind, prompt, input, maxTokens, model, url } = options
   if ((model !== undefined || url !== undefined) && (kind !== 'bundle.install' || model === undefined || input !== undefined))
     throw new BrimError('USAGE', '--model and --url are for bundle.install, which takes no --input with them', {
       hint: 'brim job submit bundle.install --model <bundle> --device <id>',
     })
-  if (model !== undefined) return { ...(await versionOf(model)), url }
+  if (model !== undefined) return { ...(await versionOf(model, client)), url }
   if (input === undefined) return prompt === undefined ? {} : { messages: [{ role: 'user', content: prompt }], maxTokens }
   if (prompt !== undefined || maxTokens !== undefined)
     throw new BrimError('USAGE', '--input is the whole input and cannot be combined with --prompt or --max-tokens', {
@@ -96,9 +102,16 @@ async function inputOf({ kind, prompt, input, maxTokens, model, url }: InputOpti
   }
 }
 
-/** Identifies the bundle in a folder, drafters and tokenizer included; a bare id identifies the model only. */
-async function versionOf(model: string): Promise<{ modelId: string; manifestSha256?: string }> {
-  if (/^[0-9a-f]{64}$/.test(model)) return { modelId: model }
+/** The bundle in a folder, or the one that the bridge has of a model. @throws BrimError MODEL_UNKNOWN, BUNDLE_INVALID */
+async function versionOf(model: string, client: BridgeClient): Promise<{ modelId: string; manifestSha256: string }> {
+  if (/^[0-9a-f]{64}$/.test(model)) {
+    const { bundles } = (await client.call(bundleOperations.list, {})).value
+    const served = bundles.find(({ modelId }) => modelId === model)
+    if (served) return { modelId: model, manifestSha256: served.manifestSha256 }
+    throw new BrimError('MODEL_UNKNOWN', `the bridge has no bundle of model ${model}`, {
+      hint: 'give the folder of the bundle with --model: the device accepts only the manifest whose hash the job names',
+    })
+  }
   const { readManifest } = await import('../../../core/model/bundle.ts')
   const { modelId } = await readManifest(model)
   const manifest = await readFile(join(model, manifestFile))

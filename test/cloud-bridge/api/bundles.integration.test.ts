@@ -13,15 +13,18 @@ import type { JobDetails } from '../../../core/protocol/http/jobs.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
+import { sha256Of } from '../../support/sha256-of.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 let dir: TempDir
 let slm: string
 let small: Manifest
+let smallVersion: { modelId: string; manifestSha256: string }
 beforeAll(async () => {
   dir = tempDir()
   slm = await buildSlmBundle(dir.path)
   small = await readManifest(slm)
+  smallVersion = { modelId: small.modelId, manifestSha256: sha256Of(join(slm, 'manifest.json')) }
   cpSync(slm, join(dir.path, 'bundles', 'small'), { recursive: true })
 })
 afterAll(() => dir[Symbol.dispose]())
@@ -60,7 +63,7 @@ describe('a bridge that serves bundles and requires authentication', () => {
   it('lets an enrolled device install a model, which then answers', async () => {
     const jobs = jobsAt(world, secret)
     const first = await world.startAgent({ id: 'orin', bridges: undefined })
-    const id = await jobs.submit({ kind: 'bundle.install', input: { modelId: small.modelId }, device: 'orin' })
+    const id = await jobs.submit({ kind: 'bundle.install', input: smallVersion, device: 'orin' })
     expect(await jobs.ended(id)).toMatchObject({ state: 'SUCCEEDED', result: { name: 'tiny-slm', wasInstalled: false } })
     // Another model, of which only the manifest is present.
     const broken = { ...small, dims: { ...small.dims, contextLimit: small.dims.contextLimit - 1 } }
@@ -84,7 +87,7 @@ describe('a bridge that serves bundles and requires authentication', () => {
 
   it('rejects the installation of an unknown model without a retry', async () => {
     const jobs = jobsAt(world, secret)
-    const id = await jobs.submit({ kind: 'bundle.install', input: { modelId: '0'.repeat(64) }, device: 'orin' })
+    const id = await jobs.submit({ kind: 'bundle.install', input: { ...smallVersion, modelId: '0'.repeat(64) }, device: 'orin' })
     expect(await jobs.ended(id)).toMatchObject({ state: 'REJECTED', attempt: 1, error: { code: 'BUNDLE_INVALID' } })
   })
 
@@ -142,7 +145,7 @@ describe('an agent that is killed while it installs', () => {
       startBrim([...run, '--api-port', '0', '--bridge', world.bridge.mqttUrl, '--threads', '1'], { env: process.env })
     const first = await agent()
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const id = await jobs.submit({ kind: 'bundle.install', input: { modelId: small.modelId, url }, device: 'nano' })
+    const id = await jobs.submit({ kind: 'bundle.install', input: { ...smallVersion, url }, device: 'nano' })
     await half
     const partial = join(world.dir, 'nano', 'bundles', '.partial')
     const downloadedBytes = () => {

@@ -75,7 +75,10 @@ describe('brim job', () => {
     })
     const again = await brim('submit', 'bundle.install', '--model', modelId, '--device', 'jetson-02', '--watch')
     expect(again).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02/) })
-    expect(JSON.parse(again.out)).toMatchObject({ modelId, wasInstalled: true })
+    const { manifestSha256 } = JSON.parse(installed.out.trim().split('\n').at(-1)!).job.input
+    expect(JSON.parse(again.out)).toMatchObject({ modelId, manifestSha256, wasInstalled: true })
+    const unknown = await brim('submit', 'bundle.install', '--model', '0'.repeat(64), '--device', 'jetson-02')
+    expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining('the bridge has no bundle of model') })
   })
 
   it('shows the whole history of a failed job, and submits with the options given', async () => {

@@ -20,6 +20,7 @@ import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
+import { sha256Of } from '../../support/sha256-of.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -152,7 +153,8 @@ describe('a device and a bridge that speaks TLS', () => {
     const limits = { probeTimeoutS: 30, probeMemoryBytes: 2 ** 30 }
     const install = bundleInstall({ folder, bridgeOf: () => own, inUse: [], threads: 1, limits, clock: systemClock })
     const { signal } = new AbortController()
-    const installed = install({ modelId: world.bridge.modelId }, () => {}, signal, { link: mqttUrl, progress: () => {} })
+    const version = { modelId: world.bridge.modelId, manifestSha256: sha256Of(join(world.bundle, 'manifest.json')) }
+    const installed = install(version, () => {}, signal, { link: mqttUrl, progress: () => {} })
     expect(await installed).toMatchObject({ wasInstalled: false, probes: [{ passed: true }, { passed: true }, { passed: true }] })
     identities.close()
 

@@ -39,7 +39,11 @@ const submissions = fc.constantFrom(
     input: { prompt: 'Why?', sketch: ['a', 'b'], from: 1, expectedTokens: 40 },
     disconnect: { keep: 'replacement' },
   },
-  { kind: 'bundle.install', input: { modelId: 'ab'.repeat(32), url: 'https://example.org/b' }, device: 'jetson-01' },
+  {
+    kind: 'bundle.install',
+    input: { modelId: 'ab'.repeat(32), manifestSha256: 'cd'.repeat(32), url: 'https://example.org/b' },
+    device: 'jetson-01',
+  },
 )
 const cases = [
   ...Object.entries(schemas).map(([name, schema]) => ({
