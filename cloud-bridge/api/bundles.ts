@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { BrimError } from '../../core/base/errors.ts'
 import { readManifest } from '../../core/model/bundle.ts'
+import { devicePartsOf, partsOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
 import { bundleOperations, type ServedBundle } from '../../core/protocol/http/bundles.ts'
 import { noSuchPath } from '../http/errors.ts'
@@ -25,7 +26,10 @@ export interface BundleRoutesOptions {
   readonly folder: string | undefined
 }
 
-/** `/v1/bundles…`: the list, and single files. Only files that a manifest lists are sent. */
+/**
+ * `/v1/bundles…`: the list, and single files. Only files that a manifest lists are sent, and to devices only those that a
+ * device runs: the middle part, which is most of the model, stays at the bridge.
+ */
 export function bundleRoutes({ bundle, folder }: BundleRoutesOptions): Routes {
   let known = new Map<string, BundleOnDisk>()
 
@@ -53,13 +57,24 @@ export function bundleRoutes({ bundle, folder }: BundleRoutesOptions): Routes {
       await scan()
       return { bundles: [...known.values()].map(summaryOf) }
     })
-    router.serve(bundleOperations.file, async ({ params: { modelId, '*': file }, headers }) => {
+    router.serve(bundleOperations.file, async ({ params: { modelId, '*': file }, headers, caller }) => {
       const { folder: at, manifest } = await find(modelId)
       if (file !== manifestFile && !manifest.files.some(({ path }) => path === file)) throw noSuchPath
+      if (caller.device !== undefined && !isForDevices(manifest, file)) throw onlyForBridges
       return fileResponse(join(at, file), headers.range)
     })
   }
 }
+
+/** Whether a part that runs on devices needs this file, or all parts do. */
+function isForDevices(manifest: Manifest, file: string): boolean {
+  const parts = partsOf(manifest, file)
+  return parts.length === 0 || parts.some((part) => devicePartsOf(manifest).includes(part))
+}
+
+const onlyForBridges = new BrimError('FORBIDDEN', 'devices do not get the files of the middle part, which runs at the bridge', {
+  hint: 'an API key with the role viewer or above downloads whole bundles',
+})
 
 async function readBundle(folder: string): Promise<BundleOnDisk | undefined> {
   try {

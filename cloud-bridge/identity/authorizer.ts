@@ -8,6 +8,7 @@ import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { KeyRecord } from '../../core/protocol/http/admin.ts'
 import type { Operation } from '../../core/protocol/http/operation.ts'
 import { allows } from './access.ts'
+import { roleOf } from './acl.ts'
 import type { Actor, AuditRecord } from './audit-log.ts'
 import { createAuditWriter } from './audit-writer.ts'
 import { addressOf, bearerOf, type Gate } from './gate.ts'
@@ -18,6 +19,8 @@ import type { IdentityStore } from './store.ts'
 export interface Caller {
   /** API key that the request carries. */
   readonly key: KeyRecord | undefined
+  /** Device that has proven its identity by the access token that the request carries. */
+  readonly device: string | undefined
   /** As the audit log names it. */
   readonly actor: Exclude<Actor, string>
   /** @throws BrimError QUOTA_EXCEEDED when the key may not submit this many new jobs today */
@@ -49,6 +52,7 @@ export interface Authorizer {
 
 const anonymous: Caller = {
   key: undefined,
+  device: undefined,
   actor: { who: 'anyone', from: '' },
   requireJobs() {},
   countJobs() {},
@@ -91,13 +95,20 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
     if (underWay.size > 0) tryOrLog(logger, 'revoked keys not read', endRevoked)
   })
 
-  function callerOf(request: IncomingMessage, operation: string, key: KeyRecord | undefined, isProven: boolean): Caller {
+  function callerOf(
+    request: IncomingMessage,
+    operation: string,
+    key: KeyRecord | undefined,
+    subject: string | undefined,
+  ): Caller {
     const path = (request.url ?? '/').split('?', 1)[0]!
     const actor = { who: key ? `key:${key.name}/${key.id}` : 'anyone', from: addressOf(request) }
     let line = { action: operation, subject: path, detail: {} as Readonly<Record<string, unknown>> }
     let audited = request.method === 'GET'
+    const role = roleOf(subject ?? '')
     const caller: Caller = {
       key,
+      device: role.kind === 'device' ? role.id : undefined,
       actor,
       requireJobs: (count) => (key ? quotas.requireJobs(key, count) : undefined),
       countJobs: (count) => (key ? quotas.countJobs(key, count) : undefined),
@@ -108,7 +119,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
         audited = true
       },
       onRevoked(end) {
-        if (key || !isProven) underWay.set(caller, end)
+        if (key || subject === undefined) underWay.set(caller, end)
       },
       end(status) {
         underWay.delete(caller)
@@ -134,7 +145,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
       const key = store.keyOf(token)
       if (key) quotas.takeRequest(key)
       const subject = gate.subjectOf(token)
-      const caller = callerOf(request, `${method} ${path}`, key, subject !== undefined)
+      const caller = callerOf(request, `${method} ${path}`, key, subject)
       const isOpen = !gate.authRequired && access !== 'administer' && access !== 'own-key'
       const allowed = access === 'own-key' ? key !== undefined : isOpen || allows(subject ?? '', { to: access })
       if (allowed) return caller

@@ -14,5 +14,10 @@ export const bundleOperations = {
   list: get('/v1/bundles', 'fetch', 'Bundles that devices can install from this bridge', {
     response: z.object({ bundles: z.array(ServedBundle) }),
   }),
-  file: get('/v1/bundles/:modelId/*', 'fetch', 'One file of a bundle; a Range header `bytes=<n>-` resumes a download', {}),
+  file: get(
+    '/v1/bundles/:modelId/*',
+    'fetch',
+    'One file of a bundle, for devices not of its middle part; a Range header `bytes=<n>-` resumes a download',
+    {},
+  ),
 } satisfies Operations
