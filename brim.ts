@@ -7,6 +7,7 @@ import { BrimError, type ExitCode, exitCodeOf, exitCodes, toErrorJson, toErrorTe
 import type { Io } from './core/base/io.ts'
 import type { Menu } from './core/cli/command.ts'
 import { execute } from './core/cli/execute.ts'
+import { visibleIo } from './core/cli/visible-io.ts'
 
 /** Every command. A module is loaded when its command runs, or when its help is shown. */
 export const menu: Menu = {
@@ -66,7 +67,7 @@ export async function run(argv: readonly string[], io: Io): Promise<ExitCode> {
   } catch (thrown) {
     // An AbortError only says that it was aborted: the signal has the reason.
     const error = io.signal.aborted && thrown instanceof Error && thrown.name === 'AbortError' ? io.signal.reason : thrown
-    io.err(argv.includes('--json') ? JSON.stringify(toErrorJson(error)) : toErrorText(error))
+    visibleIo(io).err(argv.includes('--json') ? JSON.stringify(toErrorJson(error)) : toErrorText(error))
     return exitCodeOf(error)
   }
 }
@@ -96,6 +97,7 @@ async function main(): Promise<void> {
     out: (text) => process.stdout.write(text.endsWith('\n') ? text : `${text}\n`),
     write: (text) => process.stdout.write(text),
     err: (text) => process.stderr.write(text.endsWith('\n') ? text : `${text}\n`),
+    raw: { out: (text) => process.stdout.write(text), err: (text) => process.stderr.write(text) },
     // A signal also ends the wait for stdin.
     stdin: () => text(addAbortSignal(stop.signal, process.stdin)),
     outIsTty: process.stdout.isTTY === true,

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
+import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { streamFromAgent } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
@@ -47,7 +48,7 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
     return io.out(JSON.stringify({ text, finishReason, ...tokens, ...report }))
   }
   io.write('\n')
-  io.err(figuresOf(report))
+  io.err(visibleLine(figuresOf(report)))
 }
 
 function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }: BrimReport): string {

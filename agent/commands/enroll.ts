@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { modeOpenToOthers } from '../../core/base/private-file.ts'
 import { defineCommand } from '../../core/cli/command.ts'
 import { Id } from '../../core/protocol/id.ts'
 import { enrol } from '../identity/enrolment.ts'
@@ -9,7 +10,7 @@ import { agentStateDir, stateDirOption } from './state-dir.ts'
 export const command = defineCommand({
   usage: '--id <name> --token-file <file>|-',
   examples: [
-    ['brim agent enroll --id jetson-01 --token-file token', 'with a token that "brim bridge token create" has printed'],
+    ['brim agent enroll --id jetson-01 --token-file token', 'with the file of "brim bridge token create --out token"'],
     ['ssh bridge brim bridge token create | brim agent enroll --id jetson-01 --token-file -', 'without a token on disk'],
   ],
   options: {
@@ -28,11 +29,17 @@ export const command = defineCommand({
   },
 })
 
-/** @throws BrimError USAGE */
+/** @throws BrimError USAGE where it cannot be read, or other users can read it */
 async function readToken(path: string): Promise<string> {
   try {
+    const mode = modeOpenToOthers(path)
+    if (mode !== undefined)
+      throw new BrimError('USAGE', `token file ${path} is readable by other users (mode ${mode})`, {
+        hint: `chmod 600 ${path}; if another user may have read it, revoke it with "brim bridge token revoke"`,
+      })
     return await readFile(path, 'utf8')
   } catch (cause) {
+    if (cause instanceof BrimError) throw cause
     throw new BrimError('USAGE', `token file ${path} cannot be read`, { cause, hint: '--token-file - reads standard input' })
   }
 }

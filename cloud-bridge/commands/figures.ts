@@ -1,11 +1,8 @@
 /** Text of an unknown figure. */
 export const unknown = '–'
 
-/** Text from a device must not control the terminal: control and direction characters become '?'. */
-export const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?')
-
 /** Columns need characters of one width. */
-const narrow = (text: string): string => printable(text).replace(/[^\x20-\x7e°–…]/g, '?')
+const narrow = (text: string): string => text.replace(/[^\x20-\x7e°–…]/g, '?')
 
 /** At most `width` columns, its end cut. */
 export function cutEnd(text: string, width: number): string {

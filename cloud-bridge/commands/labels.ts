@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { visibleLine } from '../../core/base/visible-text.ts'
 import type { Device } from '../../core/protocol/http/devices.ts'
 import type { Received } from './bridge-client.ts'
 
@@ -32,5 +33,5 @@ export function withLabels<T extends { readonly devices: readonly Device[] }>(
 
 export const labelsText = (labels: Readonly<Record<string, string>>): string =>
   Object.entries(labels)
-    .map(([key, value]) => `${key}=${value}`)
+    .map(([key, value]) => visibleLine(`${key}=${value}`))
     .join(' ')

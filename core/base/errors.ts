@@ -113,8 +113,9 @@ export function toErrorJson(error: unknown): ErrorJson {
   return { error: { code: 'INTERNAL', message: error instanceof Error ? error.message : String(error), ...cause } }
 }
 
-/** What failed, why, and what to try, in at most three lines. */
+/** What failed, why, and what to try, in at most three lines: text of a bridge or a server must not add lines. */
 export function toErrorText(error: unknown): string {
   const { code, message, hint, cause } = toErrorJson(error).error
-  return [`error: ${message} [${code}]`, cause && `  why: ${cause}`, hint && `  try: ${hint}`].filter(Boolean).join('\n')
+  const lines = [`error: ${message} [${code}]`, cause && `  why: ${cause}`, hint && `  try: ${hint}`]
+  return lines.flatMap((line) => (line ? [line.replace(/\s*\n\s*/g, ' ')] : [])).join('\n')
 }

@@ -1,11 +1,13 @@
 /** The parts of the process that a command uses. Results go to `out`, all else to `err`. */
 export interface Io {
-  /** Lines of a result on stdout; a missing line end is added. */
+  /** Lines of a result on stdout; a missing line end is added. Control characters are shown as escapes, as by `write` and `err`. */
   out(text: string): void
-  /** Unchanged text on stdout, for results that stream. */
+  /** Text on stdout without a line end, for results that stream. */
   write(text: string): void
   /** One line on stderr. */
   err(text: string): void
+  /** Unchanged text, with escape sequences of our own. What others sent must have passed `visibleLine`. */
+  readonly raw: { out(text: string): void; err(text: string): void }
   /** All of stdin. */
   stdin(): Promise<string>
   readonly outIsTty: boolean

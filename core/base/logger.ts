@@ -1,4 +1,5 @@
 import { destination, type Logger, multistream, pino } from 'pino'
+import { visibleText } from './visible-text.ts'
 
 export type { Logger }
 
@@ -20,7 +21,9 @@ export function createLogger(
   onError: (error: unknown) => void = () => {},
   tap?: LogTap,
 ): Logger {
-  const stderr = destination({ fd: 2, sync: true })
+  const lines = destination({ fd: 2, sync: true })
+  // A log line may name a client by the id that it chose.
+  const stderr = { write: (line: string) => lines.write(visibleText(line)) }
   const minLevel = pino.levels.values[level] ?? Number.POSITIVE_INFINITY
   return pino(
     {

@@ -8,6 +8,18 @@ export function modeOpenToOthers(path: string): string | undefined {
   return (mode & 0o077) === 0 ? undefined : `0${mode.toString(8)}`
 }
 
+/** Creates an empty file that only this user can read. @throws BrimError TARGET_UNWRITABLE, also if it exists */
+export function createPrivate(path: string): void {
+  try {
+    writeFileSync(path, '', { mode: 0o600, flag: 'wx' })
+  } catch (cause) {
+    throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be created`, {
+      cause,
+      hint: 'give the path of a new file, in a folder that this user can write',
+    })
+  }
+}
+
 /** Writes a file atomically, readable by this user only. @throws BrimError TARGET_UNWRITABLE */
 export function writePrivate(path: string, text: string): void {
   try {

@@ -3,10 +3,12 @@ import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import { version } from '../base/version.ts'
 import type { Menu } from './command.ts'
+import { visibleIo } from './visible-io.ts'
 import { addMenu } from './yargs.ts'
 
 /** Runs the command of a menu that the command line names. @throws BrimError USAGE, and what the command throws */
-export async function execute(menu: Menu, argv: readonly string[], io: Io): Promise<void> {
+export async function execute(menu: Menu, argv: readonly string[], given: Io): Promise<void> {
+  const io = visibleIo(given)
   const cli = addMenu(yargs([...argv]), menu, 'brim', io)
     .scriptName('brim')
     .usage('One language model across your fleet and your cloud.\n\nUsage: brim <command> [options]')

@@ -4,6 +4,7 @@ import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import { stateHome } from '../base/state-home.ts'
 import { version } from '../base/version.ts'
+import { visibleLine } from '../base/visible-text.ts'
 import { type Command, defineCommand } from '../cli/command.ts'
 import { type Check, checkClock, checkDisk, checkMemory, checkNode, checkRuntime } from './doctor-checks.ts'
 import { checkNatives } from './doctor-natives.ts'
@@ -39,7 +40,7 @@ async function examine(io: Io, json: boolean, moreChecks: readonly MoreChecks[])
   ]
   const failed = checks.filter(({ status }) => status === 'fail')
   if (json) io.out(JSON.stringify({ version, ok: failed.length === 0, checks: checks.map(toJson) }))
-  else for (const check of checks) io.out(toLine(check, io.outIsTty))
+  else for (const check of checks) io.raw.out(toLine(check, io.outIsTty))
   const [first] = failed
   if (!first) return
   throw new BrimError(first.code ?? 'RUNTIME_FAILED', `checks failed: ${failed.map(({ name }) => name).join(', ')}`, {
@@ -56,5 +57,6 @@ const colours = { ok: 'green', warn: 'yellow', fail: 'red' } as const
 function toLine({ name, status, detail, hint }: Check, inColour: boolean): string {
   const word = status.padEnd(4)
   const head = inColour ? styleText(colours[status], word) : word
-  return `${head}  ${name.padEnd(14)}  ${detail}${hint === undefined || status === 'ok' ? '' : `\n      try: ${hint}`}`
+  const more = hint === undefined || status === 'ok' ? '' : `\n      try: ${visibleLine(hint)}`
+  return `${head}  ${name.padEnd(14)}  ${visibleLine(detail)}${more}\n`
 }

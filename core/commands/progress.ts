@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../base/clock.ts'
 import type { Io } from '../base/io.ts'
+import { visibleLine } from '../base/visible-text.ts'
 
 /** Progress of long work, on stderr. */
 export interface Progress {
@@ -21,7 +22,7 @@ export function showProgress(io: Io, clock: Clock = systemClock): Progress {
   const draw = (line: string) => {
     if (line === drawn) return
     // Each piece ends its line: a redraw moves up and clears the last one.
-    io.err(`${drawn === '' ? '' : '\u001b[1A\u001b[2K'}${line}`)
+    io.raw.err(`${drawn === '' ? '' : '\u001b[1A\u001b[2K'}${visibleLine(line)}\n`)
     drawn = line
   }
   return {

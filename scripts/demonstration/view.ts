@@ -55,7 +55,7 @@ export class DemoView {
       Math.max(4, (rows ?? 24) - 6),
     )
     const up = this.#drawnLines > 0 ? `\x1b[${this.#drawnLines}A` : ''
-    this.#io.write(`${up}${lines.map((line) => `\x1b[2K${line}\n`).join('')}`)
+    this.#io.raw.out(`${up}${lines.map((line) => `\x1b[2K${line}\n`).join('')}`)
     this.#drawnLines = Math.max(this.#drawnLines, lines.length)
     this.#drawnAtMs = performance.now()
   }

@@ -65,7 +65,7 @@ describe.skipIf(isMissing('a network address other than loopback', address !== u
     expect(await login('--pin', pin!)).toMatchObject({ code: 0, err: '' })
 
     const token = join(dir.path, 'token')
-    writeFileSync(token, (await brim(['bridge', 'token', 'create', '--approve'])).out)
+    writeFileSync(token, (await brim(['bridge', 'token', 'create', '--approve'])).out, { mode: 0o600 })
     const stateDir = cluster.stateDir('orin')
     expect(await brim(['agent', 'enroll', '--id', 'orin', '--token-file', token, '--state-dir', stateDir])).toMatchObject({
       code: 0,

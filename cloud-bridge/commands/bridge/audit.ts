@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { administer, administrationOptions } from '../administration.ts'
 import { columns } from '../columns.ts'
-import { printable } from '../figures.ts'
 
 export const command = defineCommand({
   examples: [['brim bridge audit --limit 20', 'the latest entries']],
@@ -10,9 +9,10 @@ export const command = defineCommand({
   async run({ limit, json, ...options }, io) {
     const audit = await administer(options, io, (admin) => admin.audit(limit))
     if (json) return io.out(JSON.stringify({ audit }))
-    const rows = audit.map(({ at, actor, from, action, subject, outcome, count, detail }) =>
-      [at, actor, from ?? '-', action, subject, outcome, String(count), JSON.stringify(detail)].map(printable),
-    )
+    const rows = audit.map(({ at, actor, from, action, subject, outcome, count, detail }) => {
+      const what = [action, subject, outcome, String(count), JSON.stringify(detail)]
+      return [at, actor, from ?? '-', ...what]
+    })
     io.out(columns([['AT', 'ACTOR', 'FROM', 'ACTION', 'SUBJECT', 'OUTCOME', 'COUNT', 'DETAIL'], ...rows]))
   },
 })

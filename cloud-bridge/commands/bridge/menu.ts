@@ -4,7 +4,7 @@ import type { Menu } from '../../../core/cli/command.ts'
 export const menu: Menu = {
   examples: [
     ['brim bridge run --bundle qwen', 'serve the middle of a model to agents on this machine'],
-    ['brim bridge token create --approve > token', 'an enrolment token for a device'],
+    ['brim bridge token create --approve --out token', 'an enrolment token for a device'],
     ['brim bridge key create --name sam --role admin | brim login --bridge-url …', 'an API key for an operator'],
   ],
   commands: {

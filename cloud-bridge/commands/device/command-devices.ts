@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { BrimError, toErrorJson, toErrorText } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { type BridgeOptions, bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { BridgeClient } from '../bridge-client.ts'
@@ -59,7 +60,7 @@ export async function commandDevices(
     const device = devices[at]!
     if (outcome.status === 'fulfilled') print(device, outcome.value, options.json, io)
     else if (options.json) io.out(JSON.stringify({ device, ...toErrorJson(outcome.reason) }))
-    else io.err(`${device}: ${toErrorText(outcome.reason)}`)
+    else io.err(`${visibleLine(device)}: ${toErrorText(outcome.reason)}`)
   }
   const failed = outcomes.filter(({ status }) => status === 'rejected').length
   if (failed > 0)
@@ -69,7 +70,7 @@ export async function commandDevices(
 }
 
 function print(device: string, { text, json }: Outcome, isJson: boolean, io: Io): void {
-  io.out(isJson ? JSON.stringify(json) : `${device}: ${text}`)
+  io.out(isJson ? JSON.stringify(json) : visibleLine(`${device}: ${text}`))
 }
 
 /** @throws BrimError USAGE, DEVICE_UNKNOWN */

@@ -6,7 +6,7 @@ import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { type AdministrationOptions, administer } from '../administration.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import { columns } from '../columns.ts'
-import { age, printable } from '../figures.ts'
+import { age } from '../figures.ts'
 import { labelOption, labelsText, withLabels } from '../labels.ts'
 import { cloneText } from './remote-command.ts'
 
@@ -34,9 +34,14 @@ async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
   if (options.json) return io.out(JSON.stringify(raw))
   const { devices } = value
   if (devices.length === 0) return io.err('no matching devices')
-  const rows = devices.map(({ id, state, seenS, identity, labels }) =>
-    [id, state ?? 'never', age(seenS), identity?.group ?? '-', identity?.status ?? '-', labelsText(labels)].map(printable),
-  )
+  const rows = devices.map(({ id, state, seenS, identity, labels }) => [
+    id,
+    state ?? 'never',
+    age(seenS),
+    identity?.group ?? '-',
+    identity?.status ?? '-',
+    labelsText(labels),
+  ])
   io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'STATUS', 'LABELS'], ...rows]))
 }
 

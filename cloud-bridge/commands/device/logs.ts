@@ -2,12 +2,12 @@ import { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { type LogLevel, logLevels } from '../../../core/protocol/commands.ts'
 import { deviceOperations, type LogLine } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { BridgeClient } from '../bridge-client.ts'
-import { printable } from '../figures.ts'
 import { awaitReply, deviceOption, sendCommand } from './remote-command.ts'
 
 /** A device reports info and debug on request, for this long; the request is renewed before that. */
@@ -75,7 +75,7 @@ async function renewStream(client: BridgeClient, device: string, level: LogLevel
       await awaitReply(client, await sendCommand(client, device, { type: 'logs', level, forS: streamS }, expiresS))
     } catch (error) {
       if (!(error instanceof BrimError)) throw error
-      if (!signal.aborted) io.err(`only warnings and errors will arrive: ${error.message} [${error.code}]`)
+      if (!signal.aborted) io.err(visibleLine(`only warnings and errors will arrive: ${error.message} [${error.code}]`))
     }
     await systemClock.sleep(renewMs, signal).catch(() => {})
   }
@@ -85,7 +85,7 @@ async function renewStream(client: BridgeClient, device: string, level: LogLevel
 export function logText({ at, level, component, message, fields, dropped }: LogLine): string {
   const values = Object.entries(fields).map(([name, value]) => `${name}=${fieldText(value)}`)
   const missing = dropped > 0 ? [`(${dropped} lines before this one were dropped)`] : []
-  return printable([at, level.toUpperCase().padEnd(5), component.padEnd(8), message, ...values, ...missing].join(' '))
+  return visibleLine([at, level.toUpperCase().padEnd(5), component.padEnd(8), message, ...values, ...missing].join(' '))
 }
 
 const fieldText = (value: unknown): string =>

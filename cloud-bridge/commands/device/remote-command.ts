@@ -3,7 +3,6 @@ import { BrimError } from '../../../core/base/errors.ts'
 import type { CommandAction } from '../../../core/protocol/commands.ts'
 import { type CommandRecord, deviceOperations } from '../../../core/protocol/http/devices.ts'
 import type { BridgeClient } from '../bridge-client.ts'
-import { printable } from '../figures.ts'
 
 export const deviceOption = z.string().describe('name of the device')
 
@@ -30,7 +29,7 @@ export async function awaitReply(client: BridgeClient, sent: CommandRecord): Pro
   while (record.state === 'SENT') record = (await client.call(deviceOperations.showCommand, { params, query: { waitS } })).value
   const { device, state, reason, wish } = record
   if (state === 'DONE') return record
-  const why = reason === null ? '' : `: ${printable(reason)}`
+  const why = reason === null ? '' : `: ${reason}`
   if (state === 'REFUSED')
     throw new BrimError('COMMAND_REFUSED', `${device} refuses "${wish.type}"${why}`, {
       hint: `it may run an older release: "brim device show ${device}" shows which`,

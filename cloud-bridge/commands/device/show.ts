@@ -1,7 +1,8 @@
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { type DeviceDetails, deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
-import { age, bytes, compact, printable } from '../figures.ts'
+import { age, bytes, compact } from '../figures.ts'
 import { labelsText } from '../labels.ts'
 import { logText } from './logs.ts'
 import { cloneText, deviceOption } from './remote-command.ts'
@@ -18,7 +19,7 @@ export const command = defineCommand({
     if (json) return io.out(JSON.stringify(raw))
     // A newer bridge may send further sections.
     const { telemetry } = raw as { readonly telemetry: Readonly<Record<string, unknown>> | null }
-    io.out(linesOf(value, telemetry).map(printable).join('\n'))
+    io.out(linesOf(value, telemetry).map(visibleLine).join('\n'))
   },
 })
 

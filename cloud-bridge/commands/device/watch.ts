@@ -1,10 +1,11 @@
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { type Device, deviceOperations, type FleetEvent, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
-import { bytes, compact, percent, printable } from '../figures.ts'
+import { bytes, compact, percent } from '../figures.ts'
 import { labelOption, labelsText, matcherOf } from '../labels.ts'
 import { deviceOption } from './remote-command.ts'
 
@@ -38,14 +39,14 @@ async function watch(given: WatchOptions, io: Io): Promise<void> {
       for await (const { raw, value: change } of events()) {
         ;[hasReceived, isReported] = [true, false]
         if (change.now && !matches(change.now)) continue
-        io.out(given.json ? JSON.stringify(raw) : printable(textOf(change)))
+        io.out(given.json ? JSON.stringify(raw) : visibleLine(textOf(change)))
       }
       throw broken(undefined)
     } catch (cause) {
       if (io.signal.aborted) return
       const error = cause instanceof BrimError ? cause : broken(cause)
       if (!hasReceived || (error.code !== 'LINK_LOST' && error.code !== 'BRIDGE_UNREACHABLE')) throw error
-      if (!isReported) io.err(`${error.message}; reconnecting`)
+      if (!isReported) io.err(visibleLine(`${error.message}; reconnecting`))
       isReported = true
     }
     await systemClock.sleep(retryMs, io.signal).catch(() => {})

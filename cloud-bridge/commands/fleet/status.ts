@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { type FleetStatus, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
@@ -40,7 +41,8 @@ async function read(given: StatusOptions, io: Io): Promise<Received<FleetStatus>
 
 async function showStatus(options: StatusOptions, io: Io): Promise<void> {
   const { value: status, raw } = await read(options, io)
-  io.out(options.json ? JSON.stringify(raw) : textOf(status, options, io))
+  if (options.json) io.out(JSON.stringify(raw))
+  else io.raw.out(`${textOf(status, options, io)}\n`)
 }
 
 async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
@@ -51,16 +53,16 @@ async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
     try {
       const { value: status, raw } = await read(given, io)
       const content = JSON.stringify(given.json ? withoutTimes(status) : layOutFleet(withoutTimes(status)))
-      if (redraws) io.write(`\u001b[H\u001b[J${cutToHeight(textOf(status, given, io), io.outRows)}`)
-      else if (content !== shown)
-        io.out(given.json ? JSON.stringify(raw) : `${shown === undefined ? '' : '\n'}${textOf(status, given, io)}`)
+      if (redraws) io.raw.out(`\u001b[H\u001b[J${cutToHeight(textOf(status, given, io), io.outRows)}`)
+      else if (content !== shown && given.json) io.out(JSON.stringify(raw))
+      else if (content !== shown) io.raw.out(`${shown === undefined ? '' : '\n'}${textOf(status, given, io)}\n`)
       shown = content
       reported = undefined
     } catch (error) {
       // A bridge that has answered once may only be restarting.
       if (io.signal.aborted) break
       if (shown === undefined || !(error instanceof BrimError) || error.code !== 'BRIDGE_UNREACHABLE') throw error
-      if (reported !== error.message) io.err(`${error.message}; reconnecting`)
+      if (reported !== error.message) io.err(visibleLine(`${error.message}; reconnecting`))
       reported = error.message
     }
     await systemClock.sleep(given.interval * 1_000, io.signal).catch(() => {})
@@ -94,6 +96,7 @@ const colours: Readonly<Record<Mood, Parameters<typeof styleText>[0] | undefined
   plain: undefined,
 }
 
+/** With colours: `layOutFleet` lets nothing but letters, digits and punctuation through. */
 function textOf(status: FleetStatus, { label }: StatusOptions, io: Io): string {
   const inColour = io.outIsTty && !io.env.NO_COLOR
   return layOutFleet(status, undefined, label !== undefined)

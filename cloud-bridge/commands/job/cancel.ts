@@ -1,3 +1,4 @@
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
@@ -10,6 +11,6 @@ export const command = defineCommand({
     const { raw, value } = await (await bridgeClient(options, io)).call(jobOperations.cancel, { params: { id } })
     const { canceled, state } = value
     if (json) io.out(JSON.stringify(raw))
-    else io.out(canceled ? `job ${id} is canceled` : `job ${id} had already ended: ${state}`)
+    else io.out(canceled ? `job ${id} is canceled` : `job ${id} had already ended: ${visibleLine(state)}`)
   },
 })

@@ -2,7 +2,6 @@ import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { type JobDetails, jobOperations } from '../../../core/protocol/http/jobs.ts'
 import type { BridgeClient } from '../bridge-client.ts'
-import { printable } from '../figures.ts'
 import { eventData, eventLine, failureText } from './job.ts'
 
 /**
@@ -33,7 +32,7 @@ export async function followJob(client: BridgeClient, id: string, json: boolean,
 /** @param shown text that is already printed. @throws BrimError JOB_FAILED */
 function printEnd({ id, state, error, result }: JobDetails, shown: string, json: boolean, io: Io): void {
   if (state !== 'SUCCEEDED')
-    throw new BrimError('JOB_FAILED', printable(`job ${id} is ${state}${error ? `: ${failureText(error)}` : ''}`), {
+    throw new BrimError('JOB_FAILED', `job ${id} is ${state}${error ? `: ${failureText(error)}` : ''}`, {
       hint: `"brim job show ${id}" shows its history; "brim job retry ${id}" submits it again`,
     })
   if (json) return

@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import type { JobSummary, StoredJobEvent } from '../../../core/protocol/http/jobs.ts'
-import { printable } from '../figures.ts'
 
 export const idOption = z.string().describe('id of the job, as "brim job submit" prints it')
 
@@ -21,5 +21,5 @@ export function eventLine(event: StoredJobEvent): string {
   const mb = (bytes: number) => (bytes / 1e6).toFixed(1)
   const place = `attempt ${attempt}${device === null ? '' : ` at ${device}`}`
   const done = totalBytes === undefined ? '' : `: ${mb(doneBytes)} of ${mb(totalBytes)} MB`
-  return printable(`${at}  ${type.padEnd(10)}${place}${done}${error ? `: ${failureText(error)}` : ''}`)
+  return visibleLine(`${at}  ${type.padEnd(10)}${place}${done}${error ? `: ${failureText(error)}` : ''}`)
 }

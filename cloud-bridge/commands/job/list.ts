@@ -1,9 +1,9 @@
 import { z } from 'zod'
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { type JobSummary, jobOperations, jobStates } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
-import { printable } from '../figures.ts'
 import { failureText } from './job.ts'
 
 export const command = defineCommand({
@@ -24,7 +24,7 @@ export const command = defineCommand({
     if (json) return io.out(JSON.stringify(raw))
     const { jobs } = value
     if (jobs.length === 0) return io.err('no matching jobs')
-    for (const job of jobs) io.out(printable(lineOf(job)))
+    for (const job of jobs) io.out(visibleLine(lineOf(job)))
   },
 })
 

@@ -1,3 +1,4 @@
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
@@ -8,6 +9,6 @@ export const command = defineCommand({
   options: { id: idOption, ...bridgeOptions },
   async run({ id, json, ...options }, io) {
     const { raw, value } = await (await bridgeClient(options, io)).call(jobOperations.retry, { params: { id } })
-    io.out(json ? JSON.stringify(raw) : value.id)
+    io.out(json ? JSON.stringify(raw) : visibleLine(value.id))
   },
 })

@@ -1,8 +1,8 @@
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { jobOperations, type StoredJobEvent } from '../../../core/protocol/http/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { BridgeClient } from '../bridge-client.ts'
-import { printable } from '../figures.ts'
 import { eventLine, idOption } from './job.ts'
 
 export const command = defineCommand({
@@ -17,7 +17,7 @@ export const command = defineCommand({
     const { result, input, ...rest } = job
     for (const [name, value] of Object.entries({ ...rest, input, result })) {
       if (value === null || value === undefined) continue
-      io.out(printable(`${name.padEnd(16)}${typeof value === 'object' ? JSON.stringify(value) : String(value)}`))
+      io.out(visibleLine(`${name.padEnd(16)}${typeof value === 'object' ? JSON.stringify(value) : String(value)}`))
     }
     for (const event of events) if (event.type !== 'text') io.out(eventLine(event))
   },

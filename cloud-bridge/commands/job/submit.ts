@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { manifestFile } from '../../../core/model/manifest.ts'
 import { bundleOperations } from '../../../core/protocol/http/bundles.ts'
@@ -71,7 +72,7 @@ export const command = defineCommand({
     const body = { kind, input: await inputOf(options, client), device, priority, key, deadlineS, ...terms }
     const { raw, value } = await client.call(submit, { body })
     if (watch) return followJob(client, value.id, json, io)
-    io.out(json ? JSON.stringify(raw) : value.id)
+    io.out(json ? JSON.stringify(raw) : visibleLine(value.id))
     if (!value.isNew && !json) io.err('a job with this key already exists')
   },
 })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { isLoopback } from '../../../core/base/loopback.ts'
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { adminOperations } from '../../../core/protocol/http/admin.ts'
 import { Id } from '../../../core/protocol/id.ts'
@@ -45,7 +46,7 @@ export const command = defineCommand({
     const { value: user } = await new BridgeClient(login, io.signal).call(adminOperations.whoami, {})
     addLogin(io, name, login)
     if (json) return io.out(JSON.stringify({ login: name, url, ...user }))
-    io.out(`logged in at ${url} (bridge ${user.bridge}) as ${user.name}, ${user.role}`)
+    io.out(visibleLine(`logged in at ${url} (bridge ${user.bridge}) as ${user.name}, ${user.role}`))
     if (url.startsWith('http:') && !isLoopback(new URL(url).hostname))
       io.err('  warning: the key travels unencrypted; anyone who reads it on the way can use it')
   },

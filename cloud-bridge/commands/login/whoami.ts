@@ -1,3 +1,4 @@
+import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { adminOperations } from '../../../core/protocol/http/admin.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
@@ -10,7 +11,7 @@ export const command = defineCommand({
     const { raw, value } = await (await bridgeClient(options, io)).call(adminOperations.whoami, {})
     if (json) return io.out(JSON.stringify(raw))
     const { name, role, expiresAt, bridge, quota } = value
-    io.out(`${name}, ${role}, at bridge ${bridge}`)
+    io.out(visibleLine(`${name}, ${role}, at bridge ${bridge}`))
     if (expiresAt !== null) io.out(`expires   ${expiresAt}`)
     if (quota.requestsPerMinute !== null) io.out(`requests  ${quota.requestsLeft} left of ${quota.requestsPerMinute} a minute`)
     if (quota.jobsPerDay !== null) io.out(`jobs      ${quota.jobsLeft} left of ${quota.jobsPerDay} today (UTC)`)

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
+import { visibleText } from '../../../core/base/visible-text.ts'
 import { ToJobDevice } from '../../../core/protocol/jobs.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
@@ -35,7 +36,7 @@ describe('brim job', () => {
       result: { text: string }
       events: { type: string }[]
     }
-    expect(submitted.out.trim()).toBe(shown.result.text.trim())
+    expect(submitted.out.trim()).toBe(visibleText(shown.result.text.trim()))
     expect(shown.events.at(-1)).toMatchObject({ type: 'succeeded' })
     expect((await brim('show', job!.id)).out).toContain('SUCCEEDED')
     expect((await brim('watch', job!.id)).out.trim()).toBe(shown.result.text.trim())
@@ -121,7 +122,7 @@ describe('brim job', () => {
       ...terms,
       '--watch',
     )
-    expect(dead).toMatchObject({ code: 1, err: expect.stringContaining('attempt 2?[2J broke') })
+    expect(dead).toMatchObject({ code: 1, err: expect.stringContaining('attempt 2\\u001b[2J broke') })
     expect(dead.err).not.toContain('\u001b')
     await publishState('disconnected')
     await client.endAsync()

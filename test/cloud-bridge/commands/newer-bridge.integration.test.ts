@@ -105,7 +105,7 @@ describe('with a newer bridge', () => {
     [['job', 'cancel', '3f9a1c07-42'], /ended: ARCHIVED/],
     [['whoami'], /^ada, auditor/],
     [['bridge', 'key', 'list'], /ada +auditor/],
-    [['bridge', 'audit'], /GET \/\?31m .*delayed/],
+    [['bridge', 'audit'], /GET \/\\u009b31m .*delayed/],
   ])('%j prints words that this release does not know', async (words, text) => {
     expect(await brim(...words)).toMatchObject({ code: 0, err: '', out: expect.stringMatching(text) })
   })

@@ -123,7 +123,7 @@ describe('a device', () => {
   it('enrols with a token from a file that approves devices, as often as the token allows', async () => {
     const { token } = await createToken('--approve', '--uses', '2')
     const file = join(dir.path, 'token')
-    writeFileSync(file, `${token}\n`)
+    writeFileSync(file, `${token}\n`, { mode: 0o600 })
     const run = (id: string) => brim(['agent', 'enroll', '--id', id, '--token-file', file, '--state-dir', stateDirOf(id)])
     expect(await run('a')).toMatchObject({ status: 'approved' })
     // The response may have been lost: a repeated enrolment does not use the token again.

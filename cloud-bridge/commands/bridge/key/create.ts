@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { visibleLine } from '../../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../../core/cli/command.ts'
 import { keyRoles } from '../../../../core/protocol/http/admin.ts'
 import { Id } from '../../../../core/protocol/id.ts'
@@ -30,7 +31,7 @@ export const command = defineCommand({
     const expiresS = days === 0 ? null : days * secondsPerDay
     const { id, key, expiresAt } = await administer(options, io, (admin) => admin.createKey({ ...terms, expiresS }))
     if (json) return io.out(JSON.stringify({ id, ...terms, expiresAt, key }))
-    io.out(key)
-    io.err(`key ${id} for ${name}, ${role}, ${expiresAt === null ? 'without expiry' : `until ${expiresAt}`}`)
+    io.out(visibleLine(key))
+    io.err(visibleLine(`key ${id} for ${name}, ${role}, ${expiresAt === null ? 'without expiry' : `until ${expiresAt}`}`))
   },
 })

@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { BrimError } from '../../../../core/base/errors.ts'
 import { isLoopback } from '../../../../core/base/loopback.ts'
+import { createPrivate, writePrivate } from '../../../../core/base/private-file.ts'
 import { pinOf } from '../../../../core/base/tls-pin.ts'
+import { visibleLine } from '../../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../../core/cli/command.ts'
 import { Id } from '../../../../core/protocol/id.ts'
 import { invitationText } from '../../../../core/protocol/identity.ts'
@@ -18,8 +20,8 @@ const Duration = z
 
 export const command = defineCommand({
   examples: [
-    ['brim bridge token create > token', 'for one device, valid for a day; an operator approves the device'],
-    ['brim bridge token create --approve --uses 20 --expires 7d --group lab > token', 'for twenty devices'],
+    ['brim bridge token create --out token', 'for one device, valid for a day; an operator approves the device'],
+    ['brim bridge token create --approve --uses 20 --expires 7d --group lab --out token', 'for twenty devices'],
   ],
   options: {
     url: z
@@ -40,9 +42,16 @@ export const command = defineCommand({
     uses: z.int().min(1).default(1).describe('number of devices that can enrol with it'),
     expires: Duration.prefault('24h').describe('validity: 30m, 24h, 7d'),
     approve: z.boolean().default(false).describe('approve its devices as they enrol'),
+    out: z
+      .string()
+      .min(1)
+      .describe('new file for the token, readable by this user only (mode 0600); the token is not printed')
+      .optional(),
     ...administrationOptions,
   },
-  async run({ json, url: givenUrl, tlsCert, group, uses, expires: expiresS, approve, ...options }, io) {
+  async run({ json, url: givenUrl, tlsCert, group, uses, expires: expiresS, approve, out, ...options }, io) {
+    // A token is created once: a file that cannot take it must be known before.
+    if (out !== undefined) createPrivate(out)
     const givenPin = tlsCert === undefined ? undefined : pinOfFile(tlsCert)
     const { token, secret, at } = await administer(options, io, async (admin, at) => ({
       ...(await admin.createToken({ group, uses, approve, expiresS })),
@@ -51,12 +60,16 @@ export const command = defineCommand({
     const url = givenUrl ?? at?.url ?? localBridge
     const pin = givenPin ?? at?.pin
     const text = invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) })
-    if (json) return io.out(JSON.stringify({ ...token, url, token: text }))
-    io.out(text)
-    io.err(`token ${token.id} for ${uses === 1 ? 'one device' : `${uses} devices`} of group ${group}, until ${token.expiresAt}`)
+    if (out !== undefined) writePrivate(out, `${text}\n`)
+    if (json) return io.out(JSON.stringify({ ...token, url, ...(out === undefined ? { token: text } : { out }) }))
+    if (out === undefined) io.out(text)
+    const devices = uses === 1 ? 'one device' : `${uses} devices`
+    io.err(visibleLine(`token ${token.id} for ${devices} of group ${group}, until ${token.expiresAt}`))
     if (url.startsWith('http:') && !isLoopback(new URL(url).hostname))
       io.err('  warning: the token travels unencrypted; anyone who reads it on the way can enrol with it')
-    io.err('  on the device: brim agent enroll --id <name> --token-file <file with this line>')
+    io.err(
+      `  on the device: brim agent enroll --id <name> --token-file <${out === undefined ? 'file with this line' : 'the file'}>`,
+    )
   },
 })
 

@@ -3,11 +3,11 @@ import type { Menu } from '../../../../core/cli/command.ts'
 /** `brim bridge token …` */
 export const menu: Menu = {
   examples: [
-    ['brim bridge token create --approve > token', 'for one device, valid for a day'],
+    ['brim bridge token create --approve --out token', 'for one device, valid for a day'],
     ['brim bridge token list', 'which tokens are valid, and for what'],
   ],
   commands: {
-    create: ['print a new enrolment token; the bridge stores only its hash', () => import('./create.ts')],
+    create: ['create an enrolment token; the bridge stores only its hash', () => import('./create.ts')],
     list: ['list the tokens, without their secrets', () => import('./list.ts')],
     'revoke <token>': ['revoke a token; devices enrolled with it stay enrolled', () => import('./revoke.ts')],
   },
