@@ -130,8 +130,8 @@ async function openBridge(base: Base): Promise<Bridge> {
 
   // After all ports are bound: a second bridge started by mistake must not declare the first one's devices lost.
   const isEnrolled = (device: string) => stores.identityStore.device(device) !== undefined
-  if (grants.authRequired) work.devices.forgetExcept(isEnrolled)
-  work.devices.start()
+  const accepts = (device: string) => !grants.authRequired || isEnrolled(device)
+  work.devices.start(accepts)
   work.jobs.queue.start()
   const authority = `${urlHost(host)}:${http.port}`
   const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
@@ -145,7 +145,7 @@ async function openBridge(base: Base): Promise<Bridge> {
     bridge: id,
     birth: stores.birth,
     describe: () => ({ bridge: version, modelId: cloud.modelId, data: dataUrl, sessions: cloud.sessions.count }),
-    accepts: (device) => !grants.authRequired || isEnrolled(device),
+    accepts,
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
     clock: base.clock,

@@ -148,7 +148,7 @@ export const BridgeLimits = z.strictObject({
   mqttOtherPacketBytes: z
     .int()
     .min(1_024)
-    .default(8_192)
+    .default(4_096)
     .describe('size of an MQTT packet that publishes nothing, such as CONNECT, in bytes; a larger one ends its connection'),
   mqttPacketBytes: z
     .int()
@@ -170,10 +170,15 @@ export const BridgeLimits = z.strictObject({
     .min(1_024)
     .default(64 * 2 ** 20)
     .describe('memory for retained MQTT messages, in bytes; a message beyond it ends the connection of its client'),
+  mqttRetainedMessageBytes: z
+    .int()
+    .min(1_024)
+    .default(16 * 1_024)
+    .describe('size of one retained MQTT message, in bytes; a larger one ends the connection of its client'),
   mqttSubscribesPerS: z
     .int()
     .min(1)
-    .default(10)
+    .default(5)
     .describe('SUBSCRIBE and UNSUBSCRIBE packets per second of an MQTT client; one that sends faster is read later'),
   mqttSubscriptions: z
     .int()

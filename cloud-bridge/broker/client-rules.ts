@@ -68,9 +68,7 @@ export class ClientRules {
       authorizePublish: (client, { topic, payload, retain }, done) => {
         const allowed = client !== null && this.#mayPublish(client, topic, retain)
         if (!allowed) return done(new Error(`it may not publish on ${topic}`))
-        if (retain && !this.#retained.put(topic, Buffer.byteLength(payload)))
-          return done(new Error('no memory is left for retained messages: --limit mqttRetainedBytes=…'))
-        done(null)
+        done(retain ? this.#retain(topic, Buffer.byteLength(payload)) : null)
       },
       authorizeSubscribe: (client, subscription, done) => {
         const reason = this.#judgeSubscription(client, subscription.topic)
@@ -135,6 +133,15 @@ export class ClientRules {
 
   #mayPublish(client: Client, topic: string, retain: boolean): boolean {
     return this.mayAct(client) && this.#allowsPublish(client.id, topic) && (!retain || topic.endsWith('/state'))
+  }
+
+  /** @returns why the message is refused */
+  #retain(topic: string, payloadBytes: number): Error | null {
+    if (payloadBytes > this.#options.limits.mqttRetainedMessageBytes)
+      return new Error(`a retained message of ${payloadBytes} bytes: --limit mqttRetainedMessageBytes=…`)
+    if (!this.#retained.put(topic, payloadBytes))
+      return new Error('no memory is left for retained messages: --limit mqttRetainedBytes=…')
+    return null
   }
 
   #allowsPublish(clientId: string, topic: string): boolean {

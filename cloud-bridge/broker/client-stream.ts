@@ -44,8 +44,8 @@ export class ClientStream extends Duplex {
     socket.on('end', () => this.#forward())
     socket.on('error', (error) => this.destroy(error))
     socket.on('close', () => {
-      // What has been read already is still passed on.
-      if (this.#rest === undefined) this.destroy()
+      // Of a client that ended its connection in order, what was read is still passed on; not if it sent too fast.
+      if (!socket.readableEnded || this.#isWaiting) this.destroy()
     })
   }
 

@@ -139,8 +139,12 @@ export function openFleet(options: OpenFleetOptions) {
       },
     },
     lastState: registry.lastState,
-    /** Counts every device as lost until it publishes its state, and starts to send pending commands. */
-    start(): void {
+    /**
+     * Counts every device as lost until it publishes its state, and starts to send pending commands.
+     * @param known the states of other devices are deleted
+     */
+    start(known: (device: string) => boolean = () => true): void {
+      registry.forgetExcept(known)
       registry.markAllLost()
       commands.start()
     },

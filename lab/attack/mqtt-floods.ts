@@ -123,5 +123,3 @@ async function openQos2(client: RawMqtt, device: string): Promise<void> {
   const payload = Buffer.alloc(1_000, 'x')
   for (let id = 1; id <= 10; id++) await client.send(publishPacket(stateTopicOf(device), payload, { qos: 2, id }))
 }
-
-export const mqttFloods: readonly Flood[] = [unreadSubscriber, stateFlood, subscribeFlood, reconnectFlood, pingFlood]

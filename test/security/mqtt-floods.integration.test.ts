@@ -108,6 +108,15 @@ it('a client has a limited number of incomplete QoS 2 messages', async () => {
   await cut
 })
 
+it('a client that publishes and disconnects at once loses nothing', async () => {
+  await using broker = await startBroker()
+  await using watcher = await watchTopic(broker.url, attackerTopic)
+  const { socket } = await connectRaw(broker.url, deviceLogin(targetOf(broker)), never)
+  const texts = Array.from({ length: 500 }, (_, n) => `state ${n}`)
+  socket.end(Buffer.concat(texts.map((text) => publishPacket(attackerTopic, Buffer.from(text)))))
+  await expect.poll(() => watcher.messages.map(({ text }) => text)).toEqual(texts)
+})
+
 it('a packet other than PUBLISH is small', async () => {
   await using broker = await startBroker()
   const attacker = await connectRaw(broker.url, deviceLogin(targetOf(broker)), never)
@@ -121,7 +130,7 @@ it('a packet other than PUBLISH is small', async () => {
 
 it('what clients send does not fill the log', async () => {
   const { logger, lines } = recordingLogger('warn')
-  await using broker = await startBroker({ logger, limits: { mqttConnectsPerMinute: 1_000 } })
+  await using broker = await startBroker({ logger, limits: { mqttSubscribesPerS: 1_000 } })
   const device = await mqttClient(broker.url, 'device-attacker')
   for (let n = 0; n < 30; n++) await device.subscribeAsync(`not-allowed/${n}/${'x'.repeat(4_000)}`).catch(() => {})
   for (let n = 0; n < 30; n++) {
