@@ -1,4 +1,5 @@
 import { anonymousRequests } from './anonymous-requests.ts'
+import { endlessAnswers, telemetryFlood } from './device-data.ts'
 import type { Flood } from './flood.ts'
 import { pingFlood, reconnectFlood, stateFlood, subscribeFlood, unreadSubscriber } from './mqtt-floods.ts'
 import { promptsFlood } from './prompts.ts'
@@ -16,4 +17,6 @@ export const floods: readonly Flood[] = [
   reconnectFlood,
   pingFlood,
   promptsFlood,
+  endlessAnswers,
+  telemetryFlood,
 ]
