@@ -78,7 +78,7 @@ export class KvMemory {
 
   /** Why the owner gets no more memory. */
   shortageOf(owner: string): string {
-    return kvShortage(this.usage, this.#shareOf(owner))
+    return kvShortage(this.#shareOf(owner))
   }
 
   /** A charged sequence without rows; undefined where the budget, or the owner's share of it, is exhausted. */

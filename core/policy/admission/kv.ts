@@ -98,10 +98,8 @@ export function evictionsWithinShare(
   return others && [...own, ...others]
 }
 
-/** Why a device gets no more KV memory, for the device and for its operator. */
-export function kvShortage(usage: KvUsage, share: KvShare): string {
-  const used = ({ usedBytes, budgetBytes }: KvUsage) =>
-    `${(usedBytes / 2 ** 20).toFixed(1)} of ${(budgetBytes / 2 ** 20).toFixed(1)} MB`
-  const [ofShare, ofAll] = [used(share), used(usage)]
-  return `the bridge's KV memory is full: this device has ${ofShare} (limit deviceKvPercent), all devices ${ofAll}`
+/** Why a device gets no more KV memory. It does not say what other devices hold, which would reveal when they work. */
+export function kvShortage({ usedBytes, budgetBytes }: KvShare): string {
+  const [used, max] = [usedBytes, budgetBytes].map((bytes) => (bytes / 2 ** 20).toFixed(1))
+  return `the bridge's KV memory is full: this device has ${used} of at most ${max} MB (limit deviceKvPercent)`
 }

@@ -11,6 +11,7 @@ import {
   frameVersion,
   headerBytes,
   maxFrameBytes,
+  maxFrameBytesOf,
   paddedRowsOf,
   peekFrame,
 } from '../../../core/protocol/frame.ts'
@@ -191,6 +192,33 @@ describe('an invalid frame', () => {
     plain[3] = 1
     const bytes = Buffer.concat([plain, Buffer.from(Uint32Array.from(words).buffer)])
     expect(() => decodeStates(decodeFrame(bytes), 1)).toThrow(why)
+  })
+
+  it('is padded beyond the rows that the reader allows', () => {
+    const states = { rows: 2, width: 2, half: new Uint16Array(4) }
+    const fields = { type: 'rows', session: 1n, epoch: 1, seq: 1 } as const
+    const decode = (paddedRows: number, wire: 'fp16' | 'int8') =>
+      decodeStates(decodeFrame(encodeFrame({ ...fields, base: 1 }, states, { paddedRows, wire })), 2, 5)
+    for (const wire of ['fp16', 'int8'] as const) {
+      expect(decode(5, wire)).toEqual(states)
+      expect(() => decode(6, wire)).toThrow(/padded by/)
+    }
+    // Rows that need more than the allowed length are no padding.
+    const long = { rows: 6, width: 2, half: new Uint16Array(12) }
+    const wide = { ...states, wide: { index: [0, 1], values: new Float32Array(4) } }
+    for (const rows of [long, wide])
+      expect(decodeStates(decodeFrame(encodeFrame(fields, rows, { paddedRows: 3 })), 2, 5)).toEqual(rows)
+  })
+
+  it('is never longer than the largest frame of its rows, in any form', () => {
+    const tree = { kept: [0, 1, 2], parents: [-1, 0, 1] }
+    const wide = { index: [0, 1, 2], values: new Float32Array(3 * 4) }
+    const states = { rows: 3, width: 4, half: new Uint16Array(12), wide }
+    for (const wire of ['fp16', 'int8'] as const) {
+      const bytes = encodeFrame({ type: 'rows', session: 1n, epoch: 1, seq: 1 }, states, { wire, tree })
+      expect(bytes.byteLength).toBeLessThanOrEqual(maxFrameBytesOf(3, 4))
+    }
+    expect(maxFrameBytesOf(2_048, 8_192)).toBe(maxFrameBytes)
   })
 
   it('still yields session and seq if its header is complete', () => {
