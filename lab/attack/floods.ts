@@ -1,7 +1,8 @@
 import { anonymousRequests } from './anonymous-requests.ts'
 import { endlessAnswers, telemetryFlood } from './device-data.ts'
 import type { Flood } from './flood.ts'
-import { pingFlood, reconnectFlood, stateFlood, subscribeFlood, unreadSubscriber } from './mqtt-floods.ts'
+import { hiddenStatesFlood } from './hidden-states.ts'
+import { mqttFloods } from './mqtt-floods.ts'
 import { promptsFlood } from './prompts.ts'
 import { refusals } from './refusals.ts'
 import { silentConnections } from './silent-connections.ts'
@@ -11,11 +12,8 @@ export const floods: readonly Flood[] = [
   silentConnections,
   anonymousRequests,
   refusals,
-  unreadSubscriber,
-  stateFlood,
-  subscribeFlood,
-  reconnectFlood,
-  pingFlood,
+  ...mqttFloods,
+  hiddenStatesFlood(),
   promptsFlood,
   endlessAnswers,
   telemetryFlood,

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { systemClock } from '../../../core/base/clock.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
+import type { Flood } from '../../attack/flood.ts'
 import { floods } from '../../attack/floods.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchResult } from '../frame/bench.ts'
@@ -12,7 +13,9 @@ import { type HonestDevice, type HonestSample, startHonestDevice } from './hones
 import { type AttackRun, attackReport, together, undisturbed } from './report.ts'
 
 /** Of each flood that runs alone, and of the time without a flood. */
-const aloneS = { quick: 2, full: 5 }
+const fullAloneS = 5
+const quickAloneS = 2
+/** Of all floods together. */
 const quickSeconds = 10
 
 const options = { seconds: z.number().min(1).default(60).describe('time that all floods run together') }
@@ -22,26 +25,33 @@ export const attackBench: Bench<typeof options> = {
   options,
   examples: [['brim bench attack --seconds 600', 'a long attack']],
   goals: { honestP99Ms: { max: 100 }, honestLost: { max: 0 }, bridgeRssMb: { max: 600 } },
-  run: (context, { seconds }) => benchAttack(context, seconds),
+  async run(context, { seconds }) {
+    const [aloneS, togetherS] = context.quick ? [quickAloneS, Math.min(seconds, quickSeconds)] : [fullAloneS, seconds]
+    return benchAttack({ bundle: await ensureDemoBundle(), floods, aloneS, togetherS }, context)
+  },
   report: attackReport,
 }
 
 /** `brim bench attack` */
 export const command = benchCommand(attackBench)
 
+interface AttackLimits {
+  readonly bundle: string
+  readonly floods: readonly Pick<Flood, 'name'>[]
+  readonly aloneS: number
+  readonly togetherS: number
+}
+
 /** @throws BrimError of a process that does not start */
-async function benchAttack(context: BenchContext, seconds: number): Promise<BenchResult> {
-  const { io, quick, progress } = context
-  const [bundle, slm] = [await ensureDemoBundle('llm'), await ensureDemoBundle('slm-deep')]
+export async function benchAttack(limits: AttackLimits, { io, progress }: BenchContext): Promise<BenchResult> {
+  const { bundle, aloneS, togetherS } = limits
   progress('starting a bridge and an agent, and enrolling devices')
-  const names = floods.map(({ name }) => name)
-  await using cluster = await startAttackCluster({ bundle, slm, floods: names, io })
+  const names = limits.floods.map(({ name }) => name)
+  await using cluster = await startAttackCluster({ bundle, floods: names, io })
   const device = await startHonestDevice({ ...cluster, signal: io.signal })
-  const phaseS = quick ? aloneS.quick : aloneS.full
-  const togetherS = quick ? Math.min(seconds, quickSeconds) : seconds
   const phases = [
-    { name: undisturbed, floods: [], s: phaseS },
-    ...names.map((name) => ({ name, floods: [name], s: phaseS })),
+    { name: undisturbed, floods: [], s: aloneS },
+    ...names.map((name) => ({ name, floods: [name], s: aloneS })),
     { name: together, floods: names, s: togetherS },
   ]
   const runs: AttackRun[] = []

@@ -8,9 +8,8 @@ import { Cluster } from '../../cluster/cluster.ts'
 import type { FloodAttack } from './flood-worker.ts'
 
 interface AttackClusterOptions {
-  /** Folder of a split bundle, and of a small whole one for jobs. */
+  /** Folder of a split bundle. */
   readonly bundle: string
-  readonly slm: string
   /** Names of floods: each attacks with a device and a viewer's key of its own. */
   readonly floods: readonly string[]
   readonly io: Io
@@ -24,7 +23,7 @@ const operator = 'operator:bench'
 const honestQuota = { requestsPerMinute: 6_000, jobsPerDay: null }
 
 /** A bridge that admits enrolled devices only, an enrolled agent, and identities for the measured device and the attacker. */
-export function startAttackCluster({ bundle, slm, floods, io }: AttackClusterOptions) {
+export function startAttackCluster({ bundle, floods, io }: AttackClusterOptions) {
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
     const bridge = await cluster.startBridge({ args: ['--auth'] })
     const { httpUrl, mqttUrl, dataUrl } = bridge.ready
@@ -43,7 +42,7 @@ export function startAttackCluster({ bundle, slm, floods, io }: AttackClusterOpt
       }
       await enrolled('honest')
       const measured = await enrolled('measured')
-      const agent = await cluster.startAgent({ id: 'honest', bridges: [mqttUrl], args: ['--slm', slm] })
+      const agent = await cluster.startAgent({ id: 'honest', bridges: [mqttUrl] })
       const attacks: FloodAttack[] = []
       for (const flood of floods) {
         const { key: apiKey } = store.createKey(operator, flood, 'viewer')

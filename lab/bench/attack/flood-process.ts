@@ -3,8 +3,10 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { projectRoot } from '../../../core/base/version.ts'
 import type { FloodReply, FloodRequest } from './flood-worker.ts'
 
+const worker = fileURLToPath(new URL('dist/lab/bench/attack/flood-worker.js', projectRoot))
 /** Floods end at their signal; one that does not within this time is a fault of the benchmark. */
 const graceMs = 30_000
 
@@ -13,7 +15,6 @@ const graceMs = 30_000
  * @throws BrimError RUNTIME_FAILED when the process dies or does not end
  */
 export async function runFloods(request: FloodRequest, { env, signal }: Io): Promise<FloodReply> {
-  const worker = fileURLToPath(new URL('./flood-worker.js', import.meta.url))
   const child = fork(worker, [], { env, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
   const stop = AbortSignal.any([signal, AbortSignal.timeout(request.ms + graceMs)])
   try {
