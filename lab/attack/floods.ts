@@ -2,7 +2,7 @@ import { anonymousRequests } from './anonymous-requests.ts'
 import { endlessAnswers, telemetryFlood } from './device-data.ts'
 import type { Flood } from './flood.ts'
 import { hiddenStatesFlood } from './hidden-states.ts'
-import { mqttFloods } from './mqtt-floods.ts'
+import { pingFlood, reconnectFlood, stateFlood, subscribeFlood, unreadSubscriber } from './mqtt-floods.ts'
 import { promptsFlood } from './prompts.ts'
 import { refusals } from './refusals.ts'
 import { silentConnections } from './silent-connections.ts'
@@ -12,9 +12,13 @@ export const floods: readonly Flood[] = [
   silentConnections,
   anonymousRequests,
   refusals,
-  ...mqttFloods,
+  unreadSubscriber,
+  stateFlood,
+  subscribeFlood,
+  reconnectFlood,
+  pingFlood,
   hiddenStatesFlood(),
   promptsFlood,
-  endlessAnswers,
   telemetryFlood,
+  endlessAnswers,
 ]
