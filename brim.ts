@@ -72,20 +72,32 @@ export async function run(argv: readonly string[], io: Io): Promise<ExitCode> {
   }
 }
 
+const exitCodeOfSignal = { SIGINT: exitCodes.interrupted, SIGTERM: exitCodes.terminated } as const
+type StopSignal = keyof typeof exitCodeOfSignal
+
+/** Time for what a stopped command has left open. */
+const maxEndMs = 1_000
+
+/** Ends by the signal itself: process.exit would wait for a thread of the inference library, which may compute for hours. */
+function endAtOnce(signal: StopSignal): void {
+  process.removeAllListeners(signal)
+  process.kill(process.pid, signal)
+}
+
 async function main(): Promise<void> {
   const stop = new AbortController()
-  let ended: ExitCode | undefined
-  const end = (code: ExitCode) => () => {
+  let ended: StopSignal | undefined
+  const end = (signal: StopSignal) => () => {
     // A second signal ends the process at once.
-    if (ended !== undefined) process.exit(code)
-    ended = code
+    if (ended !== undefined) return endAtOnce(signal)
+    ended = signal
     stop.abort(new BrimError('CANCELED', 'interrupted'))
   }
-  process.on('SIGINT', end(exitCodes.interrupted))
-  process.on('SIGTERM', end(exitCodes.terminated))
+  process.on('SIGINT', end('SIGINT'))
+  process.on('SIGTERM', end('SIGTERM'))
   // A parent process (demonstration, benchmark) may be killed: its end closes our stdin.
   if (process.env.BRIM_STOP_WITH_STDIN !== undefined) {
-    process.stdin.on('end', end(exitCodes.terminated)).resume()
+    process.stdin.on('end', end('SIGTERM')).resume()
     // An open stdin must not keep the process alive.
     if (process.stdin instanceof Socket) process.stdin.unref()
   }
@@ -109,7 +121,9 @@ async function main(): Promise<void> {
     env: process.env,
     signal: stop.signal,
   })
-  process.exitCode = ended ?? code
+  const signal = ended as StopSignal | undefined
+  process.exitCode = signal === undefined ? code : exitCodeOfSignal[signal]
+  if (signal !== undefined) setTimeout(endAtOnce, maxEndMs, signal).unref()
 }
 
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) await main()

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { untilAborted } from '../../core/base/clock.ts'
+import { orAborted } from '../../core/base/or-aborted.ts'
 import { defineCommand } from '../../core/cli/command.ts'
 import { limitFlag } from '../../core/cli/limit-flag.ts'
 import { AgentFields } from '../config.ts'
@@ -37,13 +38,14 @@ export const command = defineCommand({
   },
   async run({ json, stateDir, deadBand = [], limit = [], ...settings }, io) {
     const { startAgent } = await import('../agent.ts')
-    const agent = await startAgent({
+    const starting = startAgent({
       ...settings,
       deadBands: Object.fromEntries(deadBand),
       limits: Object.fromEntries(limit),
       library: io.env.ORT_LIB || undefined,
       stateDir: agentStateDir(stateDir, settings.id, io),
     })
+    const agent = await orAborted(starting, io.signal, (late) => late.close())
     try {
       const { apiUrl, modelId, slm } = agent
       if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: settings.id, modelId, slm }))

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { systemClock } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
+import { orAborted } from '../base/or-aborted.ts'
 import { defineCommand, type OptionsOf } from '../cli/command.ts'
 import type { AnswerSummary, GenerateEvent } from '../engine/generate.ts'
 import { readManifest } from '../model/bundle.ts'
@@ -58,7 +59,8 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
   const tokenizer = await tokenizerOf(options)
   const promptIds = await promptOf(options, tokenizer)
   answerBudget(promptIds, maxTokens, dims)
-  const model = await openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads })
+  const opening = openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads })
+  const model = await orAborted(opening, io.signal, (late) => late.release())
   try {
     const events = generate(model.chain({ cuts: 'full' }), tokenizer, {
       promptIds,

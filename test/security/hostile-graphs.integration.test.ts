@@ -1,9 +1,11 @@
-import { createHash } from 'node:crypto'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../agent/bundles/bundle-folder.ts'
 import { bundleInstall } from '../../agent/jobs/install.ts'
@@ -15,6 +17,7 @@ import { OnnxGraph } from '../../core/model/onnx-writer.ts'
 import { sha256Of } from '../support/sha256-of.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+import { tokenizerJson } from '../support/tokenizer-json.ts'
 
 let bundle: TinyBundle
 let dir: TempDir
@@ -72,16 +75,22 @@ function foldingGraph(size: number, products: number): Uint8Array {
   return graph.encode('folding')
 }
 
-/** Serves the graph as that of the input part, with right hashes and a right model id. */
-function serve(graph: Uint8Array): Manifest {
-  const original = JSON.parse(readFileSync(join(root, 'manifest.json'), 'utf8')) as Manifest
-  const path = original.parts.input!.graphs['1']!
-  writeFileSync(join(root, path), graph)
-  const sha256 = createHash('sha256').update(graph).digest('hex')
-  const files = original.files.map((file) => (file.path === path ? { path, bytes: graph.length, sha256 } : file))
-  const parts = { ...original.parts, input: { ...original.parts.input!, weights: [] } }
-  const changed = { ...original, parts, files: files.filter((file) => file.path !== 'input.weights') }
-  const manifest = { ...changed, modelId: modelIdOf(changed) }
+/** Serves the graph as that of some parts, with right hashes and a right model id. */
+function serve(graph: Uint8Array, names: readonly ('input' | 'middle')[] = ['input']): Manifest {
+  let manifest = JSON.parse(readFileSync(join(root, 'manifest.json'), 'utf8')) as Manifest
+  for (const name of names) {
+    const part = manifest.parts[name]!
+    const path = part.graphs['1']!
+    writeFileSync(join(root, path), graph)
+    const replaced = { path, bytes: graph.length, sha256: sha256Of(join(root, path)) }
+    const files = manifest.files.filter((file) => file.path !== `${name}.weights`)
+    manifest = {
+      ...manifest,
+      parts: { ...manifest.parts, [name]: { ...part, weights: [] } },
+      files: files.map((file) => (file.path === path ? replaced : file)),
+    }
+  }
+  manifest = { ...manifest, modelId: modelIdOf(manifest) }
   writeFileSync(join(root, 'manifest.json'), JSON.stringify(manifest))
   return manifest
 }
@@ -94,14 +103,14 @@ function install({ modelId }: Manifest, limits: { probeTimeoutS: number; probeMe
   return work({ modelId, manifestSha256, url }, () => {}, signal, { link: 'mqtt://a', progress: () => {} })
 }
 
-/** Processes that this one has started and that still run. */
-const children = () =>
+/** Running processes that a process has started. */
+const children = (of = process.pid) =>
   readdirSync('/proc').filter((pid) => {
     try {
       const [state, parent] = readFileSync(`/proc/${pid}/stat`, 'utf8')
         .replace(/^.*\) /, '')
         .split(' ')
-      return state !== 'Z' && parent === `${process.pid}`
+      return state !== 'Z' && parent === `${of}`
     } catch {
       return false
     }
@@ -118,7 +127,7 @@ describe('a bundle from elsewhere', () => {
       code: 'BUNDLE_INVALID',
       message: 'the self-test of part input did not end within 2 s',
     })
-    await expect.poll(children).toEqual(before)
+    await expect.poll(() => children()).toEqual(before)
     expect(await new BundleFolder(join(dir.path, 'state')).list()).toEqual([])
   })
 
@@ -137,6 +146,45 @@ describe('a bundle from elsewhere', () => {
     await expect.poll(() => children().length, { timeout: 5_000 }).toBeGreaterThan(before.length)
     cancel.abort(new Error('canceled by its operator'))
     await canceled
-    await expect.poll(children).toEqual(before)
+    await expect.poll(() => children()).toEqual(before)
   })
+})
+
+const cli = fileURLToPath(new URL('../../dist/brim.js', import.meta.url))
+
+describe('a command that loads such a bundle', () => {
+  it.each([
+    ['model verify', () => []],
+    ['model run', () => ['--prompt-ids', '1']],
+    [
+      'agent run',
+      () => ['--id', 'nano', '--api-port', '0', '--bridge', 'mqtt://127.0.0.1:1', '--state-dir', join(dir.path, 'a')],
+    ],
+    ['bridge run', () => ['--mqtt-port', '0', '--http-port', '0', '--state-dir', join(dir.path, 'b')]],
+  ])('brim %s ends soon after SIGTERM', async (command, options) => {
+    serve(foldingGraph(2_048, 200), ['input', 'middle'])
+    writeFileSync(join(root, 'tokenizer', 'tokenizer.json'), JSON.stringify(tokenizerJson({ a: 0 }, 159)))
+    const bundleWords = command.startsWith('model') ? [root] : ['--bundle', root]
+    const child = spawn(process.execPath, [cli, ...command.split(' '), ...bundleWords, ...options()], { stdio: 'ignore' })
+    try {
+      const exited = once(child, 'exit')
+      // The library is loaded, here or in the process of the self-test, just before the graph.
+      const loaders = () => [`${child.pid}`, ...children(child.pid)]
+      await expect.poll(() => loaders().some(hasLibrary), { timeout: 15_000 }).toBe(true)
+      child.kill('SIGTERM')
+      const deadline = delay(6_000, ['still running'], { ref: false })
+      expect(await Promise.race([exited, deadline])).toSatisfy(([code, by]) => code === 143 || by === 'SIGTERM')
+      await expect.poll(() => children(child.pid)).toEqual([])
+    } finally {
+      child.kill('SIGKILL')
+    }
+  })
+
+  const hasLibrary = (pid: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/maps`, 'utf8').includes('libonnxruntime')
+    } catch {
+      return false
+    }
+  }
 })

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs'
 import { untilAborted } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { orAborted } from '../../../core/base/or-aborted.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { limitFlag } from '../../../core/cli/limit-flag.ts'
 import type { Bridge } from '../../bridge.ts'
@@ -31,13 +32,14 @@ export const command = defineCommand({
       })
     const { startBridge } = await import('../../bridge.ts')
     const library = io.env.ORT_LIB || undefined
-    const bridge = await startBridge({
+    const starting = startBridge({
       ...settings,
       bundles,
       library,
       limits: Object.fromEntries(limit),
       stateDir: bridgeStateDir(stateDir, io),
     })
+    const bridge = await orAborted(starting, io.signal, (late) => late.close())
     try {
       printReady(bridge, json, io)
       await untilAborted(io.signal)
