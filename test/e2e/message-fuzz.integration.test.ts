@@ -20,7 +20,7 @@ import { bridgeStateTopic, type DeviceTopic, deviceTopic } from '../../core/prot
 import { openDatabase } from '../../core/store/open-database.ts'
 import { schemaOf } from '../../scripts/docs/asyncapi.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
-import { mqttClient, watchTopic } from '../support/broker.ts'
+import { mqttClient, startBroker, watchTopic } from '../support/broker.ts'
 import { mutated, secret, valid } from '../support/messages.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -166,20 +166,25 @@ describe('a bridge that receives invalid messages', () => {
 
 describe('a device that receives invalid messages', () => {
   it('keeps working on MQTT, and refuses each unreadable job with the reason', async () => {
-    await using events = await watchTopic(world.bridge.mqttUrl, topicOf('jetson-01', 'events'))
-    const client = await mqttClient(world.bridge.mqttUrl, 'bridge-fuzz')
+    // A broker where any client may be a bridge.
+    await using open = await startBroker({ limits: { mqttRetainedMessageBytes: 256 * 1024 } })
+    await world.startAgent({ id: 'jetson-02', bridges: [world.bridge.mqttUrl, open.url] })
+    await using states = await watchTopic(open.url, topicOf('jetson-02', 'state'))
+    await expect.poll(() => states.messages.length).toBeGreaterThan(0)
+    await using events = await watchTopic(open.url, topicOf('jetson-02', 'events'))
+    const client = await mqttClient(open.url, 'bridge-fuzz')
     const expected = new Map<string, string>()
     const readable = new Set<string>()
     for (const payload of samplesOf(ToJobDevice, 120, 5)) {
-      await client.publishAsync(topicOf('jetson-01', 'jobs'), payload, { qos: 1 })
+      await client.publishAsync(topicOf('jetson-02', 'jobs'), payload, { qos: 1 })
       const read = readMessage(ToJobDevice, payload)
       const address = JobAddress.safeParse(read.kind === 'unreadable' ? read.json : read.message).data
       const key = JSON.stringify(address)
       if (read.kind === 'message') readable.add(key)
       else if (address && !readable.has(key)) expected.set(key, read.reason)
     }
-    for (const payload of samplesOf(JobAck, 40, 6)) await client.publishAsync(topicOf('jetson-01', 'acks'), payload, { qos: 1 })
-    for (const payload of samplesOf(MessageFault, 40, 7)) await client.publishAsync(topicOf('jetson-01', 'faults'), payload)
+    for (const payload of samplesOf(JobAck, 40, 6)) await client.publishAsync(topicOf('jetson-02', 'acks'), payload, { qos: 1 })
+    for (const payload of samplesOf(MessageFault, 40, 7)) await client.publishAsync(topicOf('jetson-02', 'faults'), payload)
     for (const payload of samplesOf(BridgeState, 40, 8))
       await client.publishAsync(bridgeStateTopic('default', 'fuzz'), payload, { qos: 1, retain: true })
     await client.publishAsync(bridgeStateTopic('default', 'fuzz'), '', { qos: 1, retain: true })
