@@ -20,9 +20,10 @@ interface Pending {
   reject(error: unknown): void
 }
 
-/** Tokenises one prompt after the other in a worker thread, which starts with the first. */
+/** Tokenises one prompt after the other in a worker thread, which starts with the first. Short prompts do not wait for long ones. */
 export class PromptThread {
   readonly #model: WorkerModel
+  /** The shortest first. */
   readonly #waiting: Pending[] = []
   #worker: Worker | undefined
   #current: Pending | undefined
@@ -45,6 +46,7 @@ export class PromptThread {
         onAbort = () => this.#cancel(pending)
         signal.addEventListener('abort', onAbort, { once: true })
         this.#waiting.push(pending)
+        this.#waiting.sort((a, b) => a.task.prompt.length - b.task.prompt.length)
         this.#next()
       })
     } finally {
@@ -73,6 +75,8 @@ export class PromptThread {
       resourceLimits: { maxOldGenerationSizeMb: maxHeapMb },
     })
     worker.on('message', (result: PromptResult) => {
+      // The last result of a thread that was ended meanwhile.
+      if (worker !== this.#worker) return
       const done = this.#current
       this.#current = undefined
       if ('error' in result) done?.reject(new BrimError(result.error.code, result.error.message, { hint: result.error.hint }))
