@@ -62,7 +62,7 @@ export async function probeBundle(
   signal.throwIfAborted()
   const fileBytes = filesOf(manifest, parts).reduce((sum, { bytes }) => sum + bytes, 0)
   const memoryBytes = limits.probeMemoryBytes + memoryPerFileByte * fileBytes
-  // The time limit holds even if this process is killed: it has been spent by all threads at once then.
+  // If this process is killed and the other one is too busy to notice, the kernel ends it: all its threads share this time.
   const cpuS = limits.probeTimeoutS * (threads + 2)
   const child = fork(worker, { execArgv: [], serialization: 'advanced', stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
   const timeout = AbortSignal.timeout(limits.probeTimeoutS * 1_000)
@@ -98,7 +98,7 @@ function testsOf(child: ChildProcess, signal: AbortSignal, onTesting: (part: Par
     child.once('error', (cause) =>
       reject(new BrimError('RUNTIME_FAILED', 'the process of the self-test cannot be started', { cause })),
     )
-    child.once('exit', (code, by) => reject(diedOf(by ?? `exit code ${code}`)))
+    child.once('exit', (code, by) => reject(by === null ? exitedWith(code) : diedOf(by)))
   })
 }
 
@@ -106,15 +106,21 @@ function errorOf({ code, message, hint, cause }: Extract<ProbeReply, { kind: 'fa
   return new BrimError(code, message, { hint, ...(cause === undefined ? {} : { cause: new Error(cause) }) })
 }
 
-/** The JavaScript engine and the library abort when memory runs out; the kernel kills. */
-const outOfMemory: ReadonlySet<string> = new Set(['SIGABRT', 'SIGTRAP', 'SIGKILL'])
+/** A wrong bundle is reported before the end, so this says nothing about the bundle. */
+const exitedWith = (code: number | null) =>
+  new BrimError('RUNTIME_FAILED', `the process of the self-test ended early with exit code ${code}`, {
+    hint: 'run "brim doctor" on this machine',
+  })
 
-function diedOf(reason: string): BrimError {
-  if (outOfMemory.has(reason))
-    return new BrimError('OUT_OF_MEMORY', `memory ran out during the self-test (${reason})`, {
+/** The JavaScript engine and the library abort when memory runs out; the kernel kills. */
+const outOfMemory: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGKILL'])
+
+function diedOf(by: NodeJS.Signals): BrimError {
+  if (outOfMemory.has(by))
+    return new BrimError('OUT_OF_MEMORY', `memory ran out during the self-test (${by})`, {
       hint: 'use a smaller bundle, or raise the memory limit (agent: --limit probeMemoryBytes, model verify: --memory)',
     })
-  return new BrimError('BUNDLE_INVALID', `the self-test crashed (${reason})`, {
+  return new BrimError('BUNDLE_INVALID', `the self-test crashed (${by})`, {
     hint: 'build the bundle again, or try another ONNX Runtime (ORT_LIB)',
   })
 }
