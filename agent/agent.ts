@@ -4,6 +4,7 @@ import { type Clock, clockIsSet, nowIso, systemClock } from '../core/base/clock.
 import { type Closers, createClosers } from '../core/base/closers.ts'
 import { createLogger } from '../core/base/logger.ts'
 import { seededRandom } from '../core/base/random.ts'
+import { shownUrl } from '../core/base/shown-url.ts'
 import { version } from '../core/base/version.ts'
 import type { HttpLimits } from '../core/listen/http-listener.ts'
 import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
@@ -200,7 +201,7 @@ function openLinks(base: Base, { manifest, speed }: Models, closers: Closers): B
       heartbeatS: config.heartbeatS,
       clock,
       random: seededRandom(randomInt(seedBound)),
-      logger: logger.child({ component: 'link', broker: url }),
+      logger: logger.child({ component: 'link', broker: shownUrl(url) }),
     })
   const links = new BridgeLinks(identities.bridges.map(linkBy), logger.child({ component: 'link' }))
   closers.push(() => links.close())

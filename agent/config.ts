@@ -46,6 +46,17 @@ export const AgentFields = z.strictObject({
       fallback: 'where this device enrolled, else as the bridge announces it',
     })
     .optional(),
+  bundleSources: z
+    .array(
+      z.url({ protocol: /^https?$/, error: 'must be a URL like http://10.0.0.6:8080' }).transform((url) => new URL(url).origin),
+    )
+    .min(1)
+    .meta({
+      flag: 'bundle-source',
+      description: 'server from which bundle.install may download besides the bridge, also in a private network; repeatable',
+      fallback: 'servers with public addresses',
+    })
+    .optional(),
   slm: z
     .string()
     .min(1)

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
+import { shownUrl } from '../../core/base/shown-url.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf, partsOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile, maxManifestBytes } from '../../core/model/manifest.ts'
@@ -32,7 +33,7 @@ export async function fetchManifest(request: BundleRequest, options: GetOptions)
     for await (const chunk of body as AsyncIterable<Buffer>) {
       bytes += chunk.byteLength
       if (bytes > maxManifestBytes)
-        throw new BrimError('BUNDLE_INVALID', `${url.href} is no manifest: it has more than ${maxManifestBytes} bytes`)
+        throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is no manifest: it has more than ${maxManifestBytes} bytes`)
       chunks.push(chunk)
     }
   } catch (cause) {
@@ -44,7 +45,7 @@ export async function fetchManifest(request: BundleRequest, options: GetOptions)
   const json = Buffer.concat(chunks)
   const manifestSha256 = createHash('sha256').update(json).digest('hex')
   if (request.manifestSha256 !== manifestSha256)
-    throw new BrimError('BUNDLE_INVALID', `${url.href} is not the requested manifest: its sha256 differs`)
+    throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is not the requested manifest: its sha256 differs`)
   return { modelId: request.modelId, manifestSha256, json }
 }
 
@@ -65,9 +66,10 @@ export async function fetchFiles(
   await writeFile(join(to, manifestFile), found.json, { flush: true })
   const manifest = await readManifest(to)
   if (manifest.modelId !== found.modelId)
-    throw new BrimError('BUNDLE_INVALID', `${url} holds model ${short(manifest.modelId)}, not ${short(found.modelId)}`)
+    throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} holds model ${short(manifest.modelId)}, not ${short(found.modelId)}`)
   const files = filesOf(manifest, devicePartsOf(manifest))
-  if (files.some(({ path }) => path === manifestFile)) throw new BrimError('BUNDLE_INVALID', `${url} lists its own manifest`)
+  if (files.some(({ path }) => path === manifestFile))
+    throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} lists its own manifest`)
   const total = files.reduce((sum, { bytes }) => sum + bytes, 0)
   if (!(await missingSpace(to, files)).fits) await folder.removeOtherPartials(found)
   requireSpace(await missingSpace(to, files))

@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
+import { shownUrl } from '../../core/base/shown-url.ts'
 import { type GetOptions, get, unavailable } from './get.ts'
 
 interface WantedFile {
@@ -60,7 +61,7 @@ async function append(
     for await (const chunk of body as AsyncIterable<Buffer>) {
       end += chunk.byteLength
       // More bytes than announced must not fill the disk.
-      if (end > bytes) throw new BrimError('BUNDLE_CORRUPT', `${url.href} has more than the announced ${bytes} bytes`)
+      if (end > bytes) throw new BrimError('BUNDLE_CORRUPT', `${shownUrl(url)} has more than the announced ${bytes} bytes`)
       await write(file, chunk, to)
       onBytes(end)
     }

@@ -2,7 +2,9 @@ import { once } from 'node:events'
 import { type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
 import { BrimError } from '../../core/base/errors.ts'
+import { shownUrl } from '../../core/base/shown-url.ts'
 import type { Credentials } from '../identity/credentials.ts'
+import { allowSource } from './bundle-source.ts'
 
 /** The device's own bridge. Only this origin gets the device's token. */
 export interface OwnBridge {
@@ -13,6 +15,8 @@ export interface OwnBridge {
 
 export interface GetOptions {
   readonly own: OwnBridge | undefined
+  /** Origins that the configuration allows besides; absent: every one with a public address. */
+  readonly sources?: readonly string[] | undefined
   /** Time after which a silent server is given up. */
   readonly stallMs: number
   readonly signal: AbortSignal
@@ -23,7 +27,7 @@ export interface GetOptions {
 const maxRedirects = 5
 
 /**
- * Starts a GET. Follows redirects to http and https URLs, but never from https to http.
+ * Starts a GET. Follows redirects within the origin, and to sources that the configuration allows.
  * @returns the body, and `from`, its offset: the requested one, or 0 if the server ignores ranges
  * @throws BrimError BUNDLE_UNAVAILABLE if a retry may succeed, BUNDLE_INVALID if not, IDENTITY_INVALID
  */
@@ -46,24 +50,26 @@ export async function get(url: URL, options: GetOptions): Promise<{ body: Incomi
     }
     const { location } = body.headers
     if (![301, 302, 303, 307, 308].includes(status) || location === undefined) throw refused(at, status)
-    at = follow(at, location)
+    at = follow(at, location, options.sources)
   }
-  throw new BrimError('BUNDLE_INVALID', `${url.href} is redirected more than ${maxRedirects} times`, { hint })
+  throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is redirected more than ${maxRedirects} times`, { hint })
 }
 
 const hint = 'check that the URL is the folder that contains manifest.json'
 
-function follow(from: URL, location: string): URL {
+function follow(from: URL, location: string, sources: readonly string[] = []): URL {
   const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined
-  if (to && (to.protocol === 'https:' || (to.protocol === 'http:' && from.protocol === 'http:'))) return to
+  const isKnown = to && (to.origin === from.origin || sources.includes(to.origin))
+  if (isKnown && (to.protocol === 'https:' || from.protocol === 'http:')) return to
   throw new BrimError(
     'BUNDLE_INVALID',
-    `${from.href} redirects to ${location}, which is not allowed: only http and https, and never from https to http`,
+    `${shownUrl(from)} redirects to ${to ? shownUrl(to) : 'no URL'}, which is not allowed: only within ${from.origin}`,
     { hint },
   )
 }
 
-async function request(url: URL, from: number, { own, stallMs, signal }: GetOptions): Promise<IncomingMessage> {
+async function request(url: URL, from: number, { own, sources, stallMs, signal }: GetOptions): Promise<IncomingMessage> {
+  const lookup = own?.origin === url.origin ? undefined : allowSource(url, sources)
   const credentials = own?.origin === url.origin ? own.credentials : undefined
   const authorization = credentials ? { authorization: `Bearer ${await credentials.token(url.href, signal)}` } : {}
   const pinned = url.protocol === 'https:' ? await credentials?.dial(url.href, signal) : undefined
@@ -71,6 +77,7 @@ async function request(url: URL, from: number, { own, stallMs, signal }: GetOpti
   const sent = (url.protocol === 'https:' ? requestTls : requestPlain)(url, {
     headers: { ...authorization, ...range },
     signal,
+    ...(lookup ? { lookup } : {}),
     ...(pinned ? { createConnection: () => pinned } : { agent: false }),
   })
   sent.setTimeout(stallMs, () => sent.destroy(new Error(`no data for ${stallMs / 1_000} s`)))
@@ -80,19 +87,25 @@ async function request(url: URL, from: number, { own, stallMs, signal }: GetOpti
     return body
   } catch (cause) {
     signal.throwIfAborted()
-    throw unavailable(url, cause)
+    throw cause instanceof BrimError ? cause : unavailable(url, cause)
   }
 }
 
 /** The message contains the cause, because the bridge shows operators the message only. */
 export const unavailable = (url: URL, cause: unknown) =>
-  new BrimError('BUNDLE_UNAVAILABLE', `${url.href} cannot be downloaded now: ${cause instanceof Error ? cause.message : cause}`, {
-    cause,
-    hint: 'check that the server runs and is reachable from this device',
-  })
+  new BrimError(
+    'BUNDLE_UNAVAILABLE',
+    `${shownUrl(url)} cannot be downloaded now: ${cause instanceof Error ? cause.message : cause}`,
+    {
+      cause,
+      hint: 'check that the server runs and is reachable from this device',
+    },
+  )
 
 function refused(url: URL, status: number): BrimError {
   if (status >= 500 || status === 408 || status === 429 || status < 300)
     return unavailable(url, new Error(`the server responds with status ${status}`))
-  return new BrimError('BUNDLE_INVALID', `${url.href} cannot be downloaded: the server responds with status ${status}`, { hint })
+  return new BrimError('BUNDLE_INVALID', `${shownUrl(url)} cannot be downloaded: the server responds with status ${status}`, {
+    hint,
+  })
 }

@@ -15,6 +15,8 @@ export interface InstallOptions {
   readonly folder: BundleFolder
   /** The bridge behind a broker; undefined: the device does not know the address of its HTTP yet. */
   readonly bridgeOf: (link: string) => OwnBridge | undefined
+  /** Origins of other servers that jobs may name; absent: every one with a public address. */
+  readonly bundleSources?: readonly string[] | undefined
   /** Bundle folders that the running agent uses. */
   readonly inUse: readonly string[]
   readonly threads: number
@@ -33,7 +35,16 @@ const discardAfter: ReadonlySet<ErrorCode> = new Set(['BUNDLE_CORRUPT', 'BUNDLE_
  * `bundle.install`: downloads the device's parts of a model, verifies their hashes, tests them on this machine and installs
  * them. Succeeds at once if the same version is installed and intact.
  */
-export function bundleInstall({ folder, bridgeOf, inUse, threads, library, limits, clock }: InstallOptions): JobHandler {
+export function bundleInstall({
+  folder,
+  bridgeOf,
+  bundleSources,
+  inUse,
+  threads,
+  library,
+  limits,
+  clock,
+}: InstallOptions): JobHandler {
   return async (input, _emitText, signal, { link, progress }) => {
     const { modelId, manifestSha256, url: givenUrl } = parseInput(InstallInput, input)
     const own = bridgeOf(link)
@@ -44,7 +55,7 @@ export function bundleInstall({ folder, bridgeOf, inUse, threads, library, limit
     const version = { modelId, manifestSha256 }
     // The manifest's hash identifies the version, so no request to the server is needed.
     if (await folder.isIntact(version, signal)) return { ...version, wasInstalled: true }
-    const options = { own, stallMs, signal }
+    const options = { own, sources: bundleSources, stallMs, signal }
     const found = await fetchManifest({ ...version, url }, options)
     try {
       const { manifest, bytes, fetchedBytes } = await fetchFiles(folder, found, url, options, progress)

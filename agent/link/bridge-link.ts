@@ -1,4 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
+import { shownUrl } from '../../core/base/shown-url.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { type BridgeChoice, chooseBridge } from '../../core/policy/link/choose-bridge.ts'
@@ -141,8 +142,8 @@ export class BridgeLink {
     if (this.#choice) return this.#choice
     if (this.#control.rejection) throw this.#control.rejection
     throw this.#control.connected
-      ? bridgeUnreachable(`no bridge has announced itself on the broker ${url}`)
-      : new BrimError('BRIDGE_UNREACHABLE', `the broker ${url} cannot be reached, so no bridge is known`, {
+      ? bridgeUnreachable(`no bridge has announced itself on the broker ${shownUrl(url)}`)
+      : new BrimError('BRIDGE_UNREACHABLE', `the broker ${shownUrl(url)} cannot be reached, so no bridge is known`, {
           hint: 'is the bridge running? --bridge names its MQTT address',
         })
   }

@@ -2,6 +2,7 @@ import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
+import { shownUrl } from '../../core/base/shown-url.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import { onOwnState } from '../../core/policy/link/retained-state.ts'
 import { bridgeStateDelivery, deviceDelivery } from '../../core/protocol/delivery.ts'
@@ -159,7 +160,7 @@ export class ControlLink {
       this.#connection = undefined
       for (const { onConnection } of this.#services) onConnection?.(undefined)
     })
-    logger.info({ url }, 'control plane connected')
+    logger.info({ url: shownUrl(url) }, 'control plane connected')
   }
 
   async #publishState(connection: MqttConnection): Promise<boolean> {

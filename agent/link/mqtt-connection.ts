@@ -3,6 +3,7 @@ import { connect, type IClientOptions, MqttClient } from 'mqtt'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
+import { shownUrl } from '../../core/base/shown-url.ts'
 import { isLoginRefused } from '../../core/protocol/connack.ts'
 import { type Delivery, publishOptions } from '../../core/protocol/delivery.ts'
 
@@ -106,11 +107,11 @@ export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal)
 
 function connectError(url: string, cause: Error | undefined): BrimError {
   if (isLoginRefused(cause))
-    return new BrimError('NOT_AUTHORIZED', `the broker ${url} rejected the login of this device`, {
+    return new BrimError('NOT_AUTHORIZED', `the broker ${shownUrl(url)} rejected the login of this device`, {
       cause,
       hint: 'enrol the device with "brim agent enroll"; --bridge must name the address it enrolled at',
     })
-  return new BrimError('BROKER_UNREACHABLE', `the broker ${url} cannot be reached`, {
+  return new BrimError('BROKER_UNREACHABLE', `the broker ${shownUrl(url)} cannot be reached`, {
     ...(cause ? { cause } : {}),
     hint: 'is the broker running, and is the address right?',
   })

@@ -78,7 +78,8 @@ function install(
 ) {
   const { own, inUse = [], signal = never } = options
   const folder = new BundleFolder(state())
-  const work = bundleInstall({ folder, bridgeOf: () => own, inUse, threads: 1, limits, clock: systemClock })
+  const bundleSources = [base, 'http://127.0.0.1:1']
+  const work = bundleInstall({ folder, bridgeOf: () => own, bundleSources, inUse, threads: 1, limits, clock: systemClock })
   const progress: [number, number][] = []
   const job = { link: 'mqtt://a', progress: (done: number, total: number) => void progress.push([done, total]) }
   const { manifestSha256 = servedHash() } = fields
@@ -165,6 +166,7 @@ describe('bundle.install', () => {
     const work = bundleInstall({
       folder: new BundleFolder(state()),
       bridgeOf: () => undefined,
+      bundleSources: [base],
       inUse: [],
       threads: 1,
       library,
@@ -261,7 +263,7 @@ describe('bundle.install', () => {
   it('gives up a silent server, before or during its response, and keeps the download', async () => {
     const { sha256, bytes } = bundle.manifest.files.find(({ path }) => path === weights())!
     const wanted = { url: new URL(`${base}/${weights()}`), to: join(dir.path, 'weights'), bytes, sha256 }
-    const fetched = () => failed(fetchFile(wanted, { own: undefined, stallMs: 100, signal: never }, () => {}))
+    const fetched = () => failed(fetchFile(wanted, { own: undefined, sources: [base], stallMs: 100, signal: never }, () => {}))
     respond = () => true
     const why = 'no data for 0.1 s'
     const silent = { code: 'BUNDLE_UNAVAILABLE', message: expect.stringContaining(why), cause: { message: why } }
