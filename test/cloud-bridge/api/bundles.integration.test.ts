@@ -140,11 +140,22 @@ describe('an agent that is killed while it installs', () => {
       response.writeHead(from === 0 ? 200 : 206, head).end(body.subarray(from))
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
-    const run = ['agent', 'run', '--id', 'nano', '--bundle', world.bundle, '--state-dir', join(world.dir, 'nano')]
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const run = [
+      'agent',
+      'run',
+      '--id',
+      'nano',
+      '--bundle',
+      world.bundle,
+      '--state-dir',
+      join(world.dir, 'nano'),
+      '--bundle-source',
+      url,
+    ]
     const agent = () =>
       startBrim([...run, '--api-port', '0', '--bridge', world.bridge.mqttUrl, '--threads', '1'], { env: process.env })
     const first = await agent()
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const id = await jobs.submit({ kind: 'bundle.install', input: { ...smallVersion, url }, device: 'nano' })
     await half
     const partial = join(world.dir, 'nano', 'bundles', '.partial')
