@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { z } from 'zod'
 import { BrimError } from '../../../../core/base/errors.ts'
 import { isLoopback } from '../../../../core/base/loopback.ts'
@@ -56,7 +56,11 @@ export const command = defineCommand({
     const { token, secret, at } = await administer(options, io, async (admin, at) => ({
       ...(await admin.createToken({ group, uses, approve, expiresS })),
       at,
-    }))
+    })).catch((error: unknown) => {
+      // The next attempt creates it again.
+      if (out !== undefined) rmSync(out)
+      throw error
+    })
     const url = givenUrl ?? at?.url ?? localBridge
     const pin = givenPin ?? at?.pin
     const text = invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) })
