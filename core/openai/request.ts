@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { listOf } from '../base/list-of.ts'
-import type { ChatMessage } from '../text/chat-template.ts'
+import type { ChatMessage } from '../text/chat-message.ts'
 import { FieldError } from './api-error.ts'
 
 /** Each token of the answer is compared with every stop string. OpenAI allows 4. */

@@ -1,15 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
+import { type ChatMessage, forTemplate } from './chat-message.ts'
 import { parseTemplate, type Template } from './jinja/template.ts'
 import { readTokenizerConfig } from './tokenizer-config.ts'
-
-/** A message as in OpenAI's API; templates may read further fields (`tool_calls`, `name`). */
-export interface ChatMessage {
-  readonly role: string
-  readonly content: string | null
-  readonly [field: string]: unknown
-}
 
 export interface ChatTemplate {
   /** The file with the template. */
@@ -34,7 +28,12 @@ export async function loadChatTemplate(dir: string): Promise<ChatTemplate | unde
   const ownSource = await readIfExists(own)
   const file = ownSource === undefined ? config.file : own
   const sources = ownSource === undefined ? config.chatTemplates : { default: ownSource }
-  const templates = new Map(Object.entries(sources).map(([name, source]) => [name, parse(source, name, file)]))
+  const templates = new Map(
+    Object.entries(sources).map(([name, source]) => [
+      name,
+      { ...parse(source, name, file), readsToolCalls: source.includes('tool_calls') },
+    ]),
+  )
   if (templates.size === 0) return undefined
   return {
     file,
@@ -47,7 +46,12 @@ export async function loadChatTemplate(dir: string): Promise<ChatTemplate | unde
         })
       }
       try {
-        const variables = { messages, tools: tools ?? null, documents: null, add_generation_prompt: addGenerationPrompt }
+        const variables = {
+          messages: forTemplate(messages, template.readsToolCalls),
+          tools: tools ?? null,
+          documents: null,
+          add_generation_prompt: addGenerationPrompt,
+        }
         return template.render({ ...config.specialTokens, ...variables }, new Date())
       } catch (cause) {
         const why = cause instanceof Error ? cause.message : String(cause)

@@ -1,5 +1,6 @@
 import { BrimError } from '../base/errors.ts'
-import type { ChatMessage, ChatTemplate } from './chat-template.ts'
+import type { ChatMessage } from './chat-message.ts'
+import type { ChatTemplate } from './chat-template.ts'
 import type { TextTokenizer } from './tokenizer.ts'
 
 /** A prompt as text: a conversation for the model's chat template, or a text without one. */

@@ -57,4 +57,33 @@ describe('a chat template', () => {
       expect.objectContaining({ code: 'REQUEST_INVALID', message: expect.stringContaining('alternate') }),
     )
   })
+
+  describe('given an assistant message of tool calls, without content', () => {
+    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Bern"}' } }
+    const messages = [
+      { role: 'user', content: 'Is it raining?' },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', content: 'yes', tool_call_id: 'call_1' },
+      { role: 'assistant', content: null, tool_calls: [] },
+    ]
+
+    it('that renders calls gets their arguments as a mapping, and no empty lists', async () => {
+      const loop =
+        "{% for m in messages %}{% if 'tool_calls' in m %}CALL {{ m.tool_calls[0].function | tojson }}{% else %}{{ m.role + ': ' + m.content }}{% endif %};{% endfor %}"
+      await config({ chat_template: loop })
+      expect((await loadChatTemplate(dir))?.render(messages)).toBe(
+        'user: Is it raining?;CALL {"name": "weather", "arguments": {"city": "Bern"}};tool: yes;assistant: ;',
+      )
+    })
+
+    it('that does not know calls gets them as text', async () => {
+      await config({ chat_template: "{% for m in messages %}{{ m['role'] + ': ' + m['content'] }};{% endfor %}" })
+      const template = await loadChatTemplate(dir)
+      expect(template?.render(messages)).toBe(
+        'user: Is it raining?;assistant: {"name":"weather","arguments":{"city":"Bern"}};tool: yes;assistant: ;',
+      )
+      const spoken = [{ role: 'assistant', content: 'I look.', tool_calls: [{ function: { name: 'f', arguments: 'x=1' } }] }]
+      expect(template?.render(spoken)).toBe('assistant: I look.\n{"name":"f","arguments":"x=1"};')
+    })
+  })
 })

@@ -1,0 +1,44 @@
+import { FieldError } from './api-error.ts'
+
+interface Unsupported {
+  /** Values under which the field changes nothing. */
+  readonly neutral: readonly unknown[]
+  readonly hint: string
+}
+
+const tools = 'answers are text: describe the functions in a message, and read the call from the answer'
+const sampling = 'supported are temperature, top_p, top_k, seed, stop and n'
+const logprobs = 'no log probabilities are returned; "brim": {"token_ids": true} returns the token ids'
+const textOnly = 'answers are text'
+
+/** Fields of OpenAI's API that would change the answer, and that Brim does not support. */
+export const unsupportedFields: Readonly<Record<string, Unsupported>> = {
+  tools: { neutral: [[]], hint: tools },
+  tool_choice: { neutral: ['none', 'auto'], hint: tools },
+  parallel_tool_calls: { neutral: [true, false], hint: tools },
+  functions: { neutral: [[]], hint: tools },
+  function_call: { neutral: ['none', 'auto'], hint: tools },
+  response_format: { neutral: [{ type: 'text' }], hint: 'ask for JSON in a message, and check the answer' },
+  modalities: { neutral: [['text']], hint: textOnly },
+  audio: { neutral: [], hint: textOnly },
+  web_search_options: { neutral: [], hint: 'put what the model needs to know into a message' },
+  logprobs: { neutral: [false], hint: logprobs },
+  top_logprobs: { neutral: [0], hint: logprobs },
+  logit_bias: { neutral: [{}], hint: sampling },
+  presence_penalty: { neutral: [0], hint: sampling },
+  frequency_penalty: { neutral: [0], hint: sampling },
+  best_of: { neutral: [1], hint: 'ask for several answers with n, and choose one' },
+  echo: { neutral: [false], hint: 'put the prompt before the answer in the client' },
+  suffix: { neutral: [''], hint: 'the model continues a text; it fills no gaps' },
+}
+
+/** @throws FieldError REQUEST_INVALID naming the first field that is not supported, and the values that are */
+export function refuseUnsupported(body: Readonly<Record<string, unknown>>): void {
+  for (const [field, { neutral, hint }] of Object.entries(unsupportedFields)) {
+    const value = Object.hasOwn(body, field) ? body[field] : undefined
+    const allowed = neutral.map((each) => JSON.stringify(each))
+    if (value == null || allowed.includes(JSON.stringify(value))) continue
+    const exception = allowed.length === 0 ? '' : `, except ${allowed.join(' or ')}`
+    throw new FieldError('REQUEST_INVALID', field, `"${field}" is not supported${exception}`, hint)
+  }
+}
