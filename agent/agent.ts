@@ -7,6 +7,7 @@ import { seededRandom } from '../core/base/random.ts'
 import { shownUrl } from '../core/base/shown-url.ts'
 import { version } from '../core/base/version.ts'
 import type { HttpLimits } from '../core/listen/http-listener.ts'
+import { VerifiedBundles } from '../core/model/verified-bundles.ts'
 import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
@@ -171,14 +172,15 @@ async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {
     wallMs: () => (clockIsSet() ? Date.now() : undefined),
     logger: logger.child({ component: 'remote' }),
   })
-  return { config, clock, bundles, inUse, store, jobStore, birth, errors, outbox, logger, spool, identities, remote }
+  const verified = new VerifiedBundles(stateDir)
+  return { config, clock, bundles, inUse, store, jobStore, verified, birth, errors, outbox, logger, spool, identities, remote }
 }
 
 /** The device's parts of the split model, and its small model if it has one. */
-async function openModels({ config }: Base, closers: Closers) {
-  const model = await openDeviceModel({ ...config, medusa: config.draft.drafter === 'medusa' })
+async function openModels({ config, verified }: Base, closers: Closers) {
+  const model = await openDeviceModel({ ...config, verified, medusa: config.draft.drafter === 'medusa' })
   closers.push(model.close)
-  const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, bundle: config.slm })
+  const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, verified, bundle: config.slm })
   if (local) closers.push(local.close)
   return { ...model, local, speed: new DeviceSpeed(config.smoothing) }
 }
@@ -250,7 +252,7 @@ function openAnswering({ config, clock }: Base, model: Models, links: BridgeLink
 
 /** The jobs of this device. */
 function openWork(base: Base, { manifest, speed, local, text }: Models, links: BridgeLinks, answering: Answering) {
-  const { config, bundles, inUse, store, jobStore, identities, clock, logger } = base
+  const { config, bundles, inUse, store, jobStore, verified, identities, clock, logger } = base
   const { hat, endpoint, slm } = answering
   const profiles = new ProfileStore(store)
   const handlers: Record<string, JobHandler> = {
@@ -266,7 +268,7 @@ function openWork(base: Base, { manifest, speed, local, text }: Models, links: B
       slm: local && slm && { modelId: local.modelId, endpoint: slm },
       installed: () => bundles.list(),
       async open(folder) {
-        const opened = await openLocalModel({ ...config, bundle: folder })
+        const opened = await openLocalModel({ ...config, verified, bundle: folder })
         return { modelId: opened.modelId, endpoint: slmEndpoint(opened, clock), close: opened.close }
       },
       store: profiles,

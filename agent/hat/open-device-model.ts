@@ -1,6 +1,7 @@
-import { openBundle } from '../../core/engine/open-bundle.ts'
+import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
 import { shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
+import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import { loadTextModel } from '../answer/text-model.ts'
 
 /** The parts of a split model that run on the device. Drafters are undefined where the bundle has none. */
@@ -12,22 +13,34 @@ export interface DeviceModelOptions {
   readonly library?: string | undefined
   /** Whether to open the Medusa heads, which are far larger than the adapter. */
   readonly medusa: boolean
+  /** What this machine has verified before. Default: nothing. */
+  readonly verified?: VerifiedBundles | undefined
 }
 
 /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
-export async function openDeviceModel({ bundle, threads, library, medusa }: DeviceModelOptions) {
+export async function openDeviceModel({ bundle, threads, library, medusa, verified }: DeviceModelOptions) {
   const manifest = await readManifest(bundle)
-  const text = await loadTextModel(bundle, manifest)
   const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)
   const drafters = wanted.filter((name) => manifest.parts[name])
-  const model = await openBundle(bundle, { library, parts: ['input', 'output', ...drafters], threads, branching: true })
-  return {
-    manifest,
-    input: model.part('input'),
-    head: shareHead(model.head(), manifest.dims.vocab),
-    adapter: manifest.parts.adapter && model.part('adapter'),
-    medusa: medusa && manifest.parts.medusa ? model.medusa() : undefined,
-    text,
-    close: () => model.release(),
+  const model = await openVerifiedBundle(bundle, {
+    library,
+    parts: ['input', 'output', ...drafters],
+    threads,
+    branching: true,
+    verified: verified ?? new VerifiedBundles(),
+  })
+  try {
+    return {
+      manifest,
+      input: model.part('input'),
+      head: shareHead(model.head(), manifest.dims.vocab),
+      adapter: manifest.parts.adapter && model.part('adapter'),
+      medusa: medusa && manifest.parts.medusa ? model.medusa() : undefined,
+      text: await loadTextModel(bundle, manifest),
+      close: () => model.release(),
+    }
+  } catch (error) {
+    await model.release()
+    throw error
   }
 }

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import { type ProbeLimits, probeBundle } from '../../core/engine/probe.ts'
-import type { PartTest } from '../../core/engine/self-test.ts'
+import { requirePassed } from '../../core/engine/self-test.ts'
 import { devicePartsOf } from '../../core/model/bundle-files.ts'
 import { bundleOperations } from '../../core/protocol/http/bundles.ts'
 import { InstallInput } from '../../core/protocol/jobs.ts'
@@ -73,15 +73,4 @@ export function bundleInstall({
       throw error
     }
   }
-}
-
-/** @throws BrimError BUNDLE_CORRUPT naming the parts whose self-test failed */
-function requirePassed(tests: readonly PartTest[]): void {
-  const failed = tests.filter(({ passed }) => !passed).map(({ part }) => part)
-  if (failed.length === 0) return
-  throw new BrimError(
-    'BUNDLE_CORRUPT',
-    `the self-test of part ${failed.join(', ')} failed: its results differ from those of the machine that built it`,
-    { hint: 'try another ONNX Runtime on the device (ORT_LIB)' },
-  )
 }

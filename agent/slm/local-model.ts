@@ -1,5 +1,6 @@
 import type { Chain } from '../../core/engine/contract.ts'
-import { openBundle } from '../../core/engine/open-bundle.ts'
+import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
+import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { loadTextModel, type TextModel } from '../answer/text-model.ts'
 
@@ -19,6 +20,8 @@ export interface LocalModelOptions {
   readonly library?: string | undefined
   /** Weight of the past in the measured speed, 0..1. */
   readonly smoothing?: number | undefined
+  /** What this machine has verified before. Default: nothing. */
+  readonly verified?: VerifiedBundles | undefined
 }
 
 /** @throws BrimError BUNDLE_INVALID (also for a split bundle), BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
@@ -27,8 +30,9 @@ export async function openLocalModel({
   threads,
   library,
   smoothing,
+  verified = new VerifiedBundles(),
 }: LocalModelOptions): Promise<LocalModel & { close(): Promise<void> }> {
-  const model = await openBundle(bundle, { library, parts: ['whole'], threads })
+  const model = await openVerifiedBundle(bundle, { library, parts: ['whole'], threads, verified })
   try {
     return {
       modelId: model.manifest.modelId,

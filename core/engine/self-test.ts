@@ -27,6 +27,39 @@ export async function testPart(
   part: PartName,
   threads: number,
 ): Promise<PartTest> {
+  const golden = await readGolden(folder, manifest, part)
+  const model = await openModel(runtime, folder, { parts: [part], threads })
+  try {
+    return await testLoaded(model, part, golden)
+  } finally {
+    await model.release()
+  }
+}
+
+/** Runs the golden vectors of parts that are loaded. @throws BrimError BUNDLE_CORRUPT naming the parts that failed, and as `testPart` */
+export async function testLoadedParts(model: LoadedModel, folder: string, parts: readonly PartName[]): Promise<void> {
+  const tests: PartTest[] = []
+  for (const part of parts) tests.push(await testLoaded(model, part, await readGolden(folder, model.manifest, part)))
+  requirePassed(tests)
+}
+
+/** @throws BrimError BUNDLE_CORRUPT naming the parts whose self-test failed */
+export function requirePassed(tests: readonly PartTest[]): void {
+  const failed = tests.filter(({ passed }) => !passed).map(({ part }) => part)
+  if (failed.length === 0) return
+  throw new BrimError(
+    'BUNDLE_CORRUPT',
+    `the self-test of part ${failed.join(', ')} failed: its results differ from those of the machine that built it`,
+    { hint: 'try another ONNX Runtime on this machine (ORT_LIB)' },
+  )
+}
+
+async function testLoaded(model: LoadedModel, part: PartName, golden: GoldenVector): Promise<PartTest> {
+  const error = goldenError(golden.expected, await runGolden(model, part, golden.input))
+  return { part, error, tolerance: golden.tolerance, passed: error <= golden.tolerance }
+}
+
+async function readGolden(folder: string, manifest: Manifest, part: PartName): Promise<GoldenVector> {
   const own = manifest.parts[part]
   if (own === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
   const golden = parseGolden(own.golden, await readFile(join(folder, own.golden), 'utf8'))
@@ -35,13 +68,7 @@ export async function testPart(
     throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector disagree about features`, { hint })
   if (!isWhole(golden, own.heads ?? 1))
     throw new BrimError('BUNDLE_INVALID', `${folder}: the golden vector of part ${part} does not cover every row`, { hint })
-  const model = await openModel(runtime, folder, { parts: [part], threads })
-  try {
-    const error = goldenError(golden.expected, await runGolden(model, part, golden.input))
-    return { part, error, tolerance: golden.tolerance, passed: error <= golden.tolerance }
-  } finally {
-    await model.release()
-  }
+  return golden
 }
 
 /** A vector without rows would be passed by any part. */
