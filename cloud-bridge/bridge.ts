@@ -15,7 +15,7 @@ import { openDatabase } from '../core/store/open-database.ts'
 import { adminRoutes } from './api/admin.ts'
 import { bridgeRoutes } from './api/bridge.ts'
 import { brokerHookRoutes } from './api/broker-hooks.ts'
-import { bundleRoutes } from './api/bundles.ts'
+import { bundleRoutes, openServedBundles } from './api/bundles.ts'
 import { deviceRoutes } from './api/devices.ts'
 import { identityRoutes } from './api/identity.ts'
 import { jobRoutes } from './api/jobs.ts'
@@ -297,6 +297,7 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
     logger: log('identity'),
   })
   closers.push(authorizer.close)
+  const bundles = openServedBundles({ bundle: config.bundle, folder: config.bundles })
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
   const load = () => ({
     version,
@@ -319,13 +320,13 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
         }),
         steps: () => steps.list(),
       }),
-      jobRoutes(jobs.queue, jobs.store),
+      jobRoutes(jobs.queue, jobs.store, { isKnown: devices.fleet.has, findBundle: bundles.find }),
       deviceRoutes({
         ...devices,
         describe: () => ({ bridge, ...load(), kvBudgetBytes: config.kvBudgetBytes, jobs: jobs.store.counts() }),
         clock,
       }),
-      bundleRoutes({ bundle: config.bundle, folder: config.bundles }),
+      bundleRoutes(bundles),
       adminRoutes({ store: identityStore, quotas, bridge, fleet }),
       identityRoutes(identities),
       ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),

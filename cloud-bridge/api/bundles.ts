@@ -19,18 +19,21 @@ interface BundleOnDisk {
   readonly mtimeMs: number
 }
 
-export interface BundleRoutesOptions {
+export interface ServedBundlesOptions {
   /** Folder of the bundle that the bridge serves itself. */
   readonly bundle: string
   /** Folder whose subfolders are bundles too. */
   readonly folder: string | undefined
 }
 
-/**
- * `/v1/bundles…`: the list, and single files. Only files that a manifest lists are sent, and to devices only those that a
- * device runs: the middle part, which is most of the model, stays at the bridge.
- */
-export function bundleRoutes({ bundle, folder }: BundleRoutesOptions): Routes {
+/** The bundles that devices and operators can download. */
+export interface ServedBundles {
+  list(): Promise<ServedBundle[]>
+  /** @throws BrimError MODEL_UNKNOWN */
+  find(modelId: string): Promise<BundleOnDisk>
+}
+
+export function openServedBundles({ bundle, folder }: ServedBundlesOptions): ServedBundles {
   let known = new Map<string, BundleOnDisk>()
 
   async function scan(): Promise<void> {
@@ -41,24 +44,33 @@ export function bundleRoutes({ bundle, folder }: BundleRoutesOptions): Routes {
     known = new Map(found.flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])).reverse())
   }
 
-  async function find(modelId: string): Promise<BundleOnDisk> {
-    const before = known.get(modelId)
-    const now = before && (await stat(join(before.folder, manifestFile)).catch(() => undefined))
-    if (now === undefined || now.mtimeMs !== before?.mtimeMs) await scan()
-    const found = known.get(modelId)
-    if (found) return found
-    throw new BrimError('MODEL_UNKNOWN', `this bridge has no bundle of model ${modelId.slice(0, 64)}`, {
-      hint: 'GET /v1/bundles lists its bundles; brim bridge run --bundles adds a folder of them',
-    })
-  }
-
-  return (router) => {
-    router.serve(bundleOperations.list, async () => {
+  return {
+    async list() {
       await scan()
-      return { bundles: [...known.values()].map(summaryOf) }
-    })
+      return [...known.values()].map(summaryOf)
+    },
+    async find(modelId) {
+      const before = known.get(modelId)
+      const now = before && (await stat(join(before.folder, manifestFile)).catch(() => undefined))
+      if (now === undefined || now.mtimeMs !== before?.mtimeMs) await scan()
+      const found = known.get(modelId)
+      if (found) return found
+      throw new BrimError('MODEL_UNKNOWN', `this bridge has no bundle of model ${modelId.slice(0, 64)}`, {
+        hint: 'GET /v1/bundles lists its bundles; brim bridge run --bundles adds a folder of them',
+      })
+    },
+  }
+}
+
+/**
+ * `/v1/bundles…`: the list, and single files. Only files that a manifest lists are sent, and to devices only those that a
+ * device runs: the middle part, which is most of the model, stays at the bridge.
+ */
+export function bundleRoutes(bundles: ServedBundles): Routes {
+  return (router) => {
+    router.serve(bundleOperations.list, async () => ({ bundles: await bundles.list() }))
     router.serve(bundleOperations.file, async ({ params: { modelId, '*': file }, headers, caller }) => {
-      const { folder: at, manifest } = await find(modelId)
+      const { folder: at, manifest } = await bundles.find(modelId)
       if (file !== manifestFile && !manifest.files.some(({ path }) => path === file)) throw noSuchPath
       if (caller.device !== undefined && !isForDevices(manifest, file)) throw onlyForBridges
       return fileResponse(join(at, file), headers.range)

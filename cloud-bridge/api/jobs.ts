@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import { type JobDetails, jobOperations, maxBatchJobs } from '../../core/protocol/http/jobs.ts'
-import { JobSubmission, maxInputBytes } from '../../core/protocol/jobs.ts'
+import { InstallInput, JobSubmission, maxInputBytes } from '../../core/protocol/jobs.ts'
 import { reasonOf } from '../../core/protocol/read-message.ts'
 import type { EventBatch, EventSource } from '../http/event-streams.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
@@ -15,19 +15,42 @@ const eventsAtOnce = 500
 /** The handler reads each job itself, so that an error names the one that is wrong. */
 const submitAny = { ...jobOperations.submit, body: z.unknown() }
 
+/** What a job may refer to. */
+export interface JobTargets {
+  /** Whether a device of this name has ever connected, or is enrolled. */
+  isKnown(device: string): boolean
+  /** The bundle of a model that the bridge offers. @throws BrimError MODEL_UNKNOWN */
+  findBundle(modelId: string): Promise<{ readonly manifestSha256: string }>
+}
+
 /** `/v1/jobs…`. Input and result of a job are visible to the bridge. */
-export function jobRoutes(queue: JobQueue, jobs: JobStore): Routes {
+export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets): Routes {
   function existing(id: string) {
     const job = jobs.find(id)
     if (job) return job
     throw new BrimError('JOB_UNKNOWN', `there is no job "${id}"`, { hint: '"brim job list" shows the latest jobs' })
   }
 
-  function submit({ body, headers, caller }: RouteRequest<typeof submitAny>) {
+  const isNew = ({ key }: JobSubmission) => key === undefined || !jobs.hasKey(key)
+
+  /** @throws BrimError DEVICE_UNKNOWN, MODEL_UNKNOWN: the job would wait for its deadline, or fail at the device */
+  async function requireTargets(submissions: readonly JobSubmission[]): Promise<void> {
+    for (const device of new Set(submissions.map((submission) => submission.device)))
+      if (device !== undefined && !targets.isKnown(device)) throw unknownDevice(device)
+    const installs = submissions.filter(({ kind }) => kind === 'bundle.install').map(({ input }) => InstallInput.parse(input))
+    for (const { modelId, manifestSha256, url } of installs) {
+      if (url !== undefined) continue
+      const offered = await targets.findBundle(modelId)
+      if (offered.manifestSha256 !== manifestSha256) throw otherBundle(modelId, offered.manifestSha256)
+    }
+  }
+
+  async function submit({ body, headers, caller }: RouteRequest<typeof submitAny>) {
     caller.auditAs('job.submit', jobOperations.submit.path)
     const { submissions, isBatch } = submissionsOf(body, headers['idempotency-key'])
+    await requireTargets(submissions.filter(isNew))
     // A client that repeats a request after a lost response is charged once.
-    caller.requireJobs(submissions.filter(({ key }) => key === undefined || !jobs.hasKey(key)).length)
+    caller.requireJobs(submissions.filter(isNew).length)
     const submitted = queue.submit(submissions).map(({ id, isNew }) => ({ id, isNew, visibleToBridge: true as const }))
     const newJobs = submitted.filter(({ isNew }) => isNew).length
     caller.countJobs(newJobs)
@@ -70,7 +93,8 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore): Routes {
     })
     router.serve(jobOperations.retry, ({ params: { id }, caller }) => {
       caller.auditAs('job.retry', id)
-      const { state } = existing(id)
+      const { state, boundTo } = existing(id)
+      if (boundTo !== null && !targets.isKnown(boundTo)) throw unknownDevice(boundTo)
       if (isTerminal(state)) caller.requireJobs(1)
       const again = queue.retry(id)
       if (!again) throw notEnded(id, state)
@@ -115,6 +139,16 @@ function lastEventId(header: string | string[] | undefined): number | undefined 
   if (Number.isInteger(seq) && seq >= 0) return seq
   throw invalid('Last-Event-ID is not the sequence number of an event')
 }
+
+const unknownDevice = (device: string) =>
+  new BrimError('DEVICE_UNKNOWN', `this bridge knows no device "${device}"`, {
+    hint: '"brim device list" lists them; a device is known once it is enrolled or has connected',
+  })
+
+const otherBundle = (modelId: string, offered: string) =>
+  new BrimError('MODEL_UNKNOWN', `this bridge offers another bundle of model ${modelId}: its manifest has the hash ${offered}`, {
+    hint: 'submit that hash, or the URL of the folder with the other bundle',
+  })
 
 const notEnded = (id: string, state: JobDetails['state']) =>
   new BrimError('REQUEST_INVALID', `job ${id} has not ended: it is ${state}`, { hint: 'cancel it first, or wait for its end' })

@@ -20,6 +20,8 @@ export interface Fleet {
   devices(): Device[]
   /** Undefined: the device has published no state and is not enrolled. */
   device(id: string): Device | undefined
+  /** Whether `device` would find it, at little cost. */
+  has(id: string): boolean
   jobsOf(id: string): JobSummary[]
 }
 
@@ -63,6 +65,7 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
       const [record, identity] = [registry.device(id), identities.device(id)]
       return record || identity ? join(id, record, identity, labels.of(id), jobs.heldBy(id).length) : undefined
     },
+    has: (id) => registry.isRegistered(id) || identities.device(id) !== undefined,
     jobsOf: jobs.heldBy,
   }
 }

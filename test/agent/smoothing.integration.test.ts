@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { isKnown } from '../support/absent-device.ts'
 import { buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 
 interface Telemetry {
@@ -33,6 +34,7 @@ it("weighs the past of the link's rates and of both models' speeds as configured
     const { link, speed, answers } = (await latest()) ?? {}
     return [link?.upBytesPerS, speed?.prefillTokensPerS, speed?.draftStepMs, answers?.prefillTokensPerS['tiny-slm']]
   }
+  await isKnown(world.bridge, 'steady')
   await ask()
   const measured = expect.any(Number)
   await expect.poll(figures, { timeout: 10_000 }).toEqual([measured, measured, measured, measured])

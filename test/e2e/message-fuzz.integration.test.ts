@@ -19,6 +19,7 @@ import { readMessage } from '../../core/protocol/read-message.ts'
 import { bridgeStateTopic, type DeviceTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
 import { schemaOf } from '../../scripts/docs/asyncapi.ts'
+import { isKnown, registerAbsentDevice } from '../support/absent-device.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient, startBroker, watchTopic } from '../support/broker.ts'
 import { mutated, secret, valid } from '../support/messages.ts'
@@ -100,12 +101,13 @@ describe('a bridge that receives invalid messages', () => {
   })
 
   it('accepts each HTTP request, or responds with the reason', async () => {
+    await registerAbsentDevice(world.bridge, 'absent')
     const submissions = fc.constantFrom(
-      { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4, stop: ['.'] }, device: 'no-such-device', priority: 7 },
+      { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4, stop: ['.'] }, device: 'absent', priority: 7 },
       {
         kind: 'hat.verify',
         input: { prompt: 'Can you', continuation: ' book' },
-        device: 'no-such-device',
+        device: 'absent',
         timeouts: { runS: 9 },
       },
     )
@@ -216,6 +218,7 @@ describe('a device that receives invalid messages', () => {
     await client.subscribeAsync(topicOf('older', 'jobs'), { qos: 1 })
     const ready: DeviceState = { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['profile'] }
     await client.publishAsync(topicOf('older', 'state'), JSON.stringify(ready), { qos: 1, retain: true })
+    await isKnown(world.bridge, 'older')
     const job = await submitted({ kind: 'profile', device: 'older', input: {} })
     await expect.poll(() => job().then(({ state }) => state)).toBe('REJECTED')
     expect((await job()).error).toMatchObject({

@@ -11,7 +11,9 @@ describe('a submission that takes long to parse or to check', () => {
   let http: TestHttp
   beforeEach(async () => {
     // Every one is refused before the queue is asked.
-    http = await startTestHttp([jobRoutes({} as never, {} as never)], { jsonValues: BridgeLimits.parse({}).httpJsonValues })
+    http = await startTestHttp([jobRoutes({} as never, {} as never, {} as never)], {
+      jsonValues: BridgeLimits.parse({}).httpJsonValues,
+    })
   })
   afterEach(() => http.close())
 

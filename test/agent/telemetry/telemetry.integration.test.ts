@@ -4,6 +4,7 @@ import { type AgentSettings, readAgentConfig } from '../../../agent/config.ts'
 import { version } from '../../../core/base/version.ts'
 import { DeviceTelemetry } from '../../../core/protocol/messages.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { isKnown } from '../../support/absent-device.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { watchTopic } from '../../support/broker.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
@@ -195,6 +196,7 @@ describe('the telemetry of an agent', () => {
         body: JSON.stringify(body),
       })
     const input = { prompt: 'Where is the mill, and who is the miller of it?', maxTokens: 16 }
+    await isKnown(world.bridge, 'small')
     expect((await submit({ kind: 'slm.generate', input, device: 'small' })).status).toBe(202)
     const reports = () => watcher.messages.map(({ text }) => DeviceTelemetry.parse(JSON.parse(text)))
     await expect

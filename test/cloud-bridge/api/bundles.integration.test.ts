@@ -11,6 +11,7 @@ import { modelIdOf } from '../../../core/model/model-id.ts'
 import { keyRoles } from '../../../core/protocol/http/admin.ts'
 import type { JobDetails } from '../../../core/protocol/http/jobs.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
+import { isKnown } from '../../support/absent-device.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
@@ -85,10 +86,27 @@ describe('a bridge that serves bundles and requires authentication', () => {
     expect(await jobs.ended(answer)).toMatchObject({ state: 'SUCCEEDED', result: { tokens: 4 } })
   })
 
-  it('rejects the installation of an unknown model without a retry', async () => {
+  it('refuses the installation of a bundle that it does not offer, unless the job names another source', async () => {
     const jobs = jobsAt(world, secret)
-    const id = await jobs.submit({ kind: 'bundle.install', input: { ...smallVersion, modelId: '0'.repeat(64) }, device: 'orin' })
-    expect(await jobs.ended(id)).toMatchObject({ state: 'REJECTED', attempt: 1, error: { code: 'BUNDLE_INVALID' } })
+    const submit = (input: object) =>
+      fetch(`${world.bridge.httpUrl}/v1/jobs`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${secret}` },
+        body: JSON.stringify({ kind: 'bundle.install', input, device: 'orin' }),
+      })
+    for (const [other, why] of [
+      [{ modelId: '0'.repeat(64) }, 'has no bundle of model 0000'],
+      [{ manifestSha256: '0'.repeat(64) }, 'another bundle of model'],
+    ] as const) {
+      const refused = await submit({ ...smallVersion, ...other })
+      expect([refused.status, await refused.json()]).toMatchObject([
+        404,
+        { error: { code: 'MODEL_UNKNOWN', message: expect.stringContaining(why) } },
+      ])
+    }
+    const input = { ...smallVersion, modelId: '0'.repeat(64), url: `${world.bridge.httpUrl}/v1/bundles/${'0'.repeat(64)}` }
+    const elsewhere = (await (await submit(input)).json()) as { id: string }
+    expect(await jobs.ended(elsewhere.id)).toMatchObject({ state: 'REJECTED', attempt: 1, error: { code: expect.any(String) } })
   })
 
   it('lists its own bundle and those of its folder, and sends their files from any byte', async () => {
@@ -156,6 +174,7 @@ describe('an agent that is killed while it installs', () => {
     const agent = () =>
       startBrim([...run, '--api-port', '0', '--bridge', world.bridge.mqttUrl, '--threads', '1'], { env: process.env })
     const first = await agent()
+    await isKnown(world.bridge, 'nano')
     const id = await jobs.submit({ kind: 'bundle.install', input: { ...smallVersion, url }, device: 'nano' })
     await half
     const partial = join(world.dir, 'nano', 'bundles', '.partial')

@@ -128,7 +128,8 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     const job = { kind: 'hat.generate', input: { prompt: 'Can you', maxTokens: 4 }, device: 'orin' }
     const { id } = (await call(jobOperations.submit, {}, { body: job })) as { id: string }
     await expect.poll(async () => (await call(jobOperations.show, { id })).state, { timeout: 30_000 }).toBe('SUCCEEDED')
-    await call(jobOperations.submit, {}, { body: { jobs: [{ ...job, device: 'no-such-device' }] } })
+    await call(jobOperations.submit, {}, { body: { jobs: [job] } })
+    await call(jobOperations.submit, {}, { body: { ...job, device: 'no-such-device' } }, 404)
     await call(jobOperations.list, {}, { query: { limit: 5 } })
     await call(jobOperations.events, { id })
     expect((await stream(jobOperations.events, { id }, 4)).at(-1)).toMatchObject({ type: 'end', job: { id } })

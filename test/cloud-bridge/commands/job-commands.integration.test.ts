@@ -5,6 +5,7 @@ import { run } from '../../../brim.ts'
 import { visibleText } from '../../../core/base/visible-text.ts'
 import { ToJobDevice } from '../../../core/protocol/jobs.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { registerAbsentDevice } from '../../support/absent-device.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { mqttClient } from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
@@ -144,6 +145,7 @@ describe('brim job', () => {
   })
 
   it('cancels a queued job', async () => {
+    await registerAbsentDevice(world.bridge, 'jetson-09')
     const id = (await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-09')).out.trim()
     expect((await brim('cancel', id)).out).toBe(`job ${id} is canceled\n`)
     expect((await brim('list', '--state', 'CANCELED')).out).toContain(id)
@@ -151,6 +153,8 @@ describe('brim job', () => {
 
   it.each([
     [['show', '00000000-1'], 1, 'JOB_UNKNOWN'],
+    [['submit', 'slm.generate', '--prompt', 'a', '--device', 'nosuch'], 1, 'knows no device "nosuch" [DEVICE_UNKNOWN]'],
+    [['submit', 'profile', '--device', 'nosuch'], 1, '"brim device list" lists them'],
     [['submit', 'slm.generate'], 2, 'either messages or prompt'],
     [['submit', 'slm.generate', '--input', '{'], 2, '--input is not valid JSON'],
     [['submit', 'slm.generate', '--input', '@nowhere.json'], 2, 'nowhere.json cannot be read'],

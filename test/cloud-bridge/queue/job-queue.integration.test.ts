@@ -189,7 +189,9 @@ describe('the queue of a bridge', () => {
     connect('a')
     const job = submit()
     await expect.poll(runs).toHaveLength(1)
-    await using http = await startTestHttp([jobRoutes(queue, jobs)])
+    await using http = await startTestHttp([
+      jobRoutes(queue, jobs, { isKnown: () => true, findBundle: () => Promise.reject(new Error('no bundles')) }),
+    ])
     const piece = { job, device: 'a', attempt: 1, report: { type: 'progress' as const } }
     const text = 'x'.repeat(100_000)
     jobs.storeReports(

@@ -5,6 +5,7 @@ import type { Agent } from '../../../agent/agent.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import type { JobDetails, StoredJobEvent } from '../../../core/protocol/http/jobs.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { registerAbsentDevice } from '../../support/absent-device.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { closed, mqttClient } from '../../support/broker.ts'
 
@@ -59,6 +60,7 @@ describe('jobs between a bridge and its devices', () => {
   })
 
   it('a client that watches without reading blocks no other client', async () => {
+    await registerAbsentDevice(world.bridge, 'absent')
     const live = await submit({ kind: 'slm.generate', input: question, device: 'absent' })
     const done = await submit({ kind: 'slm.generate', input: question, device: 'absent' })
     await post(`/${done}/cancel`)
