@@ -42,12 +42,18 @@ export const menu: Menu = {
     ],
     whoami: ['show the role and remaining quota of an API key', () => import('./cloud-bridge/commands/login/whoami.ts')],
     doctor: ['check what this machine offers Brim, and what is missing', loadDoctor],
+    'completion <shell>': ['print a script that completes commands and options in your shell', loadCompletion],
     bench: ['benchmarks: every figure of the README, measured on this machine', () => import('./lab/bench/menu.ts')],
     demo: [
       'run a bridge, two devices and three private answers on this machine',
       () => import('./scripts/demonstration/command.ts'),
     ],
   },
+}
+
+async function loadCompletion() {
+  const { completionCommand } = await import('./core/commands/completion.ts')
+  return { command: completionCommand(menu) }
 }
 
 async function loadDoctor() {

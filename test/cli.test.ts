@@ -19,6 +19,7 @@ describe('the command line', () => {
     const { io, out } = captureIo()
     expect(await run(['--help'], io)).toBe(0)
     for (const name of Object.keys(menu.commands)) expect(out()).toContain(`brim ${name}`)
+    expect(out()).toContain('--version')
     expect(out()).toContain('Examples:')
   })
 

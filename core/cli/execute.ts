@@ -1,51 +1,79 @@
-import yargs from 'yargs'
-import { BrimError } from '../base/errors.ts'
+import yargs, { type Argv, type Options } from 'yargs'
 import type { Io } from '../base/io.ts'
 import { version } from '../base/version.ts'
-import type { Menu } from './command.ts'
+import type { Command, Menu } from './command.ts'
+import { type Found, findCommand, positionalsOf } from './find-command.ts'
+import type { Flag } from './flags.ts'
+import { helpOf } from './help.ts'
+import { menuError, parserError, rejectUnknownOptions } from './usage-error.ts'
 import { visibleIo } from './visible-io.ts'
-import { addMenu } from './yargs.ts'
+
+const summary = 'one language model across your fleet and your cloud'
+const maxColumns = 100
 
 /** Runs the command of a menu that the command line names. @throws BrimError USAGE, and what the command throws */
 export async function execute(menu: Menu, argv: readonly string[], given: Io): Promise<void> {
   const io = visibleIo(given)
-  const cli = addMenu(yargs([...argv]), menu, 'brim', io)
-    .scriptName('brim')
-    .usage('One language model across your fleet and your cloud.\n\nUsage: brim <command> [options]')
-    .option('json', {
-      type: 'boolean',
-      global: true,
-      default: false,
-      describe: 'print JSON: one document, or one per line when streaming',
-    })
-    .demandCommand(1, 'a command is missing: brim --help lists them')
-    .recommendCommands()
+  const found = await findCommand(menu, argv, 'brim', summary)
+  if (hasOption(argv, '--help', '-h')) return io.out(helpOf(found, Math.min(maxColumns, process.stdout.columns ?? maxColumns)))
+  if (hasOption(argv, '--version')) return io.out(version)
+  const { loaded, words, rest } = found
+  if ('menu' in loaded) {
+    throw menuError(
+      loaded.menu,
+      words,
+      rest.find((word) => !word.startsWith('-')),
+    )
+  }
+  rejectUnknownOptions(loaded.command, words, rest)
+  await loaded.command.run(await parse(loaded.command, found), positionalsOf(found.name), io)
+}
+
+function hasOption(argv: readonly string[], ...names: string[]): boolean {
+  const end = argv.indexOf('--')
+  return (end < 0 ? argv : argv.slice(0, end)).some((word) => names.includes(word))
+}
+
+/** The values of positionals and options by name. @throws BrimError USAGE */
+async function parse(command: Command, { name, words, rest }: Found): Promise<Record<string, unknown>> {
+  const positionals = positionalsOf(name)
+  const cli = yargs([...rest])
+    .scriptName(words)
+    .command(['$0', ...name.split(' ').slice(1)].join(' '), '', (inner: Argv) => addOptions(inner, command, positionals))
+    .option('json', { type: 'boolean', default: false })
     .strict()
-    .version(version)
-    .alias('h', 'help')
-    .wrap(Math.min(100, process.stdout.columns ?? 100))
+    .help(false)
+    .version(false)
     .exitProcess(false)
     .fail((message, error) => {
-      throw error ?? usageError(message, argv)
+      throw error ?? parserError(message, words)
     })
   try {
-    // With a callback yargs returns the text of help and version instead of printing it.
-    await cli.parseAsync([...argv], {}, (_error, _arguments, output) => {
-      if (output) io.out(output)
-    })
+    return await cli.parseAsync()
   } catch (error) {
-    throw error instanceof Error && error.name === 'YError' ? usageError(error.message, argv) : error
+    throw error instanceof Error && error.name === 'YError' ? parserError(error.message, words) : error
   }
 }
 
-/** @param message of yargs */
-function usageError(message: string, argv: readonly string[]): BrimError {
-  const firstOption = argv.findIndex((word) => word.startsWith('-'))
-  const words = argv.slice(0, firstOption < 0 ? 2 : Math.min(2, firstOption)).join(' ')
-  if (message.startsWith('Did you mean')) return new BrimError('USAGE', `there is no command "brim ${words}"`, { hint: message })
-  if (message.startsWith('Not enough non-option arguments'))
-    return new BrimError('USAGE', `"brim ${words}" needs more arguments`, { hint: `brim ${words} --help` })
-  const choice = /^Invalid values:\s+Argument: (.*), Given: (.*), Choices: (.*)$/.exec(message)
-  const text = choice ? `${choice[1]} ${choice[2]} must be one of ${choice[3]}` : message
-  return new BrimError('USAGE', text.replace(/\s+/g, ' '), { hint: 'add --help to see the options and examples' })
+function addOptions(yargs: Argv, { flags }: Command, positionals: readonly string[]): Argv {
+  for (const flag of flags) {
+    if (positionals.includes(flag.name)) yargs.positional(flag.name, positionalOf(flag))
+    else yargs.option(flag.name, optionOf(flag))
+  }
+  return yargs
 }
+
+/** Defaults are set by the schema, so that options that are not given stay absent. */
+const positionalOf = ({ type, isList, isRequired, choices }: Omit<Flag, 'alias' | 'conflicts'>) => ({
+  type,
+  array: isList,
+  demandOption: isRequired,
+  ...(choices && { choices }),
+})
+
+const optionOf = ({ alias, conflicts, ...flag }: Flag): Options => ({
+  ...positionalOf(flag),
+  ...(flag.isList ? { nargs: 1 } : { requiresArg: flag.type !== 'boolean' }),
+  ...(alias && { alias }),
+  ...(conflicts && { conflicts }),
+})

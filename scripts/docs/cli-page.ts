@@ -1,8 +1,8 @@
 import { menu } from '../../brim.ts'
 import { exitCodes } from '../../core/base/errors.ts'
 import type { Command, Menu } from '../../core/cli/command.ts'
+import { positionalsOf, usageOf, wordOf } from '../../core/cli/find-command.ts'
 import type { Flag } from '../../core/cli/flags.ts'
-import { positionalsOf, usageOf } from '../../core/cli/yargs.ts'
 
 /** docs/cli.md: every command with its options and examples. */
 export async function cliPage(): Promise<string> {
@@ -38,7 +38,7 @@ function sectionOf(command: Command, name: string, parent: string, summary: stri
   return [
     `## ${parent} ${name.split(' ')[0]}`,
     `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`,
-    `    ${usageOf(command, name, parent)}`,
+    `    ${usageOf(command, name, `${parent} ${wordOf(name)}`)}`,
     ...(rows.length === 0 ? [] : ['| option | meaning | default |\n| --- | --- | --- |\n'.concat(rows.join('\n'))]),
     ...(command.notes === undefined ? [] : [command.notes]),
     `\`\`\`sh\n${examples.join('\n')}\n\`\`\``,

@@ -19,6 +19,8 @@ const greet = defineCommand({
     io.out(JSON.stringify(options))
   },
 })
+const longExample = `brim long ${'--some-option with-a-value '.repeat(6)}end`
+const long = defineCommand({ examples: [[longExample, 'a long line']], options: {}, run: () => {} })
 const load = (name: string) => async () => {
   loaded.push(name)
   return { command: greet }
@@ -28,6 +30,7 @@ const menu: Menu = {
   commands: {
     'greet <name> [others..]': ['greet people', load('greet')],
     'other <name>': ['do something else', load('other')],
+    long: ['show a long example', async () => ({ command: long })],
     say: ['say something', async () => ({ menu: { examples: [], commands: { 'hello <name>': ['say hello', load('hello')] } } })],
   },
 }
@@ -63,14 +66,38 @@ describe('execute', () => {
     expect(help).toContain('Be kind.')
   })
 
+  it('never breaks the lines of examples', async () => {
+    const help = await run('long', '--help')
+    expect(help.split('\n')).toContain(`  ${longExample}`)
+  })
+
+  it.each([
+    [['greet', 'sam', '--tims', '2'], 'did you mean --times?'],
+    [['greet', 'sam', '--no-luod'], 'did you mean --no-loud?'],
+    [['greet', 'sam', '--jsn'], 'did you mean --json?'],
+    [['greet', 'sam', '--colour'], 'brim greet --help lists the options'],
+    [['gret', 'sam'], 'did you mean "brim greet"?'],
+    [['say', 'hlelo', 'sam'], 'did you mean "brim say hello"?'],
+    [['say', 'goodbye'], 'brim say --help'],
+    [['say'], 'brim say --help'],
+  ])('helps after %j', async (argv, hint) => {
+    await expect(run(...argv)).rejects.toMatchObject({ code: 'USAGE', hint })
+  })
+
+  it('takes --json before the command', async () => {
+    expect(JSON.parse(await run('--json', 'greet', 'sam', '--no-loud'))).toMatchObject({ name: 'sam', json: true, loud: false })
+  })
+
   it.each([
     [['greet'], '"brim greet" needs more arguments'],
     [['greet', 'sam', '--times', '0'], '--times 0 must be at least 1'],
     [['greet', 'sam', '--times'], 'Not enough arguments following: times'],
     [['greet', 'sam', '--loud', '--times', '2'], 'Arguments loud and times are mutually exclusive'],
-    [['greet', 'sam', '--colour'], 'Unknown argument: colour'],
-    [['grete', 'sam'], 'there is no command "brim grete sam"'],
-    [['say'], '"brim say" needs a command'],
+    [['greet', 'sam', '--colour'], '"brim greet" has no option --colour'],
+    [['greet', 'sam', 'ada', '--colour=red', '--times', '0'], '"brim greet" has no option --colour'],
+    [['grete', 'sam'], 'there is no command "brim grete"; the commands are greet, other, long, say'],
+    [['say'], '"brim say" needs a command: the commands of "brim say" are hello'],
+    [['say', 'bye'], 'there is no command "brim say bye"; the commands of "brim say" are hello'],
     [[], 'a command is missing'],
   ])('rejects %j', async (argv, message) => {
     await expect(run(...argv)).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining(message) })
