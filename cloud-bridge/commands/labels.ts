@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
-import type { Device } from '../../core/protocol/http/devices.ts'
-import type { Received } from './bridge-client.ts'
+import { type Device, deviceOperations } from '../../core/protocol/http/devices.ts'
+import type { BridgeClient, Received } from './bridge-client.ts'
 
 export const labelOption = z
   .array(z.string())
@@ -18,6 +18,17 @@ export function matcherOf(labels: readonly string[] = []): (device: { labels: Re
     return [key, value] as const
   })
   return (device) => pairs.every(([key, value]) => device.labels[key] === value)
+}
+
+/** The names of the devices that have all these labels. @throws BrimError USAGE, DEVICE_UNKNOWN where there is none */
+export async function devicesWith(client: BridgeClient, labels: readonly string[]): Promise<string[]> {
+  const matches = matcherOf(labels)
+  const { devices } = (await client.call(deviceOperations.list, {})).value
+  const found = devices.filter((device) => matches(device) && device.identity?.status !== 'revoked')
+  if (found.length > 0) return found.map(({ id }) => id)
+  throw new BrimError('DEVICE_UNKNOWN', `no device has the label ${labels.join(' and ')}`, {
+    hint: '"brim device list" shows the labels of each',
+  })
 }
 
 /** Of a response, the devices that have all these labels. @throws BrimError USAGE */

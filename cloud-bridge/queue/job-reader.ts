@@ -29,13 +29,14 @@ export function createJobReader(db: JobDatabase) {
   >('SELECT seq, at_ms, attempt, device, type, data FROM job_events WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?')
 
   function summaryOf(row: JobRow): JobSummary {
-    const { failures, error } = jobOf(row)
+    const { devices, failures, error } = jobOf(row)
     return {
       id: db.idOf(row.n),
       kind: row.kind,
       state: row.state,
       attempt: row.attempt,
       device: row.holder,
+      lastDevice: devices.at(-1) ?? null,
       boundTo: row.target,
       priority: row.priority,
       key: row.key,

@@ -2,17 +2,20 @@ import { z } from 'zod'
 import { BrimError, toErrorJson, toErrorText } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
-import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { type BridgeOptions, bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { BridgeClient } from '../bridge-client.ts'
-import { labelOption, matcherOf } from '../labels.ts'
+import { devicesWith, labelOption } from '../labels.ts'
 import { awaitReply, deviceOption, sendCommand } from './remote-command.ts'
 
 /** Of commands that go to one device, or to all with a label. */
 export const commandOptions = {
   device: deviceOption.optional(),
   label: labelOption,
-  timeout: z.number().positive().default(30).describe('seconds until the command expires if the device does not receive it'),
+  timeout: z
+    .number()
+    .positive()
+    .default(30)
+    .describe('time for the device to receive the command, in seconds; after that it is no longer sent'),
   ...bridgeOptions,
 }
 export const commandUsage = '<device> | --label key=value'
@@ -53,7 +56,9 @@ export async function commandDevices(
   }
   if (options.device !== undefined && options.label === undefined)
     return print(options.device, await send(options.device), options.json, io)
-  const devices = await devicesWith(client, options)
+  if ((options.device === undefined) === (options.label === undefined))
+    throw new BrimError('USAGE', 'give the name of one device, or --label key=value', { hint: '"brim device list" lists them' })
+  const devices = await devicesWith(client, options.label ?? [])
   const outcomes = await Promise.allSettled(devices.map(send))
   io.signal.throwIfAborted()
   for (const [at, outcome] of outcomes.entries()) {
@@ -71,16 +76,4 @@ export async function commandDevices(
 
 function print(device: string, { text, json }: Outcome, isJson: boolean, io: Io): void {
   io.out(isJson ? JSON.stringify(json) : visibleLine(`${device}: ${text}`))
-}
-
-/** @throws BrimError USAGE, DEVICE_UNKNOWN */
-async function devicesWith(client: BridgeClient, { device, label }: CommandOptions): Promise<string[]> {
-  if ((device === undefined) === (label === undefined))
-    throw new BrimError('USAGE', 'give the name of one device, or --label key=value', { hint: '"brim device list" lists them' })
-  const { devices: all } = (await client.call(deviceOperations.list, {})).value
-  const devices = all.filter(matcherOf(label))
-  if (devices.length > 0) return devices.map(({ id }) => id)
-  throw new BrimError('DEVICE_UNKNOWN', `no device has the label ${label?.join(' and ')}`, {
-    hint: '"brim device list" shows the labels of each',
-  })
 }

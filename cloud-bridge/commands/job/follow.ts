@@ -3,6 +3,7 @@ import type { Io } from '../../../core/base/io.ts'
 import { type JobDetails, jobOperations } from '../../../core/protocol/http/jobs.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { eventData, eventLine, failureText } from './job.ts'
+import { resultText } from './result.ts'
 
 /**
  * Prints a job's text as it arrives, until the job ends. A new attempt starts the text again.
@@ -30,19 +31,15 @@ export async function followJob(client: BridgeClient, id: string, json: boolean,
 }
 
 /** @param shown text that is already printed. @throws BrimError JOB_FAILED */
-function printEnd({ id, state, error, result }: JobDetails, shown: string, json: boolean, io: Io): void {
+function printEnd({ id, kind, state, error, result }: JobDetails, shown: string, json: boolean, io: Io): void {
   if (state !== 'SUCCEEDED')
     throw new BrimError('JOB_FAILED', `job ${id} is ${state}${error ? `: ${failureText(error)}` : ''}`, {
       hint: `"brim job show ${id}" shows its history; "brim job retry ${id}" submits it again`,
     })
   if (json) return
-  // A kind without text shows its result.
-  const text = hasText(result) ? result.text : JSON.stringify(result)
+  const text = resultText(kind, result)
   io.write(`${text.startsWith(shown) ? text.slice(shown.length) : `\n${text}`}\n`)
 }
-
-const hasText = (result: unknown): result is { text: string } =>
-  typeof result === 'object' && result !== null && 'text' in result && typeof result.text === 'string'
 
 async function* eventsOf(client: BridgeClient, id: string, signal: AbortSignal) {
   try {
@@ -54,4 +51,7 @@ async function* eventsOf(client: BridgeClient, id: string, signal: AbortSignal) 
 }
 
 const connectionLost = (id: string, cause?: unknown) =>
-  new BrimError('LINK_LOST', 'the connection to the bridge broke; the job continues', { cause, hint: `brim job watch ${id}` })
+  new BrimError('LINK_LOST', 'the connection to the bridge broke; the job continues', {
+    cause,
+    hint: `"brim job show ${id}" shows how far it is`,
+  })

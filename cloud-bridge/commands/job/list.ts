@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { type JobSummary, jobOperations, jobStates } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { columns } from '../columns.ts'
 import { failureText } from './job.ts'
 
 export const command = defineCommand({
@@ -11,6 +11,7 @@ export const command = defineCommand({
     ['brim job list --state RUNNING', 'jobs that devices run now'],
     ['brim job list --dead --json | jq .jobs[].error', 'why jobs failed'],
   ],
+  notes: 'DEVICE: that of the latest attempt, else the only device that may run the job.',
   options: {
     state: z.enum(jobStates).describe('only jobs in this state').optional(),
     kind: z.enum(jobKinds).describe('only jobs of this kind').optional(),
@@ -24,19 +25,16 @@ export const command = defineCommand({
     if (json) return io.out(JSON.stringify(raw))
     const { jobs } = value
     if (jobs.length === 0) return io.err('no matching jobs')
-    for (const job of jobs) io.out(visibleLine(lineOf(job)))
+    io.out(columns([['JOB', 'KIND', 'STATE', 'ATTEMPT', 'DEVICE', 'SUBMITTED', 'ERROR'], ...jobs.map(rowOf)]))
   },
 })
 
-const lineOf = ({ id, kind, state, attempt, device, submittedAt, error }: JobSummary) =>
-  [
-    id.padEnd(16),
-    kind.padEnd(14),
-    state.padEnd(9),
-    submittedAt,
-    `attempt ${attempt}`,
-    device ?? '',
-    error ? failureText(error) : '',
-  ]
-    .join('  ')
-    .trimEnd()
+const rowOf = ({ id, kind, state, attempt, device, lastDevice, boundTo, submittedAt, error }: JobSummary): string[] => [
+  id,
+  kind,
+  state,
+  String(attempt),
+  device ?? lastDevice ?? boundTo ?? '-',
+  submittedAt,
+  error ? failureText(error) : '',
+]

@@ -2,15 +2,18 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError, toErrorText } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { manifestFile } from '../../../core/model/manifest.ts'
 import { bundleOperations } from '../../../core/protocol/http/bundles.ts'
-import { jobOperations, Submitted } from '../../../core/protocol/http/jobs.ts'
+import { jobOperations, maxBatchJobs, Submitted } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { BridgeClient } from '../bridge-client.ts'
+import { columns } from '../columns.ts'
+import { devicesWith } from '../labels.ts'
 import { followJob } from './follow.ts'
 
 const inputOptions = {
@@ -31,8 +34,57 @@ type InputOptions = z.output<z.ZodObject<typeof inputOptions>>
 
 const seconds = z.number()
 
-/** Submission of a single job. */
+/** Submission of a single job, and of several. */
 const submit = { ...jobOperations.submit, response: Submitted }
+const submitBatch = { ...jobOperations.submit, response: z.object({ jobs: z.array(Submitted) }) }
+
+const options = {
+  ...inputOptions,
+  device: z.string().meta({ description: 'the only device that may run it', fallback: 'any that can' }).optional(),
+  label: z
+    .array(z.string())
+    .describe('one job for each device with this label, key=value; repeat it for devices that have all of them')
+    .optional(),
+  priority: z.number().meta({ description: '0 to 9, the highest first', fallback: '5' }).optional(),
+  key: z.string().describe('idempotency key: the same key names the same job while that is retained').optional(),
+  deadline: seconds
+    .meta({
+      description: 'time from submission to result, in seconds; a job without a result by then is TIMED_OUT',
+      fallback: '3600; bundle.install: 604800',
+    })
+    .optional(),
+  attempts: z.number().meta({ description: 'max failed attempts; the job is FAILED after them', fallback: '10' }).optional(),
+  runTimeout: seconds
+    .meta({ description: 'time for one attempt, in seconds, before the next one', fallback: '900; bundle.install: 86400' })
+    .optional(),
+  stepTimeout: seconds
+    .meta({ description: 'time between two reports of a running device, in seconds, before the next attempt', fallback: '60' })
+    .optional(),
+  lostAfter: seconds
+    .meta({
+      description: 'time that the device of an attempt may be disconnected, in seconds, before the attempt counts as lost',
+      fallback: '30',
+    })
+    .optional(),
+  replace: z
+    .boolean()
+    .meta({
+      description: 'after a lost attempt, send the job to another device; --no-replace: wait for the same one',
+      fallback: 'yes',
+    })
+    .optional(),
+  keep: z
+    .enum(['any', 'replacement'])
+    .meta({
+      description:
+        'result that counts when a lost device returns with one: any (the first to arrive), or that of its replacement',
+      fallback: 'any',
+    })
+    .optional(),
+  watch: z.boolean().default(false).describe('follow the job to its end'),
+  ...bridgeOptions,
+}
+type SubmitOptions = OptionsOf<typeof options>
 
 export const command = defineCommand({
   usage: '<kind> --prompt <text> | --input <json> | --model <bundle>',
@@ -41,41 +93,69 @@ export const command = defineCommand({
     ['brim job submit hat.generate --prompt "Hello" --device jetson-01 --watch', 'on one device; streams its answer'],
     ['brim job submit slm.generate --input @question.json --key order-7', 'submitted twice, it is one job'],
     ['brim job submit bundle.install --model qwen --device jetson-01 --watch', 'a bundle that the bridge serves'],
+    ['brim job submit bundle.install --model qwen --label site=lab --watch', 'on every device with the label'],
   ],
-  options: {
-    ...inputOptions,
-    device: z.string().meta({ description: 'the only device that may run it', fallback: 'any that can' }).optional(),
-    priority: z.number().meta({ description: '0 to 9, the highest first', fallback: '5' }).optional(),
-    key: z.string().describe('idempotency key: the same key names the same job while that is retained').optional(),
-    deadline: seconds
-      .meta({ description: 'seconds until the job times out', fallback: '3600; bundle.install: a week' })
-      .optional(),
-    attempts: z.number().meta({ description: 'max failed attempts', fallback: '10' }).optional(),
-    runTimeout: seconds.meta({ description: 'max seconds of one attempt', fallback: '900; bundle.install: a day' }).optional(),
-    stepTimeout: seconds.meta({ description: 'max seconds between two reports of an attempt', fallback: '60' }).optional(),
-    lostAfter: seconds
-      .meta({ description: 'seconds that a device may be disconnected before its attempt is lost', fallback: '30' })
-      .optional(),
-    replace: z.boolean().meta({ description: 'start a lost attempt again on another device', fallback: 'yes' }).optional(),
-    keep: z
-      .enum(['any', 'replacement'])
-      .meta({ description: 'whose result counts after a replacement: the first to arrive, or the replacement', fallback: 'any' })
-      .optional(),
-    watch: z.boolean().default(false).describe('follow the job to its end'),
-    ...bridgeOptions,
-  },
-  async run({ json, watch, ...options }, io) {
-    const { kind, device, priority, key, deadline: deadlineS, attempts, replace, keep } = options
-    const { runTimeout: runS, stepTimeout: stepS, lostAfter: lostAfterS } = options
-    const client = await bridgeClient(options, io)
-    const terms = { attempts, timeouts: { runS, stepS }, disconnect: { lostAfterS, replace, keep } }
-    const body = { kind, input: await inputOf(options, client), device, priority, key, deadlineS, ...terms }
-    const { raw, value } = await client.call(submit, { body })
-    if (watch) return followJob(client, value.id, json, io)
-    io.out(json ? JSON.stringify(raw) : visibleLine(value.id))
-    if (!value.isNew && !json) io.err('a job with this key already exists')
+  options,
+  async run(given, io) {
+    const client = await bridgeClient(given, io)
+    return given.label === undefined ? submitOne(given, client, io) : submitForEach(given, given.label, client, io)
   },
 })
+
+async function submitOne(given: SubmitOptions, client: BridgeClient, io: Io): Promise<void> {
+  const { raw, value } = await client.call(submit, { body: await bodyOf(given, client) })
+  if (given.watch) return followJob(client, value.id, given.json, io)
+  io.out(given.json ? JSON.stringify(raw) : visibleLine(value.id))
+  if (!value.isNew && !given.json) io.err('a job with this key already exists')
+}
+
+/** One job for each device with all these labels. @throws BrimError USAGE, DEVICE_UNKNOWN, JOB_FAILED */
+async function submitForEach(given: SubmitOptions, labels: readonly string[], client: BridgeClient, io: Io): Promise<void> {
+  if (given.device !== undefined || given.key !== undefined)
+    throw new BrimError('USAGE', `--label cannot be combined with ${given.device === undefined ? '--key' : '--device'}`, {
+      hint: 'it submits one job for each device with the label',
+    })
+  const devices = await devicesWith(client, labels)
+  const body = await bodyOf(given, client)
+  const submitted: { device: string; id: string }[] = []
+  while (submitted.length < devices.length) {
+    const batch = devices.slice(submitted.length, submitted.length + maxBatchJobs)
+    const { jobs } = (await client.call(submitBatch, { body: { jobs: batch.map((device) => ({ ...body, device })) } })).value
+    submitted.push(...jobs.map(({ id }, at) => ({ id, device: batch[at]! })))
+  }
+  if (!given.watch && given.json) for (const job of submitted) io.out(JSON.stringify(job))
+  else if (!given.watch) io.out(columns([['DEVICE', 'JOB'], ...submitted.map(({ device, id }) => [device, id])]))
+  else await followEach(submitted, client, given.json, io)
+}
+
+/** @throws BrimError JOB_FAILED where one has failed, after the end of all */
+async function followEach(
+  jobs: readonly { readonly device: string; readonly id: string }[],
+  client: BridgeClient,
+  json: boolean,
+  io: Io,
+): Promise<void> {
+  let failed = 0
+  for (const { device, id } of jobs) {
+    if (!json) io.err(visibleLine(`${device}: job ${id}`))
+    try {
+      await followJob(client, id, json, io)
+    } catch (error) {
+      if (!(error instanceof BrimError) || error.code !== 'JOB_FAILED') throw error
+      failed += 1
+      io.err(`${visibleLine(device)}: ${toErrorText(error)}`)
+    }
+  }
+  if (failed > 0)
+    throw new BrimError('JOB_FAILED', `${failed} of ${jobs.length} jobs failed`, { hint: 'the error of each is printed above' })
+}
+
+async function bodyOf(given: SubmitOptions, client: BridgeClient) {
+  const { kind, device, priority, key, deadline: deadlineS, attempts, replace, keep } = given
+  const { runTimeout: runS, stepTimeout: stepS, lostAfter: lostAfterS } = given
+  const terms = { attempts, timeouts: { runS, stepS }, disconnect: { lostAfterS, replace, keep } }
+  return { kind, input: await inputOf(given, client), device, priority, key, deadlineS, ...terms }
+}
 
 /** @throws BrimError USAGE, BUNDLE_INVALID */
 async function inputOf(options: InputOptions, client: BridgeClient): Promise<unknown> {

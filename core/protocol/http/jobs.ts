@@ -26,6 +26,7 @@ export const JobSummary = z.object({
   state: JobState,
   attempt: z.int().min(0).describe('Counts from 1; 0 before the first dispatch.'),
   device: z.string().nullable().describe('Device that holds the job now.'),
+  lastDevice: z.string().nullable().default(null).describe('Device of the latest attempt.'),
   boundTo: z.string().nullable().describe('The only device that may run it.'),
   priority: z.int().min(0).max(9),
   key: z.string().nullable().describe('Idempotency key.'),

@@ -77,10 +77,34 @@ describe('brim job', () => {
     })
     const again = await brim('submit', 'bundle.install', '--model', modelId, '--device', 'jetson-02', '--watch')
     expect(again).toMatchObject({ code: 0, err: expect.stringMatching(/sent.*jetson-02/) })
-    const { manifestSha256 } = JSON.parse(installed.out.trim().split('\n').at(-1)!).job.input
-    expect(JSON.parse(again.out)).toMatchObject({ modelId, manifestSha256, wasInstalled: true })
+    expect(again.out).toBe(`already installed, and its files are intact: model ${modelId}\n`)
     const unknown = await brim('submit', 'bundle.install', '--model', '0'.repeat(64), '--device', 'jetson-02')
     expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining('the bridge has no bundle of model') })
+  })
+
+  it('installs a bundle on every device with a label, and reports how many jobs failed', async () => {
+    for (const id of ['jetson-01', 'jetson-02']) {
+      const labelled = captureIo()
+      await run(['device', 'label', id, 'site=lab', '--bridge-url', world.bridge.httpUrl], labelled.io)
+    }
+    const install = ['submit', 'bundle.install', '--model', world.bundle, '--label', 'site=lab']
+    const submitted = await brim(...install)
+    expect(submitted.out).toMatch(/^DEVICE +JOB\njetson-01 +[0-9a-f]{8}-\d+\njetson-02 +[0-9a-f]{8}-\d+\n$/)
+    const watched = await brim(...install, '--watch')
+    expect(watched.code).toBe(0)
+    expect(watched.out.match(/installed.*: model/g)).toHaveLength(2)
+    const failed = await brim('submit', 'slm.generate', '--prompt', 'Hi', '--label', 'site=lab', '--watch')
+    expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('1 of 2 jobs failed [JOB_FAILED]') })
+  })
+
+  it('lists jobs with headers, and the device of a job that has ended', async () => {
+    const id = (await brim('submit', 'profile', '--device', 'jetson-02')).out.trim()
+    const { out } = await brim('watch', id)
+    expect(out).toMatch(/^MODEL +TTFT +PROMPT +ANSWER +TIME\/LLM\n/)
+    const [head, first] = (await brim('list', '--limit', '1')).out.split('\n')
+    expect(head).toMatch(/^JOB +KIND +STATE +ATTEMPT +DEVICE +SUBMITTED +ERROR$/)
+    expect(first).toMatch(new RegExp(`^${id} +profile +SUCCEEDED +1 +jetson-02 `))
+    expect((await brim('show', id)).out).toMatch(/\nresult\nMODEL +TTFT/)
   })
 
   it('shows the whole history of a failed job, and submits with the options given', async () => {
@@ -161,6 +185,8 @@ describe('brim job', () => {
     [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input is the whole input'],
     [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model and --url are for bundle.install'],
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],
+    [['submit', 'profile', '--label', 'site=moon'], 1, 'no device has the label site=moon'],
+    [['submit', 'profile', '--label', 'site=lab', '--key', 'a'], 2, '--label cannot be combined with --key'],
     [['submit', 'make.coffee'], 2, 'kind "make.coffee" must be one of "slm.generate"'],
   ])('rejects %j', async (words, code, why) => {
     const rejected = await brim(...words)
