@@ -98,7 +98,16 @@ function serve(graph: Uint8Array, names: readonly ('input' | 'middle')[] = ['inp
 /** Installs the served bundle as an agent does. */
 function install({ modelId }: Manifest, limits: { probeTimeoutS: number; probeMemoryBytes: number }, signal: AbortSignal) {
   const folder = new BundleFolder(join(dir.path, 'state'))
-  const work = bundleInstall({ folder, bridgeOf: () => undefined, inUse: [], threads: 1, limits, clock: systemClock })
+  const bundleSources = [new URL(url).origin]
+  const work = bundleInstall({
+    folder,
+    bridgeOf: () => undefined,
+    bundleSources,
+    inUse: [],
+    threads: 1,
+    limits,
+    clock: systemClock,
+  })
   const manifestSha256 = sha256Of(join(root, 'manifest.json'))
   return work({ modelId, manifestSha256, url }, () => {}, signal, { link: 'mqtt://a', progress: () => {} })
 }

@@ -92,9 +92,14 @@ async function call<O extends Operation>(operation: O, params: ParamsOf<O>, opti
 }
 
 /** Reads the first events of a stream and compares them with the document. */
-async function stream<O extends Operation>(operation: O, params: ParamsOf<O>, count: number): Promise<unknown[]> {
+async function stream<O extends Operation>(
+  operation: O,
+  params: ParamsOf<O>,
+  count: number,
+  query?: QueryValues,
+): Promise<unknown[]> {
   const leave = new AbortController()
-  const response = await fetch(world.bridge.httpUrl + urlOf(operation, params), {
+  const response = await fetch(world.bridge.httpUrl + urlOf(operation, params, query), {
     headers: { authorization: `Bearer ${key}`, accept: 'text/event-stream' },
     signal: leave.signal,
   })
@@ -158,7 +163,7 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     await expect
       .poll(async () => (await call(deviceOperations.log, { id }, { query: { level: 'info' } })).lines, { timeout: 15_000 })
       .not.toEqual([])
-    await stream(deviceOperations.log, { id }, 1)
+    await stream(deviceOperations.log, { id }, 1, { level: 'info' })
     await call(deviceOperations.show, { id: 'no-such-device' }, {}, 404)
   })
 

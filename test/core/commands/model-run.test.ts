@@ -90,11 +90,16 @@ describe('brim model run', () => {
     expect(stopped.finishReason).toBe('stop')
   })
 
-  it('ends cleanly when it is interrupted', async () => {
+  it('ends cleanly when it is interrupted while it answers', async () => {
     const cancel = new AbortController()
-    cancel.abort()
-    const { out } = await modelRun(['--prompt', 'Hello', '--json'], { signal: cancel.signal })
-    expect(JSON.parse(out)).toMatchObject({ finishReason: 'canceled', text: '', tokenIds: [], ttftMs: null, tokensPerS: null })
+    const { io, out, err } = captureIo({ signal: cancel.signal })
+    const write = (text: string) => {
+      io.write(text)
+      cancel.abort()
+    }
+    await brim(['model', 'run', bundle, '--threads', '1', '--prompt', 'Hello', '--raw', '--max-tokens', '64'], { ...io, write })
+    expect(out()).not.toBe('')
+    expect(err()).toMatch(/^\d tokens .* ended: canceled$/m)
   })
 
   it.each([
