@@ -58,6 +58,7 @@ export interface Bridge {
 
 const migrations = [birthsTable, ...fleetTables]
 const heartbeatMs = 15_000
+const dayMs = 86_400_000
 /** Of a broker URL without a port. */
 const defaultMqttPort = 1883
 const helloTimeoutMs = 10_000
@@ -261,6 +262,7 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
     grants,
     bridge,
     fleet,
+    keys: { validMs: config.deviceKeyDays * dayMs },
     failedProofsPerMinute: config.limits.failedProofsPerMinute,
     authRequiredOnceEnrolled: config.auth !== false,
     onAuthRequired() {

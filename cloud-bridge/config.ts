@@ -73,6 +73,12 @@ export const BridgeFields = z.strictObject({
     .boolean()
     .default(false)
     .describe('allow unencrypted connections beyond loopback: tokens and hidden states can be read on the way'),
+  deviceKeyDays: z
+    .number()
+    .min(0)
+    .max(3_660)
+    .default(365)
+    .describe('validity of device keys, in days; their agents renew them from two thirds of it on; 0: they do not expire'),
   auditLog: z
     .string()
     .min(1)

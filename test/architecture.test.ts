@@ -39,6 +39,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/hat': { values: ['core/policy/estimate'] },
   'core/policy/admission': { values: [], types: ['core/base', 'core/protocol'] },
   'core/policy/serving': { values: ['core/policy/admission'] },
+  'core/policy/identity': { values: [] },
   'core/policy/jobs': { values: [], types: ['core/base'] },
   'core/policy/fleet': { values: [], types: ['core/protocol'] },
   'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/protocol'] },

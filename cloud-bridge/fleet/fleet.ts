@@ -70,10 +70,11 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
   }
 }
 
-const enrolment = ({ group, status, enrolledAt, hardware, clone }: DeviceIdentity) => ({
+const enrolment = ({ group, status, enrolledAt, keyExpiresAt, hardware, clone }: DeviceIdentity) => ({
   group,
   status,
   enrolledAt,
+  keyExpiresAt,
   hardware,
   clone,
 })

@@ -1,28 +1,46 @@
-import { nowIso } from '../../core/base/clock.ts'
+import { clockIsSet, nowIso } from '../../core/base/clock.ts'
+import { datesAtLogin, type KeyValidity, renewKeyInMs } from '../../core/policy/identity/key-validity.ts'
 import type { DeviceIdentity } from '../../core/protocol/http/admin.ts'
-import type { EnrolRequest } from '../../core/protocol/identity.ts'
+import type { EnrolRequest, RenewKeyRequest } from '../../core/protocol/identity.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { Actor, AddAuditLine, AuditChange } from './audit-log.ts'
-import { judgeEnrolment, judgeGrant, type Refused } from './rules.ts'
+import { datesOf, storedDates, uniformOf } from './key-dates.ts'
+import { judgeEnrolment, judgeGrant, judgeKeyRenewal, type Refused } from './rules.ts'
 import type { TokenStore } from './token-store.ts'
 
 type Enrolment = Pick<EnrolRequest, 'device' | 'publicKey' | 'token' | 'hardware'>
 
+export interface Login extends Pick<EnrolRequest, 'device' | 'hardware'> {
+  readonly renewsKey?: boolean
+}
+
+export type Renewal = Pick<RenewKeyRequest, 'device' | 'hardware' | 'publicKey'>
+
+export interface Admitted {
+  readonly kind: 'granted'
+  /** When the agent is to renew its key; undefined: it does not expire. */
+  readonly renewKeyInMs: number | undefined
+}
+
 /** Enrolled devices. Signatures have been verified before; `from` is the address of the request. */
 export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAuditLine, auditChange: AuditChange) {
   const columns = `device, device_group AS "group", status, public_key AS publicKey, token_id AS tokenId,
-    enrolled_at AS enrolledAt, hardware, clone`
+    enrolled_at AS enrolledAt, key_since AS keySince, key_expires_at AS keyExpiresAt, hardware, clone`
   const byName = store.prepare<[string], DeviceIdentity>(`SELECT ${columns} FROM identities WHERE device = ?`)
   const byKey = store.prepare<[string], DeviceIdentity>(`SELECT ${columns} FROM identities WHERE public_key = ?`)
   const all = store.prepare<[], DeviceIdentity>(`SELECT ${columns} FROM identities ORDER BY device`)
   const notApproved = store.prepare<[], { device: string }>("SELECT device FROM identities WHERE status <> 'approved'")
   const put = store.prepare(`INSERT OR REPLACE INTO identities
     (device, device_group, status, public_key, token_id, enrolled_at) VALUES (?, ?, ?, ?, ?, ?)`)
-  const markApproved = store.prepare("UPDATE identities SET status = 'approved', hardware = NULL, clone = NULL WHERE device = ?")
+  const markApproved = store.prepare(
+    "UPDATE identities SET status = 'approved', hardware = NULL, clone = NULL, key_expires_at = NULL WHERE device = ?",
+  )
   const markRevoked = store.prepare("UPDATE identities SET status = 'revoked' WHERE device = ?")
   const bindHardware = store.prepare('UPDATE identities SET hardware = ? WHERE device = ?')
   const deviceOfFormer = store.prepare<[string], { device: string }>('SELECT device FROM former_keys WHERE public_key = ?')
   const retire = store.prepare('INSERT OR IGNORE INTO former_keys (public_key, device, at) VALUES (?, ?, ?)')
+  const putDates = store.prepare('UPDATE identities SET key_since = ?, key_expires_at = ? WHERE device = ?')
+  const putKey = store.prepare('UPDATE identities SET public_key = ? WHERE device = ?')
   const nameClone = store.prepare('UPDATE identities SET clone = ? WHERE device = ?')
 
   const enrol = store.transaction(({ device, publicKey, hardware, token: secret }: Enrolment, from: string) => {
@@ -45,9 +63,19 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     }
     return { kind: 'enrolled' as const, device: byName.get(device)! }
   })
-  const grant = store.transaction((device: string, hardware: string | undefined, from: string) => {
-    const known = byName.get(device)
-    const verdict = judgeGrant(device, known, hardware)
+  function putKeyDates(device: string, dates: ReturnType<typeof datesOf>): void {
+    const { keySince, keyExpiresAt } = storedDates(dates)
+    putDates.run(keySince, keyExpiresAt, device)
+  }
+
+  function admit({ device, hardware, renewsKey = false }: Login, keys: KeyValidity, from: string): Admitted | Refused {
+    const nowMs = Date.now()
+    const stored = byName.get(device)
+    const dates = stored && datesOf(stored)
+    // Dates from a clock that is not set would void the key as soon as it is.
+    const newDates = dates && clockIsSet(nowMs) ? datesAtLogin(dates, renewsKey, keys, nowMs) : dates
+    const known = stored && newDates && { ...stored, ...storedDates(newDates) }
+    const verdict = judgeGrant(device, known, hardware, nowMs)
     if (verdict.kind === 'refused') {
       // The first other machine is named until an operator approves the device again: the agent retries.
       if (verdict.code === 'DEVICE_CLONED' && hardware !== undefined && known?.clone === null) {
@@ -57,7 +85,31 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
       return verdict
     }
     if (verdict.bind) bindHardware.run(hardware, device)
-    return { kind: 'granted' as const }
+    if (!known || !newDates) throw new Error('an unknown device was granted access')
+    if (newDates !== dates) putKeyDates(device, newDates)
+    return { kind: 'granted', renewKeyInMs: renewKeyInMs(newDates, keys, uniformOf(known.publicKey), nowMs) }
+  }
+  const grant = store.transaction(admit)
+  const renewKey = store.transaction(({ publicKey, ...login }: Renewal, keys: KeyValidity, from: string) => {
+    const admitted = admit({ ...login, renewsKey: true }, keys, from)
+    if (admitted.kind === 'refused') return admitted
+    const { device } = login
+    const known = byName.get(device)!
+    const holder = byKey.get(publicKey)?.device ?? deviceOfFormer.get(publicKey)?.device
+    const verdict = judgeKeyRenewal({ known, holder, renewInMs: admitted.renewKeyInMs })
+    if (verdict.kind === 'refused') return verdict
+    const nowMs = Date.now()
+    const dates = datesAtLogin({ sinceMs: null, expiresMs: null }, true, keys, nowMs)
+    retire.run(known.publicKey, device, nowIso())
+    putKey.run(publicKey, device)
+    putKeyDates(device, dates)
+    const { keyExpiresAt } = storedDates(dates)
+    auditChange({ who: `device:${device}`, from }, 'device.key.renew', device, {
+      publicKey,
+      former: known.publicKey,
+      keyExpiresAt,
+    })
+    return { kind: 'granted' as const, renewKeyInMs: renewKeyInMs(dates, keys, uniformOf(publicKey), nowMs) }
   })
   const change = (statement: { run(device: string): { changes: number } }, action: string) =>
     store.transaction((actor: Actor, device: string) => {
@@ -69,14 +121,15 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
   return {
     enrol: (request: Enrolment, from: string): { kind: 'enrolled'; device: DeviceIdentity } | Refused =>
       enrol.immediate(request, from),
-    /** Whether the device may connect; binds its hardware. */
-    grant: (device: string, hardware: string | undefined, from: string): { kind: 'granted' } | Refused =>
-      grant.immediate(device, hardware, from),
+    /** Whether the device may connect; binds its hardware, and begins the validity of its key. */
+    grant: (login: Login, keys: KeyValidity, from: string): Admitted | Refused => grant.immediate(login, keys, from),
+    /** Replaces the key of a device; the old one is refused for good. */
+    renewKey: (renewal: Renewal, keys: KeyValidity, from: string): Admitted | Refused => renewKey.immediate(renewal, keys, from),
     device: (id: string) => byName.get(id),
     devices: () => all.all(),
     /** Devices that may not connect: pending and revoked. */
     denied: (): ReadonlySet<string> => new Set(notApproved.all().map(({ device }) => device)),
-    /** Forgets the device's hardware: its next connection binds it anew. @returns whether the device exists */
+    /** Forgets the device's hardware and the expiry of its key: its next connection binds it, and sets the expiry, anew. @returns whether the device exists */
     approve: (actor: Actor, device: string) => approve.immediate(actor, device),
     /** @returns whether the device exists */
     revoke: (actor: Actor, device: string) => revoke.immediate(actor, device),

@@ -10,7 +10,7 @@ export const grantMs = 15 * 60_000
 /** A device's permission to connect. Each token that the device signs for renews it. */
 interface Grant {
   readonly id: string
-  readonly publicKey: string
+  publicKey: string
   /** Monotonic. */
   untilMs: number
   /** Of the control plane; resolves when the broker knows it. */
@@ -61,6 +61,12 @@ export class Grants implements Gate {
     const grant = { id: randomBytes(8).toString('hex'), publicKey, untilMs: 0, mqttPassword }
     this.#grants.set(device, grant)
     return grant
+  }
+
+  /** The device has replaced its key. Its connections stay. */
+  replaceKey(device: string, former: string, publicKey: string): void {
+    const grant = this.#grants.get(device)
+    if (grant?.publicKey === former) grant.publicKey = publicKey
   }
 
   /** @returns an access token, valid for `grantMs` */

@@ -4,6 +4,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { networkOf } from '../../core/listen/network.ts'
+import type { KeyValidity } from '../../core/policy/identity/key-validity.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import {
   EnrolReply,
@@ -11,6 +12,8 @@ import {
   type GrantReply,
   type GrantRequest,
   type NonceReply,
+  type RenewKeyReply,
+  type RenewKeyRequest,
   type Signed,
   signedBytes,
 } from '../../core/protocol/identity.ts'
@@ -27,7 +30,7 @@ const failureWindowMs = 60_000
 const maxCounted = 10_000
 
 export interface IdentitiesOptions {
-  readonly store: Pick<IdentityStore, 'device' | 'enrol' | 'grant' | 'bySecret'>
+  readonly store: Pick<IdentityStore, 'device' | 'enrol' | 'grant' | 'renewKey' | 'bySecret'>
   readonly grants: Grants
   readonly bridge: string
   readonly fleet: string
@@ -37,6 +40,8 @@ export interface IdentitiesOptions {
   readonly onAuthRequired?: () => void
   /** Why no device can enrol here, if so. */
   readonly refusal?: BrimError | undefined
+  /** Of device keys. */
+  readonly keys: KeyValidity
   /** Failed attempts of one network per minute; more are neither examined further nor audited. */
   readonly failedProofsPerMinute: number
   /** Where devices find the control plane. */
@@ -55,26 +60,33 @@ export interface Identities {
   enrol(request: EnrolRequest, from: string): Promise<EnrolReply>
   /** Begins or renews the device's grant. @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, BROKER_UNREACHABLE, QUOTA_EXCEEDED */
   grantAccess(request: GrantRequest, from: string): Promise<GrantReply>
+  /** Replaces the device's key by another. @throws as `grantAccess` does */
+  renewKey(request: RenewKeyRequest, from: string): Promise<RenewKeyReply>
   close(): Promise<void>
 }
 
+/** Public key, and its signature of the request. */
+type Proof = readonly [publicKey: string, signature: string]
+
 /** Verifies what devices sign: enrols them, begins and renews their grants, and ends grants that are no longer valid. */
 export function createIdentities(options: IdentitiesOptions): Identities {
-  const { store, grants, bridge, fleet, clock, logger } = options
+  const { store, grants, bridge, fleet, keys, clock, logger } = options
   const nonces = new Nonces(clock)
   const failures = new CountWindow({ windowMs: failureWindowMs, max: options.failedProofsPerMinute, maxKeys: maxCounted })
 
-  function isProven(purpose: Signed['purpose'], { nonce, signature, ...signed }: GrantRequest, publicKey: string): boolean {
+  /** Whether all the keys have signed this; then its nonce is spent. */
+  function isProven(signed: Omit<Signed, 'bridge' | 'fleet'>, ...proofs: readonly Proof[]): boolean {
+    const { nonce } = signed
     if (!nonces.isGood(nonce)) return false
-    const bytes = signedBytes({ ...signed, purpose, nonce, bridge, fleet })
-    const isValid = openDeviceKey(publicKey)?.hasSigned(bytes, signature)
+    const bytes = signedBytes({ ...signed, bridge, fleet })
+    const isValid = proofs.every(([publicKey, signature]) => openDeviceKey(publicKey)?.hasSigned(bytes, signature) === true)
     if (isValid) nonces.spend(nonce)
-    return isValid === true
+    return isValid
   }
 
   function enrol(request: EnrolRequest, from: string): EnrolReply {
-    const { device } = request
-    if (!isProven('enroll', request, request.publicKey)) throw unproven(device)
+    const { device, nonce, hardware, publicKey, signature } = request
+    if (!isProven({ purpose: 'enroll', nonce, device, hardware }, [publicKey, signature])) throw unproven(device)
     if (options.refusal) throw options.refusal
     const result = store.enrol(request, from)
     if (result.kind === 'refused') throw refusal(result)
@@ -89,11 +101,11 @@ export function createIdentities(options: IdentitiesOptions): Identities {
   }
 
   async function grantAccess(request: GrantRequest, from: string): Promise<GrantReply> {
-    const { device, hardware } = request
+    const { device, nonce, hardware, signature } = request
     const known = store.device(device)
     // A wrong key and an unknown name get the same response, so that it reveals no names.
-    if (!known || !isProven('session', request, known.publicKey)) throw unproven(device)
-    const result = store.grant(device, hardware, from)
+    if (!known || !isProven({ purpose: 'session', nonce, device, hardware }, [known.publicKey, signature])) throw unproven(device)
+    const result = store.grant(request, keys, from)
     if (result.kind === 'refused') throw new ProvenButRefused(result.code, result.message, result)
     const { publicKey } = known
     // Another key is another device under the same name: connections of the one before end.
@@ -104,7 +116,19 @@ export function createIdentities(options: IdentitiesOptions): Identities {
       if (grants.get(device) === grant) end(device)
       throw new NotAdmitted(cause)
     })
-    return { v: 1, token, validForS: grantMs / 1_000, mqttPassword }
+    return { v: 1, token, validForS: grantMs / 1_000, mqttPassword, renewKeyInS: secondsOf(result.renewKeyInMs) }
+  }
+
+  function renewKey(request: RenewKeyRequest, from: string): RenewKeyReply {
+    const { device, nonce, hardware, signature, publicKey: newKey, newSignature } = request
+    const former = store.device(device)?.publicKey
+    const signed = { purpose: 'renew-key', nonce, device, hardware, newKey } as const
+    if (former === undefined || !isProven(signed, [former, signature], [newKey, newSignature])) throw unproven(device)
+    const result = store.renewKey(request, keys, from)
+    if (result.kind === 'refused') throw new ProvenButRefused(result.code, result.message, result)
+    grants.replaceKey(device, former, newKey)
+    logger.info({ device }, 'key of the device replaced')
+    return { v: 1, renewKeyInS: secondsOf(result.renewKeyInMs) }
   }
 
   function begin(device: string, publicKey: string) {
@@ -131,10 +155,10 @@ export function createIdentities(options: IdentitiesOptions): Identities {
   }
 
   /** A valid proof succeeds even after too many failures from its network. */
-  async function limitedGrant(request: GrantRequest, from: string): Promise<GrantReply> {
+  async function limited<T>(from: string, prove: () => T | Promise<T>): Promise<T> {
     const counted = `grant ${networkOf(from)}`
     try {
-      return await grantAccess(request, from)
+      return await prove()
     } catch (error) {
       // A device that has proven its key retries often: that must not count against others of its network.
       if (error instanceof ProvenButRefused || error instanceof NotAdmitted) throw error
@@ -154,7 +178,8 @@ export function createIdentities(options: IdentitiesOptions): Identities {
   return {
     issueNonce: () => ({ v: 1, nonce: nonces.issue(), bridge, fleet, validForS: nonceLifetimeMs / 1_000 }),
     enrol: limitedEnrol,
-    grantAccess: limitedGrant,
+    grantAccess: (request, from) => limited(from, () => grantAccess(request, from)),
+    renewKey: (request, from) => limited(from, () => renewKey(request, from)),
     close: repeatEvery(clock, checkMs, () => tryOrLog(logger, 'revoked devices not read', endInvalid)),
   }
 }
@@ -170,6 +195,9 @@ class NotAdmitted extends BrimError {
     })
   }
 }
+
+/** Rounded up: what is due then is due. */
+const secondsOf = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : Math.ceil(ms / 1_000))
 
 const refusal = ({ code, message, hint }: Refused) => new BrimError(code, message, { hint })
 

@@ -72,14 +72,42 @@ export function judgeGrant(
   device: string,
   known: DeviceIdentity | undefined,
   hardware: string | undefined,
+  nowMs: number,
 ): { kind: 'granted'; bind: boolean } | Refused {
   const approve = `at the bridge: brim device approve ${device}`
   if (!known)
     return refused('NOT_AUTHORIZED', `device "${device}" is not enrolled at this bridge`, 'brim agent enroll --token-file …')
   if (known.status === 'revoked') return refused('NOT_AUTHORIZED', `device "${device}" was revoked`, approve)
   if (known.status === 'pending') return refused('NOT_AUTHORIZED', `device "${device}" waits for approval`, approve)
+  // Before the expiry: an approval would admit the other machine.
   if (isOnOtherMachine(known, hardware)) return cloned(known, hardware)
+  const { keyExpiresAt } = known
+  if (keyExpiresAt !== null && nowMs >= Date.parse(keyExpiresAt))
+    return refused(
+      'NOT_AUTHORIZED',
+      `the key of device "${device}" expired at ${keyExpiresAt}, before its agent renewed it`,
+      `${approve}; the agent then connects and renews the key by itself`,
+    )
   return { kind: 'granted', bind: hardware !== undefined && known.hardware === null }
+}
+
+export interface KeyRenewal {
+  readonly known: DeviceIdentity
+  /** Device with the new key, now or formerly. */
+  readonly holder: string | undefined
+  /** Undefined: keys do not expire. */
+  readonly renewInMs: number | undefined
+}
+
+/** Whether a device that may connect, and has proven both keys, may replace the old one. */
+export function judgeKeyRenewal({ known, holder, renewInMs }: KeyRenewal): { kind: 'renew' } | Refused {
+  const { device } = known
+  // Each renewal is stored for good, so a device must not renew as often as it likes.
+  if (renewInMs === undefined || renewInMs > 0)
+    return refused('NOT_AUTHORIZED', `the key of device "${device}" is not due for renewal`, 'the agent renews it by itself')
+  if (holder !== undefined)
+    return refused('NOT_AUTHORIZED', `the new key of device "${device}" is or was that of "${holder}"`, 'create a new key')
+  return { kind: 'renew' }
 }
 
 /** A device that is bound must name its machine: otherwise a copy would pass by leaving it out, or naming another serial. */

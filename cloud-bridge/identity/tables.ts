@@ -93,4 +93,6 @@ export const identityTables = [
   CREATE TABLE audit_export (changes INTEGER NOT NULL, requests INTEGER NOT NULL, refusals INTEGER NOT NULL) STRICT;
   INSERT INTO audit_export VALUES (0, 0, 0)`,
   'ALTER TABLE keys ADD COLUMN expires_at TEXT',
+  `ALTER TABLE identities ADD COLUMN key_since TEXT;
+  ALTER TABLE identities ADD COLUMN key_expires_at TEXT`,
 ]

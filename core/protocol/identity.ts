@@ -42,7 +42,13 @@ export const EnrolReply = z.object({
 })
 export type EnrolReply = z.infer<typeof EnrolReply>
 
-export const GrantRequest = z.object(proof)
+export const GrantRequest = z.object({
+  ...proof,
+  renewsKey: z
+    .boolean()
+    .default(false)
+    .describe('Whether the agent renews its key; one that does not has a key that never expires.'),
+})
 export type GrantRequest = z.infer<typeof GrantRequest>
 
 export const GrantReply = z.object({
@@ -55,22 +61,37 @@ export const GrantReply = z.object({
     .max(200)
     .optional()
     .describe('Password for the control plane, the same throughout the grant; absent: the token is the password.'),
+  renewKeyInS: z.number().min(0).optional().describe('When the agent is to renew its key; absent: the key does not expire.'),
 })
 export type GrantReply = z.infer<typeof GrantReply>
 
+/** Both keys sign the same bytes, which name the new one. */
+export const RenewKeyRequest = z.object({
+  ...proof,
+  publicKey: binary(32).describe('The new key.'),
+  newSignature: binary(64).describe('Of the new key.'),
+})
+export type RenewKeyRequest = z.infer<typeof RenewKeyRequest>
+
+export const RenewKeyReply = GrantReply.pick({ v: true, renewKeyInS: true })
+export type RenewKeyReply = z.infer<typeof RenewKeyReply>
+
 export interface Signed {
-  /** A signature for access ('session') cannot be used to enrol. */
-  readonly purpose: 'enroll' | 'session'
+  /** A signature for access ('session') cannot be used to enrol, or to replace the key. */
+  readonly purpose: 'enroll' | 'session' | 'renew-key'
   readonly nonce: string
   readonly bridge: string
   readonly fleet: string
   readonly device: string
   readonly hardware?: string | undefined
+  /** With the purpose `renew-key`. */
+  readonly newKey?: string | undefined
 }
 
 /** The bytes that a device signs. A JSON list of strings has only one reading. */
-export function signedBytes({ purpose, nonce, bridge, fleet, device, hardware = '' }: Signed): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(['brim-identity-1', purpose, nonce, bridge, fleet, device, hardware]))
+export function signedBytes({ purpose, nonce, bridge, fleet, device, hardware = '', newKey }: Signed): Uint8Array {
+  const fields = ['brim-identity-1', purpose, nonce, bridge, fleet, device, hardware, ...(newKey === undefined ? [] : [newKey])]
+  return new TextEncoder().encode(JSON.stringify(fields))
 }
 
 const Invitation = z.object({

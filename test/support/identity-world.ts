@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { Grants } from '../../cloud-bridge/identity/grants.ts'
 import { createIdentities, type Identities, type IdentitiesOptions } from '../../cloud-bridge/identity/identities.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
-import { EnrolRequest, GrantRequest, type Signed, signedBytes } from '../../core/protocol/identity.ts'
+import { EnrolRequest, GrantRequest, RenewKeyRequest, type Signed, signedBytes } from '../../core/protocol/identity.ts'
 import { type FakeClock, fakeClock } from './fake-clock.ts'
 import { silentLogger } from './silent-logger.ts'
 import { tempDir } from './temp-dir.ts'
@@ -31,7 +31,8 @@ export interface IdentityWorld extends Disposable {
   /** @returns the token's secret */
   token(options?: { uses?: number; approve?: boolean }): string
   enrol(device: string, key: TestKey, token: string, fields?: object, from?: string): ReturnType<Identities['enrol']>
-  grantAccess(device: string, key: TestKey, hardware?: string): ReturnType<Identities['grantAccess']>
+  grantAccess(device: string, key: TestKey, hardware?: string, renewsKey?: boolean): ReturnType<Identities['grantAccess']>
+  renewKey(device: string, key: TestKey, newKey: TestKey, fields?: object): ReturnType<Identities['renewKey']>
 }
 
 export function openIdentityWorld(options: Partial<IdentitiesOptions> = {}): IdentityWorld {
@@ -45,6 +46,7 @@ export function openIdentityWorld(options: Partial<IdentitiesOptions> = {}): Ide
     grants,
     bridge,
     fleet,
+    keys: { validMs: 0 },
     failedProofsPerMinute: 30,
     authRequiredOnceEnrolled: true,
     controlPlane: { mqttPort: 1883, mqttTls: false },
@@ -70,8 +72,15 @@ export function openIdentityWorld(options: Partial<IdentitiesOptions> = {}): Ide
       const request = { ...proofOf('enroll', device, key), token, publicKey: key.publicKey, ...fields }
       return identities.enrol(EnrolRequest.parse(request), from)
     },
-    grantAccess: async (device, key, hardware) =>
-      identities.grantAccess(GrantRequest.parse(proofOf('session', device, key, hardware)), '127.0.0.1'),
+    grantAccess: async (device, key, hardware, renewsKey) =>
+      identities.grantAccess(GrantRequest.parse({ ...proofOf('session', device, key, hardware), renewsKey }), '127.0.0.1'),
+    async renewKey(device, key, newKey, fields = {}) {
+      const { nonce } = identities.issueNonce()
+      const { publicKey } = newKey
+      const bytes = signedBytes({ purpose: 'renew-key', nonce, bridge, fleet, device, newKey: publicKey })
+      const signed = { v: 1, device, nonce, publicKey, signature: key.sign(bytes), newSignature: newKey.sign(bytes) }
+      return identities.renewKey(RenewKeyRequest.parse({ ...signed, ...fields }), '127.0.0.1')
+    },
     [Symbol.dispose]() {
       void identities.close()
       store.close()

@@ -40,9 +40,10 @@ async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
     age(seenS),
     identity?.group ?? '-',
     identity?.status ?? '-',
+    dateOf(identity?.keyExpiresAt),
     labelsText(labels),
   ])
-  io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'STATUS', 'LABELS'], ...rows]))
+  io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'STATUS', 'KEY UNTIL', 'LABELS'], ...rows]))
 }
 
 async function listEnrolled({ label, json, ...options }: ListOptions, io: Io): Promise<void> {
@@ -52,9 +53,12 @@ async function listEnrolled({ label, json, ...options }: ListOptions, io: Io): P
     })
   const devices = await administer(options, io, (admin) => admin.devices())
   if (json) return io.out(JSON.stringify({ devices }))
-  const rows = devices.map(({ device, group, status, enrolledAt, hardware, clone }) => {
+  const rows = devices.map(({ device, group, status, enrolledAt, keyExpiresAt, hardware, clone }) => {
     const machine = clone === null ? (hardware ?? '-') : `${hardware}; ${cloneText(clone)}`
-    return [device, group, status, enrolledAt, machine]
+    return [device, group, status, enrolledAt, dateOf(keyExpiresAt), machine]
   })
-  io.out(columns([['DEVICE', 'GROUP', 'STATUS', 'ENROLLED', 'MACHINE'], ...rows]))
+  io.out(columns([['DEVICE', 'GROUP', 'STATUS', 'ENROLLED', 'KEY UNTIL', 'MACHINE'], ...rows]))
 }
+
+/** Its day (UTC); `-`: never. */
+const dateOf = (at: string | null | undefined): string => at?.slice(0, 10) ?? '-'

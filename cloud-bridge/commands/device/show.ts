@@ -38,6 +38,7 @@ function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unkno
       model: modelId,
       labels: labelsText(labels) || 'none',
       identity: enrolment,
+      ...(identity ? { 'key expires': identity.keyExpiresAt ?? 'never' } : {}),
       machine: identity?.hardware,
       ...(identity?.clone ? { clone: cloneText(identity.clone) } : {}),
       problems: problems.map(({ kind, detail }) => (detail === '' ? kind : `${kind} (${detail})`)).join(', ') || 'none',

@@ -68,6 +68,8 @@ export const DeviceIdentity = z.object({
   publicKey: z.string().describe('Ed25519, base64url.'),
   tokenId: z.string().describe('Token that the device enrolled with.'),
   enrolledAt: at,
+  keySince: at.nullable().default(null).describe('When the agent began to use its key; null: it does not renew keys.'),
+  keyExpiresAt: at.nullable().default(null).describe('Null: the key does not expire.'),
   hardware: z.string().nullable().describe('First machine that used the key since the approval.'),
   clone: z.string().nullable().describe('Another machine that used the same key: a cloned image.'),
 })

@@ -53,6 +53,7 @@ export const Device = z.object({
       group: z.string(),
       status: openEnum(['pending', 'approved', 'revoked']),
       enrolledAt: at,
+      keyExpiresAt: at.nullable().default(null).describe('Null: its key does not expire.'),
       hardware: z.string().nullable(),
       clone: z.string().nullable(),
     })

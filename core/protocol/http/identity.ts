@@ -1,4 +1,4 @@
-import { EnrolReply, EnrolRequest, GrantReply, GrantRequest, NonceReply } from '../identity.ts'
+import { EnrolReply, EnrolRequest, GrantReply, GrantRequest, NonceReply, RenewKeyReply, RenewKeyRequest } from '../identity.ts'
 import { type Operations, post } from './operation.ts'
 
 export const identityOperations = {
@@ -10,5 +10,9 @@ export const identityOperations = {
   session: post('/v1/identity/session', 'open', 'A bearer token for MQTT and WebSocket, for a signature of an enrolled key', {
     body: GrantRequest,
     response: GrantReply,
+  }),
+  renewKey: post('/v1/identity/key', 'open', 'Replace the key of a device, signed by the old and the new one', {
+    body: RenewKeyRequest,
+    response: RenewKeyReply,
   }),
 } satisfies Operations

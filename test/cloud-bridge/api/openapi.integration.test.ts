@@ -202,6 +202,9 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     const enrolment = { ...(await proof('enroll')), token: secret, publicKey: publicKey.export({ format: 'jwk' }).x }
     await call(identityOperations.enrol, {}, { body: enrolment })
     await call(identityOperations.session, {}, { body: await proof('session') })
+    // Its key is not due for renewal for months.
+    const renewal = { ...(await proof('session')), publicKey: enrolment.publicKey, newSignature: 'A'.repeat(86) }
+    await call(identityOperations.renewKey, {}, { body: renewal }, 401)
     await call(adminOperations.revokeDevice, { id: 'nano' })
     await call(adminOperations.approveDevice, { id: 'nano' })
   })

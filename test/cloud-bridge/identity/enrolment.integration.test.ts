@@ -45,6 +45,7 @@ beforeEach(async () => {
     grants,
     bridge: 'bridge-1',
     fleet: 'default',
+    keys: { validMs: 0 },
     failedProofsPerMinute: 30,
     authRequiredOnceEnrolled: true,
     controlPlane: { mqttPort: 1883, mqttTls: false },
@@ -207,12 +208,12 @@ describe('keys', () => {
   it('of a cloned image are detected, and both machines are named', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const hardware = hardwareOf()
-    store.grant('a', 'device-tree 1', '127.0.0.1')
-    expect(store.grant('a', 'device-tree 2', '127.0.0.1')).toMatchObject({
+    store.grant({ device: 'a', hardware: 'device-tree 1' }, { validMs: 0 }, '127.0.0.1')
+    expect(store.grant({ device: 'a', hardware: 'device-tree 2' }, { validMs: 0 }, '127.0.0.1')).toMatchObject({
       code: 'DEVICE_CLONED',
       message: expect.stringMatching(/device-tree 1, and now device-tree 2/),
     })
-    store.grant('a', 'device-tree 2', '127.0.0.1')
+    store.grant({ device: 'a', hardware: 'device-tree 2' }, { validMs: 0 }, '127.0.0.1')
     expect(store.devices()).toMatchObject([{ hardware: 'device-tree 1', clone: 'device-tree 2' }])
     expect(store.audit(9).filter((line) => line.action === 'device.cloned')).toHaveLength(1)
     const { token } = await createToken('--approve')

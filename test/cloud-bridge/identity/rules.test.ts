@@ -23,6 +23,8 @@ const device: DeviceIdentity = {
   publicKey: 'key-a',
   tokenId: token.id,
   enrolledAt: '2026-05-31T00:00:00Z',
+  keySince: null,
+  keyExpiresAt: null,
   hardware: 'mac 1',
   clone: null,
 }
@@ -89,16 +91,16 @@ describe('an enrolment', () => {
 
 describe('a grant', () => {
   it('is given only to approved devices, on the first machine that used the key', () => {
-    expect(judgeGrant('a', device, 'mac 1')).toEqual({ kind: 'granted', bind: false })
-    expect(judgeGrant('a', { ...device, hardware: null }, 'mac 2')).toEqual({ kind: 'granted', bind: true })
-    expect(judgeGrant('a', { ...device, hardware: null }, undefined)).toEqual({ kind: 'granted', bind: false })
-    expect(judgeGrant('a', device, undefined)).toMatchObject({ code: 'DEVICE_CLONED' })
-    expect(judgeGrant('a', undefined, 'mac 1')).toMatchObject({ code: 'NOT_AUTHORIZED' })
-    expect(judgeGrant('a', { ...device, status: 'pending' }, 'mac 1')).toMatchObject({
+    expect(judgeGrant('a', device, 'mac 1', nowMs)).toEqual({ kind: 'granted', bind: false })
+    expect(judgeGrant('a', { ...device, hardware: null }, 'mac 2', nowMs)).toEqual({ kind: 'granted', bind: true })
+    expect(judgeGrant('a', { ...device, hardware: null }, undefined, nowMs)).toEqual({ kind: 'granted', bind: false })
+    expect(judgeGrant('a', device, undefined, nowMs)).toMatchObject({ code: 'DEVICE_CLONED' })
+    expect(judgeGrant('a', undefined, 'mac 1', nowMs)).toMatchObject({ code: 'NOT_AUTHORIZED' })
+    expect(judgeGrant('a', { ...device, status: 'pending' }, 'mac 1', nowMs)).toMatchObject({
       message: expect.stringContaining('waits'),
     })
-    expect(judgeGrant('a', { ...device, status: 'revoked' }, 'mac 1')).toMatchObject({ code: 'NOT_AUTHORIZED' })
-    expect(judgeGrant('a', device, 'mac 2')).toMatchObject({
+    expect(judgeGrant('a', { ...device, status: 'revoked' }, 'mac 1', nowMs)).toMatchObject({ code: 'NOT_AUTHORIZED' })
+    expect(judgeGrant('a', device, 'mac 2', nowMs)).toMatchObject({
       code: 'DEVICE_CLONED',
       message: expect.stringMatching(/mac 1.*mac 2/),
     })
