@@ -150,7 +150,11 @@ async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {
 
   const errors = new RecentErrors()
   const outbox = new LogOutbox(clock, birth)
-  const logger = createLogger(config.logLevel, { device: config.id }, (error) => errors.add(error), outbox)
+  const logger = createLogger(
+    config.logLevel,
+    { device: config.id },
+    { ...config.log, onError: (error) => errors.add(error), tap: outbox },
+  )
   if (!clockIsSet()) logger.warn({ at: nowIso() }, 'clock of this device not set: log lines have wrong times')
 
   const spoolLogger = logger.child({ component: 'spool' })

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
+import { logFormats } from '../core/base/log-text.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/protocol/frame.ts'
@@ -137,6 +138,13 @@ export const AgentFields = z.strictObject({
   spoolDays: z.number().positive().default(7).describe('max age of stored telemetry, in days'),
   limits: AgentLimits.prefault({}),
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
+  log: z
+    .strictObject({
+      format: z.enum(logFormats).default('json').describe('format of log lines on stderr: text for people, JSON for programs'),
+      /** Lines start with their priority, for journald. */
+      priorities: z.boolean().default(false),
+    })
+    .prefault({}),
 })
 
 /** The strategy sets what the settings leave open. */

@@ -83,7 +83,7 @@ interface Base {
  */
 export async function startBridge(settings: BridgeSettings, clock: Clock = systemClock): Promise<Bridge> {
   const config = readBridgeConfig(settings)
-  const logger = createLogger(config.logLevel, { bridge: config.id })
+  const logger = createLogger(config.logLevel, { bridge: config.id }, config.log)
   const log = (component: string) => logger.child({ component })
   const closers = createClosers()
   try {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
+import { logFormats } from '../core/base/log-text.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { Id } from '../core/protocol/id.ts'
 import { BridgeLimits } from './limits.ts'
@@ -153,6 +154,13 @@ export const BridgeFields = z.strictObject({
     .prefault({}),
   limits: BridgeLimits.prefault({}),
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
+  log: z
+    .strictObject({
+      format: z.enum(logFormats).default('json').describe('format of log lines on stderr: text for people, JSON for programs'),
+      /** Lines start with their priority, for journald. */
+      priorities: z.boolean().default(false),
+    })
+    .prefault({}),
 })
 
 export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, ...config }) => {

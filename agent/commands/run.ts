@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { untilAborted } from '../../core/base/clock.ts'
+import { isJournal } from '../../core/base/journal.ts'
 import { orAborted } from '../../core/base/or-aborted.ts'
 import { defineCommand } from '../../core/cli/command.ts'
 import { limitFlag } from '../../core/cli/limit-flag.ts'
@@ -42,6 +43,7 @@ export const command = defineCommand({
       ...settings,
       deadBands: Object.fromEntries(deadBand),
       limits: Object.fromEntries(limit),
+      log: { ...settings.log, priorities: isJournal(io.env) },
       library: io.env.ORT_LIB || undefined,
       stateDir: agentStateDir(stateDir, settings.id, io),
     })

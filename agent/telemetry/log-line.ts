@@ -37,10 +37,11 @@ export function toDeviceLog(json: string): LoggedLine {
 
 function errorFields(err: unknown, withMessage: boolean): [string, unknown][] {
   if (typeof err !== 'object' || err === null) return []
-  const { code, type, message } = err as Record<string, unknown>
+  const { code, type, message, cause } = err as Record<string, unknown>
+  const why = cause === undefined ? message : `${message}: ${cause}`
   return [
     ['error', code ?? type ?? 'UNEXPECTED'],
-    ...(withMessage && message !== undefined ? [['why', message] as [string, unknown]] : []),
+    ...(withMessage && message !== undefined ? [['why', why] as [string, unknown]] : []),
   ]
 }
 

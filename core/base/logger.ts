@@ -1,4 +1,6 @@
 import { destination, type Logger, multistream, pino } from 'pino'
+import { errorFields } from './error-fields.ts'
+import { type LogFormat, logText } from './log-text.ts'
 import { visibleText } from './visible-text.ts'
 
 export type { Logger }
@@ -11,25 +13,28 @@ export interface LogTap {
   write(line: string): void
 }
 
-/**
- * A logger of JSON lines on stderr. Log lines never contain prompts, completions or credentials.
- * @param onError receives every `err` that is logged at `level` or above
- */
-export function createLogger(
-  level: string,
-  context: Record<string, unknown> = {},
-  onError: (error: unknown) => void = () => {},
-  tap?: LogTap,
-): Logger {
+export interface LoggerOptions {
+  /** Receives every `err` that is logged at the level or above. */
+  readonly onError?: (error: unknown) => void
+  readonly tap?: LogTap
+  /** Of the lines on stderr: JSON by default. */
+  readonly format?: LogFormat | undefined
+  /** Lines start with `<N>`, their priority for journald and syslog. */
+  readonly priorities?: boolean | undefined
+}
+
+/** A logger with lines on stderr. They never contain prompts, completions or credentials. */
+export function createLogger(level: string, context: Record<string, unknown> = {}, options: LoggerOptions = {}): Logger {
+  const { onError = () => {}, tap, format = 'json', priorities = false } = options
   const lines = destination({ fd: 2, sync: true })
-  // A log line may name a client by the id that it chose.
-  const stderr = { write: (line: string) => lines.write(visibleText(line)) }
+  const stderr = { write: (line: string) => lines.write(shown(line, format, priorities)) }
   const minLevel = pino.levels.values[level] ?? Number.POSITIVE_INFINITY
   return pino(
     {
       level: tap ? 'debug' : level,
       base: context,
       timestamp: pino.stdTimeFunctions.isoTime,
+      serializers: { err: errorFields },
       hooks: {
         logMethod(args, method, number) {
           // Saves the cost of formatting a line that no destination receives.
@@ -49,3 +54,14 @@ export function createLogger(
       : stderr,
   )
 }
+
+/** @param json one line. A log line may name a client by the id that it chose. */
+function shown(json: string, format: LogFormat, priorities: boolean): string {
+  const text = visibleText(format === 'json' ? json : logText(JSON.parse(json) as Record<string, unknown>))
+  if (!priorities) return text
+  const { level } = JSON.parse(json) as { level: number }
+  return text.replace(/^(?=.)/gm, `<${priorityOf(level)}>`)
+}
+
+/** Priority of syslog for a level of pino: critical, error, warning, informational, debug. */
+const priorityOf = (level: number): number => (level >= 60 ? 2 : level >= 50 ? 3 : level >= 40 ? 4 : level >= 30 ? 6 : 7)

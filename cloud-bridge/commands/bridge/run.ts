@@ -2,6 +2,7 @@ import { statSync } from 'node:fs'
 import { untilAborted } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
+import { isJournal } from '../../../core/base/journal.ts'
 import { orAborted } from '../../../core/base/or-aborted.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { limitFlag } from '../../../core/cli/limit-flag.ts'
@@ -37,6 +38,7 @@ export const command = defineCommand({
       bundles,
       library,
       limits: Object.fromEntries(limit),
+      log: { ...settings.log, priorities: isJournal(io.env) },
       stateDir: bridgeStateDir(stateDir, io),
     })
     const bridge = await orAborted(starting, io.signal, (late) => late.close())

@@ -106,7 +106,7 @@ describe('recent errors', () => {
 
   it('are collected from the logger', () => {
     const errors = new RecentErrors()
-    const logger = createLogger('error', {}, (error) => errors.add(error))
+    const logger = createLogger('error', {}, { onError: (error) => errors.add(error) })
     const err = new BrimError('LINK_LOST', 'a test of what is logged')
     logger.warn({ err: new BrimError('OUT_OF_MEMORY', 'below the level') }, 'not recorded')
     logger.child({ component: 'test' }).error({ err }, 'recorded')

@@ -11,7 +11,7 @@ type Spooled = Omit<DeviceLog, 'v' | 'at' | 'birth'>
 function logging({ hasBridge }: { hasBridge: boolean }) {
   const clock = fakeClock()
   const outbox = new LogOutbox(clock, 7)
-  const logger = createLogger('silent', { device: 'jetson-01' }, () => {}, outbox)
+  const logger = createLogger('silent', { device: 'jetson-01' }, { tap: outbox })
   const published: DeviceLog[] = []
   const spooled: Spooled[] = []
   const links = {
