@@ -6,7 +6,7 @@ import { allows } from '../identity/access.ts'
 import { roleOf } from '../identity/acl.ts'
 import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
-import { ClientStream } from './client-stream.ts'
+import { ClientStream, clientAddress } from './client-stream.ts'
 import { RetainedMessages } from './retained-messages.ts'
 
 export interface ClientRulesOptions {
@@ -73,7 +73,10 @@ export class ClientRules {
       authorizeSubscribe: (client, subscription, done) => {
         const reason = this.#judgeSubscription(client, subscription.topic)
         if (reason === undefined) return done(null, subscription)
-        warn({ client: cutText(client.id), filter: cutText(subscription.topic), reason }, 'MQTT subscription refused')
+        warn(
+          { client: cutText(client.id), address: clientAddress(client), filter: cutText(subscription.topic), reason },
+          'MQTT subscription refused',
+        )
         done(null, null)
       },
     }

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
+import type { Client } from 'aedes'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { BridgeLimits } from '../limits.ts'
@@ -155,3 +156,7 @@ export class ClientStream extends Duplex {
     this.#forward()
   }
 }
+
+/** Address of a client; undefined where it is not connected by a socket. */
+export const clientAddress = ({ conn }: Pick<Client, 'conn'>): string | undefined =>
+  conn instanceof ClientStream ? conn.socket.remoteAddress : undefined

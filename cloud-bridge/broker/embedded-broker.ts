@@ -12,7 +12,7 @@ import { openSockets } from '../http/open-sockets.ts'
 import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
 import { ClientRules } from './client-rules.ts'
-import { ClientStream } from './client-stream.ts'
+import { ClientStream, clientAddress } from './client-stream.ts'
 
 /** Only writes to the bridge's own connection wait for it: see ClientStream. */
 const ownDrainTimeoutMs = 60_000
@@ -71,8 +71,10 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     },
   })
   const logError = (client: Client, { message }: Error) => {
-    const address = client.conn instanceof ClientStream ? client.conn.socket.remoteAddress : undefined
-    warn({ client: cutText(client.id ?? ''), address, reason: cutText(message) }, 'MQTT client disconnected by an error')
+    warn(
+      { client: cutText(client.id ?? ''), address: clientAddress(client), reason: cutText(message) },
+      'MQTT client disconnected by an error',
+    )
   }
   broker.on('clientError', logError)
   broker.on('connectionError', logError)

@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
+import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { closeCodes } from '../../core/protocol/messages.ts'
 import { maxProbeBytes } from '../../core/protocol/probe.ts'
 import { refuseUpgrade } from '../http/refuse-upgrade.ts'
 import { allows } from '../identity/access.ts'
-import { bearerOf, type Gate } from '../identity/gate.ts'
+import { addressOf, bearerOf, type Gate } from '../identity/gate.ts'
 import { type Connection, type ConnectionOptions, serveConnection } from './connection.ts'
 
 export interface DataPlane {
@@ -40,6 +41,8 @@ export function createDataPlane(
     maxPayload: Math.max(maxFrameBytes, 2 * maxProbeBytes),
     clientTracking: true,
   })
+  // Clients can cause these as often as they like.
+  const warn = sampledWarnings(options.logger, clock)
   /** Connection → whether it has a right to be open now, as far as it is known. */
   const connections = new Map<Connection, () => boolean>()
   const byDevice = new Map<string, Connection>()
@@ -52,14 +55,23 @@ export function createDataPlane(
   return {
     upgrade(request, socket, head) {
       const token = bearerOf(request.headers.authorization) ?? ''
-      if (gate?.authRequired && gate.subjectOf(token) === undefined) return refuseUpgrade(socket, '401 Unauthorized')
+      const address = addressOf(request)
+      if (gate?.authRequired && gate.subjectOf(token) === undefined) {
+        warn({ address }, 'data connection refused: no valid token')
+        return refuseUpgrade(socket, '401 Unauthorized')
+      }
       server.handleUpgrade(request, socket, head, (webSocket) => {
         // Checked again: the device may have been revoked since the upgrade.
         const authorize = (device: string) =>
           !gate?.authRequired || allows(gate.subjectOf(token) ?? '', { to: 'connect', device })
         const connection = serveConnection(webSocket, {
           ...options,
-          authorize,
+          logger: options.logger.child({ address }),
+          authorize(device) {
+            const isAllowed = authorize(device)
+            if (!isAllowed) warn({ address, device }, 'device refused: its token belongs to another device')
+            return isAllowed
+          },
           onHello(own, device) {
             connections.set(own, () => authorize(device))
             byDevice.get(device)?.close(closeCodes.replaced, 'LINK_LOST')
