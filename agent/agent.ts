@@ -205,6 +205,7 @@ function openLinks(base: Base, { manifest, speed }: Models, closers: Closers): B
       speed,
       smoothing: config.smoothing,
       heartbeatS: config.heartbeatS,
+      reconnectMaxS: config.reconnectMaxS,
       clock,
       random: seededRandom(randomInt(seedBound)),
       logger: logger.child({ component: 'link', broker: shownUrl(url) }),

@@ -134,6 +134,10 @@ export const AgentFields = z.strictObject({
     flag: 'heartbeat',
     description: "seconds after which this device's state is published again; 0: only when it changes",
   }),
+  reconnectMaxS: z.number().min(1).default(30).meta({
+    flag: 'reconnect-max',
+    description: 'max seconds between two attempts to reach a bridge; a fleet of thousands takes longer to return',
+  }),
   spoolMb: z.number().min(1).default(64).describe('max size of telemetry stored while no bridge is connected, in MB'),
   spoolDays: z.number().positive().default(7).describe('max age of stored telemetry, in days'),
   limits: AgentLimits.prefault({}),

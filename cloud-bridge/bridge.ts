@@ -73,6 +73,8 @@ interface Base {
   readonly logger: Logger
   readonly log: (component: string) => Logger
   readonly downlink: Downlink
+  /** The retained state has changed. */
+  readonly announce: { trigger(): void }
   readonly listeners: ListenerSettings
   readonly startedMs: number
 }
@@ -88,13 +90,17 @@ export async function startBridge(settings: BridgeSettings, clock: Clock = syste
   const closers = createClosers()
   try {
     const listeners = listenerSettings(config.limits, maxOpenFiles(), log('listen'))
+    const downlink = new Downlink()
+    const announce = debounce(() => downlink.publishState(), announceEveryMs, clock)
+    closers.push(announce.stop)
     return await openBridge({
       config,
       clock,
       closers,
       logger,
       log,
-      downlink: new Downlink(),
+      downlink,
+      announce,
       listeners,
       startedMs: clock.nowMs(),
     })
@@ -145,7 +151,13 @@ async function openBridge(base: Base): Promise<Bridge> {
     fleet,
     bridge: id,
     birth: stores.birth,
-    describe: () => ({ bridge: version, modelId: cloud.modelId, data: dataUrl, sessions: cloud.sessions.count }),
+    describe: () => ({
+      bridge: version,
+      modelId: cloud.modelId,
+      data: dataUrl,
+      sessions: cloud.sessions.count,
+      devices: work.devices.size,
+    }),
     accepts,
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
@@ -186,7 +198,7 @@ function openStores({ config, clock, closers, log }: Base) {
 type Stores = ReturnType<typeof openStores>
 
 /** The devices of the fleet and their jobs. */
-function openWork({ config, clock, closers, logger, log, downlink }: Base, { store, identityStore }: Stores) {
+function openWork({ config, clock, closers, logger, log, downlink, announce }: Base, { store, identityStore }: Stores) {
   const bridge = config.id
   const { publish } = downlink
   const onUnreadable = createFaultReporter({
@@ -206,6 +218,7 @@ function openWork({ config, clock, closers, logger, log, downlink }: Base, { sto
     publish: (device, message) => publish(device, 'commands', message),
     onUnreadable,
     onDeviceState: jobs.queue.onDeviceState,
+    onGrowth: announce.trigger,
     onBrokerLost: jobs.queue.onBrokerLost,
     clock,
     logger,
@@ -229,11 +242,9 @@ function openAccess({ config, clock, closers, logger, log }: Base, { identitySto
 type Access = ReturnType<typeof openAccess>
 
 /** The middle submodel, the HAT sessions on it, and the data plane that they are reached by. */
-async function openServing({ config, clock, closers, logger, log, downlink }: Base, { grants }: Access) {
+async function openServing({ config, clock, closers, logger, log, announce }: Base, { grants }: Access) {
   const middle = await openMiddle(config)
   closers.push(middle.close)
-  const announce = debounce(() => downlink.publishState(), announceEveryMs, clock)
-  closers.push(announce.stop)
   const served = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
   closers.push(served.serving.close)
   const { modelId, dims } = middle.manifest

@@ -20,6 +20,8 @@ export interface AnswerRequest {
   readonly ignoreEos?: boolean
   /** Identifies the requesting application: a prefix cached for one client is never reused for another. */
   readonly client: string
+  /** Called when the answer waits for a bridge, because the connection to the one before was lost. */
+  readonly onWaiting?: () => void
 }
 
 /**

@@ -36,10 +36,12 @@ export async function serveAnswer(
   }
   reply.raw.once('close', onClose)
   const signal = AbortSignal.any([disconnected.signal, stopping])
-  const events = streamAnswer({ endpoint: request.endpoint, clock, meter }, request.answer, signal)
+  const notices: Notices = { waiting() {} }
+  const answer = { ...request.answer, onWaiting: () => notices.waiting() }
+  const events = streamAnswer({ endpoint: request.endpoint, clock, meter }, answer, signal)
   const send = request.stream ? sendStream : sendWhole
   try {
-    logAnswer(log, await send(events, format, head, request, reply, signal))
+    logAnswer(log, await send(events, format, head, request, reply, signal, notices))
   } catch (err) {
     if (disconnected.signal.aborted) log.info('the client disconnected before the end of its answer')
     else if (reply.sent) log.warn({ err }, 'answer failed after its first token')
@@ -51,6 +53,11 @@ export async function serveAnswer(
 }
 
 type Events = AsyncGenerator<AnswerEvent, void>
+
+/** What a client is told beside its answer. */
+interface Notices {
+  waiting: () => void
+}
 
 async function sendWhole(
   events: Events,
@@ -72,6 +79,7 @@ async function sendStream(
   request: ApiRequest,
   reply: FastifyReply,
   signal: AbortSignal,
+  notices: Notices,
 ): Promise<AnswerSummary> {
   let sse: SseWriter | undefined
   // OpenAI: with include_usage every event but the last has a null usage.
@@ -80,6 +88,7 @@ async function sendStream(
   const begin = async (): Promise<SseWriter> => {
     reply.hijack()
     const writer = startSse(reply.raw, signal)
+    notices.waiting = () => writer.comment(waitingForBridge)
     const first = format.first(head)
     if (first) await writer.send({ ...first, ...noUsage })
     return writer
@@ -100,6 +109,8 @@ async function sendStream(
     throw error
   }
 }
+
+const waitingForBridge = 'the connection to the bridge was lost; the answer waits for a bridge'
 
 const reportOf = ({ tokenIds }: ApiRequest, answer: AnswerSummary): object =>
   tokenIds ? { ...answer.report, tokenIds: answer.tokenIds } : answer.report

@@ -39,9 +39,10 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
     max_tokens: maxTokens,
     ...(fallback === undefined ? {} : { brim: { fallback } }),
   }
-  const answer = await streamFromAgent(api, body, io.signal, (piece) => {
+  const onText = (piece: string) => {
     if (!json) io.write(piece)
-  })
+  }
+  const answer = await streamFromAgent(api, body, io.signal, onText, (notice) => io.err(`\n${visibleLine(notice)}`))
   const { text, finishReason, usage, report } = answer
   if (json) {
     const tokens = usage && { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens }

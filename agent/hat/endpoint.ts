@@ -9,9 +9,10 @@ export function hatEndpoint(options: HatOptions, model: TextModel): Endpoint {
     model,
     async *answer(request, signal) {
       const { ids: prompt, maxTokens, eos } = await startOf(request, model, signal)
-      const { client, sampling } = request
+      const { client, sampling, onWaiting } = request
       let left = maxTokens
-      for await (const { tokens, figures } of answerByHat(options, { client, prompt, maxTokens, sampling, eos }, signal)) {
+      const session = { client, prompt, maxTokens, sampling, eos, onWaiting }
+      for await (const { tokens, figures } of answerByHat(options, session, signal)) {
         left -= tokens.length
         yield { source, tokens, end: endOf(tokens, left, eos), figures }
       }

@@ -10,6 +10,9 @@ export interface ReopenOptions {
   readonly clock: Clock
 }
 
+/** An answer is reported as waiting once it has waited this long: a second bridge takes over sooner. */
+const noticeMs = 1_000
+
 /** Failures that end a session but not its answer: link or bridge failed, or the bridge dropped the session. */
 const linkFailures: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'SESSION_UNKNOWN', 'FRAME_INVALID'])
 /** Failures after which another attempt to open a session may succeed. */
@@ -21,9 +24,14 @@ export const isLinkFailure = (error: unknown): error is BrimError => error insta
 
 /**
  * Opens a session in place of a lost one.
+ * @param onWaiting called, at most once, when no bridge has accepted it for a while
  * @throws BrimError LINK_LOST when no bridge accepts it within `patienceMs`; other errors of `open`; the signal's reason
  */
-export async function reopen({ open, patienceMs, clock }: ReopenOptions, signal: AbortSignal): Promise<LinkSession> {
+export async function reopen(
+  { open, patienceMs, clock }: ReopenOptions,
+  signal: AbortSignal,
+  onWaiting: () => void = () => {},
+): Promise<LinkSession> {
   const done = new AbortController()
   const expired = new AbortController()
   // A sleep rather than a comparison of times: the clock may jump.
@@ -31,6 +39,7 @@ export async function reopen({ open, patienceMs, clock }: ReopenOptions, signal:
     () => expired.abort(),
     () => {},
   )
+  clock.sleep(noticeMs, AbortSignal.any([done.signal, signal])).then(onWaiting, () => {})
   try {
     for (let waitMs = waits.firstMs; ; waitMs = Math.min(2 * waitMs, waits.longestMs)) {
       try {

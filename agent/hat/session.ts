@@ -55,6 +55,8 @@ export interface HatRequest {
   readonly sampling: Sampling
   /** Tokens that end the answer, of which they are part. */
   readonly eos: readonly number[]
+  /** Called when the answer waits for a bridge, because its session was lost. */
+  readonly onWaiting?: (() => void) | undefined
 }
 
 /** Tokens that became certain at once: the first after prefill, then those of each verification. */
@@ -86,7 +88,7 @@ export async function* answerByHat(
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
   const stream = new DeviceStream(options.input, options.dims.hidden, request.prompt.length)
   const openAnother = (avoid: string | undefined) =>
-    reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal)
+    reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal, request.onWaiting)
   const verifyRowsAt = ({ bridge, draftLimit }: LinkSession) =>
     (padding ?? bridge.startsWith('wss:')) ? Math.min(options.draftLimit, draftLimit) + 1 : undefined
   const uplink = new Uplink(session, stream.shallow, openAnother, verifyRowsAt)

@@ -12,6 +12,7 @@ export class AnnouncedBridges {
   readonly #logger: Logger
   readonly #enrolledAt: string | undefined
   readonly #states = new Map<string, BridgeState>()
+  #fleetSize: number | undefined
   /** Bridges whose unreadable state has been logged. */
   readonly #unreadable = new Set<string>()
   /** One line is enough: a broker that carries many strange bridges must not fill the log. */
@@ -32,6 +33,11 @@ export class AnnouncedBridges {
     return [...this.#states.values()].some(({ state }) => state === 'ready' || state === 'draining')
   }
 
+  /** Devices of the largest of the bridges, as last announced; undefined: none has announced it. */
+  get fleetSize(): number | undefined {
+    return this.#fleetSize
+  }
+
   /** For a new connection: the broker delivers every retained state again. */
   clear(): void {
     this.#states.clear()
@@ -49,8 +55,15 @@ export class AnnouncedBridges {
     }
     if (isLateWill(read.message, this.#states.get(bridge)?.birth)) return false
     this.#states.set(bridge, read.message)
+    this.#updateFleetSize()
     this.#unreadable.delete(bridge)
     return true
+  }
+
+  /** Keeps the last known size: a bridge that is lost announces none. */
+  #updateFleetSize(): void {
+    const sizes = [...this.#states.values()].flatMap(({ devices }) => devices ?? [])
+    if (sizes.length > 0) this.#fleetSize = Math.max(...sizes)
   }
 
   #accepts(bridge: string): boolean {

@@ -35,7 +35,7 @@ export class BridgeLink {
 
   constructor(options: BridgeLinkOptions) {
     this.#options = options
-    this.#data = new DataLink({ ...options, onLost: () => this.#choose() })
+    this.#data = new DataLink({ ...options, fleetSize: () => this.#control.fleetSize, onLost: () => this.#choose() })
     this.#control = new ControlLink({
       ...options,
       onBridges: (states) => {

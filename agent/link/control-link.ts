@@ -39,6 +39,8 @@ export interface ControlLinkOptions {
   readonly credentials?: LinkCredentials | undefined
   /** Called whenever the state of a bridge on this broker changes. */
   readonly onBridges: (states: ReadonlyMap<string, BridgeState>) => void
+  /** Bound of the longest wait between two attempts to connect, in seconds. */
+  readonly reconnectMaxS: number
   /** Interval at which the retained state is republished, in seconds; 0: only when it changes. */
   readonly heartbeatS: number
 }
@@ -64,7 +66,12 @@ export class ControlLink {
     this.#options = options
     this.#stateTopic = deviceTopic(options.fleet, options.device, 'state')
     this.#bridges = new AnnouncedBridges(options.logger, options.credentials?.bridge)
-    this.#reconnector = new Reconnector({ ...options, name: 'control plane', connect: (signal) => this.#connect(signal) })
+    this.#reconnector = new Reconnector({
+      ...options,
+      name: 'control plane',
+      fleetSize: () => this.fleetSize,
+      connect: (signal) => this.#connect(signal),
+    })
   }
 
   /** Connects. The services are those of every connection from now on. */
@@ -80,6 +87,11 @@ export class ControlLink {
   /** Connected, and a bridge has announced itself there. */
   get hasBridge(): boolean {
     return this.connected && !this.#closing.signal.aborted && this.#bridges.hasReceiver
+  }
+
+  /** Devices that reconnect together when a bridge returns; undefined: no bridge has announced it. */
+  get fleetSize(): number | undefined {
+    return this.#bridges.fleetSize
   }
 
   /** Why the last attempt to connect was rejected; undefined if the last attempt was not rejected. */

@@ -4,12 +4,14 @@ import { DataConnection, type DataConnectionOptions } from './data-connection.ts
 import { bridgeUnreachable, dataPlaneUnreachable } from './link-errors.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
 import type { LinkCredentials } from './ports.ts'
-import { Reconnector } from './reconnector.ts'
+import { Reconnector, type ReconnectorOptions } from './reconnector.ts'
 
 /** How long a session request waits for a connection that is being made. */
 const connectWaitMs = 3_000
 
-export interface DataLinkOptions extends Omit<DataConnectionOptions, 'url' | 'token' | 'socket'> {
+export interface DataLinkOptions
+  extends Omit<DataConnectionOptions, 'url' | 'token' | 'socket'>,
+    Pick<ReconnectorOptions, 'reconnectMaxS' | 'fleetSize'> {
   /** Absent: the device has not enrolled there and connects without a token. */
   readonly credentials?: LinkCredentials | undefined
   /** Called when the connection was lost; the link reconnects by itself. */

@@ -2,11 +2,15 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
-import { failuresAfter, fullJitterMs, reconnectLimits } from '../../core/policy/link/back-off.ts'
+import { backoffLimits, failuresAfter, fullJitterMs, msUntilAttempt } from '../../core/policy/link/back-off.ts'
 
 export interface ReconnectorOptions {
   /** Names the connection in log lines. */
   readonly name: string
+  /** Bound of the longest wait between two attempts, in seconds. */
+  readonly reconnectMaxS: number
+  /** Number of devices that reconnect together, as far as it is known. */
+  readonly fleetSize?: (() => number | undefined) | undefined
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -15,7 +19,8 @@ export interface ReconnectorOptions {
 }
 
 /**
- * Maintains one connection until `stop`: connects, waits for it to close, waits (full jitter, 1 s to 5 min), connects again.
+ * Maintains one connection until `stop`: connects, waits for it to close, waits with full jitter, connects again. Attempts
+ * that `retryNow` requests come in addition and leave the schedule of the others as it is.
  * A bridge may be away for days: a warning is logged when the connection is lost and when the reason changes, and debug
  * lines for the attempts in between.
  */
@@ -23,9 +28,12 @@ export class Reconnector {
   readonly #options: ReconnectorOptions
   readonly #stopping = new AbortController()
   /** Ends the present wait. */
-  #wait = new AbortController()
+  #wake = new AbortController()
+  #isRequested = false
   #onAttempted: (() => void)[] = []
   #running: Promise<void> | undefined
+  /** Reason of the last warning. */
+  #warnedReason: string | undefined
 
   constructor(options: ReconnectorOptions) {
     this.#options = options
@@ -36,9 +44,10 @@ export class Reconnector {
     this.#running ??= this.#run()
   }
 
-  /** Ends the present wait; resolves when the next attempt has succeeded or failed, or after `stop`. */
+  /** Requests an attempt without delay; resolves when the next one has succeeded or failed, or after `stop`. */
   retryNow(): Promise<void> {
-    this.#wait.abort()
+    this.#isRequested = true
+    this.#wake.abort()
     return new Promise((resolve) => this.#onAttempted.push(resolve))
   }
 
@@ -50,35 +59,64 @@ export class Reconnector {
   }
 
   #attempted(): void {
+    this.#isRequested = false
     for (const resolve of this.#onAttempted.splice(0)) resolve()
   }
 
   async #run(): Promise<void> {
-    const { name, clock, random, logger, connect } = this.#options
+    const { clock, random, reconnectMaxS, fleetSize } = this.#options
     const { signal } = this.#stopping
     let failures = 0
-    /** Reason of the last warning. */
-    let warnedReason: string | undefined
+    let dueMs = clock.nowMs()
     while (!signal.aborted) {
       const startedMs = clock.nowMs()
-      try {
-        const connection = await connect(signal).finally(() => this.#attempted())
-        warnedReason = undefined
-        // Already now: a caller may learn of the end of this connection, and call `retryNow`, before this loop does.
-        this.#wait = new AbortController()
-        const cause = await connection.closed
-        if (signal.aborted) return
-        logger.warn({ err: cause }, `${name} connection lost`)
-      } catch (err) {
-        if (signal.aborted) return
-        const reason = reasonOf(err)
-        logger[reason === warnedReason ? 'debug' : 'warn']({ err, failures: failures + 1 }, `${name} unreachable, retrying`)
-        warnedReason = reason
-        this.#wait = new AbortController()
+      const isDue = !this.#isRequested || startedMs >= dueMs
+      const hasConnected = await this.#attempt(failures)
+      if (signal.aborted) return
+      // A failed request leaves the back-off as it is.
+      if (isDue || hasConnected) {
+        const nowMs = clock.nowMs()
+        failures = failuresAfter(failures, nowMs - startedMs)
+        dueMs = nowMs + fullJitterMs(failures, backoffLimits(fleetSize?.(), reconnectMaxS * 1_000), random.next())
       }
-      failures = failuresAfter(failures, clock.nowMs() - startedMs)
-      const waitMs = fullJitterMs(failures, reconnectLimits, random.next())
-      await clock.sleep(waitMs, AbortSignal.any([this.#wait.signal, signal])).catch(() => {})
+      await this.#wait(startedMs, dueMs, dueMs - clock.nowMs())
+    }
+  }
+
+  /** @returns whether there was a connection; it has closed */
+  async #attempt(failures: number): Promise<boolean> {
+    const { name, logger, connect } = this.#options
+    const { signal } = this.#stopping
+    try {
+      // Settled before the connection closes: a caller may learn of its end, and call `retryNow`, before this loop does.
+      const { closed } = await connect(signal).finally(() => this.#attempted())
+      this.#warnedReason = undefined
+      const cause = await closed
+      if (!signal.aborted) logger.warn({ err: cause }, `${name} connection lost`)
+      return true
+    } catch (err) {
+      if (signal.aborted) return false
+      const reason = reasonOf(err)
+      const level = reason === this.#warnedReason ? 'debug' : 'warn'
+      logger[level]({ err, failures: failures + 1 }, `${name} unreachable, retrying`)
+      this.#warnedReason = reason
+      return false
+    }
+  }
+
+  /** Waits until the next attempt is due or requested. @param maxMs longer would mean that the clock was set back */
+  async #wait(startedMs: number, dueMs: number, maxMs: number): Promise<void> {
+    const { clock } = this.#options
+    const { signal } = this.#stopping
+    let hasSlept = false
+    while (!hasSlept && !signal.aborted) {
+      const waitMs = msUntilAttempt(dueMs, startedMs, this.#isRequested, clock.nowMs())
+      if (waitMs <= 0) return
+      this.#wake = new AbortController()
+      hasSlept = await clock.sleep(Math.min(waitMs, maxMs), AbortSignal.any([this.#wake.signal, signal])).then(
+        () => true,
+        () => false,
+      )
     }
   }
 }

@@ -46,6 +46,8 @@ export interface OpenFleetOptions {
   readonly onUnreadable: OnUnreadable
   /** A device published a new state, or is lost. */
   readonly onDeviceState: (device: string, state: DeviceState) => void
+  /** The number of devices has doubled since the last call, or since the start. */
+  readonly onGrowth?: () => void
   /** The broker is not connected: the bridge receives no messages of devices. */
   readonly onBrokerLost: () => void
   readonly clock: Clock
@@ -103,7 +105,12 @@ export function openFleet(options: OpenFleetOptions) {
     for (const { device, state } of registry.takeDueStates()) onNewState(device, state)
   })
 
+  let announcedSize = registry.size
   function onNewState(device: string, state: DeviceState): void {
+    if (registry.size >= 2 * announcedSize) {
+      announcedSize = registry.size
+      options.onGrowth?.()
+    }
     options.onDeviceState(device, state)
     commands.setPresence(device, isPresent(state.state))
   }
@@ -139,6 +146,10 @@ export function openFleet(options: OpenFleetOptions) {
       },
     },
     lastState: registry.lastState,
+    /** Number of devices that have published a state. */
+    get size() {
+      return registry.size
+    },
     /**
      * Counts every device as lost until it publishes its state, and starts to send pending commands.
      * @param known the states of other devices are deleted

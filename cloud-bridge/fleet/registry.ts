@@ -81,6 +81,8 @@ export interface Registry {
   devices(): DeviceRecord[]
   /** Whether the device has published a state: the number of such devices is limited, so what they send may be held. */
   isRegistered(device: string): boolean
+  /** Number of devices that have published a state. */
+  readonly size: number
   /** The last stored state of a device; undefined: it never published one. */
   lastState(device: string): Pick<DeviceState, 'state' | 'birth'> | undefined
 }
@@ -173,6 +175,9 @@ export function createRegistry(options: RegistryOptions): Registry {
   return {
     lastState: (device) => last.get(device),
     isRegistered: (device) => registered.has(device),
+    get size() {
+      return registered.size
+    },
     markAllLost() {
       store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
     },

@@ -19,6 +19,7 @@ export interface StreamedAnswer {
  * Asks an agent for an answer and reads it as a stream.
  * @param api base URL, e.g. http://127.0.0.1:7071
  * @param onText receives each piece of text as it arrives
+ * @param onNotice receives what the agent reports beside the answer: that it waits for a bridge
  * @throws BrimError AGENT_UNREACHABLE, LINK_LOST (the stream broke), the agent's own errors; the signal's reason
  */
 export async function streamFromAgent(
@@ -26,13 +27,14 @@ export async function streamFromAgent(
   body: AnswerBody,
   signal: AbortSignal,
   onText: (piece: string) => void = () => {},
+  onNotice: (text: string) => void = () => {},
 ): Promise<StreamedAnswer> {
   const response = await post(api, body, signal)
   let text = ''
   let finishReason: string | undefined
   let usage: Usage | undefined
   let report: BrimReport | undefined
-  for await (const event of eventsOf(response)) {
+  for await (const event of eventsOf(response, onNotice)) {
     if (event.error) throw fromErrorDetail(event.error)
     const [choice] = event.choices
     const piece = choice?.delta?.content ?? choice?.text ?? ''
@@ -68,10 +70,10 @@ async function post(api: string, body: AnswerBody, signal: AbortSignal): Promise
   })
 }
 
-async function* eventsOf(response: Response): AsyncGenerator<z.infer<typeof StreamEvent>> {
+async function* eventsOf(response: Response, onNotice: (text: string) => void): AsyncGenerator<z.infer<typeof StreamEvent>> {
   if (!response.body) return
   try {
-    for await (const data of readSse(response.body)) {
+    for await (const data of readSse(response.body, onNotice)) {
       if (data === '[DONE]') return
       yield StreamEvent.parse(JSON.parse(data))
     }

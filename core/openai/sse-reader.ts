@@ -1,8 +1,11 @@
 /**
- * The `data` of each server-sent event of a response body, across packets; comments and other fields are
- * skipped. Ends with the stream.
+ * The `data` of each server-sent event of a response body, across packets; other fields are skipped. Ends with the stream.
+ * @param onComment receives each comment
  */
-export async function* readSse(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+export async function* readSse(
+  body: AsyncIterable<Uint8Array>,
+  onComment: (text: string) => void = () => {},
+): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const bytes of body) {
@@ -10,10 +13,9 @@ export async function* readSse(body: AsyncIterable<Uint8Array>): AsyncGenerator<
     const events = rest.split(/\r?\n\r?\n/)
     rest = events.pop() ?? ''
     for (const event of events) {
-      const data = event
-        .split(/\r?\n/)
-        .filter((line) => line.startsWith('data:'))
-        .map((line) => line.slice(5).replace(/^ /, ''))
+      const lines = event.split(/\r?\n/)
+      for (const line of lines) if (line.startsWith(':')) onComment(line.slice(1).trim())
+      const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).replace(/^ /, ''))
       if (data.length > 0) yield data.join('\n')
     }
   }

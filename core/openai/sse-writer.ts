@@ -3,6 +3,8 @@ import type { ServerResponse } from 'node:http'
 
 /** Server-sent events as OpenAI's API uses them, on a response that carries nothing else. */
 export interface SseWriter {
+  /** Sends a line that clients of OpenAI skip. */
+  comment(text: string): void
   /** Resolves when the client can take more, has disconnected, or is no longer waited for. */
   send(data: object): Promise<void>
   /** @param isComplete whether the answer is complete: then OpenAI's end mark is sent */
@@ -18,6 +20,9 @@ export function startSse(response: ServerResponse, signal: AbortSignal): SseWrit
     'x-accel-buffering': 'no',
   })
   return {
+    comment(text) {
+      if (!response.destroyed) response.write(`: ${text}\n\n`)
+    },
     async send(data) {
       if (response.destroyed || response.write(`data: ${JSON.stringify(data)}\n\n`) || signal.aborted) return
       const done = new AbortController()

@@ -83,6 +83,11 @@ export const BridgeState = z.object({
     .optional()
     .describe('WebSocket URL of the data plane.'),
   sessions: z.int().min(0).optional().describe('Number of open HAT sessions.'),
+  devices: z
+    .int()
+    .min(0)
+    .optional()
+    .describe('Number of devices that the bridge knows. After an outage they spread their attempts to reconnect by it.'),
 })
 export type BridgeState = z.infer<typeof BridgeState>
 

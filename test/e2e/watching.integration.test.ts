@@ -54,6 +54,7 @@ describe.each(brokers)("mosquitto_sub -t 'brim/v1/#' -v at the $name", ({ start,
       logger: silentLogger(),
       onBridges: ignore,
       heartbeatS: 30,
+      reconnectMaxS: 30,
     })
     device.start([])
     await using watcher = await watchTopic(broker.url, 'brim/v1/#')

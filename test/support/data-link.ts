@@ -8,6 +8,7 @@ export function dataLinkTo(url: string, options: Partial<DataLinkOptions> = {}):
   const link = new DataLink({
     device: 'jetson-01',
     birth: 1,
+    reconnectMaxS: 30,
     speed: new DeviceSpeed(),
     clock: systemClock,
     random: { next: () => 0 },

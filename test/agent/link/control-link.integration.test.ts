@@ -32,6 +32,7 @@ const optionsFor = (url: string, birth: number) => ({
   random: { next: () => 0.05 },
   logger: silentLogger(),
   heartbeatS: 30,
+  reconnectMaxS: 30,
 })
 
 function controlTo(

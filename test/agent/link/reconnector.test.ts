@@ -2,14 +2,14 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Reconnector } from '../../../agent/link/reconnector.ts'
 import { seededRandom } from '../../../core/base/random.ts'
-import { fullJitterMs, reconnectLimits } from '../../../core/policy/link/back-off.ts'
+import { backoffLimits, fullJitterMs } from '../../../core/policy/link/back-off.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
 
 const turn = () => new Promise((done) => setImmediate(done))
 
 /** A reconnector whose connections the test accepts, refuses and closes. */
-function startReconnector(random = { next: () => 0.5 }) {
+function startReconnector(random = { next: () => 0.5 }, fleetSize?: number) {
   const clock = fakeClock()
   const attemptsAtMs: number[] = []
   const breaks: (() => void)[] = []
@@ -17,6 +17,8 @@ function startReconnector(random = { next: () => 0.5 }) {
   const { logger, lines } = recordingLogger('warn')
   const reconnector = new Reconnector({
     name: 'test',
+    reconnectMaxS: 30,
+    fleetSize: () => fleetSize,
     clock,
     random,
     logger,
@@ -31,21 +33,31 @@ function startReconnector(random = { next: () => 0.5 }) {
 }
 
 describe('the wait before the next attempt to connect', () => {
-  it('is between 0 and a bound that doubles from 1 s to 5 min', () => {
+  it('is between 0 and a bound that doubles from 1 s to the longest wait', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 60 }), fc.integer(), (failures, seed) => {
-        const ms = fullJitterMs(failures, reconnectLimits, seededRandom(seed).next())
+        const ms = fullJitterMs(failures, backoffLimits(undefined, 30_000), seededRandom(seed).next())
         expect(ms).toBeGreaterThanOrEqual(0)
-        expect(ms).toBeLessThan(Math.min(300_000, 1_000 * 2 ** (failures - 1)))
+        expect(ms).toBeLessThan(Math.min(30_000, 1_000 * 2 ** (failures - 1)))
       }),
     )
   })
 
   it('is spread over that whole range', () => {
     const random = seededRandom(1)
-    const waits = Array.from({ length: 1_000 }, () => fullJitterMs(4, reconnectLimits, random.next()))
+    const waits = Array.from({ length: 1_000 }, () => fullJitterMs(4, backoffLimits(undefined, 30_000), random.next()))
     expect(Math.min(...waits)).toBeLessThan(100)
     expect(Math.max(...waits)).toBeGreaterThan(7_900)
+  })
+
+  it('is at first only as wide as the bridge needs for its fleet', () => {
+    const firstBoundS = (fleetSize: number) => fullJitterMs(1, backoffLimits(fleetSize, 30_000), 1) / 1_000
+    expect([0, 1, 25, 100, 1_000, 10_000].map(firstBoundS)).toEqual([0.25, 0.25, 0.25, 1, 10, 100])
+    // No announcement makes a device wait for hours.
+    expect(firstBoundS(1e9)).toBe(300)
+    // A fleet that needs longer than the longest wait keeps its spread.
+    expect(fullJitterMs(9, backoffLimits(10_000, 30_000), 1)).toBe(100_000)
+    expect(fullJitterMs(9, backoffLimits(1, 30_000), 1)).toBe(30_000)
   })
 })
 
@@ -70,6 +82,47 @@ describe('a reconnector', () => {
     const stopped = reconnector.stop()
     breakConnection()
     await stopped
+  })
+
+  it('does not wait longer because of attempts that applications requested', async () => {
+    const { clock, attemptsAtMs, reconnector } = startReconnector()
+    await turn()
+    await clock.advance(16_000)
+    // Its own attempts: 0, 0.5, 1.5, 3.5, 7.5 and 15.5 s.
+    const own = attemptsAtMs.length
+    for (let i = 0; i < 10; i++) {
+      await clock.advance(1_000)
+      await reconnector.retryNow()
+      await turn()
+    }
+    expect(attemptsAtMs.length).toBe(own + 10)
+    await clock.advance(15_000)
+    // A failed request counted as a failure would have begun a longer wait.
+    expect(attemptsAtMs.slice(own + 10)).toEqual([30_500])
+    await reconnector.stop()
+  })
+
+  it('attempts at most twice a second however often applications request it', async () => {
+    const { clock, attemptsAtMs, reconnector } = startReconnector()
+    await turn()
+    await clock.advance(16_000)
+    const before = attemptsAtMs.length
+    for (let i = 0; i < 200; i++) {
+      void reconnector.retryNow()
+      await clock.advance(50)
+      await turn()
+    }
+    expect(attemptsAtMs.length - before).toBeGreaterThanOrEqual(18)
+    expect(attemptsAtMs.length - before).toBeLessThanOrEqual(22)
+    await reconnector.stop()
+  })
+
+  it('returns faster to the bridge of a small fleet', async () => {
+    const { clock, attemptsAtMs, reconnector } = startReconnector({ next: () => 0.999 }, 3)
+    await turn()
+    await clock.advance(4_000)
+    expect(attemptsAtMs.map((at) => Math.round(at / 10) * 10)).toEqual([0, 250, 750, 1_750, 3_750])
+    await reconnector.stop()
   })
 
   it('starts from the shortest wait after a connection that lasted', async () => {

@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readSse } from '../../core/openai/sse-reader.ts'
+import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
+import { buildTextBundle } from '../support/agent-world.ts'
+import { brim } from '../support/brim.ts'
+import { captureIo } from '../support/captured-io.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+
+let dir: TempDir
+let cluster: Cluster
+let bridge: BridgeNode
+let agent: AgentNode
+beforeAll(async () => {
+  dir = tempDir()
+  cluster = await Cluster.create({ bundle: await buildTextBundle(dir.path), env: process.env })
+  bridge = await cluster.startBridge()
+  agent = await cluster.startAgent({ id: 'jetson-01', bridges: [bridge.ready.mqttUrl] })
+})
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
+
+const ask = (fields: object = {}) =>
+  fetch(`${agent.ready.apiUrl}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
+  })
+/** State of the device at the bridge. */
+const deviceState = async () => {
+  const { devices } = (await (await fetch(`${bridge.ready.httpUrl}/v1/devices`)).json()) as { devices: { state: string }[] }
+  return devices[0]?.state
+}
+
+describe('a bridge that is killed and started again', () => {
+  it('has its device back within seconds, though an application asked throughout the outage', { timeout: 60_000 }, async () => {
+    await expect.poll(deviceState, { timeout: 10_000 }).toBe('ready')
+    await bridge.kill()
+    const asking = { goOn: true, failed: 0 }
+    const application = (async () => {
+      for (; asking.goOn; await sleep(100)) if ((await ask()).status === 503) asking.failed += 1
+    })()
+    await sleep(5_000)
+    asking.goOn = false
+    await application
+    expect(asking.failed).toBeGreaterThan(10)
+    await bridge.restart()
+    // Of the back-off: 0.25 + 0.5 + … + 4 s are over by now, so its next wait is 16 s at most, and 8 s on average.
+    await expect.poll(deviceState, { timeout: 20_000 }).toBe('ready')
+    expect((await ask()).status).toBe(200)
+  })
+
+  it('answers the first request after its return at once', { timeout: 30_000 }, async () => {
+    await bridge.restart()
+    const startedMs = performance.now()
+    expect((await ask()).status).toBe(200)
+    expect(performance.now() - startedMs).toBeLessThan(3_000)
+  })
+
+  it('is noticed within 3 s by a stream, whose answer then continues', { timeout: 30_000 }, async () => {
+    const response = await ask({ max_tokens: 400, stream: true })
+    const noticesMs: number[] = []
+    let killedMs = Number.POSITIVE_INFINITY
+    let restarted: Promise<void> | undefined
+    let events = 0
+    let last = ''
+    const onNotice = (text: string) => {
+      expect(text).toMatch(/waits for a bridge/)
+      noticesMs.push(performance.now())
+      restarted = bridge.restart()
+    }
+    for await (const data of readSse(response.body!, onNotice)) {
+      if (data !== '[DONE]') last = data
+      events += 1
+      if (events !== 2) continue
+      killedMs = performance.now()
+      void bridge.kill()
+    }
+    await restarted
+    expect(noticesMs).toHaveLength(1)
+    expect(noticesMs[0]! - killedMs).toBeLessThan(3_000)
+    expect(JSON.parse(last)).toMatchObject({ brim: { failovers: 1 } })
+  })
+
+  it('makes brim ask say that it waits', { timeout: 30_000 }, async () => {
+    const { io, out, err } = captureIo()
+    let restarted: Promise<void> | undefined
+    const restartOnceNoticed = async () => {
+      await bridge.kill()
+      await expect.poll(err, { timeout: 3_000 }).toMatch(/the answer waits for a bridge/)
+      await bridge.restart()
+    }
+    const write = (text: string) => {
+      io.write(text)
+      restarted ??= restartOnceNoticed()
+    }
+    await brim(['ask', 'Hello', '--max-tokens', '400', '--api', agent.ready.apiUrl], { ...io, write })
+    await restarted
+    expect(err()).toMatch(/1 failover/)
+    expect(out().length).toBeGreaterThan(20)
+  })
+})
