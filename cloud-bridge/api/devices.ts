@@ -126,10 +126,7 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
   }
 
   return (router) => {
-    router.serve(fleetOperations.status, () => ({
-      ...describe(),
-      devices: fleet.devices().filter(({ state }) => state !== null),
-    }))
+    router.serve(fleetOperations.status, () => ({ ...describe(), devices: fleet.devices() }))
     router.serve(fleetOperations.events, ({ events }) => events(changesOf(undefined)))
     router.serve(deviceOperations.list, () => ({ devices: fleet.devices() }))
     router.serve(deviceOperations.show, ({ params: { id } }) => ({

@@ -1,4 +1,4 @@
-import { problemsOf } from '../../core/policy/fleet/problems.ts'
+import { type Problem, problemsOf } from '../../core/policy/fleet/problems.ts'
 import type { DeviceIdentity } from '../../core/protocol/http/admin.ts'
 import type { Device } from '../../core/protocol/http/devices.ts'
 import type { JobSummary } from '../../core/protocol/http/jobs.ts'
@@ -46,8 +46,7 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
       modelId,
       labels: ownLabels,
       jobs: load,
-      // A revoked device needs no attention.
-      problems: identity?.status === 'revoked' ? [] : problemsOf(state, telemetry),
+      problems: problemsAt(identity?.status, () => problemsOf(state, telemetry)),
       identity: identity ? enrolment(identity) : null,
       telemetry,
     }
@@ -68,6 +67,12 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
     has: (id) => registry.isRegistered(id) || identities.device(id) !== undefined,
     jobsOf: jobs.heldBy,
   }
+}
+
+/** A revoked device needs no attention, and a pending one an approval first. */
+function problemsAt(status: DeviceIdentity['status'] | undefined, others: () => Problem[]): Problem[] {
+  if (status === 'revoked') return []
+  return status === 'pending' ? [{ kind: 'pending', detail: '' }] : others()
 }
 
 const enrolment = ({ group, status, enrolledAt, keyExpiresAt, hardware, clone }: DeviceIdentity) => ({

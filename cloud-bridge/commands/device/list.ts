@@ -9,12 +9,14 @@ import { columns } from '../columns.ts'
 import { age } from '../figures.ts'
 import { labelOption, labelsText, withLabels } from '../labels.ts'
 import { cloneText } from './remote-command.ts'
+import { stateNotes, stateWord } from './state-word.ts'
 
 export const command = defineCommand({
   examples: [
     ['brim device list --label site=lab', 'part of the fleet'],
     ['brim device list --json', 'as one JSON document'],
   ],
+  notes: `${stateNotes}\nSEEN: time since its last message; –: none. GROUP: that of its enrolment token; -: not enrolled.`,
   options: {
     ...bridgeOptions,
     label: labelOption,
@@ -34,16 +36,11 @@ async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
   if (options.json) return io.out(JSON.stringify(raw))
   const { devices } = value
   if (devices.length === 0) return io.err('no matching devices')
-  const rows = devices.map(({ id, state, seenS, identity, labels }) => [
-    id,
-    state ?? 'never',
-    age(seenS),
-    identity?.group ?? '-',
-    identity?.status ?? '-',
-    dateOf(identity?.keyExpiresAt),
-    labelsText(labels),
-  ])
-  io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'STATUS', 'KEY UNTIL', 'LABELS'], ...rows]))
+  const rows = devices.map((device) => {
+    const { id, seenS, identity, labels } = device
+    return [id, stateWord(device), age(seenS), identity?.group ?? '-', dateOf(identity?.keyExpiresAt), labelsText(labels)]
+  })
+  io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'KEY UNTIL', 'LABELS'], ...rows]))
 }
 
 async function listEnrolled({ label, json, ...options }: ListOptions, io: Io): Promise<void> {
@@ -55,9 +52,9 @@ async function listEnrolled({ label, json, ...options }: ListOptions, io: Io): P
   if (json) return io.out(JSON.stringify({ devices }))
   const rows = devices.map(({ device, group, status, enrolledAt, keyExpiresAt, hardware, clone }) => {
     const machine = clone === null ? (hardware ?? '-') : `${hardware}; ${cloneText(clone)}`
-    return [device, group, status, enrolledAt, dateOf(keyExpiresAt), machine]
+    return [device, status, group, enrolledAt, dateOf(keyExpiresAt), machine]
   })
-  io.out(columns([['DEVICE', 'GROUP', 'STATUS', 'ENROLLED', 'KEY UNTIL', 'MACHINE'], ...rows]))
+  io.out(columns([['DEVICE', 'STATE', 'GROUP', 'ENROLLED', 'KEY UNTIL', 'MACHINE'], ...rows]))
 }
 
 /** Its day (UTC); `-`: never. */

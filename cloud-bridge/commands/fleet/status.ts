@@ -8,11 +8,15 @@ import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { type FleetStatus, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 import type { Received } from '../bridge-client.ts'
+import { stateNotes } from '../device/state-word.ts'
 import { labelOption, withLabels } from '../labels.ts'
 import { layOutFleet, type Mood } from './table.ts'
 
 const options = {
-  watch: z.boolean().default(false).describe('redraw until Ctrl-C; without a terminal print a table per change'),
+  watch: z
+    .boolean()
+    .default(false)
+    .describe('repeat until Ctrl-C: redraws a terminal; elsewhere prints a new table after each change'),
   interval: z.number().min(0.1).default(2).describe('seconds between two updates with --watch'),
   label: labelOption,
   ...bridgeOptions,
@@ -28,6 +32,7 @@ export const command = defineCommand({
   ],
   options,
   notes:
+    `${stateNotes}\n` +
     'SEEN: time since its last message. W: power. BAT: battery. °C: hottest zone; "!": clocks are throttled.\n' +
     'CPU, GPU: percent. UP, DOWN: measured link, bytes/s. TK/S: decoded tokens/s of its fastest model. –: unknown.\n' +
     'A column is left out when it is unknown for every device.',

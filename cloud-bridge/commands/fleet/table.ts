@@ -1,5 +1,6 @@
 import { type ProblemKind, problemKinds } from '../../../core/policy/fleet/problems.ts'
 import type { Device, FleetStatus } from '../../../core/protocol/http/devices.ts'
+import { stateWord } from '../device/state-word.ts'
 import { age, compact, cutEnd, cutMiddle, percent, unknown } from '../figures.ts'
 
 /** Decides a line's colour. */
@@ -23,7 +24,7 @@ interface Column {
 /** The most important columns first; four characters hold any figure. */
 const columns: readonly Column[] = [
   { title: 'DEVICE', align: 'left', always: true, cut: cutMiddle, cell: ({ id }) => id },
-  { title: 'STATE', align: 'left', maxWidth: 8, always: true, cell: ({ state }) => stateWord(state) },
+  { title: 'STATE', align: 'left', maxWidth: 8, always: true, cell: shortState },
   { title: 'MODULE', align: 'left', maxWidth: 9, cell: moduleOf },
   { title: 'SEEN', align: 'right', maxWidth: 4, always: true, cell: ({ seenS }) => age(seenS) },
   { title: 'W', align: 'right', maxWidth: 4, cell: ({ telemetry }) => compact(telemetry?.power?.totalW) },
@@ -38,7 +39,10 @@ const columns: readonly Column[] = [
 ]
 
 /** Homie's word `disconnected` is too long for the column. */
-const stateWord = (state: string | null) => (state === null ? 'never' : state === 'disconnected' ? 'off' : state)
+function shortState(device: Device): string {
+  const word = stateWord(device)
+  return word === 'disconnected' ? 'off' : word
+}
 
 function moduleOf({ telemetry }: Device): string {
   const { module, model, kind } = telemetry?.device ?? {}
@@ -64,7 +68,8 @@ function speedOf({ telemetry }: Device): string {
 }
 
 /** Whether the device's last figures are out of date. */
-const isAway = ({ state }: Device) => state === 'lost' || state === 'disconnected' || state === null
+const awayStates: readonly string[] = ['lost', 'off', 'never', 'pending', 'revoked']
+const isAway = (device: Device) => awayStates.includes(shortState(device))
 
 /**
  * The fleet as text: the bridge, the problems, a line per device, those with problems first.
@@ -81,9 +86,9 @@ export function layOutFleet(status: FleetStatus, width = 80, isPart = false): Ta
 
 function headOf(status: FleetStatus, isPart: boolean): string[][] {
   const { bridge, version, uptimeS, sessions, kvBytes, kvBudgetBytes, jobs, devices } = status
-  const none = isPart ? 'none has that label' : 'none has connected yet'
+  const none = isPart ? 'none has that label' : 'none has connected or enrolled yet'
   const states = new Map<string, number>()
-  for (const { state } of devices) states.set(stateWord(state), (states.get(stateWord(state)) ?? 0) + 1)
+  for (const state of devices.map(shortState)) states.set(state, (states.get(state) ?? 0) + 1)
   const counts = [...states].sort(([a], [b]) => a.localeCompare(b)).map(([state, count]) => `${count} ${state}`)
   return [
     [
@@ -113,12 +118,15 @@ const severe: readonly string[] = problemKinds
 const rankOf = (kind: string) => (severe.includes(kind) ? severe.indexOf(kind) : severe.length)
 /** A newer bridge may report further kinds. */
 const wordsOf: Readonly<Record<string, string>> = {
+  pending: 'waiting for approval',
   battery: 'battery low',
   disk: 'disk nearly full',
   memory: 'memory nearly full',
   errors: 'recent errors',
 } satisfies Partial<Record<ProblemKind, string>>
-const worst = ({ problems }: Device) => Math.min(severe.length + 1, ...problems.map(({ kind }) => rankOf(kind)))
+/** Devices without problems come after those with some, revoked ones last. */
+const worst = ({ problems, identity }: Device) =>
+  Math.min(severe.length + (identity?.status === 'revoked' ? 2 : 1), ...problems.map(({ kind }) => rankOf(kind)))
 
 /** One line per kind of problem, with the devices that have it. */
 function problemLines(devices: readonly Device[], width: number): TableLine[] {
@@ -159,9 +167,9 @@ function tableOf(devices: readonly Device[], width: number): TableLine[] {
       .join(' ')
       .trimEnd()
   const moodOf = (device: Device): Mood => {
-    if (device.state === 'lost') return 'bad'
+    if (shortState(device) === 'lost') return 'bad'
     if (device.problems.length > 0) return 'warning'
-    return device.state === 'ready' ? 'plain' : 'quiet'
+    return shortState(device) === 'ready' ? 'plain' : 'quiet'
   }
   return [
     { text: line(columns.map(({ title }) => title)), mood: 'quiet' },

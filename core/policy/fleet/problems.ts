@@ -1,7 +1,7 @@
 import type { DeviceState, DeviceTelemetry } from '../../protocol/messages.ts'
 
 /** The most severe first. */
-export const problemKinds = ['lost', 'throttled', 'battery', 'disk', 'memory', 'errors'] as const
+export const problemKinds = ['lost', 'pending', 'throttled', 'battery', 'disk', 'memory', 'errors'] as const
 export type ProblemKind = (typeof problemKinds)[number]
 export interface Problem {
   readonly kind: ProblemKind

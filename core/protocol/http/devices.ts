@@ -47,7 +47,9 @@ export const Device = z.object({
   jobs: count.describe('Jobs that the device holds.'),
   problems: z
     .array(z.object({ kind: z.string(), detail: z.string() }))
-    .describe('Worst first: `lost`, `throttled`, `battery`, `disk`, `memory`, `errors`; a later release may add kinds.'),
+    .describe(
+      'Worst first: `lost`, `pending` (waits for approval), `throttled`, `battery`, `disk`, `memory`, `errors`; a later release may add kinds.',
+    ),
   identity: z
     .object({
       group: z.string(),

@@ -132,16 +132,18 @@ describe('labels', () => {
   })
 })
 
-it('brim device list includes devices that wait for approval and have never connected', async () => {
+it('brim device list and brim fleet status include devices that wait for approval and have never connected', async () => {
   const store = openIdentityStore(join(world.dir, 'bridge'))
   const request = { group: 'field', uses: 1, expiresS: 60, approve: false }
   const { secret } = store.createToken('operator:test', request)
   store.enrol({ device: 'newcomer', publicKey: 'A'.repeat(43), token: secret, hardware: undefined }, '127.0.0.1')
   store.close()
-  expect((await brim('device', 'list')).out).toMatch(/newcomer +never +– +field +pending/)
+  expect((await brim('device', 'list')).out).toMatch(
+    /^DEVICE +STATE +SEEN +GROUP +KEY UNTIL +LABELS\n(.*\n)*newcomer +pending +– +field /,
+  )
   expect((await brim('device', 'show', 'newcomer')).out).toMatch(/state +never connected/)
   expect((await brim('device', 'list', '--json')).out).not.toContain('A'.repeat(43))
-  expect((await brim('fleet', 'status')).out).not.toContain('newcomer')
+  expect((await brim('fleet', 'status')).out).toMatch(/! 1 waiting for approval: newcomer\n[\s\S]*\nnewcomer +pending +– /)
 })
 
 describe('brim device drain', () => {

@@ -78,8 +78,34 @@ describe('the table of a fleet', () => {
     expect(lines.map(({ mood }) => mood).slice(-3)).toEqual(['bad', 'warning', 'plain'])
   })
 
+  it('shows pending, revoked and never-seen devices, without figures', () => {
+    const enrolled = (id: string, status: string, more: object = {}) =>
+      device(id, {
+        ...{ state: null, seenS: null },
+        identity: { group: 'lab', status, enrolledAt: '2026-01-01T00:00:00Z', hardware: null, clone: null },
+        ...more,
+      })
+    const devices = [
+      enrolled('a-revoked', 'revoked', { state: 'lost', seenS: 60 }),
+      orin('b-ready'),
+      enrolled('c-new', 'approved'),
+      enrolled('d-waits', 'pending', { problems: [{ kind: 'pending', detail: '' }] }),
+    ]
+    const lines = layOutFleet(fleet(devices))
+    expect(lines.map(({ text }) => text).slice(2, 4)).toEqual([
+      '4 devices: 1 never, 1 pending, 1 ready, 1 revoked',
+      '! 1 waiting for approval: d-waits',
+    ])
+    expect(lines.slice(-4).map(({ text, mood }) => [...text.split(/ +/).slice(0, 2), mood])).toEqual([
+      ['d-waits', 'pending', 'warning'],
+      ['b-ready', 'ready', 'plain'],
+      ['c-new', 'never', 'quiet'],
+      ['a-revoked', 'revoked', 'quiet'],
+    ])
+  })
+
   it('reports that no device has connected yet', () => {
-    expect(textOf(fleet([])).at(-1)).toBe('0 devices: none has connected yet')
+    expect(textOf(fleet([])).at(-1)).toBe('0 devices: none has connected or enrolled yet')
   })
 
   const figure = fc.oneof(fc.constant(null), fc.double(), fc.double({ min: 0, max: 200 }), fc.nat())

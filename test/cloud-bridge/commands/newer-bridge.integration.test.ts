@@ -93,13 +93,13 @@ async function brim(...words: string[]) {
 
 describe('with a newer bridge', () => {
   it.each([
-    [['device', 'list'], /jetson-01 +hibernating .* suspended/],
+    [['device', 'list'], /jetson-01 +suspended +3s/],
     [
       ['device', 'show', 'jetson-01'],
       /state +hibernating[\s\S]*\nradar\n {2}rangeM +12\n[\s\S]*PAUSED[\s\S]*reboot {2}DEFERRED[\s\S]*AUDIT link/,
     ],
     [['device', 'logs', 'jetson-01'], /AUDIT link/],
-    [['fleet', 'status'], /! 1 dust: jetson-01 \(fan\)[\s\S]*jetson-01 hibern/],
+    [['fleet', 'status'], /! 1 dust: jetson-01 \(fan\)[\s\S]*jetson-01 suspend…/],
     [['job', 'list'], /PAUSED/],
     [['job', 'show', '3f9a1c07-42'], /PAUSED/],
     [['job', 'cancel', '3f9a1c07-42'], /ended: ARCHIVED/],

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
 import { createFleet, type FleetOptions } from '../../../cloud-bridge/fleet/fleet.ts'
 
-it('a revoked device is listed as lost, without a problem', () => {
+it('a revoked device is listed as lost, without a problem, and one that waits for approval with that alone', () => {
   const record = (id: string) => ({ id, state: 'lost', birth: 1, lastSeen: '2026-05-01T12:00:00Z', agent: null, modelId: null })
   const identity = (device: string, status: string) => ({ device, status, group: 'default', enrolledAt: '2026-05-01T11:00:00Z' })
-  const enrolled = [identity('approved', 'approved'), identity('revoked', 'revoked')]
+  const enrolled = [identity('approved', 'approved'), identity('revoked', 'revoked'), identity('waits', 'pending')]
   const fleet = createFleet({
-    registry: { devices: () => ['approved', 'revoked'].map(record), device: record },
+    registry: { devices: () => ['approved', 'revoked', 'waits'].map(record), device: record },
     labels: { all: () => new Map(), of: () => ({}) },
     identities: { devices: () => enrolled, device: (id: string) => enrolled.find(({ device }) => device === id) },
     jobs: { loads: () => new Map(), heldBy: () => [] },
@@ -16,6 +16,7 @@ it('a revoked device is listed as lost, without a problem', () => {
   expect(found).toEqual([
     ['approved', 'lost', ['lost']],
     ['revoked', 'lost', []],
+    ['waits', 'lost', ['pending']],
   ])
   expect(fleet.device('revoked')?.problems).toEqual([])
 })
