@@ -8,6 +8,7 @@ import { shownUrl } from '../core/base/shown-url.ts'
 import { version } from '../core/base/version.ts'
 import type { HttpLimits } from '../core/listen/http-listener.ts'
 import { VerifiedBundles } from '../core/model/verified-bundles.ts'
+import { readApiKeys } from '../core/openai/api-keys.ts'
 import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
@@ -83,6 +84,10 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       createdAt: models.manifest.card.createdAt,
       host: config.apiHost,
       port: config.apiPort,
+      access: {
+        keys: config.apiKeyFile === undefined ? undefined : readApiKeys(config.apiKeyFile),
+        allowedHosts: config.apiAllowedHosts ?? [],
+      },
       maxBodyBytes: config.limits.apiBodyBytes,
       limits: apiLimits(config.limits),
       requestLimits: config.limits,
@@ -96,6 +101,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         draining: remote.isDraining,
         ...links.status,
       }),
+      problems: () => links.problems,
       logger: logger.child({ component: 'api' }),
     })
     closers.push(api.close)

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
 import { logFormats } from '../core/base/log-text.ts'
@@ -22,6 +23,18 @@ function fieldsOf(schema: unknown): string[] {
 }
 
 const seconds = z.number().refine((value) => value === 0 || value >= 1, 'must be at least 1, or 0')
+
+/** A name or address without port, as a URL shows it. */
+function hostName(text: string, context: z.core.$RefinementCtx<string>): string {
+  const url = `http://${isIPv6(text) ? `[${text}]` : text}`
+  if ((isIPv6(text) || /^[\w.-]+$/.test(text)) && URL.canParse(url)) return new URL(url).hostname
+  context.issues.push({
+    code: 'custom',
+    input: text,
+    message: 'must be a name or address without port, such as host.docker.internal',
+  })
+  return z.NEVER
+}
 
 /** Every setting of an agent. Those with a description are options of `brim agent run`. */
 export const AgentFields = z.strictObject({
@@ -66,8 +79,29 @@ export const AgentFields = z.strictObject({
   fleet: Id.default('default').describe('name of the fleet'),
   /** Folder of the agent's databases and key; created when missing. */
   stateDir: z.string().min(1),
-  apiHost: z.string().default('127.0.0.1'),
+  apiHost: z
+    .string()
+    .min(1)
+    .default('127.0.0.1')
+    .describe("address of this device's API; beyond loopback it requires --api-key-file and --api-allow-host"),
   apiPort: z.int().min(0).max(65_535).default(7071).describe("port of this device's API; 0: any free port"),
+  apiKeyFile: z
+    .string()
+    .min(1)
+    .meta({
+      description: "file with the keys of this device's API, one a line; a client sends one as bearer token",
+      fallback: 'no key needed',
+    })
+    .optional(),
+  apiAllowedHosts: z
+    .array(z.string().transform(hostName))
+    .min(1)
+    .meta({
+      flag: 'api-allow-host',
+      description: "host in the URL by which clients call this device's API, such as host.docker.internal; repeatable",
+      fallback: 'localhost, 127.0.0.0/8 and ::1',
+    })
+    .optional(),
   threads: z.int().min(1).max(256).default(2).describe('threads per operator'),
   /** Path of a libonnxruntime to use instead of the packaged one. */
   library: z.string().optional(),

@@ -5,6 +5,11 @@ import { z } from 'zod'
  * `brim agent run --limit <name>=<number>`. docs/limits.md is generated from this table.
  */
 export const AgentLimits = z.strictObject({
+  apiAnswers: z
+    .int()
+    .min(1)
+    .default(128)
+    .describe("answers to one request to the agent's API, prompts times `n`; a request for more gets status 400"),
   apiBodyBytes: z
     .int()
     .min(1_024)

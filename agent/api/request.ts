@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { FieldError } from '../../core/openai/api-error.ts'
-import { ChatRequest, CompletionRequest, parseRequest } from '../../core/openai/request.ts'
+import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../../core/openai/request.ts'
 import type { AnswerRequest, Endpoint } from '../answer/endpoint.ts'
 import { withFallback } from '../answer/fallback.ts'
 import { Prompt } from '../answer/prompt.ts'
@@ -8,6 +8,8 @@ import { sharesTokens } from '../answer/text-model.ts'
 
 /** As in AgentLimits. */
 export interface RequestLimits {
+  /** Answers to one request: prompts times `n`. */
+  readonly apiAnswers: number
   /** Values in the JSON of a request. */
   readonly apiJsonValues: number
   /** Size of a prompt, or of messages as JSON, in bytes. */
@@ -31,12 +33,15 @@ export interface Served {
 /** A request to the API. */
 export interface ApiRequest {
   readonly endpoint: Endpoint
-  readonly answer: AnswerRequest
+  /** Made one after the other. */
+  readonly answers: readonly AnswerRequest[]
   readonly stream: boolean
   /** Whether a stream ends with an event of usage. */
   readonly includeUsage: boolean
   /** Whether the report has the token ids. */
   readonly tokenIds: boolean
+  /** Fields of the body that have no effect. */
+  readonly ignored: readonly string[]
 }
 
 /**
@@ -51,35 +56,48 @@ export function readChatRequest(body: unknown, served: Served, authorization: st
   const { endpoint, slm } = served
   if (slm && wantsFallback(request) && !sharesTokens(slm.model, endpoint.model)) requireChatTemplate(slm, fallbackField)
   const maxTokens = request.max_completion_tokens ?? request.max_tokens
-  return apiRequest(request, new Prompt({ kind: 'chat', messages: request.messages }), maxTokens, served, authorization)
+  const prompts = [new Prompt({ kind: 'chat', messages: request.messages })]
+  return { ...apiRequest(request, prompts, maxTokens, served, authorization), ignored: ignoredFields(ChatRequest, body) }
 }
 
 /** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN naming the field */
 export function readCompletionRequest(body: unknown, served: Served, authorization: string | undefined): ApiRequest {
   const request = parseRequest(CompletionRequest, body)
-  const { prompt } = request
-  if (typeof prompt === 'string') requireSize('prompt', prompt, served.requestLimits)
-  const { model } = served.endpoint
-  const content =
-    typeof prompt === 'string'
-      ? { kind: 'text' as const, text: prompt }
-      : { kind: 'ids' as const, tokens: { model, ids: prompt } }
-  return apiRequest(request, new Prompt(content), request.max_tokens, served, authorization)
+  const contents = promptsOf(request.prompt, served)
+  requireSize('prompt', contents.map((content) => (content.kind === 'text' ? content.text : '')).join(''), served.requestLimits)
+  const prompts = contents.map((content) => new Prompt(content))
+  return {
+    ...apiRequest(request, prompts, request.max_tokens, served, authorization),
+    ignored: ignoredFields(CompletionRequest, body),
+  }
 }
 
 type CommonFields = Omit<CompletionRequest, 'prompt'>
+
+function promptsOf(given: CompletionRequest['prompt'], { endpoint: { model } }: Served) {
+  const isOne = typeof given === 'string' || typeof given[0] === 'number'
+  const prompts = (isOne ? [given] : given) as readonly (string | number[])[]
+  return prompts.map((prompt) =>
+    typeof prompt === 'string'
+      ? ({ kind: 'text', text: prompt } as const)
+      : ({ kind: 'ids', tokens: { model, ids: prompt } } as const),
+  )
+}
 
 const fallbackField = 'brim.fallback'
 const wantsFallback = ({ brim }: CommonFields) => brim?.fallback === 'slm'
 
 function apiRequest(
   request: CommonFields,
-  prompt: Prompt,
+  prompts: readonly Prompt[],
   maxTokens: number | null | undefined,
-  { modelNames, endpoint, slm, nextSeed }: Served,
+  { modelNames, endpoint, slm, nextSeed, requestLimits: { apiAnswers } }: Served,
   authorization = '',
-): ApiRequest {
-  const { model, temperature, top_p, top_k, seed, stop, user } = request
+): Omit<ApiRequest, 'ignored'> {
+  const { model, temperature, top_p, top_k, seed, stop, user, n } = request
+  const each = n ?? 1
+  const total = prompts.length * each
+  if (total > apiAnswers) throw tooLarge(each > 1 ? 'n' : 'prompt', `asks for ${total} answers`, apiAnswers, 'apiAnswers')
   if (model != null && !modelNames.includes(model)) throw unknownModel(model, modelNames[0])
   if (wantsFallback(request) && !slm)
     throw new FieldError(
@@ -88,17 +106,20 @@ function apiRequest(
       'this device has no small model',
       'start the agent with --slm <bundle folder>',
     )
+  const client = createHash('sha256')
+    .update(`${authorization}\n${user ?? ''}`)
+    .digest('hex')
+  /** @param nth of the answers to this prompt: each has noise of its own. */
+  const answerTo = (prompt: Prompt, nth: number): AnswerRequest => ({
+    prompt,
+    ...(maxTokens == null ? {} : { maxTokens }),
+    sampling: { temperature: temperature ?? 1, topP: top_p ?? 1, topK: top_k ?? 0, seed: seed == null ? nextSeed() : seed + nth },
+    stop: typeof stop === 'string' ? [stop] : (stop ?? []),
+    client,
+  })
   return {
     endpoint: wantsFallback(request) && slm ? withFallback(endpoint, slm) : endpoint,
-    answer: {
-      prompt,
-      ...(maxTokens == null ? {} : { maxTokens }),
-      sampling: { temperature: temperature ?? 1, topP: top_p ?? 1, topK: top_k ?? 0, seed: seed ?? nextSeed() },
-      stop: typeof stop === 'string' ? [stop] : (stop ?? []),
-      client: createHash('sha256')
-        .update(`${authorization}\n${user ?? ''}`)
-        .digest('hex'),
-    },
+    answers: prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth))),
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,
     tokenIds: request.brim?.token_ids ?? false,

@@ -5,7 +5,8 @@ import type { Logger } from '../../core/base/logger.ts'
 import { toErrorBody } from '../../core/openai/api-error.ts'
 import type { ResponseFormat, ResponseHead, Usage } from '../../core/openai/responses.ts'
 import { type SseWriter, startSse } from '../../core/openai/sse-writer.ts'
-import { type AnswerEvent, type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../answer/stream-answer.ts'
+import type { AnswerRequest } from '../answer/endpoint.ts'
+import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../answer/stream-answer.ts'
 import type { ApiRequest } from './request.ts'
 
 export interface ServeOptions extends Omit<StreamOptions, 'endpoint'> {
@@ -17,92 +18,102 @@ export interface ServeOptions extends Omit<StreamOptions, 'endpoint'> {
 }
 
 /**
- * One answer over HTTP, whole or as a stream. Failures before the first token are HTTP errors; later ones are an event
- * of the stream. The answer stops when its client disconnects.
+ * The answers to one request over HTTP, whole or as a stream, made one after the other. Failures before the first token are HTTP
+ * errors; later ones are an event of the stream. The work stops when the client disconnects.
+ * @param requestId as in the header x-request-id
  */
-export async function serveAnswer(
+export async function serveAnswers(
   options: ServeOptions,
   format: ResponseFormat,
   request: ApiRequest,
   reply: FastifyReply,
+  requestId: string,
 ): Promise<void> {
   const { clock, meter, model, stopping } = options
   const id = `${format.idPrefix}-${randomUUID()}`
   const head: ResponseHead = { id, created: Math.floor(Date.now() / 1000), model }
-  const log = options.logger.child({ request: id })
+  const log = options.logger.child({ request: requestId, answer: id })
   const disconnected = new AbortController()
   const onClose = () => {
     if (!reply.raw.writableFinished) disconnected.abort(new BrimError('CANCELED', 'the client disconnected'))
   }
   reply.raw.once('close', onClose)
   const signal = AbortSignal.any([disconnected.signal, stopping])
-  const notices: Notices = { waiting() {} }
-  const answer = { ...request.answer, onWaiting: () => notices.waiting() }
-  const events = streamAnswer({ endpoint: request.endpoint, clock, meter }, answer, signal)
-  const send = request.stream ? sendStream : sendWhole
+  const work: Work = {
+    async answer(asked, onText) {
+      const answer = await collectAnswer(streamAnswer({ endpoint: request.endpoint, clock, meter }, asked, signal), onText)
+      logAnswer(log, answer, usageOf([asked], [answer]))
+      return answer
+    },
+    format,
+    head,
+    request,
+    reply,
+    signal,
+  }
   try {
-    logAnswer(log, await send(events, format, head, request, reply, signal, notices))
+    await (request.stream ? sendStream(work) : sendWhole(work))
   } catch (err) {
     if (disconnected.signal.aborted) log.info('the client disconnected before the end of its answer')
     else if (reply.sent) log.warn({ err }, 'answer failed after its first token')
     else throw err
   } finally {
     reply.raw.off('close', onClose)
-    await events.return()
   }
 }
 
-type Events = AsyncGenerator<AnswerEvent, void>
-
-/** What a client is told beside its answer. */
-interface Notices {
-  waiting: () => void
+interface Work {
+  /** @param onText receives each piece of text before the next is read */
+  answer(asked: AnswerRequest, onText?: (text: string) => Promise<void>): Promise<Answer>
+  readonly format: ResponseFormat
+  readonly head: ResponseHead
+  readonly request: ApiRequest
+  readonly reply: FastifyReply
+  /** Aborted when the client disconnects or the agent stops. */
+  readonly signal: AbortSignal
 }
 
-async function sendWhole(
-  events: Events,
-  format: ResponseFormat,
-  head: ResponseHead,
-  request: ApiRequest,
-  reply: FastifyReply,
-): Promise<AnswerSummary> {
-  const answer = await collectAnswer(events)
-  const whole = format.whole(head, answer.text, answer.finishReason)
-  await reply.send({ ...whole, usage: usageOf(answer), brim: reportOf(request, answer) })
-  return answer
+type Answer = AnswerSummary & { readonly text: string }
+
+async function sendWhole({ answer, format, head, request, reply }: Work): Promise<void> {
+  const made: Answer[] = []
+  for (const asked of request.answers) made.push(await answer(asked))
+  const usage = usageOf(request.answers, made)
+  const [only, ...others] = made
+  if (only && others.length === 0)
+    return void (await reply.send({ ...format.whole(head, [only]), usage, brim: reportOf(request, only) }))
+  const choices = made.map((each) => ({ ...each, brim: reportOf(request, each) }))
+  await reply.send({ ...format.whole(head, choices), usage })
 }
 
-async function sendStream(
-  events: Events,
-  format: ResponseFormat,
-  head: ResponseHead,
-  request: ApiRequest,
-  reply: FastifyReply,
-  signal: AbortSignal,
-  notices: Notices,
-): Promise<AnswerSummary> {
+async function sendStream({ answer, format, head, request, reply, signal }: Work): Promise<void> {
   let sse: SseWriter | undefined
   // OpenAI: with include_usage every event but the last has a null usage.
   const noUsage = request.includeUsage ? { usage: null } : {}
   /** The response begins with the first token: failures before it are HTTP errors. */
-  const begin = async (): Promise<SseWriter> => {
+  const begin = (): SseWriter => {
     reply.hijack()
-    const writer = startSse(reply.raw, signal)
-    notices.waiting = () => writer.comment(waitingForBridge)
-    const first = format.first(head)
-    if (first) await writer.send({ ...first, ...noUsage })
-    return writer
+    return startSse(reply.raw, signal)
   }
+  const made: Answer[] = []
   try {
-    const answer = await collectAnswer(events, async (text) => {
-      sse ??= await begin()
-      if (text !== '') await sse.send({ ...format.text(head, text), ...noUsage })
-    })
-    const brim = reportOf(request, answer)
-    await sse?.send({ ...format.end(head, answer.finishReason), ...noUsage, brim })
-    if (request.includeUsage) await sse?.send({ ...format.usage(head), usage: usageOf(answer), brim })
+    for (const [index, asked] of request.answers.entries()) {
+      let hasBegun = false
+      const onWaiting = () => sse?.comment(waitingForBridge)
+      const each = await answer({ ...asked, onWaiting }, async (text) => {
+        sse ??= begin()
+        const first = hasBegun ? undefined : format.first(head, index)
+        hasBegun = true
+        if (first) await sse.send({ ...first, ...noUsage })
+        if (text !== '') await sse.send({ ...format.text(head, index, text), ...noUsage })
+      })
+      made.push(each)
+      await sse?.send({ ...format.end(head, index, each.finishReason), ...noUsage, brim: reportOf(request, each) })
+    }
+    const [only, ...others] = made
+    const brim = only && others.length === 0 ? { brim: reportOf(request, only) } : {}
+    if (request.includeUsage) await sse?.send({ ...format.usage(head), usage: usageOf(request.answers, made), ...brim })
     sse?.end(true)
-    return answer
   } catch (error) {
     await sse?.send(toErrorBody(error))
     sse?.end(false)
@@ -115,15 +126,18 @@ const waitingForBridge = 'the connection to the bridge was lost; the answer wait
 const reportOf = ({ tokenIds }: ApiRequest, answer: AnswerSummary): object =>
   tokenIds ? { ...answer.report, tokenIds: answer.tokenIds } : answer.report
 
-function usageOf({ promptTokens, tokenIds }: AnswerSummary): Usage {
-  const { length } = tokenIds
-  return { prompt_tokens: promptTokens, completion_tokens: length, total_tokens: promptTokens + length }
+/** A prompt with several answers counts once. */
+function usageOf(asked: readonly AnswerRequest[], made: readonly AnswerSummary[]): Usage {
+  const promptTokens = new Map(made.map((answer, index) => [asked[index]!.prompt, answer.promptTokens]))
+  const prompt = [...promptTokens.values()].reduce((sum, tokens) => sum + tokens, 0)
+  const completion = made.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0)
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
 }
 
-function logAnswer(log: Logger, answer: AnswerSummary): void {
+function logAnswer(log: Logger, answer: AnswerSummary, usage: Usage): void {
   const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback } = answer.report
   const { finishReason } = answer
-  const figures = { finishReason, ...usageOf(answer), ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
+  const figures = { finishReason, ...usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
   if (fallback) log.warn({ ...figures, sources, fallback }, 'no bridge could be reached: the small model continued the answer')
   else log.info(figures, 'answered')
 }

@@ -1,17 +1,15 @@
 import type { AddressInfo } from 'node:net'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
-import { jsonShapeProblem } from '../../core/base/json-shape.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { isLoopback } from '../../core/base/loopback.ts'
 import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
-import { statusOf, toErrorBody } from '../../core/openai/api-error.ts'
 import { chatFormat, completionFormat, type ResponseFormat } from '../../core/openai/responses.ts'
-import { rejectForeign } from './loopback.ts'
+import { type ApiAccess, requireSafeAddress } from './access.ts'
+import { addHealthRoutes, type HealthOptions } from './health.ts'
+import { guardRequests, readJson, reportErrors, requestIdOf } from './http-rules.ts'
 import { type ApiRequest, readChatRequest, readCompletionRequest, type Served, unknownModel } from './request.ts'
-import { type ServeOptions, serveAnswer } from './serve-answer.ts'
+import { type ServeOptions, serveAnswers } from './serve-answer.ts'
 
-export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, Served {
+export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, Served, HealthOptions {
   readonly host: string
   /** 0: a free one. */
   readonly port: number
@@ -21,8 +19,7 @@ export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, Se
   readonly limits?: HttpLimits | undefined
   /** When the model was built: ISO 8601. */
   readonly createdAt: string
-  /** Fields of /health beside `status`. */
-  readonly health: () => object
+  readonly access: ApiAccess
 }
 
 export interface Api {
@@ -33,32 +30,32 @@ export interface Api {
 }
 
 /**
- * OpenAI's API on loopback: /v1/chat/completions, /v1/completions, /v1/models, and /health.
+ * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/models; beside it /health and /ready.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
-  const { host, port, limits, clock, logger } = options
-  if (!isLoopback(host))
-    throw new BrimError('LISTEN_REFUSED', `the API does not listen on ${host}: its clients are not authenticated`, {
-      hint: 'use 127.0.0.1; from another machine, use an SSH tunnel',
-    })
+  const { host, port, limits, access, clock, logger } = options
+  requireSafeAddress(host, access)
   const stopping = new AbortController()
   const app = fastify({
     bodyLimit: options.maxBodyBytes,
     ...(limits && { http: httpTimeLimits(limits), requestTimeout: limits.requestMs }),
     forceCloseConnections: true,
     logger: false,
+    genReqId: requestIdOf,
   })
   guardHttpListener(app.server, { limits, what: 'API', clock, logger })
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new Set<Promise<void>>()
-  guard(app, logger)
+  guardRequests(app, access)
+  reportErrors(app, logger)
   readJson(app, options.requestLimits.apiJsonValues)
-  addRoutes(app, options, (format, request, reply) => {
+  addHealthRoutes(app, options)
+  addRoutes(app, options, (format, request, reply, id) => {
     const serving = { ...options, model: options.modelNames[0], stopping: stopping.signal }
-    const answer = serveAnswer(serving, format, request, reply)
-    inProgress.add(answer)
-    return answer.finally(() => inProgress.delete(answer))
+    const answers = serveAnswers(serving, format, request, reply, id)
+    inProgress.add(answers)
+    return answers.finally(() => inProgress.delete(answers))
   })
   try {
     await app.listen({ host, port })
@@ -82,72 +79,36 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   }
 }
 
-function guard(app: FastifyInstance, logger: Logger): void {
-  app.addHook('onRequest', async (request, reply) => {
-    const reason = rejectForeign(request.headers.host, request.headers.origin)
-    if (reason === undefined) return
-    const error = new BrimError('REQUEST_INVALID', reason, { hint: 'call the API by 127.0.0.1 or localhost' })
-    await reply.code(403).send(toErrorBody(error))
-  })
-  app.setNotFoundHandler((request, reply) => {
-    const error = new BrimError('REQUEST_INVALID', `unknown route ${request.method} ${request.url.split('?')[0]}`)
-    return reply.code(404).send(toErrorBody(error))
-  })
-  app.setErrorHandler((thrown, request, reply) => {
-    const status = httpStatusOf(thrown)
-    const error = status < 500 && thrown instanceof Error && !(thrown instanceof BrimError) ? unreadable(thrown) : thrown
-    if (status >= 500) logger.warn({ err: thrown, path: request.routeOptions.url }, 'request failed')
-    // A stream that has begun reports its failure in an event.
-    if (reply.sent) return
-    if (thrown instanceof BrimError && thrown.retryAfterMs !== undefined)
-      void reply.header('retry-after', Math.ceil(thrown.retryAfterMs / 1_000))
-    return reply.code(status).send(toErrorBody(error))
-  })
-}
-
-/** JSON only: browsers ask before they send JSON across sites, and do not for plain text. */
-function readJson(app: FastifyInstance, maxValues: number): void {
-  const parse = app.getDefaultJsonParser('error', 'error')
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, text, done) => {
-    const problem = jsonShapeProblem(text, maxValues)
-    if (problem === undefined) return parse(request, text, done)
-    done(
-      new BrimError('REQUEST_INVALID', `the body cannot be read: ${problem}`, {
-        hint: 'send fewer values, or raise the limit apiJsonValues',
-      }),
-    )
-  })
-}
-
-/** Fastify's own errors (no JSON, too large, wrong content type) have a status. */
-function httpStatusOf(error: unknown): number {
-  if (error instanceof BrimError || !(error instanceof Error) || !('statusCode' in error)) return statusOf(error)
-  return typeof error.statusCode === 'number' ? error.statusCode : 500
-}
-
-const unreadable = (error: Error) => new BrimError('REQUEST_INVALID', error.message, { hint: 'send a JSON body' })
-
-type Serve = (format: ResponseFormat, request: ApiRequest, reply: FastifyReply) => Promise<void>
+type Serve = (format: ResponseFormat, request: ApiRequest, reply: FastifyReply, requestId: string) => Promise<void>
 
 function addRoutes(app: FastifyInstance, options: ApiOptions, serve: Serve): void {
   const { modelNames, createdAt } = options
-  const [name] = modelNames
-  const model = { id: name, object: 'model', created: Math.floor(Date.parse(createdAt) / 1000), owned_by: 'brim' }
+  const created = Math.floor(Date.parse(createdAt) / 1000)
+  const modelOf = (id: string) => ({ id, object: 'model', created, owned_by: 'brim' })
   const routes = [
     { path: '/v1/chat/completions', read: readChatRequest, format: chatFormat },
     { path: '/v1/completions', read: readCompletionRequest, format: completionFormat },
   ]
   for (const { path, read, format } of routes) {
-    app.post(path, async ({ body, headers }, reply) => {
-      await serve(format, read(body, options, headers.authorization), reply)
+    app.post(path, async ({ body, headers, id }, reply) => {
+      const request = read(body, options, headers.authorization)
+      if (request.ignored.length > 0) reply.raw.setHeader('x-brim-ignored', headerOf(request.ignored))
+      await serve(format, request, reply, id)
       return reply
     })
   }
-  app.get('/v1/models', async () => ({ object: 'list', data: [model] }))
+  app.get('/v1/models', async () => ({ object: 'list', data: modelNames.map(modelOf) }))
   app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => {
-    if (modelNames.includes(id)) return model
-    throw unknownModel(id, name)
+    if (modelNames.includes(id)) return modelOf(id)
+    throw unknownModel(id, modelNames[0])
   })
-  app.get('/health', async () => ({ status: 'ok', ...options.health() }))
+}
+
+const maxNames = 16
+const maxNameLength = 64
+
+/** Names as a header: what a header cannot hold becomes "?". */
+function headerOf(names: readonly string[]): string {
+  const shown = names.slice(0, maxNames).map((name) => name.slice(0, maxNameLength).replace(/[^\w.-]/g, '?'))
+  return [...shown, ...(names.length > maxNames ? ['...'] : [])].join(', ')
 }

@@ -2,12 +2,17 @@ import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
+import { readApiKeys } from '../../core/openai/api-keys.ts'
 import { streamFromAgent } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 
 const options = {
   question: z.string().describe('the question'),
   api: z.string().default('http://127.0.0.1:7071').describe("URL of the agent's API"),
+  apiKeyFile: z
+    .string()
+    .meta({ description: "file with a key of the agent's API; -: standard input", fallback: 'no key' })
+    .optional(),
   maxTokens: z.int().min(1).meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),
   temperature: z.number().min(0).default(0).describe('randomness of sampling; 0: always the likeliest token'),
   seed: z.int().describe('seed of sampling: the same seed repeats an answer').optional(),
@@ -31,7 +36,7 @@ export const command = defineCommand({
 })
 
 async function ask(given: AskOptions, io: Io): Promise<void> {
-  const { api, question, system, maxTokens, temperature, seed, fallback, json } = given
+  const { api, apiKeyFile, question, system, maxTokens, temperature, seed, fallback, json } = given
   const body = {
     messages: [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }],
     temperature,
@@ -42,7 +47,8 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   const onText = (piece: string) => {
     if (!json) io.write(piece)
   }
-  const answer = await streamFromAgent(api, body, io.signal, onText, (notice) => io.err(`\n${visibleLine(notice)}`))
+  const key = apiKeyFile === undefined ? undefined : await readApiKey(apiKeyFile, io)
+  const answer = await streamFromAgent({ url: api, key }, body, io.signal, onText, (notice) => io.err(`\n${visibleLine(notice)}`))
   const { text, finishReason, usage, report } = answer
   if (json) {
     const tokens = usage && { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens }
@@ -51,6 +57,10 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   io.write('\n')
   io.err(visibleLine(figuresOf(report)))
 }
+
+/** The first key of the file. @throws BrimError CONFIG_INVALID */
+const readApiKey = async (file: string, io: Io): Promise<string> =>
+  file === '-' ? (await io.stdin()).trim() : readApiKeys(file)[0]!
 
 function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }: BrimReport): string {
   const ms = (value: number | null) => (value === null ? '–' : `${value.toFixed(1)} ms`)

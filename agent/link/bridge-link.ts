@@ -66,6 +66,16 @@ export class BridgeLink {
     }
   }
 
+  /** Why no session could be opened now; undefined: a bridge responds. */
+  get problem(): BrimError | undefined {
+    const choice = this.#choice
+    if (choice && this.#isMismatch(choice)) return mismatchError(choice, this.#options.modelId)
+    if (this.#data.isResponsive) return undefined
+    if (choice && this.#control.connected)
+      return bridgeUnreachable(`bridge "${choice.bridge}" at ${shownUrl(choice.data)} does not respond`)
+    return this.#control.rejection ?? this.#noBridge()
+  }
+
   /** Whether a bridge receives what the device publishes. */
   get hasBridge(): boolean {
     return this.#control.hasBridge
@@ -126,7 +136,7 @@ export class BridgeLink {
 
   /** Connects to the broker at once if need be, then waits briefly for a bridge's retained state. */
   async #discover(signal: AbortSignal): Promise<BridgeChoice> {
-    const { clock, url } = this.#options
+    const { clock } = this.#options
     let resolveDiscovered = () => {}
     const discovered = new Promise<void>((resolve) => {
       resolveDiscovered = resolve
@@ -140,12 +150,15 @@ export class BridgeLink {
       this.#onDiscovered.delete(resolveDiscovered)
     }
     if (this.#choice) return this.#choice
-    if (this.#control.rejection) throw this.#control.rejection
-    throw this.#control.connected
-      ? bridgeUnreachable(`no bridge has announced itself on the broker ${shownUrl(url)}`)
-      : new BrimError('BRIDGE_UNREACHABLE', `the broker ${shownUrl(url)} cannot be reached, so no bridge is known`, {
-          hint: 'is the bridge running? --bridge names its MQTT address',
-        })
+    throw this.#control.rejection ?? this.#noBridge()
+  }
+
+  #noBridge(): BrimError {
+    const url = shownUrl(this.#options.url)
+    if (this.#control.connected) return bridgeUnreachable(`no bridge has announced itself on the broker ${url}`)
+    return new BrimError('BRIDGE_UNREACHABLE', `the broker ${url} cannot be reached, so no bridge is known`, {
+      hint: 'is the bridge running? --bridge names its MQTT address',
+    })
   }
 
   #isMismatch({ modelId }: BridgeChoice): boolean {

@@ -32,6 +32,12 @@ export class BridgeLinks {
     return this.#ranked()[0]!.status
   }
 
+  /** Why no session could be opened now: of each link, or none if a bridge responds. */
+  get problems(): readonly BrimError[] {
+    const problems = this.#ranked().map(({ problem }) => problem)
+    return problems.includes(undefined) ? [] : problems.filter((problem) => problem !== undefined)
+  }
+
   /** Whether any bridge receives what the device publishes. */
   get hasBridge(): boolean {
     return this.#links.some(({ hasBridge }) => hasBridge)

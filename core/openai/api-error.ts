@@ -18,6 +18,7 @@ export type ErrorBody = z.infer<typeof ErrorBody>
 
 /** 4xx: the request can be corrected; 503: time or the operator can help; 500: everything else. */
 const statuses: Partial<Record<ErrorCode, number>> = {
+  API_KEY_INVALID: 401,
   REQUEST_INVALID: 400,
   CONTEXT_OVERFLOW: 400,
   CHAT_TEMPLATE_INVALID: 400,

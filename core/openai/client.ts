@@ -8,6 +8,13 @@ import { readSse } from './sse-reader.ts'
 /** What a client sends: messages make a chat request, a prompt a completion request. */
 export type AnswerBody = z.input<typeof ChatRequest> | z.input<typeof CompletionRequest>
 
+export interface AgentApi {
+  /** Base URL, e.g. http://127.0.0.1:7071 */
+  readonly url: string
+  /** Absent: the agent requires none. */
+  readonly key?: string | undefined
+}
+
 export interface StreamedAnswer {
   readonly text: string
   readonly finishReason: string | undefined
@@ -17,13 +24,12 @@ export interface StreamedAnswer {
 
 /**
  * Asks an agent for an answer and reads it as a stream.
- * @param api base URL, e.g. http://127.0.0.1:7071
  * @param onText receives each piece of text as it arrives
  * @param onNotice receives what the agent reports beside the answer: that it waits for a bridge
  * @throws BrimError AGENT_UNREACHABLE, LINK_LOST (the stream broke), the agent's own errors; the signal's reason
  */
 export async function streamFromAgent(
-  api: string,
+  api: AgentApi,
   body: AnswerBody,
   signal: AbortSignal,
   onText: (piece: string) => void = () => {},
@@ -48,16 +54,16 @@ export async function streamFromAgent(
   return { text, finishReason, usage, report }
 }
 
-async function post(api: string, body: AnswerBody, signal: AbortSignal): Promise<Response> {
+async function post({ url, key }: AgentApi, body: AnswerBody, signal: AbortSignal): Promise<Response> {
   const path = 'messages' in body ? 'chat/completions' : 'completions'
-  const response = await fetch(`${api.replace(/\/$/, '')}/v1/${path}`, {
+  const response = await fetch(`${url.replace(/\/$/, '')}/v1/${path}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
     signal,
   }).catch((cause: unknown) => {
     signal.throwIfAborted()
-    throw new BrimError('AGENT_UNREACHABLE', `no agent responds at ${api}`, {
+    throw new BrimError('AGENT_UNREACHABLE', `no agent responds at ${url}`, {
       cause: cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause,
       hint: 'start one with "brim agent run", or give the URL of its API with --api',
     })
@@ -65,7 +71,7 @@ async function post(api: string, body: AnswerBody, signal: AbortSignal): Promise
   if (response.ok) return response
   const parsed = ErrorBody.safeParse(await response.json().catch(() => undefined))
   if (parsed.success) throw fromErrorDetail(parsed.data.error)
-  throw new BrimError('AGENT_UNREACHABLE', `${api} responds with status ${response.status}, but is not an agent`, {
+  throw new BrimError('AGENT_UNREACHABLE', `${url} responds with status ${response.status}, but is not an agent`, {
     hint: 'check --api: is another server on that port?',
   })
 }

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { listOf } from '../base/list-of.ts'
 import type { ChatMessage } from '../text/chat-message.ts'
 import { FieldError } from './api-error.ts'
+import { refuseUnsupported, unsupportedFields } from './unsupported.ts'
 
 /** Each token of the answer is compared with every stop string. OpenAI allows 4. */
 const maxStopStrings = 64
@@ -20,16 +21,23 @@ const common = {
   /** Identifies the application's user. */
   user: z.string().nullish(),
   stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
-  n: z.literal(1, { error: 'only one answer per request is supported (n = 1)' }).nullish(),
+  /** Answers to each prompt. */
+  n: z.int().min(1).nullish(),
   /** Extension: token ids in the report; whether the device's small model may continue the answer without a bridge. */
   brim: z.object({ token_ids: z.boolean().nullish(), fallback: z.enum(['none', 'slm']).nullish() }).nullish(),
 }
 
 const TextPart = z.object({ type: z.literal('text', { error: 'only text parts are supported' }), text: z.string() })
 
+const ToolCall = z.looseObject({ function: z.looseObject({ name: z.string() }) })
+
 /** A message with its content as one text. */
 const Message = z
-  .looseObject({ role: z.string(), content: z.union([z.string(), listOf(TextPart)]).nullish() })
+  .looseObject({
+    role: z.string(),
+    content: z.union([z.string(), listOf(TextPart)]).nullish(),
+    tool_calls: listOf(ToolCall).nullish(),
+  })
   .transform(({ content, ...message }): ChatMessage => {
     const text = Array.isArray(content) ? content.map((part) => part.text).join('\n') : (content ?? null)
     return { ...message, content: text }
@@ -43,47 +51,54 @@ export const ChatRequest = z.object({
 })
 export type ChatRequest = z.infer<typeof ChatRequest>
 
+const TokenIds = listOf(z.int().min(0), { min: 1 })
+
 /** The body of POST /v1/completions. */
 export const CompletionRequest = z.object({
   ...common,
-  prompt: z.union([z.string(), listOf(z.int().min(0), { min: 1 })]),
+  /** One prompt or several, as text or as token ids. */
+  prompt: z.union([z.string(), TokenIds, listOf(z.string(), { min: 1 }), listOf(TokenIds, { min: 1 })], {
+    error: 'must be a text or a list of token ids, or a list of either',
+  }),
 })
 export type CompletionRequest = z.infer<typeof CompletionRequest>
 
-/** Fields that would change the answer and are not supported, with the values under which they change nothing. */
-const unsupported: Readonly<Record<string, readonly unknown[]>> = {
-  tools: [[]],
-  functions: [[]],
-  response_format: [{ type: 'text' }],
-  logprobs: [false],
-  top_logprobs: [0],
-  logit_bias: [{}],
-  presence_penalty: [0],
-  frequency_penalty: [0],
-  best_of: [1],
-  echo: [false],
-  suffix: [''],
-}
-
 /** @throws FieldError REQUEST_INVALID naming the field */
-export function parseRequest<T>(schema: z.ZodType<T>, body: unknown): T {
+export function parseRequest<Schema extends z.ZodObject>(schema: Schema, body: unknown): z.output<Schema> {
   const parsed = schema.safeParse(body)
   if (!parsed.success) throw invalidBody(parsed.error)
-  for (const [field, harmless] of Object.entries(unsupported)) {
-    const value = (body as Record<string, unknown>)[field]
-    if (value == null || harmless.some((allowed) => JSON.stringify(allowed) === JSON.stringify(value))) continue
-    throw new FieldError('REQUEST_INVALID', field, `"${field}" is not supported`, 'leave it out')
-  }
+  refuseUnsupported(body as Record<string, unknown>)
   return parsed.data
 }
 
-/** Names the innermost field: in a union, the field of the member that matched best. */
+/** Fields of a valid body that have no effect: `store`, `brim.fallbak`. Those of messages may be read by the chat template. */
+export function ignoredFields(schema: z.ZodObject, body: unknown): string[] {
+  const unknownIn = (fields: z.core.$ZodShape, value: unknown, path: string): string[] =>
+    Object.entries((value ?? {}) as Record<string, unknown>).flatMap(([name, inner]) => {
+      const field = Object.hasOwn(fields, name) ? fields[name] : undefined
+      if (field === undefined) return path === '' && Object.hasOwn(unsupportedFields, name) ? [] : [path + name]
+      const nested = objectIn(field)
+      return nested ? unknownIn(nested.shape, inner, `${path}${name}.`) : []
+    })
+  return unknownIn(schema.shape, body, '')
+}
+
+/** The object of an optional field. */
+function objectIn(schema: z.core.$ZodType): z.ZodObject | undefined {
+  if (schema instanceof z.ZodObject) return schema
+  return schema instanceof z.ZodOptional || schema instanceof z.ZodNullable ? objectIn(schema.unwrap()) : undefined
+}
+
+/** Zod's. */
+const unionMessage = 'Invalid input'
+
+/** Names the innermost field: in a union without a message of its own, the field of the member that matched best. */
 function invalidBody(error: z.ZodError): FieldError {
   let [issue] = error.issues
   let path: PropertyKey[] = []
   while (issue) {
     path = [...path, ...issue.path]
-    const inner: z.core.$ZodIssue[] = issue.code === 'invalid_union' ? issue.errors.flat() : []
+    const inner: z.core.$ZodIssue[] = issue.code === 'invalid_union' && issue.message === unionMessage ? issue.errors.flat() : []
     const [deepest] = inner.sort((a, b) => b.path.length - a.path.length)
     if (!deepest || deepest.path.length === 0) break
     issue = deepest

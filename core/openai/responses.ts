@@ -51,47 +51,75 @@ export interface ResponseHead {
   readonly model: string
 }
 
-/** The responses of one of OpenAI's endpoints. */
+/** One complete answer of a response. */
+export interface Choice {
+  readonly text: string
+  readonly finishReason: AnswerEnd
+  /** How it was made, where a response has several answers. */
+  readonly brim?: object
+}
+
+/** The responses of one of OpenAI's endpoints. `index` is the number of the answer in its response. */
 export interface ResponseFormat {
   readonly idPrefix: string
-  whole(head: ResponseHead, text: string, finishReason: AnswerEnd): object
+  whole(head: ResponseHead, choices: readonly Choice[]): object
   /** The event before any text; undefined where the endpoint has none. */
-  first(head: ResponseHead): object | undefined
-  text(head: ResponseHead, text: string): object
-  end(head: ResponseHead, finishReason: AnswerEnd): object
+  first(head: ResponseHead, index: number): object | undefined
+  text(head: ResponseHead, index: number, text: string): object
+  end(head: ResponseHead, index: number, finishReason: AnswerEnd): object
   /** The event that carries usage alone. */
   usage(head: ResponseHead): object
 }
 
 export const chatFormat: ResponseFormat = {
   idPrefix: 'chatcmpl',
-  whole: (head, text, finishReason) => ({
+  whole: (head, choices) => ({
     ...head,
     object: 'chat.completion',
-    choices: [
-      { index: 0, message: { role: 'assistant', content: text, refusal: null }, logprobs: null, finish_reason: finishReason },
-    ],
+    choices: choices.map(({ text, finishReason, brim }, index) => ({
+      index,
+      message: { role: 'assistant', content: text, refusal: null },
+      logprobs: null,
+      finish_reason: finishReason,
+      ...(brim && { brim }),
+    })),
   }),
-  first: (head) => chatEvent(head, { role: 'assistant', content: '' }, null),
-  text: (head, text) => chatEvent(head, { content: text }, null),
-  end: (head, finishReason) => chatEvent(head, {}, finishReason),
+  first: (head, index) => chatEvent(head, index, { role: 'assistant', content: '' }, null),
+  text: (head, index, text) => chatEvent(head, index, { content: text }, null),
+  end: (head, index, finishReason) => chatEvent(head, index, {}, finishReason),
   usage: (head) => ({ ...head, object: 'chat.completion.chunk', choices: [] }),
 }
 
 export const completionFormat: ResponseFormat = {
   idPrefix: 'cmpl',
-  whole: (head, text, finishReason) => completion(head, text, finishReason),
+  whole: (head, choices) => ({
+    ...head,
+    object: 'text_completion',
+    choices: choices.map(({ text, finishReason, brim }, index) => ({
+      ...completion(index, text, finishReason),
+      ...(brim && { brim }),
+    })),
+  }),
   first: () => undefined,
-  text: (head, text) => completion(head, text, null),
-  end: (head, finishReason) => completion(head, '', finishReason),
+  text: (head, index, text) => completionEvent(head, index, text, null),
+  end: (head, index, finishReason) => completionEvent(head, index, '', finishReason),
   usage: (head) => ({ ...head, object: 'text_completion', choices: [] }),
 }
 
-function chatEvent(head: ResponseHead, delta: object, finishReason: AnswerEnd | null): object {
-  const choice = { index: 0, delta, logprobs: null, finish_reason: finishReason }
+function chatEvent(head: ResponseHead, index: number, delta: object, finishReason: AnswerEnd | null): object {
+  const choice = { index, delta, logprobs: null, finish_reason: finishReason }
   return { ...head, object: 'chat.completion.chunk', choices: [choice] }
 }
 
-function completion(head: ResponseHead, text: string, finishReason: AnswerEnd | null): object {
-  return { ...head, object: 'text_completion', choices: [{ index: 0, text, logprobs: null, finish_reason: finishReason }] }
-}
+const completionEvent = (head: ResponseHead, index: number, text: string, finishReason: AnswerEnd | null): object => ({
+  ...head,
+  object: 'text_completion',
+  choices: [completion(index, text, finishReason)],
+})
+
+const completion = (index: number, text: string, finishReason: AnswerEnd | null): object => ({
+  index,
+  text,
+  logprobs: null,
+  finish_reason: finishReason,
+})

@@ -29,7 +29,7 @@ export async function askAgent(
     onText(piece)
   }
   try {
-    const { text, report } = await streamFromAgent(apiUrl, { ...body, brim: { token_ids: true } }, signal, received)
+    const { text, report } = await streamFromAgent({ url: apiUrl }, { ...body, brim: { token_ids: true } }, signal, received)
     const { tokenIds } = report
     if (!tokenIds) throw new BrimError('LINK_LOST', 'the answer came without its token ids')
     return { text, sentMs, arrivedMs, report: { ...report, tokenIds } }

@@ -47,7 +47,7 @@ describe('without a bridge', () => {
         message: expect.stringContaining('mqtt://127.0.0.1:1'),
         hint: expect.any(String),
       })
-    expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ status: 'ok', bridge: 'unreachable' })
+    expect(await (await fetch(`${agent.apiUrl}/health`)).json()).toMatchObject({ status: 'degraded', bridge: 'unreachable' })
   })
 
   it('the agent answers once a bridge is reachable', async () => {

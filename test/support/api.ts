@@ -21,6 +21,8 @@ export const startTestApi = (
     modelNames: [card.name],
     nextSeed: () => 1,
     health: () => ({}),
+    problems: () => [],
+    access: { allowedHosts: [] },
     endpoint,
     meter: new AnswerMeter(systemClock),
     clock: systemClock,

@@ -112,6 +112,59 @@ describe('the unmodified openai package', () => {
     expect(text).toBe(expected)
   })
 
+  it('completes several prompts in one request, as texts or as tokens, streamed or not', async () => {
+    const prompts = ['The old mill', 'Where does']
+    const ids = prompts.map((prompt) => tokenizer.encode(prompt))
+    const expected: string[] = []
+    for (const each of ids) expected.push(textOf(await reference(each, greedy, 10)))
+    const options = { model: 'brim', max_tokens: 10, temperature: 0 }
+    for (const prompt of [prompts, ids]) {
+      const { choices, usage } = await openai.completions.create({ ...options, prompt })
+      expect(choices.map(({ index, text }) => [index, text])).toEqual(expected.map((text, index) => [index, text]))
+      expect(choices[1]).toMatchObject({ brim: { mode: 'hat', ttftMs: expect.any(Number) } })
+      expect(usage).toMatchObject({ prompt_tokens: ids.flat().length, completion_tokens: 20 })
+    }
+    const texts = ['', '']
+    for await (const { choices } of await openai.completions.create({ ...options, prompt: prompts, stream: true }))
+      for (const { index, text } of choices) texts[index] += text
+    expect(texts).toEqual(expected)
+    expect((await openai.completions.create({ ...options, prompt: [prompts[0]!] })).choices[0]!.text).toBe(expected[0])
+  })
+
+  it('gets several answers to one prompt, each sampled with the next seed; the prompt counts once', async () => {
+    const request = { model: 'brim', messages, max_tokens: 8, temperature: 0.8, seed: 42, n: 3 }
+    const { choices, usage } = await openai.chat.completions.create(request)
+    const sampling = { temperature: 0.8, topK: 0, topP: 1 }
+    for (const [index, { message }] of choices.entries())
+      expect(message.content).toBe(textOf(await reference(chatIds, { ...sampling, seed: 42 + index }, 8)))
+    expect(choices.map(({ index }) => index)).toEqual([0, 1, 2])
+    expect(usage!.prompt_tokens).toBe(chatIds.length)
+    const contents = ['', '', '']
+    const roles: number[] = []
+    for await (const { choices: pieces } of await openai.chat.completions.create({ ...request, stream: true }))
+      for (const { index, delta } of pieces) {
+        if (delta.role) roles.push(index)
+        contents[index] += delta.content ?? ''
+      }
+    expect([contents, roles]).toEqual([choices.map(({ message }) => message.content), [0, 1, 2]])
+  })
+
+  it('continues a conversation in which the assistant has called a tool', async () => {
+    const call = { id: 'call_1', type: 'function' as const, function: { name: 'level', arguments: '{"river":"Aare"}' } }
+    const conversation = [
+      ...messages,
+      { role: 'assistant' as const, content: null, tool_calls: [call] },
+      { role: 'tool' as const, tool_call_id: 'call_1', content: '503 m' },
+    ]
+    const template = await loadChatTemplate(join(world.bundle, tokenizerFolder))
+    const prompt = template!.render(conversation as never)
+    expect(prompt).toMatch(/"name": "level".*"river": "Aare"/)
+    const ids = tokenizer.encode(prompt, { addSpecialTokens: false })
+    const options = { model: 'brim', max_tokens: 8, temperature: 0, messages: conversation }
+    const answer = await openai.chat.completions.create(options)
+    expect(answer.choices[0]!.message.content).toBe(textOf(await reference(ids, greedy, 8)))
+  })
+
   it('samples as the reference does with a seed, and differently each time without one', async () => {
     const sampling = { temperature: 0.8, topK: 0, topP: 0.95, seed: 42 }
     const expected = textOf(await reference(chatIds, sampling, 12))
@@ -141,8 +194,12 @@ describe('the unmodified openai package', () => {
     ])
     const expected = textOf(await reference(chatIds, greedy, 8))
     expect(answers.map((answer) => answer.choices[0]!.message.content)).toEqual([expected, expected, expected])
-    expect((await openai.models.list()).data).toMatchObject([{ id: 'tiny-llama', object: 'model', owned_by: 'brim' }])
-    expect((await openai.models.retrieve('tiny-llama')).id).toBe('tiny-llama')
+    const model = { object: 'model', owned_by: 'brim' }
+    expect((await openai.models.list()).data).toMatchObject([
+      { id: 'tiny-llama', ...model },
+      { id: 'brim', ...model },
+    ])
+    for (const id of ['tiny-llama', 'brim']) expect((await openai.models.retrieve(id)).id).toBe(id)
   })
 
   it('recognises errors by status, code and type', async () => {
@@ -171,7 +228,24 @@ describe('a request that cannot be served', () => {
       'REQUEST_INVALID',
       'messages.0.content.0.type',
     ],
-    ['two answers', ...chat({ n: 2 }), 400, 'REQUEST_INVALID', 'n'],
+    ['no answers', ...chat({ n: 0 }), 400, 'REQUEST_INVALID', 'n'],
+    ['more answers than the limit', ...chat({ n: 129 }), 400, 'REQUEST_INVALID', 'n'],
+    [
+      'more prompts than the limit',
+      '/v1/completions',
+      { prompt: Array.from({ length: 129 }, () => 'x') },
+      400,
+      'REQUEST_INVALID',
+      'prompt',
+    ],
+    ['no prompts', '/v1/completions', { prompt: [] }, 400, 'REQUEST_INVALID', 'prompt'],
+    ['prompts of two kinds', '/v1/completions', { prompt: ['x', 5] }, 400, 'REQUEST_INVALID', 'prompt'],
+    ['logit_bias', ...chat({ logit_bias: { 5: 100 } }), 400, 'REQUEST_INVALID', 'logit_bias'],
+    ['logprobs', ...chat({ logprobs: true }), 400, 'REQUEST_INVALID', 'logprobs'],
+    ['a penalty', ...chat({ frequency_penalty: 0.5 }), 400, 'REQUEST_INVALID', 'frequency_penalty'],
+    ['a forced tool', ...chat({ tool_choice: 'required' }), 400, 'REQUEST_INVALID', 'tool_choice'],
+    ['echo', '/v1/completions', { prompt: 'x', echo: true }, 400, 'REQUEST_INVALID', 'echo'],
+    ['a suffix', '/v1/completions', { prompt: 'x', suffix: 'y' }, 400, 'REQUEST_INVALID', 'suffix'],
     ['tools', ...chat({ tools: [{ type: 'function' }] }), 400, 'REQUEST_INVALID', 'tools'],
     ['a temperature below 0', ...chat({ temperature: -1 }), 400, 'REQUEST_INVALID', 'temperature'],
     ['no tokens', ...chat({ max_tokens: 0 }), 400, 'REQUEST_INVALID', 'max_tokens'],
@@ -211,6 +285,19 @@ describe('a request that cannot be served', () => {
   })
 
   it.each([
+    [
+      { response_format: { type: 'json_object' } },
+      '"response_format" is not supported, except {"type":"text"}',
+      /JSON in a message/,
+    ],
+    [{ tools: [{ type: 'function' }] }, '"tools" is not supported, except []', /describe the functions in a message/],
+    [{ presence_penalty: 1 }, '"presence_penalty" is not supported, except 0', /temperature, top_p, top_k, seed, stop/],
+  ])('is rejected with what is supported: %j', async (fields, message, hint) => {
+    const { body } = await post(...chat(fields))
+    expect(body.error).toMatchObject({ message, hint: expect.stringMatching(hint) })
+  })
+
+  it.each([
     ['a Host that is another name (DNS rebinding)', { host: 'evil.example:7071' }],
     ['the Origin of another site', { origin: 'https://evil.example' }],
     ['an opaque Origin', { origin: 'null' }],
@@ -231,6 +318,19 @@ describe('a request that cannot be served', () => {
   it('is served from a page of this machine', async () => {
     const response = await fetch(`${world.agent.apiUrl}/v1/models`, { headers: { origin: 'http://localhost:3000' } })
     expect(response.status).toBe(200)
+  })
+
+  it('is served without a content type, as JSON', async () => {
+    const { port } = new URL(world.agent.apiUrl)
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      const request = httpRequest({ host: '127.0.0.1', port, path: '/v1/completions', method: 'POST' }, (response) => {
+        response.resume()
+        resolve(response.statusCode)
+      })
+      request.on('error', reject)
+      request.end(JSON.stringify({ prompt: 'x', max_tokens: 1 }))
+    })
+    expect(status).toBe(200)
   })
 
   it('is rejected as plain text, which browsers send across sites without a preflight', async () => {
@@ -260,15 +360,48 @@ describe('a client that disconnects', () => {
   })
 })
 
-describe('health', () => {
-  it('names the device, its broker and its bridge', async () => {
-    const health = await (await fetch(`${world.agent.apiUrl}/health`)).json()
-    expect(health).toMatchObject({
-      status: 'ok',
-      device: 'jetson-01',
-      broker: 'connected',
-      bridge: 'connected',
-      bridgeId: 'bridge-1',
+describe('a response', () => {
+  const send = (body: object, headers: Record<string, string> = {}, path = '/v1/chat/completions') =>
+    fetch(`${world.agent.apiUrl}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
     })
+
+  it("has an id of its own or of the client's, whole, streamed, failed or unknown", async () => {
+    const asked = { messages, max_tokens: 2 }
+    const requests: [object, string?][] = [[asked], [{ ...asked, stream: true }], [{ messages: [] }], [asked, '/v1/other']]
+    const ids: (string | null)[] = []
+    for (const [body, path] of requests) {
+      const response = await send(body, {}, path)
+      await response.text()
+      ids.push(response.headers.get('x-request-id'))
+      const own = await send(body, { 'x-request-id': 'trace-1' }, path)
+      await own.text()
+      expect(own.headers.get('x-request-id')).toBe('trace-1')
+    }
+    expect(ids).toEqual(requests.map(() => expect.stringMatching(/^req_[0-9a-f-]{36}$/)))
+    expect(new Set(ids).size).toBe(requests.length)
+    const forged = await send(asked, { 'x-request-id': 'a b\tc' })
+    expect(forged.headers.get('x-request-id')).toMatch(/^req_/)
+    const { _request_id } = await openai.chat.completions.create({ model: 'brim', ...asked })
+    expect(_request_id).toMatch(/^req_/)
+  })
+
+  it.each([true, false])('names the fields that had no effect, once (stream: %s)', async (stream) => {
+    const known = { n: 1, tools: [], user: 'me', seed: 1, top_k: 5, stream, max_tokens: 2 }
+    const ignored = async (fields: object) => {
+      const response = await send({ messages, ...known, ...fields })
+      await response.text()
+      expect(response.status).toBe(200)
+      return response.headers.get('x-brim-ignored')
+    }
+    expect(await ignored({ brim: { token_ids: true }, stream_options: { include_usage: true } })).toBeNull()
+    expect(await ignored({ store: true, reasoning_effort: 'low', brim: { fallbak: 'slm' }, stream_options: { x: 1 } })).toBe(
+      'store, reasoning_effort, brim.fallbak, stream_options.x',
+    )
+    expect(await ignored({ 'a\r\nset-cookie: b': 1, constructor: 2 })).toBe('a??set-cookie??b, constructor')
+    const many = Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`field${at}${'x'.repeat(100)}`, at]))
+    expect((await ignored(many))!.length).toBeLessThan(1_200)
   })
 })

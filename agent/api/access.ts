@@ -1,0 +1,55 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import { BrimError } from '../../core/base/errors.ts'
+import { isLoopback } from '../../core/base/loopback.ts'
+
+/** Who may use the API. */
+export interface ApiAccess {
+  /** One of them is required as bearer token; absent: none is. */
+  readonly keys?: readonly string[] | undefined
+  /** Names and addresses by which clients may call the API, in addition to those of loopback. */
+  readonly allowedHosts: readonly string[]
+}
+
+/** @throws BrimError LISTEN_REFUSED for an address beyond loopback without keys and allowed hosts */
+export function requireSafeAddress(host: string, { keys, allowedHosts }: ApiAccess): void {
+  if (isLoopback(host)) return
+  const missing = [...(keys ? [] : ['--api-key-file']), ...(allowedHosts.length > 0 ? [] : ['--api-allow-host'])]
+  if (missing.length === 0) return
+  throw new BrimError('LISTEN_REFUSED', `the API listens on ${host} only with ${missing.join(' and ')}`, {
+    hint: 'its clients need a key, and --api-allow-host names the host in their URL; or use 127.0.0.1 and an SSH tunnel',
+  })
+}
+
+/**
+ * Why a request is rejected; undefined: it is not. A page of another machine can forge neither header: DNS rebinding leaves the
+ * attacker's name in Host, and a cross-site request carries its Origin.
+ * @throws BrimError REQUEST_INVALID, API_KEY_INVALID
+ */
+export function rejectionOf({ host = '', origin, authorization }: IncomingHttpHeaders, access: ApiAccess): BrimError | undefined {
+  const { keys, allowedHosts } = access
+  const isAllowed = (url: string) => {
+    const name = URL.canParse(url) ? new URL(url).hostname : ''
+    return isLoopback(name) || allowedHosts.includes(name)
+  }
+  const foreign = isAllowed(`http://${host}`)
+    ? origin === undefined || isAllowed(origin)
+      ? undefined
+      : `Origin "${origin}"`
+    : `Host "${host}"`
+  if (foreign !== undefined)
+    return new BrimError('REQUEST_INVALID', `${foreign} is not this machine`, {
+      hint: 'call the API by 127.0.0.1 or localhost, or allow the host with --api-allow-host',
+    })
+  const given = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1] ?? ''
+  if (!keys || keys.some((key) => isEqual(key, given))) return undefined
+  return new BrimError('API_KEY_INVALID', given === '' ? 'the request has no API key' : 'the API key is wrong', {
+    hint: "send the key of the agent's --api-key-file: authorization: Bearer <key>",
+  })
+}
+
+/** Takes the same time wherever the two differ. */
+function isEqual(key: string, given: string): boolean {
+  const hash = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(hash(key), hash(given))
+}

@@ -1,0 +1,27 @@
+import type { FastifyInstance } from 'fastify'
+import type { BrimError } from '../../core/base/errors.ts'
+
+export interface HealthOptions {
+  /** Fields of /health beside `status` and `reasons`. */
+  readonly health: () => object
+  /** Why a request would fail now. */
+  readonly problems: () => readonly BrimError[]
+}
+
+/**
+ * /health describes the agent, with status 200 as long as it runs. /ready is for orchestrators: 503 while requests would fail. It
+ * needs no key and no allowed Host, and tells only codes.
+ */
+export function addHealthRoutes(app: FastifyInstance, { health, problems }: HealthOptions): void {
+  app.get('/health', async () => {
+    const reasons = problems().map(({ code, message, hint = null }) => ({ code, message, hint }))
+    return { status: reasons.length === 0 ? 'ok' : 'degraded', reasons, ...health() }
+  })
+  app.get(readyPath, async (_, reply) => {
+    const reasons = problems().map(({ code }) => code)
+    const isReady = reasons.length === 0
+    return reply.code(isReady ? 200 : 503).send({ status: isReady ? 'ready' : 'not ready', reasons })
+  })
+}
+
+export const readyPath = '/ready'
