@@ -7,11 +7,14 @@ import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/protocol/frame.ts'
 import { Id } from '../core/protocol/id.ts'
 import { DeviceTelemetry } from '../core/protocol/messages.ts'
+import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 import { AgentLimits } from './limits.ts'
 
-const bridgeUrl = z.url({ protocol: /^mqtts?$/, error: 'must be a URL like mqtt://127.0.0.1:1883' })
+const bridgeUrl = z
+  .url({ protocol: /^mqtts?$/, error: 'must be a URL like mqtt://127.0.0.1 or mqtts://10.0.0.5' })
+  .transform(withMqttPort)
 
 /** @param name of a figure of the telemetry, or the end of one */
 const isFigure = (name: string) => name !== '' && fieldsOf(z.toJSONSchema(DeviceTelemetry)).some((field) => field.endsWith(name))
@@ -49,7 +52,8 @@ export const AgentFields = z.strictObject({
     .refine((urls) => new Set(urls).size === urls.length, 'names the same bridge twice')
     .meta({
       flag: 'bridge',
-      description: 'MQTT URL of a bridge; repeat it for bridges that take over when one fails',
+      description:
+        'MQTT URL of a bridge: mqtt://host (port 1883) or mqtts://host (port 8883); repeat it for bridges that take over when one fails',
       fallback: 'where this device is enrolled, else mqtt://127.0.0.1:1883',
     })
     .optional(),

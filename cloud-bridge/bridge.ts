@@ -9,6 +9,7 @@ import { version } from '../core/base/version.ts'
 import { maxOpenFiles } from '../core/listen/max-open-files.ts'
 import { maxFrameBytesOf } from '../core/protocol/frame.ts'
 import { dataPath } from '../core/protocol/messages.ts'
+import { mqttPorts } from '../core/protocol/mqtt-url.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
@@ -59,8 +60,6 @@ export interface Bridge {
 const migrations = [birthsTable, ...fleetTables]
 const heartbeatMs = 15_000
 const dayMs = 86_400_000
-/** Of a broker URL without a port. */
-const defaultMqttPort = 1883
 const helloTimeoutMs = 10_000
 /** Minimum interval between two publications of the retained state. */
 const announceEveryMs = 1_000
@@ -120,7 +119,7 @@ async function openBridge(base: Base): Promise<Bridge> {
   const broker = await openBroker({
     ...config,
     bridge: id,
-    port: config.mqttPort,
+    port: mqttPortOf(base, stores),
     connectionLimits: base.listeners.mqtt,
     certificate,
     gate: grants,
@@ -229,6 +228,15 @@ function openWork({ config, clock, closers, logger, log, downlink, announce }: B
 type Work = ReturnType<typeof openWork>
 
 /** Who may connect, and the certificate that all listeners show. */
+function mqttPortOf({ config, logger }: Base, { identityStore }: Stores): number {
+  if (config.mqttPort !== undefined) return config.mqttPort
+  if (!config.tls) return mqttPorts.plain
+  const earlier = identityStore.earlierTlsPort()
+  if (earlier === undefined) return mqttPorts.tls
+  logger.warn({ port: earlier }, 'MQTT over TLS stays on the port of earlier releases, where devices have enrolled: --mqtt-port')
+  return earlier
+}
+
 function openAccess({ config, clock, closers, logger, log }: Base, { identityStore }: Stores) {
   const { id, host, tls } = config
   const authRequired = requiresAuth({ ...config, enrolled: identityStore.devices().length > 0 })
@@ -284,7 +292,7 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
     },
     refusal: enrolmentRefusal(config),
     controlPlane: {
-      mqttPort: Number(new URL(broker.url).port) || defaultMqttPort,
+      mqttPort: Number(new URL(broker.url).port),
       mqttTls: certificate !== undefined,
       mqttUrl: broker.external ? broker.url : undefined,
     },

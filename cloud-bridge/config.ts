@@ -3,6 +3,7 @@ import { parseConfig } from '../core/base/config.ts'
 import { logFormats } from '../core/base/log-text.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { Id } from '../core/protocol/id.ts'
+import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { BridgeLimits } from './limits.ts'
 
 const defaultChunkTokens = 128
@@ -13,9 +14,10 @@ const BrokerConfig = z
     url: z
       .url({ protocol: /^mqtts?$/, error: 'must be a URL like mqtt://127.0.0.1:1883' })
       .refine((url) => !url.includes('@'), 'must not contain a name or password: they belong in a file')
+      .transform(withMqttPort)
       .meta({
         flag: 'broker',
-        description: 'URL of an external MQTT broker, mqtt(s)://host:port, as devices reach it',
+        description: 'URL of an external MQTT broker as devices reach it: mqtt://host (port 1883) or mqtts://host (port 8883)',
         fallback: 'a broker in this process',
       }),
     adminFile: z
@@ -44,8 +46,12 @@ export const BridgeFields = z.strictObject({
     .optional(),
   stateDir: z.string().min(1).describe("folder of the bridge's databases; created when missing"),
   mqttPort: port
-    .default(1883)
-    .meta({ description: 'port of the MQTT broker in this process; 0: any free port', conflicts: 'broker' }),
+    .meta({
+      description: 'port of the MQTT broker in this process; 0: any free port',
+      conflicts: 'broker',
+      fallback: '1883, with TLS 8883',
+    })
+    .optional(),
   broker: BrokerConfig.optional(),
   httpPort: port.default(7070).describe('port of HTTP and of the data plane; 0: any free port'),
   dataUrl: z

@@ -22,7 +22,7 @@ const { deadBands: _, limits: __, ...fields } = AgentFields.shape
 export const command = defineCommand({
   examples: [
     ['brim agent run --bundle qwen --id jetson-01', 'with a bridge on this machine; API on port 7071'],
-    ['brim agent run --bundle qwen --id jetson-01 --bridge mqtt://a:1883 --bridge mqtt://b:1883', 'with two bridges'],
+    ['brim agent run --bundle qwen --id jetson-01 --bridge mqtts://a --bridge mqtts://b', 'with two bridges'],
     ['brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, printed as one line of JSON'],
   ],
   options: {

@@ -5,6 +5,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
 import { identityOperations } from '../../core/protocol/http/identity.ts'
 import { type EnrolReply, type GrantReply, readInvitation, signedBytes } from '../../core/protocol/identity.ts'
+import { withMqttPort } from '../../core/protocol/mqtt-url.ts'
 import { hardwareOf } from './hardware.ts'
 import { type DeviceKey, keyFileOf, makeKey, readKey } from './key-file.ts'
 import { postJson } from './post-json.ts'
@@ -13,7 +14,7 @@ const Enrolment = z.strictObject({
   /** HTTP address of the bridge. */
   url: z.url({ protocol: /^https?$/ }),
   /** URL of the bridge's broker. */
-  mqttUrl: z.url({ protocol: /^mqtts?$/ }),
+  mqttUrl: z.url({ protocol: /^mqtts?$/ }).transform(withMqttPort),
   /** Whether the broker is a separate server, whose TLS key differs from the bridge's. */
   foreignBroker: z.boolean().default(false),
   /** SHA-256 of the bridge's public TLS key; absent: its certificate is one that this system trusts. */
@@ -74,7 +75,7 @@ export async function enrol(
   const request = { v: 1, device, nonce, signature, hardware, token: secret, publicKey }
   const reply = await postJson(at, identityOperations.enrol, request, signal)
   const { status, group, mqttPort, mqttTls, mqttUrl: brokerUrl } = reply
-  const mqttUrl = brokerUrl ?? `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`
+  const mqttUrl = withMqttPort(brokerUrl ?? `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`)
   const enrolment: Enrolment = { url, mqttUrl, foreignBroker: brokerUrl !== undefined, pin, bridge, fleet, device }
   // Replaces an earlier enrolment at this bridge: its broker may have changed.
   const kept = others.filter((other) => other.mqttUrl !== mqttUrl && other.url !== url)

@@ -2,12 +2,13 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { losesEncryption } from '../../core/policy/link/enrolled-bridge.ts'
+import { withMqttPort } from '../../core/protocol/mqtt-url.ts'
 import { type Credentials, createCredentials } from './credentials.ts'
 import { type Enrolment, readEnrolments } from './enrolment.ts'
 import { keyFileOf, readKey } from './key-file.ts'
 
 /** Broker of a device that has not enrolled. */
-const localBridge = 'mqtt://127.0.0.1:1883'
+const localBridge = withMqttPort('mqtt://127.0.0.1')
 
 /** The device's credentials by bridge. */
 export interface Identities {

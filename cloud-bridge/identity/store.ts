@@ -19,5 +19,8 @@ export function openIdentityStore(stateDir: string, limits?: AuditLimits) {
   const tokens = openTokenStore(database, addChange)
   const devices = openDeviceStore(database, tokens, add, addChange)
   const keys = openKeyStore(database, addChange)
-  return { ...auditLog, ...tokens, ...devices, ...keys, close: () => void database.close() }
+  const tlsPort = database.prepare<[], { port: number }>('SELECT port FROM tls_port')
+  /** The port of MQTT over TLS that devices of an earlier release have enrolled with; undefined without such devices. */
+  const earlierTlsPort = () => tlsPort.get()?.port
+  return { earlierTlsPort, ...auditLog, ...tokens, ...devices, ...keys, close: () => void database.close() }
 }

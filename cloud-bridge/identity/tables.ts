@@ -95,4 +95,7 @@ export const identityTables = [
   'ALTER TABLE keys ADD COLUMN expires_at TEXT',
   `ALTER TABLE identities ADD COLUMN key_since TEXT;
   ALTER TABLE identities ADD COLUMN key_expires_at TEXT`,
+  // Releases whose default for MQTT over TLS was 1883 gave that port to their devices.
+  `CREATE TABLE tls_port (port INTEGER NOT NULL) STRICT;
+  INSERT INTO tls_port SELECT 1883 WHERE EXISTS (SELECT 1 FROM identities)`,
 ]

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { Check } from './doctor-checks.ts'
 
-/** Default ports of bridge (MQTT, HTTP) and agent (API). */
-const defaultPorts = { mqtt: 1883, http: 7070, api: 7071 } as const
+/** Default ports of bridge (MQTT, MQTT over TLS, HTTP) and agent (API). */
+const defaultPorts = { mqtt: 1883, mqtts: 8883, http: 7070, api: 7071 } as const
 
 /** A port in use is no failure: Brim itself may be running. */
 export async function checkPorts(ports: Readonly<Record<string, number>> = defaultPorts): Promise<Check> {

@@ -17,7 +17,10 @@ export const command = defineCommand({
   examples: [
     ['brim bridge run --bundle qwen', 'on this machine: MQTT on port 1883, HTTP and WebSocket on 7070'],
     ['brim bridge run --bundle qwen --mqtt-port 0 --http-port 0 --json', 'free ports, printed as one line of JSON'],
-    ['brim bridge run --bundle qwen --host 10.0.0.5 --tls-cert cert.pem --tls-key key.pem', 'for enrolled devices elsewhere'],
+    [
+      'brim bridge run --bundle qwen --host 10.0.0.5 --tls-cert cert.pem --tls-key key.pem',
+      'for enrolled devices elsewhere: MQTT over TLS on port 8883',
+    ],
     ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
   ],
   options: {
