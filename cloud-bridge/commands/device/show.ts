@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { type DeviceDetails, deviceOperations } from '../../../core/protocol/http/devices.ts'
@@ -12,18 +13,23 @@ export const command = defineCommand({
     ['brim device show jetson-01', 'as text'],
     ['brim device show jetson-01 --json | jq .telemetry.power', 'one figure, for programs'],
   ],
-  options: { device: deviceOption, ...bridgeOptions },
-  async run({ device, json, ...options }, io) {
+  options: {
+    device: deviceOption,
+    all: z.boolean().default(false).describe('also print figures that are unknown and lists that are empty'),
+    ...bridgeOptions,
+  },
+  async run({ device, json, all, ...options }, io) {
     const client = await bridgeClient(options, io)
     const { raw, value } = await client.call(deviceOperations.show, { params: { id: device } })
     if (json) return io.out(JSON.stringify(raw))
     // A newer bridge may send further sections.
     const { telemetry } = raw as { readonly telemetry: Readonly<Record<string, unknown>> | null }
-    io.out(linesOf(value, telemetry).map(visibleLine).join('\n'))
+    io.out(linesOf(value, telemetry, all).map(visibleLine).join('\n'))
   },
 })
 
-function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unknown>> | null): string[] {
+/** @param all also what is unknown or empty */
+function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unknown>> | null, all: boolean): string[] {
   const { id, state, birth, lastSeen, seenS, agent, modelId, labels, problems, identity } = device
   const enrolment = identity
     ? `${identity.status}, group ${identity.group}, enrolled ${identity.enrolledAt}`
@@ -31,39 +37,47 @@ function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unkno
   const { jobsUnderWay, commands, log } = device
   return [
     id,
-    ...rows({
-      state: state === null ? 'never connected' : `${state}, last message ${age(seenS)} ago (state since ${lastSeen})`,
-      birth,
-      agent,
-      model: modelId,
-      labels: labelsText(labels) || 'none',
-      identity: enrolment,
-      ...(identity ? { 'key expires': identity.keyExpiresAt ?? 'never' } : {}),
-      machine: identity?.hardware,
-      ...(identity?.clone ? { clone: cloneText(identity.clone) } : {}),
-      problems: problems.map(({ kind, detail }) => (detail === '' ? kind : `${kind} (${detail})`)).join(', ') || 'none',
-    }),
+    ...rows(
+      {
+        state: state === null ? 'never connected' : `${state}, last message ${age(seenS)} ago (state since ${lastSeen})`,
+        starts: birth,
+        agent,
+        model: modelId,
+        labels: labelsText(labels) || 'none',
+        identity: enrolment,
+        ...(identity ? { 'key expires': identity.keyExpiresAt ?? 'never' } : {}),
+        machine: identity?.hardware,
+        ...(identity?.clone ? { clone: cloneText(identity.clone) } : {}),
+        problems: problems.map(({ kind, detail }) => (detail === '' ? kind : `${kind} (${detail})`)).join(', ') || 'none',
+      },
+      all,
+    ),
     ...(telemetry
-      ? sectionsOf(telemetry, device.telemetry?.errors)
-      : ['', 'condition', '  unknown: no telemetry received since the bridge started']),
-    ...listed('jobs under way', jobsUnderWay, (job) => `${job.id}  ${job.kind}  ${job.state}  attempt ${job.attempt}`),
+      ? sectionsOf(telemetry, device.telemetry?.errors, all)
+      : ['', 'telemetry', '  none received since the bridge started']),
+    ...listed(all, 'jobs under way', jobsUnderWay, (job) => `${job.id}  ${job.kind}  ${job.state}  attempt ${job.attempt}`),
     ...listed(
+      all,
       'commands, the newest first',
       commands,
       ({ at, wish, state, actor, reason }) => `${at}  ${wish.type}  ${state}  by ${actor}${reason == null ? '' : `: ${reason}`}`,
     ),
-    ...listed('log, warnings and errors', log, logText),
+    ...listed(all, 'log, warnings and errors', log, logText),
   ]
 }
 
-function listed<T>(title: string, all: readonly T[], text: (one: T) => string): string[] {
-  return ['', title, ...(all.length === 0 ? ['  none'] : all.map((one) => `  ${text(one)}`))]
+function listed<T>(showEmpty: boolean, title: string, items: readonly T[], text: (item: T) => string): string[] {
+  if (items.length === 0) return showEmpty ? ['', title, '  none'] : []
+  return ['', title, ...items.map((item) => `  ${text(item)}`)]
 }
 
 const minWidth = 20
-function rows(values: Record<string, unknown>): string[] {
-  const width = Math.max(minWidth, ...Object.keys(values).map((name) => name.length))
-  return Object.entries(values).map(([name, value]) => `  ${name.padEnd(width)} ${plain(name, value)}`)
+/** A line for each value; unknown ones only where `all` is set. */
+function rows(values: Record<string, unknown>, all: boolean): string[] {
+  const shown = Object.entries(values).filter(([, value]) => all || (value !== null && value !== undefined))
+  const titles = shown.map(([name]) => titleOf(name))
+  const width = Math.max(minWidth, ...titles.map((title) => title.length))
+  return shown.map(([name, value], at) => `  ${titles[at]!.padEnd(width)} ${plain(name, value)}`)
 }
 
 /** The order in which sections are shown. */
@@ -87,22 +101,29 @@ const shownElsewhere = ['ageS', 'at', 'birth', 'errors']
 
 /** Every section of the telemetry, with readable units. */
 function sectionsOf(
-  all: Readonly<Record<string, unknown>>,
+  telemetry: Readonly<Record<string, unknown>>,
   errors: NonNullable<DeviceDetails['telemetry']>['errors'] = [],
+  all: boolean,
 ): string[] {
-  const names = [...order, ...Object.keys(all).filter((name) => !order.includes(name) && !shownElsewhere.includes(name))]
+  const names = [...order, ...Object.keys(telemetry).filter((name) => !order.includes(name) && !shownElsewhere.includes(name))]
   // Figures outside any section.
-  const loose = Object.fromEntries(names.flatMap((name) => (isFigure(all[name]) ? [[name, all[name]]] : [])))
+  const loose = Object.fromEntries(names.flatMap((name) => (isFigure(telemetry[name]) ? [[name, telemetry[name]]] : [])))
   return [
-    ...(Object.keys(loose).length === 0 ? [] : ['', 'telemetry', ...rows(loose)]),
+    ...(Object.keys(loose).length === 0 ? [] : ['', 'telemetry', ...rows(loose, all)]),
     ...names.flatMap((name) => {
-      const section = all[name]
+      const section = telemetry[name]
       if (section === undefined || isFigure(section)) return []
-      const figures = rows(flat((section ?? {}) as Record<string, unknown>))
+      const figures = rows(flat((section ?? {}) as Record<string, unknown>), all)
+      if (figures.length > 0) return ['', titleOf(name), ...figures]
       // The device has no such part, or no connection.
-      return ['', name, ...(figures.length === 0 ? ['  none'] : figures)]
+      return all ? ['', titleOf(name), '  none'] : []
     }),
-    ...listed('errors since the agent started, the newest first', errors, ({ code, at, count }) => `${at}  ${code}  ${count} ×`),
+    ...listed(
+      all,
+      'errors since the agent started, the newest first',
+      errors,
+      ({ code, at, count }) => `${at}  ${code}  ${count} ×`,
+    ),
   ]
 }
 
@@ -122,17 +143,38 @@ function flat(section: Record<string, unknown>, prefix = ''): Record<string, unk
 /** Text by the unit at the end of a figure's name, or of the record that holds it. */
 const unitOf: readonly (readonly [RegExp, (value: number) => string])[] = [
   [/BytesPerS\b/, (value) => `${compact(value)}B/s`],
-  [/Bytes\b/, bytes],
+  [/[bB]ytes\b/, bytes],
   [/Percent\b/, (value) => `${Math.round(value)} %`],
-  [/TokensPerS\b|tokensPerS\b/, (value) => `${compact(value)} tokens/s`],
+  [/[tT]okensPerS\b/, (value) => `${compact(value)} tokens/s`],
   [/MbitPerS\b/, (value) => `${value} Mbit/s`],
-  [/[a-z]MHz\b/, (value) => `${value} MHz`],
-  [/uptimeS\b/, age],
-  [/[a-z]Ms\b/, (value) => `${Number(value.toPrecision(3))} ms`],
+  [/(?<=[a-z])MHz\b/, (value) => `${value} MHz`],
+  [/(?<=[a-z])Ms\b/, (value) => `${Number(value.toPrecision(3))} ms`],
   [/jPerToken\b/, (value) => `${Number(value.toPrecision(3))} J/token`],
-  [/[a-z]C\b/, (value) => `${value.toFixed(1)} °C`],
-  [/[a-z]W\b/, (value) => `${value.toFixed(1)} W`],
+  [/(?<=[a-z])S\b/, age],
+  [/(?<=[a-z])C\b/, (value) => `${value.toFixed(1)} °C`],
+  [/(?<=[a-z])W\b/, (value) => `${value.toFixed(1)} W`],
 ]
+
+/** Of names that without their unit would be those of another figure. */
+const wordOfUnit = (unit: string) => (unit === 'MHz' ? 'Clock' : '')
+const acronyms = ['cpu', 'gpu', 'emc', 'rtt', 'os', 'ip', 'id', 'pwm', 'rpm', 'llm', 'slm']
+/** Names that are a unit only. */
+const unitNames: Readonly<Record<string, string>> = { jPerToken: 'energy', bytes: 'size', tokensPerS: 'speed' }
+
+/** A figure's name as words, without its unit: 'hottestC' is 'hottest'. Names that devices chose stay as they are. */
+function titleOf(name: string): string {
+  return name
+    .split(' ')
+    .map((field) => {
+      if (!/^[a-z]+(?:[A-Z][A-Za-z]*)*$/.test(field)) return field
+      const [unit] = unitOf.find(([suffix]) => suffix.test(field)) ?? []
+      const words = (unitNames[field] ?? (unit === undefined ? field : field.replace(unit, wordOfUnit)))
+        .replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+        .split(' ')
+      return words.map((word) => (acronyms.includes(word) ? word.toUpperCase() : word)).join(' ')
+    })
+    .join(' ')
+}
 
 function plain(name: string, value: unknown): string {
   if (value === null || value === undefined) return 'unknown'

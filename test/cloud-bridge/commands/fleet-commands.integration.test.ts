@@ -229,13 +229,16 @@ describe('brim device drain', () => {
 })
 
 describe('brim device show, watch and logs', () => {
-  it('show prints units, "unknown" for missing figures, and the document of the bridge with --json', async () => {
+  it('show prints known figures in readable units, with --all the unknown ones too, and with --json the document', async () => {
     await expectState('jetson-01')
     await expect
       .poll(async () => (await brim('device', 'show', 'jetson-01')).out, { timeout: 10_000 })
-      .toMatch(/totalBytes +[\d.]+ GiB[\s\S]*emcMHz|emcMHz +unknown/)
+      .toMatch(/\nmemory\n {2}total +[\d.]+ GiB\n/)
     // A figure outside the sections is no empty section.
-    expect((await brim('device', 'show', 'jetson-01')).out).toMatch(/\ntelemetry\n {2}clockIsSet +yes\n/)
+    const [shown, all] = [await brim('device', 'show', 'jetson-01'), await brim('device', 'show', 'jetson-01', '--all')]
+    expect(shown.out).toMatch(/\ntelemetry\n {2}clock is set +yes\n/)
+    expect(shown.out).not.toMatch(/unknown|\n {2}none|[a-z](?:Bytes|Percent|MHz|Ms|C|W)\b/)
+    expect(all.out).toMatch(/\nbattery\n {2}none\n[\s\S]* EMC clock +unknown\n|EMC clock +unknown\n[\s\S]*\nbattery\n {2}none\n/)
     const [document] = documents((await brim('device', 'show', 'jetson-01', '--json')).out)
     expect(document).toMatchObject({ id: 'jetson-01', identity: null, telemetry: { memory: { totalBytes: expect.any(Number) } } })
   })
