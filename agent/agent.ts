@@ -13,6 +13,7 @@ import { DeviceSpeed } from '../core/policy/hat/device-speed.ts'
 import { birthsTable, nextBirth } from '../core/store/births.ts'
 import { lockFolder } from '../core/store/lock-folder.ts'
 import { openDatabase } from '../core/store/open-database.ts'
+import type { Endpoint } from './answer/endpoint.ts'
 import { AnswerMeter } from './answer/meter.ts'
 import { startApi } from './api/server.ts'
 import { BundleFolder } from './bundles/bundle-folder.ts'
@@ -21,22 +22,24 @@ import { type Host, openHost } from './device/host.ts'
 import { createSampler } from './device/sampler.ts'
 import { drafterMaker } from './hat/create-drafter.ts'
 import { hatEndpoint } from './hat/endpoint.ts'
-import { openDeviceModel } from './hat/open-device-model.ts'
+import type { DeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
 import type { HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
 import { createDeviceJobs } from './jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { bundleInstall } from './jobs/install.ts'
-import type { JobHandler } from './jobs/job-handler.ts'
+import type { JobHandlers } from './jobs/job-handler.ts'
 import { JobLedger, ledgerTable } from './jobs/ledger.ts'
 import { ProfileStore, profileDevice, profileTable } from './jobs/profile.ts'
 import { hatVerify } from './jobs/verify.ts'
 import { BridgeLink } from './link/bridge-link.ts'
 import { BridgeLinks } from './link/bridge-links.ts'
+import { ActiveModels } from './models/active-models.ts'
+import { BundleChoices, bundleChoicesTable } from './models/bundle-choices.ts'
+import type { ActiveModel } from './models/model-slot.ts'
 import { createRemote, remoteTables } from './remote/commands.ts'
 import { slmEndpoint } from './slm/endpoint.ts'
-import { openLocalModel } from './slm/local-model.ts'
 import { ConditionMonitor } from './telemetry/condition-monitor.ts'
 import { LogOutbox } from './telemetry/log-outbox.ts'
 import { measurementsOf, rounded } from './telemetry/measurements.ts'
@@ -47,14 +50,15 @@ import { openSpoolDatabase, Spool } from './telemetry/spool.ts'
 export interface Agent {
   /** http://127.0.0.1:port */
   readonly apiUrl: string
-  readonly modelId: string
+  /** Undefined: the agent waits for the job that installs its first bundle. */
+  readonly modelId: string | undefined
   /** Name of the small model that answers can fall back to. */
   readonly slm: string | undefined
   /** Stops answers in progress, publishes `disconnected`, frees and closes everything. */
   close(): Promise<void>
 }
 
-const migrations = [birthsTable, remoteTables, profileTable]
+const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable]
 /** A model name that every client may use for this device's model. */
 const anyModel = 'brim'
 const seedBound = 2 ** 32
@@ -62,7 +66,7 @@ const dayMs = 24 * 3_600_000
 
 /**
  * The composition root of the device's side: builds the parts, owns start and stop. The agent starts even if no bridge can be
- * reached.
+ * reached, and without a bundle.
  * @throws BrimError CONFIG_INVALID, BUNDLE_*, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, LISTEN_*, STORE_FAILED, RUNTIME_*, OUT_OF_MEMORY
  */
 export async function startAgent(settings: AgentSettings, clock: Clock = systemClock, host: Host = openHost()): Promise<Agent> {
@@ -71,17 +75,28 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
     const base = await openBase(readAgentConfig(settings), clock, closers)
     const models = await openModels(base, closers)
     const links = openLinks(base, models, closers)
-    const answering = openAnswering(base, models, links)
+    const answering = new Answering(base, models, links)
     const work = openWork(base, models, links, answering)
     const reporter = openReporting(base, models, links, work, answering, host)
     const { config, logger, bundles, birth, remote } = base
-    const { modelId } = models.manifest
-    const slm = models.local?.text.name
-    await bundles.removeUnused(base.inUse, Date.now())
+    await bundles.removeUnused(models.folders, Date.now())
     const api = await startApi({
-      ...answering,
-      modelNames: [models.manifest.card.name, anyModel],
-      createdAt: models.manifest.card.createdAt,
+      clock,
+      meter: answering.meter,
+      nextSeed,
+      // Read for each request, because the model may change.
+      get endpoint() {
+        return answering.required.endpoint
+      },
+      get slm() {
+        return answering.slm
+      },
+      get modelNames() {
+        return [answering.required.manifest.card.name, anyModel] as const
+      },
+      get createdAt() {
+        return answering.required.manifest.card.createdAt
+      },
       host: config.apiHost,
       port: config.apiPort,
       access: {
@@ -94,26 +109,40 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       health: () => ({
         device: config.id,
         version,
-        modelId,
-        slm: slm ?? null,
+        modelId: models.modelId ?? null,
+        slm: answering.slm?.model.name ?? null,
         profile: work.profiles.last,
         clockIsSet: clockIsSet(),
         draining: remote.isDraining,
         ...links.status,
       }),
-      problems: () => links.problems,
+      problems: () => [...(models.problem ? [models.problem] : []), ...links.problems],
       logger: logger.child({ component: 'api' }),
     })
     closers.push(api.close)
     closers.push(work.jobs.close)
     // Only now that the port is bound: a second agent started by mistake must not replace the first one at the bridge.
-    work.jobs.start(work.handlers)
+    work.jobs.start(work.handlers())
+    models.onChange(() => {
+      answering.update()
+      work.jobs.replaceHandlers(work.handlers())
+      links.setModel(models.modelId)
+    })
     links.start((url) => [work.jobs.service(url), remote.service(url)])
     reporter.start()
     closers.push(() => reporter.close())
     const { drafter } = config.draft
-    logger.info({ birth, modelId, apiUrl: api.url, slm, drafter, adapter: models.adapter !== undefined }, 'agent ready')
-    return { apiUrl: api.url, modelId, slm, close: closers.closeAll }
+    const { modelId } = models
+    const slm = answering.slm?.model.name
+    logger.info({ birth, modelId, apiUrl: api.url, slm, drafter }, 'agent ready')
+    return {
+      apiUrl: api.url,
+      get modelId() {
+        return models.modelId
+      },
+      slm,
+      close: closers.closeAll,
+    }
   } catch (error) {
     await closers.closeAll()
     throw error
@@ -122,7 +151,6 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
 
 type Base = Awaited<ReturnType<typeof openBase>>
 type Models = Awaited<ReturnType<typeof openModels>>
-type Answering = ReturnType<typeof openAnswering>
 type Work = ReturnType<typeof openWork>
 
 function apiLimits({ apiConnections, apiFirstRequestS, apiRequestS }: AgentConfig['limits']): HttpLimits {
@@ -142,12 +170,7 @@ async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {
   closers.push(lockFolder(stateDir))
   const bundles = new BundleFolder(stateDir)
   await bundles.recover()
-  const config = {
-    ...named,
-    bundle: await bundles.resolve(named.bundle),
-    slm: named.slm === undefined ? undefined : await bundles.resolve(named.slm),
-  }
-  const inUse = [config.bundle, ...(config.slm === undefined ? [] : [config.slm])]
+  const config = named
   const store = openDatabase(join(stateDir, 'agent.sqlite'), migrations)
   closers.push(() => store.close())
   const jobStore = openDatabase(join(stateDir, 'jobs.sqlite'), [ledgerTable])
@@ -183,20 +206,30 @@ async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {
     logger: logger.child({ component: 'remote' }),
   })
   const verified = new VerifiedBundles(stateDir)
-  return { config, clock, bundles, inUse, store, jobStore, verified, birth, errors, outbox, logger, spool, identities, remote }
+  return { config, clock, bundles, store, jobStore, verified, birth, errors, outbox, logger, spool, identities, remote }
 }
 
-/** The device's parts of the split model, and its small model if it has one. */
-async function openModels({ config, verified }: Base, closers: Closers) {
-  const model = await openDeviceModel({ ...config, verified, medusa: config.draft.drafter === 'medusa' })
-  closers.push(model.close)
-  const local = config.slm === undefined ? undefined : await openLocalModel({ ...config, verified, bundle: config.slm })
-  if (local) closers.push(local.close)
-  return { ...model, local, speed: new DeviceSpeed(config.smoothing) }
+/** The device's parts of the split model, and its small model: each if it has one. */
+async function openModels({ config, bundles, store, verified, logger }: Base, closers: Closers) {
+  const configured = async (name: string | undefined) =>
+    name === undefined ? undefined : { name, folder: await bundles.resolve(name) }
+  const models = new ActiveModels({
+    ...config,
+    configured: { llm: await configured(config.bundle), slm: await configured(config.slm) },
+    choices: new BundleChoices(store),
+    folderOf: (modelId) => bundles.folderOf(modelId),
+    verified,
+    medusa: config.draft.drafter === 'medusa',
+    speed: new DeviceSpeed(config.smoothing),
+    logger: logger.child({ component: 'models' }),
+  })
+  closers.push(() => models.close())
+  await models.openAll()
+  return models
 }
 
 /** A link by each broker. */
-function openLinks(base: Base, { manifest, speed }: Models, closers: Closers): BridgeLinks {
+function openLinks(base: Base, { modelId, speed }: Models, closers: Closers): BridgeLinks {
   const { config, birth, identities, clock, logger, outbox, spool } = base
   const linkBy = (url: string) =>
     new BridgeLink({
@@ -207,7 +240,7 @@ function openLinks(base: Base, { manifest, speed }: Models, closers: Closers): B
       device: config.id,
       birth,
       agent: version,
-      modelId: manifest.modelId,
+      modelId,
       speed,
       smoothing: config.smoothing,
       heartbeatS: config.heartbeatS,
@@ -222,11 +255,51 @@ function openLinks(base: Base, { manifest, speed }: Models, closers: Closers): B
   return links
 }
 
-/** The parts that make answers: HAT, and the small model as its fallback. */
-function openAnswering({ config, clock }: Base, model: Models, links: BridgeLinks) {
+const nextSeed = () => randomInt(seedBound)
+
+/** The parts that make answers: HAT, and the small model as its fallback. They change with the models. */
+class Answering {
+  readonly meter: AnswerMeter
+  /** The split model; undefined: there is none. */
+  llm: ReturnType<typeof splitAnswering> | undefined
+  slm: Endpoint | undefined
+  readonly #base: Base
+  readonly #models: Models
+  readonly #links: BridgeLinks
+
+  constructor(base: Base, models: Models, links: BridgeLinks) {
+    this.#base = base
+    this.#models = models
+    this.#links = links
+    this.meter = new AnswerMeter(base.clock)
+    this.update()
+  }
+
+  /** @throws BrimError MODEL_MISSING, or why the model was not opened */
+  get required() {
+    if (this.llm) return this.llm
+    throw this.#models.problem ?? new Error('the parts that answer were not updated')
+  }
+
+  /** After a model was replaced. */
+  update(): void {
+    const { llm, slm, speed } = this.#models
+    const { clock } = this.#base
+    this.llm = llm.current && splitAnswering(this.#base, llm.current, speed, this.#links)
+    this.slm = slm.current?.gate.wrap(slmEndpoint(slm.current.model, clock))
+  }
+}
+
+/** HAT with the device's parts of the split model. */
+function splitAnswering(
+  { config, clock }: Base,
+  { model, gate }: ActiveModel<DeviceModel>,
+  speed: DeviceSpeed,
+  links: BridgeLinks,
+) {
   const { draft } = config
-  const { adapter, medusa, input, head, speed, local, text } = model
-  const { dims } = model.manifest
+  const { adapter, medusa, input, head, text, manifest } = model
+  const { dims } = manifest
   const hat: HatOptions = {
     dims,
     input,
@@ -252,53 +325,65 @@ function openAnswering({ config, clock }: Base, model: Models, links: BridgeLink
     clock,
   }
   return {
-    hat,
-    endpoint: hatEndpoint(hat, text),
-    slm: local && slmEndpoint(local, clock),
-    nextSeed: () => randomInt(seedBound),
-    meter: new AnswerMeter(clock),
-    clock,
+    manifest,
+    text,
+    endpoint: gate.wrap(hatEndpoint(hat, text)),
+    /** The same without the device's drafter. */
+    draftedBy: (createDrafter: HatOptions['createDrafter']) =>
+      gate.wrap(hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text)),
   }
 }
 
 /** The jobs of this device. */
-function openWork(base: Base, { manifest, speed, local, text }: Models, links: BridgeLinks, answering: Answering) {
-  const { config, bundles, inUse, store, jobStore, verified, identities, clock, logger } = base
-  const { hat, endpoint, slm } = answering
+function openWork(base: Base, models: Models, links: BridgeLinks, answering: Answering) {
+  const { config, bundles, store, jobStore, verified, identities, clock, logger } = base
+  const { meter } = answering
   const profiles = new ProfileStore(store)
-  const handlers: Record<string, JobHandler> = {
-    'hat.generate': hatGenerate(answering),
-    'hat.verify': hatVerify(text, (createDrafter) =>
-      hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text),
-    ),
-    ...(slm ? { 'slm.generate': slmGenerate({ ...answering, endpoint: slm }) } : {}),
-    profile: profileDevice({
-      llm: endpoint,
-      llmId: manifest.modelId,
-      speed,
-      slm: local && slm && { modelId: local.modelId, endpoint: slm },
-      installed: () => bundles.list(),
-      async open(folder) {
-        const opened = await openLocalModel({ ...config, verified, bundle: folder })
-        return { modelId: opened.modelId, endpoint: slmEndpoint(opened, clock), close: opened.close }
-      },
-      store: profiles,
-      clock,
-    }),
-    'bundle.install': bundleInstall({
-      ...config,
-      folder: bundles,
-      bridgeOf(url) {
-        const credentials = identities.at(url)
-        if (credentials) return { origin: credentials.origin, credentials }
-        const dataUrl = links.all.find((link) => link.url === url)?.status.dataUrl
-        // The data plane is a WebSocket on the bridge's HTTP port.
-        return dataUrl === undefined ? undefined : { origin: new URL(dataUrl.replace(/^ws/, 'http')).origin, credentials }
-      },
-      inUse,
-      clock,
-    }),
+  const install = bundleInstall({
+    ...config,
+    folder: bundles,
+    bridgeOf(url) {
+      const credentials = identities.at(url)
+      if (credentials) return { origin: credentials.origin, credentials }
+      const dataUrl = links.all.find((link) => link.url === url)?.status.dataUrl
+      // The data plane is a WebSocket on the bridge's HTTP port.
+      return dataUrl === undefined ? undefined : { origin: new URL(dataUrl.replace(/^ws/, 'http')).origin, credentials }
+    },
+    inUse: () => models.folders,
+    activate: (modelId, isNew, signal) => models.activate(modelId, isNew, signal),
+    clock,
+  })
+
+  /** What the device can do with the models that it has now. */
+  function handlers(): JobHandlers {
+    const { llm, slm } = answering
+    const small = slm && { modelId: models.slm.current?.model.modelId ?? '', endpoint: slm }
+    const common = { meter, clock, nextSeed }
+    const ofSplitModel = (split: NonNullable<typeof llm>): JobHandlers => ({
+      'hat.generate': hatGenerate({ ...common, endpoint: split.endpoint }),
+      'hat.verify': hatVerify(split.text, split.draftedBy),
+      profile: profileDevice({
+        llm: split.endpoint,
+        llmId: split.manifest.modelId,
+        speed: models.speed,
+        slm: small,
+        installed: () => bundles.list(),
+        async open(folder) {
+          const { openLocalModel } = await import('./slm/local-model.ts')
+          const opened = await openLocalModel({ ...config, verified, bundle: folder })
+          return { modelId: opened.modelId, endpoint: slmEndpoint(opened, clock), close: opened.close }
+        },
+        store: profiles,
+        clock,
+      }),
+    })
+    return {
+      ...(llm ? ofSplitModel(llm) : {}),
+      ...(slm ? { 'slm.generate': slmGenerate({ ...common, endpoint: slm }) } : {}),
+      'bundle.install': install,
+    }
   }
+
   const jobLogger = logger.child({ component: 'jobs' })
   return { profiles, handlers, jobs: createDeviceJobs({ ledger: new JobLedger(jobStore), clock, logger: jobLogger }) }
 }
@@ -313,19 +398,24 @@ function openReporting(
   host: Host,
 ): Reporter {
   const { config, errors, spool, birth, clock, logger } = base
-  const { manifest, local, speed } = models
-  const bundles = {
-    llm: { name: manifest.card.name, modelId: manifest.modelId },
-    slm: local ? { name: local.text.name, modelId: local.modelId } : null,
+  const { speed } = models
+  const bundles = () => {
+    const { manifest } = models.llm.current?.model ?? {}
+    const small = models.slm.current?.model
+    return {
+      llm: manifest ? { name: manifest.card.name, modelId: manifest.modelId } : null,
+      slm: small ? { name: small.text.name, modelId: small.modelId } : null,
+    }
   }
   const monitor = new ConditionMonitor({
     sampler: createSampler({ host, stateDir: config.stateDir, clock, logger: logger.child({ component: 'device' }) }),
     answers: meter,
     errors,
     agent: version,
-    modelId: manifest.modelId,
-    work: () => ({ bundles, jobs: jobs.counts, spool: spool.figures }),
+    modelId: () => models.modelId ?? null,
+    work: () => ({ bundles: bundles(), jobs: jobs.counts, spool: spool.figures }),
     prefillTokensPerS() {
+      const local = models.slm.current?.model
       const rate = rounded(local?.speed.prefillTokensPerS)
       return local && rate !== null ? { [local.text.name]: rate } : {}
     },

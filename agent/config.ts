@@ -44,7 +44,11 @@ export const AgentFields = z.strictObject({
   bundle: z
     .string()
     .min(1)
-    .describe('folder of the bundle, the same as at the bridge; or the first characters of an installed model id'),
+    .meta({
+      description: 'folder of the bundle, the same as at the bridge; or the first characters of an installed model id',
+      fallback: 'none: the agent waits for a job bundle.install --activate, whose bundle it keeps',
+    })
+    .optional(),
   id: Id.describe('name of this device in its fleet'),
   bridges: z
     .array(bridgeUrl)

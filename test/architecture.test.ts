@@ -57,6 +57,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/answer': { values: ['core'] },
   'agent/hat': { values: ['core', 'agent/answer'], types: ['agent/link'] },
   'agent/slm': { values: ['core', 'agent/answer'] },
+  // The open bundles, and their replacement while the agent runs.
+  'agent/models': { values: ['core', 'agent/answer', 'agent/hat', 'agent/slm'] },
   'agent/api': { values: ['core', 'agent/answer'] },
   'agent/jobs': { values: ['core', 'agent/answer', 'agent/bundles'], types: ['agent/link'] },
   'agent/limits.ts': { values: [] },

@@ -82,9 +82,10 @@ export async function startApi(options: ApiOptions): Promise<Api> {
 type Serve = (format: ResponseFormat, request: ApiRequest, reply: FastifyReply, requestId: string) => Promise<void>
 
 function addRoutes(app: FastifyInstance, options: ApiOptions, serve: Serve): void {
-  const { modelNames, createdAt } = options
-  const created = Math.floor(Date.parse(createdAt) / 1000)
-  const modelOf = (id: string) => ({ id, object: 'model', created, owned_by: 'brim' })
+  const modelOf = (id: string) => {
+    const created = Math.floor(Date.parse(options.createdAt) / 1000)
+    return { id, object: 'model', created, owned_by: 'brim' }
+  }
   const routes = [
     { path: '/v1/chat/completions', read: readChatRequest, format: chatFormat },
     { path: '/v1/completions', read: readCompletionRequest, format: completionFormat },
@@ -97,8 +98,9 @@ function addRoutes(app: FastifyInstance, options: ApiOptions, serve: Serve): voi
       return reply
     })
   }
-  app.get('/v1/models', async () => ({ object: 'list', data: modelNames.map(modelOf) }))
+  app.get('/v1/models', async () => ({ object: 'list', data: options.modelNames.map(modelOf) }))
   app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => {
+    const { modelNames } = options
     if (modelNames.includes(id)) return modelOf(id)
     throw unknownModel(id, modelNames[0])
   })

@@ -50,9 +50,13 @@ export const command = defineCommand({
     const agent = await orAborted(starting, io.signal, (late) => late.close())
     try {
       const { apiUrl, modelId, slm } = agent
-      if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: settings.id, modelId, slm }))
+      if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: settings.id, modelId: modelId ?? null, slm }))
       else {
-        const lines = [`agent ${settings.id} ready`, `  API    ${apiUrl}`, `  model  ${modelId}`]
+        const lines = [
+          `agent ${settings.id} ready`,
+          `  API    ${apiUrl}`,
+          `  model  ${modelId ?? 'none yet: waits for a job bundle.install --activate'}`,
+        ]
         io.out([...lines, ...(slm === undefined ? [] : [`  SLM    ${slm}`])].join('\n'))
       }
       await untilAborted(io.signal)

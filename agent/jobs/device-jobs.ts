@@ -25,14 +25,14 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
   const outbox = new AttemptOutbox(ledger, logger)
   const runner = new JobRunner({ ledger, outbox, clock, logger })
   const inbox = new JobInbox({ ledger, outbox, runner, logger })
-  let kinds: readonly string[] = []
+  let current: JobHandlers = {}
   let stopResending: (() => Promise<void>) | undefined
   return {
     /** The job messages of one broker. @param link its address; results go where the job came from */
     service: (link: string) =>
       ({
         handlers: { jobs: (payload) => inbox.onJob(link, payload), acks: (payload) => inbox.onAck(link, payload) },
-        stateFields: () => ({ jobs: [...kinds] }),
+        stateFields: () => ({ jobs: Object.keys(current) }),
         onConnection: (publisher: Pick<Publisher, 'publish'> | undefined) => outbox.onConnection(link, publisher),
       }) satisfies ControlService,
 
@@ -47,13 +47,18 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
 
     /** Runs the waiting jobs. The services announce no kinds before it. */
     start(handlers: JobHandlers): void {
-      kinds = Object.keys(handlers)
+      current = handlers
       for (const entry of ledger.open()) {
         if (entry.state === 'running') tryOrLog(logger, 'interrupted job not stored', () => outbox.interrupt(entry))
         else if (entry.state === 'waiting') outbox.open(entry)
       }
-      runner.start(handlers)
+      runner.start(() => current)
       stopResending ??= repeatEvery(clock, resendMs, () => outbox.resendDue())
+    },
+
+    /** The kinds of jobs have changed, because the device has another model. A job that runs is not affected. */
+    replaceHandlers(handlers: JobHandlers): void {
+      current = handlers
     },
 
     /** Interrupts the job that runs. Waiting jobs run after the next start. */

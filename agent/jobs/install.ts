@@ -18,7 +18,12 @@ export interface InstallOptions {
   /** Origins of other servers that jobs may name; absent: every one with a public address. */
   readonly bundleSources?: readonly string[] | undefined
   /** Bundle folders that the running agent uses. */
-  readonly inUse: readonly string[]
+  readonly inUse: () => readonly string[]
+  /**
+   * Makes the device answer with an installed model once no answer is in progress.
+   * @param isNew whether its files have just been replaced
+   */
+  readonly activate: (modelId: string, isNew: boolean, signal: AbortSignal) => Promise<void>
   readonly threads: number
   readonly library?: string | undefined
   readonly limits: ProbeLimits
@@ -33,19 +38,21 @@ const discardAfter: ReadonlySet<ErrorCode> = new Set(['BUNDLE_CORRUPT', 'BUNDLE_
 
 /**
  * `bundle.install`: downloads the device's parts of a model, verifies their hashes, tests them on this machine and installs
- * them. Succeeds at once if the same version is installed and intact.
+ * them. Succeeds at once if the same version is installed and intact. With `activate`, the device then answers with it, also
+ * after restarts.
  */
 export function bundleInstall({
   folder,
   bridgeOf,
   bundleSources,
   inUse,
+  activate,
   threads,
   library,
   limits,
   clock,
 }: InstallOptions): JobHandler {
-  return async (input, _emitText, signal, { link, progress }) => {
+  const install: JobHandler = async (input, _emitText, signal, { link, progress }) => {
     const { modelId, manifestSha256, url: givenUrl } = parseInput(InstallInput, input)
     const own = bridgeOf(link)
     const url = givenUrl ?? (own && `${own.origin}${bundleOperations.list.path}/${modelId}`)
@@ -63,7 +70,7 @@ export function bundleInstall({
       const probes = await probeBundle(at, manifest, devicePartsOf(manifest), { threads, library, limits, signal })
       requirePassed(probes)
       await folder.install(found)
-      const removed = await folder.removeUnused([...inUse, folder.folderOf(modelId)], Date.now())
+      const removed = await folder.removeUnused([...inUse(), folder.folderOf(modelId)], Date.now())
       const { name } = manifest.card
       const tookMs = clock.nowMs() - startedMs
       return { ...version, wasInstalled: false, name, bytes, fetchedBytes, probes, removed, tookMs }
@@ -72,5 +79,13 @@ export function bundleInstall({
       if (mustDiscard) await rm(await folder.partial(found), { recursive: true, force: true })
       throw error
     }
+  }
+
+  return async (input, emitText, signal, job) => {
+    const { modelId, activate: wanted = false } = parseInput(InstallInput, input)
+    const result = await install(input, emitText, signal, job)
+    if (!wanted) return result
+    await activate(modelId, result.wasInstalled === false, signal)
+    return { ...result, activated: true }
   }
 }

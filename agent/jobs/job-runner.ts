@@ -30,7 +30,8 @@ export class JobRunner {
     this.#options = options
   }
 
-  start(handlers: JobHandlers): void {
+  /** @param handlers as they are when a job begins */
+  start(handlers: () => JobHandlers): void {
     this.#running ??= this.#runAll(handlers)
   }
 
@@ -54,13 +55,13 @@ export class JobRunner {
     await this.#running
   }
 
-  async #runAll(handlers: JobHandlers): Promise<void> {
+  async #runAll(handlers: () => JobHandlers): Promise<void> {
     while (!this.#closing.signal.aborted) {
       const woken = new Promise<void>((resolve) => {
         this.#wake = resolve
       })
       const entry = await this.#untilStored(() => this.#options.ledger.begin())
-      if (entry) await this.#run(entry, handlers)
+      if (entry) await this.#run(entry, handlers())
       else await woken
     }
   }

@@ -29,6 +29,7 @@ export class BridgeLink {
   readonly #control: ControlLink
   readonly #data: DataLink
   #states: ReadonlyMap<string, BridgeState> = new Map()
+  #modelId: string | undefined
   #choice: BridgeChoice | undefined
   /** Resolvers of requests that wait for a bridge to announce itself. */
   readonly #onDiscovered = new Set<() => void>()
@@ -36,6 +37,7 @@ export class BridgeLink {
   constructor(options: BridgeLinkOptions) {
     this.#options = options
     this.#data = new DataLink({ ...options, fleetSize: () => this.#control.fleetSize, onLost: () => this.#choose() })
+    this.#modelId = options.modelId
     this.#control = new ControlLink({
       ...options,
       onBridges: (states) => {
@@ -55,6 +57,13 @@ export class BridgeLink {
     this.#control.start(services)
   }
 
+  /** The device answers with another model from now on, or supports other jobs. */
+  setModel(modelId: string | undefined): void {
+    this.#modelId = modelId
+    this.#control.setModel(modelId)
+    this.#choose({ anew: true })
+  }
+
   get status(): LinkStatus {
     const choice = this.#choice
     return {
@@ -69,7 +78,7 @@ export class BridgeLink {
   /** Why no session could be opened now; undefined: a bridge responds. */
   get problem(): BrimError | undefined {
     const choice = this.#choice
-    if (choice && this.#isMismatch(choice)) return mismatchError(choice, this.#options.modelId)
+    if (choice && this.#isMismatch(choice)) return mismatchError(choice, this.#modelId)
     if (this.#data.isResponsive) return undefined
     if (choice && this.#control.connected)
       return bridgeUnreachable(`bridge "${choice.bridge}" at ${shownUrl(choice.data)} does not respond`)
@@ -99,7 +108,8 @@ export class BridgeLink {
 
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   async open(signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
-    const { modelId } = this.#options
+    const modelId = this.#modelId
+    if (modelId === undefined) throw new Error('a session needs a model')
     signal.throwIfAborted()
     const choice = this.#choice ?? (await this.#discover(signal))
     // The bridge may have moved to another address, which only the broker knows.
@@ -116,10 +126,14 @@ export class BridgeLink {
     await this.#data.close()
   }
 
-  /** Chooses a bridge among those announced, unless the device is connected to one: if that one fails, `onLost` follows. */
-  #choose(): void {
-    if (this.#data.connected) return
-    const { modelId, credentials, dataUrl, logger } = this.#options
+  /**
+   * Chooses a bridge among those announced, unless the device is connected to one: if that one fails, `onLost` follows.
+   * @param anew also while the device is connected
+   */
+  #choose({ anew = false } = {}): void {
+    if (this.#data.connected && !anew) return
+    const modelId = this.#modelId
+    const { credentials, dataUrl, logger } = this.#options
     const previous = this.#choice
     const announced = chooseBridge(this.#states, modelId, previous?.bridge)
     if (!announced) return
@@ -162,11 +176,11 @@ export class BridgeLink {
   }
 
   #isMismatch({ modelId }: BridgeChoice): boolean {
-    return modelId !== undefined && modelId !== this.#options.modelId
+    return modelId !== undefined && this.#modelId !== undefined && modelId !== this.#modelId
   }
 }
 
-function mismatchError({ bridge, modelId }: BridgeChoice, own: string): BrimError {
+function mismatchError({ bridge, modelId }: BridgeChoice, own: string | undefined): BrimError {
   const short = (id: string | undefined) => id?.slice(0, 12)
   return new BrimError(
     'BUNDLE_MISMATCH',

@@ -27,6 +27,11 @@ export class BridgeLinks {
     for (const link of this.#links) link.start(servicesAt(link.url))
   }
 
+  /** The device answers with another model from now on, or supports other jobs. */
+  setModel(modelId: string | undefined): void {
+    for (const link of this.#links) link.setModel(modelId)
+  }
+
   /** Status of the link that the next session would be opened on. */
   get status(): LinkStatus {
     return this.#ranked()[0]!.status

@@ -31,7 +31,8 @@ export interface ControlLinkOptions {
   readonly birth: number
   /** Version of this agent. */
   readonly agent: string
-  readonly modelId: string
+  /** Undefined: the device has no model yet. */
+  readonly modelId: string | undefined
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -56,6 +57,7 @@ export class ControlLink {
   readonly #reconnector: Reconnector
   readonly #closing = new AbortController()
   #services: readonly ControlService[] = []
+  #modelId: string | undefined
   #connection: MqttConnection | undefined
   #connections = 0
   #rejection: BrimError | undefined
@@ -64,6 +66,7 @@ export class ControlLink {
 
   constructor(options: ControlLinkOptions) {
     this.#options = options
+    this.#modelId = options.modelId
     this.#stateTopic = deviceTopic(options.fleet, options.device, 'state')
     this.#bridges = new AnnouncedBridges(options.logger, options.credentials?.bridge)
     this.#reconnector = new Reconnector({
@@ -72,6 +75,12 @@ export class ControlLink {
       fleetSize: () => this.fleetSize,
       connect: (signal) => this.#connect(signal),
     })
+  }
+
+  /** Publishes the device's state with this model, and with what the services support now. */
+  setModel(modelId: string | undefined): void {
+    this.#modelId = modelId
+    if (this.#connection) void this.#publishState(this.#connection)
   }
 
   /** Connects. The services are those of every connection from now on. */
@@ -196,7 +205,7 @@ export class ControlLink {
   }
 
   #stateMessage(state?: DeviceState['state']): MqttMessage {
-    const { birth, agent, modelId, heartbeatS } = this.#options
+    const { birth, agent, heartbeatS } = this.#options
     const serviceFields: ReturnType<NonNullable<ControlService['stateFields']>> = Object.assign(
       {},
       ...this.#services.map(({ stateFields }) => stateFields?.()),
@@ -207,7 +216,7 @@ export class ControlLink {
       birth,
       at: nowIso(),
       agent,
-      modelId,
+      modelId: this.#modelId,
       clockIsSet: clockIsSet(),
       connection: this.#connections,
       ...(heartbeatS > 0 ? { heartbeatS } : {}),

@@ -11,7 +11,7 @@ export interface ConditionMonitorOptions {
   readonly errors: RecentErrors
   /** Version of the agent. */
   readonly agent: string
-  readonly modelId: string
+  readonly modelId: () => string | null
   /** The sections that the agent knows without a sample. */
   readonly work: () => Pick<DeviceCondition, 'bundles' | 'jobs' | 'spool'>
   /** By model, of the models that run whole on this device. */
@@ -48,7 +48,7 @@ export class ConditionMonitor {
     const energy = this.#energy
     return {
       ...last,
-      device: { ...last.device, agent, modelId },
+      device: { ...last.device, agent, modelId: modelId() },
       power: {
         ...last.power,
         jPerToken: energy.jPerToken,

@@ -76,6 +76,7 @@ export const errorCodes = {
   API_KEY_INVALID: 1,
   REQUEST_INVALID: 2,
   MODEL_UNKNOWN: 1,
+  MODEL_MISSING: 1,
   STORE_FAILED: 1,
   STATE_IN_USE: 1,
   // jobs

@@ -94,8 +94,8 @@ const sections = {
     .array(z.object({ code: z.string(), at: z.iso.datetime(), count: z.int().min(1) }))
     .describe('The last few error codes that were logged, newest first.'),
   bundles: z
-    .object({ llm: bundle, slm: bundle.nullable() })
-    .describe("Models in use; `slm`: the agent's own small model, null: none."),
+    .object({ llm: bundle.nullable(), slm: bundle.nullable() })
+    .describe("Models in use, null: none; `slm`: the agent's own small model."),
   jobs: z.object({ waiting: amount, running: amount }).describe('Jobs on the device.'),
   spool: z
     .object({

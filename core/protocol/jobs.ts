@@ -68,12 +68,13 @@ export type ExpandInput = z.infer<typeof ExpandInput>
 /**
  * Input of `bundle.install`, which installs the parts of a model that a device runs. `manifestSha256` identifies a version
  * of the model with its drafters and tokenizer, and covers every byte, so that no server of the files can change them. `url`
- * is the folder of the bundle; absent: the bundles of the bridge that sent the job.
+ * is the folder of the bundle; absent: the bundles of the bridge that sent the job. `activate`: the device then answers with it.
  */
 export const InstallInput = z.strictObject({
   modelId: sha256,
   manifestSha256: z.string('the sha256 of manifest.json is required; GET /v1/bundles lists it').regex(/^[0-9a-f]{64}$/),
   url: z.url({ protocol: /^https?$/ }).optional(),
+  activate: z.boolean().optional(),
 })
 export type InstallInput = z.infer<typeof InstallInput>
 

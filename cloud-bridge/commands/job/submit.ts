@@ -29,6 +29,10 @@ const inputOptions = {
     .string()
     .meta({ description: 'for bundle.install: URL of that folder', fallback: "the bridge's own bundles" })
     .optional(),
+  activate: z
+    .boolean()
+    .default(false)
+    .describe('for bundle.install: the device answers with the bundle from then on, also after restarts'),
 }
 type InputOptions = z.output<z.ZodObject<typeof inputOptions>>
 
@@ -94,6 +98,7 @@ export const command = defineCommand({
     ['brim job submit slm.generate --input @question.json --key order-7', 'submitted twice, it is one job'],
     ['brim job submit bundle.install --model qwen --device jetson-01 --watch', 'a bundle that the bridge serves'],
     ['brim job submit bundle.install --model qwen --label site=lab --watch', 'on every device with the label'],
+    ['brim job submit bundle.install --model qwen --device jetson-01 --activate', 'the device then answers with it'],
   ],
   options,
   async run(given, io) {
@@ -159,12 +164,15 @@ async function bodyOf(given: SubmitOptions, client: BridgeClient) {
 
 /** @throws BrimError USAGE, BUNDLE_INVALID */
 async function inputOf(options: InputOptions, client: BridgeClient): Promise<unknown> {
-  const { kind, prompt, input, maxTokens, model, url } = options
-  if ((model !== undefined || url !== undefined) && (kind !== 'bundle.install' || model === undefined || input !== undefined))
-    throw new BrimError('USAGE', '--model and --url are for bundle.install, which takes no --input with them', {
+  const { kind, prompt, input, maxTokens, model, url, activate } = options
+  if (
+    (model !== undefined || url !== undefined || activate) &&
+    (kind !== 'bundle.install' || model === undefined || input !== undefined)
+  )
+    throw new BrimError('USAGE', '--model, --url and --activate are for bundle.install, which takes no --input with them', {
       hint: 'brim job submit bundle.install --model <bundle> --device <id>',
     })
-  if (model !== undefined) return { ...(await versionOf(model, client)), url }
+  if (model !== undefined) return { ...(await versionOf(model, client)), url, ...(activate ? { activate } : {}) }
   if (input === undefined) return prompt === undefined ? {} : { messages: [{ role: 'user', content: prompt }], maxTokens }
   if (prompt !== undefined || maxTokens !== undefined)
     throw new BrimError('USAGE', '--input is the whole input and cannot be combined with --prompt or --max-tokens', {

@@ -7,12 +7,14 @@ const outlierCap = 4
 
 /** How fast a device computes, smoothed over its real steps (HAT 'State monitoring'). Mutable. */
 export class DeviceSpeed {
-  readonly #prefillTokensPerS: Ewma
-  readonly #draftStepS: Ewma
-  readonly #aheadStepS: Ewma
+  readonly #alpha: number
+  #prefillTokensPerS: Ewma
+  #draftStepS: Ewma
+  #aheadStepS: Ewma
 
   /** @param alpha weight of the past, 0..1; the paper gives none for γ */
   constructor(alpha = defaultAlpha) {
+    this.#alpha = alpha
     this.#prefillTokensPerS = new Ewma(alpha)
     this.#draftStepS = new Ewma(alpha)
     this.#aheadStepS = new Ewma(alpha)
@@ -31,6 +33,13 @@ export class DeviceSpeed {
   /** γ_c: seconds per step of drafting ahead, all branches together; undefined before the first. */
   get aheadStepS(): number | undefined {
     return this.#aheadStepS.value
+  }
+
+  /** Another model computes from now on. */
+  reset(): void {
+    this.#prefillTokensPerS = new Ewma(this.#alpha)
+    this.#draftStepS = new Ewma(this.#alpha)
+    this.#aheadStepS = new Ewma(this.#alpha)
   }
 
   recordPrefill(tokens: number, seconds: number): void {

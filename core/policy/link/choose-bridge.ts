@@ -16,7 +16,7 @@ export interface BridgeChoice {
  */
 export function chooseBridge(
   states: ReadonlyMap<string, BridgeState>,
-  modelId: string,
+  modelId: string | undefined,
   present: string | undefined,
 ): BridgeChoice | undefined {
   const candidates = [...states].flatMap(([bridge, state]) =>

@@ -79,7 +79,17 @@ function install(
   const { own, inUse = [], signal = never } = options
   const folder = new BundleFolder(state())
   const bundleSources = [base, 'http://127.0.0.1:1']
-  const work = bundleInstall({ folder, bridgeOf: () => own, bundleSources, inUse, threads: 1, limits, clock: systemClock })
+  const activate = async () => {}
+  const work = bundleInstall({
+    folder,
+    bridgeOf: () => own,
+    bundleSources,
+    inUse: () => inUse,
+    activate,
+    threads: 1,
+    limits,
+    clock: systemClock,
+  })
   const progress: [number, number][] = []
   const job = { link: 'mqtt://a', progress: (done: number, total: number) => void progress.push([done, total]) }
   const { manifestSha256 = servedHash() } = fields
@@ -167,7 +177,8 @@ describe('bundle.install', () => {
       folder: new BundleFolder(state()),
       bridgeOf: () => undefined,
       bundleSources: [base],
-      inUse: [],
+      inUse: () => [],
+      activate: async () => {},
       threads: 1,
       library,
       limits,

@@ -16,7 +16,7 @@ it("combines the device's power with the agent's answers: energy per token, busy
     answers,
     errors: new RecentErrors(),
     agent: '0.1.0',
-    modelId: 'ab'.repeat(32),
+    modelId: () => 'ab'.repeat(32),
     work: () => ({ jobs: { waiting: 0, running: 0 } }) as ReturnType<ConstructorParameters<typeof ConditionMonitor>[0]['work']>,
     prefillTokensPerS: () => ({ small: 10 }),
   })

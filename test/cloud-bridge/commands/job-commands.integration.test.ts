@@ -183,7 +183,11 @@ describe('brim job', () => {
     [['submit', 'slm.generate', '--input', '{'], 2, '--input is not valid JSON'],
     [['submit', 'slm.generate', '--input', '@nowhere.json'], 2, 'nowhere.json cannot be read'],
     [['submit', 'slm.generate', '--input', '{}', '--prompt', 'a'], 2, '--input is the whole input'],
-    [['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'], 2, '--model and --url are for bundle.install'],
+    [
+      ['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'],
+      2,
+      '--model, --url and --activate are for bundle.install',
+    ],
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],
     [['submit', 'profile', '--label', 'site=moon'], 1, 'no device has the label site=moon'],
     [['submit', 'profile', '--label', 'site=lab', '--key', 'a'], 2, '--label cannot be combined with --key'],

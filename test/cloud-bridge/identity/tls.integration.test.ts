@@ -151,7 +151,15 @@ describe('a device and a bridge that speaks TLS', () => {
     const own = { origin: new URL(httpUrl).origin, credentials: identities.at(identities.bridges[0]!) }
     const folder = new BundleFolder(join(world.dir, 'elsewhere'))
     const limits = { probeTimeoutS: 30, probeMemoryBytes: 2 ** 30 }
-    const install = bundleInstall({ folder, bridgeOf: () => own, inUse: [], threads: 1, limits, clock: systemClock })
+    const install = bundleInstall({
+      folder,
+      bridgeOf: () => own,
+      inUse: () => [],
+      activate: async () => {},
+      threads: 1,
+      limits,
+      clock: systemClock,
+    })
     const { signal } = new AbortController()
     const version = { modelId: world.bridge.modelId, manifestSha256: sha256Of(join(world.bundle, 'manifest.json')) }
     const installed = install(version, () => {}, signal, { link: mqttUrl, progress: () => {} })

@@ -1,0 +1,35 @@
+import type { Store } from '../../core/store/open-database.ts'
+
+/** `llm`: the split model; `slm`: the small model that is whole on this device. */
+export const modelRoles = ['llm', 'slm'] as const
+export type ModelRole = (typeof modelRoles)[number]
+
+/** A migration: the bundles that jobs have activated, and the option of `brim agent run` that each replaces. */
+export const bundleChoicesTable =
+  'CREATE TABLE bundle_choices (role TEXT PRIMARY KEY, model_id TEXT NOT NULL, instead_of TEXT NOT NULL) STRICT;'
+
+/** The bundles that jobs have activated, on disk. */
+export class BundleChoices {
+  readonly #read
+  readonly #write
+
+  /** @param store has `bundleChoicesTable` */
+  constructor(store: Store) {
+    this.#read = store.prepare<[string, string], { modelId: string }>(
+      'SELECT model_id AS modelId FROM bundle_choices WHERE role = ? AND instead_of = ?',
+    )
+    this.#write = store.prepare('INSERT OR REPLACE INTO bundle_choices (role, model_id, instead_of) VALUES (?, ?, ?)')
+  }
+
+  /**
+   * The model that was activated last. The latest decision counts: an option that has changed since then replaces it.
+   * @param configured the bundle that the agent was started with, as given
+   */
+  of(role: ModelRole, configured: string | undefined): string | undefined {
+    return this.#read.get(role, configured ?? '')?.modelId
+  }
+
+  choose(role: ModelRole, modelId: string, configured: string | undefined): void {
+    this.#write.run(role, modelId, configured ?? '')
+  }
+}

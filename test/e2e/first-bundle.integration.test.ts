@@ -1,0 +1,168 @@
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type Agent, startAgent } from '../../agent/agent.ts'
+import type { AgentSettings } from '../../agent/config.ts'
+import type { Bridge } from '../../cloud-bridge/bridge.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import type { JobDetails } from '../../core/protocol/http/jobs.ts'
+import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { sha256Of } from '../support/sha256-of.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+
+let dir: TempDir
+let bundle: string
+let bridge: Bridge
+let versions: Record<'llm' | 'slm', { modelId: string; manifestSha256: string }>
+let agent: Agent | undefined
+
+async function versionOf(folder: string): Promise<{ modelId: string; manifestSha256: string }> {
+  const { modelId } = await readManifest(folder)
+  return { modelId, manifestSha256: sha256Of(join(folder, 'manifest.json')) }
+}
+
+beforeAll(async () => {
+  dir = tempDir()
+  bundle = await buildTextBundle(dir.path)
+  const bundles = join(dir.path, 'bundles')
+  mkdirSync(bundles)
+  const slm = await buildSlmBundle(dir.path)
+  renameSync(slm, join(bundles, 'small'))
+  versions = { llm: await versionOf(bundle), slm: await versionOf(join(bundles, 'small')) }
+  bridge = await startTestBridge({ bundle, bundles, stateDir: join(dir.path, 'bridge'), chunkTokens: 16 })
+})
+afterAll(async () => {
+  await bridge.close()
+  dir[Symbol.dispose]()
+})
+afterEach(async () => {
+  await agent?.close()
+  agent = undefined
+})
+
+async function start(id: string, settings: Partial<AgentSettings> = {}): Promise<Agent> {
+  const defaults = { bridges: [bridge.mqttUrl], apiPort: 0, threads: 1, logLevel: 'silent' as const }
+  agent = await startAgent({ id, stateDir: join(dir.path, id), ...defaults, ...settings })
+  return agent
+}
+
+async function ask({ apiUrl }: Agent): Promise<{ status: number; body: unknown }> {
+  const response = await fetch(`${apiUrl}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: 'Can you', max_tokens: 4, temperature: 0 }),
+  })
+  return { status: response.status, body: await response.json() }
+}
+
+const health = async ({ apiUrl }: Agent) => (await (await fetch(`${apiUrl}/health`)).json()) as Record<string, unknown>
+
+/** The deadline ends jobs that the device never takes. */
+async function jobEnd(device: string, kind: string, input: object): Promise<JobDetails> {
+  const post = { method: 'POST', headers: { 'content-type': 'application/json' } }
+  const body = JSON.stringify({ kind, input, device, deadlineS: 60 })
+  await expect.poll(async () => (await fetch(`${bridge.httpUrl}/v1/devices/${device}`)).status, { timeout: 10_000 }).toBe(200)
+  const { id } = (await (await fetch(`${bridge.httpUrl}/v1/jobs`, { ...post, body })).json()) as { id: string }
+  const show = async () => (await (await fetch(`${bridge.httpUrl}/v1/jobs/${id}`)).json()) as JobDetails
+  await expect.poll(async () => (await show()).state, { timeout: 30_000 }).toMatch(/SUCC|FAIL|REJ|TIMED|CANC|DEAD/)
+  return show()
+}
+
+const install = (device: string, role: 'llm' | 'slm', activate = true) =>
+  jobEnd(device, 'bundle.install', { ...versions[role], activate })
+
+const answered = { status: 200, body: { choices: [{ text: expect.any(String) }] } }
+
+describe('an agent without a bundle', () => {
+  it('starts, refuses questions, and answers with the first bundle that a job activates, also after a restart', async () => {
+    const empty = await start('empty')
+    expect(empty.modelId).toBeUndefined()
+    expect(await ask(empty)).toMatchObject({
+      status: 503,
+      body: { error: { code: 'MODEL_MISSING', hint: expect.stringContaining('bundle.install') } },
+    })
+    expect(await health(empty)).toMatchObject({
+      status: 'degraded',
+      reasons: [{ code: 'MODEL_MISSING' }],
+      modelId: null,
+      slm: null,
+    })
+    expect((await fetch(`${empty.apiUrl}/ready`)).status).toBe(503)
+    expect((await fetch(`${empty.apiUrl}/v1/models`)).status).toBe(503)
+
+    const { modelId } = versions.llm
+    expect(await install('empty', 'llm')).toMatchObject({ state: 'SUCCEEDED', result: { modelId, activated: true } })
+    await expect.poll(() => ask(empty), { timeout: 10_000 }).toMatchObject(answered)
+    expect(empty.modelId).toBe(modelId)
+    expect(await health(empty)).toMatchObject({ status: 'ok', modelId })
+    const generate = await jobEnd('empty', 'hat.generate', { prompt: 'Can you', maxTokens: 4 })
+    expect(generate).toMatchObject({ state: 'SUCCEEDED', result: { tokens: 4 } })
+
+    await empty.close()
+    const again = await start('empty')
+    expect(again.modelId).toBe(modelId)
+    await expect.poll(() => ask(again), { timeout: 10_000 }).toMatchObject(answered)
+  })
+
+  it('reports its model and the kinds of jobs that it supports as they change', async () => {
+    await start('kinds')
+    const supports = async () => {
+      const response = await fetch(`${bridge.httpUrl}/v1/devices/kinds`)
+      return ((await response.json()) as { modelId: string | null }).modelId
+    }
+    await expect.poll(supports, { timeout: 10_000 }).toBeNull()
+    await install('kinds', 'llm', false)
+    expect(agent!.modelId).toBeUndefined()
+    await install('kinds', 'llm')
+    await expect.poll(supports, { timeout: 10_000 }).toBe(versions.llm.modelId)
+    expect(await install('kinds', 'slm')).toMatchObject({ state: 'SUCCEEDED', result: { activated: true } })
+    expect(await health(agent!)).toMatchObject({ modelId: versions.llm.modelId, slm: 'tiny-slm' })
+    const small = await jobEnd('kinds', 'slm.generate', { prompt: 'Can you', maxTokens: 4 })
+    expect(small).toMatchObject({ state: 'SUCCEEDED', result: { tokens: 4 } })
+  })
+
+  it('starts also where the activated bundle is damaged, says why, and is repaired by another job', async () => {
+    const first = await start('damaged')
+    await install('damaged', 'llm')
+    await first.close()
+    const weights = join(dir.path, 'damaged', 'bundles', versions.llm.modelId, 'input.weights')
+    writeFileSync(weights, 'no weights')
+    const second = await start('damaged')
+    expect(await ask(second)).toMatchObject({
+      status: 503,
+      body: { error: { code: 'BUNDLE_CORRUPT', message: expect.stringContaining(weights) } },
+    })
+    expect(await install('damaged', 'llm')).toMatchObject({ state: 'SUCCEEDED', result: { wasInstalled: false } })
+    await expect.poll(() => ask(second), { timeout: 10_000 }).toMatchObject(answered)
+  })
+
+  it('answers with the bundle of a later --bundle instead of an activated one', async () => {
+    const first = await start('configured')
+    await install('configured', 'llm')
+    await first.close()
+    // Without the installed copy, only the configured folder can be what answers.
+    rmSync(join(dir.path, 'configured', 'bundles'), { recursive: true })
+    const second = await start('configured', { bundle })
+    expect(second.modelId).toBe(versions.llm.modelId)
+  })
+})
+
+describe('an activation while an answer is in progress', () => {
+  it('waits for its end', async () => {
+    const busy = await start('busy', { bundle })
+    const { modelId } = versions.llm
+    await expect.poll(() => ask(busy), { timeout: 10_000 }).toMatchObject(answered)
+    const response = await fetch(`${busy.apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: 'Can you', max_tokens: 100, temperature: 0, stream: true }),
+    })
+    const streamed = response.text()
+    const job = await install('busy', 'llm')
+    expect(await streamed).toContain('[DONE]')
+    expect(job).toMatchObject({ state: 'SUCCEEDED', result: { activated: true } })
+    expect(busy.modelId).toBe(modelId)
+    await expect.poll(() => ask(busy), { timeout: 10_000 }).toMatchObject(answered)
+  })
+})
