@@ -2,12 +2,16 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { connectPinned } from '../../core/base/pinned-socket.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { mayReceiveToken } from '../../core/policy/link/enrolled-bridge.ts'
 import type { GrantReply } from '../../core/protocol/identity.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
 import type { LinkCredentials } from '../link/ports.ts'
-import { type Enrolment, requestGrant } from './enrolment.ts'
+import type { BridgeKey } from './bridge-key.ts'
+import { type Enrolment, requestGrant, requestKeyRenewal } from './enrolment.ts'
 import type { DeviceKey } from './key-file.ts'
+
+type Renewals = Pick<GrantReply, 'validForS' | 'renewKeyInS'>
 
 /** A grant is renewed after this part of its validity. */
 const renewAt = 2 / 3
@@ -15,8 +19,8 @@ const renewAt = 2 / 3
 const retryMs = 10_000
 
 /**
- * The device's grants at one bridge. A grant is renewed until `close`; the bridge closes the connections of a grant that is
- * not renewed.
+ * The device's grants and its key at one bridge. Both are renewed until `close`; the bridge closes the connections of a grant
+ * that is not renewed.
  */
 export interface Credentials extends LinkCredentials {
   /** Origin of the bridge's HTTP. */
@@ -26,7 +30,7 @@ export interface Credentials extends LinkCredentials {
 
 export interface CredentialsOptions {
   readonly enrolment: Enrolment
-  readonly key: DeviceKey
+  readonly key: BridgeKey
   /** URL of the data plane that the configuration names. */
   readonly dataUrl?: string | undefined
   readonly clock: Clock
@@ -38,8 +42,53 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
   /** Ends the renewal of the last grant. */
   let renewing = new AbortController()
 
-  async function renew(validForS: number, stop: AbortSignal): Promise<void> {
-    let waitMs = validForS * 1_000 * renewAt
+  /** A key that is due is renewed with the next grant. */
+  const untilRenewalMs = ({ validForS, renewKeyInS = Number.POSITIVE_INFINITY }: Renewals) =>
+    Math.min(validForS * renewAt, renewKeyInS) * 1_000
+
+  function promote(next: DeviceKey): void {
+    tryOrLog(logger, 'new device key not stored, trying again at its next renewal', () => key.promote(next))
+  }
+
+  async function grantByEitherKey(signal: AbortSignal): Promise<GrantReply> {
+    const tried = key.current
+    try {
+      return await requestGrant(enrolment, tried, signal)
+    } catch (error) {
+      // The bridge may have accepted the next key in a reply that was lost. Too many failures hide that from this network.
+      const isRefused = error instanceof BrimError && (error.code === 'NOT_AUTHORIZED' || error.code === 'QUOTA_EXCEEDED')
+      const other = key.current === tried ? key.next : key.current
+      if (!isRefused || !other) throw error
+      const grant = await requestGrant(enrolment, other, signal).catch(() => {
+        throw error
+      })
+      promote(other)
+      return grant
+    }
+  }
+
+  async function renewKey(signal: AbortSignal): Promise<number | undefined> {
+    const { current } = key
+    const next = key.makeNext()
+    const { renewKeyInS } = await requestKeyRenewal(enrolment, { current, next }, signal)
+    promote(next)
+    logger.info({ bridge: enrolment.bridge }, 'device key renewed')
+    return renewKeyInS
+  }
+
+  /** A failure leaves the grant as it is: the key is valid for months, and is tried again with the next grant. */
+  async function renewKeyIfDue(grant: GrantReply, signal: AbortSignal): Promise<Renewals> {
+    if (grant.renewKeyInS !== 0) return grant
+    try {
+      return { ...grant, renewKeyInS: await renewKey(signal) }
+    } catch (err) {
+      if (!signal.aborted) logger.warn({ err }, 'device key not renewed, retrying')
+      return { ...grant, renewKeyInS: undefined }
+    }
+  }
+
+  async function renew(first: GrantReply, stop: AbortSignal): Promise<void> {
+    let waitMs = untilRenewalMs(first)
     for (;;) {
       const slept = await clock.sleep(waitMs, stop).then(
         () => true,
@@ -47,8 +96,7 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
       )
       if (!slept) return
       try {
-        const grant = await requestGrant(enrolment, key, stop)
-        waitMs = grant.validForS * 1_000 * renewAt
+        waitMs = untilRenewalMs(await renewKeyIfDue(await grantByEitherKey(stop), stop))
       } catch (err) {
         if (stop.aborted) return
         logger.warn({ err }, 'grant not renewed, retrying')
@@ -58,10 +106,10 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
   }
 
   async function newGrant(signal: AbortSignal): Promise<GrantReply> {
-    const grant = await requestGrant(enrolment, key, AbortSignal.any([signal, closing.signal]))
+    const grant = await grantByEitherKey(AbortSignal.any([signal, closing.signal]))
     renewing.abort()
     renewing = new AbortController()
-    void renew(grant.validForS, AbortSignal.any([renewing.signal, closing.signal]))
+    void renew(grant, AbortSignal.any([renewing.signal, closing.signal]))
     return grant
   }
 

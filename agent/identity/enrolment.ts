@@ -4,10 +4,18 @@ import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
 import { identityOperations } from '../../core/protocol/http/identity.ts'
-import { type EnrolReply, type GrantReply, readInvitation, signedBytes } from '../../core/protocol/identity.ts'
+import {
+  type EnrolReply,
+  type GrantReply,
+  type NonceReply,
+  type RenewKeyReply,
+  readInvitation,
+  signedBytes,
+} from '../../core/protocol/identity.ts'
 import { withMqttPort } from '../../core/protocol/mqtt-url.ts'
+import { keyFileAt, ownKeyFileOf, removeBridgeKeys } from './bridge-key.ts'
 import { hardwareOf } from './hardware.ts'
-import { type DeviceKey, keyFileOf, makeKey, readKey } from './key-file.ts'
+import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readKey } from './key-file.ts'
 import { postJson } from './post-json.ts'
 
 const Enrolment = z.strictObject({
@@ -26,7 +34,7 @@ const Enrolment = z.strictObject({
 /** An enrolment of this device at a bridge. */
 export type Enrolment = z.infer<typeof Enrolment>
 
-const enrolmentsFileOf = (stateDir: string) => join(stateDir, 'identity', 'enrolments.json')
+const enrolmentsFileOf = (stateDir: string) => join(identityDirOf(stateDir), 'enrolments.json')
 
 /** @throws BrimError IDENTITY_INVALID */
 export function readEnrolments(stateDir: string): Enrolment[] {
@@ -67,8 +75,12 @@ export async function enrol(
   const keyFile = keyFileOf(stateDir)
   if (replace) resetIdentity(stateDir)
   else if (!existsSync(keyFile)) makeKey(keyFile)
-  const key = readKey(keyFile)
   const others = readEnrolments(stateDir)
+  // The bridge may have another address since: it knows the device by the key that was renewed there.
+  const known =
+    others.find((other) => other.url === url) ?? others.find((other) => other.bridge === bridge && other.fleet === fleet)
+  const knownFile = keyFileAt(stateDir, known?.url ?? url)
+  const key = readKey(knownFile)
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'enroll', nonce, bridge, fleet, device, hardware }))
   const { publicKey } = key
@@ -77,6 +89,7 @@ export async function enrol(
   const { status, group, mqttPort, mqttTls, mqttUrl: brokerUrl } = reply
   const mqttUrl = withMqttPort(brokerUrl ?? `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`)
   const enrolment: Enrolment = { url, mqttUrl, foreignBroker: brokerUrl !== undefined, pin, bridge, fleet, device }
+  if (knownFile !== keyFileAt(stateDir, url)) writePrivate(ownKeyFileOf(stateDir, url), readFileSync(knownFile, 'utf8'))
   // Replaces an earlier enrolment at this bridge: its broker may have changed.
   const kept = others.filter((other) => other.mqttUrl !== mqttUrl && other.url !== url)
   writePrivate(enrolmentsFileOf(stateDir), `${JSON.stringify([...kept, enrolment], null, 2)}\n`)
@@ -86,6 +99,7 @@ export async function enrol(
 /** Creates a new key without enrolments, as a copied disk image needs. @throws BrimError TARGET_UNWRITABLE */
 export function resetIdentity(stateDir: string): DeviceKey {
   writePrivate(enrolmentsFileOf(stateDir), '[]\n')
+  removeBridgeKeys(stateDir)
   return makeKey(keyFileOf(stateDir))
 }
 
@@ -94,12 +108,39 @@ export function resetIdentity(stateDir: string): DeviceKey {
  * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
  */
 export async function requestGrant(
-  { url, pin, device, ...expected }: Omit<Enrolment, 'foreignBroker'>,
+  enrolment: Omit<Enrolment, 'foreignBroker'>,
   key: DeviceKey,
   signal: AbortSignal,
 ): Promise<GrantReply> {
-  const at = { url, pin }
-  const { nonce, bridge, fleet } = await postJson(at, identityOperations.nonce, {}, signal)
+  const { device } = enrolment
+  const { nonce, bridge, fleet } = await requestNonce(enrolment, signal)
+  const hardware = hardwareOf()
+  const signature = key.sign(signedBytes({ purpose: 'session', nonce, bridge, fleet, device, hardware }))
+  const request = { v: 1, device, nonce, signature, hardware, renewsKey: true }
+  return postJson(enrolment, identityOperations.session, request, signal)
+}
+
+/** Replaces the device's key at a bridge. @throws as `requestGrant` does */
+export async function requestKeyRenewal(
+  enrolment: Enrolment,
+  { current, next }: { readonly current: DeviceKey; readonly next: DeviceKey },
+  signal: AbortSignal,
+): Promise<RenewKeyReply> {
+  const { device } = enrolment
+  const { nonce, bridge, fleet } = await requestNonce(enrolment, signal)
+  const hardware = hardwareOf()
+  const { publicKey } = next
+  const bytes = signedBytes({ purpose: 'renew-key', nonce, bridge, fleet, device, hardware, newKey: publicKey })
+  const proof = { signature: current.sign(bytes), newSignature: next.sign(bytes) }
+  return postJson(enrolment, identityOperations.renewKey, { v: 1, device, nonce, hardware, publicKey, ...proof }, signal)
+}
+
+async function requestNonce(
+  { url, pin, ...expected }: Omit<Enrolment, 'foreignBroker'>,
+  signal: AbortSignal,
+): Promise<NonceReply> {
+  const reply = await postJson({ url, pin }, identityOperations.nonce, {}, signal)
+  const { bridge, fleet } = reply
   // Another bridge could forward the signature to the real one.
   if (bridge !== expected.bridge || fleet !== expected.fleet)
     throw new BrimError(
@@ -107,7 +148,5 @@ export async function requestGrant(
       `${url} is bridge "${bridge}" of fleet "${fleet}", but this device enrolled at "${expected.bridge}" of "${expected.fleet}"`,
       { hint: 'is the address right? if the bridge was renamed, enrol again' },
     )
-  const hardware = hardwareOf()
-  const signature = key.sign(signedBytes({ purpose: 'session', nonce, bridge, fleet, device, hardware }))
-  return postJson(at, identityOperations.session, { v: 1, device, nonce, signature, hardware }, signal)
+  return reply
 }

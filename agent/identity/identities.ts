@@ -3,9 +3,9 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { losesEncryption } from '../../core/policy/link/enrolled-bridge.ts'
 import { withMqttPort } from '../../core/protocol/mqtt-url.ts'
+import { openBridgeKey } from './bridge-key.ts'
 import { type Credentials, createCredentials } from './credentials.ts'
 import { type Enrolment, readEnrolments } from './enrolment.ts'
-import { keyFileOf, readKey } from './key-file.ts'
 
 /** Broker of a device that has not enrolled. */
 const localBridge = withMqttPort('mqtt://127.0.0.1')
@@ -43,9 +43,11 @@ export function openIdentities(device: IdentityOptions, clock: Clock, logger: Lo
   const { bridges = enrolments.map(({ mqttUrl }) => mqttUrl), dataUrl } = device
   const used = enrolments.filter(({ mqttUrl }) => bridges.includes(mqttUrl))
   if (dataUrl !== undefined) checkDataUrl(dataUrl, used)
-  const key = readKey(keyFileOf(device.stateDir))
   const known = new Map(
-    used.map((enrolment) => [enrolment.mqttUrl, createCredentials({ enrolment, key, dataUrl, clock, logger })]),
+    used.map((enrolment) => {
+      const key = openBridgeKey(device.stateDir, enrolment.url)
+      return [enrolment.mqttUrl, createCredentials({ enrolment, key, dataUrl, clock, logger })]
+    }),
   )
   return {
     bridges,

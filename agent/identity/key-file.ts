@@ -12,7 +12,9 @@ export interface DeviceKey {
   sign(bytes: Uint8Array): string
 }
 
-export const keyFileOf = (stateDir: string) => join(stateDir, 'identity', 'device-key.pem')
+export const identityDirOf = (stateDir: string) => join(stateDir, 'identity')
+/** The key that the device enrols with. */
+export const keyFileOf = (stateDir: string) => join(identityDirOf(stateDir), 'device-key.pem')
 
 /** @throws BrimError IDENTITY_INVALID if the file is missing, not an Ed25519 key, or readable by other users */
 export function readKey(path: string): DeviceKey {

@@ -1,4 +1,4 @@
-import { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { BrimError } from './errors.ts'
 
@@ -20,14 +20,27 @@ export function createPrivate(path: string): void {
   }
 }
 
-/** Writes a file atomically, readable by this user only. @throws BrimError TARGET_UNWRITABLE */
+/** Writes a file atomically and durably, readable by this user only. @throws BrimError TARGET_UNWRITABLE */
 export function writePrivate(path: string, text: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     const unfinished = `${path}.${process.pid}`
     writeFileSync(unfinished, text, { mode: 0o600, flush: true })
-    renameSync(unfinished, path)
+    renamePrivate(unfinished, path)
   } catch (cause) {
     throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be written`, { cause, hint: 'does the folder belong to this user?' })
+  }
+}
+
+/** Renames a file within its folder, durably. Throws what the file system throws. */
+export function renamePrivate(from: string, to: string): void {
+  renameSync(from, to)
+  // Windows opens no folders.
+  if (process.platform === 'win32') return
+  const folder = openSync(dirname(to), 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
   }
 }

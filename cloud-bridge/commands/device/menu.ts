@@ -17,7 +17,10 @@ export const menu: Menu = {
     'drain [device]': ['stop dispatching jobs to a device; it finishes those it has', () => import('./drain.ts')],
     'undrain [device]': ['dispatch jobs to a drained device again', () => import('./undrain.ts')],
     'label <device> [changes..]': ["set, remove or show a device's labels", () => import('./label.ts')],
-    'approve <device>': ['let an enrolled device connect; its recorded hardware is reset', () => import('./approve.ts')],
+    'approve <device>': [
+      'let an enrolled device connect; its recorded hardware and the expiry of its key are reset',
+      () => import('./approve.ts'),
+    ],
     'revoke <device>': ['disconnect a device within 5 s and reject it from then on', () => import('./revoke.ts')],
   },
 }

@@ -124,7 +124,7 @@ export const adminOperations = {
   approveDevice: post(
     '/v1/admin/devices/:id/approve',
     'administer',
-    'Approve a device; its next connection binds its hardware anew',
+    'Approve a device; its next connection binds its hardware and sets the expiry of its key anew',
     { response: DeviceIdentity },
   ),
   revokeDevice: post('/v1/admin/devices/:id/revoke', 'administer', 'Revoke a device and end its connections', {

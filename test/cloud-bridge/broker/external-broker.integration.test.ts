@@ -1,9 +1,9 @@
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openBridgeKey } from '../../../agent/identity/bridge-key.ts'
 import { createCredentials } from '../../../agent/identity/credentials.ts'
 import { readEnrolments } from '../../../agent/identity/enrolment.ts'
-import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
 import { readLogin } from '../../../cloud-bridge/broker/broker-secrets.ts'
 import { driveMosquitto } from '../../../cloud-bridge/broker/driven-mosquitto.ts'
 import { connectDynamicSecurity } from '../../../cloud-bridge/broker/dynamic-security.ts'
@@ -58,7 +58,7 @@ describe('an external broker without authentication', () => {
     await enrolDevice(world, store, 'orin')
     expect(readEnrolments(stateDir)).toMatchObject([{ mqttUrl: broker.url }])
     store.close()
-    const key = readKey(keyFileOf(stateDir))
+    const key = openBridgeKey(stateDir, enrolment.url)
     const pinned = { ...enrolment, pin: 'of the bridge' }
     const credentials = createCredentials({ enrolment: pinned, key, clock: systemClock, logger: silentLogger() })
     const signal = new AbortController().signal

@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { openBridgeKey } from '../../../agent/identity/bridge-key.ts'
 import { createCredentials } from '../../../agent/identity/credentials.ts'
 import { readEnrolments, requestGrant, resetIdentity } from '../../../agent/identity/enrolment.ts'
 import { hardwareOf } from '../../../agent/identity/hardware.ts'
@@ -289,7 +290,7 @@ describe('grants', () => {
       },
     }
     const [enrolment] = readEnrolments(stateDirOf('a'))
-    const key = readKey(keyFileOf(stateDirOf('a')))
+    const key = openBridgeKey(stateDirOf('a'), enrolment!.url)
     const credentials = createCredentials({ enrolment: enrolment!, key, clock: counted, logger: silentLogger() })
     await credentials.token(credentials.dataUrl, never)
     for (let renewals = 0; renewals < 6; renewals++) {
