@@ -14,6 +14,8 @@ import {
   urlOf,
 } from '../../core/protocol/http/operation.ts'
 
+const sameRelease = 'update the bridge and this machine to the same release'
+
 /** Address of a bridge, and the credentials for it. */
 export interface BridgeAccess {
   /** HTTP. */
@@ -61,7 +63,7 @@ export class BridgeClient {
   async *events<O extends Operation>(operation: O, args: Arguments<O>): AsyncGenerator<Received<EventOf<O>>> {
     const response = await this.#request(operation, args, { accept: 'text/event-stream' })
     for await (const data of readSse(response)) {
-      const raw: unknown = JSON.parse(data)
+      const raw = readJson(data)
       yield { raw, value: this.#read(operation.event, raw) as EventOf<O> }
     }
   }
@@ -71,7 +73,7 @@ export class BridgeClient {
     if (!parsed || parsed.success) return parsed?.data
     const [issue] = parsed.error.issues
     throw new BrimError('MESSAGE_INVALID', `the bridge sent an unexpected ${issue?.path.join('.')}: ${issue?.message}`, {
-      hint: 'update the bridge and this machine to the same release',
+      hint: sameRelease,
     })
   }
 
@@ -112,6 +114,15 @@ export class BridgeClient {
       cause,
       hint: 'check the URL: is a proxy or another server there?',
     })
+  }
+}
+
+/** @throws BrimError MESSAGE_INVALID */
+function readJson(data: string): unknown {
+  try {
+    return JSON.parse(data)
+  } catch (cause) {
+    throw new BrimError('MESSAGE_INVALID', 'the bridge sent an event that is not JSON', { cause, hint: sameRelease })
   }
 }
 

@@ -1,4 +1,4 @@
-import { BrimError } from './errors.ts'
+import { BrimError, messageOf } from './errors.ts'
 
 /** Fields of an error in the log. */
 export interface ErrorFields {
@@ -24,7 +24,7 @@ export function errorFields(error: unknown): unknown {
   return {
     type: error.name,
     ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
-    message: messageOf(error),
+    message: textOf(error),
     ...(hint === undefined ? {} : { hint }),
     ...(cause === '' ? {} : { cause }),
     ...(isExpected(error) || error.stack === undefined ? {} : { stack: error.stack }),
@@ -43,15 +43,15 @@ function isExpected(error: Error): boolean {
   )
 }
 
-const messageOf = (error: Error): string =>
-  error.message === '' && error instanceof AggregateError ? error.errors.map(String).join(', ') : error.message
+const textOf = (error: Error): string =>
+  error.message === '' && error instanceof AggregateError ? error.errors.map(String).join(', ') : messageOf(error)
 
 function causesOf(error: Error): string {
   const messages: string[] = []
   const seen = new Set<unknown>([error])
   for (let { cause } = error; cause instanceof Error && !seen.has(cause); { cause } = cause) {
     seen.add(cause)
-    messages.push(messageOf(cause))
+    messages.push(textOf(cause))
   }
   return messages.join(': ')
 }

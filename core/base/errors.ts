@@ -91,6 +91,10 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes
 
+/** Codes of reports about failures that are no BrimError: an unexpected error, and the end of a job's attempt. */
+export const reportedCodes = ['INTERNAL', 'UNEXPECTED', 'DEVICE_LOST', 'TIMED_OUT'] as const
+export type ReportedCode = (typeof reportedCodes)[number]
+
 /** False for the code of a newer release, or of another server. */
 export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)
 
@@ -107,12 +111,27 @@ interface ErrorJson {
 }
 
 export function toErrorJson(error: unknown): ErrorJson {
-  const cause = error instanceof Error && error.cause instanceof Error ? { cause: error.cause.message } : {}
+  const cause = error instanceof Error && error.cause instanceof Error ? { cause: messageOf(error.cause) } : {}
   if (error instanceof BrimError)
     return {
       error: { code: error.code, message: error.message, ...(error.hint === undefined ? {} : { hint: error.hint }), ...cause },
     }
-  return { error: { code: 'INTERNAL', message: error instanceof Error ? error.message : String(error), ...cause } }
+  const message = error instanceof Error ? messageOf(error) : String(error)
+  return { error: { code: 'INTERNAL' satisfies ReportedCode, message, hint: reportIt, ...cause } }
+}
+
+const reportIt = 'this is a mistake in Brim: please report it, with the output of "brim doctor"'
+/** Problems quoted of an object that a schema refuses. */
+const maxIssues = 3
+
+/** The message of an error. That of a schema is a JSON document; its problems are listed in its place. */
+export function messageOf(error: Error): string {
+  if (!('issues' in error) || !Array.isArray(error.issues)) return error.message
+  const issues = error.issues as readonly { readonly path: readonly PropertyKey[]; readonly message: string }[]
+  const described = issues
+    .slice(0, maxIssues)
+    .map(({ path, message }) => (path.length === 0 ? message : `"${path.map(String).join('.')}": ${message}`))
+  return [...described, ...(issues.length > maxIssues ? [`and ${issues.length - maxIssues} more`] : [])].join('; ')
 }
 
 /** What failed, why, and what to try, in at most three lines: text of a bridge or a server must not add lines. */

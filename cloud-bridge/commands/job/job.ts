@@ -13,7 +13,8 @@ const EventData = z.object({
   doneBytes: z.number().default(0),
   totalBytes: z.number().optional(),
 })
-export const eventData = ({ data }: StoredJobEvent) => EventData.parse(data ?? {})
+/** Nothing of data that a newer release has changed. */
+export const eventData = ({ data }: StoredJobEvent) => EventData.safeParse(data ?? {}).data ?? EventData.parse({})
 
 export function eventLine(event: StoredJobEvent): string {
   const { at, type, attempt, device } = event
