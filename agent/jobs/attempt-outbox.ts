@@ -13,6 +13,8 @@ export interface OpenAttempt {
   events: JobEvent[]
   /** Number of the last event. */
   n: number
+  /** The event that ends the attempt, once it has been published though the disk did not store it. */
+  unstored?: FinalEvent
 }
 
 export type AttemptProgress =
@@ -71,8 +73,18 @@ export class AttemptOutbox {
     this.publish(attempt.entry.link, event)
   }
 
-  finish({ entry, n }: OpenAttempt, outcome: Outcome): void {
-    this.#finish(entry, outcome, n + 1)
+  /** @throws if the disk does not store the event; the bridge is sent it all the same, once */
+  finish(attempt: OpenAttempt, outcome: Outcome): void {
+    const { entry, n } = attempt
+    try {
+      this.#finish(entry, outcome, n + 1)
+    } catch (error) {
+      if (!attempt.unstored) {
+        attempt.unstored = finalEvent(entry, outcome, n + 1)
+        this.publish(entry.link, attempt.unstored)
+      }
+      throw error
+    }
   }
 
   /** Ends an attempt of an earlier start of the agent, whose result is unknown. */
@@ -106,7 +118,7 @@ export class AttemptOutbox {
   }
 
   #finish(entry: LedgerEntry, outcome: Outcome, n: number): void {
-    const event: FinalEvent = { ...addressOf(entry), n, at: nowIso(), ...outcome }
+    const event = finalEvent(entry, outcome, n)
     if (!this.#ledger.finish(event)) return
     this.#attempts.delete(keyOf(entry))
     this.publish(entry.link, event)
@@ -120,6 +132,13 @@ export class AttemptOutbox {
     })
   }
 }
+
+const finalEvent = (entry: LedgerEntry, outcome: Outcome, n: number): FinalEvent => ({
+  ...addressOf(entry),
+  n,
+  at: nowIso(),
+  ...outcome,
+})
 
 const keyOf = ({ bridge, job }: { bridge: string; job: string }) => `${bridge} ${job}`
 const addressOf = ({ bridge, job, attempt }: LedgerEntry) => ({ v: 1 as const, bridge, job, attempt })

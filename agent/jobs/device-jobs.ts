@@ -8,6 +8,7 @@ import type { JobHandlers } from './job-handler.ts'
 import { JobInbox } from './job-inbox.ts'
 import { JobRunner } from './job-runner.ts'
 import type { JobLedger } from './ledger.ts'
+import { StorageWatch } from './storage-watch.ts'
 
 export type DeviceJobs = ReturnType<typeof createDeviceJobs>
 
@@ -17,14 +18,22 @@ export interface DeviceJobsOptions {
   readonly logger: Logger
 }
 
-/** Interval of the outbox. */
+/** Interval of the outbox, and of the attempts to write to a disk that fails. */
 const resendMs = 2_000
 
 /** The jobs of a device: durable in the ledger, run one at a time, reported until acknowledged. */
 export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
+  const publishers = new Map<string, Publisher>()
+  const storage = new StorageWatch({
+    probe: () => ledger.probe(),
+    onChange() {
+      for (const publisher of publishers.values()) void publisher.publishState()
+    },
+    logger,
+  })
   const outbox = new AttemptOutbox(ledger, logger)
-  const runner = new JobRunner({ ledger, outbox, clock, logger })
-  const inbox = new JobInbox({ ledger, outbox, runner, logger })
+  const runner = new JobRunner({ ledger, outbox, storage, clock, logger })
+  const inbox = new JobInbox({ ledger, outbox, runner, storage, logger })
   let current: JobHandlers = {}
   let stopResending: (() => Promise<void>) | undefined
   return {
@@ -32,8 +41,12 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
     service: (link: string) =>
       ({
         handlers: { jobs: (payload) => inbox.onJob(link, payload), acks: (payload) => inbox.onAck(link, payload) },
-        stateFields: () => ({ jobs: Object.keys(current) }),
-        onConnection: (publisher: Pick<Publisher, 'publish'> | undefined) => outbox.onConnection(link, publisher),
+        stateFields: () => ({ jobs: storage.isFailing ? [] : Object.keys(current) }),
+        onConnection(publisher: Publisher | undefined) {
+          if (publisher) publishers.set(link, publisher)
+          else publishers.delete(link)
+          outbox.onConnection(link, publisher)
+        },
       }) satisfies ControlService,
 
     /** Number of jobs on the device; null if the ledger is not readable. */
@@ -53,7 +66,10 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
         else if (entry.state === 'waiting') outbox.open(entry)
       }
       runner.start(() => current)
-      stopResending ??= repeatEvery(clock, resendMs, () => outbox.resendDue())
+      stopResending ??= repeatEvery(clock, resendMs, () => {
+        storage.check()
+        outbox.resendDue()
+      })
     },
 
     /** The kinds of jobs have changed, because the device has another model. A job that runs is not affected. */

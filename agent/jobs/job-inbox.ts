@@ -6,7 +6,8 @@ import { JobAck, JobAddress, ToJobDevice } from '../../core/protocol/jobs.ts'
 import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
 import type { AttemptOutbox } from './attempt-outbox.ts'
 import type { JobRunner } from './job-runner.ts'
-import type { JobLedger } from './ledger.ts'
+import type { JobLedger, LedgerEntry } from './ledger.ts'
+import type { StorageWatch } from './storage-watch.ts'
 
 type Run = Extract<ToJobDevice, { type: 'run' }>
 
@@ -14,6 +15,7 @@ export interface JobInboxOptions {
   readonly ledger: JobLedger
   readonly outbox: AttemptOutbox
   readonly runner: JobRunner
+  readonly storage: StorageWatch
   readonly logger: Logger
 }
 
@@ -25,7 +27,7 @@ export class JobInbox {
     this.#options = options
   }
 
-  /** The job is on disk on return. @throws if it is not; the message must then not be acknowledged */
+  /** On return the job is on disk, or the bridge is sent the reason why it is not. */
   onJob(link: string, payload: Uint8Array): void {
     this.#options.outbox.onBridgeMessage(link)
     const read = readMessage(ToJobDevice, payload)
@@ -46,9 +48,16 @@ export class JobInbox {
   }
 
   #add(link: string, message: Run): void {
-    const { ledger, outbox, runner } = this.#options
-    const before = ledger.find(message.bridge, message.job)
-    const added = ledger.add(link, message)
+    const { ledger, outbox, runner, storage } = this.#options
+    let before: LedgerEntry | undefined
+    let added: ReturnType<JobLedger['add']>
+    try {
+      before = ledger.find(message.bridge, message.job)
+      added = ledger.add(link, message)
+    } catch (err) {
+      this.#decline(link, message, before, storage.onFailure(err))
+      return
+    }
     const entry = ledger.find(message.bridge, message.job)
     if (!entry) throw new Error('a stored job is not in the ledger')
     if (added === 'done') {
@@ -62,11 +71,28 @@ export class JobInbox {
     runner.wake()
   }
 
+  /** The job cannot be stored. One that the device has already keeps its outcome. */
+  #decline(link: string, { bridge, job, attempt }: Run, before: LedgerEntry | undefined, error: BrimError): void {
+    const { outbox } = this.#options
+    const last = before?.lastEvent
+    if (last?.type === 'succeeded') outbox.publish(link, { ...last, attempt: Math.max(attempt, last.attempt) })
+    if (last?.type === 'succeeded' || (before && before.attempt >= attempt)) return
+    const { code, message } = error
+    const event = { v: 1, bridge, job, attempt, n: 1, at: nowIso(), type: 'failed', failure: 'refused' } as const
+    outbox.publish(link, { ...event, error: { code, message } })
+  }
+
   #cancel({ bridge, job, attempt }: ToJobDevice): void {
-    const { ledger, outbox, runner } = this.#options
+    const { ledger, outbox, runner, storage } = this.#options
     const entry = ledger.find(bridge, job)
     if (entry?.attempt !== attempt || entry.state === 'done') return
-    if (!runner.cancel(entry)) outbox.finish(outbox.open(entry), { type: 'canceled' })
+    if (runner.cancel(entry)) return
+    try {
+      outbox.finish(outbox.open(entry), { type: 'canceled' })
+    } catch (err) {
+      // The bridge has the event. If the job runs after all, the bridge cancels it again.
+      storage.onFailure(err)
+    }
   }
 
   /** Reports the reason if the job's address is readable, so that the bridge need not wait for its deadlines. */

@@ -7,10 +7,12 @@ import { AttemptReporter } from './attempt-reporter.ts'
 import type { JobHandlers } from './job-handler.ts'
 import type { JobLedger, LedgerEntry } from './ledger.ts'
 import { interrupted, type Outcome, outcomeOf } from './outcome.ts'
+import type { StorageWatch } from './storage-watch.ts'
 
 export interface JobRunnerOptions {
   readonly ledger: JobLedger
   readonly outbox: AttemptOutbox
+  readonly storage: StorageWatch
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -108,12 +110,12 @@ export class JobRunner {
 
   /** Retries `write` until it succeeds or the agent closes: a full disk must not end the agent or lose a result. */
   async #untilStored<T>(write: () => T): Promise<T | undefined> {
-    const { clock, logger } = this.#options
+    const { clock, storage } = this.#options
     for (;;) {
       try {
         return write()
       } catch (err) {
-        logger.error({ err }, 'job not stored, retrying')
+        storage.onFailure(err)
         if (this.#closing.signal.aborted) return undefined
       }
       await clock.sleep(storeRetryMs, this.#closing.signal).catch(() => {})

@@ -1,3 +1,5 @@
+import { statfsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { JobEvent, ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
@@ -47,6 +49,9 @@ interface Row extends Omit<LedgerEntry, 'input' | 'lastEvent'> {
  * attempt, because the job has ended there.
  */
 const maxRetained = 1_000
+
+/** Free space below which the disk counts as full: a job is smaller. */
+const minFreeBytes = 2 ** 20
 
 /** The device's durable record of its jobs: accepted jobs survive a restart, finished jobs do not run again. */
 export class JobLedger {
@@ -112,6 +117,14 @@ export class JobLedger {
         return 'new'
       })
       .immediate()
+  }
+
+  /** @throws if a job could not be stored now */
+  probe(): void {
+    const { bavail, bsize } = statfsSync(dirname(this.#store.name))
+    if (bavail * bsize < minFreeBytes) throw new Error('the disk is full')
+    // Free space proves nothing where writing itself fails. The same value is written again.
+    this.#store.pragma(`user_version = ${this.#store.pragma('user_version', { simple: true })}`)
   }
 
   find(bridge: string, job: string): LedgerEntry | undefined {

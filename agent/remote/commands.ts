@@ -102,8 +102,10 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
       if (delivered) void delivered.then(() => send(link, reply))
       else send(link, reply)
     } catch (err) {
-      // The bridge resends the command until it gets a reply.
       logger.error({ err, command: command.id }, 'command not stored')
+      const reason = `the device cannot store the command: ${err instanceof Error ? err.message : String(err)}`
+      const { bridge, id } = command
+      send(link, JSON.stringify({ v: 1, bridge, id, at: nowIso(), outcome: 'refused', reason } satisfies CommandReply))
     }
   }
 

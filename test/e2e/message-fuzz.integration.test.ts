@@ -213,7 +213,7 @@ describe('a device that receives invalid messages', () => {
     const client = await mqttClient(world.bridge.mqttUrl, 'device-older')
     const publish = (_leaf: string, event: string) =>
       client.publishAsync(topicOf('older', 'events'), event, { qos: 1 }).then(() => true)
-    onConnection({ publish })
+    onConnection({ publish, publishState: async () => true })
     client.on('message', (_, payload) => handlers.jobs(Buffer.from(payload.toString().replace('"v":1', '"v":2'))))
     await client.subscribeAsync(topicOf('older', 'jobs'), { qos: 1 })
     const ready: DeviceState = { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['profile'] }

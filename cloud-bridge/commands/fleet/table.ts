@@ -121,6 +121,7 @@ const wordsOf: Readonly<Record<string, string>> = {
   pending: 'waiting for approval',
   battery: 'battery low',
   disk: 'disk nearly full',
+  'disk-full': 'disk full',
   memory: 'memory nearly full',
   errors: 'recent errors',
 } satisfies Partial<Record<ProblemKind, string>>

@@ -1,7 +1,7 @@
 import type { DeviceState, DeviceTelemetry } from '../../protocol/messages.ts'
 
 /** The most severe first. */
-export const problemKinds = ['lost', 'pending', 'throttled', 'battery', 'disk', 'memory', 'errors'] as const
+export const problemKinds = ['lost', 'pending', 'disk-full', 'throttled', 'battery', 'disk', 'memory', 'errors'] as const
 export type ProblemKind = (typeof problemKinds)[number]
 export interface Problem {
   readonly kind: ProblemKind
@@ -16,6 +16,8 @@ export interface ProblemLimits {
   readonly minBatteryPercent: number
   /** Minimum free share of the disk and of memory, 0..1. */
   readonly minFreeDisk: number
+  /** Free bytes below which the disk stores no more jobs. */
+  readonly fullDiskBytes: number
   readonly minFreeMemory: number
   /** How long an error counts as a problem, in ms. */
   readonly errorAgeMs: number
@@ -24,6 +26,7 @@ export interface ProblemLimits {
 export const problemLimits: ProblemLimits = {
   minBatteryPercent: 20,
   minFreeDisk: 0.1,
+  fullDiskBytes: 2 ** 20,
   minFreeMemory: 0.05,
   errorAgeMs: 10 * 60_000,
 }
@@ -37,12 +40,13 @@ export function problemsOf(
   if (state === 'lost') return [{ kind: 'lost', detail: '' }]
   if (sample === null || state === null || state === 'disconnected') return []
   const { throttling, battery, disk, memory } = sample
-  const problems: Problem[] = []
+  const isDiskFull = disk?.freeBytes != null && disk.freeBytes < limits.fullDiskBytes
+  const problems: Problem[] = isDiskFull ? [{ kind: 'disk-full', detail: '' }] : []
   if (throttling?.isThrottled) problems.push({ kind: 'throttled', detail: throttling.causes.join(', ') })
   const level = battery?.levelPercent
   if (level != null && level < limits.minBatteryPercent && battery?.state !== 'charging' && battery?.isPlugged !== true)
     problems.push({ kind: 'battery', detail: `${Math.round(level)} %` })
-  if (isShort(disk, limits.minFreeDisk)) problems.push({ kind: 'disk', detail: `${usedPercent(disk)} % full` })
+  if (!isDiskFull && isShort(disk, limits.minFreeDisk)) problems.push({ kind: 'disk', detail: `${usedPercent(disk)} % full` })
   if (isShort(memory, limits.minFreeMemory)) problems.push({ kind: 'memory', detail: `${usedPercent(memory)} % full` })
   const codes = recentErrors(sample, limits.errorAgeMs)
   if (codes.length > 0) problems.push({ kind: 'errors', detail: codes.join(', ') })

@@ -87,7 +87,7 @@ it.each(['slm.generate', 'hat.generate'])(
       handlers.jobs(Buffer.from(JSON.stringify({ ...at, type: 'cancel' })))
       return true
     }
-    onConnection({ publish })
+    onConnection({ publish, publishState: async () => true })
     jobs.start(jobHandlers)
     steps = 0
     try {

@@ -29,6 +29,10 @@ interface Device {
   readonly port: { onJob(payload: Uint8Array): void; onAck(payload: Uint8Array): void }
   readonly events: JobEvent[]
   readonly clock: FakeClock
+  /** The kinds of jobs in each state that was published again. */
+  readonly kindsPublished: readonly (readonly string[])[]
+  /** Makes the disk fail every write, or none. */
+  fill(isFull: boolean): void
   /** How often the handler was called. */
   readonly calls: () => number
   readonly counts: () => DeviceJobs['counts']
@@ -40,6 +44,8 @@ interface Device {
 function device(handler?: JobHandler): Device {
   dir ??= tempDir()
   const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
+  /** Makes every write fail as on a full disk, or succeed again. */
+  const fill = (isFull: boolean) => void store.pragma(`query_only = ${isFull ? 'ON' : 'OFF'}`)
   const clock = fakeClock()
   let count = 0
   const echo: JobHandler = async (...given) => {
@@ -47,10 +53,14 @@ function device(handler?: JobHandler): Device {
     return (handler ?? (async (input) => input as Record<string, unknown>))(...given)
   }
   const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock, logger: silentLogger() })
-  const { handlers, onConnection } = jobs.service('mqtt://a')
+  const { handlers, onConnection, stateFields } = jobs.service('mqtt://a')
   const port = { onJob: handlers.jobs, onAck: handlers.acks }
   const events: JobEvent[] = []
-  onConnection({ publish: async (_leaf, event) => events.push(JobEvent.parse(JSON.parse(event))) > 0 })
+  const kindsPublished: (readonly string[])[] = []
+  onConnection({
+    publish: async (_leaf, event) => events.push(JobEvent.parse(JSON.parse(event))) > 0,
+    publishState: async () => kindsPublished.push(stateFields().jobs) > 0,
+  })
   jobs.start({ echo })
   let isOpen = true
   const close = async () => {
@@ -64,7 +74,7 @@ function device(handler?: JobHandler): Device {
     isOpen = false
     store.close()
   }
-  return { port, events, clock, calls: () => count, counts: () => jobs.counts, close, kill }
+  return { port, events, clock, kindsPublished, fill, calls: () => count, counts: () => jobs.counts, close, kill }
 }
 
 const types = (events: readonly JobEvent[]) => events.map(({ type }) => type)
@@ -314,6 +324,67 @@ describe('a job on a device', () => {
     ])
     finish()
     await expect.poll(() => events.at(-1)).toMatchObject({ type: 'succeeded', n: 6 })
+  })
+
+  it('is declined while the disk does not store it, and the device announces when it takes jobs again', async () => {
+    const { port, events, clock, kindsPublished, fill } = device()
+    fill(true)
+    port.onJob(run())
+    port.onJob(run())
+    expect(events).toMatchObject(
+      [1, 2].map(() => ({ type: 'failed', n: 1, attempt: 1, failure: 'refused', error: { code: 'STORE_FAILED' } })),
+    )
+    expect(kindsPublished).toEqual([[]])
+    await clock.advance(10_000)
+    expect(kindsPublished).toEqual([[]])
+    fill(false)
+    await clock.advance(2_000)
+    expect(kindsPublished).toEqual([[], ['echo']])
+    port.onJob(run({ attempt: 2 }))
+    await expect.poll(() => types(events)).toEqual(['failed', 'failed', 'accepted', 'running', 'succeeded'])
+  })
+
+  it('keeps its result when it succeeded before the disk failed', async () => {
+    const { port, events, fill } = device()
+    port.onJob(run())
+    await expect.poll(() => types(events)).toContain('succeeded')
+    fill(true)
+    port.onJob(run({ attempt: 2 }))
+    expect(events.at(-1)).toMatchObject({ type: 'succeeded', attempt: 2, result: { text: 'hello' } })
+  })
+
+  it('reports its result although the disk does not store it, and again once it does', async () => {
+    let fill = (_isFull: boolean) => {}
+    const own = device(async () => {
+      fill(true)
+      return { text: 'done' }
+    })
+    fill = own.fill
+    own.port.onJob(run())
+    await expect.poll(() => types(own.events)).toEqual(['accepted', 'running', 'succeeded'])
+    own.port.onAck(ack(3))
+    await own.clock.advance(10_000)
+    expect(types(own.events).filter((type) => type === 'succeeded')).toHaveLength(1)
+    fill(false)
+    await expect
+      .poll(async () => {
+        await own.clock.advance(2_000)
+        return types(own.events).filter((type) => type === 'succeeded').length
+      })
+      .toBeGreaterThan(1)
+    own.port.onAck(ack(3))
+  })
+
+  it('is canceled although the disk does not store that', async () => {
+    const { port, events, fill } = device((_, __, signal) => untilAborted(signal))
+    port.onJob(run())
+    await expect.poll(() => types(events)).toContain('running')
+    const waiting = { v: 1, bridge: 'bridge-1', job: '0123abcd-2', attempt: 1 }
+    port.onJob(run(waiting))
+    fill(true)
+    port.onJob(bytes({ ...waiting, type: 'cancel' }))
+    expect(events.at(-1)).toMatchObject({ type: 'canceled', job: '0123abcd-2' })
+    fill(false)
   })
 
   it('counts waiting and running jobs', async () => {

@@ -3,7 +3,11 @@ import { type ProblemSample, problemsOf } from '../../../../core/policy/fleet/pr
 
 const at = '2026-05-01T12:00:00Z'
 const sample = (more: object) => ({ at, ...more }) as ProblemSample
-const capacity = (freeBytes: number | null) => ({ totalBytes: 1_000, freeBytes })
+/** Of 1000 GiB. */
+const capacity = (freeGiB: number | null) => ({
+  totalBytes: 1_000 * 2 ** 30,
+  freeBytes: freeGiB === null ? null : freeGiB * 2 ** 30,
+})
 const battery = (levelPercent: number, more: object = {}) => ({ levelPercent, state: 'discharging', isPlugged: false, ...more })
 
 describe('the problems of a device', () => {
@@ -23,6 +27,9 @@ describe('the problems of a device', () => {
       ],
     ],
     [{ disk: capacity(100), memory: capacity(50) }, []],
+    [{ disk: capacity(0) }, [['disk-full', '']]],
+    [{ disk: capacity(0.0001) }, [['disk-full', '']]],
+    [{ disk: capacity(0.01) }, [['disk', '99 % full']]],
     [{ disk: capacity(null), memory: { totalBytes: 0, freeBytes: 0 } }, []],
     [{ errors: [{ code: 'LINK_LOST', at: '2026-05-01T11:51:00Z', count: 3 }] }, [['errors', 'LINK_LOST']]],
     [{ errors: [{ code: 'LINK_LOST', at: '2026-05-01T11:49:00Z', count: 3 }] }, []],
