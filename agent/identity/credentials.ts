@@ -15,7 +15,7 @@ type Renewals = Pick<GrantReply, 'validForS' | 'renewKeyInS'>
 
 /** A grant is renewed after this part of its validity. */
 const renewAt = 2 / 3
-/** Wait after a failed renewal. */
+/** Wait after a failed renewal, and the least one after any: a bridge that asks for a new key at every grant wears no disk. */
 const retryMs = 10_000
 
 /**
@@ -96,7 +96,7 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
       )
       if (!slept) return
       try {
-        waitMs = untilRenewalMs(await renewKeyIfDue(await grantByEitherKey(stop), stop))
+        waitMs = Math.max(retryMs, untilRenewalMs(await renewKeyIfDue(await grantByEitherKey(stop), stop)))
       } catch (err) {
         if (stop.aborted) return
         logger.warn({ err }, 'grant not renewed, retrying')

@@ -1,5 +1,7 @@
 import type { ErrorCode } from '../../core/base/errors.ts'
+import { hasExpired } from '../../core/policy/identity/key-validity.ts'
 import type { DeviceIdentity, TokenRecord } from '../../core/protocol/http/admin.ts'
+import { datesOf } from './key-dates.ts'
 
 export interface Refused {
   readonly kind: 'refused'
@@ -81,11 +83,10 @@ export function judgeGrant(
   if (known.status === 'pending') return refused('NOT_AUTHORIZED', `device "${device}" waits for approval`, approve)
   // Before the expiry: an approval would admit the other machine.
   if (isOnOtherMachine(known, hardware)) return cloned(known, hardware)
-  const { keyExpiresAt } = known
-  if (keyExpiresAt !== null && nowMs >= Date.parse(keyExpiresAt))
+  if (hasExpired(datesOf(known), nowMs))
     return refused(
       'NOT_AUTHORIZED',
-      `the key of device "${device}" expired at ${keyExpiresAt}, before its agent renewed it`,
+      `the key of device "${device}" expired at ${known.keyExpiresAt}, before its agent renewed it`,
       `${approve}; the agent then connects and renews the key by itself`,
     )
   return { kind: 'granted', bind: hardware !== undefined && known.hardware === null }
