@@ -1,4 +1,4 @@
-import { chmodSync, readdirSync, statSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmdirSync, statSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { openBridgeKey, ownKeyFileOf } from '../../../agent/identity/bridge-key.ts'
 import { resetIdentity } from '../../../agent/identity/enrolment.ts'
@@ -27,17 +27,18 @@ describe("a device's key at a bridge", () => {
     expect(resetIdentity(dir.path).publicKey).toBe(openBridgeKey(dir.path, url).current.publicKey)
   })
 
-  it.skipIf(process.getuid?.() === 0)('is replaced although its file cannot be renamed, and no further one overwrites it', () => {
+  it('is replaced although its file cannot be renamed, and no further one overwrites it', () => {
     using dir = tempDir()
     resetIdentity(dir.path)
     const key = openBridgeKey(dir.path, url)
     const next = key.makeNext()
-    chmodSync(identityDirOf(dir.path), 0o500)
+    // No file can be renamed to a folder.
+    mkdirSync(ownKeyFileOf(dir.path, url))
     expect(() => key.promote(next)).toThrow()
     expect([key.current.publicKey, key.next]).toEqual([next.publicKey, undefined])
     expect(() => key.makeNext()).toThrow()
+    rmdirSync(ownKeyFileOf(dir.path, url))
     expect(openBridgeKey(dir.path, url).next?.publicKey).toBe(next.publicKey)
-    chmodSync(identityDirOf(dir.path), 0o700)
     expect(key.makeNext().publicKey).not.toBe(next.publicKey)
     expect(openBridgeKey(dir.path, url).current.publicKey).toBe(next.publicKey)
   })
