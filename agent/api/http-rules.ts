@@ -31,7 +31,9 @@ export function guardRequests(app: FastifyInstance, access: ApiAccess): void {
 
 export function reportErrors(app: FastifyInstance, logger: Logger): void {
   app.setNotFoundHandler((request, reply) => {
-    const error = new BrimError('REQUEST_INVALID', `unknown route ${request.method} ${request.url.split('?')[0]}`)
+    const error = new BrimError('REQUEST_INVALID', `unknown route ${request.method} ${request.url.split('?')[0]}`, {
+      hint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health and ${readyPath}`,
+    })
     return reply.code(404).send(toErrorBody(error))
   })
   app.setErrorHandler((thrown, request, reply) => {

@@ -40,7 +40,7 @@ export interface ApiRequest {
   readonly includeUsage: boolean
   /** Whether the report has the token ids. */
   readonly tokenIds: boolean
-  /** Fields of the body that have no effect. */
+  /** Fields of the body that have no effect, the first of them where there are many. */
   readonly ignored: readonly string[]
 }
 
@@ -57,18 +57,22 @@ export function readChatRequest(body: unknown, served: Served, authorization: st
   if (slm && wantsFallback(request) && !sharesTokens(slm.model, endpoint.model)) requireChatTemplate(slm, fallbackField)
   const maxTokens = request.max_completion_tokens ?? request.max_tokens
   const prompts = [new Prompt({ kind: 'chat', messages: request.messages })]
-  return { ...apiRequest(request, prompts, maxTokens, served, authorization), ignored: ignoredFields(ChatRequest, body) }
+  return {
+    ...apiRequest(request, prompts, maxTokens, served, authorization),
+    ignored: ignoredFields(ChatRequest, body, maxIgnored),
+  }
 }
 
 /** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN naming the field */
 export function readCompletionRequest(body: unknown, served: Served, authorization: string | undefined): ApiRequest {
+  requirePromptCount(body, served.requestLimits)
   const request = parseRequest(CompletionRequest, body)
   const contents = promptsOf(request.prompt, served)
   requireSize('prompt', contents.map((content) => (content.kind === 'text' ? content.text : '')).join(''), served.requestLimits)
   const prompts = contents.map((content) => new Prompt(content))
   return {
     ...apiRequest(request, prompts, request.max_tokens, served, authorization),
-    ignored: ignoredFields(CompletionRequest, body),
+    ignored: ignoredFields(CompletionRequest, body, maxIgnored),
   }
 }
 
@@ -84,6 +88,9 @@ function promptsOf(given: CompletionRequest['prompt'], { endpoint: { model } }: 
   )
 }
 
+/** Names in a header. */
+const maxIgnored = 16
+
 const fallbackField = 'brim.fallback'
 const wantsFallback = ({ brim }: CommonFields) => brim?.fallback === 'slm'
 
@@ -97,7 +104,7 @@ function apiRequest(
   const { model, temperature, top_p, top_k, seed, stop, user, n } = request
   const each = n ?? 1
   const total = prompts.length * each
-  if (total > apiAnswers) throw tooLarge(each > 1 ? 'n' : 'prompt', `asks for ${total} answers`, apiAnswers, 'apiAnswers')
+  if (total > apiAnswers) throw tooLarge('n', `asks for ${total} answers`, apiAnswers, 'apiAnswers')
   if (model != null && !modelNames.includes(model)) throw unknownModel(model, modelNames[0])
   if (wantsFallback(request) && !slm)
     throw new FieldError(
@@ -134,6 +141,13 @@ function requireMessageCount(body: unknown, { apiPromptMessages }: RequestLimits
   const messages = (body as { messages?: unknown } | null)?.messages
   if (!Array.isArray(messages) || messages.length <= apiPromptMessages) return
   throw tooLarge('messages', `has ${messages.length} messages`, apiPromptMessages, 'apiPromptMessages')
+}
+
+/** Before each prompt is checked. */
+function requirePromptCount(body: unknown, { apiAnswers }: RequestLimits): void {
+  const prompt = (body as { prompt?: unknown } | null)?.prompt
+  if (!Array.isArray(prompt) || typeof prompt[0] === 'number' || prompt.length <= apiAnswers) return
+  throw tooLarge('prompt', `asks for ${prompt.length} answers`, apiAnswers, 'apiAnswers')
 }
 
 function requireSize(field: 'messages' | 'prompt', text: string, { apiPromptBytes }: RequestLimits): void {

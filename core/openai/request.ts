@@ -29,7 +29,13 @@ const common = {
 
 const TextPart = z.object({ type: z.literal('text', { error: 'only text parts are supported' }), text: z.string() })
 
-const ToolCall = z.looseObject({ function: z.looseObject({ name: z.string() }) })
+interface Called {
+  readonly function?: { readonly name?: unknown } | null
+}
+/** Its other fields are the chat template's to read. */
+const ToolCall = z.custom<object>((call) => typeof (call as Called | null)?.function?.name === 'string', {
+  error: 'must be a call of a function with a name',
+})
 
 /** A message with its content as one text. */
 const Message = z
@@ -71,16 +77,23 @@ export function parseRequest<Schema extends z.ZodObject>(schema: Schema, body: u
   return parsed.data
 }
 
-/** Fields of a valid body that have no effect: `store`, `brim.fallbak`. Those of messages may be read by the chat template. */
-export function ignoredFields(schema: z.ZodObject, body: unknown): string[] {
-  const unknownIn = (fields: z.core.$ZodShape, value: unknown, path: string): string[] =>
-    Object.entries((value ?? {}) as Record<string, unknown>).flatMap(([name, inner]) => {
-      const field = Object.hasOwn(fields, name) ? fields[name] : undefined
-      if (field === undefined) return path === '' && Object.hasOwn(unsupportedFields, name) ? [] : [path + name]
-      const nested = objectIn(field)
-      return nested ? unknownIn(nested.shape, inner, `${path}${name}.`) : []
-    })
-  return unknownIn(schema.shape, body, '')
+/**
+ * Fields of a valid body that have no effect: `store`, `brim.fallbak`. Those of messages may be read by the chat template.
+ * @param max names; a body may have as many fields as its size allows
+ */
+export function ignoredFields(schema: z.ZodObject, body: unknown, max: number): string[] {
+  const found: string[] = []
+  const search = ({ shape }: z.ZodObject, value: unknown, path: string): void => {
+    for (const name in value as object) {
+      if (found.length >= max) return
+      const field = Object.hasOwn(shape, name) ? shape[name] : undefined
+      const nested = field && objectIn(field)
+      if (nested) search(nested, (value as Record<string, unknown>)[name], `${path}${name}.`)
+      else if (!field && !(path === '' && Object.hasOwn(unsupportedFields, name))) found.push(path + name)
+    }
+  }
+  search(schema, body, '')
+  return found
 }
 
 /** The object of an optional field. */

@@ -238,6 +238,13 @@ describe('a request that cannot be served', () => {
       'REQUEST_INVALID',
       'prompt',
     ],
+    [
+      'a tool call without a name',
+      ...chat({ messages: [{ role: 'assistant', content: null, tool_calls: [{ function: {} }] }] }),
+      400,
+      'REQUEST_INVALID',
+      'messages.0.tool_calls.0',
+    ],
     ['no prompts', '/v1/completions', { prompt: [] }, 400, 'REQUEST_INVALID', 'prompt'],
     ['prompts of two kinds', '/v1/completions', { prompt: ['x', 5] }, 400, 'REQUEST_INVALID', 'prompt'],
     ['logit_bias', ...chat({ logit_bias: { 5: 100 } }), 400, 'REQUEST_INVALID', 'logit_bias'],
@@ -318,6 +325,11 @@ describe('a request that cannot be served', () => {
   it('is served from a page of this machine', async () => {
     const response = await fetch(`${world.agent.apiUrl}/v1/models`, { headers: { origin: 'http://localhost:3000' } })
     expect(response.status).toBe(200)
+  })
+
+  it('is told which paths there are, such as without /v1 in the base URL', async () => {
+    const { body } = await post('/chat/completions', { messages })
+    expect(body.error).toMatchObject({ hint: expect.stringContaining('POST /v1/chat/completions') })
   })
 
   it('is served without a content type, as JSON', async () => {
