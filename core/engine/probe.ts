@@ -95,7 +95,7 @@ function testsOf(child: ChildProcess, signal: AbortSignal, onTesting: (part: Par
       else if (reply.kind === 'done') resolve(tests)
       else reject(errorOf(reply))
     })
-    child.once('error', (cause) =>
+    child.on('error', (cause) =>
       reject(new BrimError('RUNTIME_FAILED', 'the process of the self-test cannot be started', { cause })),
     )
     child.once('exit', (code, by) => reject(by === null ? exitedWith(code) : diedOf(by)))
@@ -114,8 +114,14 @@ const exitedWith = (code: number | null) =>
 
 /** The JavaScript engine and the library abort when memory runs out; the kernel kills. */
 const outOfMemory: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGKILL'])
+/** systemd and terminals send them to every process of a program that is to stop. */
+const stopSignals: ReadonlySet<NodeJS.Signals> = new Set(['SIGHUP', 'SIGINT', 'SIGTERM'])
 
 function diedOf(by: NodeJS.Signals): BrimError {
+  if (stopSignals.has(by))
+    return new BrimError('RUNTIME_FAILED', `the self-test was stopped (${by}), which says nothing about the bundle`, {
+      hint: 'try again',
+    })
   if (outOfMemory.has(by))
     return new BrimError('OUT_OF_MEMORY', `memory ran out during the self-test (${by})`, {
       hint: 'use a smaller bundle, or raise the memory limit (agent: --limit probeMemoryBytes, model verify: --memory)',
