@@ -94,10 +94,11 @@ export class PromptThread {
   }
 
   #cancel(pending: Pending): void {
-    if (pending === this.#current) this.#stop()
-    else this.#waiting.splice(this.#waiting.indexOf(pending), 1)
     pending.reject(canceled())
-    this.#next()
+    if (pending !== this.#current) return void this.#waiting.splice(this.#waiting.indexOf(pending), 1)
+    this.#stop()
+    // Later: at a shutdown all tasks are canceled in this turn, and each would start a thread first.
+    setImmediate(() => this.#next())
   }
 
   /** Ends the thread and the task that it runs. */
