@@ -65,7 +65,8 @@ export function guardListener(server: Server, { limits, what, clock, logger }: L
     socket.once('close', () => {
       firstRequest.abort()
       table.remove(socket)
-      byPeer.delete(peer)
+      // The client may have opened the next connection from the same port before.
+      if (byPeer.get(peer)?.socket === socket) byPeer.delete(peer)
     })
     clock.sleep(limits.firstRequestMs, firstRequest.signal).then(
       () => {
