@@ -38,6 +38,8 @@ export interface AuditCursor {
 }
 
 const maxSubjectChars = 200
+/** Longer than refusals wait for equal ones in createAuditWriter. */
+const settleMs = 1_000
 const maxDetailChars = 2_000
 const columns = 'at, actor, origin AS "from", action, subject, outcome, detail'
 
@@ -80,12 +82,18 @@ export function openAuditLog(store: Store, limits?: AuditLimits) {
   }
   const addChange: AuditChange = (actor, action, subject, detail = {}) =>
     void insertChange.run(...valuesOf({ actor, action, subject, outcome: 'ok', detail }))
+  const prune = () => {
+    for (const statement of deleteOldest) statement.run()
+  }
   const record = store.transaction((entries: readonly AuditEntry[]) => {
     entries.forEach(add)
-    for (const statement of deleteOldest) statement.run()
+    prune()
   })
   return {
-    add,
+    add(entry: AuditEntry) {
+      add(entry)
+      prune()
+    },
     addChange,
     /** In one transaction. */
     record: (entries: readonly AuditEntry[]) => record.immediate(entries),
@@ -103,16 +111,20 @@ function openCursor(store: Store) {
   const next = (table: string) =>
     store.prepare<[number, number], Row>(`SELECT ${columns}, 1 AS count, id FROM ${table} WHERE id > ? ORDER BY id LIMIT ?`)
   const [nextChanges, nextRequests] = [next('audit'), next('audit_requests')]
-  const nextRefusals = store.prepare<[number, number, number], Row>(
-    `SELECT ${columns}, count, id FROM audit_refusals WHERE id > ? AND minute <> ? ORDER BY id LIMIT ?`,
+  // Up to the first that may still be counted up: a later line may be of an earlier minute, because refusals wait for equal ones.
+  const nextRefusals = store.prepare<{ from: number; open: number; max: number }, Row>(
+    `SELECT ${columns}, count, id FROM audit_refusals WHERE id > @from AND id < coalesce(
+       (SELECT min(id) FROM audit_refusals WHERE id > @from AND minute BETWEEN @open AND @open + 1), 9e18)
+     ORDER BY id LIMIT @max`,
   )
   return {
-    /** At most `max` lines of each table, in order; a refusal once its minute is over. */
+    /** At most `max` lines of each table, in order; a refusal once its minute has been over for a second. */
     notExported(max: number): { readonly lines: AuditRecord[]; readonly cursor: AuditCursor } {
       const from = read.get()!
       const changes = nextChanges.all(from.changes, max)
       const requests = nextRequests.all(from.requests, max)
-      const refusals = nextRefusals.all(from.refusals, minuteOf(), max)
+      const open = minuteOf(new Date(Date.now() - settleMs).toISOString())
+      const refusals = nextRefusals.all({ from: from.refusals, open, max })
       const lines = [...changes, ...requests, ...refusals].sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
       const cursor = {
         changes: changes.at(-1)?.id ?? from.changes,

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { adminRoutes } from '../../cloud-bridge/api/admin.ts'
 import { openAuditExport } from '../../cloud-bridge/identity/audit-export.ts'
 import { type Authorizer, createAuthorizer } from '../../cloud-bridge/identity/authorizer.ts'
@@ -79,6 +79,28 @@ describe('the audit log', () => {
     const lines = store.audit(100)
     expect(lines).toHaveLength(12)
     expect(lines.slice(-2)).toMatchObject([{ action: 'job.submit' }, { action: 'key.create', subject: id }])
+  })
+
+  it('is bounded although nothing but enrolments is refused', () => {
+    const request = { publicKey: 'A'.repeat(43), token: 'wrong', hardware: undefined }
+    for (let n = 0; n < 30; n++) store.enrol({ ...request, device: `device-${n}` }, '192.0.2.7')
+    expect(store.audit(100)).toHaveLength(10)
+  })
+
+  it('loses no line where a refusal of the last minute is written after one of this minute', async () => {
+    const file = join(dir.path, 'audit.jsonl')
+    const exportAll = () => openAuditExport({ file, store, bridge: 'b', clock: fakeClock(), logger: silentLogger() }).close()
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2026-01-01T00:01:00.050Z') })
+    try {
+      store.record([{ ...refusal(0), action: 'this minute' }])
+      store.record([{ ...refusal(0), action: 'last minute', at: '2026-01-01T00:00:59.990Z' }])
+      await exportAll()
+      vi.setSystemTime('2026-01-01T00:02:10.000Z')
+      await exportAll()
+    } finally {
+      vi.useRealTimers()
+    }
+    expect(readFileSync(file, 'utf8').match(/(this|last) minute(?=","subject)/g)).toEqual(['last minute', 'this minute'])
   })
 
   it('is appended to a file as it grows, also by another process, and after the file was renamed', async () => {
