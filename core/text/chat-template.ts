@@ -16,6 +16,9 @@ export interface ChatTemplate {
   render(messages: readonly ChatMessage[], options?: { tools?: readonly object[]; addGenerationPrompt?: boolean }): string
 }
 
+/** Templates take some hundred steps for a message, 1 µs each. */
+const maxStepsPerItem = 20_000
+
 /**
  * Loads the checkpoint's template: chat_template.jinja, or `chat_template` in tokenizer_config.json. The latter may be a
  * list, from which 'tool_use' is used for requests with tools and 'default' for others.
@@ -52,7 +55,8 @@ export async function loadChatTemplate(dir: string): Promise<ChatTemplate | unde
           documents: null,
           add_generation_prompt: addGenerationPrompt,
         }
-        return template.render({ ...config.specialTokens, ...variables }, new Date())
+        const maxSteps = maxStepsPerItem * (1 + messages.length + (tools?.length ?? 0))
+        return template.render({ ...config.specialTokens, ...variables }, { now: new Date(), maxSteps })
       } catch (cause) {
         const why = cause instanceof Error ? cause.message : String(cause)
         throw new BrimError('REQUEST_INVALID', `the model's chat template refuses this conversation: ${why}`, {

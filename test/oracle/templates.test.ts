@@ -12,20 +12,22 @@ const oracle = JSON.parse(read('rendered.json')) as {
   snippets: Record<string, string | null>
 }
 
+const options = { now: new Date(), maxSteps: 20_000 }
+
 describe.each(Object.entries(oracle.rendered))('the template of %s', (name, expected) => {
   const template = parseTemplate(read(`${name}.jinja`))
   const cases = oracle.conversations.map((conversation, at) => ({ ...conversation, at, expected: expected[at] }))
 
   it.each(cases)('renders conversation $at as transformers does', ({ messages, tools, addGenerationPrompt, expected }) => {
     const variables = { messages, tools, documents: null, add_generation_prompt: addGenerationPrompt }
-    const render = () => template.render({ bos_token: '<s>', eos_token: '</s>', ...variables }, new Date())
+    const render = () => template.render({ bos_token: '<s>', eos_token: '</s>', ...variables }, options)
     if (expected === null) expect(render).toThrow()
     else expect(render()).toBe(expected)
   })
 })
 
 it.each(Object.entries(oracle.snippets))('renders %s as transformers does', (source, expected) => {
-  const render = () => parseTemplate(source).render({ nothing: null }, new Date())
+  const render = () => parseTemplate(source).render({ nothing: null }, options)
   if (expected === null) expect(render).toThrow()
   else expect(render()).toBe(expected)
 })

@@ -29,9 +29,18 @@ type Arguments = (at: number, name?: string) => unknown
  */
 export class PythonInterpreter extends BaseInterpreter {
   readonly #written = new WeakSet<Node>()
+  readonly #maxSteps: number
+  #steps = 0
+
+  /** @param maxSteps evaluations of nodes; one more throws */
+  constructor(scope: Scope, maxSteps: number) {
+    super(scope)
+    this.#maxSteps = maxSteps
+  }
 
   override evaluate(node: Node | undefined, scope: Scope): Value {
     if (!node) return super.evaluate(node, scope)
+    if (++this.#steps > this.#maxSteps) throw new Error(`it takes more than ${this.#maxSteps} steps`)
     for (const body of [node.body, node.alternate, node.defaultBlock] as (Node[] | undefined)[])
       for (const each of body ?? []) if (!statements.has(each.type)) this.#written.add(each)
     const value = this.#evaluateAsPython(node, scope) ?? super.evaluate(node, scope)

@@ -39,6 +39,31 @@ describe('a chat template', () => {
     })
   })
 
+  it.each([
+    [
+      '{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}',
+      'steps',
+    ],
+    ['{{ range(1000000000) | length }}', 'range'],
+  ])('that would take hours or gigabytes is refused within milliseconds: %s', async (source, why) => {
+    await config({ chat_template: source })
+    const template = await loadChatTemplate(dir)
+    const startedMs = performance.now()
+    expect(() => template?.render([{ role: 'user', content: 'hi' }])).toThrow(
+      expect.objectContaining({ code: 'REQUEST_INVALID', message: expect.stringContaining(why) }),
+    )
+    expect(performance.now() - startedMs).toBeLessThan(1_000)
+  })
+
+  it('may read every message of a long conversation twice', async () => {
+    await config({
+      chat_template:
+        '{% for m in messages[::-1] %}{% set last = m.role %}{% endfor %}{% for m in messages %}{{ m.role + m.content }}{% endfor %}',
+    })
+    const messages = Array.from({ length: 4_096 }, () => ({ role: 'user', content: 'a' }) as const)
+    expect((await loadChatTemplate(dir))?.render(messages)).toHaveLength(4_096 * 5)
+  })
+
   it('without a default is rejected with the names of the others', async () => {
     await config({ chat_template: [{ name: 'rag', template: 'x' }] })
     const template = await loadChatTemplate(dir)
