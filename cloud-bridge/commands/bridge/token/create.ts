@@ -50,9 +50,9 @@ export const command = defineCommand({
     ...administrationOptions,
   },
   async run({ json, url: givenUrl, tlsCert, group, uses, expires: expiresS, approve, out, ...options }, io) {
+    const givenPin = tlsCert === undefined ? undefined : pinOfFile(tlsCert)
     // A token is created once: a file that cannot take it must be known before.
     if (out !== undefined) createPrivate(out)
-    const givenPin = tlsCert === undefined ? undefined : pinOfFile(tlsCert)
     const { token, secret, at } = await administer(options, io, async (admin, at) => ({
       ...(await admin.createToken({ group, uses, approve, expiresS })),
       at,
