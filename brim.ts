@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { BrimError, type ExitCode, exitCodeOf, exitCodes, toErrorJson, toErrorText } from './core/base/errors.ts'
 import type { Io } from './core/base/io.ts'
+import { keepYoungGenerationSmall } from './core/base/small-heap.ts'
 import type { Menu } from './core/cli/command.ts'
 import { execute } from './core/cli/execute.ts'
 import { visibleIo } from './core/cli/visible-io.ts'
@@ -91,6 +92,9 @@ function endAtOnce(signal: StopSignal): void {
 }
 
 async function main(): Promise<void> {
+  const [noun, verb] = process.argv.slice(2)
+  // Before the modules of the agent are loaded.
+  if (noun === 'agent' && verb === 'run') keepYoungGenerationSmall()
   const stop = new AbortController()
   let ended: StopSignal | undefined
   const end = (signal: StopSignal) => () => {

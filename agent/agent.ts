@@ -26,6 +26,7 @@ import type { DeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
 import type { HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
+import type { AnswerCounts } from './idle-memory.ts'
 import { createDeviceJobs } from './jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
 import { bundleInstall } from './jobs/install.ts'
@@ -52,6 +53,8 @@ export interface Agent {
   readonly apiUrl: string
   /** Undefined: the agent waits for the job that installs its first bundle. */
   readonly modelId: string | undefined
+  /** Answers so far. */
+  readonly answers: AnswerCounts
   /** Name of the small model that answers can fall back to. */
   readonly slm: string | undefined
   /** Stops answers in progress, publishes `disconnected`, frees and closes everything. */
@@ -141,6 +144,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
         return models.modelId
       },
       slm,
+      answers: answering.meter,
       close: closers.closeAll,
     }
   } catch (error) {

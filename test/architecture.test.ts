@@ -62,10 +62,19 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/api': { values: ['core', 'agent/answer'] },
   'agent/jobs': { values: ['core', 'agent/answer', 'agent/bundles'], types: ['agent/link'] },
   'agent/limits.ts': { values: [] },
+  'agent/idle-memory.ts': { values: ['core'] },
   'agent/config.ts': { values: ['core', 'agent/hat', 'agent/limits.ts'] },
   'agent/agent.ts': { values: ['core', 'agent'] },
   'agent/commands': {
-    values: ['core', 'agent/agent.ts', 'agent/config.ts', 'agent/limits.ts', 'agent/device', 'agent/identity'],
+    values: [
+      'core',
+      'agent/agent.ts',
+      'agent/config.ts',
+      'agent/idle-memory.ts',
+      'agent/limits.ts',
+      'agent/device',
+      'agent/identity',
+    ],
   },
 
   // Serving knows neither frames nor HAT: hat and api depend on it, never the reverse.

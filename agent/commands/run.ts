@@ -1,10 +1,11 @@
 import { z } from 'zod'
-import { untilAborted } from '../../core/base/clock.ts'
+import { systemClock, untilAborted } from '../../core/base/clock.ts'
 import { isJournal } from '../../core/base/journal.ts'
 import { orAborted } from '../../core/base/or-aborted.ts'
 import { defineCommand } from '../../core/cli/command.ts'
 import { limitFlag } from '../../core/cli/limit-flag.ts'
 import { AgentFields } from '../config.ts'
+import { releaseMemoryAtRest } from '../idle-memory.ts'
 import { AgentLimits } from '../limits.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
 
@@ -38,6 +39,7 @@ export const command = defineCommand({
     limit: limitFlag(AgentLimits),
   },
   async run({ json, stateDir, deadBand = [], limit = [], ...settings }, io) {
+    const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
     const { startAgent } = await import('../agent.ts')
     const starting = startAgent({
       ...settings,
@@ -48,6 +50,7 @@ export const command = defineCommand({
       stateDir: agentStateDir(stateDir, settings.id, io),
     })
     const agent = await orAborted(starting, io.signal, (late) => late.close())
+    const stopReleasing = releaseMemoryAtRest(agent.answers, releaseUnusedMemory, systemClock)
     try {
       const { apiUrl, modelId, slm } = agent
       if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: settings.id, modelId: modelId ?? null, slm }))
@@ -61,6 +64,7 @@ export const command = defineCommand({
       }
       await untilAborted(io.signal)
     } finally {
+      await stopReleasing()
       await agent.close()
     }
   },

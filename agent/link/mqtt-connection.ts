@@ -1,5 +1,6 @@
 import type { TLSSocket } from 'node:tls'
 import { connect, type IClientOptions, MqttClient } from 'mqtt'
+import { writeToStream } from 'mqtt-packet'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
@@ -8,6 +9,9 @@ import { isLoginRefused } from '../../core/protocol/connack.ts'
 import { type Delivery, publishOptions } from '../../core/protocol/delivery.ts'
 
 const connectTimeoutMs = 10_000
+
+// MQTT.js would prepare a buffer for each 16-bit number, which takes 8 MB.
+writeToStream.cacheNumbers = false
 
 export interface MqttMessage {
   readonly topic: string

@@ -78,7 +78,7 @@ function disableTelemetry(): void {
 }
 
 /** ONNX Runtime needs larger stacks than koffi's default. koffi allows this only before it loads the first library. */
-function enlargeStacks(): void {
+export function enlargeStacks(): void {
   const wanted = { sync_stack_size: 8 << 20, async_stack_size: 8 << 20, sync_heap_size: 2 << 20, async_heap_size: 1 << 20 }
   if (koffi.config().async_stack_size !== wanted.async_stack_size) koffi.config(wanted)
 }

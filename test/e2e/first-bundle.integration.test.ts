@@ -82,12 +82,8 @@ describe('an agent without a bundle', () => {
       status: 503,
       body: { error: { code: 'MODEL_MISSING', hint: expect.stringContaining('bundle.install') } },
     })
-    expect(await health(empty)).toMatchObject({
-      status: 'degraded',
-      reasons: [{ code: 'MODEL_MISSING' }],
-      modelId: null,
-      slm: null,
-    })
+    const degraded = { status: 'degraded', reasons: [{ code: 'MODEL_MISSING' }], modelId: null, slm: null }
+    await expect.poll(() => health(empty), { timeout: 10_000 }).toMatchObject(degraded)
     expect((await fetch(`${empty.apiUrl}/ready`)).status).toBe(503)
     expect((await fetch(`${empty.apiUrl}/v1/models`)).status).toBe(503)
 
@@ -95,7 +91,7 @@ describe('an agent without a bundle', () => {
     expect(await install('empty', 'llm')).toMatchObject({ state: 'SUCCEEDED', result: { modelId, activated: true } })
     await expect.poll(() => ask(empty), { timeout: 10_000 }).toMatchObject(answered)
     expect(empty.modelId).toBe(modelId)
-    expect(await health(empty)).toMatchObject({ status: 'ok', modelId })
+    await expect.poll(() => health(empty), { timeout: 10_000 }).toMatchObject({ status: 'ok', modelId })
     const generate = await jobEnd('empty', 'hat.generate', { prompt: 'Can you', maxTokens: 4 })
     expect(generate).toMatchObject({ state: 'SUCCEEDED', result: { tokens: 4 } })
 

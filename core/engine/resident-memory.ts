@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs'
+import koffi from 'koffi'
+import { enlargeStacks } from './capi-library.ts'
+
+/** MADV_DONTNEED of madvise(2). */
+const dontNeed = 4
+
+/**
+ * Gives memory back that this process used to start or for an answer: free pages of the C heap, and pages of program
+ * files. The kernel maps those again from the page cache when they are used; that costs an answer a few milliseconds. Linux with glibc only.
+ */
+export function releaseUnusedMemory(): void {
+  if (process.platform !== 'linux') return
+  enlargeStacks()
+  const libc = koffi.load(null)
+  try {
+    libc.func('malloc_trim', 'int', ['size_t'])(0)
+  } catch {
+    // Another C library.
+  }
+  const madvise = libc.func('madvise', 'int', ['uint64_t', 'size_t', 'int'])
+  for (const { from, to } of unchangedCode(readFileSync('/proc/self/smaps', 'utf8'))) madvise(from, Number(to - from), dontNeed)
+}
+
+/** Mappings of code and constants: read-only, and no page differs from its file. */
+function unchangedCode(smaps: string): { from: bigint; to: bigint }[] {
+  const mappings = smaps.matchAll(/^([0-9a-f]+)-([0-9a-f]+) r-[-x]p \S+ \S+ [1-9]\d* +\/.*\n(?:[A-Z].*\n)*?Anonymous: +0 kB$/gm)
+  return [...mappings].map(([, from, to]) => ({ from: BigInt(`0x${from}`), to: BigInt(`0x${to}`) }))
+}
