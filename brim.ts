@@ -41,7 +41,10 @@ export const menu: Menu = {
       'delete a stored login; its key stays valid until it is revoked',
       () => import('./cloud-bridge/commands/login/logout.ts'),
     ],
-    whoami: ['show the role and remaining quota of an API key', () => import('./cloud-bridge/commands/login/whoami.ts')],
+    whoami: [
+      'show which API key is used here: its name, role, expiry and remaining quota',
+      () => import('./cloud-bridge/commands/login/whoami.ts'),
+    ],
     doctor: ['check what this machine offers Brim, and what is missing', loadDoctor],
     'completion <shell>': ['print a script that completes commands and options in your shell', loadCompletion],
     bench: ['benchmarks: every figure of the README, measured on this machine', () => import('./lab/bench/menu.ts')],

@@ -82,7 +82,10 @@ export const AgentFields = z.strictObject({
   slm: z
     .string()
     .min(1)
-    .describe('folder or model id of a small whole model; it answers when no bridge can, for requests with --fallback slm')
+    .meta({
+      description: 'folder or model id of a small whole model; it answers when no bridge can, for requests with --fallback slm',
+      fallback: 'none',
+    })
     .optional(),
   fleet: Id.default('default').describe('name of the fleet'),
   /** Folder of the agent's databases and key; created when missing. */
@@ -116,10 +119,16 @@ export const AgentFields = z.strictObject({
   strategy: z
     .enum(strategyNames)
     .default('hat')
-    .describe('preset of --drafter, --draft-ahead, --prefill and --reuse: HAT, or a baseline it is compared with'),
+    .describe(
+      'method of answering: hat, or one of the baselines that benchmarks compare it with; it sets --drafter, --draft-ahead, --prefill and --reuse where they are not given',
+    ),
   prefill: z
     .enum(prefills)
-    .meta({ description: 'how a prompt is sent: in chunks, or whole (-all: every deep state is returned)', fallback: 'chunked' })
+    .meta({
+      description:
+        'how a prompt is sent to the bridge: in chunks, or whole; whole-all: the bridge returns the deep states of all its tokens',
+      fallback: 'chunked',
+    })
     .optional(),
   reuse: z
     .boolean()
@@ -146,7 +155,9 @@ export const AgentFields = z.strictObject({
     .min(0)
     .lt(1)
     .default(defaultAlpha)
-    .describe('weight of the past in the measured rates of the link and speeds of this device (α of HAT), 0 to below 1'),
+    .describe(
+      'weight of earlier measurements in the rates of the link and speeds of this device (α of HAT): 0, only the latest, to below 1',
+    ),
   wire: z
     .enum(wires)
     .default('fp16')

@@ -23,12 +23,18 @@ const BrokerConfig = z
     adminFile: z
       .string()
       .min(1)
-      .describe("file with <name>:<password> of the administrator of mosquitto's dynamic-security plug-in")
+      .meta({
+        description: "file with <name>:<password> of the administrator of mosquitto's dynamic-security plug-in",
+        fallback: 'none',
+      })
       .optional(),
     hookSecretFile: z
       .string()
       .min(1)
-      .describe('file with the secret that EMQX or VerneMQ send when they ask this bridge for authorization at /v1/hook')
+      .meta({
+        description: 'file with the secret that EMQX or VerneMQ send when they ask this bridge for authorization at /v1/hook',
+        fallback: 'none',
+      })
       .optional(),
   })
   .refine(({ adminFile, hookSecretFile }) => adminFile === undefined || hookSecretFile === undefined, {
@@ -42,7 +48,10 @@ export const BridgeFields = z.strictObject({
   bundles: z
     .string()
     .min(1)
-    .describe('folder that holds more bundles; devices install them by "brim job submit bundle.install"')
+    .meta({
+      description: 'folder that holds more bundles; devices install them by "brim job submit bundle.install"',
+      fallback: 'only --bundle is offered',
+    })
     .optional(),
   stateDir: z.string().min(1).describe("folder of the bridge's databases; created when missing"),
   mqttPort: port
@@ -72,8 +81,14 @@ export const BridgeFields = z.strictObject({
   /** For MQTT, WebSocket and HTTP alike. */
   tls: z
     .strictObject({
-      cert: z.string().min(1).describe('PEM file of the TLS certificate, reloaded when it changes'),
-      key: z.string().min(1).describe("PEM file of the certificate's private key, readable by its owner only"),
+      cert: z
+        .string()
+        .min(1)
+        .meta({ description: 'PEM file of the TLS certificate, reloaded when it changes', fallback: 'none: no TLS' }),
+      key: z
+        .string()
+        .min(1)
+        .meta({ description: "PEM file of the certificate's private key, readable by its owner only", fallback: 'none' }),
     })
     .optional(),
   plaintext: z
@@ -89,7 +104,10 @@ export const BridgeFields = z.strictObject({
   auditLog: z
     .string()
     .min(1)
-    .describe('file to which the audit log is appended, one JSON document a line; it may be renamed at any time')
+    .meta({
+      description: 'file to which the audit log is appended, one JSON document a line; it may be renamed at any time',
+      fallback: 'only the database',
+    })
     .optional(),
   fleet: Id.default('default').describe('name of the fleet'),
   id: Id.default('bridge-1').describe('name of this bridge'),
@@ -104,15 +122,24 @@ export const BridgeFields = z.strictObject({
     .min(0)
     .lt(1)
     .default(defaultAlpha)
-    .describe('weight of the past in the measured load and delay of steps (α of HAT Eq. 1 and 2), 0 to below 1'),
+    .describe(
+      'weight of earlier measurements in the load and delay of steps (α of HAT Eq. 1 and 2): 0, only the latest, to below 1',
+    ),
   /** Path of a libonnxruntime to use instead of the packaged one. */
   library: z.string().optional(),
-  tokenBudget: z.int().min(1).default(512).describe('tokens per step, all sessions together'),
-  promptTokens: z.int().min(1).default(128).describe('prompt tokens among them while other streams decode'),
+  tokenBudget: z.int().min(1).default(512).describe('max tokens that the model computes in one step, for all sessions together'),
+  promptTokens: z
+    .int()
+    .min(1)
+    .default(128)
+    .describe('max prompt tokens in a step while other sessions decode: more starts answers sooner, and slows those under way'),
   frameTokens: z
     .int()
     .min(1)
-    .meta({ description: 'max prompt tokens in one frame; they may take several steps', fallback: '--token-budget' })
+    .meta({
+      description: 'max prompt tokens that a device sends in one frame; a frame may take several steps',
+      fallback: '--token-budget',
+    })
     .optional(),
   /** Advice to devices: prompt tokens per frame, by default 128 where they fit, and max drafted tokens per round. */
   chunkTokens: z.int().min(1).optional(),

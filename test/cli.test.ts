@@ -1,18 +1,37 @@
 import { describe, expect, it } from 'vitest'
 import { menu, run } from '../brim.ts'
-import type { Menu } from '../core/cli/command.ts'
+import type { Command, Menu } from '../core/cli/command.ts'
+import { positionalsOf } from '../core/cli/find-command.ts'
+import type { Flag } from '../core/cli/flags.ts'
 import { captureIo } from './support/captured-io.ts'
 
-/** Every command without its positionals. */
-async function leavesOf({ commands }: Menu, parent = ''): Promise<string[]> {
+interface Leaf {
+  /** Without its positionals. */
+  readonly words: string
+  readonly positionals: readonly string[]
+  readonly command: Command
+}
+
+/** Every command. */
+async function leavesOf({ commands }: Menu, parent = ''): Promise<Leaf[]> {
   const leaves = Object.entries(commands).map(async ([name, [, load]]) => {
     const words = `${parent}${name.split(' ')[0]}`
     const loaded = await load()
-    return 'menu' in loaded ? leavesOf(loaded.menu, `${words} `) : [words]
+    if ('menu' in loaded) return leavesOf(loaded.menu, `${words} `)
+    return [{ words, positionals: positionalsOf(name), command: loaded.command }]
   })
   return (await Promise.all(leaves)).flat()
 }
-const leaves = await leavesOf(menu)
+const commands = await leavesOf(menu)
+const leaves = commands.map(({ words }) => words)
+/** Options of which a command needs one, as its usage line says. */
+const alternatives = [
+  'model run --prompt',
+  'model run --prompt-ids',
+  'job submit --prompt',
+  'job submit --input',
+  'job submit --model',
+]
 
 describe('the command line', () => {
   it('lists the commands with examples', async () => {
@@ -28,6 +47,36 @@ describe('the command line', () => {
     expect(await run([...command.split(' '), '--help'], io)).toBe(0)
     expect(out()).toContain('Examples:')
     expect(out()).toContain('--json')
+  })
+
+  it.each(leaves)('shows what happens without each option of %s', (words) => {
+    const { command, positionals } = commands.find((leaf) => leaf.words === words)!
+    const isSilent = ({ name, type, isRequired, fallback }: Flag) =>
+      fallback === undefined &&
+      !isRequired &&
+      type !== 'boolean' &&
+      !positionals.includes(name) &&
+      !alternatives.includes(`${words} --${name}`)
+    expect(command.flags.filter(isSilent).map(({ name }) => name)).toEqual([])
+  })
+
+  it.each(leaves)('shows the default of each option in the help of %s', async (words) => {
+    const { io, out } = captureIo()
+    await run([...words.split(' '), '--help'], io)
+    const help = out().replace(/\s+/g, ' ')
+    const { flags } = commands.find((leaf) => leaf.words === words)!.command
+    for (const { name, fallback } of flags) {
+      expect(help).toContain(name)
+      if (fallback !== undefined) expect(help).toContain(`[default: ${fallback}]`)
+    }
+  })
+
+  it('never breaks an example', async () => {
+    for (const { words, command } of commands) {
+      const { io, out } = captureIo()
+      await run([...words.split(' '), '--help'], io)
+      for (const [line] of command.examples) expect(out().split('\n')).toContain(`  ${line}`)
+    }
   })
 
   it.each([

@@ -15,8 +15,11 @@ const options = {
     .optional(),
   maxTokens: z.int().min(1).meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),
   temperature: z.number().min(0).default(0).describe('randomness of sampling; 0: always the likeliest token'),
-  seed: z.int().describe('seed of sampling: the same seed repeats an answer').optional(),
-  system: z.string().describe('system message before the question').optional(),
+  seed: z
+    .int()
+    .meta({ description: 'seed of sampling: the same seed repeats an answer', fallback: 'a new one for each answer' })
+    .optional(),
+  system: z.string().meta({ description: 'system message before the question', fallback: 'none' }).optional(),
   fallback: z
     .enum(['none', 'slm'])
     .meta({ description: "slm: the device's small model continues when no bridge is reachable", fallback: 'none' })

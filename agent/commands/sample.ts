@@ -8,8 +8,14 @@ import { openHost } from '../device/host.ts'
 import { createSampler } from '../device/sampler.ts'
 
 const options = {
-  count: z.int().min(1).default(1).describe('samples, taken without a pause; the cost of one is printed'),
-  every: z.number().positive().default(10).describe('assumed seconds between two samples'),
+  count: z.int().min(1).default(1).describe('number of samples to take, without a pause; the mean CPU time of one is printed'),
+  every: z
+    .number()
+    .positive()
+    .default(10)
+    .describe(
+      'interval for which the share of a core is printed, in seconds: an agent samples at this interval with --telemetry',
+    ),
   root: z.string().default('/').describe('folder to read in place of /, such as a copy of another device'),
 }
 type SampleOptions = OptionsOf<typeof options>

@@ -6,7 +6,10 @@ import type { BridgeClient, Received } from './bridge-client.ts'
 
 export const labelOption = z
   .array(z.string())
-  .describe('only devices with this label, key=value; repeat it for devices that have all of them')
+  .meta({
+    description: 'only devices with this label, key=value; repeat it for devices that have all of them',
+    fallback: 'all devices',
+  })
   .optional()
 
 /** @throws BrimError USAGE */

@@ -27,7 +27,10 @@ const options = {
   topK: z.number().default(0).describe('sample among the k likeliest tokens; 0: all'),
   topP: z.number().default(1).describe('sample among the likeliest tokens of this joint probability'),
   seed: z.number().default(0).describe('seed of sampling: the same seed repeats an answer'),
-  stop: z.array(z.string()).default([]).describe('text that ends the answer and is left out; repeatable'),
+  stop: z
+    .array(z.string())
+    .default([])
+    .meta({ description: 'text that ends the answer and is left out; repeatable', fallback: 'none' }),
   raw: z.boolean().default(false).describe('continue the prompt without the chat template'),
   threads: threadsOption,
 }

@@ -22,7 +22,10 @@ export const command = defineCommand({
     label: labelOption,
     stateDir: z
       .string()
-      .describe('list enrolled devices, and the hardware of each, from the folder of a bridge on this machine')
+      .meta({
+        description: 'list enrolled devices, and the hardware of each, from the folder of a bridge on this machine',
+        fallback: 'ask the bridge',
+      })
       .optional(),
   },
   run: (options, io) => (options.stateDir === undefined ? listAtBridge(options, io) : listEnrolled(options, io)),

@@ -13,8 +13,8 @@ export const command = defineCommand({
   ],
   notes: 'DEVICE: that of the latest attempt, else the only device that may run the job.',
   options: {
-    state: z.enum(jobStates).describe('only jobs in this state').optional(),
-    kind: z.enum(jobKinds).describe('only jobs of this kind').optional(),
+    state: z.enum(jobStates).meta({ description: 'only jobs in this state', fallback: 'all' }).optional(),
+    kind: z.enum(jobKinds).meta({ description: 'only jobs of this kind', fallback: 'all' }).optional(),
     dead: z.boolean().default(false).describe('only jobs that are FAILED, REJECTED or TIMED_OUT'),
     limit: z.int().min(1).default(20).describe('max jobs'),
     ...bridgeOptions,

@@ -47,10 +47,19 @@ const options = {
   device: z.string().meta({ description: 'the only device that may run it', fallback: 'any that can' }).optional(),
   label: z
     .array(z.string())
-    .describe('one job for each device with this label, key=value; repeat it for devices that have all of them')
+    .meta({
+      description: 'one job for each device with this label, key=value; repeat it for devices that have all of them',
+      fallback: 'one job',
+    })
     .optional(),
   priority: z.number().meta({ description: '0 to 9, the highest first', fallback: '5' }).optional(),
-  key: z.string().describe('idempotency key: the same key names the same job while that is retained').optional(),
+  key: z
+    .string()
+    .meta({
+      description: 'idempotency key: the same key names the same job while that is retained',
+      fallback: 'none: always a new job',
+    })
+    .optional(),
   deadline: seconds
     .meta({
       description: 'time from submission to result, in seconds; a job without a result by then is TIMED_OUT',

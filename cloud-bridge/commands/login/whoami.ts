@@ -5,7 +5,7 @@ import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
 
 /** `brim whoami` */
 export const command = defineCommand({
-  examples: [['brim whoami', 'at the bridge of the current login']],
+  examples: [['brim whoami', 'the key of the current login']],
   options: bridgeOptions,
   async run({ json, ...options }, io) {
     const { raw, value } = await (await bridgeClient(options, io)).call(adminOperations.whoami, {})

@@ -39,7 +39,12 @@ const options = {
     })
     .optional(),
   maxTokens: z.int().min(1).default(128).describe('maximum length of an answer, in tokens'),
-  threshold: z.number().min(0).max(1).default(defaultDraftThreshold).describe('η: a draft ends below this probability'),
+  threshold: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(defaultDraftThreshold)
+    .describe('a draft ends at a token that the drafter gives less than this probability (η of HAT Eq. 5)'),
   draftLimit: z.int().min(1).default(8).describe('maximum tokens per draft; a Medusa tree has a size of its own'),
 }
 

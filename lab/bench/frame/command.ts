@@ -16,8 +16,12 @@ import { createFolder, readDocument, saveResults } from './results.ts'
 const frameShape = (name: string, quickLimit: string) => ({
   quick: z.boolean().default(false).describe(`measure less, within ${quickLimit} on two cores`),
   save: z.boolean().default(false).describe(`write document, figure and page to docs/results/${name}/`),
-  out: z.string().min(1).describe('folder to write document, figure and page to').optional(),
-  from: z.string().min(1).describe('saved document to report again, without measuring').optional(),
+  out: z.string().min(1).meta({ description: 'folder to write document, figure and page to', fallback: 'none' }).optional(),
+  from: z
+    .string()
+    .min(1)
+    .meta({ description: 'saved document to report again, without measuring', fallback: 'none: measure' })
+    .optional(),
 })
 
 type Given<Options extends z.ZodRawShape> = OptionsOf<ReturnType<typeof frameShape>> & z.output<z.ZodObject<Options>>

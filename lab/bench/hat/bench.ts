@@ -40,9 +40,12 @@ const options = {
     .string()
     .transform((list) => list.split(','))
     .pipe(z.array(z.enum(strategyNames, `must be a list of ${strategyNames.join(', ')}`)))
-    .meta({ description: `strategies to measure, separated by commas: ${strategyNames.join(',')}`, fallback: 'all' })
+    .meta({
+      description: `methods to compare, separated by commas: HAT (hat, hat-int8), its baselines (u-…) and its ablation (SD: drafting, PC: prompts in chunks): ${strategyNames.join(',')}`,
+      fallback: 'all',
+    })
     .optional(),
-  rtt: z.number().min(0).default(20).describe('round-trip time in ms, without the time of the bytes'),
+  rtt: z.number().min(0).default(20).describe('round-trip time of an empty message between device and bridge, in ms'),
   seeds: z.int().min(1).meta({ description: 'number of seeds', fallback: '3, with --quick 1' }).optional(),
   rate: z
     .number()

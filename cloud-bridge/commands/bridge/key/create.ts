@@ -20,9 +20,16 @@ export const command = defineCommand({
     role: z
       .enum(keyRoles)
       .default('viewer')
-      .describe('viewer: reads; operator: also jobs and remote commands; admin: also tokens, keys and enrolment'),
-    requestsPerMinute: limit.describe('max requests per minute; all of them may come at once').optional(),
-    jobsPerDay: limit.describe('max new jobs per day (UTC)').optional(),
+      .describe(
+        'what the key allows. viewer: read; operator: also submit jobs and send commands to devices; admin: also create tokens and keys, and admit devices',
+      ),
+    requestsPerMinute: limit
+      .meta({
+        description: 'max requests per minute, which may all come at once',
+        fallback: '6000, or what the bridge sets with --limit keyRequestsPerMinute',
+      })
+      .optional(),
+    jobsPerDay: limit.meta({ description: 'max new jobs per day (UTC)', fallback: 'no limit' }).optional(),
     days: z.int().min(0).max(3_660).default(365).describe('validity in days; 0: the key does not expire'),
     ...administrationOptions,
   },

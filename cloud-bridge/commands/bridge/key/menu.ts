@@ -7,8 +7,8 @@ export const menu: Menu = {
     ['brim bridge key list', 'names, roles and quotas'],
   ],
   commands: {
-    create: ['print a new API key; the bridge stores only its hash', () => import('./create.ts')],
+    create: ['create an API key for an operator or a program, and print it once', () => import('./create.ts')],
     list: ['list the keys, without their secrets', () => import('./list.ts')],
-    'revoke <key>': ['revoke a key', () => import('./revoke.ts')],
+    'revoke <key>': ['revoke an API key: the bridge refuses it from now on', () => import('./revoke.ts')],
   },
 }

@@ -45,7 +45,10 @@ export const command = defineCommand({
     out: z
       .string()
       .min(1)
-      .describe('new file for the token, readable by this user only (mode 0600); the token is not printed')
+      .meta({
+        description: 'new file for the token, readable by this user only (mode 0600); the token is not printed',
+        fallback: 'standard output',
+      })
       .optional(),
     ...administrationOptions,
   },

@@ -9,6 +9,9 @@ export const menu: Menu = {
   commands: {
     create: ['create an enrolment token; the bridge stores only its hash', () => import('./create.ts')],
     list: ['list the tokens, without their secrets', () => import('./list.ts')],
-    'revoke <token>': ['revoke a token; devices enrolled with it stay enrolled', () => import('./revoke.ts')],
+    'revoke <token>': [
+      'revoke an enrolment token: no further device can enrol with it, those that have stay enrolled',
+      () => import('./revoke.ts'),
+    ],
   },
 }
