@@ -344,6 +344,14 @@ async function openHttp(base: Base, parts: Stores & Work & Access & Serving & { 
       jobRoutes(jobs.queue, jobs.store, { isKnown: devices.fleet.has, findBundle: bundles.find }),
       deviceRoutes({
         ...devices,
+        remove(device, actor) {
+          const open = jobs.store.openOf(device)
+          for (const job of open) jobs.queue.cancel(job)
+          identityStore.remove(actor, device)
+          broker.clearState?.(device)
+          devices.forget(device)
+          return open.length
+        },
         describe: () => ({ bridge, ...load(), kvBudgetBytes: config.kvBudgetBytes, jobs: jobs.store.counts() }),
         clock,
       }),

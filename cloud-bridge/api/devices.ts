@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import { isConnected } from '../../core/policy/fleet/presence.ts'
 import {
   type Device,
   deviceOperations,
@@ -17,6 +18,7 @@ import type { History } from '../fleet/history.ts'
 import type { Labels } from '../fleet/labels.ts'
 import { batchOf, type EventSource } from '../http/event-streams.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
+import type { Actor } from '../identity/audit-log.ts'
 
 /** Of one device, in its whole description. */
 const shownCommands = 10
@@ -31,6 +33,8 @@ export interface DeviceRoutesOptions {
   readonly logs: DeviceLogs
   readonly history: History
   readonly feed: FleetFeed
+  /** Deletes what is known of a device. @returns the number of its open jobs, which are canceled */
+  readonly remove: (device: string, actor: Actor) => number
   /** The bridge's own part of the fleet status. */
   readonly describe: () => Omit<FleetStatus, 'devices'>
   readonly clock: Clock
@@ -101,6 +105,19 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
     return { id, labels: now }
   }
 
+  function remove({ params: { id }, caller }: RouteRequest<typeof deviceOperations.remove>) {
+    const { state, identity } = existing(id)
+    caller.auditAs('device.remove', id)
+    if (identity !== null && caller.key?.role !== 'admin') throw onlyForAdmins(id)
+    if (state !== null && isConnected(state))
+      throw new BrimError('REQUEST_INVALID', `device "${id}" is connected: it would be known again at its next message`, {
+        hint: `stop its agent first; or, where devices are enrolled, "brim device revoke ${id}"`,
+      })
+    const canceledJobs = options.remove(id, caller.actor)
+    caller.auditedByStore()
+    return { id, canceledJobs }
+  }
+
   function command({ params: { id }, body: { expiresS, ...action }, caller }: RouteRequest<typeof deviceOperations.command>) {
     existing(id)
     const record = commands.send(id, action, caller.actor.who, expiresS)
@@ -144,6 +161,7 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
       return { device: id, samples, more, next: nextMs === null ? null : new Date(nextMs).toISOString() }
     })
     router.serve(deviceOperations.label, label)
+    router.serve(deviceOperations.remove, remove)
     router.serve(deviceOperations.command, command)
     router.serve(deviceOperations.commands, ({ params: { id } }) => {
       existing(id)
@@ -152,5 +170,10 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
     router.serve(deviceOperations.showCommand, showCommand)
   }
 }
+
+const onlyForAdmins = (id: string) =>
+  new BrimError('FORBIDDEN', `device "${id}" is enrolled: only the key of an admin removes it`, {
+    hint: 'brim login with such a key; at the bridge, "brim bridge key create --role admin" creates one',
+  })
 
 const invalid = (message: string) => new BrimError('REQUEST_INVALID', message, { hint: 'brim device --help has examples' })

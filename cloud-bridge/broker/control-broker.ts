@@ -10,6 +10,8 @@ export interface ControlBroker {
   admit(device: string): Promise<string | undefined>
   /** The grant of a device has ended: ends its connection and leaves its retained state as `lost`. */
   disconnect(device: string): void
+  /** Clears the retained state of a removed device, which is not connected. Absent: the bridge ignores the state. */
+  clearState?(device: string): void
   /**
    * Proof of identity is required from now on: ends the connections of clients that have given none, and clears the retained
    * messages that they may have published. An external broker has required it from its start.

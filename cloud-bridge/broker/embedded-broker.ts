@@ -6,6 +6,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { cutText, sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { guardListener, type ListenerLimits } from '../../core/listen/guard-listener.ts'
+import { deviceTopic } from '../../core/protocol/topics.ts'
 import type { Certificate } from '../http/certificate.ts'
 import { listen, urlHost } from '../http/listen.ts'
 import { openSockets } from '../http/open-sockets.ts'
@@ -44,6 +45,7 @@ export interface EmbeddedBroker {
    * The gate requires proof from now on: ends the connections of clients that have given none, without their wills, and
    * clears the retained messages that they may have published.
    */
+  clearState(device: string): void
   dropUnproven(): void
   close(): Promise<void>
 }
@@ -128,6 +130,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   return {
     url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(options.host)}:${port}`,
     disconnect: (clientId) => clients.get(clientId)?.close(),
+    clearState: (device) => clearRetained(deviceTopic(options.fleet, device, 'state')),
     dropUnproven() {
       const all = [...clients.values()]
       for (const client of all) if (!rules.mayAct(client)) client.close()

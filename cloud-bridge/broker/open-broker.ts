@@ -32,12 +32,13 @@ export async function openBroker(options: OpenBrokerOptions): Promise<ControlBro
 }
 
 async function embeddedBroker(options: BrokerOptions): Promise<ControlBroker> {
-  const { url, disconnect, dropUnproven, close } = await startEmbeddedBroker(options)
+  const { url, disconnect, clearState, dropUnproven, close } = await startEmbeddedBroker(options)
   return {
     url,
     external: false,
     admit: async () => undefined,
     disconnect: (device) => disconnect(`device-${device}`),
+    clearState,
     dropUnproven,
     close,
   }

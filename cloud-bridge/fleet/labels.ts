@@ -16,6 +16,7 @@ export interface Labels {
   all(): ReadonlyMap<string, LabelSet>
   /** @returns the new labels; undefined: there would be too many, and nothing changes */
   change(device: string, change: LabelChange): LabelSet | undefined
+  removeAll(device: string): void
 }
 
 /** The labels of devices, on disk. */
@@ -28,6 +29,7 @@ export function createLabels(store: Store): Labels {
   )
   const put = store.prepare('INSERT OR REPLACE INTO labels (device, key, value) VALUES (?, ?, ?)')
   const drop = store.prepare('DELETE FROM labels WHERE device = ? AND key = ?')
+  const dropAll = store.prepare('DELETE FROM labels WHERE device = ?')
   const of = (device: string): LabelSet => Object.fromEntries(ofDevice.all(device).map(({ key, value }) => [key, value]))
   const change = store.transaction((device: string, { set, unset }: LabelChange) => {
     const keys = new Set([...Object.keys(of(device)), ...Object.keys(set)])
@@ -45,5 +47,6 @@ export function createLabels(store: Store): Labels {
       return found
     },
     change: (device, labels) => change.immediate(device, labels),
+    removeAll: (device) => void dropAll.run(device),
   }
 }

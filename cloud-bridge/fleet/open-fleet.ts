@@ -165,6 +165,15 @@ export function openFleet(options: OpenFleetOptions) {
       history.forgetExcept(known)
       logs.forgetExcept(known)
     },
+    /** Deletes everything that is known of a device, except the commands sent to it. */
+    forget(device: string): void {
+      const isOther = (id: string) => id !== device
+      registry.forgetExcept(isOther)
+      history.forgetExcept(isOther)
+      logs.forgetExcept(isOther)
+      labels.removeAll(device)
+      feed.publish(device, 'state')
+    },
     /** Marks devices as lost whose heartbeats stop while the broker is connected. */
     watchHeartbeats(isConnected: () => boolean): void {
       stopChecking ??= repeatEvery(clock, checkMs, () => checkHeartbeats(isConnected()))

@@ -111,6 +111,13 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     })
     return { kind: 'granted' as const, renewKeyInMs: renewKeyInMs(dates, keys, uniformOf(publicKey), nowMs) }
   })
+  const remove = store.prepare('DELETE FROM identities WHERE device = ?')
+  const removeDevice = store.transaction((actor: Actor, device: string) => {
+    const known = byName.get(device)
+    if (known) retire.run(known.publicKey, device, nowIso())
+    remove.run(device)
+    auditChange(actor, 'device.remove', device)
+  })
   const change = (statement: { run(device: string): { changes: number } }, action: string) =>
     store.transaction((actor: Actor, device: string) => {
       const found = statement.run(device).changes > 0
@@ -131,6 +138,8 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     denied: (): ReadonlySet<string> => new Set(notApproved.all().map(({ device }) => device)),
     /** Forgets the device's hardware and the expiry of its key: its next connection binds it, and sets the expiry, anew. @returns whether the device exists */
     approve: (actor: Actor, device: string) => approve.immediate(actor, device),
+    /** Deletes its enrolment, if it has one. Its key never enrols again. */
+    remove: (actor: Actor, device: string) => removeDevice.immediate(actor, device),
     /** @returns whether the device exists */
     revoke: (actor: Actor, device: string) => revoke.immediate(actor, device),
   }

@@ -39,7 +39,7 @@ export function judgeEnrolment(
   if (formerOf !== undefined)
     return refused(
       'ENROLL_REFUSED',
-      `this key was that of device "${formerOf}", and was replaced`,
+      `this key was that of device "${formerOf}", and was replaced or removed`,
       'on this device, run "brim agent reset-identity", then enrol it again',
     )
   if (keyed && keyed.device !== device)

@@ -17,6 +17,9 @@ const deadStates: ReadonlySet<JobState | undefined> = new Set(['FAILED', 'REJECT
 
 export function createJobReader(db: JobDatabase) {
   const heldBy = db.store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n')
+  const openOf = db.store.prepare<[string], { n: number }>(
+    'SELECT n FROM jobs INDEXED BY jobs_due WHERE due_ms IS NOT NULL AND target = ? ORDER BY n',
+  )
   // Reads partial indexes only: every open job has a deadline.
   const counts = db.store.prepare<[], { open: number; held: number; dead: number }>(
     `SELECT (SELECT count(*) FROM jobs WHERE due_ms IS NOT NULL) AS open,
@@ -89,6 +92,8 @@ export function createJobReader(db: JobDatabase) {
     },
     /** The jobs that a device holds, the oldest first. */
     heldBy: (device: string) => heldBy.all(device).map(summaryOf),
+    /** Ids of the jobs that only this device may run, and that have not ended. */
+    openOf: (device: string) => openOf.all(device).map(({ n }) => db.idOf(n)),
     /** Numbers of queued and dispatched jobs, and of dead letters (at most 10,000 of these are counted). */
     counts() {
       const { open, held, dead } = counts.get()!

@@ -140,6 +140,7 @@ const commands: readonly string[][] = [
   ['device', 'list'],
   ['device', 'logs', 'd'],
   ['device', 'logs', 'd', '--follow'],
+  ['device', 'remove', 'd'],
   ['device', 'revoke', 'd'],
   ['device', 'show', 'd'],
   ['device', 'undrain', 'd'],

@@ -21,6 +21,10 @@ export const menu: Menu = {
       'let an enrolled device connect; its recorded hardware and the expiry of its key are reset',
       () => import('./approve.ts'),
     ],
+    'remove <device>': [
+      'delete a device that is gone: enrolment, labels, telemetry; cancels its jobs',
+      () => import('./remove.ts'),
+    ],
     'revoke <device>': ['disconnect a device within 5 s and reject it from then on', () => import('./revoke.ts')],
   },
 }

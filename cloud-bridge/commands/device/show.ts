@@ -166,8 +166,9 @@ function titleOf(name: string): string {
   return name
     .split(' ')
     .map((field) => {
-      if (!/^[a-z]+(?:[A-Z][A-Za-z]*)*$/.test(field)) return field
       const [unit] = unitOf.find(([suffix]) => suffix.test(field)) ?? []
+      // A unit that this release does not know, or a name that is no field's.
+      if (unit === undefined && !/^[a-z]+(?:[A-Z][a-z]+)*$/.test(field)) return field
       const words = (unitNames[field] ?? (unit === undefined ? field : field.replace(unit, wordOfUnit)))
         .replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
         .split(' ')

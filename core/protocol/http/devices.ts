@@ -159,6 +159,9 @@ export const deviceOperations = {
     body: LabelChange,
     response: z.object({ id: z.string(), labels: Labels }),
   }),
+  remove: post('/v1/devices/:id/remove', 'operate', 'Delete a device that is not connected; an enrolled one needs an admin', {
+    response: z.object({ id: z.string(), canceledJobs: count.describe('Open jobs that only this device could run.') }),
+  }),
   command: post('/v1/devices/:id/commands', 'operate', 'Send a remote command to one device', {
     body: CommandRequest,
     status: 202,

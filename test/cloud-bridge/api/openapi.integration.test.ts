@@ -207,6 +207,7 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     await call(identityOperations.renewKey, {}, { body: renewal }, 401)
     await call(adminOperations.revokeDevice, { id: 'nano' })
     await call(adminOperations.approveDevice, { id: 'nano' })
+    expect(await call(deviceOperations.remove, { id: 'nano' })).toEqual({ id: 'nano', canceledJobs: 0 })
   })
 
   it('to an external broker', async () => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { registerAbsentDevice } from '../../support/absent-device.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { mqttClient, startBroker, type TestBroker } from '../../support/broker.ts'
@@ -278,7 +279,35 @@ describe('brim device show, watch and logs', () => {
   })
 })
 
+it('brim device remove deletes a device that is not connected, and cancels its jobs', async () => {
+  await expectState('jetson-01')
+  expect(await brim('device', 'remove', 'jetson-01')).toMatchObject({ code: 2, err: expect.stringContaining('is connected') })
+  await registerAbsentDevice(world.bridge, 'gone')
+  await brim('device', 'label', 'gone', 'site=old')
+  const [job] = await submit(1, { kind: 'slm.generate', input: { prompt: 'Can you' }, device: 'gone' })
+  expect((await brim('device', 'remove', 'gone')).out).toBe('device gone removed; 1 of its jobs canceled\n')
+  expect((await jobOf(job!)).state).toBe('CANCELED')
+  expect((await brim('device', 'list')).out).not.toContain('gone')
+  const store = openIdentityStore(join(world.dir, 'bridge'))
+  expect(store.audit(1)).toMatchObject([{ action: 'device.remove', subject: 'gone', outcome: 'ok' }])
+  store.close()
+  // Nothing of it is left at the broker, nor in the bridge's files.
+  const watcher = await mqttClient(world.bridge.mqttUrl, 'watcher')
+  const retained: string[] = []
+  watcher.on('message', (topic) => void retained.push(topic))
+  await watcher.subscribeAsync('brim/v1/default/device/+/state', { qos: 1 })
+  await expect.poll(() => retained).toContain(deviceTopic('default', 'jetson-01', 'state'))
+  expect(retained).not.toContain(deviceTopic('default', 'gone', 'state'))
+  await watcher.endAsync()
+  await registerAbsentDevice(world.bridge, 'gone')
+  expect(documents((await brim('device', 'show', 'gone', '--json')).out)).toMatchObject([{ labels: {}, telemetry: null }])
+  await brim('device', 'remove', 'gone')
+  // An enrolment outlives that this bridge requires no proof.
+  expect((await brim('device', 'remove', 'newcomer')).err).toContain('only the key of an admin removes it [FORBIDDEN]')
+})
+
 it.each([
+  [['device', 'remove', 'no-such-device'], 1, 'DEVICE_UNKNOWN'],
   [['device', 'show', 'no-such-device'], 1, 'DEVICE_UNKNOWN'],
   [['device', 'watch', 'no-such-device'], 1, '"brim device list" lists them'],
   [['device', 'logs', 'no-such-device'], 1, 'DEVICE_UNKNOWN'],
