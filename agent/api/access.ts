@@ -24,7 +24,7 @@ export function requireSafeAddress(host: string, { keys, allowedHosts }: ApiAcce
 /**
  * Why a request is rejected; undefined: it is not. A page of another machine can forge neither header: DNS rebinding leaves the
  * attacker's name in Host, and a cross-site request carries its Origin.
- * @throws BrimError REQUEST_INVALID, API_KEY_INVALID
+ * @returns REQUEST_INVALID or API_KEY_INVALID
  */
 export function rejectionOf({ host = '', origin, authorization }: IncomingHttpHeaders, access: ApiAccess): BrimError | undefined {
   const { keys, allowedHosts } = access
@@ -32,19 +32,16 @@ export function rejectionOf({ host = '', origin, authorization }: IncomingHttpHe
     const name = URL.canParse(url) ? new URL(url).hostname : ''
     return isLoopback(name) || allowedHosts.includes(name)
   }
-  const foreign = isAllowed(`http://${host}`)
-    ? origin === undefined || isAllowed(origin)
-      ? undefined
-      : `Origin "${origin}"`
-    : `Host "${host}"`
-  if (foreign !== undefined)
+  const isForeignOrigin = origin !== undefined && !isAllowed(origin)
+  const foreign = !isAllowed(`http://${host}`) ? `Host "${host}"` : isForeignOrigin && `Origin "${origin}"`
+  if (foreign)
     return new BrimError('REQUEST_INVALID', `${foreign} is not this machine`, {
       hint: 'call the API by 127.0.0.1 or localhost, or allow the host with --api-allow-host',
     })
   const given = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1] ?? ''
   if (!keys || keys.some((key) => isEqual(key, given))) return undefined
   return new BrimError('API_KEY_INVALID', given === '' ? 'the request has no API key' : 'the API key is wrong', {
-    hint: "send the key of the agent's --api-key-file: authorization: Bearer <key>",
+    hint: 'send "authorization: Bearer <key>" with a key of the agent, or give its file to "brim ask" with --api-key-file',
   })
 }
 

@@ -13,6 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
+const eventually = <T>(read: () => Promise<T>) => expect.poll(read, { timeout: 10_000 })
 const get = async (apiUrl: string, path: string) => {
   const response = await fetch(`${apiUrl}${path}`)
   return { status: response.status, body: await response.json() }
@@ -23,7 +24,7 @@ const codesOf = async (apiUrl: string) =>
 
 describe('an agent with a bridge', () => {
   it('is healthy and ready, and names the device, its broker and its bridge', async () => {
-    await expect.poll(() => get(world.agent.apiUrl, '/ready')).toEqual({ status: 200, body: { status: 'ready', reasons: [] } })
+    await eventually(() => get(world.agent.apiUrl, '/ready')).toEqual({ status: 200, body: { status: 'ready', reasons: [] } })
     expect(await get(world.agent.apiUrl, '/health')).toEqual({
       status: 200,
       body: expect.objectContaining({
@@ -40,7 +41,7 @@ describe('an agent with a bridge', () => {
   it('is ready while a second bridge is away', async () => {
     const bridges = ['mqtt://127.0.0.1:1', world.bridge.mqttUrl]
     const agent = await world.startAgent({ id: 'one-of-two', bridges })
-    await expect.poll(() => get(agent.apiUrl, '/ready')).toMatchObject({ status: 200 })
+    await eventually(() => get(agent.apiUrl, '/ready')).toMatchObject({ status: 200 })
     expect(await healthOf(agent.apiUrl)).toMatchObject({ status: 'ok', reasons: [] })
   })
 })
@@ -62,22 +63,22 @@ describe('an agent is degraded and not ready, with the reason,', () => {
     expect(await get(agent.apiUrl, '/ready')).toEqual(notReady('BRIDGE_UNREACHABLE'))
     relay.target = portOf(world.bridge.mqttUrl)
     await fetch(`${agent.apiUrl}/v1/completions`, { method: 'POST', body: '{"prompt":"x","max_tokens":1}' })
-    await expect.poll(() => get(agent.apiUrl, '/ready')).toMatchObject({ status: 200 })
+    await eventually(() => get(agent.apiUrl, '/ready')).toMatchObject({ status: 200 })
   })
 
   it('when its bridge stops', async () => {
     const bridge = await startTestBridge({ bundle: world.bundle, stateDir: join(world.dir, 'brief') })
     const agent = await world.startAgent({ id: 'left', bridges: [bridge.mqttUrl] })
-    await expect.poll(() => get(agent.apiUrl, '/ready')).toMatchObject({ status: 200 })
+    await eventually(() => get(agent.apiUrl, '/ready')).toMatchObject({ status: 200 })
     await bridge.close()
-    await expect.poll(() => get(agent.apiUrl, '/ready')).toEqual(notReady('BRIDGE_UNREACHABLE'))
+    await eventually(() => get(agent.apiUrl, '/ready')).toEqual(notReady('BRIDGE_UNREACHABLE'))
   })
 
   it('with another model than the bridge', async () => {
     using other = await tinyBundle({ seed: 7 })
     await using bridge = await startTestBridge({ bundle: other.path, stateDir: join(world.dir, 'other-model') })
     const agent = await world.startAgent({ id: 'mismatched', bridges: [bridge.mqttUrl] })
-    await expect.poll(() => get(agent.apiUrl, '/ready')).toEqual(notReady('BUNDLE_MISMATCH'))
+    await eventually(() => get(agent.apiUrl, '/ready')).toEqual(notReady('BUNDLE_MISMATCH'))
     expect(await healthOf(agent.apiUrl)).toMatchObject({ status: 'degraded', bridge: 'mismatch' })
   })
 
@@ -88,9 +89,9 @@ describe('an agent is degraded and not ready, with the reason,', () => {
     try {
       await enrolDevice({ dir: world.dir, bridge }, store, 'enrolled')
       const agent = await world.startAgent({ id: 'enrolled', bridges: undefined })
-      await expect.poll(() => codesOf(agent.apiUrl)).toEqual([])
+      await eventually(() => codesOf(agent.apiUrl)).toEqual([])
       store.revoke('operator:test', 'enrolled')
-      await expect.poll(() => codesOf(agent.apiUrl), { timeout: 10_000 }).toEqual(['NOT_AUTHORIZED'])
+      await eventually(() => codesOf(agent.apiUrl)).toEqual(['NOT_AUTHORIZED'])
     } finally {
       store.close()
     }
