@@ -35,11 +35,24 @@ export interface ServedBundles {
 
 export function openServedBundles({ bundle, folder }: ServedBundlesOptions): ServedBundles {
   let known = new Map<string, BundleOnDisk>()
+  /** Folder → what was read there, and when its manifest was modified. */
+  let read = new Map<string, { readonly mtimeMs: number; readonly found: BundleOnDisk | undefined }>()
+
+  /** Reads a manifest only when it has changed: devices may ask for unknown models as often as they like. */
+  async function readChanged(at: string): Promise<BundleOnDisk | undefined> {
+    const file = await stat(join(at, manifestFile)).catch(() => undefined)
+    const before = read.get(at)
+    if (!file || file.mtimeMs === before?.mtimeMs) return file && before?.found
+    const found = await readBundle(at, file.mtimeMs)
+    read.set(at, { mtimeMs: file.mtimeMs, found })
+    return found
+  }
 
   async function scan(): Promise<void> {
     const names = folder === undefined ? [] : await readdir(folder).catch(() => [])
     const folders = [bundle, ...names.map((name) => join(folder ?? '', name))]
-    const found = await Promise.all(folders.map(readBundle))
+    const found = await Promise.all(folders.map(readChanged))
+    read = new Map([...read].filter(([at]) => folders.includes(at)))
     // Reversed, so that of two bundles of one model the first wins: the bridge's own.
     known = new Map(found.flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])).reverse())
   }
@@ -88,10 +101,9 @@ const onlyForBridges = new BrimError('FORBIDDEN', 'devices do not get the files 
   hint: 'an API key with the role viewer or above downloads whole bundles',
 })
 
-async function readBundle(folder: string): Promise<BundleOnDisk | undefined> {
+async function readBundle(folder: string, mtimeMs: number): Promise<BundleOnDisk | undefined> {
   try {
     const path = join(folder, manifestFile)
-    const { mtimeMs } = await stat(path)
     const manifestSha256 = createHash('sha256')
       .update(await readFile(path))
       .digest('hex')
