@@ -354,7 +354,7 @@ function openWork(base: Base, models: Models, links: BridgeLinks, answering: Ans
       return dataUrl === undefined ? undefined : { origin: new URL(dataUrl.replace(/^ws/, 'http')).origin, credentials }
     },
     inUse: () => models.folders,
-    activate: (modelId, isNew, signal) => models.activate(modelId, isNew, signal),
+    activate: (version, signal) => models.activate(version, signal),
     clock,
   })
 

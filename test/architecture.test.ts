@@ -58,7 +58,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/hat': { values: ['core', 'agent/answer'], types: ['agent/link'] },
   'agent/slm': { values: ['core', 'agent/answer'] },
   // The open bundles, and their replacement while the agent runs.
-  'agent/models': { values: ['core', 'agent/answer', 'agent/hat', 'agent/slm'] },
+  'agent/models': { values: ['core', 'agent/answer', 'agent/hat', 'agent/slm'], types: ['agent/bundles'] },
   'agent/api': { values: ['core', 'agent/answer'] },
   'agent/jobs': { values: ['core', 'agent/answer', 'agent/bundles'], types: ['agent/link'] },
   'agent/limits.ts': { values: [] },

@@ -6,7 +6,7 @@ import { requirePassed } from '../../core/engine/self-test.ts'
 import { devicePartsOf } from '../../core/model/bundle-files.ts'
 import { bundleOperations } from '../../core/protocol/http/bundles.ts'
 import { InstallInput } from '../../core/protocol/jobs.ts'
-import type { BundleFolder } from '../bundles/bundle-folder.ts'
+import type { BundleFolder, BundleVersion } from '../bundles/bundle-folder.ts'
 import { fetchFiles, fetchManifest } from '../bundles/fetch-bundle.ts'
 import type { OwnBridge } from '../bundles/get.ts'
 import { type JobHandler, parseInput } from './job-handler.ts'
@@ -19,11 +19,8 @@ export interface InstallOptions {
   readonly bundleSources?: readonly string[] | undefined
   /** Bundle folders that the running agent uses. */
   readonly inUse: () => readonly string[]
-  /**
-   * Makes the device answer with an installed model once no answer is in progress.
-   * @param isNew whether its files have just been replaced
-   */
-  readonly activate: (modelId: string, isNew: boolean, signal: AbortSignal) => Promise<void>
+  /** Makes the device answer with an installed model once no answer is in progress. */
+  readonly activate: (version: BundleVersion, signal: AbortSignal) => Promise<void>
   readonly threads: number
   readonly library?: string | undefined
   readonly limits: ProbeLimits
@@ -82,10 +79,10 @@ export function bundleInstall({
   }
 
   return async (input, emitText, signal, job) => {
-    const { modelId, activate: wanted = false } = parseInput(InstallInput, input)
+    const { activate: wanted = false, ...version } = parseInput(InstallInput, input)
     const result = await install(input, emitText, signal, job)
     if (!wanted) return result
-    await activate(modelId, result.wasInstalled === false, signal)
+    await activate(version, signal)
     return { ...result, activated: true }
   }
 }

@@ -3,6 +3,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import type { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { BundleVersion } from '../bundles/bundle-folder.ts'
 import type { DeviceModel } from '../hat/open-device-model.ts'
 import type { LocalModel } from '../slm/local-model.ts'
 import type { BundleChoices, ModelRole } from './bundle-choices.ts'
@@ -77,7 +78,7 @@ export class ActiveModels {
   async openAll(): Promise<void> {
     const { configured, choices, folderOf, logger } = this.#options
     for (const role of ['llm', 'slm'] as const) {
-      const chosen = choices.of(role, configured[role]?.name)
+      const chosen = choices.atStart(role, configured[role]?.name)
       if (chosen === undefined) {
         if (configured[role]) await this[role].open(configured[role].folder)
         continue
@@ -91,15 +92,15 @@ export class ActiveModels {
 
   /**
    * Replaces the model of the bundle's kind by an installed one, when no answer uses it, and stores the choice.
-   * @param isNew false: it was installed before, and need not be opened again if it is open
    * @throws BrimError as its opening; the model before it then stays
    */
-  async activate(modelId: string, isNew: boolean, signal: AbortSignal): Promise<void> {
+  async activate({ modelId, manifestSha256 }: BundleVersion, signal: AbortSignal): Promise<void> {
     const { configured, choices, folderOf, logger } = this.#options
     const folder = folderOf(modelId)
     const { split, card } = await readManifest(folder)
     const role = split === null ? 'slm' : 'llm'
-    if (isNew || this[role].current?.folder !== folder) {
+    const { current } = this[role]
+    if (current?.folder !== folder || current.manifestSha256 !== manifestSha256) {
       try {
         await this[role].replace(folder, signal)
         if (role === 'llm') this.speed.reset()

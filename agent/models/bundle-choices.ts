@@ -12,21 +12,22 @@ export const bundleChoicesTable =
 export class BundleChoices {
   readonly #read
   readonly #write
+  readonly #forget
 
   /** @param store has `bundleChoicesTable` */
   constructor(store: Store) {
-    this.#read = store.prepare<[string, string], { modelId: string }>(
-      'SELECT model_id AS modelId FROM bundle_choices WHERE role = ? AND instead_of = ?',
-    )
+    this.#read = store.prepare<[string], { modelId: string }>('SELECT model_id AS modelId FROM bundle_choices WHERE role = ?')
+    this.#forget = store.prepare('DELETE FROM bundle_choices WHERE role = ? AND instead_of <> ?')
     this.#write = store.prepare('INSERT OR REPLACE INTO bundle_choices (role, model_id, instead_of) VALUES (?, ?, ?)')
   }
 
   /**
-   * The model that was activated last. The latest decision counts: an option that has changed since then replaces it.
+   * The model that was activated last. The latest decision counts: an option that has changed since then ends the activation.
    * @param configured the bundle that the agent was started with, as given
    */
-  of(role: ModelRole, configured: string | undefined): string | undefined {
-    return this.#read.get(role, configured ?? '')?.modelId
+  atStart(role: ModelRole, configured: string | undefined): string | undefined {
+    if (configured !== undefined) this.#forget.run(role, configured)
+    return this.#read.get(role)?.modelId
   }
 
   choose(role: ModelRole, modelId: string, configured: string | undefined): void {

@@ -1,4 +1,8 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
+import { manifestFile } from '../../core/model/manifest.ts'
 import { AnswerGate, replaced } from './answer-gate.ts'
 
 export interface OpenModel {
@@ -8,6 +12,8 @@ export interface OpenModel {
 /** One open bundle. */
 export interface ActiveModel<Model> {
   readonly folder: string
+  /** sha256 of its manifest, which identifies the version. */
+  readonly manifestSha256: string
   readonly model: Model
   readonly gate: AnswerGate
 }
@@ -34,7 +40,8 @@ export class ModelSlot<Model extends OpenModel> {
   /** @throws BrimError as the model's opening, and remembers it as `failure` */
   async open(folder: string): Promise<void> {
     try {
-      this.#current = { folder, model: await this.#open(folder), gate: new AnswerGate() }
+      const model = await this.#open(folder)
+      this.#current = { folder, manifestSha256: await hashOf(join(folder, manifestFile)), model, gate: new AnswerGate() }
       this.#failure = undefined
     } catch (error) {
       if (error instanceof BrimError) this.#failure = error
@@ -68,3 +75,8 @@ export class ModelSlot<Model extends OpenModel> {
     await before?.model.close()
   }
 }
+
+const hashOf = async (path: string) =>
+  createHash('sha256')
+    .update(await readFile(path))
+    .digest('hex')

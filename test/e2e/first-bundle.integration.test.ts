@@ -1,4 +1,4 @@
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../agent/agent.ts'
@@ -141,6 +141,30 @@ describe('an agent without a bundle', () => {
     rmSync(join(dir.path, 'configured', 'bundles'), { recursive: true })
     const second = await start('configured', { bundle })
     expect(second.modelId).toBe(versions.llm.modelId)
+  })
+})
+
+describe('an activation of a model that is open in another version', () => {
+  it('opens the version that was installed since', async () => {
+    const device = await start('versions')
+    await install('versions', 'llm')
+    const folder = join(dir.path, 'other-version')
+    cpSync(bundle, folder, { recursive: true })
+    const path = join(folder, 'manifest.json')
+    const manifest = JSON.parse(readFileSync(path, 'utf8')) as { card: { name: string } }
+    manifest.card.name = 'renamed'
+    writeFileSync(path, JSON.stringify(manifest))
+    await device.close()
+    const installed = join(dir.path, 'versions', 'bundles', versions.llm.modelId)
+    const again = await start('versions')
+    // As after a job without activation: the version on disk has changed since it was opened.
+    cpSync(path, join(installed, 'manifest.json'))
+    const version = await versionOf(folder)
+    const url = `${bridge.httpUrl}/v1/bundles/${version.modelId}`
+    const job = await jobEnd('versions', 'bundle.install', { ...version, url, activate: true })
+    expect(job).toMatchObject({ state: 'SUCCEEDED', result: { wasInstalled: true, activated: true } })
+    const models = (await (await fetch(`${again.apiUrl}/v1/models`)).json()) as { data: { id: string }[] }
+    expect(models.data[0]).toMatchObject({ id: 'renamed' })
   })
 })
 
