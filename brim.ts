@@ -8,6 +8,7 @@ import type { Io } from './core/base/io.ts'
 import { keepYoungGenerationSmall } from './core/base/small-heap.ts'
 import type { Menu } from './core/cli/command.ts'
 import { execute } from './core/cli/execute.ts'
+import { commandWords, withUsefulHint } from './core/cli/useful-hint.ts'
 import { visibleIo } from './core/cli/visible-io.ts'
 
 /** Every command. A module is loaded when its command runs, or when its help is shown. */
@@ -76,7 +77,8 @@ export async function run(argv: readonly string[], io: Io): Promise<ExitCode> {
     return exitCodes.ok
   } catch (thrown) {
     // An AbortError only says that it was aborted: the signal has the reason.
-    const error = io.signal.aborted && thrown instanceof Error && thrown.name === 'AbortError' ? io.signal.reason : thrown
+    const cause = io.signal.aborted && thrown instanceof Error && thrown.name === 'AbortError' ? io.signal.reason : thrown
+    const error = withUsefulHint(cause, await commandWords(menu, argv).catch(() => []))
     visibleIo(io).err(argv.includes('--json') ? JSON.stringify(toErrorJson(error)) : toErrorText(error))
     return exitCodeOf(error)
   }

@@ -1,7 +1,9 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
+import { BrimError } from './errors.ts'
 import { connectPinned } from './pinned-socket.ts'
+import { speaksTls } from './speaks-tls.ts'
 
 /** HTTP address of a bridge, with the pin of its TLS key. */
 export interface BridgeAddress {
@@ -19,7 +21,8 @@ interface PinnedRequest {
 /**
  * Sends one HTTP request on a new connection, after a pinned key has been verified. Without a pin, TLS uses the certificates
  * that this system trusts.
- * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE if a pinned connection fails; otherwise what the socket throws
+ * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE if a pinned connection fails or the URL has the wrong scheme;
+ * otherwise what the socket throws
  */
 export async function requestOnce(
   at: BridgeAddress,
@@ -37,6 +40,21 @@ export async function requestOnce(
     ...(pinned ? { createConnection: () => pinned } : { agent: false }),
   })
   request.end(body)
-  const [response] = (await once(request, 'response')) as [IncomingMessage]
-  return response
+  try {
+    const [response] = (await once(request, 'response')) as [IncomingMessage]
+    return response
+  } catch (cause) {
+    throw await wrongScheme(url, cause, signal)
+  }
+}
+
+/** The error of a request whose URL has the scheme of the other protocol than its server speaks; otherwise `cause`. */
+async function wrongScheme(url: URL, cause: unknown, signal: AbortSignal): Promise<unknown> {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  if (signal.aborted || code === 'ECONNREFUSED' || code === 'ENOTFOUND') return cause
+  if (url.protocol === 'https:' && /EPROTO|WRONG_VERSION/.test(code))
+    return new BrimError('BRIDGE_UNREACHABLE', `${url.host} does not speak TLS`, { cause, hint: `use http://${url.host}` })
+  if (url.protocol === 'http:' && (await speaksTls(url, signal)))
+    return new BrimError('BRIDGE_UNREACHABLE', `${url.host} speaks TLS`, { cause, hint: `use https://${url.host}` })
+  return cause
 }

@@ -16,7 +16,12 @@ export const command = defineCommand({
   ],
   options: {
     ...commandOptions,
-    wait: z.boolean().describe("wait for the end of its last job; --no-wait: not even for the device's reply").optional(),
+    wait: z
+      .boolean()
+      .describe(
+        'wait until its last job has ended, not only for its reply; --no-wait: return once the bridge has stored the command',
+      )
+      .optional(),
   },
   run: (options, io) =>
     commandDevices('drain', options, io, async (client, device) => {

@@ -4,7 +4,7 @@ import type { CommandAction } from '../../../core/protocol/commands.ts'
 import { type CommandRecord, deviceOperations } from '../../../core/protocol/http/devices.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 
-export const deviceOption = z.string().describe('name of the device')
+export const deviceOption = z.string().describe('name of the device, as "brim device list" shows it')
 
 export const cloneText = (other: string): string => `its key is also used by ${other}: a cloned image`
 

@@ -5,6 +5,12 @@ import { commandDevices, commandOptions, commandUsage } from './command-devices.
 export const command = defineCommand({
   usage: commandUsage,
   examples: [['brim device undrain jetson-01', 'back to work']],
-  options: { ...commandOptions, wait: z.boolean().describe("--no-wait: do not wait for the device's reply").optional() },
+  options: {
+    ...commandOptions,
+    wait: z
+      .boolean()
+      .describe("wait for the device's reply; --no-wait: return once the bridge has stored the command")
+      .optional(),
+  },
   run: (options, io) => commandDevices('undrain', options, io, async () => ({ text: 'takes jobs again', json: {} })),
 })
