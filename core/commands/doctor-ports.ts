@@ -1,5 +1,4 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { portIsFree } from '../base/port-is-free.ts'
 import type { Check } from './doctor-checks.ts'
 
 /** Default ports of bridge (MQTT, MQTT over TLS, HTTP) and agent (API). */
@@ -8,7 +7,7 @@ const defaultPorts = { mqtt: 1883, mqtts: 8883, http: 7070, api: 7071 } as const
 /** A port in use is no failure: Brim itself may be running. */
 export async function checkPorts(ports: Readonly<Record<string, number>> = defaultPorts): Promise<Check> {
   const entries = Object.entries(ports)
-  const inUse = await Promise.all(entries.map(async ([, port]) => ((await isFree(port)) ? [] : [port])))
+  const inUse = await Promise.all(entries.map(async ([, port]) => ((await portIsFree(port)) ? [] : [port])))
   const taken = inUse.flat()
   const values = { ports: entries.map(([, port]) => String(port)), inUse: taken.map(String) }
   const named = entries.map(([name, port]) => `${port} (${name})`).join(', ')
@@ -19,19 +18,5 @@ export async function checkPorts(ports: Readonly<Record<string, number>> = defau
     detail: `in use: ${taken.join(', ')} of ${named}`,
     hint: 'unless a bridge or agent of yours uses them: --mqtt-port, --http-port and --api-port choose others',
     values,
-  }
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer()
-  try {
-    const listening = once(server, 'listening')
-    server.listen(port, '127.0.0.1')
-    await listening
-    return true
-  } catch {
-    return false
-  } finally {
-    server.close()
   }
 }

@@ -1,7 +1,11 @@
+import { relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { portIsFree } from '../../core/base/port-is-free.ts'
+import { projectRoot } from '../../core/base/version.ts'
 import { defineCommand } from '../../core/cli/command.ts'
 import { type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
@@ -17,11 +21,17 @@ export const command = defineCommand({
     ['brim demo --keep', 'keep bridge and devices running until Ctrl-C'],
   ],
   options: {
-    keep: z.boolean().default(false).describe('keep bridge and devices running and print their URLs'),
+    keep: z
+      .boolean()
+      .default(false)
+      .describe('keep bridge and devices running, on the documented ports where these are free, and print commands to try'),
     maxTokens: z.int().min(1).default(64).describe('max tokens of an answer'),
   },
   run: runDemo,
 })
+
+/** Of the first device; those of the others follow. */
+const firstApiPort = 7071
 
 interface DemoRun {
   readonly json: boolean
@@ -42,9 +52,14 @@ async function runDemo(options: DemoRun, io: Io): Promise<void> {
   try {
     await using cluster = await Cluster.create({ bundle, env: io.env, signal: io.signal })
     io.err('demo: starting a bridge and two devices')
-    const bridge = await cluster.startBridge()
+    // Those of the documentation, so that its commands work; a run without --keep leaves them to others.
+    const portOf = async (port: number) => (options.keep && (await portIsFree(port)) ? port : 0)
+    const bridge = await cluster.startBridge({ mqttPort: await portOf(1883), httpPort: await portOf(7070) })
     const ids = [...new Set(questions.map(({ device }) => device))]
-    const agents = await Promise.all(ids.map((id) => cluster.startAgent({ id, bridges: [bridge.ready.mqttUrl] })))
+    const bridges = [bridge.ready.mqttUrl]
+    const agents = await Promise.all(
+      ids.map(async (id, at) => cluster.startAgent({ id, bridges, apiPort: await portOf(firstApiPort + at) })),
+    )
     const apiUrls = new Map(agents.map((agent, at) => [ids[at]!, agent.ready.apiUrl]))
     await using reference = await openReference(bundle, io.env.ORT_LIB)
     report(await askEverything(apiUrls, reference, options, io), options, io)
@@ -107,13 +122,37 @@ function report(answers: readonly Answer[], options: DemoRun, io: Io): void {
 }
 
 async function keepRunning(bridge: BridgeNode, apiUrls: ReadonlyMap<string, string>, io: Io): Promise<void> {
+  const { httpUrl, mqttUrl } = bridge.ready
   io.err('')
-  io.err(`bridge   ${bridge.ready.httpUrl}/health   MQTT ${bridge.ready.mqttUrl}`)
+  io.err(`bridge     ${httpUrl}   MQTT ${mqttUrl}`)
   for (const [device, url] of apiUrls) io.err(`${device}  ${url}/v1`)
-  const body = JSON.stringify({ model: 'brim', messages: [{ role: 'user', content: 'Is there a good hotel in Paris?' }] })
-  io.err(`try: curl -s ${[...apiUrls.values()][0]}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`)
+  io.err('')
+  io.err('try in another terminal:')
+  for (const line of commandsFor(httpUrl, apiUrls)) io.err(`  ${line}`)
   io.err('press Ctrl-C to stop')
   await untilAborted(io.signal)
+}
+
+/** Command lines for the shell that work while the demonstration runs, also where this user is logged in at another bridge. */
+function commandsFor(bridgeUrl: string, apiUrls: ReadonlyMap<string, string>): string[] {
+  const [[device, apiUrl] = ['', '']] = apiUrls
+  const brim = launcher()
+  const api = new URL(apiUrl).port === String(firstApiPort) ? '' : ` --api ${apiUrl}`
+  const body = JSON.stringify({ model: 'brim', messages: [{ role: 'user', content: 'Is there a good hotel in Paris?' }] })
+  return [
+    `${brim} ask "Is there a good hotel in Paris?"${api}`,
+    `${brim} fleet status --bridge-url ${bridgeUrl}`,
+    `${brim} device show ${device} --bridge-url ${bridgeUrl}`,
+    `${brim} job submit hat.generate --prompt "What is a lamp?" --watch --bridge-url ${bridgeUrl}`,
+    `curl -s ${apiUrl}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`,
+  ]
+}
+
+/** The launcher as the user's shell finds it. */
+function launcher(): string {
+  const path = fileURLToPath(new URL('bin/brim', projectRoot))
+  const fromHere = relative('', path)
+  return fromHere.startsWith('..') ? path : fromHere
 }
 
 const ms = (value: number | null) => (value === null ? '–' : value.toFixed(1))

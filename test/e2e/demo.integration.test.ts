@@ -1,11 +1,13 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
+import { portIsFree } from '../../core/base/port-is-free.ts'
 import { isMissing } from '../support/prerequisites.ts'
 
+const root = fileURLToPath(new URL('../..', import.meta.url))
 const cli = fileURLToPath(new URL('../../dist/brim.js', import.meta.url))
 const folders: string[] = []
 afterEach(() => {
@@ -16,7 +18,7 @@ afterEach(() => {
 function startDemo(...args: string[]) {
   const temporary = mkdtempSync(join(tmpdir(), 'brim-test-'))
   folders.push(temporary)
-  const child = spawn(process.execPath, [cli, 'demo', ...args], { env: { ...process.env, TMPDIR: temporary } })
+  const child = spawn(process.execPath, [cli, 'demo', ...args], { cwd: root, env: { ...process.env, TMPDIR: temporary } })
   let out = ''
   let err = ''
   child.stdout.on('data', (bytes: Buffer) => {
@@ -64,17 +66,35 @@ describe('brim demo', () => {
   })
 
   it('cleans up and exits with 130 on Ctrl-C', async () => {
+    const isFree = new Map<number, boolean>()
+    for (const port of [7070, 7071]) isFree.set(port, await portIsFree(port))
     const demo = startDemo('--keep', '--max-tokens', '1')
     await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('press Ctrl-C to stop')
     expect(demo.err()).toContain('curl')
     // One token has no time between tokens.
     expect(demo.out()).toMatch(/no network +whole +1 .*–/)
     expect(demo.out()).not.toContain('NaN')
+    const commands = demo
+      .err()
+      .split('\n')
+      .filter((line) => /^ {2}(bin\/brim|curl) /.test(line))
+    expect(commands).toHaveLength(5)
+    for (const command of commands) {
+      const { status, stdout, stderr } = spawnSync('bash', ['-c', command], { cwd: root, encoding: 'utf8' })
+      expect([status, command, stderr]).toEqual([0, command, expect.not.stringContaining('error')])
+      expect(stdout, command).toMatch(/./)
+    }
+    // Each has a default: where it was free, commands without an address work too.
+    for (const [port, url] of [
+      [7070, 'bridge'],
+      [7071, 'jetson-01'],
+    ] as const)
+      if (isFree.get(port)) expect(demo.err()).toMatch(new RegExp(`^${url} +http://127.0.0.1:${port}`, 'm'))
     demo.child.kill('SIGINT')
     expect(await demo.ended).toBe(130)
     expect(readdirSync(demo.temporary)).toEqual([])
     expect(processesOf(demo.temporary)).toEqual([])
-  })
+  }, 120_000)
 
   it.skipIf(isMissing('/proc, which lists processes', existsSync('/proc/self/cmdline')))(
     'leaves no process behind after SIGKILL',
