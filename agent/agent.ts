@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, clockIsSet, nowIso, systemClock } from '../core/base/clock.ts'
 import { type Closers, createClosers } from '../core/base/closers.ts'
+import type { BrimError } from '../core/base/errors.ts'
 import { createLogger } from '../core/base/logger.ts'
 import { seededRandom } from '../core/base/random.ts'
 import { shownUrl } from '../core/base/shown-url.ts'
@@ -26,6 +27,7 @@ import type { DeviceModel } from './hat/open-device-model.ts'
 import { PrefixMemory } from './hat/prefix-memory.ts'
 import type { HatOptions } from './hat/session.ts'
 import { openIdentities } from './identity/identities.ts'
+import { instanceOf, instanceTable } from './identity/instance.ts'
 import type { AnswerCounts } from './idle-memory.ts'
 import { createDeviceJobs } from './jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from './jobs/generate.ts'
@@ -57,11 +59,13 @@ export interface Agent {
   readonly answers: AnswerCounts
   /** Name of the small model that answers can fall back to. */
   readonly slm: string | undefined
+  /** Resolves when a bridge has refused this device, because another one uses its id. */
+  readonly idTaken: Promise<BrimError>
   /** Stops answers in progress, publishes `disconnected`, frees and closes everything. */
   close(): Promise<void>
 }
 
-const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable]
+const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable, instanceTable]
 /** A model name that every client may use for this device's model. */
 const anyModel = 'brim'
 const seedBound = 2 ** 32
@@ -145,6 +149,7 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       },
       slm,
       answers: answering.meter,
+      idTaken: links.idTaken,
       close: closers.closeAll,
     }
   } catch (error) {
@@ -180,6 +185,7 @@ async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {
   const jobStore = openDatabase(join(stateDir, 'jobs.sqlite'), [ledgerTable])
   closers.push(() => jobStore.close())
   const birth = nextBirth(store)
+  const instance = instanceOf(store, stateDir)
 
   const errors = new RecentErrors()
   const outbox = new LogOutbox(clock, birth)
@@ -210,7 +216,7 @@ async function openBase(named: AgentConfig, clock: Clock, closers: Closers) {
     logger: logger.child({ component: 'remote' }),
   })
   const verified = new VerifiedBundles(stateDir)
-  return { config, clock, bundles, store, jobStore, verified, birth, errors, outbox, logger, spool, identities, remote }
+  return { config, clock, bundles, store, jobStore, verified, birth, instance, errors, outbox, logger, spool, identities, remote }
 }
 
 /** The device's parts of the split model, and its small model: each if it has one. */
@@ -234,7 +240,7 @@ async function openModels({ config, bundles, store, verified, logger }: Base, cl
 
 /** A link by each broker. */
 function openLinks(base: Base, { modelId, speed }: Models, closers: Closers): BridgeLinks {
-  const { config, birth, identities, clock, logger, outbox, spool } = base
+  const { config, birth, instance, identities, clock, logger, outbox, spool } = base
   const linkBy = (url: string) =>
     new BridgeLink({
       url,
@@ -243,6 +249,7 @@ function openLinks(base: Base, { modelId, speed }: Models, closers: Closers): Br
       fleet: config.fleet,
       device: config.id,
       birth,
+      instance,
       agent: version,
       modelId,
       speed,

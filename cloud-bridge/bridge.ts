@@ -125,6 +125,7 @@ async function openBridge(base: Base): Promise<Bridge> {
     gate: grants,
     ownToken: grants.ownToken,
     lastState: work.devices.lastState,
+    onIdConflict: work.devices.onIdConflict,
     clock: base.clock,
     logger: log('broker'),
   })

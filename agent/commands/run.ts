@@ -62,7 +62,8 @@ export const command = defineCommand({
         ]
         io.out([...lines, ...(slm === undefined ? [] : [`  SLM    ${slm}`])].join('\n'))
       }
-      await untilAborted(io.signal)
+      const failure = await Promise.race([untilAborted(io.signal), agent.idTaken])
+      if (failure) throw failure
     } finally {
       await stopReleasing()
       await agent.close()

@@ -47,6 +47,11 @@ export class BridgeLink {
     })
   }
 
+  /** Resolves when the bridge has refused this device, because another one uses its id. */
+  get idTaken(): Promise<BrimError> {
+    return this.#control.idTaken
+  }
+
   /** URL of the broker. */
   get url(): string {
     return this.#options.url

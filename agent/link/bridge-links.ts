@@ -16,7 +16,11 @@ export class BridgeLinks {
   /** Duplicates that are being closed. */
   readonly #closing: Promise<void>[] = []
 
+  /** Resolves when a bridge has refused this device, because another one uses its id. */
+  readonly idTaken: Promise<BrimError>
+
   constructor(links: readonly BridgeLink[], logger: Logger) {
+    this.idTaken = Promise.race(links.map((link) => link.idTaken))
     this.all = links
     this.#links = links
     this.#logger = logger

@@ -29,6 +29,8 @@ export interface ControlLinkOptions {
   readonly device: string
   /** Persisted start counter: it tells this start's state from that of an earlier one. */
   readonly birth: number
+  /** Tells this agent from another one under the same device id. */
+  readonly instance?: string | undefined
   /** Version of this agent. */
   readonly agent: string
   /** Undefined: the device has no model yet. */
@@ -56,6 +58,9 @@ export class ControlLink {
   readonly #bridges: AnnouncedBridges
   readonly #reconnector: Reconnector
   readonly #closing = new AbortController()
+  /** Resolves when the bridge has refused this device, because another one uses its id. */
+  readonly idTaken: Promise<BrimError>
+  #onIdTaken: (error: BrimError) => void = () => {}
   #services: readonly ControlService[] = []
   #modelId: string | undefined
   #connection: MqttConnection | undefined
@@ -69,6 +74,9 @@ export class ControlLink {
     this.#modelId = options.modelId
     this.#stateTopic = deviceTopic(options.fleet, options.device, 'state')
     this.#bridges = new AnnouncedBridges(options.logger, options.credentials?.bridge)
+    this.idTaken = new Promise((resolve) => {
+      this.#onIdTaken = resolve
+    })
     this.#reconnector = new Reconnector({
       ...options,
       name: 'control plane',
@@ -157,6 +165,7 @@ export class ControlLink {
       return connection
     } catch (error) {
       this.#rejection = error instanceof BrimError && rejections.includes(error.code) ? error : undefined
+      if (this.#rejection?.code === 'DEVICE_ID_TAKEN') this.#onIdTaken(this.#rejection)
       throw error
     }
   }
@@ -205,7 +214,7 @@ export class ControlLink {
   }
 
   #stateMessage(state?: DeviceState['state']): MqttMessage {
-    const { birth, agent, heartbeatS } = this.#options
+    const { birth, instance, agent, heartbeatS } = this.#options
     const serviceFields: ReturnType<NonNullable<ControlService['stateFields']>> = Object.assign(
       {},
       ...this.#services.map(({ stateFields }) => stateFields?.()),
@@ -215,6 +224,7 @@ export class ControlLink {
       state: 'ready',
       birth,
       at: nowIso(),
+      ...(instance === undefined ? {} : { instance }),
       agent,
       modelId: this.#modelId,
       clockIsSet: clockIsSet(),
@@ -288,4 +298,4 @@ export class ControlLink {
 const leavesOf = (handlers: ControlService['handlers'] = {}) => Object.keys(handlers) as DeviceTopic[]
 
 /** Errors that another attempt does not mend. */
-const rejections: readonly ErrorCode[] = ['NOT_AUTHORIZED', 'DEVICE_CLONED', 'IDENTITY_INVALID']
+const rejections: readonly ErrorCode[] = ['NOT_AUTHORIZED', 'DEVICE_CLONED', 'DEVICE_ID_TAKEN', 'IDENTITY_INVALID']

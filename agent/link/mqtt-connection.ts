@@ -5,7 +5,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
-import { isLoginRefused } from '../../core/protocol/connack.ts'
+import { isIdTaken, isLoginRefused } from '../../core/protocol/connack.ts'
 import { type Delivery, publishOptions } from '../../core/protocol/delivery.ts'
 
 const connectTimeoutMs = 10_000
@@ -44,7 +44,7 @@ export interface MqttConnection {
   end(force: boolean): Promise<void>
 }
 
-/** @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED */
+/** @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED, DEVICE_ID_TAKEN */
 export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal): Promise<MqttConnection> {
   const { url, clientId, password, socket, will, onMessage, logger } = options
   const settings: IClientOptions = {
@@ -104,12 +104,21 @@ export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal)
     })
     void closed.then((cause) => {
       settled()
-      reject(connectError(url, cause))
+      reject(connectError(url, clientId, cause))
     })
   })
 }
 
-function connectError(url: string, cause: Error | undefined): BrimError {
+function connectError(url: string, clientId: string, cause: Error | undefined): BrimError {
+  if (isIdTaken(cause))
+    return new BrimError(
+      'DEVICE_ID_TAKEN',
+      `another device uses the id "${clientId.replace('device-', '')}" at ${shownUrl(url)}`,
+      {
+        cause,
+        hint: 'choose another --id; or stop the other agent: "brim fleet status" at the bridge shows both',
+      },
+    )
   if (isLoginRefused(cause))
     return new BrimError('NOT_AUTHORIZED', `the broker ${shownUrl(url)} rejected the login of this device`, {
       cause,

@@ -2,6 +2,9 @@ import type { AedesOptions, AuthenticateError, Client } from 'aedes'
 import type { Clock } from '../../core/base/clock.ts'
 import { cutText, type Warn } from '../../core/base/sampled-warnings.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
+import { idTaken } from '../../core/protocol/connack.ts'
+import { DeviceState } from '../../core/protocol/messages.ts'
+import { readMessage } from '../../core/protocol/read-message.ts'
 import { allows } from '../identity/access.ts'
 import { roleOf } from '../identity/acl.ts'
 import type { Gate } from '../identity/gate.ts'
@@ -15,12 +18,16 @@ export interface ClientRulesOptions {
   /** Checks the bearer token that clients send as password. Absent: every client is what its client id claims. */
   readonly gate: Gate | undefined
   readonly limits: BridgeLimits
+  /** The client that is connected under this id. */
+  readonly connected: (clientId: string) => Client | undefined
+  /** A second device wants to connect under the id of a connected one. */
+  readonly onIdConflict: (device: string, address: string) => void
   readonly warn: Warn
   readonly clock: Clock
 }
 
 /** CONNACK return codes (MQTT 3.1.1 §3.2.2.3). */
-const connack = { identifierRejected: 2, serverUnavailable: 3, notAuthorized: 5 } as const
+const connack = { identifierRejected: idTaken, serverUnavailable: 3, notAuthorized: 5 } as const
 
 interface Refusal {
   readonly returnCode: (typeof connack)[keyof typeof connack]
@@ -38,6 +45,8 @@ export class ClientRules {
   readonly #connects: CountWindow
   readonly #proven = new WeakSet<Client>()
   readonly #refusals = new WeakMap<Client, Refusal>()
+  /** The agents that clients are, by their wills. */
+  readonly #instances = new WeakMap<Client, string>()
   /** Filters that the client is subscribed to. */
   readonly #filters = new WeakMap<Client, Set<string>>()
 
@@ -56,6 +65,8 @@ export class ClientRules {
         // Nothing is queued for absent clients: senders repeat what matters, and memory stays bounded.
         packet.clean = true
         const refusal = this.#judgeConnect(packet.clientId, packet.will?.topic)
+        const instance = instanceIn(packet.will?.payload)
+        if (instance !== undefined) this.#instances.set(client, instance)
         if (refusal) this.#refusals.set(client, refusal)
         done(null, true)
       },
@@ -131,7 +142,19 @@ export class ClientRules {
     if (this.#connects.isFull(id, clock.nowMs()))
       return { returnCode: connack.serverUnavailable, reason: 'it connects too often: --limit mqttConnectsPerMinute=…' }
     this.#connects.add(id, clock.nowMs())
-    return undefined
+    return this.#judgeInstance(client)
+  }
+
+  /** An agent takes over its own earlier connection, but not that of another agent under the same id. */
+  #judgeInstance(client: Client): Refusal | undefined {
+    const { connected, onIdConflict } = this.#options
+    const before = connected(client.id)
+    const [own, other] = [this.#instances.get(client), before && this.#instances.get(before)]
+    const role = roleOf(client.id)
+    if (own === undefined || other === undefined || own === other || role.kind !== 'device') return undefined
+    const address = client.conn instanceof ClientStream ? (client.conn.socket.remoteAddress ?? '') : ''
+    onIdConflict(role.id, address)
+    return { returnCode: idTaken, reason: 'another device uses its id' }
   }
 
   #mayPublish(client: Client, topic: string, retain: boolean): boolean {
@@ -161,4 +184,11 @@ export class ClientRules {
     this.#filters.set(client, filters.add(filter))
     return undefined
   }
+}
+
+/** Of the device's state that its will would publish. */
+function instanceIn(will: Uint8Array | string | undefined): string | undefined {
+  if (will === undefined) return undefined
+  const read = readMessage(DeviceState, Buffer.from(will))
+  return read.kind === 'message' ? read.message.instance : undefined
 }

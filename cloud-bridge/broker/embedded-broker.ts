@@ -32,6 +32,8 @@ export interface BrokerOptions {
   readonly certificate?: Certificate | undefined
   /** Checks the bearer token that clients send as password. */
   readonly gate?: Gate | undefined
+  /** A second device wants to connect under the id of a connected one, and is refused. */
+  readonly onIdConflict?: ((device: string, address: string) => void) | undefined
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -57,7 +59,9 @@ export interface EmbeddedBroker {
 export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
   const { certificate, gate, limits, clock, logger } = options
   const warn = sampledWarnings(logger, clock)
-  const rules = new ClientRules({ ...options, gate, warn })
+  const clients = new Map<string, Client>()
+  const { onIdConflict = () => {} } = options
+  const rules = new ClientRules({ ...options, gate, connected: (id) => clients.get(id), onIdConflict, warn })
   const clearRetained = (topic: string) => {
     const cleared = { cmd: 'publish', topic, payload: Buffer.alloc(0), qos: 0, dup: false, retain: true } as const
     broker.publish(cleared, () => rules.onCleared(topic))
@@ -81,7 +85,6 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   broker.on('clientError', logError)
   broker.on('connectionError', logError)
 
-  const clients = new Map<string, Client>()
   broker.on('client', (client) => {
     clients.set(client.id, client)
     // Proof became required while it connected.

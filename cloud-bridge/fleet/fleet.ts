@@ -11,6 +11,8 @@ export interface FleetOptions {
   readonly labels: Labels
   readonly identities: { device(id: string): DeviceIdentity | undefined; devices(): DeviceIdentity[] }
   readonly jobs: Pick<JobStore, 'loads' | 'heldBy'>
+  /** Address of another device that wants to connect under this id; undefined: there is none. */
+  readonly otherAt?: (device: string) => string | undefined
   /** UTC ms. */
   readonly wallMs: () => number
 }
@@ -25,7 +27,7 @@ export interface Fleet {
   jobsOf(id: string): JobSummary[]
 }
 
-export function createFleet({ registry, labels, identities, jobs, wallMs }: FleetOptions): Fleet {
+export function createFleet({ registry, labels, identities, jobs, otherAt = () => undefined, wallMs }: FleetOptions): Fleet {
   function join(
     id: string,
     record: DeviceRecord | undefined,
@@ -46,7 +48,7 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
       modelId,
       labels: ownLabels,
       jobs: load,
-      problems: problemsAt(identity?.status, () => problemsOf(state, telemetry)),
+      problems: problemsAt(identity?.status, () => [...conflictsOf(otherAt(id), identity), ...problemsOf(state, telemetry)]),
       identity: identity ? enrolment(identity) : null,
       telemetry,
     }
@@ -67,6 +69,15 @@ export function createFleet({ registry, labels, identities, jobs, wallMs }: Flee
     has: (id) => registry.isRegistered(id) || identities.device(id) !== undefined,
     jobsOf: jobs.heldBy,
   }
+}
+
+/** Another machine wants to be this device: under its id, or with a copy of its key. */
+function conflictsOf(address: string | undefined, identity: DeviceIdentity | undefined): Problem[] {
+  const others = [
+    ...(address === undefined ? [] : [`another device at ${address}`]),
+    ...(identity?.clone == null ? [] : [`its key on another machine, ${identity.clone}`]),
+  ]
+  return others.map((detail) => ({ kind: 'id-conflict', detail }))
 }
 
 /** A revoked device needs no attention, and a pending one an approval first. */

@@ -13,6 +13,7 @@ import { DeviceLogs } from './device-logs.ts'
 import { FleetFeed } from './feed.ts'
 import { createFleet, type FleetOptions } from './fleet.ts'
 import { createHistory, historyTables } from './history.ts'
+import { IdConflicts } from './id-conflicts.ts'
 import { createLabels, labelsTable } from './labels.ts'
 import { createRegistry, devicesTable } from './registry.ts'
 
@@ -99,7 +100,9 @@ export function openFleet(options: OpenFleetOptions) {
     onUnreadable,
   )
   const labels = createLabels(store)
-  const fleet = createFleet({ registry, labels, identities, jobs, wallMs: Date.now })
+  const conflicts = new IdConflicts(clock)
+  const otherAt = (device: string) => conflicts.addressOf(device)
+  const fleet = createFleet({ registry, labels, identities, jobs, otherAt, wallMs: Date.now })
   let stopChecking: (() => Promise<void>) | undefined
   const stopTakingStates = repeatEvery(clock, dueStatesMs, () => {
     for (const { device, state } of registry.takeDueStates()) onNewState(device, state)
@@ -146,6 +149,11 @@ export function openFleet(options: OpenFleetOptions) {
       },
     },
     lastState: registry.lastState,
+    /** A second device wants to connect under the id of a connected one. @param address of the second device */
+    onIdConflict(device: string, address: string): void {
+      conflicts.add(device, address)
+      feed.publish(device, 'state')
+    },
     /** Number of devices that have published a state. */
     get size() {
       return registry.size

@@ -61,6 +61,7 @@ export const errorCodes = {
   FORBIDDEN: 1,
   QUOTA_EXCEEDED: 1,
   DEVICE_CLONED: 1,
+  DEVICE_ID_TAKEN: 1,
   // wire and processes
   FRAME_INVALID: 1,
   MESSAGE_INVALID: 1,

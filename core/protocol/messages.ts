@@ -19,6 +19,11 @@ const sha256 = z
   .string()
   .regex(/^[0-9a-f]{64}$/)
   .meta({ title: 'SHA-256 in hex' })
+/** The agent that has published a state, among those with the same device id. */
+const instance = z
+  .string()
+  .regex(/^[0-9a-f]{16}$/)
+  .meta({ title: '16 hex digits' })
 const modelId = sha256.describe('Model id of its bundle.')
 const birth = z.int().min(1)
 const at = z.iso.datetime().describe("UTC, by the sender's clock.")
@@ -36,6 +41,7 @@ export const DeviceState = z.object({
   modelId: modelId.optional(),
   jobs: z.array(z.string().max(64)).max(64).optional().describe('Kinds of jobs that the device supports.'),
   clockIsSet: z.boolean().optional().describe("False: the device's clock is not set, so `at` is meaningless."),
+  instance: instance.optional().describe('Distinguishes agents under the same device id; persisted. The will has it too.'),
   connection: z.int().min(1).optional().describe('Number of this connection to the broker since the start of the agent.'),
   heartbeatS: z
     .number()

@@ -122,6 +122,7 @@ const wordsOf: Readonly<Record<string, string>> = {
   battery: 'battery low',
   disk: 'disk nearly full',
   'disk-full': 'disk full',
+  'id-conflict': 'id used twice',
   memory: 'memory nearly full',
   errors: 'recent errors',
 } satisfies Partial<Record<ProblemKind, string>>

@@ -1,7 +1,17 @@
 import type { DeviceState, DeviceTelemetry } from '../../protocol/messages.ts'
 
 /** The most severe first. */
-export const problemKinds = ['lost', 'pending', 'disk-full', 'throttled', 'battery', 'disk', 'memory', 'errors'] as const
+export const problemKinds = [
+  'lost',
+  'pending',
+  'id-conflict',
+  'disk-full',
+  'throttled',
+  'battery',
+  'disk',
+  'memory',
+  'errors',
+] as const
 export type ProblemKind = (typeof problemKinds)[number]
 export interface Problem {
   readonly kind: ProblemKind

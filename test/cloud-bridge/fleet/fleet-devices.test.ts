@@ -43,3 +43,23 @@ it('a device is listed with the problems of its last sample, its jobs, its label
   expect(b).toMatchObject({ problems, jobs: 0, labels: {}, seenS: 9 })
   expect(fleet.device('a')).toEqual(a)
 })
+
+it('a device whose id or key another machine uses is listed with that problem first', () => {
+  const record = (id: string) => ({ id, state: 'lost', birth: 1, lastSeen: '2026-05-01T12:00:00Z' })
+  const identity = { device: 'copied', status: 'approved', group: 'default', clone: 'dmi 4711' }
+  const fleet = createFleet({
+    registry: { device: record },
+    labels: { of: () => ({}) },
+    identities: { device: (id: string) => (id === 'copied' ? identity : undefined) },
+    jobs: { heldBy: () => [] },
+    otherAt: (id: string) => (id === 'twin' ? '10.0.0.7' : undefined),
+    wallMs: () => Date.parse('2026-05-01T12:00:09Z'),
+  } as unknown as FleetOptions)
+  const lost = { kind: 'lost', detail: '' }
+  expect(fleet.device('twin')?.problems).toEqual([{ kind: 'id-conflict', detail: 'another device at 10.0.0.7' }, lost])
+  expect(fleet.device('copied')?.problems).toEqual([
+    { kind: 'id-conflict', detail: 'its key on another machine, dmi 4711' },
+    lost,
+  ])
+  expect(fleet.device('alone')?.problems).toEqual([lost])
+})
