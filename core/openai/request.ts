@@ -102,17 +102,14 @@ function objectIn(schema: z.core.$ZodType): z.ZodObject | undefined {
   return schema instanceof z.ZodOptional || schema instanceof z.ZodNullable ? objectIn(schema.unwrap()) : undefined
 }
 
-/** Zod's. */
-const unionMessage = 'Invalid input'
-
-/** Names the innermost field: in a union without a message of its own, the field of the member that matched best. */
+/** Names the innermost field: in a union, the field of the member that matched furthest. */
 function invalidBody(error: z.ZodError): FieldError {
   let [issue] = error.issues
   let path: PropertyKey[] = []
   while (issue) {
     path = [...path, ...issue.path]
-    const inner: z.core.$ZodIssue[] = issue.code === 'invalid_union' && issue.message === unionMessage ? issue.errors.flat() : []
-    const [deepest] = inner.sort((a, b) => b.path.length - a.path.length)
+    const inner: z.core.$ZodIssue[] = issue.code === 'invalid_union' ? issue.errors.flat() : []
+    const [deepest] = inner.sort((a, b) => b.path.length - a.path.length || Number(b.path.at(-1)) - Number(a.path.at(-1)))
     if (!deepest || deepest.path.length === 0) break
     issue = deepest
   }

@@ -246,7 +246,7 @@ describe('a request that cannot be served', () => {
       'messages.0.tool_calls.0',
     ],
     ['no prompts', '/v1/completions', { prompt: [] }, 400, 'REQUEST_INVALID', 'prompt'],
-    ['prompts of two kinds', '/v1/completions', { prompt: ['x', 5] }, 400, 'REQUEST_INVALID', 'prompt'],
+    ['prompts of two kinds', '/v1/completions', { prompt: ['x', 5] }, 400, 'REQUEST_INVALID', 'prompt.1'],
     ['logit_bias', ...chat({ logit_bias: { 5: 100 } }), 400, 'REQUEST_INVALID', 'logit_bias'],
     ['logprobs', ...chat({ logprobs: true }), 400, 'REQUEST_INVALID', 'logprobs'],
     ['a penalty', ...chat({ frequency_penalty: 0.5 }), 400, 'REQUEST_INVALID', 'frequency_penalty'],
