@@ -434,7 +434,7 @@ function openReporting(
   return new Reporter({
     links: links.all,
     hasBridge: () => links.hasBridge,
-    replay: (leaf, message) => links.publish(leaf, message),
+    replay: (leaf, message) => links.replay(leaf, message),
     spool,
     sample: (signal) => monitor.sample(signal),
     measure: (link) => measurementsOf(link, speed, monitor.latest),

@@ -157,6 +157,7 @@ async function openBridge(base: Base): Promise<Bridge> {
       data: dataUrl,
       sessions: cloud.sessions.count,
       devices: work.devices.size,
+      telemetryDeltas: true,
     }),
     accepts,
     ...work.devices.handlers,
@@ -201,7 +202,7 @@ type Stores = ReturnType<typeof openStores>
 function openWork({ config, clock, closers, logger, log, downlink, announce }: Base, { store, identityStore }: Stores) {
   const bridge = config.id
   const { publish } = downlink
-  const onUnreadable = createFaultReporter({
+  const { onUnreadable, onBaseless } = createFaultReporter({
     bridge,
     publish: (device, message) => publish(device, 'faults', message),
     clock,
@@ -217,6 +218,7 @@ function openWork({ config, clock, closers, logger, log, downlink, announce }: B
     jobs: jobs.store,
     publish: (device, message) => publish(device, 'commands', message),
     onUnreadable,
+    onBaseless,
     onDeviceState: jobs.queue.onDeviceState,
     onGrowth: announce.trigger,
     onBrokerLost: jobs.queue.onBrokerLost,

@@ -30,7 +30,21 @@ export class AnnouncedBridges {
 
   /** Whether any bridge receives what the device publishes. */
   get hasReceiver(): boolean {
-    return [...this.#states.values()].some(({ state }) => state === 'ready' || state === 'draining')
+    return this.#receivers.length > 0
+  }
+
+  /** The bridges that receive it, with their starts, if all of them rebuild samples from deltas. */
+  get deltaReceivers(): string | undefined {
+    const receivers = this.#receivers
+    if (receivers.length === 0 || !receivers.every(([, { telemetryDeltas }]) => telemetryDeltas === true)) return undefined
+    return receivers
+      .map(([bridge, { birth }]) => `${bridge}:${birth}`)
+      .sort()
+      .join(' ')
+  }
+
+  get #receivers(): [string, BridgeState][] {
+    return [...this.#states].filter(([, { state }]) => state === 'ready' || state === 'draining')
   }
 
   /** Devices of the largest of the bridges, as last announced; undefined: none has announced it. */

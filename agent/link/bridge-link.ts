@@ -111,6 +111,16 @@ export class BridgeLink {
     return this.#control.publish(leaf, message)
   }
 
+  /** See `ControlLink`. */
+  get deltaReceivers(): string | undefined {
+    return this.#control.deltaReceivers
+  }
+
+  /** Publishes live telemetry. @returns whether the broker has acknowledged it */
+  report(message: string): Promise<boolean> {
+    return this.#control.report(message)
+  }
+
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   async open(signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
     const modelId = this.#modelId

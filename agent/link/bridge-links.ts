@@ -1,6 +1,7 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { duplicateLinks, type LinkStatus, rankLinks } from '../../core/policy/link/choose-link.ts'
+import { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import type { BridgeLink } from './bridge-link.ts'
 import type { LinkSession, SessionOptions } from './link-session.ts'
@@ -57,9 +58,13 @@ export class BridgeLinks {
     for (const link of this.#links) void link.publish(leaf, message)
   }
 
-  /** Publishes on one link whose bridge receives it. @returns whether its broker has acknowledged it */
-  async publish(leaf: DeviceTopic, message: string): Promise<boolean> {
-    return (await this.#links.find(({ hasBridge }) => hasBridge)?.publish(leaf, message)) ?? false
+  /** Publishes a spooled message on one link whose bridge receives it. @returns whether its broker has acknowledged it */
+  async replay(leaf: 'telemetry' | 'log', message: string): Promise<boolean> {
+    const link = this.#links.find(({ hasBridge }) => hasBridge)
+    if (!link) return false
+    // Bridges that know no deltas reject samples without their unknown figures.
+    const isComplete = leaf !== 'telemetry' || link.deltaReceivers !== undefined
+    return link.publish(leaf, isComplete ? message : JSON.stringify(DeviceTelemetry.parse(JSON.parse(message))))
   }
 
   /**

@@ -21,6 +21,8 @@ import type { ControlService, LinkCredentials, Publisher } from './ports.ts'
 import { Reconnector } from './reconnector.ts'
 
 const goodbyeTimeoutMs = 2_000
+/** Longest interval between two publications of the state while telemetry serves as the heartbeat. */
+const stateEveryMs = 10 * 60_000
 
 export interface ControlLinkOptions {
   /** mqtt://host:port */
@@ -65,6 +67,11 @@ export class ControlLink {
   #modelId: string | undefined
   #connection: MqttConnection | undefined
   #connections = 0
+  /** Complete telemetry samples that bridges asked for. */
+  #fullSamples = 0
+  /** When the broker last acknowledged live telemetry, and the state. */
+  #reportedMs = Number.NEGATIVE_INFINITY
+  #stateMs = Number.NEGATIVE_INFINITY
   #rejection: BrimError | undefined
   /** Called when the broker delivers the device's own state to it while it closes. */
   #onGoodbyeDelivered = () => {}
@@ -111,6 +118,15 @@ export class ControlLink {
     return this.#bridges.fleetSize
   }
 
+  /**
+   * The bridges that rebuild telemetry samples from deltas; another value means that they need a complete one. Undefined: no
+   * bridge listens, or one of them needs complete samples always.
+   */
+  get deltaReceivers(): string | undefined {
+    const bridges = this.hasBridge ? this.#bridges.deltaReceivers : undefined
+    return bridges === undefined ? undefined : `${bridges} ${this.#connections} ${this.#fullSamples}`
+  }
+
   /** Why the last attempt to connect was rejected; undefined if the last attempt was not rejected. */
   get rejection(): BrimError | undefined {
     return this.#rejection
@@ -126,6 +142,13 @@ export class ControlLink {
     const connection = this.#connection
     if (!connection || this.#closing.signal.aborted) return false
     return connection.publish({ topic: this.#topicOf(leaf), message, delivery: deviceDelivery[leaf] })
+  }
+
+  /** Publishes live telemetry, at least once. @returns whether the broker has acknowledged it */
+  async report(message: string): Promise<boolean> {
+    const isPublished = await this.publish('telemetry', message)
+    if (isPublished) this.#reportedMs = this.#options.clock.nowMs()
+    return isPublished
   }
 
   /** Publishes `disconnected` and disconnects, so that the broker does not publish the will. */
@@ -195,7 +218,8 @@ export class ControlLink {
 
   async #publishState(connection: MqttConnection): Promise<boolean> {
     const isPublished = await connection.publish(this.#stateMessage())
-    if (!isPublished) this.#options.logger.warn('device state not published')
+    if (isPublished) this.#stateMs = this.#options.clock.nowMs()
+    else this.#options.logger.warn('device state not published')
     return isPublished
   }
 
@@ -209,8 +233,16 @@ export class ControlLink {
     for (;;) {
       await clock.sleep(heartbeatS * 1_000, ended).catch(() => {})
       if (ended.aborted) return
-      void this.#publishState(connection)
+      if (!this.#isReporting()) void this.#publishState(connection)
     }
+  }
+
+  /** Whether telemetry has proven since the last heartbeat that the device is there, to every bridge. */
+  #isReporting(): boolean {
+    const { clock, heartbeatS } = this.#options
+    const nowMs = clock.nowMs()
+    const isRecent = nowMs - this.#reportedMs < heartbeatS * 1_000 && nowMs - this.#stateMs < stateEveryMs
+    return isRecent && this.deltaReceivers !== undefined
   }
 
   #stateMessage(state?: DeviceState['state']): MqttMessage {
@@ -270,7 +302,11 @@ export class ControlLink {
     const { logger } = this.#options
     const read = readMessage(MessageFault, payload)
     if (read.kind === 'unreadable') return void logger.warn({ reason: read.reason }, 'unreadable fault ignored')
-    const { bridge, leaf, reason } = read.message
+    const { bridge, leaf, reason, needsFullSample } = read.message
+    if (needsFullSample === true) {
+      this.#fullSamples += 1
+      return void logger.debug({ bridge }, 'a bridge asks for a complete telemetry sample')
+    }
     const err = new BrimError('MESSAGE_INVALID', `bridge "${bridge}" cannot read this device's ${leaf} message: ${reason}`, {
       hint: 'update agent and bridge to the same release',
     })

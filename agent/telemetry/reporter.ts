@@ -1,9 +1,11 @@
 import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import { type DeadBands, type Measurements, type Report, shouldReport } from '../../core/policy/telemetry/dead-bands.ts'
 import { nextReportingStep } from '../../core/policy/telemetry/reporting.ts'
+import { settled } from '../../core/policy/telemetry/resolution.ts'
 import type { SpooledLeaf } from '../../core/policy/telemetry/spool.ts'
-import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
+import { withoutUnknown } from '../../core/protocol/telemetry-delta.ts'
 import type { LinkFigures } from './measurements.ts'
+import { SampleEncoder } from './sample-encoder.ts'
 import type { Spool } from './spool.ts'
 
 /** Interval at which measurements are compared with the last reports, and so the shortest between two reports. */
@@ -18,7 +20,13 @@ export interface ReportLink {
   readonly connected: boolean
   /** The data plane; undefined while it is not connected. */
   readonly figures: LinkFigures | undefined
-  publish(leaf: 'telemetry', message: string): Promise<boolean>
+  /**
+   * Names the bridges there, this connection to them, and how often they asked for a complete sample: when it changes, they
+   * need one. Undefined: none listens, or one of them does not understand deltas.
+   */
+  readonly deltaReceivers: string | undefined
+  /** Publishes a live report. */
+  report(message: string): Promise<boolean>
 }
 
 export interface ReporterOptions {
@@ -45,6 +53,8 @@ interface Target {
   readonly figures: () => LinkFigures | undefined
   /** @returns whether the target has accepted them */
   readonly send: (measured: Measurements) => boolean
+  /** Whether it needs a report although no figure has moved. */
+  readonly isDue: () => boolean
   last: Report | undefined
 }
 
@@ -141,7 +151,7 @@ export class Reporter {
     const { measure, clock, everyMs, deadBands } = this.#options
     for (const target of this.#targets) {
       const report = { atMs: clock.nowMs(), measured: measure(target.figures()) }
-      if (!shouldReport(target.last, report, everyMs, deadBands)) continue
+      if (!target.isDue() && !shouldReport(target.last, report, everyMs, deadBands)) continue
       // A target that does not accept the report gets the next one, whatever has moved.
       target.last = target.send(report.measured) ? report : undefined
     }
@@ -161,28 +171,31 @@ export class Reporter {
   }
 
   #linkTarget(link: ReportLink): Target {
-    const { birth } = this.#options
+    const { birth, deadBands, clock } = this.#options
+    const encoder = new SampleEncoder(birth, deadBands)
     return {
       figures: () => link.figures,
       send(measured) {
         if (!link.connected) return false
-        const telemetry: DeviceTelemetry = { v: 1, at: nowIso(), birth, clockIsSet: clockIsSet(), ...measured }
-        void link.publish('telemetry', JSON.stringify(telemetry))
+        const moment = { ms: clock.nowMs(), at: nowIso(), clockIsSet: clockIsSet() }
+        void link.report(encoder.encode(measured, link.deltaReceivers, moment))
         return true
       },
+      isDue: () => encoder.needsFull(link.deltaReceivers),
       last: undefined,
     }
   }
 
   #spoolTarget(): Target {
-    const { hasBridge, spool } = this.#options
+    const { hasBridge, spool, deadBands } = this.#options
     return {
       figures: () => undefined,
       send(measured) {
         if (hasBridge()) return false
-        spool.put('telemetry', measured)
+        spool.put('telemetry', withoutUnknown(settled(measured, undefined, deadBands)))
         return true
       },
+      isDue: () => false,
       last: undefined,
     }
   }

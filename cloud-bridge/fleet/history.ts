@@ -3,10 +3,11 @@ import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { TelemetrySample } from '../../core/protocol/http/devices.ts'
 import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
+import { changesOf, expectedAfter, type Fields, withChanges } from '../../core/protocol/telemetry-delta.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /**
- * Migrations. `at_ms` is the time of the measurement by the device's clock. It is the time of receipt if the device's
+ * Migrations. A sample with a `base` is stored as its difference from that row of `bases`, without its time. `at_ms` is the time of the measurement by the device's clock. It is the time of receipt if the device's
  * clock is not set or is far ahead. `heard_ms` is the time of receipt by this bridge's clock. After a crash a device may
  * send a sample twice. `usage` counts the samples of a device that has sent one since this table exists.
  */
@@ -21,6 +22,9 @@ export const historyTables = [
   UNIQUE (device, at_ms, birth)
 ) STRICT`,
   'CREATE TABLE usage (device TEXT PRIMARY KEY, samples INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID',
+  `CREATE TABLE bases (n INTEGER PRIMARY KEY AUTOINCREMENT, device TEXT NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE INDEX bases_device ON bases (device);
+ALTER TABLE samples ADD COLUMN base INTEGER`,
 ]
 
 export interface HistoryQuery {
@@ -30,8 +34,11 @@ export interface HistoryQuery {
 }
 
 export interface History {
-  /** Stores a sample. Never throws. */
-  add(device: string, telemetry: DeviceTelemetry): void
+  /**
+   * Stores a sample. Never throws.
+   * @param isBase later samples of the device were measured against this one, so they differ least from it
+   */
+  add(device: string, telemetry: DeviceTelemetry, isBase?: boolean): void
   /**
    * Samples in order of `at_ms`.
    * @returns `more`: whether the limit cut off others; `nextMs`: the `sinceMs` of the next query
@@ -71,6 +78,20 @@ const slack = 64
 const byteSlack = 1 / 16
 /** What a row takes beside its sample, about: the device's id is in the index too. */
 const rowBytes = 128
+/** Samples that are stored as differences from one base, at most, and a difference as a share of it. */
+const maxPerBase = 1_000
+const maxDifference = 1 / 2
+
+type Measured = Omit<DeviceTelemetry, 'v'>
+
+/** A sample that waits for the next commit. */
+interface Arrived {
+  readonly device: string
+  readonly atMs: number
+  readonly receivedMs: number
+  readonly measured: Measured
+  readonly isBase: boolean
+}
 
 interface Row {
   readonly device: string
@@ -78,6 +99,15 @@ interface Row {
   readonly birth: number
   readonly receivedMs: number
   readonly body: string
+  readonly base: number | null
+}
+
+/** The sample from which the next ones of a device are stored as differences. */
+interface Base {
+  readonly n: number
+  readonly sample: Fields
+  readonly bytes: number
+  readonly count: number
 }
 
 /** What a device has stored. */
@@ -89,16 +119,28 @@ interface Usage {
 /** The latest samples of every device, on disk: a restart or an outage leaves no gap. */
 export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs, logger }: HistoryOptions): History {
   const insert = store.prepare<Row>(
-    'INSERT OR IGNORE INTO samples (device, at_ms, birth, heard_ms, body) VALUES (@device, @atMs, @birth, @receivedMs, @body)',
+    'INSERT OR IGNORE INTO samples (device, at_ms, birth, heard_ms, body, base) VALUES (@device, @atMs, @birth, @receivedMs, @body, @base)',
   )
   const readUsage = store.prepare<[string], Usage>('SELECT samples, bytes FROM usage WHERE device = ?')
   const writeUsage = store.prepare<[string, number, number]>(
     'INSERT OR REPLACE INTO usage (device, samples, bytes) VALUES (?, ?, ?)',
   )
   const sizeOfRow = `octet_length(body) + ${rowBytes}`
-  const countUsage = store.prepare<[string], Usage>(
-    `SELECT count(*) AS samples, coalesce(sum(${sizeOfRow}), 0) AS bytes FROM samples WHERE device = ?`,
+  const sizeOf = (table: string) => `(SELECT coalesce(sum(${sizeOfRow}), 0) FROM ${table} WHERE device = @device)`
+  const countUsage = store.prepare<{ device: string }, Usage>(
+    `SELECT count(*) AS samples, ${sizeOf('samples')} + ${sizeOf('bases')} AS bytes FROM samples WHERE device = @device`,
   )
+  const insertBase = store.prepare<[string, string]>('INSERT INTO bases (device, body) VALUES (?, ?)')
+  const readBase = store.prepare<[number], string>('SELECT body FROM bases WHERE n = ?').pluck()
+  const removeBases = store.prepare<[string]>('DELETE FROM bases WHERE device = ?')
+  /** The newest one stays: samples to come may need it. */
+  const trimBases = store
+    .prepare<{ device: string }, number>(
+      `DELETE FROM bases WHERE device = @device AND n < (SELECT max(n) FROM bases WHERE device = @device)
+         AND n NOT IN (SELECT base FROM samples WHERE device = @device AND base IS NOT NULL)
+       RETURNING ${sizeOfRow}`,
+    )
+    .pluck()
   const trim = store
     .prepare<[string, number], number>(
       `DELETE FROM samples WHERE n IN (SELECT n FROM samples WHERE device = ? ORDER BY at_ms, birth LIMIT ?)
@@ -106,10 +148,10 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
     )
     .pluck()
   const after = store.prepare<[string, number, number], Row>(
-    'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body FROM samples WHERE device = ? AND at_ms > ? ORDER BY at_ms, birth LIMIT ?',
+    'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body, base FROM samples WHERE device = ? AND at_ms > ? ORDER BY at_ms, birth LIMIT ?',
   )
   const newest = store.prepare<[string, number], Row>(
-    'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body FROM samples WHERE device = ? ORDER BY at_ms DESC, birth DESC LIMIT ?',
+    'SELECT device, at_ms AS atMs, birth, heard_ms AS receivedMs, body, base FROM samples WHERE device = ? ORDER BY at_ms DESC, birth DESC LIMIT ?',
   )
   const removeAll = store.prepare('DELETE FROM samples WHERE device = ?')
   const nextDevice = store
@@ -117,19 +159,19 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
     .pluck()
   const removeUsage = store.prepare('DELETE FROM usage WHERE device = ?')
   const usages = new Map<string, Usage>()
+  const bases = new Map<string, Base>()
   const stopping = new AbortController()
-  let batch: Row[] = []
+  let batch: Arrived[] = []
   let flushing: Promise<void> | undefined
   let isFailing = false
   let lastReceiptMs = Number.NEGATIVE_INFINITY
 
-  const write = store.transaction((rows: readonly Row[]) => {
+  const write = store.transaction((samples: readonly Arrived[]) => {
     const changed = new Set<string>()
-    for (const row of rows) {
-      const { device, body } = row
-      const { samples, bytes } = usages.get(device) ?? readUsage.get(device) ?? countUsage.get(device)!
-      const isNew = insert.run(row).changes > 0
-      usages.set(device, isNew ? { samples: samples + 1, bytes: bytes + Buffer.byteLength(body) + rowBytes } : { samples, bytes })
+    for (const sample of samples) {
+      const { device } = sample
+      usages.set(device, usages.get(device) ?? readUsage.get(device) ?? countUsage.get({ device })!)
+      insertSample(sample)
       changed.add(device)
     }
     for (const device of changed) {
@@ -139,26 +181,59 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
     }
   })
 
+  function insertSample(sample: Arrived): void {
+    const { device, atMs, receivedMs, measured } = sample
+    const { n, body } = differenceOf(sample) ?? newBase(sample)
+    if (insert.run({ device, atMs, birth: measured.birth, receivedMs, body, base: n }).changes === 0) return
+    countBytes(device, 1, body)
+    const base = bases.get(device)!
+    bases.set(device, { ...base, count: base.count + 1 })
+  }
+
+  /** The sample as a difference from the device's base; undefined: it needs a new base. */
+  function differenceOf({ device, measured, isBase }: Arrived): { readonly n: number; readonly body: string } | undefined {
+    const base = bases.get(device)
+    if (!base || base.count >= maxPerBase || isBase) return undefined
+    const difference = storedDifference(base.sample, measured)
+    return difference !== undefined && difference.length < base.bytes * maxDifference
+      ? { n: base.n, body: difference }
+      : undefined
+  }
+
+  function newBase({ device, measured }: Arrived): { readonly n: number; readonly body: string } {
+    const body = JSON.stringify(measured)
+    const n = Number(insertBase.run(device, body).lastInsertRowid)
+    countBytes(device, 0, body)
+    bases.set(device, { n, sample: JSON.parse(body), bytes: body.length, count: 0 })
+    return { n, body: '{}' }
+  }
+
+  function countBytes(device: string, samples: number, body: string): void {
+    const known = usages.get(device)!
+    usages.set(device, { samples: known.samples + samples, bytes: known.bytes + Buffer.byteLength(body) + rowBytes })
+  }
+
   /** Deletes the oldest samples of a device that has too many. @returns what is left */
   function trimmed(device: string, usage: Usage): Usage {
     const surplus = usage.samples - maxSamples
     const isLarge = usage.bytes > maxDeviceBytes
     if (surplus < slack && !isLarge) return usage
     const deleted = trim.all(device, Math.max(surplus, isLarge ? Math.ceil(usage.samples * byteSlack) : 0))
-    const deletedBytes = deleted.reduce((sum, bytes) => sum + bytes, 0)
+    const deletedBytes = [...deleted, ...trimBases.all({ device })].reduce((sum, bytes) => sum + bytes, 0)
     const left = { samples: usage.samples - deleted.length, bytes: usage.bytes - deletedBytes }
     return deleted.length === 0 ? left : trimmed(device, left)
   }
 
   function flush(): void {
-    const rows = batch
+    const samples = batch
     batch = []
     try {
-      if (rows.length > 0) write.immediate(rows)
+      if (samples.length > 0) write.immediate(samples)
       isFailing = false
     } catch (err) {
       usages.clear()
-      if (!isFailing) logger.error({ err, samples: rows.length }, 'telemetry not stored')
+      bases.clear()
+      if (!isFailing) logger.error({ err, samples: samples.length }, 'telemetry not stored')
       isFailing = true
     }
   }
@@ -179,14 +254,28 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
     return lastReceiptMs
   }
 
+  function samplesOf(rows: readonly Row[]): TelemetrySample[] {
+    const read = new Map<number, Fields>()
+    const baseOf = (n: number) => {
+      const base = read.get(n) ?? (JSON.parse(readBase.get(n)!) as Fields)
+      read.set(n, base)
+      return base
+    }
+    return rows.map(({ body, base, receivedMs }) => {
+      const stored = JSON.parse(body) as Fields
+      const sample = base === null ? stored : body === '{}' ? baseOf(base) : sampleFrom(baseOf(base), stored as never)
+      return { ...(sample as Measured), heardAt: new Date(receivedMs).toISOString() }
+    })
+  }
+
   return {
-    add(device, { v: _, ...measured }) {
+    add(device, { v: _, ...measured }, isBase = false) {
       if (maxSamples === 0) return
       const receivedMs = wallMs()
       const measuredMs = Date.parse(measured.at)
       const isWrong = measured.clockIsSet === false || measuredMs > receivedMs + maxAheadMs
       const atMs = isWrong ? receiptTime(receivedMs) : measuredMs
-      batch.push({ device, atMs, birth: measured.birth, receivedMs, body: JSON.stringify(measured) })
+      batch.push({ device, atMs, receivedMs, measured, isBase })
       flushing ??= flushLater()
     },
     of(device, { sinceMs, limit }) {
@@ -194,7 +283,7 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
       const rows = sinceMs === undefined ? newest.all(device, limit + 1).reverse() : after.all(device, sinceMs, limit + 1)
       const more = rows.length > limit
       const shown = more ? (sinceMs === undefined ? rows.slice(1) : rows.slice(0, limit)) : rows
-      return { samples: shown.map(sampleOf), more, nextMs: shown.at(-1)?.atMs ?? sinceMs ?? null }
+      return { samples: samplesOf(shown), more, nextMs: shown.at(-1)?.atMs ?? sinceMs ?? null }
     },
     forgetExcept(known) {
       flush()
@@ -202,8 +291,10 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
         for (let device = nextDevice.get(''); device !== undefined; device = nextDevice.get(device))
           if (!known(device)) {
             removeAll.run(device)
+            removeBases.run(device)
             removeUsage.run(device)
             usages.delete(device)
+            bases.delete(device)
           }
       })
     },
@@ -214,7 +305,27 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
   }
 }
 
-function sampleOf({ body, receivedMs }: Row): TelemetrySample {
-  const measured = JSON.parse(body) as Omit<DeviceTelemetry, 'v'>
-  return { ...measured, heardAt: new Date(receivedMs).toISOString() }
+/**
+ * A sample as its difference from `base`: `at` in ms after it, then the fields that differ.
+ * @returns undefined if the difference does not tell the sample
+ */
+function storedDifference(base: Fields, measured: Measured): string | undefined {
+  const { at, ...rest } = measured
+  const { at: baseAt, ...baseRest } = base as Fields & { readonly at: string }
+  const ms = Date.parse(at) - Date.parse(baseAt)
+  const set = timeAfter(baseAt, ms) === at ? changesOf(expectedAfter(baseRest, ms / 1_000), rest) : undefined
+  return set && JSON.stringify({ ms, set } satisfies StoredDifference)
 }
+
+interface StoredDifference {
+  /** After the base, by the device's clock. */
+  readonly ms: number
+  readonly set: Fields
+}
+
+function sampleFrom(base: Fields, { ms, set }: StoredDifference): Fields {
+  const { at, ...rest } = base as Fields & { readonly at: string }
+  return { at: timeAfter(at, ms), ...withChanges(expectedAfter(rest, ms / 1_000), set) }
+}
+
+const timeAfter = (at: string, ms: number) => new Date(Date.parse(at) + ms).toISOString()

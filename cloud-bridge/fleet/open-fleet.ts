@@ -15,7 +15,7 @@ import { createFleet, type FleetOptions } from './fleet.ts'
 import { createHistory, historyTables } from './history.ts'
 import { IdConflicts } from './id-conflicts.ts'
 import { createLabels, labelsTable } from './labels.ts'
-import { createRegistry, devicesTable } from './registry.ts'
+import { createRegistry, devicesTable, type RegistryOptions } from './registry.ts'
 
 /** Migrations of the bridge's database. */
 export const fleetTables = [devicesTable, labelsTable, commandsTable]
@@ -45,6 +45,7 @@ export interface OpenFleetOptions {
   /** Publishes a command to a device while the broker is connected. */
   readonly publish: (device: string, message: string) => void
   readonly onUnreadable: OnUnreadable
+  readonly onBaseless: RegistryOptions['onBaseless']
   /** A device published a new state, or is lost. */
   readonly onDeviceState: (device: string, state: DeviceState) => void
   /** The number of devices has doubled since the last call, or since the start. */
@@ -62,7 +63,7 @@ export type OpenFleet = ReturnType<typeof openFleet>
  * @throws BrimError STORE_FAILED
  */
 export function openFleet(options: OpenFleetOptions) {
-  const { store, stateDir, bridge, telemetrySamples, limits, identities, jobs, onUnreadable, clock } = options
+  const { store, stateDir, bridge, telemetrySamples, limits, identities, jobs, onUnreadable, onBaseless, clock } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
   const registry = createRegistry({
@@ -70,6 +71,7 @@ export function openFleet(options: OpenFleetOptions) {
     isEnrolled: (device) => identities.device(device) !== undefined,
     limits,
     onUnreadable,
+    onBaseless,
     onChange: (device, what) => feed.publish(device, what),
     clock,
     logger: log('registry'),
@@ -144,8 +146,8 @@ export function openFleet(options: OpenFleetOptions) {
         if (logs.add(device, payload)) feed.publish(device, 'log')
       },
       onDeviceTelemetry(device: string, payload: Uint8Array): void {
-        const telemetry = registry.onTelemetry(device, payload)
-        if (telemetry) history.add(device, telemetry)
+        const sample = registry.onTelemetry(device, payload)
+        if (sample) history.add(device, sample.telemetry, sample.isBase)
       },
     },
     lastState: registry.lastState,

@@ -5,11 +5,12 @@ import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { hasMissedHeartbeats, isConnected } from '../../core/policy/fleet/presence.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import type { Device, LatestTelemetry } from '../../core/protocol/http/devices.ts'
-import { DeviceState, DeviceTelemetry } from '../../core/protocol/messages.ts'
+import { DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import { StateLimit } from './state-limit.ts'
+import { type ReadSample, TelemetryReader } from './telemetry-reader.ts'
 
 /** A migration. */
 export const devicesTable = `CREATE TABLE devices (
@@ -36,6 +37,8 @@ export interface RegistryOptions {
     readonly unenrolledDevices: number
   }
   readonly onUnreadable: OnUnreadable
+  /** A delta of this device builds on a sample that the bridge does not have. */
+  readonly onBaseless: (device: string) => void
   readonly onChange?: (device: string, what: 'state' | 'telemetry') => void
   readonly clock: Clock
   readonly logger: Logger
@@ -58,7 +61,10 @@ export interface Registry {
    * @returns the state if it is valid and new; undefined for a heartbeat, and for a state that counts later
    */
   onState(device: string, payload: Uint8Array): DeviceState | undefined
-  /** The states of devices that changed them too often, once they count. Call it every second. */
+  /**
+   * The states of devices that changed them too often, once they count, and of devices whose heartbeats stopped, once they
+   * send telemetry again. Call it every second.
+   */
   takeDueStates(): { readonly device: string; readonly state: DeviceState }[]
   /**
    * Marks the devices as lost whose heartbeats stopped. Their wills were not published, because the broker failed too.
@@ -68,10 +74,11 @@ export interface Registry {
   /** The bridge received no messages: restarts the time limits of heartbeats, and counts the next state of each device as new. */
   onBrokerLost(): void
   /**
-   * A device's telemetry as the broker delivered it. Caches the latest sample in memory, unless it is replayed.
+   * A device's telemetry as the broker delivered it. Caches the latest sample in memory, unless it is replayed; then it
+   * proves, as a heartbeat does, that the device is there.
    * @returns the sample if it is readable and the device is registered
    */
-  onTelemetry(device: string, payload: Uint8Array): DeviceTelemetry | undefined
+  onTelemetry(device: string, payload: Uint8Array): ReadSample | undefined
   /**
    * Deletes what devices reported that are not `known`.
    * @returns those that counted as connected, with the state `lost`
@@ -89,7 +96,7 @@ export interface Registry {
 
 /** The devices of the fleet, their states and their latest samples. */
 export function createRegistry(options: RegistryOptions): Registry {
-  const { store, isEnrolled, limits, onUnreadable, onChange = () => {}, clock, logger } = options
+  const { store, isEnrolled, limits, onUnreadable, onBaseless, onChange = () => {}, clock, logger } = options
   const upsert = store.prepare(`
     INSERT INTO devices (id, state, birth, last_seen, agent, model_id) VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, birth = excluded.birth, last_seen = excluded.last_seen,
@@ -108,7 +115,12 @@ export function createRegistry(options: RegistryOptions): Registry {
   const stateLimit = new StateLimit(limits.deviceStatesPerMinute, clock)
   const refusals = new CountWindow(refusalLimits)
   const connected = new Map<string, ConnectedDevice>()
+  /** The last states of devices that are lost because their heartbeats stopped. */
+  const silent = new Map<string, DeviceState>()
+  /** Of these, the ones that have sent telemetry since. */
+  const returned = new Set<string>()
   const samples = new Map<string, { telemetry: DeviceTelemetry; receivedMs: number }>()
+  const reader = new TelemetryReader(limits.telemetrySampleBytes)
 
   function lastTelemetry(device: string): LatestTelemetry | null {
     const sample = samples.get(device)
@@ -135,8 +147,25 @@ export function createRegistry(options: RegistryOptions): Registry {
   function onHeartbeat(device: string, known: ConnectedDevice): void {
     const [receivedMs, receivedAt] = [clock.nowMs(), nowIso()]
     const isDue = receivedMs - known.storedMs >= storeEveryMs
-    connected.set(device, { state: known.state, receivedMs, receivedAt, storedMs: isDue ? receivedMs : known.storedMs })
+    connected.set(device, { ...known, receivedMs, receivedAt, storedMs: isDue ? receivedMs : known.storedMs })
     if (isDue) tryToStore(device, () => void updateLastSeen.run(receivedAt, device))
+  }
+
+  /** Telemetry counts as a heartbeat of the start that sent it, unless its state has ended. */
+  function onSignOfLife(device: string, birth: number): void {
+    const known = connected.get(device)
+    if (known?.state.birth === birth) onHeartbeat(device, known)
+    else if (silent.get(device)?.birth === birth) returned.add(device)
+  }
+
+  function takeReturned(): { device: string; state: DeviceState }[] {
+    const devices = [...returned]
+    returned.clear()
+    return devices.flatMap((device) => {
+      const known = silent.get(device)
+      const state = known && onNewState(device, known)
+      return state ? [{ device, state }] : []
+    })
   }
 
   /** Devices that have proven no identity may choose any number of ids: only so many are registered. */
@@ -161,6 +190,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       }
       logger.info(fields, 'device state')
       registered.add(device)
+      silent.delete(device)
       if (isConnected(state.state)) connected.set(device, { state, receivedMs: nowMs, receivedAt, storedMs: nowMs })
       else connected.delete(device)
     } catch (err) {
@@ -202,19 +232,22 @@ export function createRegistry(options: RegistryOptions): Registry {
       if (known) connected.set(device, { ...known, receivedMs: clock.nowMs(), receivedAt: nowIso() })
       return undefined
     },
-    takeDueStates: () =>
-      stateLimit.takeDue().flatMap(([device, received]) => {
+    takeDueStates: () => [
+      ...stateLimit.takeDue().flatMap(([device, received]) => {
         const state = onNewState(device, received)
         return state ? [{ device, state }] : []
       }),
+      ...takeReturned(),
+    ],
     expireHeartbeats() {
       const nowMs = clock.nowMs()
-      const silent = [...connected].filter(([, { state, receivedMs }]) =>
+      const expired = [...connected].filter(([, { state, receivedMs }]) =>
         hasMissedHeartbeats(receivedMs, state.heartbeatS, nowMs),
       )
-      return silent.map(([device, known]) => {
+      return expired.map(([device, known]) => {
         const state: DeviceState = { ...known.state, state: 'lost' }
         connected.delete(device)
+        silent.set(device, known.state)
         logger.warn({ device, birth: state.birth, lastSeen: known.receivedAt }, 'device lost: its heartbeats stopped')
         tryToStore(device, () => void storeState(device, state, known.receivedAt))
         onChange(device, 'state')
@@ -226,22 +259,19 @@ export function createRegistry(options: RegistryOptions): Registry {
       for (const [device, known] of connected) connected.set(device, { ...known, receivedMs, isUnconfirmed: true })
     },
     onTelemetry(device, payload) {
-      if (payload.byteLength > limits.telemetrySampleBytes) {
-        onUnreadable(device, 'telemetry', `${payload.byteLength} bytes; the limit is ${limits.telemetrySampleBytes}`)
-        return undefined
-      }
-      const read = readMessage(DeviceTelemetry, payload)
-      if (read.kind === 'unreadable') {
-        onUnreadable(device, 'telemetry', read.reason)
-        return undefined
-      }
-      if (!registered.has(device)) return undefined
-      const telemetry = read.message
+      const isRegistered = registered.has(device)
+      const read = reader.read(device, payload, isRegistered)
+      if (read.kind === 'unreadable') onUnreadable(device, 'telemetry', read.reason)
+      if (!isRegistered) return undefined
+      if (read.kind === 'baseless') onBaseless(device)
+      if (read.kind !== 'message') return undefined
+      const { telemetry } = read.message
       if (telemetry.replayed !== true) {
         samples.set(device, { telemetry, receivedMs: clock.nowMs() })
+        onSignOfLife(device, telemetry.birth)
         onChange(device, 'telemetry')
       }
-      return telemetry
+      return read.message
     },
     forgetExcept(known) {
       const forgotten = [...connected].filter(([device]) => !known(device))
@@ -249,6 +279,8 @@ export function createRegistry(options: RegistryOptions): Registry {
       for (const device of registered) {
         if (known(device)) continue
         registered.delete(device)
+        reader.forget(device)
+        silent.delete(device)
         stateLimit.drop(device)
       }
       for (const device of samples.keys()) if (!known(device)) samples.delete(device)

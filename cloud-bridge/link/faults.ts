@@ -14,17 +14,38 @@ export interface FaultReporterOptions {
   readonly logger: Logger
 }
 
+export interface FaultReporter {
+  /** Reports an unreadable message to its device and to the log. */
+  readonly onUnreadable: OnUnreadable
+  /** Asks a device for a complete telemetry sample: the bridge lacks the one that a delta builds on. */
+  readonly onBaseless: (device: string) => void
+}
+
 /** Reports for one topic of one device: more of them would repeat the same mistake. */
 const reportLimits = { windowMs: 60_000, max: 10, maxKeys: 10_000 }
 
-/** Reports unreadable messages to their devices and to the log. */
-export function createFaultReporter({ bridge, publish, clock, logger }: FaultReporterOptions): OnUnreadable {
+/** Reports messages that the bridge cannot use. */
+export function createFaultReporter({ bridge, publish, clock, logger }: FaultReporterOptions): FaultReporter {
   const reports = new CountWindow(reportLimits)
-  return (device, leaf, reason) => {
-    const [topic, nowMs] = [`${device} ${leaf}`, clock.nowMs()]
-    if (reports.isFull(topic, nowMs)) return
+  function mayReport(topic: string): boolean {
+    const nowMs = clock.nowMs()
+    if (reports.isFull(topic, nowMs)) return false
     reports.add(topic, nowMs)
-    logger.warn({ device, leaf, reason }, 'unreadable device message ignored')
-    publish(device, JSON.stringify({ v: 1, bridge, leaf, reason, at: nowIso() } satisfies MessageFault))
+    return true
+  }
+  const report = (device: string, fault: Pick<MessageFault, 'leaf' | 'reason' | 'needsFullSample'>) =>
+    publish(device, JSON.stringify({ v: 1, bridge, at: nowIso(), ...fault } satisfies MessageFault))
+  return {
+    onUnreadable(device, leaf, reason) {
+      if (!mayReport(`${device} ${leaf}`)) return
+      logger.warn({ device, leaf, reason }, 'unreadable device message ignored')
+      report(device, { leaf, reason })
+    },
+    onBaseless(device) {
+      if (!mayReport(`${device} telemetry base`)) return
+      logger.debug({ device }, 'telemetry delta without its complete sample ignored')
+      const reason = 'the complete sample that this delta builds on has not arrived'
+      report(device, { leaf: 'telemetry', reason, needsFullSample: true })
+    },
   }
 }

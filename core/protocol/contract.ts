@@ -1,15 +1,15 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import { Command, CommandReply, DeviceLog } from './commands.ts'
 import { bridgeStateDelivery, type Delivery, deviceDelivery } from './delivery.ts'
 import { JobAck, JobEvent, ToJobDevice } from './jobs.ts'
-import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, ToBridge, ToDevice } from './messages.ts'
+import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, TelemetryDelta, ToBridge, ToDevice } from './messages.ts'
 import type { DeviceTopic } from './topics.ts'
 
 /** A message type. docs/topics.md and docs/asyncapi.json are generated from it, and a test checks recorded traffic against it. */
 export interface Message {
   readonly name: string
   readonly summary: string
-  /** A union discriminated by `type` is documented as one message for each type. */
+  /** A union discriminated by `type` is documented as one message for each type, another one by the titles of its members. */
   readonly schema: z.ZodType
   /** At least one for each type of a union. */
   readonly examples: readonly Readonly<Record<string, unknown>>[]
@@ -40,13 +40,15 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   },
   telemetry: {
     name: 'DeviceTelemetry',
-    summary: 'Measurements of a device: link, speed and condition.',
-    schema: DeviceTelemetry,
+    summary:
+      'Measurements of a device: link, speed and condition. A complete sample, or a delta: its difference from an earlier one.',
+    schema: z.union([TelemetryDelta.meta({ title: 'TelemetryDelta' }), DeviceTelemetry.meta({ title: 'DeviceTelemetry' })]),
     examples: [
       {
         v: 1,
         at,
         birth: 12,
+        seq: 5,
         link: { upBytesPerS: 1_250_000, downBytesPerS: 2_400_000, rttMs: 38.2, bridge: 'bridge-1' },
         speed: { prefillTokensPerS: 910, draftStepMs: 4.1 },
         memory: {
@@ -57,9 +59,23 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
           gpuUsedBytes: 2_100_000_000,
         },
         temperatures: { hottestC: 52.5, zonesC: { 'cpu-thermal': 52.5, 'gpu-thermal': 47 } },
-        power: { railsW: { VDD_GPU_SOC: 4.8, VDD_CPU_CV: 1.6 }, totalW: 11.2, scope: 'module', jPerToken: 0.84 },
+        power: {
+          railsW: { VDD_GPU_SOC: 4.8, VDD_CPU_CV: 1.6 },
+          totalW: 11.2,
+          scope: 'module',
+          jPerToken: 0.84,
+          busyW: 14.1,
+          idleW: 9.8,
+        },
         battery: null,
         errors: [{ code: 'LINK_LOST', at, count: 2 }],
+      },
+      {
+        v: 1,
+        at: '2026-05-04T09:30:10.125Z',
+        birth: 12,
+        base: 5,
+        set: { temperatures: { hottestC: 53, zonesC: { 'cpu-thermal': 53 } }, power: { totalW: 11.4 } },
       },
     ],
   },
@@ -158,7 +174,17 @@ const bridgeState: Message = {
   summary: 'The address of the data plane of a bridge, and its load.',
   schema: BridgeState,
   examples: [
-    { v: 1, state: 'ready', birth: 3, at, bridge: '0.1.0', modelId, data: 'ws://10.0.0.5:7070/v1/data', sessions: 2 },
+    {
+      v: 1,
+      state: 'ready',
+      birth: 3,
+      at,
+      bridge: '0.1.0',
+      modelId,
+      data: 'ws://10.0.0.5:7070/v1/data',
+      sessions: 2,
+      telemetryDeltas: true,
+    },
     { v: 1, state: 'lost', birth: 3, at },
   ],
 }

@@ -1,15 +1,23 @@
 import { z } from 'zod'
 
-const amount = z.number().min(0).nullable()
-const percent = z.number().min(0).max(100).nullable()
-const temperature = z.number().nullable()
-const word = z.string().nullable()
-const isTrue = z.boolean().nullable()
+/** Marks a figure in the JSON schema: messages may leave it out, responses have it as null. */
+export const nullIfAbsent = 'nullIfAbsent'
+export const figure = <T extends z.ZodType>(type: T) =>
+  type
+    .nullable()
+    .default(null)
+    .meta({ [nullIfAbsent]: true })
+
+const amount = figure(z.number().min(0))
+const percent = figure(z.number().min(0).max(100))
+const temperature = figure(z.number())
+const word = figure(z.string())
+const isTrue = figure(z.boolean())
 
 const bundle = z.object({ name: z.string(), modelId: z.string() })
 
 /**
- * A device's identity and condition. Null always means unknown; nothing is estimated. It contains no addresses, no serial
+ * A device's identity and condition. Null or absent always means unknown; nothing is estimated. It contains no addresses, no serial
  * numbers, and nothing about prompts or answers.
  */
 const sections = {
@@ -94,7 +102,7 @@ const sections = {
     .array(z.object({ code: z.string(), at: z.iso.datetime(), count: z.int().min(1) }))
     .describe('The last few error codes that were logged, newest first.'),
   bundles: z
-    .object({ llm: bundle.nullable(), slm: bundle.nullable() })
+    .object({ llm: figure(bundle), slm: figure(bundle) })
     .describe("Models in use, null: none; `slm`: the agent's own small model."),
   jobs: z.object({ waiting: amount, running: amount }).describe('Jobs on the device.'),
   spool: z

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { conditionSections } from './device-condition.ts'
+import { conditionSections, figure } from './device-condition.ts'
 import { wires } from './frame.ts'
 import { Id } from './id.ts'
 import { v } from './version.ts'
@@ -51,10 +51,10 @@ export const DeviceState = z.object({
 })
 export type DeviceState = z.infer<typeof DeviceState>
 
-const measured = z.number().min(0).nullable()
+const measured = figure(z.number().min(0))
 /**
- * On device/<id>/telemetry, not retained: a device's measurements of itself, an object per source. Null: not measured yet.
- * It contains nothing about prompts or answers.
+ * On device/<id>/telemetry, not retained: a device's measurements of itself, an object per source. Null or absent: not
+ * measured yet. It contains nothing about prompts or answers.
  */
 export const DeviceTelemetry = z.object({
   v,
@@ -65,16 +65,37 @@ export const DeviceTelemetry = z.object({
     .optional()
     .describe("False: the device's clock was not set, so `at` is meaningless and only the order of messages is known."),
   replayed: z.boolean().optional().describe('True: measured while no bridge was reachable, sent later.'),
-  link: z
-    .object({ upBytesPerS: measured, downBytesPerS: measured, rttMs: measured, bridge: id })
-    .nullable()
-    .describe('Link to the bridge on this broker (HAT: β_up, β_down); null while the data plane is not connected.'),
+  seq: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('Number of this sample, which later deltas of this start name as their `base`. Absent: no delta follows.'),
+  link: figure(z.object({ upBytesPerS: measured, downBytesPerS: measured, rttMs: measured, bridge: id })).describe(
+    'Link to the bridge on this broker (HAT: β_up, β_down); null while the data plane is not connected.',
+  ),
   speed: z
     .object({ prefillTokensPerS: measured, draftStepMs: measured.describe("HAT's γ.") })
     .describe("Speed of the device's own parts of the model."),
   ...conditionSections,
 })
 export type DeviceTelemetry = z.infer<typeof DeviceTelemetry>
+
+/**
+ * On device/<id>/telemetry too, if every bridge there announces `telemetryDeltas`: a sample as its difference from an earlier
+ * complete one (telemetry-delta.ts).
+ */
+export const TelemetryDelta = z.object({
+  v,
+  at: at.describe('Time of the measurement.'),
+  birth: birth.describe("As in the device's state."),
+  base: z.int().min(1).describe('Of a delta: `seq` of the complete sample, of the same `birth`, that it is a difference from.'),
+  set: z
+    .record(z.string(), z.unknown())
+    .describe(
+      'Of a delta: the fields that differ, to be merged into that sample. `device.uptimeS` also grows by the time between the two.',
+    ),
+})
+export type TelemetryDelta = z.infer<typeof TelemetryDelta>
 
 /** Retained on bridge/<id>/state: the address and the load of a bridge's data plane. */
 export const BridgeState = z.object({
@@ -94,6 +115,12 @@ export const BridgeState = z.object({
     .min(0)
     .optional()
     .describe('Number of devices that the bridge knows. After an outage they spread their attempts to reconnect by it.'),
+  telemetryDeltas: z
+    .boolean()
+    .optional()
+    .describe(
+      'True: the bridge rebuilds samples from deltas, and counts telemetry as a heartbeat. Absent: it needs complete samples, without absent figures.',
+    ),
 })
 export type BridgeState = z.infer<typeof BridgeState>
 
@@ -106,6 +133,10 @@ export const MessageFault = z.object({
   leaf: z.string().max(64).describe("Last level of the message's topic, such as `telemetry`."),
   reason: z.string().max(500).describe('Field and problem; never the value.'),
   at,
+  needsFullSample: z
+    .boolean()
+    .optional()
+    .describe('True: the bridge lacks the sample that a delta builds on; the device sends a complete one.'),
 })
 export type MessageFault = z.infer<typeof MessageFault>
 

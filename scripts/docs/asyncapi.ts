@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
+import { nullIfAbsent } from '../../core/protocol/device-condition.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
 import { protocolVersion } from '../../core/protocol/version.ts'
@@ -7,7 +8,7 @@ import { protocolVersion } from '../../core/protocol/version.ts'
 /** JSON Schema draft 7, as zod writes it. */
 export type Schema = z.core.JSONSchema.BaseSchema
 
-/** One message of the documents; a union has one variant per type. */
+/** One message of the documents; a union has one variant per type or title. */
 export interface Variant {
   /** `JobEvent.failed` */
   readonly name: string
@@ -20,7 +21,7 @@ export interface Variant {
 /** The schema of received messages: readers allow and drop further fields. */
 export function schemaOf(schema: z.ZodType): Schema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { target: 'draft-7', io: 'input', override: simplified })
-  return rest
+  return unmarked(rest)
 }
 
 /** Removes what is redundant in zod's output. */
@@ -31,8 +32,30 @@ export function simplified({ jsonSchema }: { jsonSchema: Schema }): void {
   delete jsonSchema.propertyNames
 }
 
+/** A figure of the telemetry, which a message may leave out. */
+export const isNullIfAbsent = (property: unknown): property is Schema =>
+  typeof property === 'object' && property !== null && nullIfAbsent in property
+
+/** Schemas without that mark. They share objects, so it can be removed only when all are written. */
+export const unmarked = <T>(schemas: T): T =>
+  JSON.parse(JSON.stringify(schemas), (_, value: unknown) => {
+    if (!isNullIfAbsent(value)) return value
+    const { [nullIfAbsent]: _mark, default: _null, ...rest } = value
+    return rest
+  })
+
 export function variantsOf({ name, schema, examples }: Message): Variant[] {
   const whole = schemaOf(schema)
+  if (whole.anyOf) {
+    const members = whole.anyOf as Schema[]
+    const memberOf = (example: object) => members.find((member) => hasRequired(member, example))
+    return members.map((one) => ({
+      name: one.title!,
+      types: [],
+      schema: one,
+      examples: examples.filter((example) => memberOf(example) === one),
+    }))
+  }
   if (!whole.oneOf) return [{ name, types: [], schema: whole, examples }]
   return (whole.oneOf as Schema[]).map((one) => {
     const types = typesOf(one)
@@ -44,6 +67,9 @@ export function variantsOf({ name, schema, examples }: Message): Variant[] {
     }
   })
 }
+
+/** Whether a message has every field that the schema requires: it tells the members of a union without types apart. */
+export const hasRequired = ({ required = [] }: Schema, message: object) => required.every((name) => Object.hasOwn(message, name))
 
 function typesOf({ properties = {} }: Schema): string[] {
   const { const: only, enum: several = [only] } = properties.type as Schema

@@ -8,7 +8,7 @@ import { JobDetails, JobSummary, StoredJobEvent, Submitted } from '../../core/pr
 import type { Access, Operation } from '../../core/protocol/http/operation.ts'
 import { allOperations } from '../../core/protocol/http/operations.ts'
 import { JobSubmission } from '../../core/protocol/jobs.ts'
-import { type Schema, simplified } from './asyncapi.ts'
+import { isNullIfAbsent, type Schema, simplified, unmarked } from './asyncapi.ts'
 
 /** Schemas that several operations share. */
 const shared: Readonly<Record<string, z.ZodType>> = {
@@ -84,7 +84,7 @@ function jsonSchemas() {
       if (schema && !registry.has(schema)) registry.add(schema, { id: `${id}.${part}` })
     }
   const refTo = (id: string) => `#/components/schemas/${id}`
-  const all = z.toJSONSchema(registry, { io: 'input', override: simplified, uri: refTo }).schemas
+  const all = unmarked(z.toJSONSchema(registry, { io: 'input', override: ofResponses, uri: refTo }).schemas)
   const definition = (schema: z.ZodType): Schema => {
     const { $schema: _, $id: __, ...rest } = all[registry.get(schema)!.id]!
     return rest
@@ -96,6 +96,14 @@ function jsonSchemas() {
       return id in shared ? { $ref: refTo(id) } : definition(schema)
     },
   }
+}
+
+/** A figure that messages of devices may leave out is null in a response. */
+function ofResponses({ jsonSchema }: { jsonSchema: Schema }): void {
+  const { properties = {}, required = [] } = jsonSchema
+  const names = Object.keys(properties).filter((name) => required.includes(name) || isNullIfAbsent(properties[name]))
+  if (names.length > 0) jsonSchema.required = names
+  simplified({ jsonSchema })
 }
 
 const templateOf = (path: string) => path.replace(/:(\w+)/g, '{$1}').replace('*', '{path}')

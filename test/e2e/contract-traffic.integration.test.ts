@@ -7,7 +7,7 @@ import { deviceTopic } from '../../core/protocol/topics.ts'
 import { portOf, type Relay, startRelay, through } from '../../lab/cluster/relay.ts'
 import { startShapedLink } from '../../lab/cluster/shaped-link.ts'
 import { webSocketFrames } from '../../lab/cluster/web-socket-payloads.ts'
-import { asyncApi, type Schema, variantsOf } from '../../scripts/docs/asyncapi.ts'
+import { asyncApi, hasRequired, type Schema, variantsOf } from '../../scripts/docs/asyncapi.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient } from '../support/broker.ts'
 import { type Check, schemaCompiler, strictly } from '../support/json-schemas.ts'
@@ -56,7 +56,9 @@ const isOn = (channel: Channel, topic: string) =>
 function documentedName(message: Message, text: string): string {
   const json = JSON.parse(text) as { type?: string }
   const variants = variantsOf(message)
-  const variant = variants.find(({ types }) => types.length === 0 || types.some((type) => type === json.type))
+  const variant = variants.find(({ types, schema }) =>
+    types.length === 0 ? variants.length === 1 || hasRequired(schema, json) : types.some((type) => type === json.type),
+  )
   if (!variant) throw new Error(`${message.name} has no type "${json.type}"`)
   expect(checks.get(variant.name)!(json), `${variant.name}: ${text}`).toEqual([])
   return variant.name

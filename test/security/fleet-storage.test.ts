@@ -50,6 +50,7 @@ const open = () =>
     jobs: { loads: () => new Map(), heldBy: () => [] } as unknown as OpenFleetOptions['jobs'],
     publish: () => {},
     onUnreadable: (device, leaf, reason) => void faults.push(`${leaf} of ${device}: ${reason}`),
+    onBaseless: () => {},
     onDeviceState: (device, { state, connection }) => states.push(`${device} ${state} ${connection}`),
     onBrokerLost: () => {},
     clock,
@@ -64,8 +65,8 @@ const speed = { prefillTokensPerS: null, draftStepMs: null }
 const publishSample = (device: string, n: number, fields: object = {}) =>
   fleet.handlers.onDeviceTelemetry(device, message({ at: at(n), link: null, speed, ...fields }))
 const line = (fields: object) => message({ level: 'warn', component: 'link', message: 'x'.repeat(500), fields, dropped: 0 })
-/** A sample with this many bytes of a section. */
-const large = (bytes: number) => ({ throttling: { isThrottled: true, causes: ['x'.repeat(bytes)] } })
+/** A sample with this many bytes of a section; another `n`, other bytes. */
+const large = (bytes: number, n = 0) => ({ throttling: { isThrottled: true, causes: [String(n).padEnd(bytes, 'x')] } })
 const samplesOf = (device: string) => fleet.history.of(device, { limit: 100_000 }).samples
 
 describe('a device that floods its state', () => {
@@ -136,10 +137,10 @@ describe('telemetry', () => {
     publishState('evil')
     publishState('honest')
     publishSample('honest', 1)
-    for (let n = 0; n < 15; n++) publishSample('evil', n, large(12 * kb))
+    for (let n = 0; n < 15; n++) publishSample('evil', n, large(12 * kb, n))
     await fleet.close()
     fleet = open()
-    for (let n = 15; n < 40; n++) publishSample('evil', n, large(12 * kb))
+    for (let n = 15; n < 40; n++) publishSample('evil', n, large(12 * kb, n))
     const bytes = () => samplesOf('evil').reduce((sum, sample) => sum + JSON.stringify(sample).length, 0)
     expect(bytes()).toBeLessThan(limits.deviceTelemetryBytes)
     expect(bytes()).toBeGreaterThan(limits.deviceTelemetryBytes / 2)
@@ -149,10 +150,10 @@ describe('telemetry', () => {
 
   it('counts numbers that are longer when they are written again', () => {
     publishState('evil')
-    const numbers = Array.from({ length: 1_000 }, (_, i) => `"z${i}":1E20`).join(',')
+    const numbers = (n: number) => Array.from({ length: 1_000 }, (_, i) => `"z${i}":${n + 1}E20`).join(',')
     const sample = (n: number) =>
       `{"v":1,"birth":1,"at":"${at(n)}","link":null,"speed":{"prefillTokensPerS":null,"draftStepMs":null},` +
-      `"temperatures":{"hottestC":null,"zonesC":{${numbers}}}}`
+      `"temperatures":{"hottestC":null,"zonesC":{${numbers(n)}}}}`
     for (let n = 0; n < 40; n++) fleet.handlers.onDeviceTelemetry('evil', Buffer.from(sample(n)))
     const bytes = samplesOf('evil').reduce((sum, one) => sum + JSON.stringify(one).length, 0)
     expect(bytes).toBeLessThan(limits.deviceTelemetryBytes)

@@ -18,6 +18,7 @@ export const openTestRegistry = (options: Pick<RegistryOptions, 'store'> & Parti
     isEnrolled: () => false,
     limits: fleetLimits,
     onUnreadable: () => {},
+    onBaseless: () => {},
     clock: systemClock,
     logger: silentLogger(),
     ...options,

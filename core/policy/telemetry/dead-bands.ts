@@ -1,9 +1,9 @@
 import type { DeviceTelemetry } from '../../protocol/messages.ts'
 
 /** A device's measurements of itself: an object per source. */
-export type Measurements = Omit<DeviceTelemetry, 'v' | 'at' | 'birth' | 'clockIsSet' | 'replayed'>
+export type Measurements = Omit<DeviceTelemetry, 'v' | 'at' | 'birth' | 'seq' | 'clockIsSet' | 'replayed'>
 
-type Value = number | string | boolean | null | undefined | readonly Value[] | { readonly [name: string]: Value }
+export type Value = number | string | boolean | null | undefined | readonly Value[] | { readonly [name: string]: Value }
 
 /** A figure has moved when it differs by more than both `part` of its last value and `amount`. */
 export interface DeadBand {
@@ -45,7 +45,8 @@ const defaults: DeadBands = {
 /** Fields whose change alone is no reason to report. */
 const ignored = new Set(['at'])
 
-function bandOf(name: string, bands: DeadBands): DeadBand | undefined {
+/** The dead band of a figure, or of the figures of a record: that of the longest unit its name ends with. */
+export function bandOf(name: string, bands: DeadBands): DeadBand | undefined {
   const units = Object.keys(bands).filter((unit) => name.endsWith(unit))
   const [longest] = units.sort((a, b) => b.length - a.length)
   return longest === undefined ? undefined : bands[longest]
@@ -63,7 +64,7 @@ function hasChanged(then: Value, now: Value, bands: DeadBands, band?: DeadBand):
   )
 }
 
-const isObject = (value: Value): value is { readonly [name: string]: Value } => typeof value === 'object' && value !== null
+export const isObject = (value: Value): value is { readonly [name: string]: Value } => typeof value === 'object' && value !== null
 
 /** Measurements at a time of the device's monotonic clock. */
 export interface Report {

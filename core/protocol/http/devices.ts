@@ -24,13 +24,13 @@ export const LabelChange = z.strictObject({
 export type LabelChange = z.infer<typeof LabelChange>
 
 /** Latest telemetry that the bridge has received since its start. */
-export const LatestTelemetry = DeviceTelemetry.omit({ v: true, replayed: true }).extend({
+export const LatestTelemetry = DeviceTelemetry.omit({ v: true, seq: true, replayed: true }).extend({
   ageS: z.number().min(0).describe("Since it was received, by the bridge's clock."),
 })
 export type LatestTelemetry = z.infer<typeof LatestTelemetry>
 
 /** One telemetry sample of the stored history. */
-export const TelemetrySample = DeviceTelemetry.omit({ v: true }).extend({
+export const TelemetrySample = DeviceTelemetry.omit({ v: true, seq: true }).extend({
   heardAt: at.describe("When the bridge received it, by the bridge's clock."),
 })
 export type TelemetrySample = z.infer<typeof TelemetrySample>

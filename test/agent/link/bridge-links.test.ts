@@ -95,12 +95,12 @@ describe('the links to several bridges', () => {
     expect(linksOf([down, { ...up, bridgeId: 'b' }]).links.status).toMatchObject({ bridge: 'connected', bridgeId: 'b' })
   })
 
-  it('publish on one link that has a bridge', async () => {
+  it('replay on one link that has a bridge', async () => {
     const { published, links } = linksOf([down, up, up])
-    expect([links.hasBridge, await links.publish('log', 'x'), published]).toEqual([true, true, [[1, 'x']]])
+    expect([links.hasBridge, await links.replay('log', 'x'), published]).toEqual([true, true, [[1, 'x']]])
     const unreachable = linksOf([down, down])
     const { links: none, published: unsent } = unreachable
-    expect([none.hasBridge, await none.publish('log', 'x'), unsent]).toEqual([false, false, []])
+    expect([none.hasBridge, await none.replay('log', 'x'), unsent]).toEqual([false, false, []])
   })
 
   it('publish on every link if asked to', () => {

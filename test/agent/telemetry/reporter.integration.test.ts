@@ -35,7 +35,9 @@ function reporting(path: string, options: Partial<ReporterOptions> = {}, isAckno
   const link = {
     connected: true,
     figures: { bridge: 'bridge-1', rates: new LinkRates() },
-    async publish(_leaf: string, message: string) {
+    /** A bridge that needs complete samples. */
+    deltaReceivers: undefined as string | undefined,
+    async report(message: string) {
       world.reports.push(DeviceTelemetry.parse(JSON.parse(message)))
       return true
     },
@@ -170,14 +172,14 @@ describe('the reporting loop', () => {
     await at.reporter.close()
   })
 
-  it('spools measurements while there is no bridge, without the figures of a link', async () => {
+  it('spools measurements while there is no bridge, without the figures of a link and without unknown ones', async () => {
     using dir = tempDir()
     using at = reporting(dir.path, { everyMs: 10_000, replay: async () => false })
     at.world.hasBridge = false
     await at.clock.advance(11_000)
     const spooled = at.store.prepare<[], string>('SELECT body FROM spool ORDER BY n').pluck().all()
     expect(spooled.slice(3).map((body) => JSON.parse(body))).toEqual(
-      [1, 1].map((draftStepMs) => ({ link: null, speed: { prefillTokensPerS: null, draftStepMs } })),
+      [1, 1].map((draftStepMs) => ({ link: null, speed: { draftStepMs } })),
     )
     await at.reporter.close()
   })

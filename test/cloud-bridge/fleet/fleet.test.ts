@@ -213,7 +213,9 @@ describe('the telemetry of devices', () => {
     using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
     const registry = openTestRegistry({ store: store.value })
     registry.onState('a', stateMessage('ready', 4))
-    expect(registry.onTelemetry('a', payload({ ...telemetry(7), replayed: true }))).toMatchObject({ replayed: true })
+    expect(registry.onTelemetry('a', payload({ ...telemetry(7), replayed: true }))).toMatchObject({
+      telemetry: { replayed: true },
+    })
     expect(registry.devices()).toMatchObject([{ telemetry: null }])
     registry.onTelemetry('a', payload(telemetry(1e5)))
     registry.onTelemetry('a', payload({ ...telemetry(7), replayed: true }))

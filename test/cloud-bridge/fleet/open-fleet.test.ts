@@ -27,6 +27,7 @@ beforeEach(() => {
     jobs: { loads: () => new Map(), heldBy: () => [] } as unknown as OpenFleetOptions['jobs'],
     publish: () => {},
     onUnreadable: (device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`),
+    onBaseless: (device) => expect.fail(`delta of ${device} without its base`),
     onDeviceState: (device, { state }) => events.push(`${device} ${state}`),
     onBrokerLost: () => events.push('broker lost'),
     clock,

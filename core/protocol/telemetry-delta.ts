@@ -1,0 +1,55 @@
+import { isDeepStrictEqual } from 'node:util'
+
+/** A JSON object: a sample, a section of one, or a difference. */
+export type Fields = Readonly<Record<string, unknown>>
+
+/**
+ * The difference between two samples: the fields that differ, objects field by field, everything else as a whole. It cannot
+ * express that a field has vanished.
+ * @returns undefined if a field of `base` is missing in `now`
+ */
+export function changesOf(base: Fields, now: Fields): Fields | undefined {
+  const changes: [string, unknown][] = []
+  if (Object.keys(base).some((name) => base[name] !== undefined && own(now, name) === undefined)) return undefined
+  for (const [name, value] of Object.entries(now)) {
+    const then = own(base, name)
+    if (value === undefined || isDeepStrictEqual(then, value)) continue
+    const change = isFields(then) && isFields(value) ? changesOf(then, value) : value
+    if (change === undefined) return undefined
+    changes.push([name, change])
+  }
+  return Object.fromEntries(changes)
+}
+
+/** The sample that `changes` was computed from. */
+export function withChanges(base: Fields, changes: Fields): Fields {
+  const changed = Object.entries(changes).map(([name, change]) => {
+    const then = own(base, name)
+    return [name, isFields(then) && isFields(change) ? withChanges(then, change) : change] as const
+  })
+  return Object.fromEntries([...Object.entries(base), ...changed])
+}
+
+/** A sample as it is expected `elapsedS` later: its uptime has grown, so a difference need not say so. */
+export function expectedAfter(sample: Fields, elapsedS: number): Fields {
+  const { device } = sample
+  if (!isFields(device) || typeof device.uptimeS !== 'number') return sample
+  return { ...sample, device: { ...device, uptimeS: Math.max(0, Math.round(device.uptimeS + elapsedS)) } }
+}
+
+/** Without the unknown figures of each section. A section that is null itself stays: it says that the device has no such part. */
+export function withoutUnknown(sample: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(sample).map(([name, section]) => [name, isFields(section) ? pruned(section) : section]),
+  )
+}
+
+const pruned = (fields: Fields): Fields =>
+  Object.fromEntries(
+    Object.entries(fields).flatMap(([name, value]) => (value == null ? [] : [[name, isFields(value) ? pruned(value) : value]])),
+  )
+
+export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Names come from messages: one like `__proto__` must not find an inherited value. */
+const own = (fields: Fields, name: string): unknown => (Object.hasOwn(fields, name) ? fields[name] : undefined)
