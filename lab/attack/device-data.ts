@@ -119,7 +119,8 @@ export const telemetryFlood: Flood = {
     const fields = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`field-${i}`, 'x'.repeat(500)]))
     await asDevice(target, signal, async ({ publish }) => {
       const measured = { birth: 1, link: null, speed: { prefillTokensPerS: null, draftStepMs: null } }
-      const causes = ['x'.repeat(samples % 10 === 9 ? 100_000 : 15_000)]
+      // No two are alike: the bridge stores the difference.
+      const causes = [String(samples).padEnd(samples % 10 === 9 ? 100_000 : 15_000, 'x')]
       const atMs = Date.UTC(2026, 0, 1) + samples
       await publish('telemetry', { at: new Date(atMs).toISOString(), ...measured, throttling: { isThrottled: true, causes } })
       samples += 1

@@ -131,23 +131,39 @@ describe('the telemetry of an agent', () => {
     await using watched = await watchTelemetry(clock, 'steady')
     await using all = await watchTopic(world.bridge.mqttUrl, 'brim/v1/default/device/steady/+')
     const countOf = (leaf: string) => all.messages.filter(({ topic }) => topic.endsWith(leaf)).length
-    const settings = { id: 'steady', telemetryS: 60, heartbeatS: 30 }
+    const settings = { id: 'steady', telemetryS: 60, heartbeatS: 10 }
     const agent = await world.startAgent(settings, clock, device.host)
     await expect
       .poll(watched.afterASecond, { timeout: 20_000 })
       .toMatchObject({ link: { downBytesPerS: expect.any(Number) }, power: { totalW: 4.85 } })
-    /** Reports during `heartbeats` intervals of 30 s. A report replaces the heartbeat after it, so every other one is sent. */
-    const reportsDuring = async (heartbeats: number) => {
-      const [reports, states] = [countOf('telemetry'), countOf('state')]
-      for (let s = 0; s < 30 * heartbeats; s++) await clock.advance(1_000)
-      await expect.poll(() => countOf('state')).toBeGreaterThanOrEqual(states + Math.floor(heartbeats / 2))
-      return countOf('telemetry') - reports
+    let seconds = 0
+    const pass = async () => {
+      await clock.advance(1_000)
+      seconds += 1
+    }
+    /** Until a heartbeat that is published from now on has arrived: messages of one device arrive in order. */
+    const allArrived = async () => {
+      const states = countOf('state')
+      await expect
+        .poll(
+          async () => {
+            await pass()
+            return countOf('state')
+          },
+          { timeout: 10_000, interval: 10 },
+        )
+        .toBeGreaterThan(states)
+      return [countOf('telemetry'), seconds] as const
     }
     // Until the measurements of the link have settled.
-    await reportsDuring(4)
-    const reports = await reportsDuring(8)
-    expect(reports).toBeGreaterThanOrEqual(3)
-    expect(reports).toBeLessThanOrEqual(5)
+    for (let s = 0; s < 120; s++) await pass()
+    await allArrived()
+    const [reportsBefore, secondsBefore] = await allArrived()
+    for (let s = 0; s < 240; s++) await pass()
+    const [reports, now] = await allArrived()
+    const due = (now - secondsBefore) / 60
+    expect(reports - reportsBefore).toBeGreaterThanOrEqual(due - 1.5)
+    expect(reports - reportsBefore).toBeLessThanOrEqual(due + 1.5)
     await agent.close()
   })
 
