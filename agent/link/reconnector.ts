@@ -67,6 +67,7 @@ export class Reconnector {
     const { clock, random, reconnectMaxS, fleetSize } = this.#options
     const { signal } = this.#stopping
     let failures = 0
+    let waitMs = 0
     let dueMs = clock.nowMs()
     while (!signal.aborted) {
       const startedMs = clock.nowMs()
@@ -74,12 +75,15 @@ export class Reconnector {
       const hasConnected = await this.#attempt(failures)
       if (signal.aborted) return
       // A failed request leaves the back-off as it is.
+      const nowMs = clock.nowMs()
       if (isDue || hasConnected) {
-        const nowMs = clock.nowMs()
         failures = failuresAfter(failures, nowMs - startedMs)
-        dueMs = nowMs + fullJitterMs(failures, backoffLimits(fleetSize?.(), reconnectMaxS * 1_000), random.next())
+        waitMs = fullJitterMs(failures, backoffLimits(fleetSize?.(), reconnectMaxS * 1_000), random.next())
+        dueMs = nowMs + waitMs
       }
-      await this.#wait(startedMs, dueMs, dueMs - clock.nowMs())
+      // Later than that: the clock was set back.
+      dueMs = Math.min(dueMs, nowMs + waitMs)
+      await this.#wait(startedMs, dueMs, waitMs)
     }
   }
 

@@ -108,6 +108,11 @@ async function submitProfile(target: AttackTarget, signal: AbortSignal): Promise
     signal,
   })
   const body = (await response.json()) as { id?: string }
+  // The bridge has not read the state of this device yet.
+  if (response.status === 404) {
+    await sleep(retryMs, undefined, { signal })
+    return submitProfile(target, signal)
+  }
   return response.ok ? body.id : undefined
 }
 
