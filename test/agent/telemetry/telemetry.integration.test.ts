@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { DeadBand } from '../../../agent/commands/run.ts'
 import { type AgentSettings, readAgentConfig } from '../../../agent/config.ts'
+import type { Host } from '../../../agent/device/host.ts'
 import { version } from '../../../core/base/version.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { isKnown } from '../../support/absent-device.ts'
@@ -34,6 +35,27 @@ async function watchTelemetry(clock: FakeClock, device: string) {
 async function listed(device: string): Promise<unknown> {
   const { devices } = (await (await fetch(`${world.bridge.httpUrl}/v1/devices`)).json()) as { devices: { id: string }[] }
   return devices.find(({ id }) => id === device)
+}
+
+/** A host whose reads can be awaited: a source that is still reading when the clock moves on counts as one that hangs. */
+function settlingHost({ text, number, list, run }: Host) {
+  let reading = 0
+  const counted =
+    <Args extends readonly unknown[], Result>(read: (...args: Args) => Promise<Result>) =>
+    (...args: Args) => {
+      reading += 1
+      return read(...args).finally(() => {
+        reading -= 1
+      })
+    }
+  const host: Host = { text: counted(text), number: counted(number), list: counted(list), run: counted(run) }
+  return {
+    host,
+    /** Resolves when nothing has been read for a few turns of the event loop: sources read one file after the other. */
+    async settled() {
+      for (let quiet = 0; quiet < 5; quiet = reading === 0 ? quiet + 1 : 0) await new Promise((turn) => setImmediate(turn))
+    },
+  }
 }
 
 describe('the telemetry of an agent', () => {
@@ -132,12 +154,14 @@ describe('the telemetry of an agent', () => {
     await using all = await watchTopic(world.bridge.mqttUrl, 'brim/v1/default/device/steady/+')
     const countOf = (leaf: string) => all.messages.filter(({ topic }) => topic.endsWith(leaf)).length
     const settings = { id: 'steady', telemetryS: 60, heartbeatS: 10 }
-    const agent = await world.startAgent(settings, clock, device.host)
+    const { host, settled } = settlingHost(device.host)
+    const agent = await world.startAgent(settings, clock, host)
     await expect
       .poll(watched.afterASecond, { timeout: 20_000 })
       .toMatchObject({ link: { downBytesPerS: expect.any(Number) }, power: { totalW: 4.85 } })
     let seconds = 0
     const pass = async () => {
+      await settled()
       await clock.advance(1_000)
       seconds += 1
     }
