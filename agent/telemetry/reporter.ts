@@ -1,4 +1,5 @@
 import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
+import { orAborted } from '../../core/base/or-aborted.ts'
 import { type DeadBands, type Measurements, type Report, shouldReport } from '../../core/policy/telemetry/dead-bands.ts'
 import { nextReportingStep } from '../../core/policy/telemetry/reporting.ts'
 import { settled } from '../../core/policy/telemetry/resolution.ts'
@@ -159,15 +160,21 @@ export class Reporter {
 
   /** Deletes the message once a broker has it: after a crash in between it is sent twice. */
   async #replay(leaf: SpooledLeaf): Promise<void> {
-    const { spool, replay, clock } = this.#options
+    const { spool, clock } = this.#options
     const { signal } = this.#stopping
     const sentMs = clock.nowMs()
     const message = spool.next(leaf)
     // A broker that does not respond must not delay the agent's end.
-    const isSent = message !== undefined && (await trueUnlessAborted(replay(leaf, message.text), signal))
+    const isSent = message !== undefined && (await this.#isReplayed(leaf, message.text))
     // A full disk does not even delete. Until it does, nothing else is sent: the same message would be, for ever.
     while (isSent && !signal.aborted && !spool.delete(leaf, message.n)) await clock.sleep(retryMs, signal).catch(() => {})
     this.#replayDueMs = isSent ? sentMs + replayGapMs : clock.nowMs() + retryMs
+  }
+
+  /** @returns false if the reporter is closed first */
+  #isReplayed(leaf: SpooledLeaf, message: string): Promise<boolean> {
+    const replaying = this.#options.replay(leaf, message)
+    return orAborted(replaying, this.#stopping.signal, async () => {}).catch(() => false)
   }
 
   #linkTarget(link: ReportLink): Target {
@@ -199,16 +206,6 @@ export class Reporter {
       last: undefined,
     }
   }
-}
-
-/** Leaves no listener on the signal, which lives as long as the agent. */
-async function trueUnlessAborted(work: Promise<boolean>, signal: AbortSignal): Promise<boolean> {
-  if (signal.aborted) return false
-  const settled = new AbortController()
-  const aborted = new Promise<false>((resolve) => {
-    signal.addEventListener('abort', () => resolve(false), { once: true, signal: settled.signal })
-  })
-  return Promise.race([work, aborted]).finally(() => settled.abort())
 }
 
 /** Infinity stays: turned off, or in progress. */
