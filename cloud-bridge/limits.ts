@@ -97,7 +97,7 @@ export const BridgeLimits = z.strictObject({
     .int()
     .min(1_024)
     .default(16 * 1_024)
-    .describe('size of a telemetry sample, in bytes; a larger one is ignored, and the device is told'),
+    .describe('size of a telemetry sample, in bytes; a larger one is ignored and reported to the device on `faults`'),
   unenrolledDevices: z
     .int()
     .min(0)

@@ -52,8 +52,8 @@ export const identityTables = [
   ALTER TABLE audit ADD COLUMN origin TEXT;
   ALTER TABLE audit ADD COLUMN outcome TEXT NOT NULL DEFAULT 'ok';
   UPDATE audit SET outcome = 'refused' WHERE action LIKE '%.refused'`,
-  // Base64url has four spellings of 32 bytes, and agents use one. Whoever enrolled under another waits for approval; where the
-  // key was known under its one spelling too, the other is revoked, and never fits a signature.
+  // Base64url has four spellings of 32 bytes, and agents use one. A device that enrolled under another waits for approval;
+  // where the key was known under its one spelling too, the other is revoked, and never fits a signature.
   `UPDATE OR IGNORE identities
     SET public_key = ${canonical}, status = CASE status WHEN 'approved' THEN 'pending' ELSE status END
     WHERE public_key <> ${canonical};

@@ -21,7 +21,7 @@ const deviceOf = async (id: string) => {
 }
 
 describe('a second device under the id of another', () => {
-  it('is told so and stops, while the first one keeps its connection and is shown with the address of the second', async () => {
+  it('stops with DEVICE_ID_TAKEN, while the first one keeps its connection and is shown with the address of the second', async () => {
     await using states = await watchTopic(world.bridge.mqttUrl, deviceTopic('default', 'jetson-01', 'state'))
     await expect.poll(() => deviceOf('jetson-01')).toMatchObject({ state: 'ready' })
     const { io } = captureIo()

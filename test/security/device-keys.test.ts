@@ -70,7 +70,7 @@ describe('a public key of small order', () => {
     expect(openDeviceKey(Buffer.from(hex, 'hex').toString('base64url'))).toBeUndefined()
   })
 
-  it('is told from a good key, whose signatures have one spelling', () => {
+  it('differs from a good key, whose signatures have one spelling', () => {
     const key = newTestKey()
     const [message, opened] = [Buffer.from('message'), openDeviceKey(key.publicKey)!]
     const signature = key.sign(message)

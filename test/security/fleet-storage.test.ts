@@ -126,7 +126,7 @@ describe('devices that are not enrolled', () => {
 })
 
 describe('telemetry', () => {
-  it('is limited in the size of a sample, and the device is told', () => {
+  it('is limited in the size of a sample, and the device receives a fault', () => {
     publishState('evil')
     publishSample('evil', 1, large(limits.telemetrySampleBytes))
     expect(samplesOf('evil')).toEqual([])

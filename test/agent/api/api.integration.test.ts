@@ -327,7 +327,7 @@ describe('a request that cannot be served', () => {
     expect(response.status).toBe(200)
   })
 
-  it('is told which paths there are, such as without /v1 in the base URL', async () => {
+  it('names the paths that exist, such as without /v1 in the base URL', async () => {
     const { body } = await post('/chat/completions', { messages })
     expect(body.error).toMatchObject({ hint: expect.stringContaining('POST /v1/chat/completions') })
   })

@@ -7,7 +7,7 @@ import { tinyCheckpoint } from '../../support/checkpoint.ts'
 import { isMissing } from '../../support/prerequisites.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
-/** `nobody`: root writes to read-only folders too. */
+/** The user `nobody`, because root writes to read-only folders too. */
 const otherUser = 65_534
 
 let dir: TempDir

@@ -11,7 +11,7 @@ it('lets a burst pass, then as much as its rate', () => {
   expect([1, 1, 1, 1].map((count) => bucket.spend(count, 60_000))).toEqual([0, 0, 0, expect.closeTo(100)])
 })
 
-it('whoever waits as told spends no more than the burst, the last item and the rate', () => {
+it('a client that waits as requested spends no more than the burst, the last item and the rate', () => {
   const items = fc.array(fc.integer({ min: 0, max: 50 }), { minLength: 1, maxLength: 50 })
   fc.assert(
     fc.property(items, fc.integer({ min: 1, max: 100 }), fc.integer({ min: 1, max: 100 }), (counts, perS, burst) => {
