@@ -32,6 +32,12 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/model': { values: ['core/base', 'core/protocol', 'core/text'] },
   'core/engine': { values: ['core/base', 'core/protocol', 'core/text', 'core/model'] },
   'core/draft': { values: ['core/engine', 'core/policy/hat', 'core/protocol'] },
+  // Endpoints implement core/answer's interface; the API and the jobs consume it and know no endpoint.
+  'core/answer': {
+    values: ['core/base', 'core/engine', 'core/model', 'core/policy/estimate', 'core/text'],
+    types: ['core/draft', 'core/protocol'],
+  },
+  'core/api': { values: ['core/answer', 'core/base', 'core/openai'] },
   'core/commands': { values: ['core/base', 'core/cli', 'core/engine', 'core/model', 'core/text'] },
 
   // Decisions and estimators: pure.
@@ -50,17 +56,15 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/link': { values: ['core'] },
   'agent/identity': { values: ['core'], types: ['agent/link'] },
   'agent/device': { values: ['core'] },
-  'agent/telemetry': { values: ['core'], types: ['agent/answer', 'agent/device'] },
+  'agent/telemetry': { values: ['core'], types: ['agent/device'] },
   'agent/remote': { values: ['core'], types: ['agent/link'] },
   'agent/bundles': { values: ['core'], types: ['agent/identity'] },
-  // Endpoints implement agent/answer's interface; the API and the jobs consume it and know no endpoint.
-  'agent/answer': { values: ['core'] },
-  'agent/hat': { values: ['core', 'agent/answer'], types: ['agent/link'] },
-  'agent/slm': { values: ['core', 'agent/answer'] },
+  'agent/hat': { values: ['core'], types: ['agent/link'] },
+  'agent/slm': { values: ['core'] },
   // The open bundles, and their replacement while the agent runs.
-  'agent/models': { values: ['core', 'agent/answer', 'agent/hat', 'agent/slm'], types: ['agent/bundles'] },
-  'agent/api': { values: ['core', 'agent/answer'] },
-  'agent/jobs': { values: ['core', 'agent/answer', 'agent/bundles'], types: ['agent/link'] },
+  'agent/models': { values: ['core', 'agent/hat', 'agent/slm'], types: ['agent/bundles'] },
+  'agent/api': { values: ['core'] },
+  'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
   'agent/limits.ts': { values: [] },
   'agent/idle-memory.ts': { values: ['core'] },
   'agent/config.ts': { values: ['core', 'agent/hat', 'agent/limits.ts'] },

@@ -1,13 +1,13 @@
 import type { AddressInfo } from 'node:net'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
+import { type ApiRequest, readChatRequest, readCompletionRequest, type Served, unknownModel } from '../../core/api/request.ts'
+import { type ServeOptions, serveAnswers } from '../../core/api/serve-answer.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
 import { chatFormat, completionFormat, type ResponseFormat } from '../../core/openai/responses.ts'
 import { type ApiAccess, requireSafeAddress } from './access.ts'
 import { addHealthRoutes, type HealthOptions } from './health.ts'
 import { guardRequests, readJson, reportErrors, requestIdOf } from './http-rules.ts'
-import { type ApiRequest, readChatRequest, readCompletionRequest, type Served, unknownModel } from './request.ts'
-import { type ServeOptions, serveAnswers } from './serve-answer.ts'
 
 export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, Served, HealthOptions {
   readonly host: string

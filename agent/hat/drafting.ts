@@ -1,3 +1,4 @@
+import type { DraftAheadFigures } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import type { DeviceStream } from '../../core/draft/device-stream.ts'
 import { DraftAhead, type PreparedDraft } from '../../core/draft/draft-ahead.ts'
@@ -6,7 +7,6 @@ import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { draftAheadSteps, type RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
 import { chainOf, type DraftTree } from '../../core/policy/hat/draft-tree.ts'
-import type { DraftAheadFigures } from '../answer/figures.ts'
 
 export interface DraftingOptions {
   readonly drafter: Drafter | TreeDrafter

@@ -1,5 +1,5 @@
-import { type Endpoint, endOf, startOf } from '../answer/endpoint.ts'
-import type { TextModel } from '../answer/text-model.ts'
+import { type Endpoint, endOf, startOf } from '../../core/answer/endpoint.ts'
+import type { TextModel } from '../../core/answer/text-model.ts'
 import { answerByHat, type HatOptions } from './session.ts'
 
 /** The split model as an endpoint: each answer is a HAT session. */

@@ -1,8 +1,8 @@
+import { loadTextModel } from '../../core/answer/text-model.ts'
 import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
 import { shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
-import { loadTextModel } from '../answer/text-model.ts'
 
 /** The parts of a split model that run on the device. Drafters are undefined where the bundle has none. */
 export type DeviceModel = Awaited<ReturnType<typeof openDeviceModel>>

@@ -1,4 +1,4 @@
-import type { EndpointFigures } from '../answer/figures.ts'
+import type { EndpointFigures } from '../../core/answer/figures.ts'
 
 /** Counts the rounds of one session. */
 export class RoundCounters {

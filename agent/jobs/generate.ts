@@ -1,7 +1,7 @@
+import type { AnswerRequest } from '../../core/answer/endpoint.ts'
+import { Prompt } from '../../core/answer/prompt.ts'
+import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../../core/answer/stream-answer.ts'
 import { GenerateInput } from '../../core/protocol/jobs.ts'
-import type { AnswerRequest } from '../answer/endpoint.ts'
-import { Prompt } from '../answer/prompt.ts'
-import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../answer/stream-answer.ts'
 import { type JobHandler, parseInput } from './job-handler.ts'
 
 export interface GenerateOptions extends StreamOptions {

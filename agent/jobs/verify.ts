@@ -1,8 +1,8 @@
+import type { Endpoint } from '../../core/answer/endpoint.ts'
+import type { TextModel } from '../../core/answer/text-model.ts'
 import { type Drafter, stateless } from '../../core/draft/drafter.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import { VerifyInput } from '../../core/protocol/jobs.ts'
-import type { Endpoint } from '../answer/endpoint.ts'
-import type { TextModel } from '../answer/text-model.ts'
 import { jobClient, promptOf } from './generate.ts'
 import { type JobHandler, parseInput } from './job-handler.ts'
 

@@ -1,5 +1,5 @@
+import type { Endpoint } from '../../core/answer/endpoint.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Endpoint } from '../answer/endpoint.ts'
 
 /** Counts the answers that use a model, so that it can be closed when none does. */
 export class AnswerGate {

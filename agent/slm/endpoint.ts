@@ -1,7 +1,7 @@
+import { type Endpoint, endOf, startOf } from '../../core/answer/endpoint.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { generate } from '../../core/engine/generate.ts'
-import { type Endpoint, endOf, startOf } from '../answer/endpoint.ts'
 import type { LocalModel } from './local-model.ts'
 
 /** The device's small model as an endpoint. Measures how fast it reads prompts. */

@@ -1,8 +1,8 @@
+import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
 import type { Chain } from '../../core/engine/contract.ts'
 import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
 import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { loadTextModel, type TextModel } from '../answer/text-model.ts'
 
 /** A small whole model on the device: it needs no bridge. */
 export interface LocalModel {

@@ -123,6 +123,8 @@ export class StepLoop {
         return [...kv.cached()]
       },
       memory: kv.usage,
+      slow: undefined,
+      speeds: { tokensPerS: undefined, prefillSPerRow: undefined, evictBytesPerS: undefined, loadBytesPerS: undefined },
       step: limits,
       lastDecodeMs: this.#lastDecodeMs,
     }
@@ -132,7 +134,7 @@ export class StepLoop {
   #carryOut({ evict, preempt, resume, run, lookAgainAtMs }: ServingPlan): boolean {
     for (const handle of evict) this.#options.kv.evictPrefix(handle)
     for (const id of preempt) this.#streams.get(id)?.preempt()
-    for (const id of resume) this.#streams.get(id)?.resume()
+    for (const { stream } of resume) this.#streams.get(stream)?.resume()
     this.#setAlarm(lookAgainAtMs)
     const pieces = run.flatMap(({ stream: id, rows }): Piece[] => {
       const stream = this.#streams.get(id)

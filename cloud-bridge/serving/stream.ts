@@ -114,6 +114,9 @@ export class RowStream implements Stream {
       contextLength: length,
       kvBytes: this.#isEvicted ? kv.missingFor(this.#sequence, length + waitingRows) : kv.chargeOf(this.#sequence),
       residency: this.#step ? 'in flight' : this.#isEvicted ? 'evicted' : 'resident',
+      resumptions: ['load'],
+      writtenRows: 0,
+      reader: undefined,
     }
   }
 

@@ -22,7 +22,7 @@ export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
   return {
     plan(state, nowMs) {
       const { evict, resume } = resumptions(state)
-      const resumed = new Set(resume)
+      const resumed = new Set(resume.map(({ stream }) => stream))
       const ready = state.waiting.filter(({ id, residency }) => residency === 'resident' || resumed.has(id))
       const decoding = state.lastDecodeMs !== undefined && nowMs - state.lastDecodeMs < limits.decodingMs
       return { evict, preempt: [], resume, run: nextStep(ready, state.step, limits, decoding), lookAgainAtMs: undefined }
@@ -33,19 +33,19 @@ export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
 /** The evicted streams that fit into the memory, in the order in which their rows arrived. */
 function resumptions(state: ServingState): Pick<ServingPlan, 'evict' | 'resume'> {
   const evict: string[] = []
-  const resume: number[] = []
+  const resume: ServingPlan['resume'][number][] = []
   const evicted = state.waiting.filter(({ residency }) => residency === 'evicted')
   if (evicted.length === 0) return { evict, resume }
   let left: readonly CachedPrefix[] = state.cached
   let usage: KvUsage = state.memory
-  for (const { id, kvBytes } of evicted) {
+  for (const { id, kvBytes, resumptions } of evicted) {
     const evictions = evictionsFor(kvBytes, usage, left)
     if (!evictions) break
     const freedBytes = evictions.reduce((sum, prefix) => sum + prefix.kvBytes, 0)
     usage = { ...usage, usedBytes: usage.usedBytes - freedBytes + kvBytes }
     left = left.slice(evictions.length)
     evict.push(...evictions.map(({ handle }) => handle))
-    resume.push(id)
+    resume.push({ stream: id, by: resumptions.includes('load') ? 'load' : 'recompute' })
   }
   return { evict, resume }
 }

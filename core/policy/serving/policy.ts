@@ -5,8 +5,29 @@ import type { CachedPrefix, KvUsage } from '../admission/kv.ts'
  */
 export type Phase = 'prefill' | 'decode' | 'verify'
 
-/** Where a stream's KV is. `in flight`: a step is using it, so that it can be neither run nor preempted now. */
+/**
+ * Where a stream's KV is. `resident`: in the fast tier, so that it can run. `evicted`: not there; a new stream begins so too.
+ * `in flight`: a step or a transfer between the tiers uses it, so that it can be neither run nor preempted now.
+ */
 export type Residency = 'resident' | 'evicted' | 'in flight'
+
+/** How an evicted stream comes back: its KV is copied from the slow tier, or computed again from its tokens. */
+export type Resumption = 'load' | 'recompute'
+
+/** Whoever reads a stream's tokens while they come (TokenFlow §4). Streams that nobody reads so have none. */
+export interface ReaderState {
+  /** Tokens per second that the reader takes, > 0. */
+  readonly tokensPerS: number
+  /** Tokens that have been sent and that he has not read yet; fractions count. */
+  readonly unread: number
+  /** When the request came. */
+  readonly requestedMs: number
+  /** When its first token came; undefined before. */
+  readonly firstTokenMs: number | undefined
+  /** Tokens sent so far, and at most. */
+  readonly sent: number
+  readonly maxTokens: number
+}
 
 /** A stream as a policy sees it. */
 export interface StreamState {
@@ -24,6 +45,22 @@ export interface StreamState {
   /** KV memory that the stream is charged; for an evicted one what its resumption would charge in addition. */
   readonly kvBytes: number
   readonly residency: Residency
+  /** Of an evicted stream: what can bring it back; `recompute` alone where the slow tier lacks rows. */
+  readonly resumptions: readonly Resumption[]
+  /** Rows that the slow tier holds already: eviction has only the others left to write. */
+  readonly writtenRows: number
+  readonly reader: ReaderState | undefined
+}
+
+/** What the bridge has measured about itself; undefined before the first measurement. */
+export interface ServingSpeeds {
+  /** Γ of TokenFlow Eq. 6: tokens per second of all streams together, while steps follow one another. */
+  readonly tokensPerS: number | undefined
+  /** Seconds per row of a prompt. */
+  readonly prefillSPerRow: number | undefined
+  /** Of KV from the fast to the slow tier, and back. */
+  readonly evictBytesPerS: number | undefined
+  readonly loadBytesPerS: number | undefined
 }
 
 /** The input of a decision about the next step, apart from the time. */
@@ -34,7 +71,11 @@ export interface ServingState {
   readonly idle: readonly StreamState[]
   /** Oldest first. Collected when it is read. */
   readonly cached: readonly CachedPrefix[]
+  /** The fast tier: what steps compute with. */
   readonly memory: KvUsage
+  /** The slow tier; undefined where there is none, so that eviction means recomputation. */
+  readonly slow: KvUsage | undefined
+  readonly speeds: ServingSpeeds
   /** What one step can hold. */
   readonly step: { readonly rows: number; readonly streams: number }
   /** When a step that decoded or verified last began; undefined before the first. */
@@ -45,10 +86,10 @@ export interface ServingState {
 export interface ServingPlan {
   /** Handles of cached prefixes whose memory is freed. */
   readonly evict: readonly string[]
-  /** Streams whose KV leaves the memory. They stay charged for a copy of their rows without spare capacity. */
+  /** Streams whose KV leaves the fast tier. */
   readonly preempt: readonly number[]
-  /** Evicted streams whose KV is restored. */
-  readonly resume: readonly number[]
+  /** Evicted streams whose KV is restored. A load takes until a later plan; rows to recompute wait like those of a prompt. */
+  readonly resume: readonly { readonly stream: number; readonly by: Resumption }[]
   /** The next step: the first `rows` waiting rows of each stream, at least one. Empty: no step begins now. */
   readonly run: readonly { readonly stream: number; readonly rows: number }[]
   /** When to plan again if nothing has changed until then; undefined: only after a change. */

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
 import { z } from 'zod'
-import { loadTextModel } from '../../../agent/answer/text-model.ts'
+import { loadTextModel } from '../../../core/answer/text-model.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'

@@ -1,6 +1,6 @@
 import { relative } from 'node:path'
 import { z } from 'zod'
-import { loadTextModel } from '../../../agent/answer/text-model.ts'
+import { loadTextModel } from '../../../core/answer/text-model.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { readManifest } from '../../../core/model/bundle.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { AnswerDelta, AnswerRequest, Endpoint } from '../../../agent/answer/endpoint.ts'
 import { AnswerGate } from '../../../agent/models/answer-gate.ts'
+import type { AnswerDelta, AnswerRequest, Endpoint } from '../../../core/answer/endpoint.ts'
 
 const request = {} as AnswerRequest
 const never = new AbortController().signal

@@ -17,6 +17,9 @@ const stream = (id: number, fields: Partial<StreamState> = {}): StreamState => (
   contextLength: 64,
   kvBytes: 64,
   residency: 'resident',
+  resumptions: ['load'],
+  writtenRows: 0,
+  reader: undefined,
   ...fields,
 })
 const prompt = (id: number, waitingRows: number, stepsSkipped = 0) => stream(id, { waitingRows, phase: 'prefill', stepsSkipped })
@@ -26,6 +29,8 @@ const stateOf = (streams: readonly StreamState[], fields: Partial<ServingState> 
   idle: streams.filter(({ waitingRows }) => waitingRows === 0),
   cached: [],
   memory: { budgetBytes: 1_000_000, usedBytes: 0 },
+  slow: undefined,
+  speeds: { tokensPerS: undefined, prefillSPerRow: undefined, evictBytesPerS: undefined, loadBytesPerS: undefined },
   step,
   lastDecodeMs: undefined,
   ...fields,
@@ -192,7 +197,8 @@ describe('the memory of a plan', () => {
         const cached = cachedBytes.map((kvBytes, i) => ({ handle: `${i}`, owner: 'jetson-01', kvBytes }))
         const usedBytes = cachedBytes.reduce((sum, bytes) => sum + bytes, 0)
         const memory = { usedBytes, budgetBytes: usedBytes + freeBytes }
-        const { run, resume, evict, preempt } = policy.plan(stateOf(streams, { cached, memory }), nowMs)
+        const { run, resume: resumed, evict, preempt } = policy.plan(stateOf(streams, { cached, memory }), nowMs)
+        const resume = resumed.map((entry) => entry.stream)
         expect(preempt).toEqual([])
         for (const id of resume) expect(streams[id]!.residency).toBe('evicted')
         for (const entry of run)
@@ -212,7 +218,7 @@ describe('the memory of a plan', () => {
     expect(policy.plan(stateOf(streams, { cached, memory }), nowMs)).toEqual({
       evict: ['a', 'b'],
       preempt: [],
-      resume: [0],
+      resume: [{ stream: 0, by: 'load' }],
       run: [{ stream: 0, rows: 1 }],
       lookAgainAtMs: undefined,
     })

@@ -1,9 +1,9 @@
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { AnswerText } from '../../../agent/answer/answer-text.ts'
-import type { AnswerDelta } from '../../../agent/answer/endpoint.ts'
-import type { TextModel } from '../../../agent/answer/text-model.ts'
+import { AnswerText } from '../../../core/answer/answer-text.ts'
+import type { AnswerDelta } from '../../../core/answer/endpoint.ts'
+import type { TextModel } from '../../../core/answer/text-model.ts'
 import { createPromptEncoder } from '../../../core/text/prompt-encoder.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 

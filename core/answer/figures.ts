@@ -1,5 +1,5 @@
-import type { DraftReport } from '../../core/draft/drafter.ts'
-import type { Wire } from '../../core/protocol/frame.ts'
+import type { DraftReport } from '../draft/drafter.ts'
+import type { Wire } from '../protocol/frame.ts'
 
 /** What an endpoint spent on its part of an answer, and what it measured: the counts of split decoding with drafts. */
 export interface EndpointFigures {

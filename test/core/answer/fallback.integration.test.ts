@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { AnswerReport } from '../../../agent/answer/report.ts'
 import type { LocalModel } from '../../../agent/slm/local-model.ts'
+import type { AnswerReport } from '../../../core/answer/report.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'

@@ -1,4 +1,4 @@
-import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import { BrimError, type ErrorCode } from '../base/errors.ts'
 import { type AnswerDelta, type Endpoint, startOf } from './endpoint.ts'
 import { Prompt } from './prompt.ts'
 import { inTokensOf, sharesTokens, type Tokens } from './text-model.ts'

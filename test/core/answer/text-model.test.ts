@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { inTokensOf, sharesTokens, type TextModel, textModel } from '../../../agent/answer/text-model.ts'
+import { inTokensOf, sharesTokens, type TextModel, textModel } from '../../../core/answer/text-model.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 import { fixtureDir } from '../../oracle/fixtures.ts'
 import { tinyBundle } from '../../support/tiny-bundle.ts'

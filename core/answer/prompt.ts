@@ -1,4 +1,4 @@
-import type { PromptText } from '../../core/text/prompt-text.ts'
+import type { PromptText } from '../text/prompt-text.ts'
 import { sharesTokens, type TextModel, type Tokens } from './text-model.ts'
 
 type PromptContent = PromptText | { readonly kind: 'ids'; readonly tokens: Tokens }

@@ -1,5 +1,5 @@
-import type { BrimError } from '../../core/base/errors.ts'
-import { median, quantile } from '../../core/policy/estimate/quantile.ts'
+import type { BrimError } from '../base/errors.ts'
+import { median, quantile } from '../policy/estimate/quantile.ts'
 import type { AnswerPiece } from './answer-text.ts'
 import type { AnswerDelta } from './endpoint.ts'
 import { type EndpointFigures, noFigures } from './figures.ts'

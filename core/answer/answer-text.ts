@@ -1,6 +1,6 @@
-import type { AnswerEnd } from '../../core/text/answer-stream.ts'
-import type { Detokenizer } from '../../core/text/detokenizer.ts'
-import { StopStrings } from '../../core/text/stop-strings.ts'
+import type { AnswerEnd } from '../text/answer-stream.ts'
+import type { Detokenizer } from '../text/detokenizer.ts'
+import { StopStrings } from '../text/stop-strings.ts'
 import type { AnswerDelta } from './endpoint.ts'
 import { inTokensOf, sharesTokens, type TextModel, type Tokens } from './text-model.ts'
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import type { AnswerEnd } from '../../core/text/answer-stream.ts'
+import type { Clock } from '../base/clock.ts'
+import type { AnswerEnd } from '../text/answer-stream.ts'
 import { AnswerText } from './answer-text.ts'
 import type { AnswerRequest, Endpoint } from './endpoint.ts'
 import type { AnswerMeter, AnswerSpeed } from './meter.ts'

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { FieldError } from '../../core/openai/api-error.ts'
-import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../../core/openai/request.ts'
 import type { AnswerRequest, Endpoint } from '../answer/endpoint.ts'
 import { withFallback } from '../answer/fallback.ts'
 import { Prompt } from '../answer/prompt.ts'
 import { sharesTokens } from '../answer/text-model.ts'
+import { FieldError } from '../openai/api-error.ts'
+import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../openai/request.ts'
 
 /** As in AgentLimits. */
 export interface RequestLimits {

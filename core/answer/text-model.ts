@@ -1,8 +1,8 @@
 import { join } from 'node:path'
-import { type Manifest, tokenizerFolder } from '../../core/model/manifest.ts'
-import { type ChatTemplate, loadChatTemplate } from '../../core/text/chat-template.ts'
-import { createPromptEncoder, type PromptEncoder } from '../../core/text/prompt-encoder.ts'
-import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../../core/text/tokenizer.ts'
+import { type Manifest, tokenizerFolder } from '../model/manifest.ts'
+import { type ChatTemplate, loadChatTemplate } from '../text/chat-template.ts'
+import { createPromptEncoder, type PromptEncoder } from '../text/prompt-encoder.ts'
+import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../text/tokenizer.ts'
 
 /** How one model reads prompts and writes text. */
 export interface TextModel {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { toErrorBody } from '../../core/openai/api-error.ts'
-import type { ResponseFormat, ResponseHead, Usage } from '../../core/openai/responses.ts'
-import { type SseWriter, startSse } from '../../core/openai/sse-writer.ts'
 import type { AnswerRequest } from '../answer/endpoint.ts'
 import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../answer/stream-answer.ts'
+import { BrimError } from '../base/errors.ts'
+import type { Logger } from '../base/logger.ts'
+import { toErrorBody } from '../openai/api-error.ts'
+import type { ResponseFormat, ResponseHead, Usage } from '../openai/responses.ts'
+import { type SseWriter, startSse } from '../openai/sse-writer.ts'
 import type { ApiRequest } from './request.ts'
 
 export interface ServeOptions extends Omit<StreamOptions, 'endpoint'> {

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { Ewma } from '../../core/policy/estimate/ewma.ts'
+import type { Clock } from '../base/clock.ts'
+import { Ewma } from '../policy/estimate/ewma.ts'
 
 /** How fast one answer's model was. */
 export interface AnswerSpeed {
