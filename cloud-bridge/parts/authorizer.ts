@@ -1,0 +1,24 @@
+import { readHookSecret } from '../broker/broker-secrets.ts'
+import { createAuthorizer } from '../identity/authorizer.ts'
+import { Quotas } from '../identity/quotas.ts'
+import type { Access } from './access.ts'
+import type { Base } from './base.ts'
+import type { Stores } from './stores.ts'
+
+/** Decides what the caller of an HTTP operation may do, and how often. @throws BrimError CONFIG_INVALID */
+export function openAuthorizer({ config, clock, closers, log }: Base, { identityStore }: Stores, { grants }: Access) {
+  const hookSecretFile = config.broker?.hookSecretFile
+  const hookSecret = hookSecretFile === undefined ? undefined : readHookSecret(hookSecretFile)
+  const quotas = new Quotas(identityStore, config.limits.keyRequestsPerMinute, clock, () => Date.now())
+  const authorizer = createAuthorizer({
+    gate: grants,
+    store: identityStore,
+    quotas,
+    hookSecret,
+    clock,
+    logger: log('identity'),
+  })
+  closers.push(authorizer.close)
+  return { authorizer, quotas, hookSecret }
+}
+export type OpenAuthorizer = ReturnType<typeof openAuthorizer>

@@ -1,0 +1,35 @@
+import { mqttPorts } from '../../core/protocol/mqtt-url.ts'
+import { openBroker } from '../broker/open-broker.ts'
+import type { Access } from './access.ts'
+import type { Base } from './base.ts'
+import type { Stores } from './stores.ts'
+import type { Work } from './work.ts'
+
+/** The embedded broker, or control of an external one. @throws BrimError LISTEN_*, BROKER_UNREACHABLE */
+export async function openControlBroker(base: Base, stores: Stores, { devices }: Work, { grants, certificate }: Access) {
+  const { config, clock, closers, log, listeners } = base
+  const broker = await openBroker({
+    ...config,
+    bridge: config.id,
+    port: mqttPortOf(base, stores),
+    connectionLimits: listeners.mqtt,
+    certificate,
+    gate: grants,
+    ownToken: grants.ownToken,
+    lastState: devices.lastState,
+    onIdConflict: devices.onIdConflict,
+    clock,
+    logger: log('broker'),
+  })
+  closers.push(broker.close)
+  return broker
+}
+
+function mqttPortOf({ config, logger }: Base, { identityStore }: Stores): number {
+  if (config.mqttPort !== undefined) return config.mqttPort
+  if (!config.tls) return mqttPorts.plain
+  const earlier = identityStore.earlierTlsPort()
+  if (earlier === undefined) return mqttPorts.tls
+  logger.warn({ port: earlier }, 'MQTT over TLS stays on the port of earlier releases, where devices have enrolled: --mqtt-port')
+  return earlier
+}

@@ -1,0 +1,48 @@
+import type { ControlBroker } from '../broker/control-broker.ts'
+import { enrolmentRefusal } from '../identity/exposure.ts'
+import { createIdentities } from '../identity/identities.ts'
+import type { Access } from './access.ts'
+import type { Base } from './base.ts'
+import type { OpenServing } from './serving.ts'
+import type { Stores } from './stores.ts'
+import type { Work } from './work.ts'
+
+const dayMs = 86_400_000
+
+/** Enrolment and the renewal of grants; a device that loses its grant is disconnected everywhere. */
+export function openIdentities(base: Base, parts: Stores & Work & Access & OpenServing & { broker: ControlBroker }) {
+  const { config, clock, closers, log } = base
+  const { identityStore, devices, grants, certificate, broker, serving, plane } = parts
+  const identities = createIdentities({
+    store: identityStore,
+    grants,
+    bridge: config.id,
+    fleet: config.fleet,
+    keys: { validMs: config.deviceKeyDays * dayMs },
+    failedProofsPerMinute: config.limits.failedProofsPerMinute,
+    authRequiredOnceEnrolled: config.auth !== false,
+    onAuthRequired() {
+      broker.dropUnproven()
+      for (const device of plane.dropUnproven()) serving.purge(device)
+      // No device has proven who it is, the one that enrols included.
+      devices.forgetExcept(() => false)
+    },
+    refusal: enrolmentRefusal(config),
+    controlPlane: {
+      mqttPort: Number(new URL(broker.url).port),
+      mqttTls: certificate !== undefined,
+      mqttUrl: broker.external ? broker.url : undefined,
+    },
+    onGrant: (device) => broker.admit(device),
+    onGrantEnd(device) {
+      broker.disconnect(device)
+      plane.disconnect(device)
+      serving.purge(device)
+    },
+    clock,
+    logger: log('identity'),
+  })
+  closers.push(identities.close)
+  return identities
+}
+export type OpenIdentities = ReturnType<typeof openIdentities>

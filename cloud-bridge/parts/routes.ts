@@ -1,0 +1,69 @@
+import { version } from '../../core/base/version.ts'
+import { adminRoutes } from '../api/admin.ts'
+import { bridgeRoutes } from '../api/bridge.ts'
+import { brokerHookRoutes } from '../api/broker-hooks.ts'
+import { bundleRoutes, openServedBundles } from '../api/bundles.ts'
+import { deviceRoutes } from '../api/devices.ts'
+import { identityRoutes } from '../api/identity.ts'
+import { jobRoutes } from '../api/jobs.ts'
+import type { ControlBroker } from '../broker/control-broker.ts'
+import type { Routes } from '../http/router.ts'
+import type { Access } from './access.ts'
+import type { OpenAuthorizer } from './authorizer.ts'
+import type { Base } from './base.ts'
+import type { OpenIdentities } from './identities.ts'
+import type { OpenServing } from './serving.ts'
+import type { Stores } from './stores.ts'
+import type { Work } from './work.ts'
+
+export type RouteParts = Stores &
+  Work &
+  Access &
+  OpenServing &
+  OpenAuthorizer & { readonly broker: ControlBroker; readonly identities: OpenIdentities }
+
+/** Every operation that the bridge serves, on the parts that carry it out. */
+export function routesOf({ config, clock, startedMs }: Base, parts: RouteParts): readonly Routes[] {
+  const { id: bridge, fleet } = config
+  const { identityStore, jobs, devices, grants, broker, identities, quotas, hookSecret } = parts
+  const { serving, sessions, steps, modelId } = parts
+  const bundles = openServedBundles({ bundle: config.bundle, folder: config.bundles })
+  const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
+  const load = () => ({
+    version,
+    modelId,
+    uptimeS: uptimeS(),
+    sessions: sessions.count,
+    kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
+  })
+  return [
+    bridgeRoutes({
+      health: () => ({
+        ...load(),
+        keptKvBytes: serving.memory.cachedBytes,
+        pipeline: config.pipeline,
+        serving: serving.metrics,
+        jobs: { dispatchMs: jobs.queue.dispatchMs },
+      }),
+      steps: () => steps.list(),
+    }),
+    jobRoutes(jobs.queue, jobs.store, { isKnown: devices.fleet.has, findBundle: bundles.find }),
+    deviceRoutes({
+      ...devices,
+      remove(device, actor) {
+        const open = jobs.store.openOf(device)
+        for (const job of open) jobs.queue.cancel(job)
+        identityStore.remove(actor, device)
+        broker.clearState?.(device)
+        devices.forget(device)
+        return open.length
+      },
+      describe: () => ({ bridge, ...load(), kvBudgetBytes: config.kvBudgetBytes, jobs: jobs.store.counts() }),
+      clock,
+    }),
+    bundleRoutes(bundles),
+    adminRoutes({ store: identityStore, quotas, bridge, fleet }),
+    identityRoutes(identities),
+    ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),
+  ]
+}

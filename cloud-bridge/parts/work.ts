@@ -1,0 +1,37 @@
+import { openFleet } from '../fleet/open-fleet.ts'
+import { createFaultReporter } from '../link/faults.ts'
+import { openJobs } from '../queue/open-jobs.ts'
+import type { Base } from './base.ts'
+import type { Stores } from './stores.ts'
+
+/** The devices of the fleet and their jobs. */
+export function openWork({ config, clock, closers, logger, log, downlink, announce }: Base, { store, identityStore }: Stores) {
+  const bridge = config.id
+  const { publish } = downlink
+  const { onUnreadable, onBaseless } = createFaultReporter({
+    bridge,
+    publish: (device, message) => publish(device, 'faults', message),
+    clock,
+    logger: log('control'),
+  })
+  const jobs = openJobs(config, { bridge, clock, wallMs: Date.now, publish, onUnreadable, logger: log('jobs') })
+  closers.push(jobs.close)
+  const devices = openFleet({
+    ...config,
+    store,
+    bridge,
+    identities: identityStore,
+    jobs: jobs.store,
+    publish: (device, message) => publish(device, 'commands', message),
+    onUnreadable,
+    onBaseless,
+    onDeviceState: jobs.queue.onDeviceState,
+    onGrowth: announce.trigger,
+    onBrokerLost: jobs.queue.onBrokerLost,
+    clock,
+    logger,
+  })
+  closers.push(devices.close)
+  return { jobs, devices }
+}
+export type Work = ReturnType<typeof openWork>
