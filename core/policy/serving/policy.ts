@@ -14,18 +14,22 @@ export type Residency = 'resident' | 'evicted' | 'in flight'
 /** How an evicted stream comes back: its KV is copied from the slow tier, or computed again from its tokens. */
 export type Resumption = 'load' | 'recompute'
 
-/** Whoever reads a stream's tokens while they come (TokenFlow §4). Streams that nobody reads so have none. */
+/**
+ * The consumer of a stream's tokens while they are generated (TokenFlow §3.2). A consumer that does not read them as they
+ * come, such as an agent, has a reference rate, which sets its priority.
+ */
 export interface ReaderState {
   /** Tokens per second that the reader takes, > 0. */
   readonly tokensPerS: number
-  /** Tokens that have been sent and that he has not read yet; fractions count. */
-  readonly unread: number
-  /** When the request came. */
+  /** When the request arrived. */
   readonly requestedMs: number
-  /** When its first token came; undefined before. */
+  /** When its first token was sent; undefined before. */
   readonly firstTokenMs: number | undefined
-  /** Tokens sent so far, and at most. */
+  /** When the reader has read all tokens sent so far: in the past, it stalls since then. Undefined before the first token. */
+  readonly drainedMs: number | undefined
+  /** Tokens sent so far. */
   readonly sent: number
+  /** Tokens of the whole answer, at most. */
   readonly maxTokens: number
 }
 
