@@ -1,16 +1,23 @@
 import { join } from 'node:path'
 import { birthsTable, nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
-import { openDatabase } from '../../core/store/open-database.ts'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { fleetTables } from '../fleet/open-fleet.ts'
 import { openAuditExport } from '../identity/audit-export.ts'
-import { openIdentityStore } from '../identity/store.ts'
+import { type IdentityStore, openIdentityStore } from '../identity/store.ts'
 import type { Base } from './base.ts'
 
 const migrations = [birthsTable, ...fleetTables]
 
+export interface Stores {
+  readonly store: Store
+  readonly identityStore: IdentityStore
+  /** Number of this start. */
+  readonly birth: number
+}
+
 /** The state folder, locked for this process, and its databases. @throws BrimError STORE_FAILED, CONFIG_INVALID */
-export function openStores({ config, clock, closers, log }: Base) {
+export function openStores({ config, clock, closers, log }: Base): Stores {
   closers.push(lockFolder(config.stateDir))
   const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
   closers.push(() => store.close())
@@ -23,4 +30,3 @@ export function openStores({ config, clock, closers, log }: Base) {
   }
   return { store, identityStore, birth: nextBirth(store) }
 }
-export type Stores = ReturnType<typeof openStores>
