@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
-import type { Endpoint } from '../core/answer/endpoint.ts'
+import type { TokenEndpoint } from '../core/answer/endpoint.ts'
 import { AnswerMeter } from '../core/answer/meter.ts'
 import { type Clock, clockIsSet, nowIso, systemClock } from '../core/base/clock.ts'
 import { type Closers, createClosers } from '../core/base/closers.ts'
@@ -273,7 +273,7 @@ class Answering {
   readonly meter: AnswerMeter
   /** The split model; undefined: there is none. */
   llm: ReturnType<typeof splitAnswering> | undefined
-  slm: Endpoint | undefined
+  slm: TokenEndpoint | undefined
   readonly #base: Base
   readonly #models: Models
   readonly #links: BridgeLinks

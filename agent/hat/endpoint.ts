@@ -1,9 +1,9 @@
-import { type Endpoint, endOf, startOf } from '../../core/answer/endpoint.ts'
+import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
 import type { TextModel } from '../../core/answer/text-model.ts'
 import { answerByHat, type HatOptions } from './session.ts'
 
 /** The split model as an endpoint: each answer is a HAT session. */
-export function hatEndpoint(options: HatOptions, model: TextModel): Endpoint {
+export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoint {
   const source = { kind: 'hat', model } as const
   return {
     model,

@@ -25,8 +25,8 @@ function generateJob(options: GenerateOptions, reportOf: (answer: AnswerSummary)
   return async (input, emitText, signal) => {
     const request = requestOf(parseInput(GenerateInput, input), options.nextSeed)
     const answer = await collectAnswer(streamAnswer(options, request, signal), emitText)
-    const { text, finishReason, promptTokens, tokenIds } = answer
-    return { text, finishReason, promptTokens, tokens: tokenIds.length, report: reportOf(answer) }
+    const { text, finishReason, promptTokens, tokens } = answer
+    return { text, finishReason, promptTokens, tokens, report: reportOf(answer) }
   }
 }
 

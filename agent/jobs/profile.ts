@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
+import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
 import type { TextModel } from '../../core/answer/text-model.ts'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
@@ -62,7 +62,7 @@ export class ProfileStore {
 
 export interface ProfileOptions {
   /** The split model. */
-  readonly llm: Endpoint
+  readonly llm: TokenEndpoint
   readonly llmId: string
   readonly speed: DeviceSpeed
   /** The small model that is open. */
@@ -77,7 +77,7 @@ export interface ProfileOptions {
 /** A whole model on this device. */
 export interface SmallModel {
   readonly modelId: string
-  readonly endpoint: Endpoint
+  readonly endpoint: TokenEndpoint
 }
 
 /**

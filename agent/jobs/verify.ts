@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
+import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
 import type { TextModel } from '../../core/answer/text-model.ts'
 import { type Drafter, stateless } from '../../core/draft/drafter.ts'
 import { greedy } from '../../core/engine/sampler.ts'
@@ -11,7 +11,7 @@ import { type JobHandler, parseInput } from './job-handler.ts'
  * a few verifications check all of it; they end with the first token that the LLM would have chosen otherwise.
  * @param draftedBy the split model with this drafter
  */
-export function hatVerify(model: TextModel, draftedBy: (createDrafter: () => Drafter) => Endpoint): JobHandler {
+export function hatVerify(model: TextModel, draftedBy: (createDrafter: () => Drafter) => TokenEndpoint): JobHandler {
   return async (input, _emitText, signal) => {
     const { continuation, ...rest } = parseInput(VerifyInput, input)
     const prompt = promptOf(rest)

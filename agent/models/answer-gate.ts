@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
+import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
 import { BrimError } from '../../core/base/errors.ts'
 
 /** Counts the answers that use a model, so that it can be closed when none does. */
@@ -8,7 +8,7 @@ export class AnswerGate {
   #onIdle = () => {}
 
   /** The same endpoint, whose answers are counted. */
-  wrap(endpoint: Endpoint): Endpoint {
+  wrap(endpoint: TokenEndpoint): TokenEndpoint {
     const gate = this
     return {
       model: endpoint.model,

@@ -1,11 +1,11 @@
-import { type Endpoint, endOf, startOf } from '../../core/answer/endpoint.ts'
+import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { generate } from '../../core/engine/generate.ts'
 import type { LocalModel } from './local-model.ts'
 
 /** The device's small model as an endpoint. Measures how fast it reads prompts. */
-export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Clock): Endpoint {
+export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Clock): TokenEndpoint {
   const source = { kind: 'slm', model } as const
   return {
     model,

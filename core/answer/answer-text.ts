@@ -1,7 +1,7 @@
 import type { AnswerEnd } from '../text/answer-stream.ts'
 import type { Detokenizer } from '../text/detokenizer.ts'
 import { StopStrings } from '../text/stop-strings.ts'
-import type { AnswerDelta } from './endpoint.ts'
+import type { AnswerDelta, TextDelta, TokenDelta } from './endpoint.ts'
 import { inTokensOf, sharesTokens, type TextModel, type Tokens } from './text-model.ts'
 
 export interface AnswerPiece {
@@ -16,39 +16,59 @@ export interface AnswerPiece {
 /** The text of one answer, whichever endpoints its tokens come from. Stop strings hold across a change of model. */
 export class AnswerText {
   readonly #stops: StopStrings
-  #detokenizer: Detokenizer
-  /** The answer so far, in the tokens of the model that writes it now. */
-  #answered: Tokens
+  /** The answer so far, in the tokens of the model that writes it now; undefined where another server writes it. */
+  #answered: Tokens | undefined
+  #detokenizer: Detokenizer | undefined
 
   /**
-   * @param start the model that begins, and the tokens before those that come
+   * @param start the model that begins, and the tokens before those that come; undefined for an answer of another server
    * @throws BrimError REQUEST_INVALID for an empty stop string
    */
-  constructor(start: Tokens, stop: readonly string[]) {
+  constructor(start: Tokens | undefined, stop: readonly string[]) {
     this.#stops = new StopStrings(stop)
     this.#answered = start
-    this.#detokenizer = detokenizerAfter(start)
+    this.#detokenizer = start && detokenizerAfter(start)
   }
 
-  push({ source: { model }, tokens, end }: AnswerDelta): AnswerPiece {
-    if (model !== this.#answered.model) this.#changeModel(model)
-    this.#answered = { model, ids: [...this.#answered.ids, ...tokens] }
+  push(delta: AnswerDelta): AnswerPiece {
+    return 'text' in delta ? this.#pushText(delta) : this.#pushTokens(delta)
+  }
+
+  #pushText({ text, tokenCount, end }: TextDelta): AnswerPiece {
+    const piece = this.#stops.push(text)
+    if (piece.stopped) return { text: piece.text, tokens: tokenCount, end: 'stop' }
+    return { text: end ? piece.text + this.#stops.end() : piece.text, tokens: tokenCount, end }
+  }
+
+  #pushTokens({ source: { model }, tokens, end }: TokenDelta): AnswerPiece {
+    const detokenizer = this.#detokenizerOf(model, tokens)
     let text = ''
     for (const [at, id] of tokens.entries()) {
       const isEndOfText = end === 'stop' && at === tokens.length - 1
-      const piece = this.#stops.push(isEndOfText ? '' : this.#detokenizer.push(id))
+      const piece = this.#stops.push(isEndOfText ? '' : detokenizer.push(id))
       text += piece.text
       if (piece.stopped) return { text, tokens: at + 1, end: 'stop' }
     }
     return { text: end ? text + this.#stops.end() : text, tokens: tokens.length, end }
   }
 
-  /** No text is lost or repeated; a character that the new model does not complete is left out. */
-  #changeModel(model: TextModel): void {
-    const sameTokens = sharesTokens(model, this.#answered.model)
-    this.#answered = { model, ids: inTokensOf(model, this.#answered) }
-    if (!sameTokens) this.#detokenizer = detokenizerAfter(this.#answered)
-    this.#detokenizer.seam()
+  /**
+   * After a change of model no text is lost or repeated; a character that the new model does not complete is left out.
+   * @param tokens those that come now
+   */
+  #detokenizerOf(model: TextModel, tokens: readonly number[]): Detokenizer {
+    const before = this.#answered
+    let detokenizer = this.#detokenizer
+    if (!before || !detokenizer) throw new Error('no endpoint continues the text of another server in tokens')
+    let { ids } = before
+    if (model !== before.model) {
+      ids = inTokensOf(model, before)
+      if (!sharesTokens(model, before.model)) detokenizer = detokenizerAfter({ model, ids })
+      detokenizer.seam()
+    }
+    this.#answered = { model, ids: [...ids, ...tokens] }
+    this.#detokenizer = detokenizer
+    return detokenizer
   }
 }
 

@@ -4,7 +4,7 @@ import { checkSampling, type Sampling } from '../engine/sampler.ts'
 import type { AnswerEnd } from '../text/answer-stream.ts'
 import type { EndpointFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
-import { inTokensOf, type TextModel, type Tokens } from './text-model.ts'
+import { inTokensOf, type RemoteModel, type TextModel, type Tokens } from './text-model.ts'
 
 /** A request for an answer, in terms that every endpoint understands. */
 export interface AnswerRequest {
@@ -24,39 +24,60 @@ export interface AnswerRequest {
   readonly onWaiting?: () => void
 }
 
-/**
- * Makes answers. An endpoint may be one model or made of other endpoints; it can start at any token position, so that an
- * answer can move between endpoints while it is being written.
- */
+/** Makes answers. An endpoint may be one model or made of other endpoints. */
 export interface Endpoint {
-  /** The model that begins answers here: its tokenizer decides what a prompt counts. */
-  readonly model: TextModel
+  /** The model that begins answers here. */
+  readonly model: TextModel | RemoteModel
   /**
-   * Aborting the signal or leaving the iteration stops the work within one step and frees what it held. With the same
-   * seed, a continuation from any position has the tokens that the model would have chosen there itself.
+   * Aborting the signal or leaving the iteration stops the work within one step and frees what it held.
    * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, CHAT_TEMPLATE_INVALID before any work; CANCELED; the model's own failures
    */
   answer(request: AnswerRequest, signal: AbortSignal): AsyncGenerator<AnswerDelta, void>
 }
 
-/** Which endpoint chose some tokens. */
-interface AnswerSource {
-  /** 'hat': the split model, with a bridge; 'slm': the device's small model. */
-  readonly kind: 'hat' | 'slm'
+/**
+ * An endpoint whose models run here. It can start at any token position, so that an answer can move between such endpoints
+ * while it is being written: with the same seed, a continuation has the tokens that the model would have chosen there itself.
+ */
+export interface TokenEndpoint extends Endpoint {
   readonly model: TextModel
+  answer(request: AnswerRequest, signal: AbortSignal): AsyncGenerator<TokenDelta, void>
 }
 
-/** Tokens that became certain at once. */
-export interface AnswerDelta {
-  readonly source: AnswerSource
-  /** In the vocabulary of the source's model. */
-  readonly tokens: readonly number[]
-  /** Set with the last delta: after 'stop' its last token is an end-of-text token, which has no text. */
+export const isTokenEndpoint = (endpoint: Endpoint): endpoint is TokenEndpoint => endpoint.model.tokenizer !== undefined
+
+/** A piece of an answer: tokens where its model runs here, text where another server made it. */
+export type AnswerDelta = TokenDelta | TextDelta
+
+interface CommonDelta {
+  /** Set with the last delta. After 'stop' the last token of a TokenDelta is an end-of-text token, which has no text. */
   readonly end: AnswerEnd | undefined
   /** What the source has spent and measured up to this delta; absent where it reports only tokens. */
   figures?(): EndpointFigures
   /** Why this source continues an answer that another endpoint could not. */
   readonly cause?: BrimError
+}
+
+/** Tokens that became certain at once. */
+export interface TokenDelta extends CommonDelta {
+  readonly source: {
+    /** 'hat': the split model, with a bridge; 'slm': the device's small model; 'bridge': the bridge's own model. */
+    readonly kind: 'hat' | 'slm' | 'bridge'
+    readonly model: TextModel
+  }
+  /** In the vocabulary of the source's model. */
+  readonly tokens: readonly number[]
+}
+
+/** Text of a server that does not tell its token ids. */
+export interface TextDelta extends CommonDelta {
+  readonly source: { readonly kind: 'upstream'; readonly model: RemoteModel }
+  /** Whole characters; may be empty. */
+  readonly text: string
+  /** Tokens of this text, as far as the server counts them. */
+  readonly tokenCount: number
+  /** Tokens of the prompt as the server counts them; with the last delta, if at all. */
+  readonly promptTokens?: number
 }
 
 /** Where one model starts, in its own tokens. */

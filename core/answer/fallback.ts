@@ -1,5 +1,5 @@
 import { BrimError, type ErrorCode } from '../base/errors.ts'
-import { type AnswerDelta, type Endpoint, startOf } from './endpoint.ts'
+import { startOf, type TokenDelta, type TokenEndpoint } from './endpoint.ts'
 import { Prompt } from './prompt.ts'
 import { inTokensOf, sharesTokens, type Tokens } from './text-model.ts'
 
@@ -12,7 +12,7 @@ const isBridgeLost = (error: unknown): error is BrimError => error instanceof Br
  * An endpoint made of two: where the first loses its bridge, the second continues the answer, to its own end of text and
  * within its own context. The first has freed its memory before the second takes any.
  */
-export function withFallback(first: Endpoint, second: Endpoint): Endpoint {
+export function withFallback(first: TokenEndpoint, second: TokenEndpoint): TokenEndpoint {
   return {
     model: first.model,
     async *answer(request, signal) {
@@ -45,12 +45,12 @@ export function withFallback(first: Endpoint, second: Endpoint): Endpoint {
 }
 
 /** The answer so far with one more delta, in the tokens of its model. */
-function continued(answered: Tokens, { source: { model }, tokens }: AnswerDelta): Tokens {
+function continued(answered: Tokens, { source: { model }, tokens }: TokenDelta): Tokens {
   return { model, ids: [...inTokensOf(model, answered), ...tokens] }
 }
 
 /** The missing bridge is what the client can wait for, so its code remains. */
-const noRoom = ({ model }: Endpoint, overflow: BrimError, cause: BrimError) =>
+const noRoom = ({ model }: TokenEndpoint, overflow: BrimError, cause: BrimError) =>
   new BrimError(cause.code, `${cause.message}; the fallback model ${model.name} cannot continue: ${overflow.message}`, {
     cause,
     hint: 'ask again when a bridge is reachable, or shorten the prompt',

@@ -29,9 +29,9 @@ export interface AnswerReport extends EndpointFigures {
 }
 
 /** The speed of the model that made an answer. Where two took part, the time per token is neither's. */
-export function speedOf({ report, tokenIds }: { report: AnswerReport; tokenIds: readonly number[] }): AnswerSpeed {
+export function speedOf({ report, tokens }: { report: AnswerReport; tokens: number }): AnswerSpeed {
   const { sources, tpotMs } = report
-  return { model: sources[0]?.model ?? '', tpotMs: sources.length === 1 ? tpotMs : null, tokens: tokenIds.length }
+  return { model: sources[0]?.model ?? '', tpotMs: sources.length === 1 ? tpotMs : null, tokens }
 }
 
 /** Builds a report, delta by delta. */

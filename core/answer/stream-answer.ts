@@ -10,8 +10,10 @@ export type AnswerEvent = { readonly kind: 'text'; readonly text: string } | ({ 
 
 export interface AnswerSummary {
   readonly finishReason: AnswerEnd
+  /** 0 where another server made the answer and does not count them. */
   readonly promptTokens: number
-  /** Each in the vocabulary of its source. */
+  readonly tokens: number
+  /** Each in the vocabulary of its source; empty where another server made the answer. */
   readonly tokenIds: readonly number[]
   readonly report: AnswerReport
 }
@@ -37,22 +39,27 @@ export async function* streamAnswer(
   let speed: AnswerSpeed | undefined
   try {
     const report = new ReportBuilder(clock.nowMs())
-    const answer = new AnswerText(request.answered ?? { model: endpoint.model, ids: [] }, request.stop)
+    const { model } = endpoint
+    const answer = new AnswerText(request.answered ?? (model.tokenizer && { model, ids: [] }), request.stop)
     const tokenIds: number[] = []
+    let tokens = 0
+    let promptTokens: number | undefined
     let finishReason: AnswerEnd | undefined
     let text = ''
     for await (const delta of endpoint.answer(request, signal)) {
       const piece = answer.push(delta)
       report.add(delta, piece, clock.nowMs())
-      tokenIds.push(...delta.tokens.slice(0, piece.tokens))
+      tokens += piece.tokens
+      if ('text' in delta) promptTokens = delta.promptTokens ?? promptTokens
+      else tokenIds.push(...delta.tokens.slice(0, piece.tokens))
       text = piece.text
       finishReason = piece.end
       if (finishReason) break
       yield { kind: 'text', text }
     }
     if (!finishReason) throw new Error('the endpoint stopped before the end of its answer')
-    const promptTokens = (await request.prompt.idsFor(endpoint.model, signal)).length
-    const summary = { finishReason, promptTokens, tokenIds, report: report.build() }
+    if (model.tokenizer) promptTokens = (await request.prompt.idsFor(model, signal)).length
+    const summary = { finishReason, promptTokens: promptTokens ?? 0, tokens, tokenIds, report: report.build() }
     speed = speedOf(summary)
     yield { kind: 'text', text }
     yield { kind: 'end', ...summary }

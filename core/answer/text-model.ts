@@ -17,6 +17,12 @@ export interface TextModel {
   readonly tokenizerHash: string | undefined
 }
 
+/** A model on another server, which takes text and returns text. */
+export interface RemoteModel {
+  readonly name: string
+  readonly tokenizer?: undefined
+}
+
 /** @throws BrimError TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID */
 export async function loadTextModel(bundle: string, manifest: Manifest): Promise<TextModel> {
   const folder = join(bundle, tokenizerFolder)

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { AnswerRequest, Endpoint } from '../answer/endpoint.ts'
+import { type AnswerRequest, type Endpoint, isTokenEndpoint, type TokenEndpoint } from '../answer/endpoint.ts'
 import { withFallback } from '../answer/fallback.ts'
 import { Prompt } from '../answer/prompt.ts'
 import { sharesTokens } from '../answer/text-model.ts'
@@ -25,7 +25,7 @@ export interface Served {
   readonly modelNames: readonly [string, ...string[]]
   readonly endpoint: Endpoint
   /** The device's small model, which may continue answers that lose their bridge; absent: the device has none. */
-  readonly slm?: Endpoint | undefined
+  readonly slm?: TokenEndpoint | undefined
   /** For requests without a seed. */
   readonly nextSeed: () => number
 }
@@ -54,7 +54,8 @@ export function readChatRequest(body: unknown, served: Served, authorization: st
   requireSize('messages', JSON.stringify(request.messages), served.requestLimits)
   requireChatTemplate(served.endpoint, 'messages')
   const { endpoint, slm } = served
-  if (slm && wantsFallback(request) && !sharesTokens(slm.model, endpoint.model)) requireChatTemplate(slm, fallbackField)
+  if (slm && wantsFallback(request) && isTokenEndpoint(endpoint) && !sharesTokens(slm.model, endpoint.model))
+    requireChatTemplate(slm, fallbackField)
   const maxTokens = request.max_completion_tokens ?? request.max_tokens
   const prompts = [new Prompt({ kind: 'chat', messages: request.messages })]
   return {
@@ -81,11 +82,11 @@ type CommonFields = Omit<CompletionRequest, 'prompt'>
 function promptsOf(given: CompletionRequest['prompt'], { endpoint: { model } }: Served) {
   const isOne = typeof given === 'string' || typeof given[0] === 'number'
   const prompts = (isOne ? [given] : given) as readonly (string | number[])[]
-  return prompts.map((prompt) =>
-    typeof prompt === 'string'
-      ? ({ kind: 'text', text: prompt } as const)
-      : ({ kind: 'ids', tokens: { model, ids: prompt } } as const),
-  )
+  return prompts.map((prompt) => {
+    if (typeof prompt === 'string') return { kind: 'text', text: prompt } as const
+    if (model.tokenizer) return { kind: 'ids', tokens: { model, ids: prompt } } as const
+    throw new FieldError('REQUEST_INVALID', 'prompt', `${model.name} runs on another server, and takes text`, 'send a text')
+  })
 }
 
 /** Names in a header. */
@@ -125,7 +126,7 @@ function apiRequest(
     client,
   })
   return {
-    endpoint: wantsFallback(request) && slm ? withFallback(endpoint, slm) : endpoint,
+    endpoint: wantsFallback(request) && slm && isTokenEndpoint(endpoint) ? withFallback(endpoint, slm) : endpoint,
     answers: prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth))),
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,
@@ -158,7 +159,7 @@ function requireSize(field: 'messages' | 'prompt', text: string, { apiPromptByte
 const tooLarge = (field: string, what: string, limit: number, name: keyof RequestLimits) =>
   new FieldError('REQUEST_INVALID', field, `"${field}" ${what}; the limit is ${limit}`, `send less, or raise the limit ${name}`)
 
-function requireChatTemplate({ model: { name, chatTemplate } }: Endpoint, field: string): void {
-  if (!chatTemplate)
-    throw new FieldError('CHAT_TEMPLATE_INVALID', field, `the model ${name} has no chat template`, 'use /v1/completions')
+function requireChatTemplate({ model }: Endpoint, field: string): void {
+  if (!model.tokenizer || model.chatTemplate) return
+  throw new FieldError('CHAT_TEMPLATE_INVALID', field, `the model ${model.name} has no chat template`, 'use /v1/completions')
 }

@@ -130,7 +130,7 @@ const reportOf = ({ tokenIds }: ApiRequest, answer: AnswerSummary): object =>
 function usageOf(asked: readonly AnswerRequest[], made: readonly AnswerSummary[]): Usage {
   const promptTokens = new Map(made.map((answer, index) => [asked[index]!.prompt, answer.promptTokens]))
   const prompt = [...promptTokens.values()].reduce((sum, tokens) => sum + tokens, 0)
-  const completion = made.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0)
+  const completion = made.reduce((sum, { tokens }) => sum + tokens, 0)
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
 }
 

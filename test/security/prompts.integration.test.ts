@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Api } from '../../agent/api/server.ts'
 import { AgentLimits } from '../../agent/limits.ts'
-import { type AnswerRequest, type Endpoint, startOf } from '../../core/answer/endpoint.ts'
+import { type AnswerRequest, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
 import { type TextModel, textModel } from '../../core/answer/text-model.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { loadChatTemplate } from '../../core/text/chat-template.ts'
@@ -23,7 +23,7 @@ function randomLetters(length: number): string {
 }
 
 /** An endpoint that reads the prompt and answers nothing but the end of text. */
-function readerOf(model: TextModel): Endpoint {
+function readerOf(model: TextModel): TokenEndpoint {
   return {
     model,
     async *answer(request: AnswerRequest, signal: AbortSignal) {

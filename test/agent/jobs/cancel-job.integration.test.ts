@@ -7,7 +7,7 @@ import type { JobHandler } from '../../../agent/jobs/job-handler.ts'
 import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
 import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
 import { openLocalModel } from '../../../agent/slm/local-model.ts'
-import type { Endpoint } from '../../../core/answer/endpoint.ts'
+import type { TokenEndpoint } from '../../../core/answer/endpoint.ts'
 import { AnswerMeter } from '../../../core/answer/meter.ts'
 import { loadTextModel } from '../../../core/answer/text-model.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
@@ -51,7 +51,7 @@ beforeAll(async () => {
   }
   const model = { ...(await loadTextModel(world.bundle, manifest)), eos: [] }
   const endpoint = hatEndpoint(world.options(), model)
-  const countedEndpoint: Endpoint = {
+  const countedEndpoint: TokenEndpoint = {
     model,
     async *answer(request, signal) {
       for await (const chunk of endpoint.answer(request, signal)) {

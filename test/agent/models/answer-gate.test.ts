@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { AnswerGate } from '../../../agent/models/answer-gate.ts'
-import type { AnswerDelta, AnswerRequest, Endpoint } from '../../../core/answer/endpoint.ts'
+import type { AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
 
 const request = {} as AnswerRequest
 const never = new AbortController().signal
 
 /** An endpoint whose answers go on until they are left. */
-const endless: Endpoint = {
-  model: {} as Endpoint['model'],
+const endless: TokenEndpoint = {
+  model: {} as TokenEndpoint['model'],
   async *answer() {
-    for (;;) yield {} as AnswerDelta
+    for (;;) yield {} as TokenDelta
   },
 }
 

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { AnswerText } from '../../../core/answer/answer-text.ts'
-import type { AnswerDelta } from '../../../core/answer/endpoint.ts'
+import type { TokenDelta } from '../../../core/answer/endpoint.ts'
 import type { TextModel } from '../../../core/answer/text-model.ts'
 import { createPromptEncoder } from '../../../core/text/prompt-encoder.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 
 const idsOf = ({ tokenizer }: TextModel, text: string) => tokenizer.encode(text, { addSpecialTokens: false })
-const delta = (model: TextModel, tokens: readonly number[], end?: AnswerDelta['end']): AnswerDelta => {
+const delta = (model: TextModel, tokens: readonly number[], end?: TokenDelta['end']): TokenDelta => {
   return { source: { kind: 'hat', model }, tokens, end }
 }
 const begun = (ids: readonly number[], stop: string[] = []) => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
 import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
 import { openLocalModel } from '../../../agent/slm/local-model.ts'
-import type { AnswerDelta, AnswerRequest, Endpoint } from '../../../core/answer/endpoint.ts'
+import type { AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
 import { withFallback } from '../../../core/answer/fallback.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
 import { loadTextModel, type TextModel } from '../../../core/answer/text-model.ts'
@@ -21,7 +21,7 @@ const never = new AbortController().signal
 let dir: TempDir
 let world: HatWorld
 let slm: Awaited<ReturnType<typeof openLocalModel>>
-const endpoints: Record<string, Endpoint> = {}
+const endpoints: Record<string, TokenEndpoint> = {}
 beforeAll(async () => {
   dir = tempDir()
   world = await startHatWorld({ bundle: await buildTextBundle(dir.path), settings: { chunkTokens: 16 } })
@@ -36,7 +36,7 @@ afterAll(async () => {
   dir[Symbol.dispose]()
 })
 
-const requestTo = ({ model }: Endpoint, more: Partial<AnswerRequest> = {}): AnswerRequest => ({
+const requestTo = ({ model }: TokenEndpoint, more: Partial<AnswerRequest> = {}): AnswerRequest => ({
   prompt: new Prompt({ kind: 'ids', tokens: { model, ids: [11, 42, 7, 99, 23, 5, 61] } }),
   maxTokens,
   sampling: greedy,
@@ -46,12 +46,12 @@ const requestTo = ({ model }: Endpoint, more: Partial<AnswerRequest> = {}): Answ
   ...more,
 })
 
-async function deltasOf(endpoint: Endpoint, request: AnswerRequest): Promise<AnswerDelta[]> {
-  const deltas: AnswerDelta[] = []
+async function deltasOf(endpoint: TokenEndpoint, request: AnswerRequest): Promise<TokenDelta[]> {
+  const deltas: TokenDelta[] = []
   for await (const delta of endpoint.answer(request, never)) deltas.push(delta)
   return deltas
 }
-const tokensOf = (deltas: readonly AnswerDelta[]) => deltas.flatMap(({ tokens }) => tokens)
+const tokensOf = (deltas: readonly TokenDelta[]) => deltas.flatMap(({ tokens }) => tokens)
 
 describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
   it.each([
@@ -116,7 +116,7 @@ it('measures the prefill of the small model in tokens per second, before its fir
 
 describe('an endpoint with a fallback', () => {
   /** The HAT endpoint, which fails after `after` tokens. */
-  const failing = (code: ErrorCode, after: number): Endpoint => ({
+  const failing = (code: ErrorCode, after: number): TokenEndpoint => ({
     model: endpoints.hat!.model,
     async *answer(request, signal) {
       let left = after
@@ -151,7 +151,7 @@ describe('an endpoint with a fallback', () => {
   it('requests from the second only the tokens that the first did not make', async () => {
     const ids = [1, 2, 3, 4, 5]
     const { model } = endpoints.hat!
-    const first: Endpoint = {
+    const first: TokenEndpoint = {
       model,
       async *answer() {
         yield { source: { kind: 'hat', model }, tokens: ids, end: undefined }
@@ -174,7 +174,7 @@ describe('an endpoint with a fallback', () => {
   })
 
   it('throws errors without a code of Brim', async () => {
-    const broken: Endpoint = {
+    const broken: TokenEndpoint = {
       model: endpoints.hat!.model,
       // biome-ignore lint/correctness/useYield: it fails before its first delta
       async *answer() {

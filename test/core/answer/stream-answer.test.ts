@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { AnswerDelta, Endpoint } from '../../../core/answer/endpoint.ts'
+import type { AnswerDelta, Endpoint, TextDelta } from '../../../core/answer/endpoint.ts'
 import { type EndpointFigures, noFigures } from '../../../core/answer/figures.ts'
 import { AnswerMeter } from '../../../core/answer/meter.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
@@ -40,11 +40,31 @@ function scriptedEndpoint(deltas: readonly (readonly number[])[]) {
   return { state, endpoint }
 }
 
-async function answerOf(
-  deltas: readonly (readonly number[])[],
-  { stop = [], clock = systemClock }: { stop?: string[]; clock?: Clock } = {},
+interface Asked {
+  stop?: string[]
+  clock?: Clock
+}
+
+const answerOf = (deltas: readonly (readonly number[])[], asked: Asked = {}) => answerFrom(scriptedEndpoint(deltas), asked)
+
+/** An answer of another server. */
+function remoteAnswer(deltas: readonly Omit<TextDelta, 'source' | 'end'>[], asked: Asked = {}) {
+  const state = { released: false }
+  const remote = { name: 'large-model' }
+  const endpoint: Endpoint = {
+    model: remote,
+    async *answer() {
+      for (const [at, delta] of deltas.entries())
+        yield { ...delta, source: { kind: 'upstream', model: remote }, end: at === deltas.length - 1 ? 'stop' : undefined }
+    },
+  }
+  return answerFrom({ state, endpoint }, asked)
+}
+
+async function answerFrom(
+  { state, endpoint }: { state: { released: boolean }; endpoint: Endpoint },
+  { stop = [], clock = systemClock }: Asked,
 ) {
-  const { state, endpoint } = scriptedEndpoint(deltas)
   const prompt = new Prompt({ kind: 'ids', tokens: { model, ids: [5, 6, 7] } })
   const meter = new AnswerMeter(clock)
   const events: { event: AnswerEvent; released: boolean }[] = []
@@ -101,5 +121,26 @@ describe('a streamed answer', () => {
   it('of one token has no gaps', async () => {
     const { end } = await answerOf([[5]])
     expect(end).toMatchObject({ finishReason: 'length', report: { tbtMs: { p50: null, p95: null }, tpotMs: null } })
+  })
+
+  it('of another server has text, counts and a source, but no token ids', async () => {
+    const deltas = [
+      { text: 'Hello', tokenCount: 1 },
+      { text: ' wor', tokenCount: 2 },
+      { text: 'ld', tokenCount: 1, promptTokens: 9 },
+    ]
+    const { end, text, meter } = await remoteAnswer(deltas)
+    expect(text).toBe('Hello world')
+    expect(end).toMatchObject({ finishReason: 'stop', promptTokens: 9, tokens: 4, tokenIds: [] })
+    const sources = [{ from: 0, tokens: 4, source: 'upstream', model: 'large-model' }]
+    expect(end.report).toMatchObject({ mode: 'upstream', sources })
+    expect(meter.totals.tokens).toBe(4)
+  })
+
+  it('of another server ends at a stop string that spans its pieces, and delivers what is withheld at its end', async () => {
+    const pieces = (...texts: string[]) => texts.map((text) => ({ text, tokenCount: 1 }))
+    const stopped = await remoteAnswer(pieces('one', ' tw', 'o three', ' four'), { stop: ['two'] })
+    expect([stopped.text, stopped.end.finishReason, stopped.end.tokens]).toEqual(['one ', 'stop', 3])
+    expect((await remoteAnswer(pieces('one', ' tw'), { stop: ['two'] })).text).toBe('one tw')
   })
 })
