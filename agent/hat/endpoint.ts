@@ -8,13 +8,13 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
   return {
     model,
     async *answer(request, signal) {
-      const { ids: prompt, maxTokens, eos } = await startOf(request, model, signal)
-      const { client, sampling, onWaiting } = request
+      const { ids: prompt, answered, maxTokens, eos } = await startOf(request, model, signal)
+      const { client, sampling, logprobs, onWaiting } = request
       let left = maxTokens
-      const session = { client, prompt, maxTokens, sampling, eos, onWaiting }
-      for await (const { tokens, figures } of answerByHat(options, session, signal)) {
+      const session = { client, prompt, answered, maxTokens, sampling, logprobs, eos, onWaiting }
+      for await (const { tokens, logprobs, figures } of answerByHat(options, session, signal)) {
         left -= tokens.length
-        yield { source, tokens, end: endOf(tokens, left, eos), figures }
+        yield { source, tokens, ...(logprobs && { logprobs }), end: endOf(tokens, left, eos), figures }
       }
     },
   }

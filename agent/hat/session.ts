@@ -4,7 +4,8 @@ import { DeviceStream } from '../../core/draft/device-stream.ts'
 import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import type { Part } from '../../core/engine/contract.ts'
 import { answerBudget } from '../../core/engine/generate.ts'
-import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
+import { type Choice, choose, type TokenLogprobs } from '../../core/engine/logprobs.ts'
+import type { Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
 import type { Dims } from '../../core/model/manifest.ts'
 import { acceptDraft } from '../../core/policy/hat/accept-draft.ts'
@@ -12,7 +13,7 @@ import { nextChunk } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
 import { maxDraftTokens } from '../../core/policy/hat/draft-stop.ts'
-import type { DraftTree } from '../../core/policy/hat/draft-tree.ts'
+import { type DraftTree, root } from '../../core/policy/hat/draft-tree.ts'
 import { rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { type States, sliceStates } from '../../core/protocol/states.ts'
 import type { LinkSession, SessionOptions } from '../link/link-session.ts'
@@ -51,8 +52,12 @@ export interface HatRequest {
   /** A client never resumes the prefix of another client. */
   readonly client: string
   readonly prompt: readonly number[]
+  /** The answer so far, with which `prompt` ends: penalties count its tokens. Default: a new answer. */
+  readonly answered?: readonly number[]
   readonly maxTokens: number
   readonly sampling: Sampling
+  /** Likeliest tokens that are reported beside each choice; undefined: no log probabilities. */
+  readonly logprobs?: number | undefined
   /** Tokens that end the answer, of which they are part. */
   readonly eos: readonly number[]
   /** Called when the answer waits for a bridge, because its session was lost. */
@@ -62,6 +67,8 @@ export interface HatRequest {
 /** Tokens that became certain at once: the first after prefill, then those of each verification. */
 export interface HatRound {
   readonly tokens: readonly number[]
+  /** Of each token, where the request asks for them. */
+  readonly logprobs?: readonly TokenLogprobs[]
   readonly drafted: number
   readonly accepted: number
   /** Of the session up to here. */
@@ -181,10 +188,11 @@ class HatSession {
   async *run(): AsyncGenerator<HatRound, void> {
     const { prompt, maxTokens, eos } = this.#request
     const { clock } = this.#options
-    let pending = await this.#prefill()
+    const first = await this.#prefill()
+    let pending = first.token
     this.#counters.first()
     this.verified = prompt.length
-    yield { tokens: [pending], drafted: 0, accepted: 0, figures: () => this.#figures() }
+    yield { ...roundOf([first]), drafted: 0, accepted: 0, figures: () => this.#figures() }
     while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
       this.verified = undefined
       const startedMs = clock.nowMs()
@@ -193,7 +201,7 @@ class HatSession {
       const limit = this.#draftLimit(position)
       const draft = await this.#drafting.draft(pending, limit, this.#maxDrafted)
       const choices = await this.#verify(position, draft, limit)
-      const { path, tokens } = acceptDraft(draft, (node) => choices[node + 1]!)
+      const { path, tokens } = acceptDraft(draft, (node) => choices[node + 1]!.token)
       this.#uplink.keepRows([0, ...path.map((node) => node + 1)])
       this.#drafting.settle(position, path, tokens.at(-1)!)
       const end = tokens.findIndex((token) => eos.includes(token))
@@ -203,7 +211,8 @@ class HatSession {
       if (this.#uplink.failovers === failovers) this.#drafter.roundEnded?.(added.length, (clock.nowMs() - startedMs) / 1_000)
       pending = added.at(-1)!
       this.verified = position + 1 + path.length
-      yield { tokens: added, drafted: draft.tokens.length, accepted: path.length, figures: () => this.#figures() }
+      const accepted = [root, ...path].slice(0, added.length).map((node) => choices[node + 1]!)
+      yield { ...roundOf(accepted), drafted: draft.tokens.length, accepted: path.length, figures: () => this.#figures() }
     }
   }
 
@@ -231,7 +240,7 @@ class HatSession {
   }
 
   /** @returns the first token of the answer */
-  async #prefill(): Promise<number> {
+  async #prefill(): Promise<Choice> {
     const { prompt } = this.#request
     // The device computes the cached prefix too: decoding needs its KV, and another bridge would need its rows.
     const { frameTokens } = this.#uplink.session
@@ -281,7 +290,7 @@ class HatSession {
   }
 
   /** Sends the rows of the pending token and of the draft, and drafts ahead meanwhile. @returns the LLM's choice after each */
-  async #verify(position: number, { tokens, parents }: DraftTree, limit: number): Promise<number[]> {
+  async #verify(position: number, { tokens, parents }: DraftTree, limit: number): Promise<Choice[]> {
     const rows = 1 + tokens.length
     const branches = parents.some((parent, node) => parent !== node - 1)
     await this.#uplink.send(position, position + rows, rows, branches ? [-1, ...parents.map((parent) => parent + 1)] : [])
@@ -304,14 +313,21 @@ class HatSession {
   }
 
   /** Waits for the deep rows in flight. @returns the LLM's choice after each of the last `count`, the first at row `from` */
-  async #choose(from: number, count: number, answered: Promise<States> = this.#uplink.settle()): Promise<number[]> {
-    const all = await answered
+  async #choose(from: number, count: number, returned: Promise<States> = this.#uplink.settle()): Promise<Choice[]> {
+    const all = await returned
     this.#checkCanceled()
     const deep = sliceStates(all, all.rows - count, all.rows)
     this.#stream.deep.append(deep)
-    const { sampling } = this.#request
-    const { rows } = this.#stream
-    return this.#options.head.read(deep, (logits, at) => chooseToken(logits, sampling, rows.positionOf(from + at) + 1))
+    return this.#options.head.read(deep, (logits, at) => this.#chooseAfter(from + at, logits))
+  }
+
+  /** A row's path holds the prompt and then the answer, as far as the drafts on it are right. */
+  #chooseAfter(row: number, logits: Float32Array): Choice {
+    const { prompt, answered = [] } = this.#request
+    const { ids, rows } = this.#stream
+    const path = rows.pathTo(row)
+    const newTokens = [...ids.slice(prompt.length, path.line), ...path.rows.map((at) => ids[at]!)]
+    return choose(logits, this.#request, path.line + path.rows.length, [...answered, ...newTokens])
   }
 
   /** Feeds prompt tokens and measures their rate, which the bridge needs for the chunk size. */
@@ -326,4 +342,10 @@ class HatSession {
   #checkCanceled(): void {
     if (this.#signal.aborted) throw canceled(this.#signal)
   }
+}
+
+/** What a round adds to the answer. */
+function roundOf(choices: readonly Choice[]): Pick<HatRound, 'tokens' | 'logprobs'> {
+  const logprobs = choices.flatMap((choice) => choice.logprobs ?? [])
+  return { tokens: choices.map(({ token }) => token), ...(logprobs.length > 0 && { logprobs }) }
 }

@@ -10,11 +10,12 @@ export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Cl
   return {
     model,
     async *answer(request, signal) {
-      const { ids: promptIds, maxTokens, eos } = await startOf(request, model, signal)
-      const { sampling } = request
+      const { ids: promptIds, answered, maxTokens, eos } = await startOf(request, model, signal)
+      const { sampling, logprobs } = request
       const startedMs = clock.nowMs()
       let left = maxTokens
-      for await (const event of generate(chain, undefined, { promptIds, maxTokens, eos, sampling, signal, clock })) {
+      const asked = { promptIds, answered, maxTokens, eos, sampling, logprobs, signal, clock }
+      for await (const event of generate(chain, undefined, asked)) {
         if (event.kind === 'end') {
           if (event.summary.finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was canceled')
           return
@@ -22,7 +23,7 @@ export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Cl
         if (left === maxTokens) speed.recordPrefill(promptIds.length, (clock.nowMs() - startedMs) / 1_000)
         left -= 1
         const tokens = [event.token]
-        yield { source, tokens, end: endOf(tokens, left, eos) }
+        yield { source, tokens, ...(event.logprobs && { logprobs: [event.logprobs] }), end: endOf(tokens, left, eos) }
       }
     },
   }

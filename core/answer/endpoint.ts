@@ -1,5 +1,6 @@
 import type { BrimError } from '../base/errors.ts'
 import { answerBudget } from '../engine/generate.ts'
+import type { TokenLogprobs } from '../engine/logprobs.ts'
 import { checkSampling, type Sampling } from '../engine/sampler.ts'
 import type { AnswerEnd } from '../text/answer-stream.ts'
 import type { EndpointFigures } from './figures.ts'
@@ -14,6 +15,10 @@ export interface AnswerRequest {
   /** Tokens that may still follow; absent: as many as the context holds. */
   readonly maxTokens?: number
   readonly sampling: Sampling
+  /** Likeliest tokens whose log probabilities are reported beside that of each token; absent: none are reported. */
+  readonly logprobs?: number
+  /** Tokens per second that the client reads, > 0; absent: unknown. */
+  readonly tokensPerS?: number
   /** Strings that end the text. Readers of the tokens look for them: one may begin in one endpoint's tokens and end in another's. */
   readonly stop: readonly string[]
   /** Whether end-of-text tokens are tokens like any other: for measurements of a fixed length. */
@@ -67,6 +72,8 @@ export interface TokenDelta extends CommonDelta {
   }
   /** In the vocabulary of the source's model. */
   readonly tokens: readonly number[]
+  /** Of each token, where the request asks for them. */
+  readonly logprobs?: readonly TokenLogprobs[]
 }
 
 /** Text of a server that does not tell its token ids. */
@@ -84,6 +91,8 @@ export interface TextDelta extends CommonDelta {
 export interface Start {
   /** The prompt and the answer so far. */
   readonly ids: readonly number[]
+  /** The answer so far, with which `ids` ends. */
+  readonly answered: readonly number[]
   readonly maxTokens: number
   readonly eos: readonly number[]
 }
@@ -97,10 +106,11 @@ export async function startOf(request: AnswerRequest, model: TextModel, signal: 
   checkSampling(sampling)
   const eos = ignoreEos ? [] : model.eos
   const promptIds = await prompt.idsFor(model, signal)
-  if (!answered) return { ids: promptIds, maxTokens: answerBudget(promptIds, maxTokens, model.dims), eos }
-  const ids = [...promptIds, ...inTokensOf(model, answered)]
+  if (!answered) return { ids: promptIds, answered: [], maxTokens: answerBudget(promptIds, maxTokens, model.dims), eos }
+  const own = inTokensOf(model, answered)
+  const ids = [...promptIds, ...own]
   const available = answerBudget(ids, undefined, model.dims)
-  return { ids, maxTokens: Math.min(maxTokens ?? available, available), eos }
+  return { ids, answered: own, maxTokens: Math.min(maxTokens ?? available, available), eos }
 }
 
 /** Whether an answer ends with these tokens. @param left tokens that may follow them */

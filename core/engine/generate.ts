@@ -3,13 +3,18 @@ import { BrimError } from '../base/errors.ts'
 import { AnswerStream } from '../text/answer-stream.ts'
 import type { TextTokenizer } from '../text/tokenizer.ts'
 import type { Chain } from './contract.ts'
-import { checkSampling, chooseToken, type Sampling } from './sampler.ts'
+import { choose, type TokenLogprobs } from './logprobs.ts'
+import { checkSampling, type Sampling } from './sampler.ts'
 
 export interface GenerateRequest {
   readonly promptIds: readonly number[]
+  /** The answer so far, with which `promptIds` ends: penalties count its tokens. Default: a new answer. */
+  readonly answered?: readonly number[]
   /** Default: up to the context limit. */
   readonly maxTokens?: number | undefined
   readonly sampling: Sampling
+  /** Likeliest tokens that are reported beside each choice; undefined: no log probabilities. */
+  readonly logprobs?: number | undefined
   readonly stop?: readonly string[]
   /** Ids that end the answer. Default: those of the bundle. */
   readonly eos?: readonly number[]
@@ -34,7 +39,7 @@ export interface AnswerSummary {
 
 /** `text` consists of whole characters and is often empty. `end` is the last event. */
 export type GenerateEvent =
-  | { readonly kind: 'token'; readonly token: number; readonly text: string }
+  | { readonly kind: 'token'; readonly token: number; readonly text: string; readonly logprobs?: TokenLogprobs }
   | { readonly kind: 'end'; readonly summary: AnswerSummary }
 
 /**
@@ -47,7 +52,7 @@ export async function* generate(
   tokenizer: TextTokenizer | undefined,
   request: GenerateRequest,
 ): AsyncGenerator<GenerateEvent> {
-  const { clock, promptIds, sampling, signal } = request
+  const { clock, promptIds, answered = [], sampling, signal } = request
   const startedMs = clock.nowMs()
   checkSampling(sampling)
   const { dims, tokens } = chain.manifest
@@ -66,12 +71,14 @@ export async function* generate(
   try {
     let logits = await prefill(step, promptIds, request.prefillChunk ?? 256)
     while (logits && !answer.end) {
-      const token = chooseToken(logits, sampling, promptIds.length + answer.tokenIds.length)
+      const position = promptIds.length + answer.tokenIds.length
+      const choice = choose(logits, request, position, [...answered, ...answer.tokenIds])
+      const { token } = choice
       const { text } = answer.push(token)
       lastMs = clock.nowMs()
       firstTokenMs ??= lastMs
       if (text !== '') firstTextMs ??= lastMs
-      yield { kind: 'token', token, text }
+      yield { kind: 'token', text, ...choice }
       if (!answer.end) logits = await step([token], 'last')
     }
   } finally {

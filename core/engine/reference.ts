@@ -16,7 +16,7 @@ export async function referenceAnswer(
 ): Promise<number[]> {
   const answer: number[] = []
   await walk(chain, promptIds, (logits, position) => {
-    const token = chooseToken(logits, sampling, position)
+    const token = chooseToken(logits, sampling, position, answer)
     answer.push(token)
     return answer.length < maxTokens && !eos.includes(token) ? token : undefined
   })
@@ -53,7 +53,7 @@ export async function compareWithReference(
   if (answerIds.length > 0)
     await walk(chain, promptIds, (logits, position) => {
       const token = answerIds[position - start] as number
-      const gap = choiceGap(logits, sampling, position, token)
+      const gap = choiceGap(logits, sampling, position, token, answerIds.slice(0, position - start))
       if (gap === 0) agreeing++
       else if (gap < nearTie) nearTies++
       else firstBug ??= { position: position - start, gap }

@@ -1,7 +1,7 @@
 import { BrimError } from '../base/errors.ts'
 import { positionNoise } from './noise.ts'
 
-/** How a token is chosen from logits: temperature first, then top-k, then top-p among the rest. */
+/** How a token is chosen from logits: penalties first, then temperature, top-k, top-p among the rest, and min-p. */
 export interface Sampling {
   /** 0: the likeliest token, the lowest id among equal ones. */
   readonly temperature: number
@@ -9,18 +9,32 @@ export interface Sampling {
   readonly topK: number
   /** Only the likeliest tokens that together have this probability, 0 < topP ≤ 1; 1: all. */
   readonly topP: number
+  /** Only tokens that are at least this many times as probable as the likeliest, 0..1. Default: 0, all. */
+  readonly minP?: number
+  /** Subtracted from the logit of every token that the answer has already, −2..2. Default: 0. */
+  readonly presencePenalty?: number
+  /** Subtracted from a token's logit once for each time that the answer has it already, −2..2. Default: 0. */
+  readonly frequencyPenalty?: number
   /** Any safe integer. */
   readonly seed: number
 }
 
 export const greedy: Sampling = { temperature: 0, topK: 0, topP: 1, seed: 0 }
 
+/** As at OpenAI. */
+const maxPenalty = 2
+
 /** @throws BrimError REQUEST_INVALID naming the setting */
-export function checkSampling({ temperature, topK, topP, seed }: Sampling): void {
+export function checkSampling(sampling: Sampling): void {
+  const { temperature, topK, topP, minP = 0, presencePenalty = 0, frequencyPenalty = 0, seed } = sampling
+  const isPenalty = (value: number) => value >= -maxPenalty && value <= maxPenalty
   const wrong = [
     !(temperature >= 0 && temperature < Number.POSITIVE_INFINITY) && `temperature is ${temperature}; it must be a number ≥ 0`,
     !(Number.isInteger(topK) && topK >= 0) && `top-k is ${topK}; it must be an integer ≥ 0 (0: all tokens)`,
     !(topP > 0 && topP <= 1) && `top-p is ${topP}; it must be greater than 0 and at most 1`,
+    !(minP >= 0 && minP <= 1) && `min-p is ${minP}; it must be 0 to 1`,
+    !isPenalty(presencePenalty) && `the presence penalty is ${presencePenalty}; it must be -${maxPenalty} to ${maxPenalty}`,
+    !isPenalty(frequencyPenalty) && `the frequency penalty is ${frequencyPenalty}; it must be -${maxPenalty} to ${maxPenalty}`,
     !Number.isSafeInteger(seed) && `seed is ${seed}; it must be an integer`,
   ].filter((line) => line !== false)
   if (wrong.length > 0) throw new BrimError('REQUEST_INVALID', wrong.join('; '), { hint: 'correct the sampling settings' })
@@ -29,10 +43,12 @@ export function checkSampling({ temperature, topK, topP, seed }: Sampling): void
 /**
  * Chooses the token at `position`: the argmax of logit/T + Gumbel noise keyed by (seed, position, token). Its distribution
  * is exactly softmax(logit/T) (DESIGN 'Exactness').
- * @param logits [vocab], one row
+ * @param row logits, [vocab]
+ * @param answered the answer's tokens before `position`, which penalties count; prompts are not penalised
  * @throws BrimError RUNTIME_FAILED if the logits contain NaN or +Infinity
  */
-export function chooseToken(logits: Float32Array, sampling: Sampling, position: number): number {
+export function chooseToken(row: Float32Array, sampling: Sampling, position: number, answered: readonly number[] = []): number {
+  const logits = penalised(row, sampling, answered)
   const likeliest = argmax(logits)
   if (sampling.temperature === 0) return likeliest
   return bestPerturbed(logits, sampling, position, likeliest, logitFloor(logits, sampling, likeliest)).token
@@ -82,7 +98,14 @@ export const nearTie = 0.01
  * the perturbed scores times the temperature and the distance of `token` below the limit of top-k and top-p. The limit is
  * also tried slightly higher and lower, because a change of `nearTie` in the logits moves the nucleus by about 0.005.
  */
-export function choiceGap(logits: Float32Array, sampling: Sampling, position: number, token: number): number {
+export function choiceGap(
+  row: Float32Array,
+  sampling: Sampling,
+  position: number,
+  token: number,
+  answered: readonly number[] = [],
+): number {
+  const logits = penalised(row, sampling, answered)
   const likeliest = argmax(logits)
   const logit = logits[token] as number
   if (sampling.temperature === 0) return likeliest === token ? 0 : (logits[likeliest] as number) - logit
@@ -96,11 +119,22 @@ export function choiceGap(logits: Float32Array, sampling: Sampling, position: nu
   const floor = logitFloor(logits, sampling, likeliest)
   const own = gapAt(floor)
   if (own === 0) return 0
-  const borders = sampling.topK > 0 ? [floor + nearTie] : []
+  const borders = sampling.topK > 0 || (sampling.minP ?? 0) > 0 ? [floor + nearTie] : []
   if (sampling.topP < 1)
     for (const topP of [Math.max(Number.MIN_VALUE, sampling.topP - 0.005), Math.min(1, sampling.topP + 0.005)])
       borders.push(logitFloor(logits, { ...sampling, topP }, likeliest))
   return Math.max(Number.MIN_VALUE, Math.min(own, ...borders.map(gapAt)))
+}
+
+/** The logits that the next token is chosen from: `logits` themselves where nothing is penalised. */
+function penalised(logits: Float32Array, sampling: Sampling, answered: readonly number[]): Float32Array {
+  const { presencePenalty = 0, frequencyPenalty = 0 } = sampling
+  if (answered.length === 0 || (presencePenalty === 0 && frequencyPenalty === 0)) return logits
+  const counts = new Map<number, number>()
+  for (const token of answered) counts.set(token, (counts.get(token) ?? 0) + 1)
+  const row = logits.slice()
+  for (const [token, count] of counts) row[token] = (row[token] as number) - presencePenalty - count * frequencyPenalty
+  return row
 }
 
 function argmax(logits: Float32Array): number {
@@ -150,10 +184,12 @@ function bestPerturbed(logits: Float32Array, sampling: Sampling, position: numbe
   return { token: best, score }
 }
 
-/** The smallest logit that top-k and top-p allow. */
-function logitFloor(logits: Float32Array, { temperature, topK, topP }: Sampling, likeliest: number): number {
+/** The smallest logit that top-k, top-p and min-p allow. */
+function logitFloor(logits: Float32Array, { temperature, topK, topP, minP = 0 }: Sampling, likeliest: number): number {
+  const top = logits[likeliest] as number
   const byCount = topK > 0 && topK < logits.length ? kthLargest(logits, topK) : Number.NEGATIVE_INFINITY
-  return topP < 1 ? nucleusBorder(logits, { temperature, topP }, logits[likeliest] as number, byCount) : byCount
+  const byNucleus = topP < 1 ? nucleusBorder(logits, { temperature, topP }, top, byCount) : byCount
+  return Math.max(byNucleus, top + temperature * Math.log(minP))
 }
 
 /** Bits of a logit that each pass of the radix selection fixes, from the top. */

@@ -10,6 +10,7 @@ import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
 import { noDrafter } from '../../core/draft/drafter.ts'
 import { openRuntime } from '../../core/engine/capi.ts'
 import type { Chain } from '../../core/engine/contract.ts'
+import type { TokenLogprobs } from '../../core/engine/logprobs.ts'
 import { type LoadedModel, openModel } from '../../core/engine/open-model.ts'
 import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
@@ -23,6 +24,8 @@ import { tinyBundle } from './tiny-bundle.ts'
 export interface HatAnswer {
   readonly tokens: number[]
   readonly rounds: { tokens: readonly number[]; drafted: number; accepted: number }[]
+  /** Where the request asks for them. */
+  readonly logprobs: readonly TokenLogprobs[]
   readonly figures: EndpointFigures
 }
 
@@ -95,14 +98,16 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
         ...request,
       }
       const rounds: HatAnswer['rounds'] = []
+      const logprobs: TokenLogprobs[] = []
       let figures: EndpointFigures | undefined
       for await (const round of answerByHat(hatOptions(overrides), full, signal)) {
         const { tokens, drafted, accepted } = round
         rounds.push({ tokens, drafted, accepted })
+        logprobs.push(...(round.logprobs ?? []))
         figures = round.figures()
       }
       if (!figures) throw new Error('an answer without a round')
-      return { tokens: rounds.flatMap(({ tokens }) => tokens), rounds, figures }
+      return { tokens: rounds.flatMap(({ tokens }) => tokens), rounds, logprobs, figures }
     },
     sessionsAtBridge: async () => (await healthOf(bridge)).sessions,
     async [Symbol.asyncDispose]() {

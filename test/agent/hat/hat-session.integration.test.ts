@@ -70,6 +70,32 @@ describe('an answer by the split model', () => {
     expect(plain.figures).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
   })
 
+  it('is the reference with penalties and min-p, whatever is drafted, and reports the same log probabilities', async () => {
+    const sampling = { ...sampled, minP: 0.02, presencePenalty: 0.7, frequencyPenalty: 1.1 }
+    const expected = await reference(24, sampling)
+    expect(expected).not.toEqual(await reference(24, sampled))
+    const request = { prompt, maxTokens: 24, sampling, logprobs: 2 }
+    const plain = await world.answer(request, withoutDrafts)
+    const drafting = await world.answer(request)
+    const guided = await world.answer(request, oracle(expected))
+    expect(plain.tokens).toEqual(expected)
+    expect(drafting.tokens).toEqual(expected)
+    expect(guided.tokens).toEqual(expected)
+    expect(guided.figures.acceptLength).toBeGreaterThan(3)
+    const scores = plain.logprobs.map(({ token, logprob }) => ({ token, logprob: expect.closeTo(logprob, 3) }))
+    expect(scores.map(({ token }) => token)).toEqual(expected)
+    expect(guided.logprobs).toMatchObject(scores)
+    expect(guided.logprobs.every(({ top }) => top.length === 2 && top[0]!.logprob >= top[1]!.logprob)).toBe(true)
+    // A continuation penalises the answer before it.
+    const rest = await world.answer({
+      ...request,
+      prompt: [...prompt, ...expected.slice(0, 9)],
+      answered: expected.slice(0, 9),
+      maxTokens: 15,
+    })
+    expect(rest.tokens).toEqual(expected.slice(9))
+  })
+
   it('is the reference while drafters are measured and chosen, and reports which', async () => {
     const expected = await reference(80)
     const parts = {

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../core/base/random.ts'
+import { logprobsOf } from '../../../core/engine/logprobs.ts'
 import { positionNoise } from '../../../core/engine/noise.ts'
 import {
   checkSampling,
@@ -42,6 +43,7 @@ describe('sampling', () => {
       temperature: fc.double({ min: 0.05, max: 5, noNaN: true }),
       topK: fc.integer({ min: 0, max: 45 }),
       topP: fc.double({ min: 0.01, max: 1, noNaN: true }),
+      minP: fc.oneof(fc.constant(0), fc.constant(1), fc.double({ min: 0, max: 1, noNaN: true })),
       seed: fc.maxSafeInteger(),
     })
     fc.assert(
@@ -66,7 +68,8 @@ describe('sampling', () => {
     ['at temperature 2', { temperature: 2 }],
     ['with top-k 5', { topK: 5 }],
     ['with top-p 0.8', { topP: 0.8 }],
-    ['with all of them', { temperature: 1.5, topK: 7, topP: 0.9 }],
+    ['with min-p 0.2', { minP: 0.2, temperature: 1.3 }],
+    ['with all of them', { temperature: 1.5, topK: 7, topP: 0.9, minP: 0.1 }],
   ])('has the distribution of the softmax %s (χ² over positions and over seeds)', (_, settings) => {
     const logits = Float32Array.of(1.2, -0.5, 0.3, 2, -3, 0.9, 1.9, -1, 0, 0.4, -0.2, 1.1)
     const expected = distribution(logits, sampling(settings))
@@ -117,9 +120,54 @@ describe('sampling', () => {
     { topK: 1.5 },
     { topP: 0 },
     { topP: 1.1 },
+    { minP: -0.1 },
+    { minP: 1.1 },
+    { presencePenalty: 2.1 },
+    { frequencyPenalty: Number.NaN },
     { seed: 0.5 },
   ])('rejects %o', (settings) => {
     expect(() => checkSampling(sampling(settings))).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
+  })
+})
+
+describe('penalties', () => {
+  it('lower the logit of tokens that the answer has: once, and once for each time', () => {
+    const penalty = fc.double({ min: -2, max: 2, noNaN: true })
+    const settings = fc.record({ presencePenalty: penalty, frequencyPenalty: penalty, temperature: fc.constantFrom(0, 0.8) })
+    fc.assert(
+      fc.property(logitRow, settings, fc.array(fc.nat(39), { maxLength: 60 }), (logits, given, drawn) => {
+        const how = sampling(given)
+        const answered = drawn.filter((token) => token < logits.length)
+        const penalised = Float32Array.from(logits, (logit, token) => {
+          const times = answered.filter((each) => each === token).length
+          return times === 0 ? logit : logit - given.presencePenalty - times * given.frequencyPenalty
+        })
+        const before = logits.slice()
+        const choice = chooseToken(logits, how, 7, answered)
+        expect(choice).toBe(chooseToken(penalised, sampling({ temperature: given.temperature }), 7))
+        expect(choiceGap(logits, how, 7, choice, answered)).toBe(0)
+        expect(logits).toEqual(before)
+      }),
+    )
+  })
+})
+
+describe('log probabilities', () => {
+  it('are those of the softmax at temperature 1, for the choice and the likeliest tokens', () => {
+    fc.assert(
+      fc.property(logitRow, fc.nat(39), fc.nat(5), (logits, drawn, wanted) => {
+        const token = drawn % logits.length
+        const probabilities = distribution(logits, sampling({}))
+        const { logprob, top } = logprobsOf(logits, token, wanted)
+        expect(Math.exp(logprob)).toBeCloseTo(probabilities[token]!, 6)
+        const descending = [...probabilities].sort((a, b) => b - a).slice(0, wanted)
+        expect(top).toHaveLength(descending.length)
+        for (const [at, each] of top.entries()) {
+          expect(Math.exp(each.logprob)).toBeCloseTo(descending[at]!, 6)
+          expect(Math.exp(each.logprob)).toBeCloseTo(probabilities[each.token]!, 6)
+        }
+      }),
+    )
   })
 })
 
@@ -204,8 +252,8 @@ describe('the gap to a token', () => {
   })
 })
 
-/** The tokens that top-k and top-p allow, by their definition. */
-function keptTokens(logits: Float32Array, { temperature, topK, topP }: Sampling): (token: number) => boolean {
+/** The tokens that top-k, top-p and min-p allow, by their definition. */
+function keptTokens(logits: Float32Array, { temperature, topK, topP, minP = 0 }: Sampling): (token: number) => boolean {
   const order = [...logits].sort((a, b) => b - a)
   const lowest = topK > 0 ? (order[Math.min(topK, order.length) - 1] as number) : Number.NEGATIVE_INFINITY
   const weight = (logit: number) => Math.exp((logit - (order[0] as number)) / temperature)
@@ -218,7 +266,8 @@ function keptTokens(logits: Float32Array, { temperature, topK, topP }: Sampling)
       sum += weight(logit)
       if (sum >= topP * total) break
     }
-  return (token) => (logits[token] as number) >= cutoff
+  const top = order[0] as number
+  return (token) => (logits[token] as number) >= cutoff && (logits[token] as number) >= top + temperature * Math.log(minP)
 }
 
 function distribution(logits: Float32Array, how: Sampling): number[] {

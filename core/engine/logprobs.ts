@@ -1,0 +1,48 @@
+import { chooseToken, likeliestTokens, type Sampling } from './sampler.ts'
+
+/** A token and its natural log probability. */
+export interface ScoredToken {
+  readonly token: number
+  readonly logprob: number
+}
+
+/** How probable a chosen token was. */
+export interface TokenLogprobs extends ScoredToken {
+  /** The likeliest tokens at its position, in descending order. */
+  readonly top: readonly ScoredToken[]
+}
+
+/**
+ * The model's own distribution: softmax of the logits at temperature 1, before penalties and limits, as at OpenAI and vLLM.
+ * @param logits [vocab], one row
+ * @param count of the likeliest tokens
+ */
+export function logprobsOf(logits: Float32Array, token: number, count: number): TokenLogprobs {
+  const likeliest = likeliestTokens(logits, Math.max(1, count))
+  const top = logits[likeliest[0]!] as number
+  let sum = 0
+  for (let at = 0; at < logits.length; at++) sum += Math.exp((logits[at] as number) - top)
+  const logNorm = top + Math.log(sum)
+  const scored = (id: number): ScoredToken => ({ token: id, logprob: (logits[id] as number) - logNorm })
+  return { ...scored(token), top: likeliest.slice(0, count).map(scored) }
+}
+
+export interface Choice {
+  readonly token: number
+  /** Present where they were asked for. */
+  readonly logprobs?: TokenLogprobs
+}
+
+/**
+ * As `chooseToken`.
+ * @param logprobs of how many likeliest tokens log probabilities are reported, beside that of the choice; undefined: none
+ */
+export function choose(
+  logits: Float32Array,
+  { sampling, logprobs }: { readonly sampling: Sampling; readonly logprobs?: number | undefined },
+  position: number,
+  answered: readonly number[],
+): Choice {
+  const token = chooseToken(logits, sampling, position, answered)
+  return logprobs === undefined ? { token } : { token, logprobs: logprobsOf(logits, token, logprobs) }
+}
