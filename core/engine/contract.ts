@@ -13,6 +13,8 @@ export interface Sequence {
   readonly capacity: number
   /** Bytes of the buffers. */
   readonly bytes: number
+  /** Values (fp32) of one position. */
+  readonly rowValues: number
   /** Drops all positions after the first `length`. @throws RangeError if there are fewer */
   truncate(length: number): void
   /**
@@ -22,6 +24,14 @@ export interface Sequence {
   gather(keep: number, rows: readonly number[]): void
   /** Becomes a copy of the first `length` positions of `from`. @throws RangeError if `length` exceeds its `line` */
   copyPrefix(from: Sequence, length: number): void
+  /**
+   * Copies the KV of positions [from, to) to `into`, in an order that only `writeRows` of the same number of rows knows. During
+   * a step too: it changes no position before `length`.
+   * @param into (to - from) * rowValues values; @throws RangeError if there are fewer positions
+   */
+  readRows(from: number, to: number, into: Float32Array): void
+  /** Overwrites positions [from, to) with what `readRows` of as many rows gave. @throws RangeError, BrimError OUT_OF_MEMORY */
+  writeRows(from: number, to: number, rows: Float32Array): void
   /**
    * Releases the buffers and keeps a compact copy of the rows. The next step copies them back, bit for bit.
    * @throws BrimError OUT_OF_MEMORY; the sequence can be used as before

@@ -7,6 +7,9 @@ export interface KvShape {
   readonly headDim: number
 }
 
+/** Values of one position: keys and values of all heads of all layers. */
+const rowValuesOf = ({ layers, kvHeads, headDim }: KvShape) => 2 * layers * kvHeads * headDim
+
 /** Keys and values of one sequence in one block: keys then values per layer, each [1, kvHeads, capacity, headDim]. */
 export class KvBlock {
   readonly capacity: number
@@ -15,10 +18,9 @@ export class KvBlock {
 
   /** Zeroed. @throws BrimError OUT_OF_MEMORY */
   constructor(shape: KvShape, capacity: number) {
-    const { layers, kvHeads, headDim } = shape
     this.capacity = capacity
     this.#shape = shape
-    this.data = allocate(2 * layers * kvHeads * capacity * headDim)
+    this.data = allocate(capacity * rowValuesOf(shape))
   }
 
   get bytes(): number {
@@ -52,8 +54,28 @@ export class KvBlock {
     })
   }
 
+  /** Copies positions [from, to) to `into`, as planes of these rows: [plane, to - from, headDim]. */
+  readRows(from: number, to: number, into: Float32Array): void {
+    this.#eachPlane((start, plane) => {
+      into.set(this.#rowsOf(start, from, to), plane * (to - from) * this.#shape.headDim)
+    })
+  }
+
+  /** Writes positions [from, to), which are as `readRows` gives them. */
+  writeRows(from: number, to: number, rows: Float32Array): void {
+    const size = (to - from) * this.#shape.headDim
+    this.#eachPlane((start, plane) => {
+      this.#rowsOf(start, from, to).set(rows.subarray(plane * size, (plane + 1) * size))
+    })
+  }
+
   zero(): void {
     this.data.fill(0)
+  }
+
+  #rowsOf(start: number, from: number, to: number): Float32Array {
+    const width = this.#shape.headDim
+    return this.data.subarray(start + from * width, start + to * width)
   }
 
   get #planeSize(): number {
@@ -90,6 +112,7 @@ export class KvMemory extends KvBlock {
 
 /** Zeroed KV memory for the sequences of one part. Recycled memory is zeroed and reused, up to a limit. */
 export class KvPool {
+  readonly rowValues: number
   readonly #runtime: Runtime
   readonly #shape: KvShape
   readonly #free = new Map<number, KvMemory[]>()
@@ -98,6 +121,7 @@ export class KvPool {
   constructor(runtime: Runtime, shape: KvShape) {
     this.#runtime = runtime
     this.#shape = shape
+    this.rowValues = rowValuesOf(shape)
   }
 
   acquire(capacity: number): KvMemory {

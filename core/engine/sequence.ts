@@ -37,6 +37,21 @@ export class KvSequence implements Sequence {
     return this.#memory?.bytes ?? 0
   }
 
+  get rowValues(): number {
+    return this.#pool.rowValues
+  }
+
+  readRows(from: number, to: number, into: Float32Array): void {
+    this.#requireRange(from, to)
+    this.#block?.readRows(from, to, into)
+  }
+
+  writeRows(from: number, to: number, rows: Float32Array): void {
+    this.#requireRange(from, to)
+    this.reserve(this.length)
+    this.#memory?.writeRows(from, to, rows)
+  }
+
   truncate(length: number): void {
     this.#requireIdle()
     this.#rows = this.#rows.truncated(length)
@@ -129,6 +144,10 @@ export class KvSequence implements Sequence {
 
   get #block(): KvBlock | undefined {
     return this.#memory ?? this.#evicted
+  }
+
+  #requireRange(from: number, to: number): void {
+    if (!(from >= 0 && from < to && to <= this.length)) throw new RangeError(`no positions ${from} to ${to} of ${this.length}`)
   }
 
   #requireIdle(): void {

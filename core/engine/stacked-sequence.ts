@@ -50,6 +50,19 @@ export class StackedSequence implements Sequence {
     return this.parts.reduce((sum, part) => sum + part.bytes, 0)
   }
 
+  get rowValues(): number {
+    return this.parts.reduce((sum, part) => sum + part.rowValues, 0)
+  }
+
+  readRows(from: number, to: number, into: Float32Array): void {
+    this.#eachShare(to - from, into, (part, rows) => part.readRows(from, to, rows))
+  }
+
+  writeRows(from: number, to: number, rows: Float32Array): void {
+    this.#requireIdle()
+    this.#eachShare(to - from, rows, (part, own) => part.writeRows(from, to, own))
+  }
+
   truncate(length: number): void {
     this.#requireIdle()
     for (const part of this.parts) part.truncate(length)
@@ -84,6 +97,16 @@ export class StackedSequence implements Sequence {
     if (this.#state !== 'idle') return
     this.#state = 'released'
     for (const part of this.parts) part.release()
+  }
+
+  /** The values of `count` rows belong to the parts one after another. */
+  #eachShare(count: number, values: Float32Array, visit: (part: Sequence, values: Float32Array) => void): void {
+    let at = 0
+    for (const part of this.parts) {
+      const size = count * part.rowValues
+      visit(part, values.subarray(at, at + size))
+      at += size
+    }
   }
 
   #finishStep(): void {

@@ -59,6 +59,9 @@ function plainSequence(): PlainSequence {
     },
     capacity: 64,
     bytes: 64 * 16 * 2 * 4,
+    rowValues: 16 * 2,
+    readRows() {},
+    writeRows() {},
     append: (rows) => {
       length += rows
     },

@@ -189,6 +189,25 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     source.release()
   })
 
+  it('continues bit for bit after its rows were copied out and back, piece by piece', async () => {
+    const ids = someIds(chain.manifest, 70, 8)
+    const [copied, untouched] = [chain.createSequence(), chain.createSequence()]
+    for (const sequence of [copied, untouched]) await extend(chain, sequence, ids)
+    const rows = (count: number) => new Float32Array(count * copied.rowValues)
+    const [first, second] = [rows(64), rows(6)]
+    copied.readRows(0, 64, first)
+    copied.readRows(64, 70, second)
+    const noise = rows(70).fill(1)
+    copied.writeRows(0, 70, noise)
+    copied.writeRows(64, 70, second)
+    copied.writeRows(0, 64, first)
+    const expected = await extend(chain, untouched, [9, 10])
+    expect(largestDifference(await extend(chain, copied, [9, 10]), expected)).toBe(0)
+    expect(() => copied.readRows(70, 73, rows(3))).toThrow(RangeError)
+    expect(() => copied.writeRows(-1, 2, rows(3))).toThrow(RangeError)
+    for (const sequence of [copied, untouched]) sequence.release()
+  })
+
   it('zeroes and reuses the buffers of an evicted sequence, and can be evicted without rows', async () => {
     const sequence = chain.createSequence()
     sequence.evict()
