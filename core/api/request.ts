@@ -102,7 +102,7 @@ function apiRequest(
   { modelNames, endpoint, slm, nextSeed, requestLimits: { apiAnswers } }: Served,
   authorization = '',
 ): Omit<ApiRequest, 'ignored'> {
-  const { model, temperature, top_p, top_k, seed, stop, user, n } = request
+  const { model, temperature, top_p, top_k, seed, stop, ignore_eos, user, n } = request
   const each = n ?? 1
   const total = prompts.length * each
   if (total > apiAnswers) throw tooLarge('n', `asks for ${total} answers`, apiAnswers, 'apiAnswers')
@@ -123,6 +123,7 @@ function apiRequest(
     ...(maxTokens == null ? {} : { maxTokens }),
     sampling: { temperature: temperature ?? 1, topP: top_p ?? 1, topK: top_k ?? 0, seed: seed == null ? nextSeed() : seed + nth },
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
+    ...(ignore_eos ? { ignoreEos: true } : {}),
     client,
   })
   return {

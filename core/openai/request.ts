@@ -16,6 +16,8 @@ const common = {
   /** Extension: only the k likeliest tokens. */
   top_k: z.int().min(0).nullish(),
   seed: z.int().nullish(),
+  /** Extension, as in vLLM: the answer goes on after end-of-text tokens, for measurements of a fixed length. */
+  ignore_eos: z.boolean().nullish(),
   stop: z.union([StopString, listOf(StopString, { max: maxStopStrings })]).nullish(),
   stream: z.boolean().nullish(),
   /** Identifies the application's user. */
