@@ -69,6 +69,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/limits.ts': { values: [] },
   'agent/idle-memory.ts': { values: ['core'] },
   'agent/config.ts': { values: ['core', 'agent/hat', 'agent/limits.ts'] },
+  // The parts of the composition root: nothing but agent.ts imports them.
+  'agent/parts': { values: ['core', 'agent'] },
   'agent/agent.ts': { values: ['core', 'agent'] },
   'agent/commands': {
     values: [

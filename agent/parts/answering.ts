@@ -1,0 +1,90 @@
+import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
+import { AnswerMeter } from '../../core/answer/meter.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { drafterMaker } from '../hat/create-drafter.ts'
+import { hatEndpoint } from '../hat/endpoint.ts'
+import type { DeviceModel } from '../hat/open-device-model.ts'
+import { PrefixMemory } from '../hat/prefix-memory.ts'
+import type { HatOptions } from '../hat/session.ts'
+import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { ActiveModels } from '../models/active-models.ts'
+import type { ActiveModel } from '../models/model-slot.ts'
+import { slmEndpoint } from '../slm/endpoint.ts'
+import type { Base } from './base.ts'
+
+/** The parts that make answers: HAT, and the small model as its fallback. They change with the models. */
+export class Answering {
+  readonly meter: AnswerMeter
+  /** The split model; undefined: there is none. */
+  llm: ReturnType<typeof splitAnswering> | undefined
+  slm: TokenEndpoint | undefined
+  readonly #base: Base
+  readonly #models: ActiveModels
+  readonly #links: BridgeLinks
+
+  constructor(base: Base, models: ActiveModels, links: BridgeLinks) {
+    this.#base = base
+    this.#models = models
+    this.#links = links
+    this.meter = new AnswerMeter(base.clock)
+    this.update()
+  }
+
+  /** @throws BrimError MODEL_MISSING, or why the model was not opened */
+  get required() {
+    if (this.llm) return this.llm
+    throw this.#models.problem ?? new Error('the parts that answer were not updated')
+  }
+
+  /** After a model was replaced. */
+  update(): void {
+    const { llm, slm, speed } = this.#models
+    const { clock } = this.#base
+    this.llm = llm.current && splitAnswering(this.#base, llm.current, speed, this.#links)
+    this.slm = slm.current?.gate.wrap(slmEndpoint(slm.current.model, clock))
+  }
+}
+
+/** HAT with the device's parts of the split model. */
+function splitAnswering(
+  { config, clock }: Base,
+  { model, gate }: ActiveModel<DeviceModel>,
+  speed: DeviceSpeed,
+  links: BridgeLinks,
+) {
+  const { draft } = config
+  const { adapter, medusa, input, head, text, manifest } = model
+  const { dims } = manifest
+  const hat: HatOptions = {
+    dims,
+    input,
+    head,
+    speed,
+    wire: config.wire,
+    padding: config.padding,
+    prefill: config.prefill,
+    prefixes: config.reuse ? new PrefixMemory(clock) : undefined,
+    open: (signal, options) => links.open(signal, options),
+    createDrafter: drafterMaker(draft.drafter, {
+      adapter,
+      medusa,
+      vocab: dims.vocab,
+      head,
+      threshold: draft.threshold,
+      draftAhead: draft.ahead,
+    }),
+    threshold: draft.threshold,
+    draftLimit: draft.drafter === 'none' ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
+    draftAhead: draft.ahead,
+    patienceMs: config.patienceS * 1_000,
+    clock,
+  }
+  return {
+    manifest,
+    text,
+    endpoint: gate.wrap(hatEndpoint(hat, text)),
+    /** The same without the device's drafter. */
+    draftedBy: (createDrafter: HatOptions['createDrafter']) =>
+      gate.wrap(hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text)),
+  }
+}

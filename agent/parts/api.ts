@@ -1,0 +1,77 @@
+import { clockIsSet } from '../../core/base/clock.ts'
+import { version } from '../../core/base/version.ts'
+import type { HttpLimits } from '../../core/listen/http-listener.ts'
+import { readApiKeys } from '../../core/openai/api-keys.ts'
+import { startApi } from '../api/server.ts'
+import type { AgentConfig } from '../config.ts'
+import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { ActiveModels } from '../models/active-models.ts'
+import type { Answering } from './answering.ts'
+import type { Base } from './base.ts'
+import { nextSeed } from './next-seed.ts'
+import type { Work } from './work.ts'
+
+/** A model name that every client may use for this device's model. */
+const anyModel = 'brim'
+
+/** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
+export async function openApi(
+  { config, clock, closers, logger, remote }: Base,
+  models: ActiveModels,
+  links: BridgeLinks,
+  answering: Answering,
+  work: Work,
+) {
+  const api = await startApi({
+    clock,
+    meter: answering.meter,
+    nextSeed,
+    // Read for each request, because the model may change.
+    get endpoint() {
+      return answering.required.endpoint
+    },
+    get slm() {
+      return answering.slm
+    },
+    get modelNames() {
+      return [answering.required.manifest.card.name, anyModel] as const
+    },
+    get createdAt() {
+      return answering.required.manifest.card.createdAt
+    },
+    host: config.apiHost,
+    port: config.apiPort,
+    access: {
+      keys: config.apiKeyFile === undefined ? undefined : readApiKeys(config.apiKeyFile),
+      allowedHosts: config.apiAllowedHosts ?? [],
+    },
+    maxBodyBytes: config.limits.apiBodyBytes,
+    limits: apiLimits(config.limits),
+    requestLimits: config.limits,
+    health: () => ({
+      device: config.id,
+      version,
+      modelId: models.modelId ?? null,
+      slm: answering.slm?.model.name ?? null,
+      profile: work.profiles.last,
+      clockIsSet: clockIsSet(),
+      draining: remote.isDraining,
+      ...links.status,
+    }),
+    problems: () => [...(models.problem ? [models.problem] : []), ...links.problems],
+    logger: logger.child({ component: 'api' }),
+  })
+  closers.push(api.close)
+  return api
+}
+
+function apiLimits({ apiConnections, apiFirstRequestS, apiRequestS }: AgentConfig['limits']): HttpLimits {
+  const connections = {
+    total: apiConnections,
+    perNetwork: apiConnections,
+    waiting: apiConnections,
+    firstRequestMs: apiFirstRequestS * 1_000,
+  }
+  // An answer may compute for minutes before its first byte.
+  return { connections, requestMs: apiRequestS * 1_000, stalledMs: 0 }
+}

@@ -1,0 +1,103 @@
+import { join } from 'node:path'
+import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
+import type { Closers } from '../../core/base/closers.ts'
+import { createLogger, type Logger } from '../../core/base/logger.ts'
+import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
+import { birthsTable, nextBirth } from '../../core/store/births.ts'
+import { lockFolder } from '../../core/store/lock-folder.ts'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import { BundleFolder } from '../bundles/bundle-folder.ts'
+import type { AgentConfig } from '../config.ts'
+import { type Identities, openIdentities } from '../identity/identities.ts'
+import { instanceOf, instanceTable } from '../identity/instance.ts'
+import { ledgerTable } from '../jobs/ledger.ts'
+import { profileTable } from '../jobs/profile.ts'
+import { bundleChoicesTable } from '../models/bundle-choices.ts'
+import { createRemote, remoteTables } from '../remote/commands.ts'
+import { LogOutbox } from '../telemetry/log-outbox.ts'
+import { RecentErrors } from '../telemetry/recent-errors.ts'
+import { openSpoolDatabase, Spool } from '../telemetry/spool.ts'
+
+const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable, instanceTable]
+const dayMs = 24 * 3_600_000
+
+/** What every part needs. Each part registers with `closers` how it is closed. */
+export interface Base {
+  readonly config: AgentConfig
+  readonly clock: Clock
+  readonly closers: Closers
+  readonly bundles: BundleFolder
+  readonly store: Store
+  readonly jobStore: Store
+  readonly verified: VerifiedBundles
+  /** Number of this start. */
+  readonly birth: number
+  readonly instance: string
+  readonly errors: RecentErrors
+  readonly outbox: LogOutbox
+  readonly logger: Logger
+  readonly spool: Spool
+  readonly identities: Identities
+  readonly remote: ReturnType<typeof createRemote>
+}
+
+/** State folder, databases, log and identity, which every other part uses. */
+export async function openBase(config: AgentConfig, clock: Clock, closers: Closers): Promise<Base> {
+  const { stateDir, spoolMb, spoolDays } = config
+  closers.push(lockFolder(stateDir))
+  const bundles = new BundleFolder(stateDir)
+  await bundles.recover()
+  const store = openDatabase(join(stateDir, 'agent.sqlite'), migrations)
+  closers.push(() => store.close())
+  const jobStore = openDatabase(join(stateDir, 'jobs.sqlite'), [ledgerTable])
+  closers.push(() => jobStore.close())
+  const birth = nextBirth(store)
+  const instance = instanceOf(store, stateDir)
+
+  const errors = new RecentErrors()
+  const outbox = new LogOutbox(clock, birth)
+  const logger = createLogger(
+    config.logLevel,
+    { device: config.id },
+    { ...config.log, onError: (error) => errors.add(error), tap: outbox },
+  )
+  if (!clockIsSet()) logger.warn({ at: nowIso() }, 'clock of this device not set: log lines have wrong times')
+
+  const spoolLogger = logger.child({ component: 'spool' })
+  const spoolStore = openSpoolDatabase(join(stateDir, 'spool.sqlite'), spoolLogger)
+  closers.push(() => spoolStore.close())
+  const spool = new Spool({
+    store: spoolStore,
+    birth,
+    limits: { maxBytes: spoolMb * 2 ** 20, maxAgeMs: spoolDays * dayMs },
+    clock,
+    wall: () => ({ ms: Date.now(), isSet: clockIsSet() }),
+    logger: spoolLogger,
+  })
+  const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
+  closers.push(identities.close)
+  const remote = createRemote({
+    store,
+    log: outbox,
+    wallMs: () => (clockIsSet() ? Date.now() : undefined),
+    logger: logger.child({ component: 'remote' }),
+  })
+  const verified = new VerifiedBundles(stateDir)
+  return {
+    config,
+    clock,
+    closers,
+    bundles,
+    store,
+    jobStore,
+    verified,
+    birth,
+    instance,
+    errors,
+    outbox,
+    logger,
+    spool,
+    identities,
+    remote,
+  }
+}

@@ -1,0 +1,36 @@
+import { seededRandom } from '../../core/base/random.ts'
+import { shownUrl } from '../../core/base/shown-url.ts'
+import { version } from '../../core/base/version.ts'
+import { BridgeLink } from '../link/bridge-link.ts'
+import { BridgeLinks } from '../link/bridge-links.ts'
+import type { ActiveModels } from '../models/active-models.ts'
+import type { Base } from './base.ts'
+import { nextSeed } from './next-seed.ts'
+
+/** A link by each broker. */
+export function openLinks(base: Base, { modelId, speed }: ActiveModels): BridgeLinks {
+  const { config, closers, birth, instance, identities, clock, logger, outbox, spool } = base
+  const linkBy = (url: string) =>
+    new BridgeLink({
+      url,
+      credentials: identities.at(url),
+      dataUrl: config.dataUrl,
+      fleet: config.fleet,
+      device: config.id,
+      birth,
+      instance,
+      agent: version,
+      modelId,
+      speed,
+      smoothing: config.smoothing,
+      heartbeatS: config.heartbeatS,
+      reconnectMaxS: config.reconnectMaxS,
+      clock,
+      random: seededRandom(nextSeed()),
+      logger: logger.child({ component: 'link', broker: shownUrl(url) }),
+    })
+  const links = new BridgeLinks(identities.bridges.map(linkBy), logger.child({ component: 'link' }))
+  closers.push(() => links.close())
+  outbox.start(links, spool)
+  return links
+}

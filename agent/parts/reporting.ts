@@ -1,0 +1,57 @@
+import { version } from '../../core/base/version.ts'
+import type { Host } from '../device/host.ts'
+import { createSampler } from '../device/sampler.ts'
+import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { ActiveModels } from '../models/active-models.ts'
+import { ConditionMonitor } from '../telemetry/condition-monitor.ts'
+import { measurementsOf, rounded } from '../telemetry/measurements.ts'
+import { Reporter } from '../telemetry/reporter.ts'
+import type { Answering } from './answering.ts'
+import type { Base } from './base.ts'
+import type { Work } from './work.ts'
+
+/** Samples of the device's condition, reports, and the replay of the spool. */
+export function openReporting(
+  base: Base,
+  models: ActiveModels,
+  links: BridgeLinks,
+  { jobs }: Work,
+  { meter }: Answering,
+  host: Host,
+): Reporter {
+  const { config, errors, spool, birth, clock, logger } = base
+  const { speed } = models
+  const bundles = () => {
+    const { manifest } = models.llm.current?.model ?? {}
+    const small = models.slm.current?.model
+    return {
+      llm: manifest ? { name: manifest.card.name, modelId: manifest.modelId } : null,
+      slm: small ? { name: small.text.name, modelId: small.modelId } : null,
+    }
+  }
+  const monitor = new ConditionMonitor({
+    sampler: createSampler({ host, stateDir: config.stateDir, clock, logger: logger.child({ component: 'device' }) }),
+    answers: meter,
+    errors,
+    agent: version,
+    modelId: () => models.modelId ?? null,
+    work: () => ({ bundles: bundles(), jobs: jobs.counts, spool: spool.figures }),
+    prefillTokensPerS() {
+      const local = models.slm.current?.model
+      const rate = rounded(local?.speed.prefillTokensPerS)
+      return local && rate !== null ? { [local.text.name]: rate } : {}
+    },
+  })
+  return new Reporter({
+    links: links.all,
+    hasBridge: () => links.hasBridge,
+    replay: (leaf, message) => links.replay(leaf, message),
+    spool,
+    sample: (signal) => monitor.sample(signal),
+    measure: (link) => measurementsOf(link, speed, monitor.latest),
+    everyMs: config.telemetryS * 1_000,
+    deadBands: config.deadBands,
+    birth,
+    clock,
+  })
+}
