@@ -44,7 +44,11 @@ export type BrokerConfig = z.infer<typeof BrokerConfig>
 
 /** Every setting of a bridge. Those with a description are options of `brim bridge run`. */
 export const BridgeFields = z.strictObject({
-  bundle: z.string().min(1).describe('folder of the bundle whose middle part is served'),
+  bundle: z.string().min(1).describe('folder of the bundle that is served'),
+  answers: z
+    .boolean()
+    .default(true)
+    .describe('answer requests of clients with the whole model; without, only the middle is loaded, for devices'),
   bundles: z
     .string()
     .min(1)

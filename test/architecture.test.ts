@@ -87,6 +87,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // Serving knows neither frames nor HAT: hat and api depend on it, never the reverse.
   'cloud-bridge/serving': { values: ['core'] },
   'cloud-bridge/hat': { values: ['core', 'cloud-bridge/serving'], types: ['cloud-bridge/config.ts'] },
+  'cloud-bridge/llm': { values: ['core'], types: ['cloud-bridge/serving'] },
   'cloud-bridge/identity': { values: ['core'], types: ['cloud-bridge/config.ts'] },
   // Transport: imports no routes. Only parts/routes.ts wires routes.
   'cloud-bridge/http': { values: ['core', 'cloud-bridge/identity'] },

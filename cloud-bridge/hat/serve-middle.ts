@@ -3,7 +3,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import type { BridgeConfig } from '../config.ts'
-import type { Middle } from '../serving/open-middle.ts'
+import type { OpenedModel } from '../serving/open-served-model.ts'
 import { createServing } from '../serving/serving.ts'
 import type { EndedStep } from '../serving/serving-metrics.ts'
 import { StepLog } from '../serving/step-log.ts'
@@ -23,7 +23,7 @@ const minChunkTokens = 16
 /** The middle part of a bundle, serving HAT sessions. @param onCount the number of sessions has changed */
 export function serveMiddle(
   config: BridgeConfig,
-  { part, manifest, slots }: Middle,
+  { served, manifest, slots }: Omit<OpenedModel, 'close'>,
   { clock, logger, onCount }: { clock: Clock; logger: Logger; onCount: () => void },
 ) {
   const { hidden, contextLimit } = manifest.dims
@@ -37,7 +37,7 @@ export function serveMiddle(
   }
   const smallRows = Math.max(minPromptRows, draftLimit + 1)
   const serving = createServing({
-    part,
+    model: served,
     policy: decodeFirst({ promptRows: promptTokens, minPromptRows: smallRows, maxStepsSkipped, decodingMs }),
     step: { rows: tokenBudget, streams: slots, pipeline },
     kv: {

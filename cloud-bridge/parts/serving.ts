@@ -1,20 +1,22 @@
+import { loadTextModel } from '../../core/answer/text-model.ts'
 import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
 import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
-import { openMiddle } from '../serving/open-middle.ts'
+import { bridgeEndpoint } from '../llm/endpoint.ts'
+import { openServedModel } from '../serving/open-served-model.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 
 const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
 
-/** The middle submodel, the HAT sessions on it, and the data plane that they are reached by. */
+/** The served model, its own answers, the HAT sessions on its middle, and the data plane that they are reached by. */
 export async function openServing({ config, clock, closers, logger, log, announce }: Base, { grants }: Access) {
-  const middle = await openMiddle(config)
-  closers.push(middle.close)
-  const served = serveMiddle(config, middle, { clock, logger, onCount: announce.trigger })
+  const model = await openServedModel(config)
+  closers.push(model.close)
+  const served = serveMiddle(config, model, { clock, logger, onCount: announce.trigger })
   closers.push(served.serving.close)
-  const { modelId, dims } = middle.manifest
+  const { modelId, dims } = model.manifest
   const plane = createDataPlane({
     sessions: served.sessions,
     bridge: config.id,
@@ -27,6 +29,7 @@ export async function openServing({ config, clock, closers, logger, log, announc
     clock,
     logger: log('link'),
   })
-  return { ...served, modelId, plane }
+  const llm = model.served.tokens && bridgeEndpoint(served.serving, await loadTextModel(config.bundle, model.manifest))
+  return { ...served, modelId, plane, llm }
 }
 export type OpenServing = Awaited<ReturnType<typeof openServing>>

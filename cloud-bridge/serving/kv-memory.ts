@@ -1,5 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
-import type { Part, Sequence } from '../../core/engine/contract.ts'
+import type { Sequence } from '../../core/engine/contract.ts'
 import {
   type CachedPrefix,
   evictionsWithinShare,
@@ -10,8 +10,9 @@ import {
   kvShortage,
 } from '../../core/policy/admission/kv.ts'
 import type { PrefixCache } from './prefix-cache.ts'
+import type { SequenceKind } from './served-model.ts'
 
-export interface KvMemoryLimits extends KvLimits {
+export interface KvMemoryLimits extends Omit<KvLimits, 'bytesPerPosition'> {
   readonly budgetBytes: number
   /** The share of one owner, cached prefixes included. */
   readonly ownerBytes: number
@@ -20,6 +21,7 @@ export interface KvMemoryLimits extends KvLimits {
 /** What one sequence is charged. */
 interface Account {
   readonly owner: string
+  readonly kind: SequenceKind
   /** Its buffers, or the copy of its rows while it is evicted. */
   kvBytes: number
   /** Memory that its stream's owner holds beside the KV. */
@@ -31,7 +33,6 @@ interface Account {
  * share. Every release zeroes the KV.
  */
 export class KvMemory {
-  readonly #part: Part
   readonly #limits: KvMemoryLimits
   readonly #prefixes: PrefixCache<unknown>
   readonly #accounts = new Map<Sequence, Account>()
@@ -39,8 +40,7 @@ export class KvMemory {
   readonly #owners = new Map<string, number>()
   #usedBytes = 0
 
-  constructor(part: Part, limits: KvMemoryLimits, prefixes: PrefixCache<unknown>) {
-    this.#part = part
+  constructor(limits: KvMemoryLimits, prefixes: PrefixCache<unknown>) {
     this.#limits = limits
     this.#prefixes = prefixes
   }
@@ -71,9 +71,9 @@ export class KvMemory {
     return Math.max(0, this.#bytesAt(sequence, length) - (this.#accounts.get(sequence)?.kvBytes ?? 0))
   }
 
-  /** Whether the share of one owner is enough for `length` positions. */
-  canHold(length: number): boolean {
-    return kvCharge(length, this.#limits) <= this.#limits.ownerBytes
+  /** Whether the share of one owner is enough for `length` positions of this sequence. */
+  canHold(sequence: Sequence, length: number): boolean {
+    return this.#bytesAt(sequence, length) <= this.#limits.ownerBytes
   }
 
   /** Why the owner gets no more memory. */
@@ -81,11 +81,17 @@ export class KvMemory {
     return kvShortage(this.#shareOf(owner))
   }
 
+  /** A sequence without rows that is charged nothing yet. */
+  createEmpty(owner: string, kind: SequenceKind): Sequence {
+    const sequence = kind.create()
+    this.#accounts.set(sequence, { owner, kind, kvBytes: 0, heldBytes: 0 })
+    return sequence
+  }
+
   /** A charged sequence without rows; undefined where the budget, or the owner's share of it, is exhausted. */
-  create(owner: string): Sequence | undefined {
-    const sequence = this.#part.createSequence()
-    this.#accounts.set(sequence, { owner, kvBytes: 0, heldBytes: 0 })
-    if (this.#charge(sequence, 'kvBytes', firstKvCharge(this.#limits))) return sequence
+  create(owner: string, kind: SequenceKind): Sequence | undefined {
+    const sequence = this.createEmpty(owner, kind)
+    if (this.#charge(sequence, 'kvBytes', firstKvCharge(this.#limitsOf(kind)))) return sequence
     this.release(sequence)
     return undefined
   }
@@ -114,7 +120,7 @@ export class KvMemory {
       throw error
     }
     const account = this.#accounts.get(sequence)
-    if (account) this.#change(account, 'kvBytes', sequence.length * this.#limits.bytesPerPosition)
+    if (account) this.#change(account, 'kvBytes', sequence.length * account.kind.bytesPerPosition)
     return true
   }
 
@@ -135,7 +141,12 @@ export class KvMemory {
   }
 
   #bytesAt(sequence: Sequence, length: number): number {
-    return Math.max(sequence.bytes, kvCharge(length, this.#limits))
+    const account = this.#accounts.get(sequence)
+    return account ? Math.max(sequence.bytes, kvCharge(length, this.#limitsOf(account.kind))) : 0
+  }
+
+  #limitsOf({ bytesPerPosition }: SequenceKind): KvLimits {
+    return { ...this.#limits, bytesPerPosition }
   }
 
   #shareOf(owner: string) {

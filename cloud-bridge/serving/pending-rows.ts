@@ -1,6 +1,7 @@
 import type { Sequence, StepItem } from '../../core/engine/contract.ts'
 import type { Phase } from '../../core/policy/serving/policy.ts'
 import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
+import type { RowItem } from './served-model.ts'
 
 /** Rows to append to a stream, and which of them come back: as in a StepItem. */
 export interface Rows {
@@ -41,7 +42,7 @@ export class PendingRows {
   }
 
   /** The next `count` rows, and which of those come back. */
-  piece(sequence: Sequence, count: number): StepItem {
+  piece(sequence: Sequence, count: number): RowItem {
     const { states, parents, select } = this.#rows
     if (count === states.rows) return { sequence, ...this.#rows }
     const from = states.rows - this.#waiting

@@ -11,11 +11,14 @@ export interface CachedEntry {
   readonly owner: string
   readonly sequence: Sequence
   readonly sinceMs: number
+  /** Of token streams: the ids of its positions. */
+  readonly ids: readonly number[] | undefined
 }
 
 /**
- * KV that closed streams have left for later ones. The bridge knows neither tokens nor hashes of them: an owner refers
- * to an entry by its random handle, and finds only its own entries. Holds the sequences; `KvMemory` charges and releases them.
+ * KV that closed streams have left for later ones of the same owner. Of a device's rows the bridge knows neither tokens nor
+ * hashes: the device refers to an entry by its random handle. A client's answers are found by their token ids. Holds the
+ * sequences; `KvMemory` charges and releases them.
  */
 export class PrefixCache<Stream> {
   /** Oldest first, as a map lists its entries in the order in which they were added. */
@@ -24,9 +27,9 @@ export class PrefixCache<Stream> {
   readonly #handles = new Map<Stream, string>()
 
   /** @returns the handle of the sequence */
-  add(owner: string, sequence: Sequence, nowMs: number): string {
+  add(owner: string, sequence: Sequence, nowMs: number, ids?: readonly number[]): string {
     const handle = randomBytes(16).toString('hex')
-    this.#cached.set(handle, { handle, owner, sequence, sinceMs: nowMs })
+    this.#cached.set(handle, { handle, owner, sequence, sinceMs: nowMs, ids })
     return handle
   }
 
@@ -35,6 +38,17 @@ export class PrefixCache<Stream> {
     if (cached?.owner === owner) return { kind: 'cached', sequence: cached.sequence }
     const taken = this.#taken.get(handle)
     return taken?.owner === owner ? { kind: 'taken', stream: taken.stream } : undefined
+  }
+
+  /** The owner's entry that shares most leading ids with these, and how many. */
+  findLongest(owner: string, ids: readonly number[]): { readonly entry: CachedEntry; readonly length: number } | undefined {
+    let best: { entry: CachedEntry; length: number } | undefined
+    for (const entry of this.#cached.values()) {
+      if (entry.owner !== owner || !entry.ids) continue
+      const length = sharedLength(entry.ids, ids)
+      if (length > (best?.length ?? 0)) best = { entry, length }
+    }
+    return best
   }
 
   /** The handle now leads to this stream, so that other streams can copy the same prefix. */
@@ -76,4 +90,11 @@ export class PrefixCache<Stream> {
   cached(): Iterable<CachedEntry> {
     return this.#cached.values()
   }
+}
+
+function sharedLength(a: readonly number[], b: readonly number[]): number {
+  const end = Math.min(a.length, b.length)
+  let length = 0
+  while (length < end && a[length] === b[length]) length++
+  return length
 }

@@ -1,18 +1,20 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import type { Part, Sequence } from '../../core/engine/contract.ts'
+import type { Sequence } from '../../core/engine/contract.ts'
 import { firstCapacity } from '../../core/engine/sequence.ts'
-import { type KvLimits, type KvUsage, kvBytesPerPosition } from '../../core/policy/admission/kv.ts'
+import type { KvLimits, KvUsage } from '../../core/policy/admission/kv.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
 import { KvMemory } from './kv-memory.ts'
 import { PrefixCache } from './prefix-cache.ts'
+import type { SequenceKind, ServedModel } from './served-model.ts'
 import type { EndedStep, ServingMetrics } from './serving-metrics.ts'
 import { type StepLimits, StepLoop } from './step-loop.ts'
-import { RowStream, type Stream, type StreamHost } from './stream.ts'
+import { type RowHost, RowStream, type Stream } from './stream.ts'
+import { ModelTokenStream, type TokenHost, type TokenRequest, type TokenStream } from './token-stream.ts'
 
 export interface ServingOptions {
-  readonly part: Part
+  readonly model: ServedModel
   readonly policy: ServingPolicy
   readonly step: StepLimits
   readonly kv: Omit<KvLimits, 'bytesPerPosition' | 'firstCapacity'> & {
@@ -48,6 +50,8 @@ export interface Serving {
   shortageOf(owner: string): string
   /** @returns undefined where there is no KV memory for another stream */
   open(owner: string, resume?: Resume): Promise<OpenedStream | undefined>
+  /** Begins an answer of the whole model. Its first step waits until the policy admits it. */
+  openTokens(owner: string, request: TokenRequest): TokenStream
   /** Deletes one cached prefix. */
   drop(handle: string): void
   /** Deletes all prefixes of an owner. */
@@ -56,34 +60,40 @@ export interface Serving {
   close(): Promise<void>
 }
 
-/** One part of a model that serves many streams. Knows rows and KV, but neither their senders nor the transport. */
-export function createServing({ part, policy, step, clock, logger, onStep, ...options }: ServingOptions): Serving {
+/** One model that serves many streams. Knows rows, token ids and KV, but neither their senders nor the transport. */
+export function createServing({ model, policy, step, clock, logger, onStep, ...options }: ServingOptions): Serving {
   const { prefixMs } = options.kv
   const prefixes = new PrefixCache<RowStream>()
-  const kvLimits = { ...options.kv, bytesPerPosition: kvBytesPerPosition(part.manifest), firstCapacity }
-  const kv = new KvMemory(part, kvLimits, prefixes)
-  const loop = new StepLoop({ part, policy, kv, limits: step, clock, onStep })
+  const kv = new KvMemory({ ...options.kv, firstCapacity }, prefixes)
+  const loop = new StepLoop({ model, policy, kv, limits: step, clock, onStep })
   const stop = new AbortController()
   let streams = 0
   let expiring: Promise<void> | undefined
-  const host: StreamHost = {
+  const host: RowHost & TokenHost = {
     kv,
     clock,
     maxDecodeRows: options.maxDecodeRows,
     enqueue: (stream) => loop.enqueue(stream),
     remove(stream) {
-      prefixes.forget(stream)
+      if (stream instanceof RowStream) prefixes.forget(stream)
       loop.remove(stream)
     },
-    cache(owner, sequence) {
-      if (prefixMs === 0 || stop.signal.aborted) {
-        kv.release(sequence)
-        return undefined
-      }
-      const handle = prefixes.add(owner, sequence, clock.nowMs())
-      expiring ??= expirePrefixes()
-      return handle
+    cache,
+    beginWith,
+    cacheTokens(owner, sequence, ids) {
+      if (ids.length === 0) kv.release(sequence)
+      else cache(owner, sequence, ids)
     },
+  }
+
+  function cache(owner: string, sequence: Sequence, ids?: readonly number[]): string | undefined {
+    if (prefixMs === 0 || stop.signal.aborted) {
+      kv.release(sequence)
+      return undefined
+    }
+    const handle = prefixes.add(owner, sequence, clock.nowMs(), ids)
+    expiring ??= expirePrefixes()
+    return handle
   }
 
   async function expirePrefixes(): Promise<void> {
@@ -111,6 +121,24 @@ export function createServing({ part, policy, step, clock, logger, onStep, ...op
     else if (found && reuseOf(found.sequence.length, length) !== 'none') sequence.copyPrefix(found.sequence, length)
   }
 
+  function beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence | undefined {
+    // The last id's row yields the logits of the next token.
+    const wanted = ids.slice(0, -1)
+    const found = prefixes.findLongest(owner, wanted)
+    if (!found) return undefined
+    const { handle, sequence } = found.entry
+    if (reuseOf(sequence.length, found.length) === 'take') {
+      prefixes.delete(handle)
+      kv.release(empty)
+      sequence.truncate(found.length)
+      return sequence
+    }
+    if (!kv.grow(empty, ids.length)) return undefined
+    // Looked up again: growing may have evicted it.
+    if (prefixes.find(owner, handle)) empty.copyPrefix(sequence, found.length)
+    return empty
+  }
+
   function start(owner: string, sequence: Sequence): RowStream {
     streams += 1
     const stream = new RowStream(streams, owner, sequence, host)
@@ -131,10 +159,18 @@ export function createServing({ part, policy, step, clock, logger, onStep, ...op
         prefixes.markTaken(resume.handle, stream)
         return { stream, moved: true }
       }
-      const sequence = kv.create(owner)
+      const sequence = kv.create(owner, kindOf(model.rows, 'hidden states'))
       if (!sequence) return undefined
       if (resume) await copyInto(sequence, owner, resume).catch((err) => logger.warn({ err }, 'prefix not copied'))
       return { stream: start(owner, sequence), moved: false }
+    },
+    openTokens(owner, request) {
+      streams += 1
+      const sequence = kv.createEmpty(owner, kindOf(model.tokens, 'token ids'))
+      const stream = new ModelTokenStream(streams, owner, sequence, request, host)
+      loop.add(stream)
+      loop.enqueue(stream)
+      return stream
     },
     drop: (handle) => kv.evictPrefix(handle),
     purge(owner) {
@@ -147,4 +183,9 @@ export function createServing({ part, policy, step, clock, logger, onStep, ...op
       for (const { handle } of [...kv.cached()]) kv.evictPrefix(handle)
     },
   }
+}
+
+function kindOf(kind: SequenceKind | undefined, rows: string): SequenceKind {
+  if (!kind) throw new Error(`the model serves no streams of ${rows}`)
+  return kind
 }

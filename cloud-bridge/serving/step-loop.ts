@@ -1,24 +1,23 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Part, StepItem } from '../../core/engine/contract.ts'
 import type { ServingPlan, ServingPolicy, ServingState } from '../../core/policy/serving/policy.ts'
-import type { States } from '../../core/protocol/states.ts'
+import type { EngineStream } from './engine-stream.ts'
 import type { KvMemory } from './kv-memory.ts'
+import type { ItemResult, ModelItem, ServedModel } from './served-model.ts'
 import { type EndedStep, ServingMetrics } from './serving-metrics.ts'
-import type { RowStream } from './stream.ts'
 
 export interface StepLimits {
   /** Rows of one step. */
   readonly rows: number
   /** Streams of one step. */
   readonly streams: number
-  /** Steps under way at once: as many as the part has stages. */
+  /** Steps under way at once: as many as the middle has stages. */
   readonly pipeline: number
 }
 
 export interface StepLoopOptions {
-  readonly part: Part
+  readonly model: ServedModel
   readonly policy: ServingPolicy
   readonly kv: KvMemory
   readonly limits: StepLimits
@@ -28,10 +27,10 @@ export interface StepLoopOptions {
 
 /** A stream's rows in one step. */
 interface Piece {
-  readonly stream: RowStream
+  readonly stream: EngineStream
   readonly rows: number
   readonly arrivedMs: number
-  readonly item: StepItem
+  readonly item: ModelItem
 }
 
 /**
@@ -41,9 +40,9 @@ interface Piece {
 export class StepLoop {
   readonly metrics: ServingMetrics
   readonly #options: StepLoopOptions
-  readonly #streams = new Map<number, RowStream>()
+  readonly #streams = new Map<number, EngineStream>()
   /** Streams whose rows wait, in the order in which the rows arrived. */
-  readonly #waiting = new Set<RowStream>()
+  readonly #waiting = new Set<EngineStream>()
   readonly #underWay = new Set<Promise<void>>()
   #planning: Promise<void> | undefined
   #alarm = new AbortController()
@@ -55,20 +54,21 @@ export class StepLoop {
     this.metrics = new ServingMetrics(options.limits.streams)
   }
 
-  add(stream: RowStream): void {
+  add(stream: EngineStream): void {
     this.#streams.set(stream.id, stream)
   }
 
-  enqueue(stream: RowStream): void {
+  enqueue(stream: EngineStream): void {
     if (this.#isClosed) {
       stream.fail(shuttingDown())
       return
     }
+    this.#waiting.delete(stream)
     this.#waiting.add(stream)
     this.#planSoon()
   }
 
-  remove(stream: RowStream): void {
+  remove(stream: EngineStream): void {
     this.#streams.delete(stream.id)
     this.#waiting.delete(stream)
     this.#planSoon()
@@ -167,18 +167,20 @@ export class StepLoop {
   }
 
   async #compute(pieces: readonly Piece[]): Promise<void> {
-    const { part, clock } = this.#options
+    const { model, clock } = this.#options
     const startedMs = clock.nowMs()
-    let returned: States[]
+    let results: ItemResult[]
     try {
-      returned = await part.step(pieces.map(({ item }) => item))
+      results = await model.step(pieces.map(({ item }) => item))
     } catch (error) {
       return this.#computeAlone(pieces, error)
     }
     const computeMs = clock.nowMs() - startedMs
     this.#record(pieces, startedMs, computeMs)
     pieces.forEach(({ stream, rows }, i) => {
-      stream.addResult(returned[i]!, rows, computeMs)
+      const result = results[i]!
+      if (result.kind === 'failed') this.#fail(stream, result.error)
+      else stream.addResult(result, rows, computeMs)
       if (stream.waitingRows === 0) this.#waiting.delete(stream)
     })
   }
@@ -190,11 +192,13 @@ export class StepLoop {
       for (const piece of pieces) await this.#compute([piece])
       return
     }
+    for (const { stream } of pieces) this.#fail(stream, error)
+  }
+
+  #fail(stream: EngineStream, error: unknown): void {
     this.metrics.failedItems += 1
-    for (const { stream } of pieces) {
-      this.#waiting.delete(stream)
-      stream.fail(error)
-    }
+    this.#waiting.delete(stream)
+    stream.fail(error)
   }
 
   #record(pieces: readonly Piece[], startedMs: number, computeMs: number): void {

@@ -1,11 +1,9 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Sequence, StepItem } from '../../core/engine/contract.ts'
+import type { Sequence } from '../../core/engine/contract.ts'
 import { phaseOf } from '../../core/policy/serving/phase.ts'
-import type { StreamState } from '../../core/policy/serving/policy.ts'
-import type { States } from '../../core/protocol/states.ts'
-import type { KvMemory } from './kv-memory.ts'
+import type { Resumption } from '../../core/policy/serving/policy.ts'
+import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
 import { type AppendResult, PendingRows, type Rows, selectedCount } from './pending-rows.ts'
+import type { ItemResult, RowItem } from './served-model.ts'
 
 /**
  * One sequence of rows that occupies the engine, and its KV. Serving may preempt it at any moment and resume it later; its
@@ -39,15 +37,9 @@ export interface Stream {
   close(): Promise<void>
 }
 
-/** What a stream needs from its Serving. */
-export interface StreamHost {
-  readonly kv: KvMemory
-  readonly clock: Clock
+/** What a stream of rows needs from its Serving. */
+export interface RowHost extends EngineHost {
   readonly maxDecodeRows: number
-  /** The stream's rows wait for a step. */
-  enqueue(stream: RowStream): void
-  /** The stream has closed, and takes part in no step any more. */
-  remove(stream: RowStream): void
   /** Caches the KV of a closed stream. @returns its handle; undefined: it has been released */
   cache(owner: string, sequence: Sequence): string | undefined
 }
@@ -59,65 +51,30 @@ interface Append {
 }
 
 /** A stream of hidden states, as serving sees it. */
-export class RowStream implements Stream {
-  readonly id: number
-  readonly #owner: string
-  readonly #sequence: Sequence
-  readonly #host: StreamHost
+export class RowStream extends EngineStream implements Stream {
+  protected readonly resumptions: readonly Resumption[] = ['load']
+  protected readonly reader = undefined
+  readonly #host: RowHost
   #append: Append | undefined
-  /** Resolves when the running step has ended; undefined while no step holds the stream. */
-  #step: Promise<void> | undefined
-  #endStep = () => {}
-  #isEvicted = false
-  #closing: Promise<void> | undefined
   /** Rows that are still those that the stream began with. */
   #untouched: number
 
-  constructor(id: number, owner: string, sequence: Sequence, host: StreamHost) {
-    this.id = id
-    this.#owner = owner
-    this.#sequence = sequence
+  constructor(id: number, owner: string, sequence: Sequence, host: RowHost) {
+    super(id, owner, sequence, false, host)
     this.#host = host
     this.#untouched = sequence.length
   }
 
   get length(): number {
-    return this.#sequence.length
+    return this.sequence.length
   }
 
   get line(): number {
-    return this.#sequence.line
+    return this.sequence.line
   }
 
-  get waitingRows(): number {
-    return this.#append?.rows.waiting ?? 0
-  }
-
-  get isInStep(): boolean {
-    return this.#step !== undefined
-  }
-
-  get canRun(): boolean {
-    return this.#append !== undefined && !this.#step && !this.#isEvicted
-  }
-
-  get state(): StreamState {
-    const { kv } = this.#host
-    const { waitingRows, length } = this
-    const { phase = 'decode', arrivedMs = 0, stepsSkipped = 0 } = this.#append?.rows ?? {}
-    return {
-      id: this.id,
-      waitingRows,
-      phase,
-      arrivedMs,
-      stepsSkipped,
-      contextLength: length,
-      kvBytes: this.#isEvicted ? kv.missingFor(this.#sequence, length + waitingRows) : kv.chargeOf(this.#sequence),
-      residency: this.#step ? 'in flight' : this.#isEvicted ? 'evicted' : 'resident',
-      resumptions: ['load'],
-      writtenRows: 0,
-      reader: undefined,
-    }
+  get pending(): WaitingRows | undefined {
+    return this.#append?.rows
   }
 
   append(rows: Rows): Promise<AppendResult> {
@@ -126,8 +83,9 @@ export class RowStream implements Stream {
     const count = rows.states.rows
     const length = this.length + count
     return new Promise((resolve, reject) => {
-      if (this.#closing) return reject(canceled())
-      if (!(this.#isEvicted ? kv.canHold(length) : kv.grow(this.#sequence, length))) return reject(this.#outOfMemory(length))
+      if (this.closing) return reject(canceled())
+      const fits = this.isEvicted ? kv.canHold(this.sequence, length) : kv.grow(this.sequence, length)
+      if (!fits) return reject(this.outOfMemory(length))
       const phase = phaseOf(count, selectedCount(rows.select, count), maxDecodeRows)
       this.#append = { rows: new PendingRows(rows, phase, clock.nowMs()), resolve, reject }
       this.#host.enqueue(this)
@@ -136,40 +94,40 @@ export class RowStream implements Stream {
 
   truncate(length: number): void {
     this.#demandNoAppend()
-    this.#sequence.truncate(length)
+    this.sequence.truncate(length)
     this.#untouched = Math.min(this.#untouched, length)
   }
 
   gather(from: number, rows: readonly number[]): void {
     this.#demandNoAppend()
-    this.#sequence.gather(from, rows)
+    this.sequence.gather(from, rows)
     this.#untouched = Math.min(this.#untouched, from)
   }
 
   async keep(length: number): Promise<string | undefined> {
-    if (this.#closing || this.line < length) {
+    if (this.closing || this.line < length) {
       await this.close()
       return undefined
     }
     let handle: string | undefined
-    this.#closing = this.#stop().then(() => {
-      this.#sequence.truncate(length)
-      this.#host.kv.hold(this.#sequence, 0)
+    this.closing = this.stop().then(() => {
+      this.sequence.truncate(length)
+      this.#host.kv.hold(this.sequence, 0)
       // The cache counts as memory: what has been preempted must fit again.
-      if (this.#isEvicted && !this.#host.kv.grow(this.#sequence, length)) this.#host.kv.release(this.#sequence)
-      else handle = this.#host.cache(this.#owner, this.#sequence)
+      if (this.isEvicted && !this.#host.kv.grow(this.sequence, length)) this.#host.kv.release(this.sequence)
+      else handle = this.#host.cache(this.owner, this.sequence)
     })
-    await this.#closing
+    await this.closing
     return handle
   }
 
   hold(bytes: number): boolean {
-    return !this.#closing && this.#host.kv.hold(this.#sequence, bytes)
+    return !this.closing && this.#host.kv.hold(this.sequence, bytes)
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#stop().then(() => this.#host.kv.release(this.#sequence))
-    return this.#closing
+    this.closing ??= this.stop().then(() => this.#host.kv.release(this.sequence))
+    return this.closing
   }
 
   /**
@@ -177,65 +135,30 @@ export class RowStream implements Stream {
    * with, or the stream has closed.
    */
   async copyPrefixTo(target: Sequence, length: number): Promise<boolean> {
-    while (this.#step) await this.#step
-    if (this.#closing || length > this.#untouched) return false
-    target.copyPrefix(this.#sequence, length)
+    await this.stepEnded()
+    if (this.closing || length > this.#untouched) return false
+    target.copyPrefix(this.sequence, length)
     return true
   }
 
-  /** Moves the KV out of the memory, unless a step uses it. */
-  preempt(): void {
-    if (this.#step || this.#isEvicted || this.#closing) return
-    this.#isEvicted = this.#host.kv.evict(this.#sequence)
+  protected piece(count: number): RowItem {
+    if (!this.#append) throw new Error('a stream without waiting rows has no piece')
+    return this.#append.rows.piece(this.sequence, count)
   }
 
-  /** Charges the memory again; the next step moves the KV back. Without effect while the budget is exhausted. */
-  resume(): void {
-    if (this.#isEvicted && this.#host.kv.grow(this.#sequence, this.length + this.waitingRows)) this.#isEvicted = false
+  addResult(result: ItemResult, count: number, computeMs: number): void {
+    if (result.kind !== 'states') throw new Error('rows were computed without states')
+    const whole = this.#append?.rows.add(result.states, count, computeMs, this.#host.clock.nowMs())
+    if (whole) this.#settle()?.resolve(whole)
+    else if (this.closing) this.fail(canceled())
   }
 
-  /** @returns the first `count` waiting rows, for a step that begins now */
-  startStep(count: number): StepItem {
-    if (!this.#append || !this.canRun) throw new Error('a step was begun with a stream that cannot run')
-    this.#step = new Promise((resolve) => {
-      this.#endStep = resolve
-    })
-    return this.#append.rows.piece(this.#sequence, count)
-  }
-
-  /** The step has computed its rows. */
-  addResult(returned: States, count: number, computeMs: number): void {
-    const append = this.#append
-    const result = append?.rows.add(returned, count, computeMs, this.#host.clock.nowMs())
-    if (result) this.#settle()?.resolve(result)
-    else if (this.#closing) this.fail(canceled())
-  }
-
-  /** The append fails; the stream holds the rows that it held before its last step. */
   fail(error: unknown): void {
     this.#settle()?.reject(error)
   }
 
-  /** The step no longer holds the stream. */
-  finishStep(): void {
-    this.#step = undefined
-    this.#endStep()
-  }
-
-  /** Other streams' steps have begun without this one. */
   skipStep(): void {
     if (this.#append) this.#append.rows.stepsSkipped += 1
-  }
-
-  async #stop(): Promise<void> {
-    if (!this.#step) this.fail(canceled())
-    while (this.#step) await this.#step
-    this.#host.remove(this)
-  }
-
-  #outOfMemory(length: number): BrimError {
-    const { kv } = this.#host
-    return new BrimError('OUT_OF_MEMORY', `no KV memory for ${length} positions: ${kv.shortageOf(this.#owner)}`)
   }
 
   #settle(): Append | undefined {
@@ -248,5 +171,3 @@ export class RowStream implements Stream {
     if (this.#append) throw new Error('a stream was used during an append')
   }
 }
-
-const canceled = () => new BrimError('CANCELED', 'the stream was closed while its rows waited')

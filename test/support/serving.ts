@@ -1,3 +1,4 @@
+import { type ServedModel, splitModel } from '../../cloud-bridge/serving/served-model.ts'
 import { createServing, type Serving, type ServingOptions } from '../../cloud-bridge/serving/serving.ts'
 import type { Stream } from '../../cloud-bridge/serving/stream.ts'
 import { systemClock } from '../../core/base/clock.ts'
@@ -5,9 +6,9 @@ import type { Part } from '../../core/engine/contract.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import { silentLogger } from './silent-logger.ts'
 
-/** Serving over any part, with small steps. */
+/** Serving over any model, or over a middle part alone, with small steps. */
 export function testServing(
-  part: Part,
+  model: Part | ServedModel,
   options: Partial<Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows'>> & {
     readonly step?: Partial<ServingOptions['step']>
     readonly kv?: Partial<ServingOptions['kv']>
@@ -15,7 +16,7 @@ export function testServing(
 ): Serving {
   const { maxDecodeRows = 8, step, kv, ...others } = options
   return createServing({
-    part,
+    model: 'createSequence' in model ? splitModel(model) : model,
     policy: decodeFirst({ promptRows: 32, minPromptRows: maxDecodeRows, maxStepsSkipped: 4, decodingMs: 500 }),
     step: { rows: 64, streams: 16, pipeline: 1, ...step },
     kv: {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { type BridgeSettings, readBridgeConfig } from '../../../cloud-bridge/config.ts'
 import { serveMiddle } from '../../../cloud-bridge/hat/serve-middle.ts'
 import type { Peer } from '../../../cloud-bridge/hat/sessions.ts'
+import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
 import { kvBytesPerPosition } from '../../../core/policy/admission/kv.ts'
 import type { DeviceRates } from '../../../core/policy/hat/chunk-advice.ts'
@@ -39,7 +40,7 @@ function serve(settings: Partial<BridgeSettings> = {}, options: { manual?: boole
   const config = readBridgeConfig({ bundle: 'bundle', stateDir: 'state', ...settings })
   const middle = serveMiddle(
     config,
-    { part, manifest, slots: 4, close: async () => {} },
+    { served: splitModel(part), manifest, slots: 4 },
     { clock, logger: silentLogger(), onCount: () => {} },
   )
   const frames: Frame[] = []

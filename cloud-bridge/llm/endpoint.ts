@@ -1,0 +1,37 @@
+import { startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
+import type { TextModel } from '../../core/answer/text-model.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Serving } from '../serving/serving.ts'
+
+/** The bridge's own LLM as an endpoint: the whole model, in the same steps as the devices' rows. */
+export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: TextModel): TokenEndpoint {
+  const source = { kind: 'bridge', model } as const
+  return {
+    model,
+    async *answer(request, signal) {
+      const start = await startOf(request, model, signal)
+      const { sampling, logprobs, tokensPerS, client } = request
+      // Set apart from the devices, whose names hold no space.
+      const stream = serving.openTokens(`client ${client}`, { ...start, sampling, logprobs, tokensPerS })
+      const onAbort = () => void stream.close()
+      signal.addEventListener('abort', onAbort, { once: true })
+      try {
+        for (;;) {
+          const { choices, end } = await stream.next()
+          if (signal.aborted) throw new BrimError('CANCELED', 'the answer was canceled')
+          const tokens = choices.map(({ token }) => token)
+          yield {
+            source,
+            tokens,
+            end,
+            ...(logprobs === undefined ? {} : { logprobs: choices.map((choice) => choice.logprobs!) }),
+          }
+          if (end) return
+        }
+      } finally {
+        signal.removeEventListener('abort', onAbort)
+        await stream.close()
+      }
+    },
+  }
+}

@@ -1,0 +1,146 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Sequence } from '../../core/engine/contract.ts'
+import type { Phase, Resumption, StreamState } from '../../core/policy/serving/policy.ts'
+import type { KvMemory } from './kv-memory.ts'
+import type { ItemResult, ModelItem } from './served-model.ts'
+
+/** What every stream needs from its Serving. */
+export interface EngineHost {
+  readonly kv: KvMemory
+  readonly clock: Clock
+  /** New rows of the stream wait for a step, behind those of the other streams. */
+  enqueue(stream: EngineStream): void
+  /** The stream has closed, and takes part in no step any more. */
+  remove(stream: EngineStream): void
+}
+
+/** Rows that wait to be computed. */
+export interface WaitingRows {
+  readonly waiting: number
+  readonly phase: Phase
+  readonly arrivedMs: number
+  /** Steps that began without them, though they could have run. */
+  readonly stepsSkipped: number
+}
+
+/** What the step loop sees of a stream, whatever its rows are: its KV, its place in steps, preemption. */
+export abstract class EngineStream {
+  readonly id: number
+  protected readonly owner: string
+  protected sequence: Sequence
+  /** The KV is not in the fast tier. */
+  protected isEvicted: boolean
+  protected closing: Promise<void> | undefined
+  readonly #host: EngineHost
+  /** Resolves when the running step has ended; undefined while no step holds the stream. */
+  #step: Promise<void> | undefined
+  #endStep = () => {}
+
+  constructor(id: number, owner: string, sequence: Sequence, isEvicted: boolean, host: EngineHost) {
+    this.id = id
+    this.owner = owner
+    this.sequence = sequence
+    this.isEvicted = isEvicted
+    this.#host = host
+  }
+
+  get isInStep(): boolean {
+    return this.#step !== undefined
+  }
+
+  get canRun(): boolean {
+    return this.waitingRows > 0 && !this.#step && !this.isEvicted
+  }
+
+  get waitingRows(): number {
+    return this.pending?.waiting ?? 0
+  }
+
+  get state(): StreamState {
+    const { kv } = this.#host
+    const { sequence, pending, isEvicted } = this
+    const { waiting: waitingRows = 0, phase = 'decode', arrivedMs = 0, stepsSkipped = 0 } = pending ?? {}
+    const contextLength = sequence.length
+    return {
+      id: this.id,
+      waitingRows,
+      phase,
+      arrivedMs,
+      stepsSkipped,
+      contextLength,
+      kvBytes: isEvicted ? kv.missingFor(sequence, contextLength + waitingRows) : kv.chargeOf(sequence),
+      residency: this.#step ? 'in flight' : isEvicted ? 'evicted' : 'resident',
+      resumptions: this.resumptions,
+      writtenRows: 0,
+      reader: this.reader,
+    }
+  }
+
+  /** Undefined where none wait. */
+  abstract readonly pending: WaitingRows | undefined
+  protected abstract readonly resumptions: readonly Resumption[]
+  protected abstract readonly reader: StreamState['reader']
+  /** The first `count` waiting rows. */
+  protected abstract piece(count: number): ModelItem
+  /** The step has computed its rows. */
+  abstract addResult(result: ItemResult, count: number, computeMs: number): void
+  /** The rows that wait fail; the stream holds the rows that it held before its last step. */
+  abstract fail(error: unknown): void
+  /** Other streams' steps have begun without this one. */
+  abstract skipStep(): void
+
+  /** Moves the KV out of the fast tier, unless a step uses it. */
+  preempt(): void {
+    if (this.#step || this.isEvicted || this.closing) return
+    this.isEvicted = this.evict()
+  }
+
+  /** @returns whether the KV has left the fast tier */
+  protected evict(): boolean {
+    return this.#host.kv.evict(this.sequence)
+  }
+
+  /** Charges the memory again; the next step moves the KV back. Without effect while the budget is exhausted. */
+  resume(): void {
+    if (this.isEvicted && !this.closing && this.charge()) this.isEvicted = false
+  }
+
+  /** Charges what the stream needs with its waiting rows; false where the memory is exhausted. */
+  protected charge(): boolean {
+    return this.#host.kv.grow(this.sequence, this.sequence.length + this.waitingRows)
+  }
+
+  /** @returns the first `count` waiting rows, for a step that begins now */
+  startStep(count: number): ModelItem {
+    if (!this.canRun) throw new Error('a step was begun with a stream that cannot run')
+    this.#step = new Promise((resolve) => {
+      this.#endStep = resolve
+    })
+    return this.piece(count)
+  }
+
+  /** The step no longer holds the stream. */
+  finishStep(): void {
+    this.#step = undefined
+    this.#endStep()
+  }
+
+  /** Resolves when no step holds the stream. */
+  protected async stepEnded(): Promise<void> {
+    while (this.#step) await this.#step
+  }
+
+  /** Cancels what waits, lets a running step finish, and leaves the step loop. */
+  protected async stop(): Promise<void> {
+    if (!this.#step) this.fail(canceled())
+    await this.stepEnded()
+    this.#host.remove(this)
+  }
+
+  protected outOfMemory(length: number): BrimError {
+    return new BrimError('OUT_OF_MEMORY', `no KV memory for ${length} positions: ${this.#host.kv.shortageOf(this.owner)}`)
+  }
+}
+
+export const canceled = () => new BrimError('CANCELED', 'the stream was closed while its rows waited')

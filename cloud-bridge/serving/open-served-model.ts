@@ -1,0 +1,59 @@
+import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
+import { shareHead } from '../../core/engine/shared-head.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { type Manifest, type PartName, slotCounts, tokenizerFolder } from '../../core/model/manifest.ts'
+import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
+import { tokenizerFile } from '../../core/text/tokenizer.ts'
+import { type ServedModel, splitModel, wholeModel } from './served-model.ts'
+
+export interface ServedModelOptions {
+  readonly bundle: string
+  /**
+   * Whether the bridge makes whole answers, which the middle alone cannot. It cannot either where a bundle has no tokenizer.
+   * A bundle without a split serves nothing else.
+   */
+  readonly answers: boolean
+  readonly threads: number
+  /** Stages that the middle's layers are cut into; each can compute a step of its own. */
+  readonly pipeline: number
+  /** Path of a libonnxruntime. Default: the library of the onnxruntime-node package. */
+  readonly library?: string | undefined
+  /** Folder that remembers what this machine has verified. */
+  readonly stateDir: string
+}
+
+export interface OpenedModel {
+  readonly served: ServedModel
+  readonly manifest: Manifest
+  /** Streams that one step can serve. */
+  readonly slots: number
+  close(): Promise<void>
+}
+
+/**
+ * Opens the parts of a bundle that the bridge computes, and compiles their packed graphs.
+ * @throws BrimError as openVerifiedBundle
+ */
+export async function openServedModel(options: ServedModelOptions): Promise<OpenedModel> {
+  const { bundle, threads, pipeline, library, stateDir } = options
+  const { split, files } = await readManifest(bundle)
+  const answers = options.answers && files.some(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)
+  const model = await openVerifiedBundle(bundle, {
+    library,
+    parts: partsOf(split, answers),
+    threads,
+    stages: pipeline,
+    slots: slotCounts,
+    verified: new VerifiedBundles(stateDir),
+  })
+  const { manifest } = model
+  const opened = { manifest, slots: Math.max(...slotCounts), close: () => model.release() }
+  if (split === null) return { ...opened, served: wholeModel(model.chain({ cuts: 'full' }), manifest.parts.whole!) }
+  const around = answers && { input: model.part('input'), head: shareHead(model.head(), manifest.dims.vocab) }
+  return { ...opened, served: splitModel(model.part('middle'), around || undefined) }
+}
+
+function partsOf(split: Manifest['split'], answers: boolean): readonly PartName[] {
+  if (split === null) return ['whole']
+  return answers ? ['input', 'middle', 'output'] : ['middle']
+}

@@ -1,0 +1,189 @@
+import { endOf } from '../../core/answer/endpoint.ts'
+import type { Sequence } from '../../core/engine/contract.ts'
+import { type Choice, choose } from '../../core/engine/logprobs.ts'
+import type { Sampling } from '../../core/engine/sampler.ts'
+import type { Resumption } from '../../core/policy/serving/policy.ts'
+import { Reader } from '../../core/policy/serving/reader.ts'
+import type { AnswerEnd } from '../../core/text/answer-stream.ts'
+import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
+import type { ItemResult, TokenItem } from './served-model.ts'
+
+/** An answer of the whole model, in token ids. */
+export interface TokenRequest {
+  /** The prompt, and the answer so far: at least one. */
+  readonly ids: readonly number[]
+  /** The answer so far, with which `ids` ends. */
+  readonly answered: readonly number[]
+  /** Tokens that follow, at least 1 and at most; they fit into the context. */
+  readonly maxTokens: number
+  /** Ids that end the answer. */
+  readonly eos: readonly number[]
+  readonly sampling: Sampling
+  /** Likeliest tokens that are reported with their log probabilities; absent: none, and not the token's own either. */
+  readonly logprobs?: number | undefined
+  /** Tokens per second that the reader takes; absent: unknown. */
+  readonly tokensPerS?: number | undefined
+}
+
+/** Tokens that have become certain. */
+export interface NextTokens {
+  readonly choices: readonly Choice[]
+  /** Set with the last ones. */
+  readonly end: AnswerEnd | undefined
+}
+
+/** One answer that the engine writes, as fast as the policy lets it, however fast its tokens are taken. */
+export interface TokenStream {
+  /**
+   * The tokens since the last call, at least one. With the last of them the stream has closed.
+   * @throws what choosing or a step throws; BrimError CANCELED where the stream or the bridge closes first
+   */
+  next(): Promise<NextTokens>
+  /** Stops after the running step at the latest, and releases the KV or caches it. */
+  close(): Promise<void>
+}
+
+export interface TokenHost extends EngineHost {
+  /** Cached KV of the first of these ids, which takes the place of `empty`; undefined where none is cached. */
+  beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence | undefined
+  /** Caches the KV of these ids for later streams of this owner, or releases it. */
+  cacheTokens(owner: string, sequence: Sequence, ids: readonly number[]): void
+}
+
+/**
+ * A stream of token ids, as serving sees it. Waiting are the ids that its sequence does not hold yet: the prompt, the last
+ * token, or everything once its KV has been dropped.
+ */
+export class ModelTokenStream extends EngineStream implements TokenStream {
+  protected readonly reader: Reader | undefined
+  readonly #host: TokenHost
+  readonly #request: TokenRequest
+  readonly #ids: number[]
+  /** With which `#ids` ends. */
+  readonly #answer: number[]
+  readonly #maxAnswer: number
+  #arrivedMs: number
+  #stepsSkipped = 0
+  /** Chosen in the running step. */
+  #chosen: Choice | undefined
+  /** Chosen, and not taken by `next` yet. */
+  #choices: Choice[] = []
+  #end: AnswerEnd | undefined
+  #failure: { readonly error: unknown } | undefined
+  #wake = () => {}
+
+  constructor(id: number, owner: string, sequence: Sequence, request: TokenRequest, host: TokenHost) {
+    super(id, owner, sequence, true, host)
+    const nowMs = host.clock.nowMs()
+    const { ids, answered, tokensPerS, maxTokens } = request
+    this.#host = host
+    this.#request = request
+    this.#ids = [...ids]
+    this.#answer = [...answered]
+    this.#maxAnswer = answered.length + maxTokens
+    this.#arrivedMs = nowMs
+    this.reader = tokensPerS === undefined ? undefined : new Reader(tokensPerS, maxTokens, nowMs)
+  }
+
+  get pending(): WaitingRows | undefined {
+    const waiting = this.#ids.length - this.sequence.length
+    if (this.#hasEnded || waiting === 0) return undefined
+    return { waiting, phase: waiting === 1 ? 'decode' : 'prefill', arrivedMs: this.#arrivedMs, stepsSkipped: this.#stepsSkipped }
+  }
+
+  protected get resumptions(): readonly Resumption[] {
+    return this.sequence.length > 0 ? ['load'] : ['recompute']
+  }
+
+  async next(): Promise<NextTokens> {
+    for (;;) {
+      // The memory is free before the reader gets the last tokens.
+      if (this.#hasEnded) await this.closing
+      if (this.#failure) throw this.#failure.error
+      if (this.#choices.length > 0) {
+        const choices = this.#choices
+        this.#choices = []
+        return { choices, end: this.#end }
+      }
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  close(): Promise<void> {
+    this.closing ??= this.#release(this.#failure === undefined)
+    return this.closing
+  }
+
+  async #release(isIntact: boolean): Promise<void> {
+    // `closing` is set before what waits is canceled.
+    await Promise.resolve()
+    await this.stop()
+    const { sequence } = this
+    if (isIntact && !this.isEvicted) this.#host.cacheTokens(this.owner, sequence, this.#ids.slice(0, sequence.length))
+    else this.#host.kv.release(sequence)
+  }
+
+  /** The ids are here: without a copy of its KV the stream computes them again. */
+  protected override evict(): boolean {
+    this.sequence.truncate(0)
+    return super.evict()
+  }
+
+  override resume(): void {
+    if (!this.isEvicted || this.closing) return
+    if (this.sequence.length === 0) this.sequence = this.#host.beginWith(this.owner, this.#ids, this.sequence) ?? this.sequence
+    super.resume()
+    if (this.isEvicted) this.evict()
+  }
+
+  protected piece(count: number): TokenItem {
+    const from = this.sequence.length
+    const isLast = from + count === this.#ids.length
+    const read = (logits: Float32Array) => {
+      this.#chosen = choose(logits, this.#request, this.#ids.length, this.#answer)
+    }
+    return { sequence: this.sequence, ids: this.#ids.slice(from, from + count), read: isLast ? read : undefined }
+  }
+
+  addResult(_: ItemResult): void {
+    const choice = this.#chosen
+    this.#chosen = undefined
+    if (this.closing) this.fail(canceled())
+    if (this.closing || !choice) return
+    const { token } = choice
+    const nowMs = this.#host.clock.nowMs()
+    this.#ids.push(token)
+    this.#answer.push(token)
+    this.#choices.push(choice)
+    this.reader?.deliver(1, nowMs)
+    this.#arrivedMs = nowMs
+    this.#stepsSkipped = 0
+    this.#end = endOf([token], this.#maxAnswer - this.#answer.length, this.#request.eos)
+    if (this.#end) void this.close()
+    else this.#host.enqueue(this)
+    this.#wake()
+  }
+
+  override finishStep(): void {
+    super.finishStep()
+    // Without memory for its next row the stream makes way for others until the policy resumes it.
+    if (!this.#hasEnded && !this.closing && !this.charge()) this.preempt()
+  }
+
+  fail(error: unknown): void {
+    if (this.#hasEnded) return
+    this.#failure = { error }
+    void this.close()
+    this.#wake()
+  }
+
+  skipStep(): void {
+    this.#stepsSkipped += 1
+  }
+
+  get #hasEnded(): boolean {
+    return this.#end !== undefined || this.#failure !== undefined
+  }
+}
