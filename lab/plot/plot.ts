@@ -2,7 +2,7 @@
 
 export interface Series {
   readonly name: string
-  /** [x, y], ascending x. */
+  /** [x, y], ascending x. Series of one name have one colour. */
   readonly points: readonly (readonly [number, number])[]
 }
 
@@ -12,6 +12,8 @@ export interface LinePanel {
   readonly xLabel: string
   readonly yLabel: string
   readonly series: readonly Series[]
+  /** Lines of so many points that none is marked, and the axis has round numbers. */
+  readonly isDense?: boolean
 }
 
 export interface BarPanel {
@@ -75,18 +77,19 @@ export function ticks(max: number, count = 5): number[] {
   return Array.from({ length: last + 1 }, (_, i) => Number((i * step).toPrecision(6)))
 }
 
-function renderLines({ series, xLabel }: LinePanel, colour: (name: string) => string): string {
+function renderLines({ series, xLabel, isDense = false }: LinePanel, colour: (name: string) => string): string {
   const points = series.flatMap((line) => line.points)
-  const xs = [...new Set(points.map(([x]) => x))].sort((a, b) => a - b)
-  const yTicks = ticks(Math.max(0, ...points.map(([, y]) => y)))
+  const present = [...new Set(points.map(([x]) => x))].sort((a, b) => a - b)
+  const xs = isDense ? ticks(present.at(-1) ?? 1) : present
+  const yTicks = ticks(largest(points.map(([, y]) => y)))
   const xMax = (xs.at(-1) ?? 1) * 1.04
   const toX = (x: number) => (x / xMax) * plotWidth
   const toY = scale(yTicks)
   const marks = xs.map((x) => text(toX(x), plotHeight + 16, format(x), `text-anchor="middle" fill="${ink.muted}"`))
   const lines = series.map(({ name, points: line }) => {
     const path = line.map(([x, y], i) => `${i === 0 ? 'M' : 'L'}${round(toX(x))} ${round(toY(y))}`).join('')
-    const dots = line.map(([x, y]) => `<circle cx="${round(toX(x))}" cy="${round(toY(y))}" r="3"/>`).join('')
-    return `<g fill="${colour(name)}"><path d="${path}" fill="none" stroke="${colour(name)}" stroke-width="2" stroke-linejoin="round"/>${dots}</g>`
+    const dots = (isDense ? [] : line).map(([x, y]) => `<circle cx="${round(toX(x))}" cy="${round(toY(y))}" r="3"/>`).join('')
+    return `<g fill="${colour(name)}"><path d="${path}" fill="none" stroke="${colour(name)}" stroke-width="${isDense ? 1.2 : 2}" stroke-linejoin="round"/>${dots}</g>`
   })
   return [
     grid(yTicks),
@@ -140,6 +143,9 @@ function renderLegend(names: readonly string[], colour: (name: string) => string
   })
   return entries.join('')
 }
+
+/** Of more values than a call may have arguments; at least 0. */
+const largest = (values: readonly number[]): number => values.reduce((most, value) => Math.max(most, value), 0)
 
 const scale =
   (yTicks: readonly number[]) =>

@@ -1,0 +1,36 @@
+import type { Io } from '../../../core/base/io.ts'
+import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
+import { Cluster } from '../../cluster/cluster.ts'
+import { type Cores, cpuSeconds } from '../../cluster/cores.ts'
+import { argsOf, type ServerName } from './servers.ts'
+
+interface FlowClusterOptions {
+  readonly bundle: string
+  readonly server: ServerName
+  /** Of the fast tier. */
+  readonly fastBytes: number
+  readonly cores: Cores | undefined
+  readonly io: Io
+}
+
+export type FlowCluster = Awaited<ReturnType<typeof startFlowCluster>>
+
+/** A bridge without devices, whose clients ask it for answers. */
+export function startFlowCluster({ bundle, server, fastBytes, cores, io }: FlowClusterOptions) {
+  return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
+    // No prefix cache: no reader's prompt begins like another's, and cached KV would take memory from the streams.
+    const args = [...argsOf(server), '--kv-budget-bytes', String(fastBytes), '--prefix-keep', '0']
+    const bridge = await cluster.startBridge({ args, core: cores?.bridge })
+    const { httpUrl } = bridge.ready
+    return {
+      httpUrl,
+      /** CPU time of the bridge so far, in seconds; undefined where the system does not report it. */
+      cpuS: () => cpuSeconds([bridge.pid]),
+      /** The last steps of the bridge, oldest first. */
+      async steps(): Promise<LoggedStep[]> {
+        const response = await fetch(`${httpUrl}/v1/steps`, { signal: io.signal })
+        return ((await response.json()) as { steps: LoggedStep[] }).steps
+      },
+    }
+  })
+}

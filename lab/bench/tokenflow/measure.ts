@@ -1,0 +1,175 @@
+import type { Io } from '../../../core/base/io.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { type KvLimits, kvCharge } from '../../../core/policy/admission/kv.ts'
+import { type Cores, cpuSeconds } from '../../cluster/cores.ts'
+import { promptOfLength } from '../hat/workload.ts'
+import type { BenchPrompt } from '../prompts.ts'
+import { medianOrNull, sum } from '../statistics.ts'
+import { type FlowCluster, startFlowCluster } from './cluster.ts'
+import { figuresOf } from './figures.ts'
+import type { Plan } from './plan.ts'
+import { askAll, type FlowPrompt } from './readers.ts'
+import type { FlowRun, Measured, SaturatedFigures, TierCosts } from './runs.ts'
+import type { ServerName } from './servers.ts'
+import { arrivalsOf } from './timeline.ts'
+import { type FlowRequest, lengthScale, requestsOf, type Workload, type WorkloadName, workloads } from './workload.ts'
+
+/** The inputs that all measurements share. */
+export interface Setup {
+  readonly bundle: string
+  readonly plan: Plan
+  readonly dialogues: readonly BenchPrompt[]
+  readonly eos: number | undefined
+  readonly kv: KvLimits
+  readonly cores: Cores | undefined
+  readonly io: Io
+  progress(line: string): void
+}
+
+/** KV of all requests of a workload, over the fast tier. */
+export const overcommitment = 4
+/** Of the saturated bridge: what steps hold well, and what the fast tier holds when it is overcommitted. */
+const saturatedStreams = 16
+const saturatedLengths = { promptTokens: 512 * lengthScale, answerTokens: 160 }
+const unhurried = 5
+
+/** Every server in turn, workload by workload, seed by seed. */
+export async function measureRuns(setup: Setup): Promise<FlowRun[]> {
+  const { plan } = setup
+  const runs: FlowRun[] = []
+  for (const [nth, seed] of plan.seeds.entries()) {
+    const saturatedTokensPerS = await measureSaturated(setup)
+    setup.progress(`seed ${seed}: a saturated bridge generates ${saturatedTokensPerS.toFixed(0)} tokens/s`)
+    const inTurn = async (measured: Measured, workload: WorkloadName, servers: readonly ServerName[]) => {
+      for (let i = 0; i < servers.length; i++) {
+        const server = servers[(i + seed) % servers.length]!
+        runs.push(await runOnce(setup, { measured, server, workload, seed, saturatedTokensPerS }))
+      }
+    }
+    for (const workload of plan.compared) {
+      await inTurn('compared', workload, plan.servers)
+      if (workload === plan.ablation.workload && nth < plan.ablation.seeds)
+        await inTurn('ablation', workload, plan.ablation.servers)
+    }
+    if (nth === 0) for (const workload of plan.rates) await inTurn('rates', workload, plan.rateServers)
+  }
+  return runs
+}
+
+type RunOf = Pick<FlowRun, 'measured' | 'server' | 'workload' | 'seed' | 'saturatedTokensPerS'>
+
+async function runOnce(setup: Setup, run: RunOf): Promise<FlowRun> {
+  const { measured, server, seed, saturatedTokensPerS } = run
+  const { bundle, plan, kv, cores, io } = setup
+  const workload = sharedWorkload(workloads[run.workload], plan.share)
+  const requests = requestsOf(workload, saturatedTokensPerS, seededRandom(seed))
+  const bytes = requests.map(({ promptTokens, answerTokens }) => kvCharge(promptTokens + answerTokens, kv))
+  const fastBytes = Math.ceil(Math.max(sum(bytes) / overcommitment, 2 * Math.max(...bytes)))
+  await using cluster = await startFlowCluster({ bundle, server, fastBytes, cores, io })
+  await warmUp(cluster, setup)
+  const before = cpuOf(cluster)
+  const samples = await askAll(cluster.httpUrl, withPrompts(requests, setup), io.signal)
+  const used = usedSince(before, cpuOf(cluster))
+  const complete: FlowRun = { ...run, fastBytes, overcommitment: sum(bytes) / fastBytes, ...used, samples }
+  const { ttftMeanMs, ttftP99Ms, rawTokensPerS, effectiveTokensPerS } = figuresOf(complete)
+  const written = (value: number | null) => value?.toFixed(0) ?? '–'
+  setup.progress(
+    `${measured}, ${run.workload}, seed ${seed}, ${server}: TTFT ${written(ttftMeanMs)} ms, p99 ${written(ttftP99Ms)} ms; ` +
+      `${written(rawTokensPerS)} tokens/s, effective ${written(effectiveTokensPerS)}`,
+  )
+  return complete
+}
+
+const sharedWorkload = (workload: Workload, share: number): Workload => ({
+  ...workload,
+  requests: Math.round(share * workload.requests),
+})
+
+/** @param nth sets the prompts apart */
+function withPrompts(requests: readonly FlowRequest[], { dialogues, eos }: Setup): FlowPrompt[] {
+  return requests.map((request, nth) => {
+    const { ids } = promptOfLength(dialogues, (7 * nth) % dialogues.length, request.promptTokens, eos)
+    return { ...request, ids }
+  })
+}
+
+/** Answers that are not recorded, so that code and buffers are warm and the bridge has measured its speeds. */
+async function warmUp(cluster: FlowCluster, setup: Setup): Promise<void> {
+  const requests = Array.from({ length: 4 }, () => ({ atMs: 0, promptTokens: 64, answerTokens: 16, tokensPerS: unhurried }))
+  await askAll(cluster.httpUrl, withPrompts(requests, setup), setup.io.signal)
+}
+
+/** As many streams as a step holds well, all of them in the fast tier. */
+function saturatedLoad(setup: Setup): { readonly prompts: readonly FlowPrompt[]; readonly fastBytes: number } {
+  const request = { atMs: 0, ...saturatedLengths, tokensPerS: unhurried }
+  const prompts = withPrompts(
+    Array.from({ length: saturatedStreams }, () => request),
+    setup,
+  )
+  const length = saturatedLengths.promptTokens + saturatedLengths.answerTokens
+  // Twice, so that no policy finds the fast tier nearly full.
+  return { prompts, fastBytes: 2 * saturatedStreams * kvCharge(length, setup.kv) }
+}
+
+/** Tokens per second of a bridge with a full step, under FCFS. */
+async function measureSaturated(setup: Setup): Promise<number> {
+  const { prompts, fastBytes } = saturatedLoad(setup)
+  await using cluster = await startFlowCluster({ ...setup, server: 'fcfs', fastBytes })
+  await warmUp(cluster, setup)
+  const figures = [await saturate(cluster, prompts, setup), await saturate(cluster, prompts, setup)]
+  return medianOrNull(figures.map(({ tokensPerS }) => tokensPerS))!
+}
+
+/** The same load on two bridges in turn: with the slow tier and its write-through, and without. */
+export async function measureCosts(setup: Setup): Promise<TierCosts> {
+  const { prompts, fastBytes } = saturatedLoad(setup)
+  await using withTier = await startFlowCluster({ ...setup, server: 'tokenflow', fastBytes })
+  await using without = await startFlowCluster({ ...setup, server: 'no write-through', fastBytes })
+  const turns: { withTier: SaturatedFigures; without: SaturatedFigures }[] = []
+  for (const cluster of [withTier, without]) await saturate(cluster, prompts, setup)
+  for (let turn = 0; turn < setup.plan.costTurns; turn++) {
+    setup.progress(`write-through, turn ${turn + 1} of ${setup.plan.costTurns}`)
+    const inOrder = turn % 2 === 0 ? [withTier, without] : [without, withTier]
+    const figures = new Map<FlowCluster, SaturatedFigures>()
+    for (const cluster of inOrder) figures.set(cluster, await saturate(cluster, prompts, setup))
+    turns.push({ withTier: figures.get(withTier)!, without: figures.get(without)! })
+  }
+  return { turns }
+}
+
+/** While all streams decode: tokens per second, and the time between steps over the time in steps. */
+async function saturate(cluster: FlowCluster, prompts: readonly FlowPrompt[], { io }: Setup): Promise<SaturatedFigures> {
+  const before = (await cluster.steps()).at(-1)?.index ?? -1
+  const samples = await askAll(cluster.httpUrl, prompts, io.signal)
+  const failed = samples.find(({ error }) => error !== null)
+  if (failed) throw new Error(`a request of the saturated bridge failed: ${failed.error}`)
+  const arrivals = samples.map((sample) => arrivalsOf(sample).map((atMs) => sample.atMs + atMs))
+  const fromMs = Math.max(...arrivals.map(([first]) => first!))
+  const toMs = Math.min(...arrivals.map((times) => times.at(-1)!))
+  const tokens = arrivals.flat().filter((atMs) => atMs > fromMs && atMs <= toMs).length
+  const full = (await cluster.steps()).filter(({ index, items }) => index > before && items === prompts.length)
+  const [first, last] = [full[0], full.at(-1)]
+  const computeMs = sum(full.map((step) => step.computeMs))
+  const spanMs = first && last ? last.startMs + last.computeMs - first.startMs : Number.NaN
+  return { tokensPerS: (1_000 * tokens) / (toMs - fromMs), overhead: (spanMs - computeMs) / computeMs }
+}
+
+interface CpuTimes {
+  readonly atS: number
+  readonly bridge: number | undefined
+  readonly readers: number | undefined
+}
+
+const cpuOf = (cluster: FlowCluster): CpuTimes => ({
+  atS: performance.now() / 1_000,
+  bridge: cluster.cpuS(),
+  readers: cpuSeconds([process.pid]),
+})
+
+function usedSince(before: CpuTimes, after: CpuTimes): Pick<FlowRun, 'bridgeCore' | 'readersCore'> {
+  const share = (what: 'bridge' | 'readers') => {
+    const [from, to] = [before[what], after[what]]
+    return from === undefined || to === undefined ? null : (to - from) / (after.atS - before.atS)
+  }
+  return { bridgeCore: share('bridge'), readersCore: share('readers') }
+}

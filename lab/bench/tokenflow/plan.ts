@@ -1,0 +1,57 @@
+import { ablated, policies, type ServerName } from './servers.ts'
+import type { WorkloadName } from './workload.ts'
+
+/** What is measured, and how often. */
+export interface Plan {
+  readonly seeds: readonly number[]
+  /** Servers in turn on each workload, with every seed. */
+  readonly compared: readonly WorkloadName[]
+  readonly servers: readonly ServerName[]
+  /** Servers of the workloads in `rates`, which have the first seed only. */
+  readonly rates: readonly WorkloadName[]
+  readonly rateServers: readonly ServerName[]
+  /** Seeds of the ablation, on the workload of the paper's Table 2. */
+  readonly ablation: { readonly workload: WorkloadName; readonly servers: readonly ServerName[]; readonly seeds: number }
+  /** Share of each workload's requests. */
+  readonly share: number
+  /** Turns with and without write-through. */
+  readonly costTurns: number
+}
+
+export const fullPlan: Plan = {
+  seeds: [1, 2, 3],
+  compared: ['burst 60 SL', 'burst 80 LL', 'Poisson 2', 'Poisson 4', 'azure', 'mooncake'],
+  servers: policies,
+  rates: ['rate 20', 'rate 30', 'rates 15 and 20'],
+  rateServers: policies,
+  ablation: { workload: 'burst 80 LL', servers: ablated, seeds: 3 },
+  share: 1,
+  costTurns: 8,
+}
+
+/** Every goal, from fewer and smaller runs. */
+export const quickPlan: Plan = {
+  ...fullPlan,
+  seeds: [1],
+  compared: ['burst 60 SL'],
+  rates: [],
+  ablation: { workload: 'burst 60 SL', servers: ablated, seeds: 1 },
+  share: 0.5,
+  costTurns: 3,
+}
+
+/** What the command line restricts; undefined: as planned. */
+interface Restrictions {
+  readonly workloads?: readonly WorkloadName[] | undefined
+  readonly seeds?: number | undefined
+}
+
+export function restrictedPlan(plan: Plan, { workloads, seeds }: Restrictions): Plan {
+  const only = (all: readonly WorkloadName[]) => all.filter((name) => workloads?.includes(name) ?? true)
+  return {
+    ...plan,
+    seeds: seeds === undefined ? plan.seeds : Array.from({ length: seeds }, (_, i) => i + 1),
+    compared: only(plan.compared),
+    rates: only(plan.rates),
+  }
+}

@@ -1,0 +1,47 @@
+import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { type AnswerBody, streamFromAgent } from '../../../core/openai/client.ts'
+import { encodeArrivals, type FlowSample, spreadOver } from './timeline.ts'
+import type { FlowRequest } from './workload.ts'
+
+/** One request with its prompt. */
+export interface FlowPrompt extends FlowRequest {
+  readonly ids: readonly number[]
+}
+
+/**
+ * Sends the requests as they arrive, each from a client of its own, whether or not earlier ones are answered. The clients take
+ * what their sockets hold at once; the figures follow the readers at their rates.
+ */
+export function askAll(httpUrl: string, prompts: readonly FlowPrompt[], signal: AbortSignal): Promise<FlowSample[]> {
+  const startedMs = systemClock.nowMs()
+  return Promise.all(
+    prompts.map(async (prompt, i) => {
+      await systemClock.sleep(Math.max(0, startedMs + prompt.atMs - systemClock.nowMs()), signal)
+      return await ask(httpUrl, prompt, `reader ${i}`, startedMs, signal)
+    }),
+  )
+}
+
+async function ask(url: string, prompt: FlowPrompt, user: string, startedMs: number, signal: AbortSignal): Promise<FlowSample> {
+  const { ids, answerTokens, promptTokens, tokensPerS } = prompt
+  const sentMs = systemClock.nowMs()
+  const piecesMs: number[] = []
+  const body = {
+    prompt: [...ids],
+    max_tokens: answerTokens,
+    ignore_eos: true,
+    temperature: 0,
+    user,
+    brim: { tokens_per_s: tokensPerS },
+  } as AnswerBody
+  const sample = { atMs: Math.round(sentMs - startedMs), promptTokens, tokensPerS }
+  try {
+    const { usage } = await streamFromAgent({ url }, body, signal, () => piecesMs.push(systemClock.nowMs() - sentMs))
+    return { ...sample, gaps: encodeArrivals(spreadOver(piecesMs, usage?.completion_tokens ?? piecesMs.length)), error: null }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof BrimError)) throw error
+    return { ...sample, gaps: encodeArrivals(piecesMs), error: `${error.message} [${error.code}]` }
+  }
+}

@@ -1,0 +1,31 @@
+/** A bridge as it is measured. */
+interface Server {
+  readonly policy: 'fcfs' | 'chunked' | 'andes' | 'tokenflow'
+  /** What its slow tier does; Andes has none: what it preempts is computed again. */
+  readonly tier: readonly string[]
+}
+
+const slow = ['--kv-slow', 'memory'] as const
+const none = ['--kv-slow', 'none'] as const
+
+const table = {
+  fcfs: { policy: 'fcfs', tier: none },
+  chunked: { policy: 'chunked', tier: none },
+  andes: { policy: 'andes', tier: none },
+  tokenflow: { policy: 'tokenflow', tier: slow },
+  // The ablation, Table 2.
+  'no offload': { policy: 'tokenflow', tier: none },
+  'no write-through': { policy: 'tokenflow', tier: [...slow, '--no-kv-write-through'] },
+  'no overlap': { policy: 'tokenflow', tier: [...slow, '--no-kv-overlap'] },
+} as const satisfies Record<string, Server>
+
+export type ServerName = keyof typeof table
+export const servers: Readonly<Record<ServerName, Server>> = table
+
+/** The policies that are compared. */
+export const policies = ['fcfs', 'chunked', 'andes', 'tokenflow'] as const satisfies readonly ServerName[]
+/** What the ablation leaves out, one at a time. */
+export const ablated = ['no offload', 'no write-through', 'no overlap'] as const satisfies readonly ServerName[]
+
+/** Options of `brim bridge run`. */
+export const argsOf = (name: ServerName): string[] => ['--serving-policy', servers[name].policy, ...servers[name].tier]
