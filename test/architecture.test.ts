@@ -38,6 +38,10 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     types: ['core/draft', 'core/protocol'],
   },
   'core/api': { values: ['core/answer', 'core/base', 'core/openai'] },
+  'core/upstream': {
+    values: ['core/base', 'core/openai', 'core/policy/upstream'],
+    types: ['core/answer', 'core/text'],
+  },
   'core/commands': { values: ['core/base', 'core/cli', 'core/engine', 'core/model', 'core/text'] },
 
   // Decisions and estimators: pure.
@@ -51,6 +55,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/fleet': { values: [], types: ['core/protocol'] },
   'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/protocol'] },
   'core/policy/quota': { values: [] },
+  'core/policy/upstream': { values: ['core/policy/link'] },
   'core/policy/telemetry': { values: [], types: ['core/protocol'] },
 
   // The link declares the ports that it needs; identity, jobs and remote implement them.

@@ -19,6 +19,14 @@ export class Prompt {
     return known
   }
 
+  /** For a model with other tokens. Special tokens are left out: they differ between vocabularies, and tokenizers add their own. */
+  asText(): PromptText {
+    const content = this.#content
+    if (content.kind !== 'ids') return content
+    const { ids, model } = content.tokens
+    return { kind: 'text', text: model.tokenizer.decode(ids, { skipSpecialTokens: true }) }
+  }
+
   /** Checks that the model can read the prompt, without tokenising it. @throws BrimError as `idsFor` */
   async check(model: TextModel, signal: AbortSignal): Promise<void> {
     if (this.#content.kind === 'chat') await model.prompts.check(this.#content, signal)
@@ -28,9 +36,6 @@ export class Prompt {
     const content = this.#content
     if (content.kind !== 'ids') return model.prompts.encode(content, signal)
     const { ids, model: source } = content.tokens
-    if (sharesTokens(model, source)) return ids
-    // Special tokens differ between vocabularies: the model's own tokenizer adds its own.
-    const text = source.tokenizer.decode(ids, { skipSpecialTokens: true })
-    return model.prompts.encode({ kind: 'text', text }, signal)
+    return sharesTokens(model, source) ? ids : model.prompts.encode(this.asText(), signal)
   }
 }

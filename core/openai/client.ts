@@ -79,7 +79,7 @@ async function post({ url, key }: AgentApi, body: AnswerBody, signal: AbortSigna
 async function* eventsOf(response: Response, onNotice: (text: string) => void): AsyncGenerator<z.infer<typeof StreamEvent>> {
   if (!response.body) return
   try {
-    for await (const data of readSse(response.body, onNotice)) {
+    for await (const data of readSse(response.body, { onComment: onNotice })) {
       if (data === '[DONE]') return
       yield StreamEvent.parse(JSON.parse(data))
     }

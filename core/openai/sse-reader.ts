@@ -1,10 +1,16 @@
+export interface SseOptions {
+  readonly onComment?: (text: string) => void
+  /** Bound of what is held of an event that is not complete. */
+  readonly maxChars?: number
+}
+
 /**
  * The `data` of each server-sent event of a response body, across packets; other fields are skipped. Ends with the stream.
- * @param onComment receives each comment
+ * @throws Error for a longer event than `maxChars`; what the body throws
  */
 export async function* readSse(
   body: AsyncIterable<Uint8Array>,
-  onComment: (text: string) => void = () => {},
+  { onComment = () => {}, maxChars = Number.POSITIVE_INFINITY }: SseOptions = {},
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
@@ -12,6 +18,7 @@ export async function* readSse(
     rest += decoder.decode(bytes, { stream: true })
     const events = rest.split(/\r?\n\r?\n/)
     rest = events.pop() ?? ''
+    if (rest.length > maxChars) throw new Error(`an event has more than ${maxChars} characters`)
     for (const event of events) {
       const lines = event.split(/\r?\n/)
       for (const line of lines) if (line.startsWith(':')) onComment(line.slice(1).trim())

@@ -71,7 +71,7 @@ describe('a bridge that is killed and started again', () => {
       noticesMs.push(performance.now())
       restarted = bridge.restart()
     }
-    for await (const data of readSse(response.body!, onNotice)) {
+    for await (const data of readSse(response.body!, { onComment: onNotice })) {
       if (data !== '[DONE]') last = data
       events += 1
       if (events !== 2) continue

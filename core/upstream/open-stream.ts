@@ -1,0 +1,130 @@
+import { once } from 'node:events'
+import { type ClientRequest, type IncomingMessage, request as requestPlain } from 'node:http'
+import { request as requestTls } from 'node:https'
+import type { Socket } from 'node:net'
+import { brief, type UpstreamFailures } from './failure.ts'
+import type { UpstreamRequest } from './request-body.ts'
+import type { Watchdog } from './watchdog.ts'
+
+export interface OpenLimits {
+  /** For a connection, TLS included. */
+  readonly connectMs: number
+  /** From the connection to the first token. */
+  readonly firstTokenMs: number
+}
+
+export interface UpstreamAddress {
+  /** Base URL of OpenAI's API. */
+  readonly url: string
+  /** Bearer token; undefined: none. */
+  readonly key: string | undefined
+}
+
+/** What is read of the body of a failed response, in bytes. */
+const maxErrorBytes = 64 * 1_024
+/** For failures without a wait of the server's own. */
+const defaultRetryAfterMs = 1_000
+/** The server, or a proxy before it, has a problem that may pass. */
+const transientStatuses: ReadonlySet<number> = new Set([408, 500, 502, 503, 504])
+/** The request is wrong, not the configuration. */
+const rejectedStatuses: ReadonlySet<number> = new Set([400, 413, 422])
+
+/**
+ * Posts a request, on a connection of its own that ends with the answer or the signal. Redirects are not followed: the key is
+ * for this server.
+ * @returns the body, a stream of events; the watchdog has the limit for the first token
+ * @throws BrimError UPSTREAM_FAILED, QUEUE_FULL (429), REQUEST_INVALID; those with `retryAfterMs` may be retried
+ */
+export async function openStream(
+  { url, key }: UpstreamAddress,
+  { path, body }: UpstreamRequest,
+  { connectMs, firstTokenMs }: OpenLimits,
+  watchdog: Watchdog,
+  failures: UpstreamFailures,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const to = new URL(`${url.replace(/\/$/, '')}/${path}`)
+  const text = JSON.stringify(body)
+  const unreachable = (cause: unknown) => failures.failed('cannot be reached', { cause, retryAfterMs: defaultRetryAfterMs })
+  watchdog.allow(connectMs, () => unreachable(new Error(`no connection within ${connectMs / 1_000} s`)))
+  const request = (to.protocol === 'https:' ? requestTls : requestPlain)(to, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(text),
+      accept: 'text/event-stream',
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+    },
+    agent: false,
+    signal,
+  })
+  onConnected(request, () =>
+    watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`)),
+  )
+  // Errors after the response are those of its body.
+  request.on('error', () => {})
+  request.end(text)
+  let response: IncomingMessage
+  try {
+    ;[response] = (await once(request, 'response')) as [IncomingMessage]
+  } catch (cause) {
+    throw unreachable(cause)
+  }
+  try {
+    await requireStream(response, failures)
+    return response
+  } catch (error) {
+    request.destroy()
+    throw error
+  }
+}
+
+/** Before the request is written: a later limit counts from here. */
+function onConnected(request: ClientRequest, connected: () => void): void {
+  request.once('socket', (socket: Socket) => socket.once('encrypted' in socket ? 'secureConnect' : 'connect', connected))
+}
+
+/** @throws BrimError as `openStream` */
+async function requireStream(response: IncomingMessage, failures: UpstreamFailures): Promise<void> {
+  const { statusCode: status = 0, headers } = response
+  if (status >= 300 && status < 400)
+    throw failures.failed(`redirects to ${brief(headers.location ?? '?')} (status ${status}); redirects are not followed`)
+  if (status !== 200) throw await statusError(response, status, failures)
+  const type = headers['content-type'] ?? 'no content type'
+  if (!/^text\/event-stream\b/i.test(type)) throw failures.failed(`responds with ${brief(type)} instead of a stream of events`)
+}
+
+async function statusError(response: IncomingMessage, status: number, failures: UpstreamFailures): Promise<Error> {
+  const reason = await reasonIn(response)
+  const retryAfterMs = retryAfterMsOf(response.headers['retry-after'])
+  if (status === 429) return failures.busy(retryAfterMs)
+  if (rejectedStatuses.has(status)) return failures.rejected(reason || `status ${status}`)
+  const what = `responds with status ${status}${reason && `: ${reason}`}`
+  return failures.failed(what, { retryAfterMs: transientStatuses.has(status) ? retryAfterMs : undefined })
+}
+
+/** The header as a wait: seconds, or a date. */
+function retryAfterMsOf(header: string | undefined): number {
+  if (header === undefined) return defaultRetryAfterMs
+  const ms = /^\d+$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - Date.now()
+  return Number.isNaN(ms) ? defaultRetryAfterMs : Math.max(0, ms)
+}
+
+/** The message in the body of a failed response, in the forms that servers give it; empty where there is none. */
+async function reasonIn(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      chunks.push(chunk)
+      bytes += chunk.byteLength
+      if (bytes > maxErrorBytes) break
+    }
+    const body = JSON.parse(Buffer.concat(chunks).toString()) as { error?: unknown; detail?: unknown } | null
+    const error = body?.error ?? body
+    const message = (error as { message?: unknown } | null)?.message ?? body?.detail ?? error
+    return typeof message === 'string' ? brief(message) : ''
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,118 @@
+import { z } from 'zod'
+import type { TextDelta } from '../answer/endpoint.ts'
+import type { RemoteModel } from '../answer/text-model.ts'
+import { readSse } from '../openai/sse-reader.ts'
+import type { AnswerEnd } from '../text/answer-stream.ts'
+import { brief, type UpstreamFailures } from './failure.ts'
+import type { Watchdog } from './watchdog.ts'
+
+export interface AnswerLimits {
+  /** Between two pieces of an answer. */
+  readonly idleMs: number
+  /** Size of one event, in characters. */
+  readonly eventChars: number
+  /** Size of an answer's text, in bytes. */
+  readonly answerBytes: number
+}
+
+/** After an answer's end, for the event that counts its tokens. */
+const usageMs = 2_000
+
+const Text = z.string().nullish()
+const Usage = z.object({ prompt_tokens: z.int().min(0), completion_tokens: z.int().min(0) })
+
+/** What is read of an event. Servers differ in all that is optional here. */
+const UpstreamEvent = z.object({
+  choices: z
+    .array(
+      z.object({
+        delta: z.object({ content: Text, reasoning_content: Text, reasoning: Text }).nullish(),
+        /** Of /v1/completions. */
+        text: Text,
+        finish_reason: Text,
+      }),
+    )
+    .nullish(),
+  usage: Usage.nullish().catch(undefined),
+  error: z.union([z.string(), z.object({ message: z.string() })]).nullish(),
+})
+
+/** Reasons for which a server gives an answer up. */
+const givenUp: ReadonlySet<string> = new Set(['abort', 'error'])
+
+/**
+ * The answer in a stream of events. Reasoning that precedes it is no part of it, but shows that the server works. What is
+ * missing or broken after the answer's end is no failure.
+ * @param maxTokens at which a server that ignores the limit is cut off
+ * @throws BrimError UPSTREAM_FAILED; what reading the body throws
+ */
+export async function* readAnswer(
+  body: AsyncIterable<Uint8Array>,
+  { model, maxTokens }: { readonly model: RemoteModel; readonly maxTokens: number },
+  { idleMs, eventChars, answerBytes }: AnswerLimits,
+  watchdog: Watchdog,
+  failures: UpstreamFailures,
+): AsyncGenerator<TextDelta> {
+  const source = { kind: 'upstream', model } as const
+  let tokens = 0
+  let bytes = 0
+  let end: AnswerEnd | undefined
+  let usage: z.infer<typeof Usage> | undefined
+  const stalled = () => failures.failed(`sent nothing for ${idleMs / 1_000} s in the middle of an answer`)
+  /** Tokens that are new with the text that is delivered now: counted by the server, or one for each event. */
+  const count = (atLeast: number) => {
+    const before = tokens
+    tokens = Math.max(tokens + atLeast, usage?.completion_tokens ?? 0)
+    return tokens - before
+  }
+  try {
+    for await (const data of readSse(body, { maxChars: eventChars })) {
+      if (data === '[DONE]') {
+        if (tokens > 0) end ??= 'stop'
+        break
+      }
+      const event = parseEvent(data, failures)
+      usage = event.usage ?? usage
+      const [choice] = event.choices ?? []
+      const { delta, text = delta?.content, finish_reason: reason } = choice ?? {}
+      if (delta?.reasoning_content || delta?.reasoning) watchdog.allow(idleMs, stalled)
+      if (text && end === undefined) {
+        if (tokens >= maxTokens) {
+          end = 'length'
+          break
+        }
+        bytes += Buffer.byteLength(text)
+        if (bytes > answerBytes) throw failures.failed(`sent an answer of more than ${answerBytes} bytes`)
+        // A reader that takes its time is not the server's delay.
+        watchdog.pause()
+        yield { source, text, tokenCount: count(1), end: undefined }
+        watchdog.allow(idleMs, stalled)
+      }
+      if (!reason || end !== undefined) continue
+      if (givenUp.has(reason)) throw failures.failed(`gave the answer up ("${brief(reason)}")`)
+      end = reason === 'length' ? 'length' : 'stop'
+      watchdog.allow(usageMs, stalled)
+    }
+  } catch (error) {
+    if (end === undefined) throw error
+  }
+  if (end === undefined) throw failures.brokenOff()
+  yield { source, text: '', tokenCount: count(0), end, ...(usage && { promptTokens: usage.prompt_tokens }) }
+}
+
+/** @throws BrimError UPSTREAM_FAILED, also for an event that reports a failure */
+function parseEvent(data: string, failures: UpstreamFailures): z.infer<typeof UpstreamEvent> {
+  const parsed = UpstreamEvent.safeParse(parseJson(data))
+  if (!parsed.success) throw failures.failed('sent an event that is none of OpenAI’s API', { cause: parsed.error })
+  const { error } = parsed.data
+  if (error) throw failures.failed(`reports: ${brief(typeof error === 'string' ? error : error.message)}`)
+  return parsed.data
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,93 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { TextDelta } from '../../../core/answer/endpoint.ts'
+import { UpstreamFailures } from '../../../core/upstream/failure.ts'
+import { readAnswer } from '../../../core/upstream/read-answer.ts'
+import { Watchdog } from '../../../core/upstream/watchdog.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+
+const limits = { idleMs: 1_000, eventChars: 4_096, answerBytes: 1_000 }
+const model = { name: 'large' }
+
+const event = (data: object | string) => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`
+const piece = (content: string) => event({ choices: [{ index: 0, delta: { content } }] })
+const finish = (finish_reason: string) => event({ choices: [{ index: 0, delta: {}, finish_reason }] })
+const usage = event({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 } })
+const done = event('[DONE]')
+
+async function* packetsOf(text: string, size = Number.POSITIVE_INFINITY): AsyncGenerator<Uint8Array> {
+  const bytes = Buffer.from(text)
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
+}
+
+async function read(body: AsyncIterable<Uint8Array>, maxTokens = Number.POSITIVE_INFINITY) {
+  const deltas: TextDelta[] = []
+  const watchdog = new Watchdog(fakeClock())
+  for await (const delta of readAnswer(body, { model, maxTokens }, limits, watchdog, new UpstreamFailures('large')))
+    deltas.push(delta)
+  const text = deltas.map((delta) => delta.text).join('')
+  const tokens = deltas.reduce((sum, { tokenCount }) => sum + tokenCount, 0)
+  const last = deltas.at(-1)
+  return { text, tokens, end: last?.end, promptTokens: last?.promptTokens }
+}
+
+describe('the answer of an upstream', () => {
+  it('is the same however its bytes are split into packets', async () => {
+    const texts = fc.array(fc.constantFrom('lamp', ' ', '😀', '灯', '\n\n', 'data: x', '"'), { minLength: 1, maxLength: 8 })
+    await fc.assert(
+      fc.asyncProperty(texts, fc.integer({ min: 1, max: 40 }), fc.constantFrom('\n', '\r\n'), async (pieces, size, newline) => {
+        const stream = `: hello\n\n${pieces.map(piece).join('')}${finish('stop')}${usage}${done}`.replaceAll('\n', newline)
+        const answer = await read(packetsOf(stream, size))
+        expect(answer).toEqual({ text: pieces.join(''), tokens: Math.max(5, pieces.length), end: 'stop', promptTokens: 7 })
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  it('counts one token for each piece, where the server does not count', async () => {
+    const answer = await read(packetsOf(piece('one') + piece(' two') + finish('length') + done))
+    expect(answer).toEqual({ text: 'one two', tokens: 2, end: 'length', promptTokens: undefined })
+  })
+
+  it('of /v1/completions is read alike', async () => {
+    const stream = event({ choices: [{ text: 'one' }] }) + event({ choices: [{ text: ' two', finish_reason: 'stop' }] }) + done
+    expect(await read(packetsOf(stream))).toMatchObject({ text: 'one two', tokens: 2, end: 'stop' })
+  })
+
+  it('leaves out reasoning', async () => {
+    const thinking = event({ choices: [{ delta: { reasoning_content: 'hm', content: null } }] })
+    expect(await read(packetsOf(thinking + piece('yes') + finish('stop') + done))).toMatchObject({ text: 'yes', tokens: 1 })
+  })
+
+  it('is complete with its finish reason, whatever follows', async () => {
+    for (const rest of [done + done, done + piece('more'), piece('more') + done, event('{'), event({ error: 'x' }), ''])
+      expect(await read(packetsOf(piece('one') + finish('stop') + rest))).toMatchObject({ text: 'one', end: 'stop' })
+    expect(await read(packetsOf(piece('one') + done))).toMatchObject({ text: 'one', end: 'stop' })
+  })
+
+  it('ends at the limit of tokens that the server ignores', async () => {
+    const endless = (async function* () {
+      for (;;) yield Buffer.from(piece('x'))
+    })()
+    expect(await read(endless, 3)).toEqual({ text: 'xxx', tokens: 3, end: 'length', promptTokens: undefined })
+  })
+
+  it.each([
+    ['no event', '', 'ended its stream in the middle'],
+    ['nothing but an end', done, 'ended its stream in the middle'],
+    ['no end', piece('one'), 'ended its stream in the middle'],
+    ['an event that is no JSON', event('{"choices": ['), 'none of OpenAI’s API'],
+    ['an event of another form', event({ choices: 'x' }), 'none of OpenAI’s API'],
+    ['an error', event({ error: { message: 'out of\nmemory', code: 500 } }), 'reports: out of\\u000amemory'],
+    ['an answer that it gives up', piece('one') + finish('abort'), 'gave the answer up ("abort")'],
+    ['an answer that is too long', piece('x'.repeat(600)) + piece('x'.repeat(600)), 'more than 1000 bytes'],
+  ])('fails with %s', async (_, stream, message) => {
+    await expect(read(packetsOf(stream))).rejects.toThrow(
+      expect.objectContaining({ code: 'UPSTREAM_FAILED', message: expect.stringContaining(message) }),
+    )
+  })
+
+  it('fails with an event without end', async () => {
+    await expect(read(packetsOf(`data: ${'x'.repeat(10_000)}`, 512))).rejects.toThrow('more than 4096 characters')
+  })
+})

@@ -1,0 +1,70 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+
+/** A request that the server received. */
+export interface Received {
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: Record<string, unknown>
+}
+
+type Script = (response: ServerResponse, request: Received) => void | Promise<void>
+
+/** A server whose responses the test writes: one script for each request, the last for all that follow. */
+export async function scriptedUpstream(...scripts: Script[]) {
+  const requests: Received[] = []
+  const sockets = new Set<Socket>()
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
+    const body = JSON.parse(Buffer.concat(chunks).toString()) as Received['body']
+    const received = { path: request.url ?? '', headers: request.headers, body }
+    requests.push(received)
+    await scripts[Math.min(requests.length, scripts.length) - 1]?.(response, received)
+  })
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    requests,
+    /** Connections that are open now. */
+    get connections() {
+      return sockets.size
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+export const sse = (data: object | string) => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`
+
+/** A piece of a chat answer. */
+export const piece = (content: string) => sse({ choices: [{ index: 0, delta: { content } }] })
+
+/** The end of a chat answer. */
+export const finish = sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }) + sse('[DONE]')
+
+export function startStream(response: ServerResponse, ...events: string[]): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  response.write(events.join(''))
+}
+
+/** Answers with these pieces. */
+export const streamed =
+  (...texts: string[]): Script =>
+  (response) => {
+    startStream(response, ...texts.map(piece), finish)
+    response.end()
+  }
+
+export const failing =
+  (status: number, headers: Record<string, string> = {}, body = ''): Script =>
+  (response) =>
+    void response.writeHead(status, headers).end(body)
