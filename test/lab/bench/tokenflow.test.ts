@@ -186,7 +186,17 @@ describe('the report', () => {
     ),
   )
   const machine = { cpu: 'c', memoryGiB: 1, platform: 'linux', node: '20', loadAverageBefore: 1, loadAverageAfter: 1 }
-  const conditions = { ...machine, model: 'm', format: 'fp32', modelId: 'abc', overcommitment: 4, cores: null }
+  const conditions = {
+    ...machine,
+    command: 'brim bench tokenflow',
+    startedAt: 'now',
+    commit: 'a',
+    model: 'm',
+    format: 'fp32',
+    modelId: 'abc',
+    overcommitment: 4,
+    cores: null,
+  }
 
   it.each([
     ['runs of everything', runs],
