@@ -62,6 +62,7 @@ export abstract class EngineStream {
     const { sequence, pending, isEvicted } = this
     const { waiting: waitingRows = 0, phase = 'decode', arrivedMs = 0, stepsSkipped = 0 } = pending ?? {}
     const contextLength = sequence.length
+    const missingBytes = kv.missingFor(sequence, contextLength + waitingRows)
     return {
       id: this.id,
       waitingRows,
@@ -69,7 +70,8 @@ export abstract class EngineStream {
       arrivedMs,
       stepsSkipped,
       contextLength,
-      kvBytes: isEvicted ? kv.missingFor(sequence, contextLength + waitingRows) : kv.chargeOf(sequence),
+      kvBytes: isEvicted ? missingBytes : kv.chargeOf(sequence),
+      growthBytes: isEvicted ? 0 : missingBytes,
       residency: this.#step ? 'in flight' : isEvicted ? 'evicted' : 'resident',
       resumptions: this.resumptions,
       writtenRows: 0,
@@ -109,6 +111,17 @@ export abstract class EngineStream {
   /** Charges what the stream needs with its waiting rows; false where the memory is exhausted. */
   protected charge(): boolean {
     return this.#host.kv.grow(this.sequence, this.sequence.length + this.waitingRows)
+  }
+
+  /**
+   * Charges what the waiting rows need. Without memory for them, as where the owner's share is exhausted, the stream is
+   * preempted.
+   * @returns whether the rows can run
+   */
+  reserve(): boolean {
+    if (this.charge()) return true
+    this.preempt()
+    return false
   }
 
   /** @returns the first `count` waiting rows, for a step that begins now */

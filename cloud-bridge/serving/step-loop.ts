@@ -130,21 +130,26 @@ export class StepLoop {
     }
   }
 
-  /** @returns whether a step has begun */
+  /** @returns whether the next plan may differ: a step has begun, or a stream has been preempted beyond the plan */
   #carryOut({ evict, preempt, resume, run, lookAgainAtMs }: ServingPlan): boolean {
     for (const handle of evict) this.#options.kv.evictPrefix(handle)
     for (const id of preempt) this.#streams.get(id)?.preempt()
     for (const { stream } of resume) this.#streams.get(stream)?.resume()
     this.#setAlarm(lookAgainAtMs)
+    let madeWay = false
     const pieces = run.flatMap(({ stream: id, rows }): Piece[] => {
       const stream = this.#streams.get(id)
       // A stream that was to be resumed is still evicted if another could not be preempted.
       if (!stream?.canRun) return []
+      if (!stream.reserve()) {
+        madeWay = true
+        return []
+      }
       const { phase, arrivedMs } = stream.state
       if (phase !== 'prefill') this.#lastDecodeMs = this.#options.clock.nowMs()
       return [{ stream, rows, arrivedMs, item: stream.startStep(rows) }]
     })
-    if (pieces.length === 0) return false
+    if (pieces.length === 0) return madeWay
     for (const stream of this.#waiting) if (!stream.isInStep) stream.skipStep()
     const running = this.#compute(pieces).finally(() => {
       this.#underWay.delete(running)

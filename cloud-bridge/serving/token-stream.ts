@@ -3,7 +3,7 @@ import type { Sequence } from '../../core/engine/contract.ts'
 import { type Choice, choose } from '../../core/engine/logprobs.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import type { Resumption } from '../../core/policy/serving/policy.ts'
-import { Reader } from '../../core/policy/serving/reader.ts'
+import { Reader, readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { AnswerEnd } from '../../core/text/answer-stream.ts'
 import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
 import type { ItemResult, TokenItem } from './served-model.ts'
@@ -21,7 +21,7 @@ export interface TokenRequest {
   readonly sampling: Sampling
   /** Likeliest tokens that are reported with their log probabilities; absent: none, and not the token's own either. */
   readonly logprobs?: number | undefined
-  /** Tokens per second that the reader takes; absent: unknown. */
+  /** Tokens per second that the reader takes; absent: a person who reads. */
   readonly tokensPerS?: number | undefined
 }
 
@@ -55,7 +55,7 @@ export interface TokenHost extends EngineHost {
  * token, or everything once its KV has been dropped.
  */
 export class ModelTokenStream extends EngineStream implements TokenStream {
-  protected readonly reader: Reader | undefined
+  protected readonly reader: Reader
   readonly #host: TokenHost
   readonly #request: TokenRequest
   readonly #ids: number[]
@@ -82,7 +82,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     this.#answer = [...answered]
     this.#maxAnswer = answered.length + maxTokens
     this.#arrivedMs = nowMs
-    this.reader = tokensPerS === undefined ? undefined : new Reader(tokensPerS, maxTokens, nowMs)
+    this.reader = new Reader(tokensPerS ?? readingTokensPerS, maxTokens, nowMs)
   }
 
   get pending(): WaitingRows | undefined {
@@ -157,19 +157,13 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     this.#ids.push(token)
     this.#answer.push(token)
     this.#choices.push(choice)
-    this.reader?.deliver(1, nowMs)
+    this.reader.deliver(1, nowMs)
     this.#arrivedMs = nowMs
     this.#stepsSkipped = 0
     this.#end = endOf([token], this.#maxAnswer - this.#answer.length, this.#request.eos)
     if (this.#end) void this.close()
     else this.#host.enqueue(this)
     this.#wake()
-  }
-
-  override finishStep(): void {
-    super.finishStep()
-    // Without memory for its next row the stream makes way for others until the policy resumes it.
-    if (!this.#hasEnded && !this.closing && !this.charge()) this.preempt()
   }
 
   fail(error: unknown): void {

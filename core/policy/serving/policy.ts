@@ -48,6 +48,8 @@ export interface StreamState {
   readonly contextLength: number
   /** KV memory that the stream is charged; for an evicted one what its resumption would charge in addition. */
   readonly kvBytes: number
+  /** Of a resident stream: what computing its waiting rows would charge in addition. */
+  readonly growthBytes: number
   readonly residency: Residency
   /** Of an evicted stream: what can bring it back; `recompute` alone where the slow tier lacks rows. */
   readonly resumptions: readonly Resumption[]

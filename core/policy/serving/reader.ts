@@ -1,5 +1,8 @@
 import type { ReaderState } from './policy.ts'
 
+/** Tokens per second of a person who reads (DiSCo: 4 to 5), and the reference rate of a consumer that names none. */
+export const readingTokensPerS = 5
+
 /**
  * A reader's position in an answer (TokenFlow §3.2). Reading begins with the first token and takes 1/rate seconds per token;
  * an empty buffer before the last token is a stall. Mutable; the time is passed in and never goes back.

@@ -63,7 +63,7 @@ describe('the step loop', () => {
     await decode
     await finishSteps(part, Promise.all(prompts))
     // Pieces of 32 rows while a stream decodes.
-    expect(rowsOfSteps(part)[0]).toEqual([32, 1])
+    expect(rowsOfSteps(part)[0]).toEqual([1, 32])
     for (const step of rowsOfSteps(part).slice(1)) expect(step.reduce((sum, n) => sum + n)).toBeLessThanOrEqual(32)
     expect(rowsOfSteps(part).flat()).toHaveLength(7)
     expect(

@@ -1,40 +1,16 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeFirst } from '../../../../core/policy/serving/decode-first.ts'
-import type { Phase, Residency, ServingPlan, ServingState, StreamState } from '../../../../core/policy/serving/policy.ts'
+import type { Phase, Residency, ServingPlan, StreamState } from '../../../../core/policy/serving/policy.ts'
+import { Reader } from '../../../../core/policy/serving/reader.ts'
+import { stateOf, stepOf16 as step, streamState as stream } from '../../../support/serving-state.ts'
 
 const limits = { promptRows: 128, minPromptRows: 16, maxStepsSkipped: 4, decodingMs: 500 }
-const step = { rows: 512, streams: 16 }
 const policy = decodeFirst(limits)
 const nowMs = 10_000
 
-const stream = (id: number, fields: Partial<StreamState> = {}): StreamState => ({
-  id,
-  waitingRows: 1,
-  phase: 'decode',
-  arrivedMs: id,
-  stepsSkipped: 0,
-  contextLength: 64,
-  kvBytes: 64,
-  residency: 'resident',
-  resumptions: ['load'],
-  writtenRows: 0,
-  reader: undefined,
-  ...fields,
-})
 const prompt = (id: number, waitingRows: number, stepsSkipped = 0) => stream(id, { waitingRows, phase: 'prefill', stepsSkipped })
 const draft = (id: number, waitingRows: number) => stream(id, { waitingRows, phase: waitingRows === 1 ? 'decode' : 'verify' })
-const stateOf = (streams: readonly StreamState[], fields: Partial<ServingState> = {}): ServingState => ({
-  waiting: streams.filter(({ waitingRows }) => waitingRows > 0),
-  idle: streams.filter(({ waitingRows }) => waitingRows === 0),
-  cached: [],
-  memory: { budgetBytes: 1_000_000, usedBytes: 0 },
-  slow: undefined,
-  speeds: { tokensPerS: undefined, prefillSPerRow: undefined, evictBytesPerS: undefined, loadBytesPerS: undefined },
-  step,
-  lastDecodeMs: undefined,
-  ...fields,
-})
 const runOf = (streams: readonly StreamState[], lastDecodeMs?: number) =>
   policy.plan(stateOf(streams, { lastDecodeMs }), nowMs).run
 
@@ -159,7 +135,7 @@ describe('a step', () => {
       ],
     ],
   ])('holds %s', (_, streams, expected) => {
-    expect(runOf(streams)).toEqual(expected.map(([id, rows]) => ({ stream: id, rows })))
+    expect(runOf(streams).toSorted((a, b) => a.stream - b.stream)).toEqual(expected.map(([id, rows]) => ({ stream: id, rows })))
   })
 
   it('takes the rows of every stream within a bounded number of steps, whatever else arrives', () => {
@@ -228,5 +204,33 @@ describe('the memory of a plan', () => {
     const streams = [stream(0, { residency: 'evicted', kvBytes: 300 }), stream(1, { residency: 'evicted', kvBytes: 10 })]
     const memory = { budgetBytes: 200, usedBytes: 0 }
     expect(policy.plan(stateOf(streams, { memory }), nowMs)).toMatchObject({ resume: [], run: [] })
+  })
+
+  const reader = new Reader(5, 100, 0)
+
+  it('preempts the latest streams for an earlier one that grows, and resumes none meanwhile', () => {
+    const streams = [
+      stream(0, { kvBytes: 100, growthBytes: 100, reader }),
+      stream(1, { kvBytes: 100, reader }),
+      stream(2, { kvBytes: 60, reader }),
+      stream(3, { kvBytes: 10, reader, residency: 'evicted' }),
+    ]
+    const memory = { budgetBytes: 270, usedBytes: 260 }
+    expect(policy.plan(stateOf(streams, { memory }), nowMs)).toMatchObject({
+      preempt: [2, 1],
+      resume: [],
+      run: [{ stream: 0, rows: 1 }],
+    })
+  })
+
+  it('preempts a growing stream itself if all others came before it, and never one of a device', () => {
+    const device = stream(0, { kvBytes: 200 })
+    const growing = stream(1, { kvBytes: 100, growthBytes: 100, reader })
+    const memory = { budgetBytes: 300, usedBytes: 300 }
+    for (const streams of [
+      [device, growing],
+      [growing, device],
+    ])
+      expect(policy.plan(stateOf(streams, { memory }), nowMs)).toMatchObject({ preempt: [1], run: [{ stream: 0, rows: 1 }] })
   })
 })

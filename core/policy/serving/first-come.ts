@@ -1,0 +1,25 @@
+import { admitInOrder } from './admit-in-order.ts'
+import { packStep } from './pack-step.ts'
+import type { ServingPolicy } from './policy.ts'
+
+/**
+ * The baselines of TokenFlow §7.1.4, as SGLang serves: requests in the order of arrival, as many at once as the memory holds,
+ * prompts before everything else. Rates and buffers count for nothing.
+ * @param chunkRows rows of prompts in one step, which decoding streams then share (chunked prefill); undefined: prompts are
+ *   computed whole, in steps of their own
+ */
+export function firstCome(chunkRows?: number): ServingPolicy {
+  return {
+    plan(state) {
+      // Streams are numbered in the order in which they are opened.
+      const ordered = state.waiting.toSorted((a, b) => a.id - b.id)
+      const { ready, ...admitted } = admitInOrder(state, ordered)
+      const prompts = ready.filter(({ phase }) => phase === 'prefill')
+      const others = ready.filter(({ phase }) => phase !== 'prefill')
+      const ranked = chunkRows === undefined && prompts.length > 0 ? prompts : [...prompts, ...others]
+      const promptRows = chunkRows ?? state.step.rows
+      const run = packStep(ranked, state.step, { promptRows, minPromptRows: 1 })
+      return { ...admitted, run, lookAgainAtMs: undefined }
+    },
+  }
+}

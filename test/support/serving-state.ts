@@ -1,0 +1,33 @@
+import type { ServingState, StreamState } from '../../core/policy/serving/policy.ts'
+
+export const stepOf16 = { rows: 512, streams: 16 }
+
+/** A resident stream that decodes, apart from `fields`. */
+export const streamState = (id: number, fields: Partial<StreamState> = {}): StreamState => ({
+  id,
+  waitingRows: 1,
+  phase: 'decode',
+  arrivedMs: id,
+  stepsSkipped: 0,
+  contextLength: 64,
+  kvBytes: 64,
+  growthBytes: 0,
+  residency: 'resident',
+  resumptions: ['load'],
+  writtenRows: 0,
+  reader: undefined,
+  ...fields,
+})
+
+/** Of these streams, with much memory and no measurements, apart from `fields`. */
+export const stateOf = (streams: readonly StreamState[], fields: Partial<ServingState> = {}): ServingState => ({
+  waiting: streams.filter(({ waitingRows }) => waitingRows > 0),
+  idle: streams.filter(({ waitingRows }) => waitingRows === 0),
+  cached: [],
+  memory: { budgetBytes: 1_000_000, usedBytes: 0 },
+  slow: undefined,
+  speeds: { tokensPerS: undefined, prefillSPerRow: undefined, evictBytesPerS: undefined, loadBytesPerS: undefined },
+  step: stepOf16,
+  lastDecodeMs: undefined,
+  ...fields,
+})
