@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import { BrimError } from '../../core/base/errors.ts'
 import { jsonShapeProblem } from '../../core/base/json-shape.ts'
@@ -9,12 +7,6 @@ import { type ApiAccess, rejectionOf } from './access.ts'
 import { readyPath } from './health.ts'
 
 const jsonType = 'application/json'
-
-/** The client's own x-request-id, where it can be logged and sent back; else a new one. */
-export function requestIdOf({ headers }: IncomingMessage): string {
-  const given = headers['x-request-id']
-  return typeof given === 'string' && /^[\w.:-]{1,128}$/.test(given) ? given : `req_${randomUUID()}`
-}
 
 /** Who is served, and what every response has. */
 export function guardRequests(app: FastifyInstance, access: ApiAccess): void {

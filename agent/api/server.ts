@@ -1,24 +1,25 @@
 import type { AddressInfo } from 'node:net'
-import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
-import { type ApiRequest, readChatRequest, readCompletionRequest, type Served, unknownModel } from '../../core/api/request.ts'
+import { fastify } from 'fastify'
+import { answerPaths } from '../../core/api/answer-paths.ts'
+import { requestIdOf } from '../../core/api/request-id.ts'
 import { type ServeOptions, serveAnswers } from '../../core/api/serve-answer.ts'
+import { modelCard, modelCards, type Served } from '../../core/api/served.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
-import { chatFormat, completionFormat, type ResponseFormat } from '../../core/openai/responses.ts'
 import { type ApiAccess, requireSafeAddress } from './access.ts'
 import { addHealthRoutes, type HealthOptions } from './health.ts'
-import { guardRequests, readJson, reportErrors, requestIdOf } from './http-rules.ts'
+import { guardRequests, readJson, reportErrors } from './http-rules.ts'
 
-export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'model'>, Served, HealthOptions {
+export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'parallel'>, Served, HealthOptions {
   readonly host: string
   /** 0: a free one. */
   readonly port: number
   /** Maximum size of a request. */
   readonly maxBodyBytes: number
+  /** Values in the JSON of a request. */
+  readonly maxJsonValues: number
   /** Absent: no limits. */
   readonly limits?: HttpLimits | undefined
-  /** When the model was built: ISO 8601. */
-  readonly createdAt: string
   readonly access: ApiAccess
 }
 
@@ -49,14 +50,21 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const inProgress = new Set<Promise<void>>()
   guardRequests(app, access)
   reportErrors(app, logger)
-  readJson(app, options.requestLimits.apiJsonValues)
+  readJson(app, options.maxJsonValues)
   addHealthRoutes(app, options)
-  addRoutes(app, options, (format, request, reply, id) => {
-    const serving = { ...options, model: options.modelNames[0], stopping: stopping.signal }
-    const answers = serveAnswers(serving, format, request, reply, id)
-    inProgress.add(answers)
-    return answers.finally(() => inProgress.delete(answers))
-  })
+  // One after the other: on a device, each of them would slow the others down.
+  const serving = { clock, meter: options.meter, logger, parallel: false, stopping: stopping.signal }
+  for (const { path, read, format } of answerPaths)
+    app.post(path, async ({ body, headers, id }, reply) => {
+      const { authorization = '', 'x-brim-tokens-per-s': tokensPerS } = headers
+      const request = read(body, options, { client: authorization, tokensPerS })
+      const answers = serveAnswers(serving, format, request, reply, id)
+      inProgress.add(answers)
+      await answers.finally(() => inProgress.delete(answers))
+      return reply
+    })
+  app.get('/v1/models', async () => ({ object: 'list', data: modelCards(options) }))
+  app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => modelCard(id, options))
   try {
     await app.listen({ host, port })
   } catch (cause) {
@@ -78,36 +86,3 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     },
   }
 }
-
-type Serve = (format: ResponseFormat, request: ApiRequest, reply: FastifyReply, requestId: string) => Promise<void>
-
-function addRoutes(app: FastifyInstance, options: ApiOptions, serve: Serve): void {
-  const modelOf = (id: string) => {
-    const created = Math.floor(Date.parse(options.createdAt) / 1000)
-    return { id, object: 'model', created, owned_by: 'brim' }
-  }
-  const routes = [
-    { path: '/v1/chat/completions', read: readChatRequest, format: chatFormat },
-    { path: '/v1/completions', read: readCompletionRequest, format: completionFormat },
-  ]
-  for (const { path, read, format } of routes) {
-    app.post(path, async ({ body, headers, id }, reply) => {
-      const request = read(body, options, headers.authorization)
-      if (request.ignored.length > 0) reply.raw.setHeader('x-brim-ignored', headerOf(request.ignored))
-      await serve(format, request, reply, id)
-      return reply
-    })
-  }
-  app.get('/v1/models', async () => ({ object: 'list', data: options.modelNames.map(modelOf) }))
-  app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => {
-    const { modelNames } = options
-    if (modelNames.includes(id)) return modelOf(id)
-    throw unknownModel(id, modelNames[0])
-  })
-}
-
-const maxNameLength = 64
-
-/** Names as a header: what a header cannot hold becomes "?". */
-const headerOf = (names: readonly string[]): string =>
-  names.map((name) => name.slice(0, maxNameLength).replace(/[^\w.-]/g, '?')).join(', ')

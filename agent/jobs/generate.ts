@@ -24,7 +24,7 @@ export const slmGenerate = (options: GenerateOptions): JobHandler =>
 function generateJob(options: GenerateOptions, reportOf: (answer: AnswerSummary) => object): JobHandler {
   return async (input, emitText, signal) => {
     const request = requestOf(parseInput(GenerateInput, input), options.nextSeed)
-    const answer = await collectAnswer(streamAnswer(options, request, signal), emitText)
+    const answer = await collectAnswer(streamAnswer(options, request, signal), ({ text }) => emitText(text))
     const { text, finishReason, promptTokens, tokens } = answer
     return { text, finishReason, promptTokens, tokens, report: reportOf(answer) }
   }

@@ -1,3 +1,4 @@
+import { anyModel } from '../../core/api/served.ts'
 import { clockIsSet } from '../../core/base/clock.ts'
 import { version } from '../../core/base/version.ts'
 import type { HttpLimits } from '../../core/listen/http-listener.ts'
@@ -10,9 +11,6 @@ import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
 import { nextSeed } from './next-seed.ts'
 import type { Work } from './work.ts'
-
-/** A model name that every client may use for this device's model. */
-const anyModel = 'brim'
 
 /** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
 export async function openApi(
@@ -27,17 +25,13 @@ export async function openApi(
     meter: answering.meter,
     nextSeed,
     // Read for each request, because the model may change.
-    get endpoint() {
-      return answering.required.endpoint
+    get models() {
+      const { endpoint, manifest } = answering.required
+      const { name, createdAt } = manifest.card
+      return [{ names: [name, anyModel] as const, endpoint, createdAt }]
     },
     get slm() {
       return answering.slm
-    },
-    get modelNames() {
-      return [answering.required.manifest.card.name, anyModel] as const
-    },
-    get createdAt() {
-      return answering.required.manifest.card.createdAt
     },
     host: config.apiHost,
     port: config.apiPort,
@@ -46,6 +40,7 @@ export async function openApi(
       allowedHosts: config.apiAllowedHosts ?? [],
     },
     maxBodyBytes: config.limits.apiBodyBytes,
+    maxJsonValues: config.limits.apiJsonValues,
     limits: apiLimits(config.limits),
     requestLimits: config.limits,
     health: () => ({

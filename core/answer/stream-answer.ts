@@ -1,12 +1,20 @@
 import type { Clock } from '../base/clock.ts'
+import type { ScoredToken } from '../engine/logprobs.ts'
 import type { AnswerEnd } from '../text/answer-stream.ts'
-import { AnswerText } from './answer-text.ts'
-import type { AnswerRequest, Endpoint } from './endpoint.ts'
+import type { ChosenText, ScoredText } from '../text/scored-text.ts'
+import { type AnswerPiece, AnswerText } from './answer-text.ts'
+import type { AnswerDelta, AnswerRequest, Endpoint } from './endpoint.ts'
 import type { AnswerMeter, AnswerSpeed } from './meter.ts'
 import { type AnswerReport, ReportBuilder, speedOf } from './report.ts'
 
 /** `text` holds whole characters; it is empty where a delta completed none. `end` comes last, once. */
-export type AnswerEvent = { readonly kind: 'text'; readonly text: string } | ({ readonly kind: 'end' } & AnswerSummary)
+export type AnswerEvent = ({ readonly kind: 'text' } & TextPiece) | ({ readonly kind: 'end' } & AnswerSummary)
+
+export interface TextPiece {
+  readonly text: string
+  /** Of the tokens with text, where the request asks for them. Text may come later than its tokens, never earlier. */
+  readonly logprobs?: readonly ChosenText[]
+}
 
 export interface AnswerSummary {
   readonly finishReason: AnswerEnd
@@ -16,6 +24,13 @@ export interface AnswerSummary {
   /** Each in the vocabulary of its source; empty where another server made the answer. */
   readonly tokenIds: readonly number[]
   readonly report: AnswerReport
+}
+
+/** A whole answer. */
+export interface CollectedAnswer extends AnswerSummary {
+  readonly text: string
+  /** Absent where the request does not ask for them. */
+  readonly logprobs?: readonly ChosenText[]
 }
 
 export interface StreamOptions {
@@ -45,42 +60,53 @@ export async function* streamAnswer(
     let tokens = 0
     let promptTokens: number | undefined
     let finishReason: AnswerEnd | undefined
-    let text = ''
+    let last: TextPiece = { text: '' }
     for await (const delta of endpoint.answer(request, signal)) {
       const piece = answer.push(delta)
       report.add(delta, piece, clock.nowMs())
       tokens += piece.tokens
       if ('text' in delta) promptTokens = delta.promptTokens ?? promptTokens
       else tokenIds.push(...delta.tokens.slice(0, piece.tokens))
-      text = piece.text
+      last = { text: piece.text, ...logprobsOf(delta, piece) }
       finishReason = piece.end
       if (finishReason) break
-      yield { kind: 'text', text }
+      yield { kind: 'text', ...last }
     }
     if (!finishReason) throw new Error('the endpoint stopped before the end of its answer')
     if (model.tokenizer) promptTokens = (await request.prompt.idsFor(model, signal)).length
     const summary = { finishReason, promptTokens: promptTokens ?? 0, tokens, tokenIds, report: report.build() }
     speed = speedOf(summary)
-    yield { kind: 'text', text }
+    yield { kind: 'text', ...last }
     yield { kind: 'end', ...summary }
   } finally {
     finished(speed)
   }
 }
 
+/** Without those of tokens after a stop string, and of an end-of-text token. */
+function logprobsOf(delta: AnswerDelta, { tokens }: AnswerPiece): Pick<TextPiece, 'logprobs'> {
+  if ('text' in delta || !delta.logprobs) return {}
+  const withText = delta.end === 'stop' ? Math.min(tokens, delta.tokens.length - 1) : tokens
+  const { tokenizer } = delta.source.model
+  const textOf = ({ token, logprob }: ScoredToken): ScoredText => ({ bytes: tokenizer.bytesOf(token), logprob })
+  return { logprobs: delta.logprobs.slice(0, withText).map((each) => ({ ...textOf(each), top: each.top.map(textOf) })) }
+}
+
 /** Reads a whole answer. @param onText receives each piece of text before the next is read */
 export async function collectAnswer(
   events: AsyncIterable<AnswerEvent>,
-  onText: (text: string) => void | Promise<void> = () => {},
-): Promise<AnswerSummary & { readonly text: string }> {
+  onText: (piece: TextPiece) => void | Promise<void> = () => {},
+): Promise<CollectedAnswer> {
   let text = ''
+  let logprobs: ChosenText[] | undefined
   for await (const event of events) {
     if (event.kind === 'end') {
       const { kind: _, ...summary } = event
-      return { text, ...summary }
+      return { text, ...(logprobs && { logprobs }), ...summary }
     }
     text += event.text
-    await onText(event.text)
+    if (event.logprobs) logprobs = [...(logprobs ?? []), ...event.logprobs]
+    await onText(event)
   }
   throw new Error('the answer ended without a summary')
 }

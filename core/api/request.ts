@@ -1,39 +1,17 @@
 import { createHash } from 'node:crypto'
-import { type AnswerRequest, type Endpoint, isTokenEndpoint, type TokenEndpoint } from '../answer/endpoint.ts'
+import { type AnswerRequest, type Endpoint, isTokenEndpoint } from '../answer/endpoint.ts'
 import { withFallback } from '../answer/fallback.ts'
 import { Prompt } from '../answer/prompt.ts'
 import { sharesTokens } from '../answer/text-model.ts'
 import { FieldError } from '../openai/api-error.ts'
-import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../openai/request.ts'
-
-/** As in AgentLimits. */
-export interface RequestLimits {
-  /** Answers to one request: prompts times `n`. */
-  readonly apiAnswers: number
-  /** Values in the JSON of a request. */
-  readonly apiJsonValues: number
-  /** Size of a prompt, or of messages as JSON, in bytes. */
-  readonly apiPromptBytes: number
-  /** Messages of a conversation. */
-  readonly apiPromptMessages: number
-}
-
-/** What the API serves. */
-export interface Served {
-  readonly requestLimits: RequestLimits
-  /** What the model is called here; responses name the first. */
-  readonly modelNames: readonly [string, ...string[]]
-  readonly endpoint: Endpoint
-  /** The device's small model, which may continue answers that lose their bridge; absent: the device has none. */
-  readonly slm?: TokenEndpoint | undefined
-  /** For requests without a seed. */
-  readonly nextSeed: () => number
-}
+import { ChatRequest, CompletionRequest, ignoredFields, maxTokensPerS, parseRequest } from '../openai/request.ts'
+import { modelFor, type RequestLimits, type Served, type ServedModel } from './served.ts'
 
 /** A request to the API. */
 export interface ApiRequest {
+  /** The model's name in responses. */
+  readonly model: string
   readonly endpoint: Endpoint
-  /** Made one after the other. */
   readonly answers: readonly AnswerRequest[]
   readonly stream: boolean
   /** Whether a stream ends with an event of usage. */
@@ -44,42 +22,54 @@ export interface ApiRequest {
   readonly ignored: readonly string[]
 }
 
-/**
- * @param authorization the request's header: OpenAI clients send their API key there
- * @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN, CHAT_TEMPLATE_INVALID naming the field
- */
-export function readChatRequest(body: unknown, served: Served, authorization: string | undefined): ApiRequest {
+/** What a request tells beside its body. */
+export interface RequestOrigin {
+  /** Who asks: a cached prompt of one client is never reused for another. */
+  readonly client: string
+  /** The header x-brim-tokens-per-s, for clients that cannot add fields to the body. */
+  readonly tokensPerS?: string | string[] | undefined
+}
+
+/** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN, CHAT_TEMPLATE_INVALID naming the field; BrimError MODEL_MISSING */
+export function readChatRequest(body: unknown, served: Served, origin: RequestOrigin): ApiRequest {
   requireMessageCount(body, served.requestLimits)
   const request = parseRequest(ChatRequest, body)
   requireSize('messages', JSON.stringify(request.messages), served.requestLimits)
-  requireChatTemplate(served.endpoint, 'messages')
-  const { endpoint, slm } = served
+  const model = modelFor(request.model, served)
+  const { endpoint } = model
+  const { slm } = served
+  requireChatTemplate(endpoint, 'messages')
   if (slm && wantsFallback(request) && isTokenEndpoint(endpoint) && !sharesTokens(slm.model, endpoint.model))
     requireChatTemplate(slm, fallbackField)
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens
-  const prompts = [new Prompt({ kind: 'chat', messages: request.messages })]
-  return {
-    ...apiRequest(request, prompts, maxTokens, served, authorization),
-    ignored: ignoredFields(ChatRequest, body, maxIgnored),
-  }
+  const { logprobs, top_logprobs } = request
+  if (top_logprobs != null && !logprobs)
+    throw new FieldError('REQUEST_INVALID', 'top_logprobs', '"top_logprobs" needs "logprobs": true')
+  return apiRequest(ChatRequest, body, request, served, origin, {
+    model,
+    prompts: [new Prompt({ kind: 'chat', messages: request.messages })],
+    maxTokens: request.max_completion_tokens ?? request.max_tokens,
+    logprobs: logprobs ? (top_logprobs ?? 0) : undefined,
+  })
 }
 
-/** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN naming the field */
-export function readCompletionRequest(body: unknown, served: Served, authorization: string | undefined): ApiRequest {
+/** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN naming the field; BrimError MODEL_MISSING */
+export function readCompletionRequest(body: unknown, served: Served, origin: RequestOrigin): ApiRequest {
   requirePromptCount(body, served.requestLimits)
   const request = parseRequest(CompletionRequest, body)
-  const contents = promptsOf(request.prompt, served)
+  const model = modelFor(request.model, served)
+  const contents = promptsOf(request.prompt, model.endpoint)
   requireSize('prompt', contents.map((content) => (content.kind === 'text' ? content.text : '')).join(''), served.requestLimits)
-  const prompts = contents.map((content) => new Prompt(content))
-  return {
-    ...apiRequest(request, prompts, request.max_tokens, served, authorization),
-    ignored: ignoredFields(CompletionRequest, body, maxIgnored),
-  }
+  return apiRequest(CompletionRequest, body, request, served, origin, {
+    model,
+    prompts: contents.map((content) => new Prompt(content)),
+    maxTokens: request.max_tokens,
+    logprobs: request.logprobs ?? undefined,
+  })
 }
 
-type CommonFields = Omit<CompletionRequest, 'prompt'>
+type CommonFields = Omit<CompletionRequest, 'prompt' | 'logprobs'>
 
-function promptsOf(given: CompletionRequest['prompt'], { endpoint: { model } }: Served) {
+function promptsOf(given: CompletionRequest['prompt'], { model }: Endpoint) {
   const isOne = typeof given === 'string' || typeof given[0] === 'number'
   const prompts = (isOne ? [given] : given) as readonly (string | number[])[]
   return prompts.map((prompt) => {
@@ -95,48 +85,79 @@ const maxIgnored = 16
 const fallbackField = 'brim.fallback'
 const wantsFallback = ({ brim }: CommonFields) => brim?.fallback === 'slm'
 
+/** What the two endpoints of OpenAI name differently. */
+interface Asked {
+  readonly model: ServedModel
+  readonly prompts: readonly Prompt[]
+  readonly maxTokens: number | null | undefined
+  readonly logprobs: number | undefined
+}
+
 function apiRequest(
+  schema: typeof ChatRequest | typeof CompletionRequest,
+  body: unknown,
   request: CommonFields,
-  prompts: readonly Prompt[],
-  maxTokens: number | null | undefined,
-  { modelNames, endpoint, slm, nextSeed, requestLimits: { apiAnswers } }: Served,
-  authorization = '',
-): Omit<ApiRequest, 'ignored'> {
-  const { model, temperature, top_p, top_k, seed, stop, ignore_eos, user, n } = request
-  const each = n ?? 1
+  { slm, nextSeed, requestLimits: { apiAnswers } }: Served,
+  origin: RequestOrigin,
+  { model, prompts, maxTokens, logprobs }: Asked,
+): ApiRequest {
+  const { endpoint } = model
+  const { seed, stop, ignore_eos, user } = request
+  const each = request.n ?? 1
   const total = prompts.length * each
   if (total > apiAnswers) throw tooLarge('n', `asks for ${total} answers`, apiAnswers, 'apiAnswers')
-  if (model != null && !modelNames.includes(model)) throw unknownModel(model, modelNames[0])
   if (wantsFallback(request) && !slm)
     throw new FieldError(
       'REQUEST_INVALID',
       fallbackField,
-      'this device has no small model',
-      'start the agent with --slm <bundle folder>',
+      'no small model can continue answers here',
+      'ask an agent that was started with --slm <bundle folder>',
     )
+  if (logprobs !== undefined && !isTokenEndpoint(endpoint))
+    throw new FieldError('REQUEST_INVALID', 'logprobs', `${model.names[0]} runs on another server, without log probabilities`)
+  const tokensPerS = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
   const client = createHash('sha256')
-    .update(`${authorization}\n${user ?? ''}`)
+    .update(`${origin.client}\n${user ?? ''}`)
     .digest('hex')
   /** @param nth of the answers to this prompt: each has noise of its own. */
   const answerTo = (prompt: Prompt, nth: number): AnswerRequest => ({
     prompt,
     ...(maxTokens == null ? {} : { maxTokens }),
-    sampling: { temperature: temperature ?? 1, topP: top_p ?? 1, topK: top_k ?? 0, seed: seed == null ? nextSeed() : seed + nth },
+    sampling: { ...samplingOf(request), seed: seed == null ? nextSeed() : seed + nth },
+    ...(logprobs === undefined ? {} : { logprobs }),
+    ...(tokensPerS === undefined ? {} : { tokensPerS }),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
     ...(ignore_eos ? { ignoreEos: true } : {}),
     client,
   })
   return {
+    model: model.names[0],
     endpoint: wantsFallback(request) && slm && isTokenEndpoint(endpoint) ? withFallback(endpoint, slm) : endpoint,
     answers: prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth))),
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,
     tokenIds: request.brim?.token_ids ?? false,
+    ignored: ignoredFields(schema, body, maxIgnored),
   }
 }
 
-export const unknownModel = (model: string, served: string) =>
-  new FieldError('MODEL_UNKNOWN', 'model', `unknown model "${model}"`, `this agent serves "${served}"`)
+const samplingOf = (request: CommonFields) => ({
+  temperature: request.temperature ?? 1,
+  topP: request.top_p ?? 1,
+  topK: request.top_k ?? 0,
+  minP: request.min_p ?? 0,
+  presencePenalty: request.presence_penalty ?? 0,
+  frequencyPenalty: request.frequency_penalty ?? 0,
+})
+
+/** @throws FieldError REQUEST_INVALID */
+function rateOf(header: RequestOrigin['tokensPerS']): number | undefined {
+  if (header === undefined) return undefined
+  const rate = typeof header === 'string' && header.trim() !== '' ? Number(header) : Number.NaN
+  if (rate > 0 && rate <= maxTokensPerS) return rate
+  const name = 'x-brim-tokens-per-s'
+  throw new FieldError('REQUEST_INVALID', name, `the header ${name} must be a number above 0, at most ${maxTokensPerS}`)
+}
 
 /** Before each message is checked. */
 function requireMessageCount(body: unknown, { apiPromptMessages }: RequestLimits): void {

@@ -1,25 +1,32 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import type { AnswerRequest } from '../answer/endpoint.ts'
-import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../answer/stream-answer.ts'
+import {
+  type AnswerSummary,
+  type CollectedAnswer,
+  collectAnswer,
+  type StreamOptions,
+  streamAnswer,
+  type TextPiece,
+} from '../answer/stream-answer.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { toErrorBody } from '../openai/api-error.ts'
-import type { ResponseFormat, ResponseHead, Usage } from '../openai/responses.ts'
+import { type ResponseFormat, type ResponseHead, tokenText, type Usage } from '../openai/responses.ts'
 import { type SseWriter, startSse } from '../openai/sse-writer.ts'
 import type { ApiRequest } from './request.ts'
 
 export interface ServeOptions extends Omit<StreamOptions, 'endpoint'> {
-  /** The model's name in responses. */
-  readonly model: string
+  /** Whether the answers to one request are made at once: where one does not slow the other down. */
+  readonly parallel: boolean
   readonly logger: Logger
-  /** Aborted when the agent stops. */
+  /** Aborted when the server stops. */
   readonly stopping: AbortSignal
 }
 
 /**
- * The answers to one request over HTTP, whole or as a stream, made one after the other. Failures before the first token are HTTP
- * errors; later ones are an event of the stream. The work stops when the client disconnects.
+ * The answers to one request over HTTP, whole or as a stream. Failures before the first token are HTTP errors; later ones are an
+ * event of the stream. The work stops when the client disconnects.
  * @param requestId as in the header x-request-id
  */
 export async function serveAnswers(
@@ -29,21 +36,30 @@ export async function serveAnswers(
   reply: FastifyReply,
   requestId: string,
 ): Promise<void> {
-  const { clock, meter, model, stopping } = options
+  const { clock, meter, stopping, parallel } = options
   const id = `${format.idPrefix}-${randomUUID()}`
-  const head: ResponseHead = { id, created: Math.floor(Date.now() / 1000), model }
+  const head: ResponseHead = { id, created: Math.floor(Date.now() / 1000), model: request.model }
   const log = options.logger.child({ request: requestId, answer: id })
   const disconnected = new AbortController()
+  const failed = new AbortController()
   const onClose = () => {
     if (!reply.raw.writableFinished) disconnected.abort(new BrimError('CANCELED', 'the client disconnected'))
   }
   reply.raw.once('close', onClose)
-  const signal = AbortSignal.any([disconnected.signal, stopping])
+  // Where streams find it too: they bypass Fastify.
+  if (request.ignored.length > 0) reply.raw.setHeader('x-brim-ignored', headerOf(request.ignored))
+  const signal = AbortSignal.any([disconnected.signal, stopping, failed.signal])
   const work: Work = {
     async answer(asked, onText) {
       const answer = await collectAnswer(streamAnswer({ endpoint: request.endpoint, clock, meter }, asked, signal), onText)
       logAnswer(log, answer, usageOf([asked], [answer]))
       return answer
+    },
+    async answerAll(make) {
+      const answers: CollectedAnswer[] = []
+      if (parallel && request.answers.length > 1) return settleAll(request.answers.map(make), failed)
+      for (const [index, asked] of request.answers.entries()) answers.push(await make(asked, index))
+      return answers
     },
     format,
     head,
@@ -62,22 +78,42 @@ export async function serveAnswers(
   }
 }
 
+/** Waits for all answers; one that fails ends the others. @throws the first failure */
+async function settleAll(
+  answers: readonly Promise<CollectedAnswer>[],
+  failed: AbortController,
+): Promise<readonly CollectedAnswer[]> {
+  let failure: unknown
+  const settled = answers.map((answer) =>
+    answer.catch((error: unknown) => {
+      if (failed.signal.aborted) return undefined
+      failure = error
+      failed.abort(new BrimError('CANCELED', 'another answer to the same request failed'))
+      return undefined
+    }),
+  )
+  const made = (await Promise.all(settled)).filter((answer) => answer !== undefined)
+  if (failed.signal.aborted) throw failure
+  return made
+}
+
+type MakeAnswer = (asked: AnswerRequest, index: number) => Promise<CollectedAnswer>
+
 interface Work {
   /** @param onText receives each piece of text before the next is read */
-  answer(asked: AnswerRequest, onText?: (text: string) => Promise<void>): Promise<Answer>
+  answer(asked: AnswerRequest, onText?: (piece: TextPiece) => Promise<void>): Promise<CollectedAnswer>
+  /** Every answer that the request asks for, in their order. */
+  answerAll(make: MakeAnswer): Promise<readonly CollectedAnswer[]>
   readonly format: ResponseFormat
   readonly head: ResponseHead
   readonly request: ApiRequest
   readonly reply: FastifyReply
-  /** Aborted when the client disconnects or the agent stops. */
+  /** Aborted when the client disconnects, the server stops, or another answer fails. */
   readonly signal: AbortSignal
 }
 
-type Answer = AnswerSummary & { readonly text: string }
-
-async function sendWhole({ answer, format, head, request, reply }: Work): Promise<void> {
-  const made: Answer[] = []
-  for (const asked of request.answers) made.push(await answer(asked))
+async function sendWhole({ answer, answerAll, format, head, request, reply }: Work): Promise<void> {
+  const made = await answerAll((asked) => answer(asked))
   const usage = usageOf(request.answers, made)
   const [only, ...others] = made
   if (only && others.length === 0)
@@ -86,7 +122,7 @@ async function sendWhole({ answer, format, head, request, reply }: Work): Promis
   await reply.send({ ...format.whole(head, choices), usage })
 }
 
-async function sendStream({ answer, format, head, request, reply, signal }: Work): Promise<void> {
+async function sendStream({ answer, answerAll, format, head, request, reply, signal }: Work): Promise<void> {
   let sse: SseWriter | undefined
   // OpenAI: with include_usage every event but the last has a null usage.
   const noUsage = request.includeUsage ? { usage: null } : {}
@@ -95,21 +131,23 @@ async function sendStream({ answer, format, head, request, reply, signal }: Work
     reply.hijack()
     return startSse(reply.raw, signal)
   }
-  const made: Answer[] = []
+  const send = async (index: number, asked: AnswerRequest): Promise<CollectedAnswer> => {
+    let hasBegun = false
+    let offset = 0
+    const onWaiting = () => sse?.comment(waitingForBridge)
+    const made = await answer({ ...asked, onWaiting }, async ({ text, logprobs }) => {
+      sse ??= begin()
+      const first = hasBegun ? undefined : format.first(head, index)
+      hasBegun = true
+      if (first) await sse.send({ ...first, ...noUsage })
+      if (text !== '' || logprobs?.length) await sse.send({ ...format.text(head, index, { text, logprobs, offset }), ...noUsage })
+      offset += charactersOf(logprobs)
+    })
+    await sse?.send({ ...format.end(head, index, made.finishReason), ...noUsage, brim: reportOf(request, made) })
+    return made
+  }
   try {
-    for (const [index, asked] of request.answers.entries()) {
-      let hasBegun = false
-      const onWaiting = () => sse?.comment(waitingForBridge)
-      const each = await answer({ ...asked, onWaiting }, async (text) => {
-        sse ??= begin()
-        const first = hasBegun ? undefined : format.first(head, index)
-        hasBegun = true
-        if (first) await sse.send({ ...first, ...noUsage })
-        if (text !== '') await sse.send({ ...format.text(head, index, text), ...noUsage })
-      })
-      made.push(each)
-      await sse?.send({ ...format.end(head, index, each.finishReason), ...noUsage, brim: reportOf(request, each) })
-    }
+    const made = await answerAll((asked, index) => send(index, asked))
     const [only, ...others] = made
     const brim = only && others.length === 0 ? { brim: reportOf(request, only) } : {}
     if (request.includeUsage) await sse?.send({ ...format.usage(head), usage: usageOf(request.answers, made), ...brim })
@@ -121,7 +159,15 @@ async function sendStream({ answer, format, head, request, reply, signal }: Work
   }
 }
 
+const maxNameLength = 64
+
+/** Names as a header: what a header cannot hold becomes "?". */
+const headerOf = (names: readonly string[]): string =>
+  names.map((name) => name.slice(0, maxNameLength).replace(/[^\w.-]/g, '?')).join(', ')
+
 const waitingForBridge = 'the connection to the bridge was lost; the answer waits for a bridge'
+
+const charactersOf = (logprobs: TextPiece['logprobs'] = []) => logprobs.reduce((sum, token) => sum + tokenText(token).length, 0)
 
 const reportOf = ({ tokenIds }: ApiRequest, answer: AnswerSummary): object =>
   tokenIds ? { ...answer.report, tokenIds: answer.tokenIds } : answer.report

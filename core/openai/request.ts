@@ -8,6 +8,11 @@ import { refuseUnsupported, unsupportedFields } from './unsupported.ts'
 const maxStopStrings = 64
 const StopString = z.string().min(1).max(1_024)
 
+/** Far above any reader; a client that does not read along gives no rate. */
+export const maxTokensPerS = 10_000
+const maxTopLogprobs = 20
+const Penalty = z.number().min(-2).max(2)
+
 const common = {
   model: z.string().max(256).nullish(),
   max_tokens: z.int().min(1).nullish(),
@@ -15,6 +20,10 @@ const common = {
   top_p: z.number().gt(0).max(1).nullish(),
   /** Extension: only the k likeliest tokens. */
   top_k: z.int().min(0).nullish(),
+  /** Extension: only tokens that are at least this many times as probable as the likeliest. */
+  min_p: z.number().min(0).max(1).nullish(),
+  presence_penalty: Penalty.nullish(),
+  frequency_penalty: Penalty.nullish(),
   seed: z.int().nullish(),
   /** Extension, as in vLLM: the answer goes on after end-of-text tokens, for measurements of a fixed length. */
   ignore_eos: z.boolean().nullish(),
@@ -25,8 +34,17 @@ const common = {
   stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
   /** Answers to each prompt. */
   n: z.int().min(1).nullish(),
-  /** Extension: token ids in the report; whether the device's small model may continue the answer without a bridge. */
-  brim: z.object({ token_ids: z.boolean().nullish(), fallback: z.enum(['none', 'slm']).nullish() }).nullish(),
+  /** Extensions. */
+  brim: z
+    .object({
+      /** Whether the report has the token ids. */
+      token_ids: z.boolean().nullish(),
+      /** Whether the device's small model may continue the answer without a bridge. */
+      fallback: z.enum(['none', 'slm']).nullish(),
+      /** How fast the client reads. */
+      tokens_per_s: z.number().gt(0).max(maxTokensPerS).nullish(),
+    })
+    .nullish(),
 }
 
 const TextPart = z.object({ type: z.literal('text', { error: 'only text parts are supported' }), text: z.string() })
@@ -56,6 +74,9 @@ export const ChatRequest = z.object({
   ...common,
   max_completion_tokens: z.int().min(1).nullish(),
   messages: listOf(Message, { min: 1 }),
+  logprobs: z.boolean().nullish(),
+  /** Likeliest tokens at each position. */
+  top_logprobs: z.int().min(0).max(maxTopLogprobs).nullish(),
 })
 export type ChatRequest = z.infer<typeof ChatRequest>
 
@@ -68,6 +89,8 @@ export const CompletionRequest = z.object({
   prompt: z.union([z.string(), TokenIds, listOf(z.string(), { min: 1 }), listOf(TokenIds, { min: 1 })], {
     error: 'must be a text or a list of token ids, or a list of either',
   }),
+  /** Likeliest tokens at each position, beside the log probability of the chosen one. */
+  logprobs: z.int().min(0).max(maxTopLogprobs).nullish(),
 })
 export type CompletionRequest = z.infer<typeof CompletionRequest>
 

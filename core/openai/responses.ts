@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { AnswerEnd } from '../text/answer-stream.ts'
+import type { ChosenText, ScoredText } from '../text/scored-text.ts'
 import { ErrorDetail } from './api-error.ts'
 
 export const Usage = z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() })
@@ -51,9 +52,16 @@ export interface ResponseHead {
   readonly model: string
 }
 
-/** One complete answer of a response. */
-export interface Choice {
+/** Text of an answer, and its tokens where log probabilities are asked for. */
+export interface Piece {
   readonly text: string
+  readonly logprobs?: readonly ChosenText[] | undefined
+  /** Characters of the answer's tokens before: in completions, tokens have an offset. */
+  readonly offset: number
+}
+
+/** One complete answer of a response. */
+export interface Choice extends Omit<Piece, 'offset'> {
   readonly finishReason: AnswerEnd
   /** How it was made, where a response has several answers. */
   readonly brim?: object
@@ -65,7 +73,7 @@ export interface ResponseFormat {
   whole(head: ResponseHead, choices: readonly Choice[]): object
   /** The event before any text; undefined where the endpoint has none. */
   first(head: ResponseHead, index: number): object | undefined
-  text(head: ResponseHead, index: number, text: string): object
+  text(head: ResponseHead, index: number, piece: Piece): object
   end(head: ResponseHead, index: number, finishReason: AnswerEnd): object
   /** The event that carries usage alone. */
   usage(head: ResponseHead): object
@@ -76,16 +84,16 @@ export const chatFormat: ResponseFormat = {
   whole: (head, choices) => ({
     ...head,
     object: 'chat.completion',
-    choices: choices.map(({ text, finishReason, brim }, index) => ({
+    choices: choices.map(({ text, logprobs, finishReason, brim }, index) => ({
       index,
       message: { role: 'assistant', content: text, refusal: null },
-      logprobs: null,
+      logprobs: chatLogprobs(logprobs),
       finish_reason: finishReason,
       ...(brim && { brim }),
     })),
   }),
   first: (head, index) => chatEvent(head, index, { role: 'assistant', content: '' }, null),
-  text: (head, index, text) => chatEvent(head, index, { content: text }, null),
+  text: (head, index, { text, logprobs }) => chatEvent(head, index, { content: text }, null, logprobs),
   end: (head, index, finishReason) => chatEvent(head, index, {}, finishReason),
   usage: (head) => ({ ...head, object: 'chat.completion.chunk', choices: [] }),
 }
@@ -95,31 +103,69 @@ export const completionFormat: ResponseFormat = {
   whole: (head, choices) => ({
     ...head,
     object: 'text_completion',
-    choices: choices.map(({ text, finishReason, brim }, index) => ({
-      ...completion(index, text, finishReason),
+    choices: choices.map(({ text, logprobs, finishReason, brim }, index) => ({
+      ...completion(index, { text, logprobs, offset: 0 }, finishReason),
       ...(brim && { brim }),
     })),
   }),
   first: () => undefined,
-  text: (head, index, text) => completionEvent(head, index, text, null),
-  end: (head, index, finishReason) => completionEvent(head, index, '', finishReason),
+  text: (head, index, piece) => completionEvent(head, index, piece, null),
+  end: (head, index, finishReason) => completionEvent(head, index, { text: '', offset: 0 }, finishReason),
   usage: (head) => ({ ...head, object: 'text_completion', choices: [] }),
 }
 
-function chatEvent(head: ResponseHead, index: number, delta: object, finishReason: AnswerEnd | null): object {
-  const choice = { index, delta, logprobs: null, finish_reason: finishReason }
+function chatEvent(
+  head: ResponseHead,
+  index: number,
+  delta: object,
+  finishReason: AnswerEnd | null,
+  logprobs?: Piece['logprobs'],
+): object {
+  const choice = { index, delta, logprobs: chatLogprobs(logprobs), finish_reason: finishReason }
   return { ...head, object: 'chat.completion.chunk', choices: [choice] }
 }
 
-const completionEvent = (head: ResponseHead, index: number, text: string, finishReason: AnswerEnd | null): object => ({
+const completionEvent = (head: ResponseHead, index: number, piece: Piece, finishReason: AnswerEnd | null): object => ({
   ...head,
   object: 'text_completion',
-  choices: [completion(index, text, finishReason)],
+  choices: [completion(index, piece, finishReason)],
 })
 
-const completion = (index: number, text: string, finishReason: AnswerEnd | null): object => ({
+const completion = (index: number, piece: Piece, finishReason: AnswerEnd | null): object => ({
   index,
-  text,
-  logprobs: null,
+  text: piece.text,
+  logprobs: completionLogprobs(piece),
   finish_reason: finishReason,
 })
+
+/** OpenAI's value for what JSON cannot hold: tokens that are impossible. */
+const minLogprob = -9_999
+const logprobOf = ({ logprob }: ScoredText) => Math.max(minLogprob, logprob)
+
+/** The text of one token. Part of a character becomes U+FFFD. */
+export const tokenText = ({ bytes }: ScoredText): string => Buffer.from(bytes).toString()
+
+function chatLogprobs(tokens: Piece['logprobs']): object | null {
+  if (!tokens) return null
+  const entry = (scored: ScoredText) => ({ token: tokenText(scored), logprob: logprobOf(scored), bytes: [...scored.bytes] })
+  return { content: tokens.map((token) => ({ ...entry(token), top_logprobs: token.top.map(entry) })), refusal: null }
+}
+
+function completionLogprobs({ logprobs: tokens, offset }: Piece): object | null {
+  if (!tokens) return null
+  let at = offset
+  const offsets = tokens.map((token) => {
+    const own = at
+    at += tokenText(token).length
+    return own
+  })
+  return {
+    tokens: tokens.map(tokenText),
+    token_logprobs: tokens.map(logprobOf),
+    // Of tokens with the same text, such as parts of characters, the likeliest is listed.
+    top_logprobs: tokens.map(({ top }) =>
+      Object.fromEntries(top.map((each) => [tokenText(each), logprobOf(each)] as const).reverse()),
+    ),
+    text_offset: offsets,
+  }
+}

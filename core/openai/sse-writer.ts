@@ -19,19 +19,26 @@ export function startSse(response: ServerResponse, signal: AbortSignal): SseWrit
     connection: 'keep-alive',
     'x-accel-buffering': 'no',
   })
+  /** Shared by all that wait: many answers may write to one response. */
+  let drained: Promise<void> | undefined
+  async function waitUntilDrained(): Promise<void> {
+    const done = new AbortController()
+    const stop = () => done.abort()
+    signal.addEventListener('abort', stop)
+    const events = ['drain', 'close'].map((event) => once(response, event, { signal: done.signal }))
+    await Promise.race(events).catch(() => {})
+    signal.removeEventListener('abort', stop)
+    done.abort()
+    drained = undefined
+  }
   return {
     comment(text) {
       if (!response.destroyed) response.write(`: ${text}\n\n`)
     },
     async send(data) {
       if (response.destroyed || response.write(`data: ${JSON.stringify(data)}\n\n`) || signal.aborted) return
-      const done = new AbortController()
-      const stop = () => done.abort()
-      signal.addEventListener('abort', stop)
-      const events = ['drain', 'close'].map((event) => once(response, event, { signal: done.signal }))
-      await Promise.race(events).catch(() => {})
-      signal.removeEventListener('abort', stop)
-      done.abort()
+      drained ??= waitUntilDrained()
+      await drained
     },
     end(isComplete) {
       if (isComplete && !response.destroyed) response.write('data: [DONE]\n\n')

@@ -7,8 +7,6 @@ interface Unsupported {
 }
 
 const tools = 'answers are text: describe the functions in a message, and read the call from the answer'
-const sampling = 'supported are temperature, top_p, top_k, seed, stop and n'
-const logprobs = 'no log probabilities are returned; "brim": {"token_ids": true} returns the token ids'
 const textOnly = 'answers are text'
 
 /** Fields of OpenAI's API that would change the answer, and that Brim does not support. */
@@ -22,11 +20,10 @@ export const unsupportedFields: Readonly<Record<string, Unsupported>> = {
   modalities: { neutral: [['text']], hint: textOnly },
   audio: { neutral: [], hint: textOnly },
   web_search_options: { neutral: [], hint: 'put what the model needs to know into a message' },
-  logprobs: { neutral: [false], hint: logprobs },
-  top_logprobs: { neutral: [0], hint: logprobs },
-  logit_bias: { neutral: [{}], hint: sampling },
-  presence_penalty: { neutral: [0], hint: sampling },
-  frequency_penalty: { neutral: [0], hint: sampling },
+  logit_bias: {
+    neutral: [{}],
+    hint: 'supported are temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, seed and stop',
+  },
   best_of: { neutral: [1], hint: 'ask for several answers with n, and choose one' },
   echo: { neutral: [false], hint: 'put the prompt before the answer in the client' },
   suffix: { neutral: [''], hint: 'the model continues a text; it fills no gaps' },

@@ -23,6 +23,8 @@ export interface TextTokenizer {
   decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): string
   /** A detokenizer for one streamed answer; special tokens have no text. */
   detokenizer(): Detokenizer
+  /** The text of one token, special ones included, which may be part of a character. */
+  bytesOf(id: number): Uint8Array
   idOf(token: string): number | undefined
   tokenOf(id: number): string | undefined
 }
@@ -92,6 +94,7 @@ function textTokenizer(library: Tokenizer, json: TokenizerJson, configured: Read
       return pieces.join('') + detokenizer.flush()
     },
     detokenizer: () => new Detokenizer(withoutSpecial),
+    bytesOf,
     idOf: (token) => library.token_to_id(token),
     tokenOf: (id) => library.id_to_token(id),
   }

@@ -30,7 +30,7 @@ whole = client.chat.completions.create(messages=messages, **options)
 chunks = list(client.chat.completions.create(messages=messages, stream=True, stream_options={"include_usage": True}, **options))
 several = client.completions.create(prompt=[prompt, "The old mill"], **options)
 extended = client.chat.completions.with_raw_response.create(
-    messages=messages, extra_body={"brim": {"token_ids": True}, "min_p": 0.1}, store=False, **options
+    messages=messages, extra_body={"brim": {"token_ids": True}, "min_p": 0.1, "typical_p": 0.9}, store=False, **options
 )
 print(
     json.dumps(

@@ -176,6 +176,52 @@ describe('the unmodified openai package', () => {
     expect(new Set([await ask(), await ask(), await ask()]).size).toBe(3)
   })
 
+  it('samples with penalties and min_p as the reference does, and reports log probabilities, whole and streamed', async () => {
+    const sampling = { temperature: 0.8, topK: 0, topP: 1, minP: 0.01, presencePenalty: 0.4, frequencyPenalty: 0.9, seed: 42 }
+    const ids = await reference(chatIds, sampling, 12)
+    const request = {
+      model: 'brim',
+      messages,
+      max_tokens: 12,
+      temperature: 0.8,
+      seed: 42,
+      presence_penalty: 0.4,
+      frequency_penalty: 0.9,
+      ...{ min_p: 0.01 },
+      logprobs: true,
+      top_logprobs: 2,
+    }
+    const { choices } = await openai.chat.completions.create(request)
+    const { content } = choices[0]!.logprobs!
+    expect(choices[0]!.message.content).toBe(textOf(ids))
+    expect(Buffer.from(content!.flatMap(({ bytes }) => bytes!)).toString()).toBe(textOf(ids))
+    expect(content).toHaveLength(12)
+    for (const { token, bytes, logprob, top_logprobs: top } of content!) {
+      expect(Buffer.from(bytes!).toString()).toBe(token)
+      expect(top).toHaveLength(2)
+      expect(top[0]!.logprob).toBeGreaterThanOrEqual(Math.max(top[1]!.logprob, logprob))
+    }
+    const streamed = []
+    for await (const chunk of await openai.chat.completions.create({ ...request, stream: true }))
+      streamed.push(...(chunk.choices[0]?.logprobs?.content ?? []))
+    expect(streamed.map(({ token }) => token)).toEqual(content!.map(({ token }) => token))
+    for (const [at, { logprob }] of streamed.entries()) expect(logprob).toBeCloseTo(content![at]!.logprob, 3)
+  })
+
+  it('reports the log probabilities of a completion with the offset of each token', async () => {
+    const request = { model: 'brim', prompt: 'The old mill', max_tokens: 6, temperature: 0, logprobs: 2 }
+    const { choices } = await openai.completions.create(request)
+    const { text } = choices[0]!
+    const { tokens, token_logprobs: scores, top_logprobs: tops, text_offset: offsets } = choices[0]!.logprobs!
+    expect(tokens!.join('').trimStart()).toBe(text.trimStart())
+    expect(offsets).toEqual(tokens!.map((_, at) => tokens!.slice(0, at).join('').length))
+    for (const [at, top] of tops!.entries()) expect(Math.max(...Object.values(top))).toBeCloseTo(scores![at]!, 6)
+    const streamed: number[] = []
+    for await (const chunk of await openai.completions.create({ ...request, stream: true }))
+      streamed.push(...(chunk.choices[0]?.logprobs?.text_offset ?? []))
+    expect(streamed).toEqual(offsets)
+  })
+
   it('stops before a stop string', async () => {
     const full = textOf(await reference(chatIds, greedy, 24))
     const stop = full.slice(4, 6)
@@ -248,8 +294,12 @@ describe('a request that cannot be served', () => {
     ['no prompts', '/v1/completions', { prompt: [] }, 400, 'REQUEST_INVALID', 'prompt'],
     ['prompts of two kinds', '/v1/completions', { prompt: ['x', 5] }, 400, 'REQUEST_INVALID', 'prompt.1'],
     ['logit_bias', ...chat({ logit_bias: { 5: 100 } }), 400, 'REQUEST_INVALID', 'logit_bias'],
-    ['logprobs', ...chat({ logprobs: true }), 400, 'REQUEST_INVALID', 'logprobs'],
-    ['a penalty', ...chat({ frequency_penalty: 0.5 }), 400, 'REQUEST_INVALID', 'frequency_penalty'],
+    ['likeliest tokens without log probabilities', ...chat({ top_logprobs: 3 }), 400, 'REQUEST_INVALID', 'top_logprobs'],
+    ['too many likeliest tokens', ...chat({ logprobs: true, top_logprobs: 21 }), 400, 'REQUEST_INVALID', 'top_logprobs'],
+    ['too high a penalty', ...chat({ frequency_penalty: 2.5 }), 400, 'REQUEST_INVALID', 'frequency_penalty'],
+    ['a min_p above 1', ...chat({ min_p: 1.5 }), 400, 'REQUEST_INVALID', 'min_p'],
+    ['a rate of 0', ...chat({ brim: { tokens_per_s: 0 } }), 400, 'REQUEST_INVALID', 'brim.tokens_per_s'],
+    ['a rate of 10⁹', ...chat({ brim: { tokens_per_s: 1e9 } }), 400, 'REQUEST_INVALID', 'brim.tokens_per_s'],
     ['a forced tool', ...chat({ tool_choice: 'required' }), 400, 'REQUEST_INVALID', 'tool_choice'],
     ['echo', '/v1/completions', { prompt: 'x', echo: true }, 400, 'REQUEST_INVALID', 'echo'],
     ['a suffix', '/v1/completions', { prompt: 'x', suffix: 'y' }, 400, 'REQUEST_INVALID', 'suffix'],
@@ -298,7 +348,7 @@ describe('a request that cannot be served', () => {
       /JSON in a message/,
     ],
     [{ tools: [{ type: 'function' }] }, '"tools" is not supported, except []', /describe the functions in a message/],
-    [{ presence_penalty: 1 }, '"presence_penalty" is not supported, except 0', /temperature, top_p, top_k, seed, stop/],
+    [{ logit_bias: { 5: 1 } }, '"logit_bias" is not supported, except {}', /presence_penalty, frequency_penalty, seed and stop/],
   ])('is rejected with what is supported: %j', async (fields, message, hint) => {
     const { body } = await post(...chat(fields))
     expect(body.error).toMatchObject({ message, hint: expect.stringMatching(hint) })

@@ -57,7 +57,7 @@ describe.skipIf(isSkipped)('from Python', () => {
       requestId: expect.stringMatching(/^req_/),
       completions: expected.texts,
       answers: 2,
-      ignored: 'store, min_p',
+      ignored: 'store, typical_p',
       tokenIds: 8,
       unknownModel: { status: 404, code: 'MODEL_UNKNOWN', param: 'model' },
       tools: { status: 400, code: 'REQUEST_INVALID', param: 'tools' },

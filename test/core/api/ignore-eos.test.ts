@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { TokenEndpoint } from '../../../core/answer/endpoint.ts'
-import { readCompletionRequest, type Served } from '../../../core/api/request.ts'
+import { readCompletionRequest } from '../../../core/api/request.ts'
+import type { Served } from '../../../core/api/served.ts'
 
 const endpoint = { model: { name: 'm', tokenizer: {} } } as unknown as TokenEndpoint
 const served = {
-  requestLimits: { apiAnswers: 4, apiJsonValues: 100, apiPromptBytes: 100, apiPromptMessages: 4 },
-  modelNames: ['m'],
-  endpoint,
+  requestLimits: { apiAnswers: 4, apiPromptBytes: 100, apiPromptMessages: 4 },
+  models: [{ names: ['m'], endpoint, createdAt: '2026-01-01T00:00:00Z' }],
   nextSeed: () => 1,
 } satisfies Served
 
@@ -17,12 +17,12 @@ describe('ignore_eos', () => {
     [{ ignore_eos: null }, undefined],
     [{}, undefined],
   ])('%o: the answer goes on after end-of-text tokens: %s', (fields, expected) => {
-    const { answers, ignored } = readCompletionRequest({ prompt: [1, 2], n: 2, ...fields }, served, undefined)
+    const { answers, ignored } = readCompletionRequest({ prompt: [1, 2], n: 2, ...fields }, served, { client: 'app' })
     expect(answers.map(({ ignoreEos }) => ignoreEos)).toEqual([expected, expected])
     expect(ignored).toEqual([])
   })
 
   it('must be a boolean', () => {
-    expect(() => readCompletionRequest({ prompt: [1], ignore_eos: 'yes' }, served, undefined)).toThrow(/ignore_eos/)
+    expect(() => readCompletionRequest({ prompt: [1], ignore_eos: 'yes' }, served, { client: 'app' })).toThrow(/ignore_eos/)
   })
 })

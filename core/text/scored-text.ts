@@ -1,0 +1,10 @@
+/** A token as its bytes, which may be part of a character, and its natural log probability. */
+export interface ScoredText {
+  readonly bytes: Uint8Array
+  readonly logprob: number
+}
+
+/** A token of an answer, and the likeliest tokens at its position in descending order. */
+export interface ChosenText extends ScoredText {
+  readonly top: readonly ScoredText[]
+}
