@@ -1,8 +1,8 @@
-import { featureInputs, graphInputs, kvNames, treeNames } from '../model/graph-io.ts'
+import { featureInputs, graphInputs, kvNames, type StatesInputNames, treeNames } from '../model/graph-io.ts'
 import type { Dims } from '../model/manifest.ts'
-import type { States } from '../protocol/states.ts'
+import { type States, sliceStates } from '../protocol/states.ts'
 import type { Sequence, StepItem } from './contract.ts'
-import { type Packing, packItems } from './part-packing.ts'
+import { attendedRows, evenRows, type Packing, packItems } from './part-packing.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
 import { RowTree } from './row-tree.ts'
 import type { Runtime, Tensor } from './runtime.ts'
@@ -18,6 +18,12 @@ type KvNames = readonly ReturnType<typeof kvNames>[]
 interface StepOutputs<Result> {
   readonly tensors: ReadonlyMap<string, Tensor>
   finish(returned: Packing['returned']): Result
+}
+
+/** New rows of an item, and how many rows attention reads for them. */
+interface AttendedItem {
+  readonly rows: number
+  readonly attended: number
 }
 
 /** A part with attention: packed steps over sequences. */
@@ -83,24 +89,24 @@ export class AttentionPart {
     // The attention operator treats a run without a past as a first prompt, whose rows cannot branch.
     if (grown.some((rows, slot) => rows.branches && sequences[slot]!.length === 0))
       throw new RangeError('the first rows of a sequence cannot branch')
-    const needsPadRow = this.source.needsTwoRows && counts.length === 1 && counts[0] === 1
-    const { session, slots } = await this.#sessions.open(needsPadRow ? 2 : items.length, branching)
-    const returnsAll = this.source.name === 'input'
-    const work = items.map(({ select }, slot) => ({
-      rows: counts[slot]!,
-      past: sequences[slot]!.length,
-      select: returnsAll ? ('all' as const) : select,
-    }))
-    const padRow = { rows: 1, past: 0, select: returnsAll ? ('all' as const) : ('none' as const) }
-    const packing = packItems(needsPadRow ? [...work, padRow] : work, slots)
+    const { name, manifest, padsAttention } = this.source
+    const work = items.map(({ select }, slot) => {
+      const [rows, past] = [counts[slot]!, sequences[slot]!.length]
+      const attended = padsAttention ? attendedRows(past, rows, manifest.headDim, this.dims.contextLimit) : rows
+      return { rows, past, attended, select: name === 'input' ? ('all' as const) : select }
+    })
+    const padRows = this.#padRows(counts)
+    // Without `keep`, the row of an unused slot is the pad row.
+    const { session, slots } = await this.#sessions.open(items.length + (padsAttention ? 0 : padRows), branching)
+    const packing = packItems(work, slots, padRows)
     sequences.forEach((sequence, slot) => {
       sequence.reserve(sequence.length + counts[slot]!)
     })
-    const inputs = this.#rowInputs(needsPadRow ? [...items, ...items] : items, packing.rows)
+    const inputs = this.#rowInputs(items, packing.rows)
     const select = this.#padSelect(packing.select)
     this.#addPacking(inputs, packing, select, slots)
-    if (branching) this.#addBranches(inputs, grown, counts, slots)
-    const result = outputs(select.length)
+    if (branching) this.#addBranches(inputs, grown, work, slots)
+    const result = outputs(name === 'input' ? packing.rows : select.length)
     const own = [...inputs.values(), ...result.tensors.values()]
     const results = new Map(result.tensors)
     const memories = sequences.map((sequence) => sequence.startStep())
@@ -117,7 +123,14 @@ export class AttentionPart {
         sequence.finishStep(appended ? grown[slot] : undefined)
       })
     }
-    return result.finish(packing.returned.slice(0, items.length))
+    return result.finish(packing.returned)
+  }
+
+  /** Packed rows beside those of the items: see `needsEvenRows`. */
+  #padRows(counts: readonly number[]): number {
+    const rows = counts.reduce((sum, count) => sum + count, 0)
+    if (!this.source.needsEvenRows || (!this.source.padsAttention && rows > 1)) return 0
+    return evenRows(rows) - rows
   }
 
   #namesOf(slot: number): KvNames {
@@ -149,51 +162,56 @@ export class AttentionPart {
     if (features.rows !== rows) throw new RangeError(`${features.rows} rows of features for ${rows} rows of states`)
   }
 
+  /** @param rows packed rows; those beyond the items' repeat the first */
   #rowInputs(items: readonly StepItem[], rows: number): Map<string, Tensor> {
     const takesIds = this.source.name === 'input' || this.source.name === 'whole'
     if (!takesIds) {
-      const { hidden } = this.dims
-      const states = statesInputs(this.runtime, items.map(statesOf), hidden, graphInputs)
+      const states = this.#statesInputs(items.map(statesOf), rows, graphInputs)
       const features = items.flatMap((item) => ('features' in item && item.features ? [item.features] : []))
-      if (features.length === 0) return states
-      return new Map([...states, ...statesInputs(this.runtime, features, hidden, featureInputs)])
+      return features.length === 0 ? states : new Map([...states, ...this.#statesInputs(features, rows, featureInputs)])
     }
-    const ids = new BigInt64Array(rows)
-    let at = 0
-    for (const id of items.flatMap(idsOf)) {
-      if (!(id >= 0 && id < this.dims.vocab)) throw new RangeError(`token ${id} is not in the vocabulary of ${this.dims.vocab}`)
-      ids[at++] = BigInt(id)
-    }
+    const given = items.flatMap(idsOf)
+    const stray = given.find((id) => !(id >= 0 && id < this.dims.vocab))
+    if (stray !== undefined) throw new RangeError(`token ${stray} is not in the vocabulary of ${this.dims.vocab}`)
+    const ids = BigInt64Array.from({ length: rows }, (_, row) => BigInt(given[row] ?? given[0]!))
     return new Map([[graphInputs.ids, this.runtime.tensor('int64', [1, rows], ids)]])
   }
 
-  /** Adds row 0 if too few rows are selected: `peak` of no rows has another shape; see also `needsTwoRows`. */
+  #statesInputs(blocks: readonly States[], rows: number, names: StatesInputNames): Map<string, Tensor> {
+    const given = blocks.reduce((sum, block) => sum + block.rows, 0)
+    const padding = Array.from({ length: rows - given }, () => sliceStates(blocks[0]!, 0, 1))
+    return statesInputs(this.runtime, [...blocks, ...padding], this.dims.hidden, names)
+  }
+
+  /** Adds row 0 if too few rows are selected: `peak` of no rows has another shape, and `needsEvenRows` covers the head of `whole`. */
   #padSelect(select: BigInt64Array): BigInt64Array {
-    const isWhole = this.source.name === 'whole'
-    const minRows = isWhole ? (this.source.needsTwoRows && select.length === 1 ? 2 : 0) : 1
-    if (select.length >= minRows) return select
-    const padded = new BigInt64Array(minRows)
+    const { name, needsEvenRows } = this.source
+    const rows = name !== 'whole' ? Math.max(1, select.length) : needsEvenRows ? evenRows(select.length) : select.length
+    if (select.length === rows) return select
+    const padded = new BigInt64Array(rows)
     padded.set(select)
     return padded
   }
 
   #addPacking(inputs: Map<string, Tensor>, packing: Packing, select: BigInt64Array, slots: number): void {
-    const { rows, spread, sizes, seqlens, totals } = packing
+    const { rows, spread, sizes, keep, seqlens, totals } = packing
     const { runtime } = this
+    const { name, padsAttention } = this.source
+    const add = (input: string, values: BigInt64Array) => inputs.set(input, runtime.tensor('int64', [values.length], values))
     inputs.set(graphInputs.seqlens, runtime.tensor('int32', [slots], seqlens))
     inputs.set(graphInputs.totals, runtime.tensor('int32', [slots], totals))
-    if (this.source.name !== 'input') inputs.set(graphInputs.select, runtime.tensor('int64', [select.length], select))
-    if (slots === 1) return
-    inputs.set(graphInputs.spread, runtime.tensor('int64', [spread.length], spread))
-    inputs.set(graphInputs.sizes, runtime.tensor('int64', [slots], sizes))
-    inputs.set(graphInputs.tokens, runtime.tensor('int64', [1], BigInt64Array.of(BigInt(rows))))
+    if (name !== 'input') add(graphInputs.select, select)
+    if (slots > 1) add(graphInputs.sizes, sizes)
+    if (slots > 1 || padsAttention) add(graphInputs.spread, spread)
+    if (padsAttention) add(graphInputs.keep, keep)
+    else if (slots > 1) add(graphInputs.tokens, BigInt64Array.of(BigInt(rows)))
   }
 
-  /** Adds positions and attention bias of the new rows. An unused slot has one row, which attends to itself. */
-  #addBranches(inputs: Map<string, Tensor>, grown: readonly RowTree[], counts: readonly number[], slots: number): void {
+  /** Adds positions and attention bias of the rows that attention reads. An unused slot has one row, which attends to itself. */
+  #addBranches(inputs: Map<string, Tensor>, grown: readonly RowTree[], work: readonly AttendedItem[], slots: number): void {
     for (let slot = 0; slot < slots; slot++) {
-      const rows = grown[slot] ?? RowTree.lineOf(1)
-      const count = counts[slot] ?? 1
+      const { rows: own, attended: count } = work[slot] ?? { rows: 1, attended: 1 }
+      const rows = (grown[slot] ?? RowTree.lineOf(1)).extended(count - own)
       const from = rows.length - count
       const names = treeNames(slot)
       inputs.set(names.positions, this.runtime.tensor('int64', [1, count], rows.positionsFrom(from)))

@@ -66,7 +66,9 @@ export interface Part {
   createSequence(): Sequence
   /**
    * Runs one packed step over up to 16 sequences, whose lengths have grown when it resolves. `input`, `middle`, `adapter`
-   * and `adapter-paper` return states. Rows are bit-identical to those of separate runs (fp32, MatMulNBits).
+   * and `adapter-paper` return states. In fp32, with fp16 weights and in int4 at accuracy level 1, the bits of a row on a line
+   * depend neither on the number of rows of the step nor on its other sequences. A row on another branch of a tree may differ
+   * by rounding from the same row on a line.
    * @throws RangeError if `features` are missing, not supported, or of another shape than `states`
    * @throws BrimError CONTEXT_OVERFLOW before any work, OUT_OF_MEMORY, RUNTIME_FAILED (lengths unchanged)
    */

@@ -1,6 +1,6 @@
 import { graphInputs, graphOutputs } from '../model/graph-io.ts'
 import type { Dims } from '../model/manifest.ts'
-import { concatStates, type States } from '../protocol/states.ts'
+import { concatStates, type States, sliceStates } from '../protocol/states.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
 import { SerialQueue } from './serial-queue.ts'
 import { checkStates, statesInputs } from './states-tensors.ts'
@@ -28,9 +28,9 @@ export class LogitsPart {
   logits(states: States): Promise<Float32Array> {
     const { hidden, vocab } = this.#dims
     checkStates(states, hidden)
-    if (states.rows !== 1 || !this.source.needsTwoRows) return this.#queue.run(() => this.#run(states))
-    const doubled = concatStates([states, states], hidden)
-    return this.#queue.run(async () => (await this.#run(doubled)).subarray(0, this.#perRow * vocab))
+    if (!this.source.needsEvenRows || states.rows % 2 === 0) return this.#queue.run(() => this.#run(states))
+    const padded = concatStates([states, sliceStates(states, 0, 1)], hidden)
+    return this.#queue.run(async () => (await this.#run(padded)).subarray(0, states.rows * this.#perRow * vocab))
   }
 
   async release(): Promise<void> {

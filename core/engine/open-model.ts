@@ -124,11 +124,11 @@ class BundleModel implements LoadedModel {
     const manifest = this.manifest.parts[name]
     if (!manifest) throw this.#missing(name)
     const { runtime, folder, threads, providers = [], slots = [1], branching = false, stages = 1 } = options
-    const { format, dims } = this.manifest
-    const needsTwoRows = format.name === 'int4' && format.accuracyLevel === 1
+    const { schema, format, dims } = this.manifest
+    const needsEvenRows = format.name === 'int4' && format.accuracyLevel === 1
     const sourceOf = async ({ manifest, graph }: Pick<PartSource, 'manifest' | 'graph'>): Promise<PartSource> => {
       const weights = await this.#weights.load(manifest.weights)
-      return { runtime, folder, name, manifest, graph, weights, needsTwoRows, threads, providers }
+      return { runtime, folder, name, manifest, graph, weights, padsAttention: schema > 2, needsEvenRows, threads, providers }
     }
     const asBuilt = { manifest, graph: graphsOf(folder, name, manifest) }
     if (name === 'output' || name === 'medusa') {

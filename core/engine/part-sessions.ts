@@ -11,11 +11,13 @@ export interface PartSource {
   /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT */
   readonly graph: (slots: SlotCount, branching: boolean) => Uint8Array | Promise<Uint8Array>
   readonly weights: ReadonlyMap<string, Tensor>
+  /** The graphs read attention's rows by `spread` and `keep`, so that they can be padded. Not before schema 3. */
+  readonly padsAttention: boolean
   /**
-   * MatMulNBits at accuracy level 1 has a special kernel for one row, which sums in another order. A second row makes the
-   * result independent of the rest of the step.
+   * MatMulNBits at accuracy level 1 has a special kernel for one row, which sums in another order, and uses it where its blocks
+   * of rows, of even size, leave one. With an even number of rows the result does not depend on the rest of the step.
    */
-  readonly needsTwoRows: boolean
+  readonly needsEvenRows: boolean
   readonly threads: number
   readonly providers: readonly string[]
 }

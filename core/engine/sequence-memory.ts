@@ -1,4 +1,5 @@
 import { BrimError } from '../base/errors.ts'
+import { maxPadRows } from './part-packing.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 
 export interface KvShape {
@@ -10,21 +11,24 @@ export interface KvShape {
 /** Values of one position: keys and values of all heads of all layers. */
 const rowValuesOf = ({ layers, kvHeads, headDim }: KvShape) => 2 * layers * kvHeads * headDim
 
-/** Keys and values of one sequence in one block: keys then values per layer, each [1, kvHeads, capacity, headDim]. */
+/** Keys and values of one sequence in one block: keys then values per layer, each [1, kvHeads, capacity + spare, headDim]. */
 export class KvBlock {
   readonly capacity: number
   protected readonly data: Float32Array<ArrayBuffer>
   readonly #shape: KvShape
+  readonly #spare: number
 
-  /** Zeroed. @throws BrimError OUT_OF_MEMORY */
-  constructor(shape: KvShape, capacity: number) {
+  /** Zeroed. @param spare positions beyond the capacity, which no row keeps. @throws BrimError OUT_OF_MEMORY */
+  constructor(shape: KvShape, capacity: number, spare = 0) {
     this.capacity = capacity
     this.#shape = shape
-    this.data = allocate(capacity * rowValuesOf(shape))
+    this.#spare = spare
+    this.data = allocate((capacity + spare) * rowValuesOf(shape))
   }
 
+  /** Bytes of the capacity, without the spare positions. */
   get bytes(): number {
-    return this.data.byteLength
+    return this.capacity * rowValuesOf(this.#shape) * this.data.BYTES_PER_ELEMENT
   }
 
   /** A copy with the first `rows` positions as its capacity. @throws BrimError OUT_OF_MEMORY */
@@ -79,10 +83,10 @@ export class KvBlock {
   }
 
   get #planeSize(): number {
-    return this.capacity * this.#shape.headDim
+    return (this.capacity + this.#spare) * this.#shape.headDim
   }
 
-  /** A plane: keys or values of one head of one layer, [capacity, headDim]. */
+  /** A plane: keys or values of one head of one layer, [capacity + spare, headDim]. */
   #eachPlane(visit: (start: number, plane: number) => void): void {
     const planes = 2 * this.#shape.layers * this.#shape.kvHeads
     for (let plane = 0; plane < planes; plane++) visit(plane * this.#planeSize, plane)
@@ -96,10 +100,11 @@ export class KvMemory extends KvBlock {
 
   /** Zeroed. @throws BrimError OUT_OF_MEMORY */
   constructor(runtime: Runtime, shape: KvShape, capacity: number) {
-    super(shape, capacity)
+    super(shape, capacity, maxPadRows)
     const { layers, kvHeads, headDim } = shape
-    const dims = [1, kvHeads, capacity, headDim]
-    const size = kvHeads * capacity * headDim
+    const positions = capacity + maxPadRows
+    const dims = [1, kvHeads, positions, headDim]
+    const size = kvHeads * positions * headDim
     const tensorAt = (index: number) => runtime.tensor('float32', dims, this.data.subarray(index * size, (index + 1) * size))
     this.keys = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer))
     this.values = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer + 1))

@@ -3,7 +3,7 @@ import { attentionOf, type PartSpec } from './architecture.ts'
 import { fromStates, type GoldenVector, goldenIds, goldenLogitColumns, goldenRows, goldenTolerance, toStates } from './golden.ts'
 import { addInto, attend, gatedSilu, multiplyRows, rmsNorm, silu } from './golden-math.ts'
 import { type AttentionBlock, type Matrix, type MedusaBlocks, type Mlp, rotaryNames, type Vector } from './parameters.ts'
-import { inverseFrequencies, rotaryRows } from './rope.ts'
+import { inverseFrequencies, rotaryPositions, rotaryRows } from './rope.ts'
 import type { PartPlan } from './weight-plan.ts'
 import type { WeightWriter } from './weight-writer.ts'
 
@@ -72,7 +72,7 @@ function goldenLogits(headInputs: readonly Float32Array[], head: Float32Array, h
 async function writeRotaryTables(spec: PartSpec, weights: WeightWriter): Promise<void> {
   const { blocks, headDim, rope } = attentionOf(spec)
   if (blocks === 0) return
-  const { cos, sin } = rotaryRows(inverseFrequencies(headDim, rope), 0, spec.model.dims.contextLimit)
+  const { cos, sin } = rotaryRows(inverseFrequencies(headDim, rope), 0, rotaryPositions(spec.model.dims.contextLimit))
   await weights.writeTable(rotaryNames.cos, cos)
   await weights.writeTable(rotaryNames.sin, sin)
 }

@@ -11,8 +11,8 @@
  * whole     ids            logits                    for select   yes
  *
  * `adapter-paper` is an adapter. An adapter with features takes a second set of states, row for row (featureInputs).
- * Parts with attention also take the packing (`spread`, `sizes` and `tokens` only for B > 1), `seqlens`, `totals`, and the KV
- * buffers per slot and layer. Past and present are the same memory, so new rows are appended in place.
+ * Parts with attention also take the packing (`sizes` only for B > 1), `seqlens`, `totals`, and the KV buffers per slot and
+ * layer. Past and present are the same memory, so new rows are appended in place.
  */
 export const graphInputs = {
   /** int64 [1, T] token ids. */
@@ -23,15 +23,17 @@ export const graphInputs = {
   wide: 'wide',
   /** int64 [W, 1] row numbers within T. */
   wideAt: 'wide_at',
-  /** int64 [T + unused slots] packed rows in slot order: 0 … T-1, then row 0 for every unused slot. */
+  /** int64 [A] packed rows that attention reads, slot after slot. A slot may repeat its last row; unused slots read row 0. */
   spread: 'spread',
-  /** int64 [B] rows of each slot; unused slots come last and have 1. */
+  /** int64 [B] rows that attention reads in each slot, A in all; unused slots come last and have 1. */
   sizes: 'sizes',
-  /** int64 [1] = T; cuts off the rows of unused slots. */
+  /** int64 [T] for each packed row its index among the A rows of attention. */
+  keep: 'keep',
+  /** int64 [1] = T, instead of `keep` in graphs of bundles up to schema 2, where attention reads each packed row once. */
   tokens: 'tokens',
   /** int32 [B] total - 1 of each slot; unused slots 0. */
   seqlens: 'seqlens',
-  /** int32 [B] past + new rows of each slot; unused slots 1. */
+  /** int32 [B] past + rows that attention reads in each slot; unused slots 1. */
   totals: 'totals',
   /** int64 [M] packed rows that are returned. */
   select: 'select',
@@ -67,6 +69,12 @@ export const graphOutputs = {
  * [1, 1, S, total].
  */
 export const treeNames = (slot: number) => ({ positions: `positions.${slot}`, bias: `bias.${slot}` })
+
+/**
+ * Head dimensions above this take the operator's kernel without tiles: the tiled one sums the scores of a row in an order that
+ * depends on how many rows follow it.
+ */
+export const maxTiledHeadDim = 128
 
 /** float32 [1, kvHeads, capacity, headDim]; layers are numbered within the part, from 0. */
 export const kvNames = (slot: number, layer: number) => ({

@@ -9,6 +9,7 @@ import {
   type WeightEntry,
 } from './manifest.ts'
 import { rotaryNames } from './parameters.ts'
+import { rotaryPositions } from './rope.ts'
 
 /** Width of all heads: the KV of one position has at most twice this many values per layer. */
 const maxHeadsWidth = 65_536
@@ -61,7 +62,7 @@ function findPartError(name: PartName, part: PartManifest, manifest: Manifest, s
   if (layers.join() !== expected.join()) return `it has the layers ${layers.join(' to ')}, not ${expected.join(' to ')}`
   if (isDrafter(name) ? kvHeads * headDim > maxHeadsWidth : kvHeads !== dims.kvHeads || headDim !== dims.headDim)
     return `${kvHeads} key-value heads of ${headDim} do not belong to this model`
-  return findSizeError(part, dims, sizes) ?? findWeightsError(name, part, dims, sizes)
+  return findSizeError(part, dims, sizes) ?? findWeightsError(name, part, manifest, sizes)
 }
 
 /** [from, to) as "brim model build" divides the layers; undefined if the model has no such part. */
@@ -88,7 +89,7 @@ function findSizeError({ layers, graphs, golden }: PartManifest, { hidden }: Dim
   return `the golden vector of ${bytes} bytes is too large for a width of ${hidden}`
 }
 
-function findWeightsError(name: PartName, part: PartManifest, dims: Dims, sizes: FileSizes): string | undefined {
+function findWeightsError(name: PartName, part: PartManifest, manifest: Manifest, sizes: FileSizes): string | undefined {
   const { layers, weights } = part
   const depth = layers[1] - layers[0]
   if (weights.length > maxOtherWeights + maxLayerWeights * depth)
@@ -98,11 +99,12 @@ function findWeightsError(name: PartName, part: PartManifest, dims: Dims, sizes:
   const storedBytes = [...new Set(weights.map(({ file }) => file))].reduce((sum, file) => sum + (sizes.get(file) ?? 0), 0)
   // A tied head of int4 has the embedding's bytes in another shape.
   if (usedBytes > 2 * storedBytes) return `the weights have ${usedBytes} bytes in files of ${storedBytes}`
-  const { hidden, heads, kvHeads, headDim, ffn, vocab, contextLimit } = dims
+  const { hidden, heads, kvHeads, headDim, ffn, vocab, contextLimit } = manifest.dims
+  const positions = rotaryPositions(contextLimit)
   const attentionWidth = isDrafter(name) ? 3 * maxHeadsWidth : (heads + 2 * kvHeads) * headDim
-  const longest = Math.max(vocab, contextLimit, ffn, hidden * (part.heads ?? 1), attentionWidth)
+  const longest = Math.max(vocab, positions, ffn, hidden * (part.heads ?? 1), attentionWidth)
   for (const weight of weights) {
-    const error = findWeightError(weight, longest) ?? findTableError(weight, part, dims)
+    const error = findWeightError(weight, longest) ?? findTableError(weight, part, manifest.schema > 2 ? positions : contextLimit)
     if (error) return `the weight ${weight.name} [${weight.dims.join(', ')}] ${error}`
   }
   return undefined
@@ -115,11 +117,11 @@ function findWeightError({ type, dims, bytes }: WeightEntry, longest: number): s
 }
 
 /** A rotary table that is too short would be read beyond its end. */
-function findTableError({ name, dims }: WeightEntry, { headDim }: PartManifest, { contextLimit }: Dims): string | undefined {
+function findTableError({ name, dims }: WeightEntry, { headDim }: PartManifest, positions: number): string | undefined {
   if (name !== rotaryNames.cos && name !== rotaryNames.sin) return undefined
   const [rows = 0, columns = 0] = dims
-  if (dims.length === 2 && rows >= contextLimit && 2 * columns === headDim) return undefined
-  return `does not cover a context of ${contextLimit} with heads of ${headDim}`
+  if (dims.length === 2 && rows >= positions && 2 * columns === headDim) return undefined
+  return `does not cover ${positions} positions with heads of ${headDim}`
 }
 
 /** Files must end with their last weight; those that belong to no part are the tokenizer's. */

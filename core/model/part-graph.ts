@@ -3,6 +3,7 @@ import {
   featureInputs,
   graphInputs as inputs,
   kvNames,
+  maxTiledHeadDim,
   graphOutputs as outputs,
   type StatesInputNames,
   treeNames,
@@ -125,10 +126,10 @@ class PartGraph {
     const seqlens = this.#graph.input(inputs.seqlens, 'int32', [count])
     const totals = this.#graph.input(inputs.totals, 'int32', [count])
     const trees = Array.from({ length: count }, (_, slot) => (this.#branching ? this.#declareTree(slot) : undefined))
+    this.#graph.input(inputs.spread, 'int64', ['A'])
+    this.#graph.input(inputs.keep, 'int64', ['T'])
     if (count === 1) return [{ seqlen: seqlens, total: totals, tree: trees[0] }]
-    this.#graph.input(inputs.spread, 'int64', ['spread'])
     this.#graph.input(inputs.sizes, 'int64', [count])
-    this.#graph.input(inputs.tokens, 'int64', [1])
     this.#graph.int64s('one_each', Array<number>(count).fill(1))
     const each = (name: string) => {
       const pieces = Array.from({ length: count }, (_, slot) => `${name}.${slot}`)
@@ -162,25 +163,18 @@ class PartGraph {
   #attend(rows: string, block: AttentionBlock, layer: number, slots: readonly Slot[]): string {
     const qkv = this.#linear(rows, block.qkv, block.qkvBias)
     const shape = attentionOf(this.#plan.spec)
-    const own = slots.length === 1 ? [qkv] : this.#perSlot(qkv, slots.length, layer)
+    const own = this.#perSlot(qkv, slots.length, layer)
     const heads = slots.map((slot, index) => this.#groupQueryAttention(own[index]!, shape, index, layer, slot))
-    // Unused slots come last and add one row each, which is cut off.
-    const joined =
-      heads.length === 1
-        ? heads[0]!
-        : this.#graph.node('Slice', [
-            this.#graph.node('Concat', heads, { attributes: { axis: 1 } }),
-            'axis.0',
-            inputs.tokens,
-            'axis.1',
-          ])
-    return this.#linear(joined, block.output, block.outputBias)
+    const joined = heads.length === 1 ? heads[0]! : this.#graph.node('Concat', heads, { attributes: { axis: 1 } })
+    const kept = this.#graph.node('Gather', [joined, inputs.keep], { attributes: { axis: 1 } })
+    return this.#linear(kept, block.output, block.outputBias)
   }
 
-  /** Splits packed rows by slot, with two nodes for any number of slots. */
+  /** The rows that attention reads in each slot, with at most two nodes for any number of slots. */
   #perSlot(rows: string, slots: number, layer: number): string[] {
-    const pieces = Array.from({ length: slots }, (_, slot) => `rows.${slot}.${layer}`)
     const spread = this.#graph.node('Gather', [rows, inputs.spread], { attributes: { axis: 1 } })
+    if (slots === 1) return [spread]
+    const pieces = Array.from({ length: slots }, (_, slot) => `rows.${slot}.${layer}`)
     this.#graph.node('Split', [spread, inputs.sizes], { attributes: { axis: 1 }, outputs: pieces })
     return pieces
   }
@@ -195,6 +189,9 @@ class PartGraph {
     this.#graph.output(names.presentValue, 'float32', past)
     const operands = [qkv, '', '', names.pastKey, names.pastValue, seqlen, total, rotaryNames.cos, rotaryNames.sin]
     if (tree) operands.push(tree.positions, tree.bias)
+    // The operator has no attribute for it: its tiled kernel does not run if the scores are an output.
+    const isTiled = headDim <= maxTiledHeadDim
+    const attended = [`attended.${slot}.${layer}`, names.presentKey, names.presentValue]
     return this.#graph.node('GroupQueryAttention', operands, {
       domain: microsoft,
       attributes: {
@@ -203,8 +200,9 @@ class PartGraph {
         do_rotary: 1,
         rotary_interleaved: 0,
         scale: { float: headDim ** -0.5 },
+        ...(isTiled ? {} : { qk_output: 1 }),
       },
-      outputs: [`attended.${slot}.${layer}`, names.presentKey, names.presentValue],
+      outputs: isTiled ? attended : [...attended, `scores.${slot}.${layer}`],
     })
   }
 

@@ -1,5 +1,8 @@
 import type { Rope, RopeScaling } from './architecture.ts'
 
+/** Positions of the rotary tables: attention reads up to two more than the context has (core/engine/part-packing.ts). */
+export const rotaryPositions = (contextLimit: number): number => contextLimit + 2
+
 /**
  * Scaled inverse frequencies of the rotary position embedding, [headDim / 2]. Each step is rounded to fp32 as in PyTorch,
  * because at high positions unrounded angles differ noticeably.

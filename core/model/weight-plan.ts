@@ -1,6 +1,7 @@
 import { attentionOf, int4BlockSize, type PartSpec } from './architecture.ts'
 import type { Format, WeightEntry } from './manifest.ts'
 import { listParameters, type Matrix, type PartParameters, partParameters, rotaryNames, type Vector } from './parameters.ts'
+import { rotaryPositions } from './rope.ts'
 
 /** The position of each weight of a part in its file. */
 export interface PartPlan {
@@ -73,7 +74,7 @@ function planPart(spec: PartSpec, places: Places): PartPlan {
 function rotaryEntries(spec: PartSpec): Unplaced[] {
   const { blocks, headDim } = attentionOf(spec)
   if (blocks === 0) return []
-  const dims = [spec.model.dims.contextLimit, headDim / 2]
+  const dims = [rotaryPositions(spec.model.dims.contextLimit), headDim / 2]
   return Object.values(rotaryNames).map((name) => unplaced(name, 'float32', dims))
 }
 

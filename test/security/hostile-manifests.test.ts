@@ -54,7 +54,7 @@ const changes: [string, Parameters<typeof edit>[0], RegExp][] = [
   ['a file that is listed twice', ({ files }) => files.push(files[0]!), /listed twice/],
   ['a weight of another size', (_, { weights }) => (weights[0]!.bytes = 4), /rope\.cos .* does not have 4 bytes/],
   ['a weight beyond the dimensions', (_, { weights }) => (weights[0]!.dims = [2 ** 25, 2 ** 25]), /larger than the model's/],
-  ['a rotary table that is too short', ({ dims }) => (dims.contextLimit *= 2), /does not cover a context of/],
+  ['a rotary table that is too short', ({ dims }) => (dims.contextLimit *= 2), /does not cover \d+ positions/],
   ['two weights of one name', (_, { weights }) => weights.push(weights[0]!), /same name/],
   ['endless weights', (_, { weights }) => weights.push(...endless()), /weights are too many for 1 layer/],
   ['more weights than can be listed', (_, { weights }) => weights.push(...endless(40_000)), /weights": Too big/],

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { packItems, slotsFor } from '../../../core/engine/part-packing.ts'
+import { attendedRows, packItems, slotsFor } from '../../../core/engine/part-packing.ts'
 
 const anyItem = fc.record({ rows: fc.integer({ min: 1, max: 9 }), past: fc.nat(99) }).chain(({ rows, past }) =>
   fc.record({
@@ -34,6 +34,30 @@ describe('packing', () => {
     expect([...packing.sizes]).toEqual([3n, 1n, 1n, 1n])
     expect([...packing.seqlens]).toEqual([7, 0, 0, 0])
     expect([...packing.totals]).toEqual([8, 1, 1, 1])
+  })
+
+  it('repeats the last row of an item for attention, and keeps only the new rows of what it returns', () => {
+    const items = [
+      { rows: 1, attended: 2, past: 5, select: 'all' },
+      { rows: 3, attended: 4, past: 0, select: 'last' },
+    ] as const
+    const packing = packItems(items, 4, 1)
+    expect([...packing.spread]).toEqual([0n, 0n, 1n, 2n, 3n, 3n, 0n, 0n])
+    expect([...packing.sizes]).toEqual([2n, 4n, 1n, 1n])
+    expect([...packing.totals]).toEqual([7, 4, 1, 1])
+    // Four new rows and one pad row.
+    expect([packing.rows, ...packing.keep]).toEqual([5, 0n, 2n, 3n, 4n, 0n])
+    expect([...packing.select]).toEqual([0n, 3n])
+  })
+
+  it.each([
+    { past: 0, rows: 1, headDim: 64, attended: 2 },
+    { past: 9, rows: 4, headDim: 64, attended: 4 },
+    { past: 9, rows: 65, headDim: 64, attended: 66 },
+    { past: 9, rows: 1, headDim: 256, attended: 56 },
+    { past: 64, rows: 1, headDim: 256, attended: 2 },
+  ])('attention reads $attended rows for $rows after $past with heads of $headDim', ({ past, rows, headDim, attended }) => {
+    expect(attendedRows(past, rows, headDim, 2_048)).toBe(attended)
   })
 
   it('rejects selected rows that an item does not have', () => {

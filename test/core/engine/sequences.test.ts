@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Chain, Sequence } from '../../../core/engine/contract.ts'
+import { maxPadRows } from '../../../core/engine/part-packing.ts'
 import { KvSequence } from '../../../core/engine/sequence.ts'
 import { StackedSequence } from '../../../core/engine/stacked-sequence.ts'
 import { largestDifference, someIds, type Workshop, workshop } from './models.ts'
@@ -238,9 +239,10 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     await extend(chain, sequence, ids)
     sequence.truncate(5)
     const { headDim } = chain.manifest.dims
+    const positions = 64 + maxPadRows
     for (const buffer of buffersOf(sequence))
-      for (let plane = 0; plane < buffer.length; plane += 64 * headDim)
-        buffer.fill(Number.NaN, plane + 5 * headDim, plane + 64 * headDim)
+      for (let plane = 0; plane < buffer.length; plane += positions * headDim)
+        buffer.fill(Number.NaN, plane + 5 * headDim, plane + positions * headDim)
     const rows = await extend(chain, sequence, [3, 4])
     expect(
       largestDifference(rows, (await fresh(chain, [...ids.slice(0, 5), 3, 4])).subarray(5 * chain.manifest.dims.vocab)),

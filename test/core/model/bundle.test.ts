@@ -37,9 +37,9 @@ describe('a manifest', () => {
   })
 
   it('of a newer schema is rejected with the hint to update', async () => {
-    writeFileSync(path('manifest.json'), '{"schema": 3}')
+    writeFileSync(path('manifest.json'), '{"schema": 4}')
     await expect(readManifest(bundle.path)).rejects.toMatchObject({
-      ...invalid(/has schema 3/),
+      ...invalid(/has schema 4/),
       hint: expect.stringMatching(/update Brim/),
     })
   })

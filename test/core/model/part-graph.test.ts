@@ -65,7 +65,7 @@ describe('a graph', () => {
         // If it is given no weights, the library reads them from the file in the graph's folder.
         const session = await runtime.session(graph, { threads: 1, externalFolder: folder })
         const kv = Array.from({ length: slots * layers }, (_, i) => kvNames(Math.floor(i / layers), i % layers))
-        const packing = [inputs.seqlens, inputs.totals, ...(slots > 1 ? [inputs.spread, inputs.sizes, inputs.tokens] : [])]
+        const packing = [inputs.seqlens, inputs.totals, inputs.spread, inputs.keep, ...(slots > 1 ? [inputs.sizes] : [])]
         const past = kv.flatMap(({ pastKey, pastValue }) => [pastKey, pastValue])
         const present = kv.flatMap(({ presentKey, presentValue }) => [presentKey, presentValue])
         const trees = branching ? Array.from({ length: slots }, (_, slot) => Object.values(treeNames(slot))).flat() : []
