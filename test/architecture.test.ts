@@ -107,6 +107,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
     types: ['cloud-bridge/fleet', 'cloud-bridge/queue'],
   },
+  'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
   'cloud-bridge/limits.ts': { values: [] },
   'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
@@ -125,7 +126,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'lab/bench': { values: ['core', 'agent', 'cloud-bridge', 'lab/attack', 'lab/cluster', 'lab/plot', 'lab/random-checkpoint.ts'] },
   'lab/bench/menu.ts': { values: ['core', 'lab/bench'] },
   'scripts/demonstration': { values: ['core', 'lab/cluster', 'lab/plot'] },
-  'scripts/docs': { values: ['brim.ts', 'core', 'agent/limits.ts', 'cloud-bridge/limits.ts'] },
+  'scripts/docs': { values: ['brim.ts', 'core', 'agent/limits.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/metrics'] },
   'brim.ts': { values: ['core', 'agent/commands', 'cloud-bridge/commands', 'lab/bench/menu.ts', 'scripts/demonstration'] },
 }
 

@@ -17,5 +17,7 @@ export interface ControlBroker {
    * messages that they may have published. An external broker has required it from its start.
    */
   dropUnproven(): void
+  /** Absent: an external broker, which has metrics of its own. */
+  counts?(): { readonly clients: number; readonly received: number; readonly receivedBytes: number }
   close(): Promise<void>
 }

@@ -38,6 +38,14 @@ export interface BrokerOptions {
   readonly logger: Logger
 }
 
+/** Of clients, the bridge's own connection included. */
+export interface BrokerCounts {
+  readonly clients: number
+  /** Messages that they have published, and the bytes of their payloads. */
+  readonly received: number
+  readonly receivedBytes: number
+}
+
 export interface EmbeddedBroker {
   /** mqtt://host:port, or mqtts: */
   readonly url: string
@@ -49,6 +57,7 @@ export interface EmbeddedBroker {
    */
   clearState(device: string): void
   dropUnproven(): void
+  counts(): BrokerCounts
   close(): Promise<void>
 }
 
@@ -60,6 +69,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   const { certificate, gate, limits, clock, logger } = options
   const warn = sampledWarnings(logger, clock)
   const clients = new Map<string, Client>()
+  const received = { received: 0, receivedBytes: 0 }
   const { onIdConflict = () => {} } = options
   const rules = new ClientRules({ ...options, gate, connected: (id) => clients.get(id), onIdConflict, warn })
   const clearRetained = (topic: string) => {
@@ -71,6 +81,10 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     maxInflightInbound: limits.mqttQos2Inflight,
     ...rules.handlers,
     published(packet, client, done) {
+      if (client) {
+        received.received += 1
+        received.receivedBytes += Buffer.byteLength(packet.payload)
+      }
       // It was on its way when proof became required.
       if (client && packet.retain && !rules.mayAct(client)) clearRetained(packet.topic)
       done(null)
@@ -139,6 +153,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
       for (const client of all) if (!rules.mayAct(client)) client.close()
       for (const topic of rules.topicsNotOf(all.filter((client) => rules.mayAct(client)))) clearRetained(topic)
     },
+    counts: () => ({ clients: clients.size, ...received }),
     close: () => close(broker, server, sockets),
   }
 }

@@ -32,7 +32,7 @@ export async function openBroker(options: OpenBrokerOptions): Promise<ControlBro
 }
 
 async function embeddedBroker(options: BrokerOptions): Promise<ControlBroker> {
-  const { url, disconnect, clearState, dropUnproven, close } = await startEmbeddedBroker(options)
+  const { url, disconnect, clearState, dropUnproven, counts, close } = await startEmbeddedBroker(options)
   return {
     url,
     external: false,
@@ -40,6 +40,7 @@ async function embeddedBroker(options: BrokerOptions): Promise<ControlBroker> {
     disconnect: (device) => disconnect(`device-${device}`),
     clearState,
     dropUnproven,
+    counts,
     close,
   }
 }

@@ -160,6 +160,7 @@ export function openFleet(options: OpenFleetOptions) {
     get size() {
       return registry.size
     },
+    counts: registry.counts,
     /**
      * Counts every device as lost until it publishes its state, and starts to send pending commands.
      * @param known the states of other devices are deleted

@@ -5,7 +5,7 @@ import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { hasMissedHeartbeats, isConnected } from '../../core/policy/fleet/presence.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import type { Device, LatestTelemetry } from '../../core/protocol/http/devices.ts'
-import { DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
+import { DeviceState, type DeviceTelemetry, deviceStates } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { OnUnreadable } from '../link/faults.ts'
@@ -86,6 +86,8 @@ export interface Registry {
   forgetExcept(known: (device: string) => boolean): { readonly device: string; readonly state: DeviceState }[]
   device(id: string): DeviceRecord | undefined
   devices(): DeviceRecord[]
+  /** Number of devices in each state. */
+  counts(): Record<DeviceState['state'], number>
   /** Whether the device has published a state: the number of such devices is limited, so what they send may be held. */
   isRegistered(device: string): boolean
   /** Number of devices that have published a state. */
@@ -107,6 +109,9 @@ export function createRegistry(options: RegistryOptions): Registry {
   const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices ORDER BY id`)
   const byId = store.prepare<[string], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices WHERE id = ?`)
   const last = store.prepare<[string], Pick<DeviceState, 'state' | 'birth'>>('SELECT state, birth FROM devices WHERE id = ?')
+  const counts = store.prepare<[], { state: DeviceState['state']; devices: number }>(
+    'SELECT state, count(*) AS devices FROM devices GROUP BY state',
+  )
   const remove = store.prepare('DELETE FROM devices WHERE id = ?')
   const removeExcept = store.transaction((known: (device: string) => boolean) => {
     for (const { id } of list.all()) if (!known(id)) remove.run(id)
@@ -295,6 +300,10 @@ export function createRegistry(options: RegistryOptions): Registry {
       return row && recordOf(row)
     },
     devices: () => list.all().map(recordOf),
+    counts() {
+      const none = Object.fromEntries(deviceStates.map((state) => [state, 0])) as Record<DeviceState['state'], number>
+      return Object.assign(none, Object.fromEntries(counts.all().map(({ state, devices }) => [state, devices])))
+    },
   }
 }
 

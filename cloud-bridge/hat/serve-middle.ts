@@ -20,11 +20,19 @@ const minPromptRows = 16
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
 const minChunkTokens = 16
 
-/** The middle part of a bundle, serving HAT sessions. @param onCount the number of sessions has changed */
+export interface ServeMiddleOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  /** The number of sessions has changed. */
+  readonly onCount: () => void
+  readonly onStep?: ((step: EndedStep) => void) | undefined
+}
+
+/** The middle part of a bundle, serving HAT sessions. */
 export function serveMiddle(
   config: BridgeConfig,
   { served, manifest, slots }: Omit<OpenedModel, 'close'>,
-  { clock, logger, onCount }: { clock: Clock; logger: Logger; onCount: () => void },
+  { clock, logger, onCount, onStep: onEachStep }: ServeMiddleOptions,
 ) {
   const { hidden, contextLimit } = manifest.dims
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
@@ -34,6 +42,7 @@ export function serveMiddle(
   const onStep = (step: EndedStep) => {
     steps.record(step, originMs, monitor.g.knots().length === 0 ? undefined : monitor.g.at(step.tokens))
     monitor.record(step.tokens, step.computeMs / 1_000)
+    onEachStep?.(step)
   }
   const smallRows = Math.max(minPromptRows, draftLimit + 1)
   const serving = createServing({

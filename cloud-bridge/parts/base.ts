@@ -2,9 +2,11 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Closers } from '../../core/base/closers.ts'
 import { createLogger, type Logger } from '../../core/base/logger.ts'
 import { maxOpenFiles } from '../../core/listen/max-open-files.ts'
+import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { BridgeConfig } from '../config.ts'
 import { Downlink } from '../link/downlink.ts'
 import { type ListenerSettings, listenerSettings } from '../listener-settings.ts'
+import { type BridgeMetrics, createBridgeMetrics } from '../metrics/bridge-metrics.ts'
 
 /** Minimum interval between two publications of the retained state. */
 const announceEveryMs = 1_000
@@ -20,6 +22,7 @@ export interface Base {
   /** The retained state has changed. */
   readonly announce: { trigger(): void }
   readonly listeners: ListenerSettings
+  readonly metrics: BridgeMetrics
   readonly startedMs: number
 }
 
@@ -30,7 +33,8 @@ export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): 
   const downlink = new Downlink()
   const announce = debounce(() => downlink.publishState(), announceEveryMs, clock)
   closers.push(announce.stop)
-  return { config, clock, closers, logger, log, downlink, announce, listeners, startedMs: clock.nowMs() }
+  const metrics = createBridgeMetrics(clock, readingTokensPerS)
+  return { config, clock, closers, logger, log, downlink, announce, listeners, metrics, startedMs: clock.nowMs() }
 }
 
 /** Runs `action` once, `everyMs` after the first of several triggers. */

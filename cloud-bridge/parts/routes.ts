@@ -6,6 +6,7 @@ import { bundleRoutes, openServedBundles } from '../api/bundles.ts'
 import { deviceRoutes } from '../api/devices.ts'
 import { identityRoutes } from '../api/identity.ts'
 import { jobRoutes } from '../api/jobs.ts'
+import { metricsRoutes } from '../api/metrics.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import type { Routes } from '../http/router.ts'
 import type { Access } from './access.ts'
@@ -23,7 +24,7 @@ export type RouteParts = Stores &
   OpenAuthorizer & { readonly broker: ControlBroker; readonly identities: OpenIdentities }
 
 /** Every operation that the bridge serves, on the parts that carry it out. */
-export function routesOf({ config, clock, startedMs }: Base, parts: RouteParts): readonly Routes[] {
+export function routesOf({ config, clock, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
   const { id: bridge, fleet } = config
   const { identityStore, jobs, devices, grants, broker, identities, quotas, hookSecret } = parts
   const { serving, sessions, steps, modelId } = parts
@@ -36,7 +37,18 @@ export function routesOf({ config, clock, startedMs }: Base, parts: RouteParts):
     sessions: sessions.count,
     kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
   })
+  metrics.collect({
+    version,
+    modelId,
+    sessions: () => sessions.count,
+    kv: () => serving.memory,
+    serving: serving.metrics,
+    devices: devices.counts,
+    jobs: jobs.store.counts,
+    broker: broker.counts,
+  })
   return [
+    metricsRoutes(metrics.text),
     bridgeRoutes({
       health: () => ({
         ...load(),

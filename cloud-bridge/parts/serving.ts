@@ -11,10 +11,10 @@ const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
 
 /** The served model, its own answers, the HAT sessions on its middle, and the data plane that they are reached by. */
-export async function openServing({ config, clock, closers, logger, log, announce }: Base, { grants }: Access) {
+export async function openServing({ config, clock, closers, logger, log, announce, metrics }: Base, { grants }: Access) {
   const model = await openServedModel(config)
   closers.push(model.close)
-  const served = serveMiddle(config, model, { clock, logger, onCount: announce.trigger })
+  const served = serveMiddle(config, model, { clock, logger, onCount: announce.trigger, onStep: metrics.onStep })
   closers.push(served.serving.close)
   const { modelId, dims } = model.manifest
   const plane = createDataPlane({
@@ -29,7 +29,9 @@ export async function openServing({ config, clock, closers, logger, log, announc
     clock,
     logger: log('link'),
   })
-  const llm = model.served.tokens && bridgeEndpoint(served.serving, await loadTextModel(config.bundle, model.manifest))
+  const llm =
+    model.served.tokens &&
+    metrics.measured(bridgeEndpoint(served.serving, await loadTextModel(config.bundle, model.manifest)))
   return { ...served, modelId, plane, llm }
 }
 export type OpenServing = Awaited<ReturnType<typeof openServing>>

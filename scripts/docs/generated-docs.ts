@@ -1,7 +1,9 @@
 import { projectRoot } from '../../core/base/version.ts'
 import { asyncApi } from './asyncapi.ts'
 import { cliPage } from './cli-page.ts'
+import { grafanaDashboard } from './grafana-dashboard.ts'
 import { limitsPage } from './limits-page.ts'
+import { metricsPage } from './metrics-page.ts'
 import { openApi } from './openapi.ts'
 import { topicsPage } from './topics-page.ts'
 
@@ -15,8 +17,10 @@ export async function generatedDocs(): Promise<GeneratedDoc[]> {
   return [
     { file: new URL('docs/cli.md', projectRoot), text: await cliPage() },
     { file: new URL('docs/limits.md', projectRoot), text: limitsPage() },
+    { file: new URL('docs/metrics.md', projectRoot), text: metricsPage() },
     { file: new URL('docs/topics.md', projectRoot), text: topicsPage() },
     { file: new URL('docs/asyncapi.json', projectRoot), text: `${JSON.stringify(asyncApi(), null, 2)}\n` },
+    { file: new URL('docs/grafana-dashboard.json', projectRoot), text: `${JSON.stringify(grafanaDashboard(), null, 2)}\n` },
     { file: new URL('docs/openapi.json', projectRoot), text: `${JSON.stringify(openApi(), null, 2)}\n` },
   ]
 }

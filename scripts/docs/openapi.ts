@@ -109,11 +109,21 @@ function ofResponses({ jsonSchema }: { jsonSchema: Schema }): void {
 const templateOf = (path: string) => path.replace(/:(\w+)/g, '{$1}').replace('*', '{path}')
 
 function describe(tag: string, id: string, operation: Operation, { reference }: Schemas): object {
-  const { access, path, summary, query, body, status = 200, response, event } = operation
+  const {
+    access,
+    path,
+    summary,
+    query,
+    body,
+    status = 200,
+    response,
+    event,
+    contentType = 'application/octet-stream',
+  } = operation
   const content = {
     ...(response && { 'application/json': { schema: reference(response) } }),
     ...(event && { 'text/event-stream': { schema: reference(event) } }),
-    ...(!response && !event && { 'application/octet-stream': {} }),
+    ...(!response && !event && { [contentType]: {} }),
   }
   const pathParameters = [...templateOf(path).matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,

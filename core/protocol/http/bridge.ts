@@ -47,4 +47,7 @@ export const bridgeOperations = {
   steps: get('/v1/steps', 'read', 'Latest steps of the serving loop, oldest first', {
     response: z.object({ steps: z.array(LoggedStep) }),
   }),
+  metrics: get('/metrics', 'read', "Metrics in Prometheus' text format", {
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
+  }),
 } satisfies Operations

@@ -21,6 +21,8 @@ export interface Operation {
   readonly status?: 200 | 202
   /** JSON of the response; absent: bytes or events alone. */
   readonly response?: z.ZodType
+  /** Content type of the bytes; default: application/octet-stream. */
+  readonly contentType?: string
   /** One server-sent event, where the operation has a stream (for callers that accept `text/event-stream`). */
   readonly event?: z.ZodType
 }

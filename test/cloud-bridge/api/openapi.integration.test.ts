@@ -127,6 +127,11 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
   it('about itself', async () => {
     await call(bridgeOperations.health, {})
     await call(bridgeOperations.steps, {})
+    const response = await request(bridgeOperations.metrics, {})
+    const type = response.headers.get('content-type')!
+    expect(document.paths['/metrics']?.get?.responses['200']?.content).toHaveProperty([type])
+    expect(await response.text()).toContain('brim_build_info')
+    compared.add(bridgeOperations.metrics)
   })
 
   it('about jobs', async () => {

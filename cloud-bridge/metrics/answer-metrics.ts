@@ -1,0 +1,108 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { AnswerDelta, Endpoint } from '../../core/answer/endpoint.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import { readingExperience } from '../../core/policy/tokenflow/quality.ts'
+
+/** Buckets of vLLM's metrics, so that dashboards and alerts carry over. */
+const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80]
+const gapBuckets = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+const latencyBuckets = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960]
+
+const label = ['model_name'] as const
+
+export interface AnswerMetrics {
+  /** The same endpoint, whose answers are measured. */
+  measured(endpoint: Endpoint): Endpoint
+}
+
+/**
+ * What clients of the bridge experience.
+ * @param defaultTokensPerS at which a reader is assumed to read who states no rate
+ */
+export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPerS: number): AnswerMetrics {
+  const registers = [registry]
+  const counter = (name: string, help: string, labelNames: readonly string[] = label) =>
+    new Counter({ name, help, labelNames: [...labelNames], registers })
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name, help, labelNames: [...label], buckets, registers })
+  const requests = counter('brim_requests_total', 'Answers that ended, by reason: stop, length, abort or error.', [
+    ...label,
+    'finished_reason',
+  ])
+  const running = new Gauge({
+    name: 'brim_num_requests_running',
+    help: 'Answers that have begun and not ended.',
+    labelNames: [...label],
+    registers,
+  })
+  const waiting = new Gauge({
+    name: 'brim_num_requests_waiting',
+    help: 'Requests that wait for their first token.',
+    labelNames: [...label],
+    registers,
+  })
+  const promptTokens = counter('brim_prompt_tokens_total', 'Tokens of prompts whose answers have begun.')
+  const generated = counter('brim_generation_tokens_total', 'Tokens of answers, whether they are read in time or not.')
+  const effective = counter(
+    'brim_effective_tokens_total',
+    'Tokens of ended answers, weighted by how soon they are read: its rate is the effective throughput (TokenFlow Eq. 1).',
+  )
+  const stalls = counter('brim_reader_stalls_total', 'Times that a reader had read everything before the next token came.')
+  const stalled = counter('brim_reader_stall_seconds_total', 'Time that readers waited so.')
+  const ttft = histogram('brim_time_to_first_token_seconds', 'From the request to its first token.', ttftBuckets)
+  const gap = histogram('brim_inter_token_latency_seconds', 'Between the tokens of an answer (TBT).', gapBuckets)
+  const latency = histogram('brim_e2e_request_latency_seconds', 'From the request to its last token.', latencyBuckets)
+
+  async function* measure(endpoint: Endpoint, ...[request, signal]: Parameters<Endpoint['answer']>) {
+    const { model } = endpoint
+    const name = { model_name: model.name }
+    const requestedMs = clock.nowMs()
+    const sentMs: number[] = []
+    let finished = 'abort'
+    let gauge = waiting
+    gauge.inc(name)
+    try {
+      for await (const delta of endpoint.answer(request, signal)) {
+        const nowMs = clock.nowMs()
+        const tokens = tokensOf(delta)
+        if (gauge === waiting && tokens > 0) {
+          waiting.dec(name)
+          gauge = running
+          running.inc(name)
+          ttft.observe(name, (nowMs - requestedMs) / 1_000)
+          promptTokens.inc(name, await promptLength(delta))
+        }
+        // Tokens of one delta arrive together.
+        for (let at = 0; at < tokens; at++) {
+          if (sentMs.length > 0) gap.observe(name, (nowMs - sentMs.at(-1)!) / 1_000)
+          sentMs.push(nowMs)
+        }
+        generated.inc(name, tokens)
+        finished = delta.end ?? finished
+        yield delta
+      }
+    } catch (error) {
+      if (!signal.aborted) finished = 'error'
+      throw error
+    } finally {
+      gauge.dec(name)
+      requests.inc({ ...name, finished_reason: finished })
+      latency.observe(name, (clock.nowMs() - requestedMs) / 1_000)
+      const answer = { tokensPerS: request.tokensPerS ?? defaultTokensPerS, requestedMs, sentMs }
+      const experience = readingExperience(answer)
+      effective.inc(name, experience.weightedTokens)
+      stalls.inc(name, experience.stalls)
+      stalled.inc(name, experience.stalledMs / 1_000)
+    }
+
+    /** Known without tokenising again: the endpoint has done so, or its server says it. */
+    async function promptLength(delta: AnswerDelta): Promise<number> {
+      if ('text' in delta) return delta.promptTokens ?? 0
+      return (await request.prompt.idsFor(delta.source.model, signal)).length
+    }
+  }
+
+  return { measured: (endpoint) => ({ model: endpoint.model, answer: (...args) => measure(endpoint, ...args) }) }
+}
+
+const tokensOf = (delta: AnswerDelta): number => ('text' in delta ? delta.tokenCount : delta.tokens.length)

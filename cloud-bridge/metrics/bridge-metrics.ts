@@ -1,0 +1,115 @@
+import { Histogram, type MetricObject, Registry } from 'prom-client'
+import type { Clock } from '../../core/base/clock.ts'
+import type { EndedStep } from '../serving/serving-metrics.ts'
+import { type AnswerMetrics, answerMetrics } from './answer-metrics.ts'
+import { collectCounter, collectGauge } from './collected-metrics.ts'
+import { processMetrics } from './process-metrics.ts'
+
+const stepBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+const streamBuckets = [1, 2, 4, 8, 16]
+
+/** What the parts of the bridge have counted, read at each scrape. */
+export interface MetricSources {
+  readonly version: string
+  readonly modelId: string
+  /** HAT sessions that are open. */
+  readonly sessions: () => number
+  readonly kv: () => { readonly usedBytes: number; readonly cachedBytes: number; readonly budgetBytes: number }
+  readonly serving: { readonly splits: number; readonly failedItems: number }
+  /** Devices by state, jobs by state. */
+  readonly devices: () => Readonly<Record<string, number>>
+  readonly jobs: () => { readonly queued: number; readonly underWay: number; readonly dead: number }
+  /** Undefined: an external broker, which has metrics of its own. */
+  readonly broker: (() => { readonly clients: number; readonly received: number; readonly receivedBytes: number }) | undefined
+}
+
+export interface BridgeMetrics extends AnswerMetrics {
+  onStep(step: EndedStep): void
+  /** Begins to read these at each scrape. Once. */
+  collect(sources: MetricSources): void
+  /** What is measured, in alphabetical order, without values. */
+  list(): readonly { readonly name: string; readonly type: string; readonly labels: readonly string[]; readonly help: string }[]
+  /** All metrics in Prometheus' text format 0.0.4. */
+  text(): Promise<string>
+}
+
+/** The metrics of one bridge, named as Prometheus and OpenMetrics advise, and as vLLM names what it has too. */
+export function createBridgeMetrics(clock: Clock, defaultTokensPerS: number): BridgeMetrics {
+  const registry = new Registry()
+  const registers = [registry]
+  const answers = answerMetrics(registry, clock, defaultTokensPerS)
+  const duration = new Histogram({
+    name: 'brim_step_duration_seconds',
+    help: 'Computing time of a step, through all stages.',
+    buckets: stepBuckets,
+    registers,
+  })
+  const rows = new Histogram({
+    name: 'brim_step_rows',
+    help: 'Rows of a step: tokens of whole-model streams and of HAT sessions.',
+    buckets: rowBuckets,
+    registers,
+  })
+  const streams = new Histogram({
+    name: 'brim_step_streams',
+    help: 'Streams that a step serves.',
+    buckets: streamBuckets,
+    registers,
+  })
+  return {
+    ...answers,
+    onStep({ computeMs, tokens, items }) {
+      duration.observe(computeMs / 1_000)
+      rows.observe(tokens)
+      streams.observe(items)
+    },
+    collect: (sources) => collectAll(registry, sources),
+    list: () => listOf(registry),
+    text: async () => `${await registry.metrics()}\n${await processMetrics().metrics()}`,
+  }
+}
+
+function listOf(registry: Registry) {
+  return registry
+    .getMetricsAsArray()
+    .map((metric) => {
+      const { name, type, labelNames, help } = metric as Labelled
+      return { name, type: String(type), labels: labelNames, help }
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** The package's types leave the labels out. */
+type Labelled = MetricObject & { readonly labelNames: readonly string[] }
+
+function collectAll(registry: Registry, sources: MetricSources): void {
+  const { version, modelId, serving, sessions, kv, devices, jobs, broker } = sources
+  const gauge = (name: string, help: string, read: () => number | Readonly<Record<string, number>>, label?: string) =>
+    collectGauge(registry, { name, help, read, ...(label !== undefined && { label }) })
+  const counter = (name: string, help: string, read: () => number) => collectCounter(registry, { name, help, read })
+  gauge('brim_build_info', 'Always 1.', () => ({ [version]: 1 }), 'version')
+  gauge('brim_model_info', 'Always 1: the model that the bridge serves.', () => ({ [modelId]: 1 }), 'model_id')
+  gauge('brim_hat_sessions', 'Open HAT sessions of devices.', sessions)
+  const ofStreams = () => kv().usedBytes - kv().cachedBytes
+  gauge(
+    'brim_kv_cache_bytes',
+    'KV memory of the fast tier, by what holds it: streams or cached prefixes.',
+    () => ({ streams: ofStreams(), prefixes: kv().cachedBytes }),
+    'holder',
+  )
+  gauge('brim_kv_cache_budget_bytes', 'KV memory of the fast tier.', () => kv().budgetBytes)
+  gauge('brim_kv_cache_usage_ratio', 'Part of the fast tier that is in use, 0 to 1.', () => kv().usedBytes / kv().budgetBytes)
+  counter('brim_step_splits_total', 'Steps that failed and were repeated stream by stream.', () => serving.splits)
+  counter('brim_step_failures_total', 'Streams whose rows failed alone, too.', () => serving.failedItems)
+  gauge('brim_devices', 'Devices that have ever connected, by state.', devices, 'state')
+  const jobCounts = () => {
+    const { queued, underWay, dead } = jobs()
+    return { queued, under_way: underWay, dead }
+  }
+  gauge('brim_jobs', 'Jobs that have not ended, and those that failed for good (at most 10,000 are counted).', jobCounts, 'state')
+  if (!broker) return
+  gauge('brim_mqtt_clients', 'Clients that are connected to the embedded broker.', () => broker().clients)
+  counter('brim_mqtt_messages_received_total', 'Messages that clients have published.', () => broker().received)
+  counter('brim_mqtt_received_bytes_total', 'Bytes of their payloads.', () => broker().receivedBytes)
+}
