@@ -30,8 +30,7 @@ export async function openServing({ config, clock, closers, logger, log, announc
     logger: log('link'),
   })
   const llm =
-    model.served.tokens &&
-    metrics.measured(bridgeEndpoint(served.serving, await loadTextModel(config.bundle, model.manifest)))
+    model.served.tokens && metrics.measured(bridgeEndpoint(served.serving, await loadTextModel(config.bundle, model.manifest)))
   return { ...served, modelId, plane, llm }
 }
 export type OpenServing = Awaited<ReturnType<typeof openServing>>
