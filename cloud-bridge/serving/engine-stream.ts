@@ -72,6 +72,8 @@ export abstract class EngineStream {
       contextLength,
       kvBytes: isEvicted ? missingBytes : kv.chargeOf(sequence),
       growthBytes: isEvicted ? 0 : missingBytes,
+      fullBytes:
+        kv.missingFor(sequence, contextLength + waitingRows + this.followingRows) + (isEvicted ? 0 : kv.chargeOf(sequence)),
       residency: this.#step ? 'in flight' : isEvicted ? 'evicted' : 'resident',
       resumptions: this.resumptions,
       writtenRows: 0,
@@ -82,6 +84,8 @@ export abstract class EngineStream {
   /** Undefined where none wait. */
   abstract readonly pending: WaitingRows | undefined
   protected abstract readonly resumptions: readonly Resumption[]
+  /** Rows that may follow the waiting ones, as far as that is known. */
+  protected abstract readonly followingRows: number
   protected abstract readonly reader: StreamState['reader']
   /** The first `count` waiting rows. */
   protected abstract piece(count: number): ModelItem

@@ -53,6 +53,7 @@ interface Append {
 /** A stream of hidden states, as serving sees it. */
 export class RowStream extends EngineStream implements Stream {
   protected readonly resumptions: readonly Resumption[] = ['load']
+  protected readonly followingRows = 0
   protected readonly reader = undefined
   readonly #host: RowHost
   #append: Append | undefined

@@ -91,6 +91,11 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     return { waiting, phase: waiting === 1 ? 'decode' : 'prefill', arrivedMs: this.#arrivedMs, stepsSkipped: this.#stepsSkipped }
   }
 
+  /** The last token of an answer becomes no row. */
+  protected get followingRows(): number {
+    return Math.max(0, this.#maxAnswer - this.#answer.length - 1)
+  }
+
   protected get resumptions(): readonly Resumption[] {
     return this.sequence.length > 0 ? ['load'] : ['recompute']
   }

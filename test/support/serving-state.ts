@@ -12,6 +12,7 @@ export const streamState = (id: number, fields: Partial<StreamState> = {}): Stre
   contextLength: 64,
   kvBytes: 64,
   growthBytes: 0,
+  fullBytes: 64,
   residency: 'resident',
   resumptions: ['load'],
   writtenRows: 0,

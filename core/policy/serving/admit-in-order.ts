@@ -10,8 +10,14 @@ export interface AdmittedInOrder extends Pick<ServingPlan, 'evict' | 'preempt' |
  * First come, first served: resident streams grow, and evicted ones are resumed, in the given order while the memory lasts.
  * Where a resident stream has no memory for its next row, the last ones make way; only streams with a reader can.
  * @param ordered the waiting streams, first those that go first
+ * @param growth `reserved`: a stream is resumed only where it, and all that are resident, can grow to their full length, so
+ *   that nothing is preempted; `free`: as soon as its present rows fit
  */
-export function admitInOrder(state: ServingState, ordered: readonly StreamState[]): AdmittedInOrder {
+export function admitInOrder(
+  state: ServingState,
+  ordered: readonly StreamState[],
+  growth: 'reserved' | 'free' = 'free',
+): AdmittedInOrder {
   const room = new Room(state)
   const residents = ordered.filter(({ residency }) => residency === 'resident')
   const preempted = new Set<StreamState>()
@@ -32,8 +38,16 @@ export function admitInOrder(state: ServingState, ordered: readonly StreamState[
   const resume: ServingPlan['resume'][number][] = []
   // What has just made way waits for memory that others release.
   const evicted = preempted.size > 0 ? [] : ordered.filter(({ residency }) => residency === 'evicted')
+  let reservedBytes = 0
+  if (growth === 'reserved')
+    for (const { residency, fullBytes, kvBytes, growthBytes } of ordered)
+      if (residency !== 'evicted') reservedBytes += Math.max(0, fullBytes - kvBytes - growthBytes)
   for (const stream of evicted) {
+    const isAlone = ready.length === 0 && residents.length === 0
+    // Alone, a stream that fits nowhere in full gets what there is.
+    if (growth === 'reserved' && !isAlone && room.freeBytes + room.cachedBytes < reservedBytes + stream.fullBytes) break
     if (!room.take(stream.kvBytes)) break
+    if (growth === 'reserved') reservedBytes += Math.max(0, stream.fullBytes - stream.kvBytes)
     resume.push({ stream: stream.id, by: stream.resumptions.includes('load') ? 'load' : 'recompute' })
     ready.push(stream)
   }

@@ -3,8 +3,8 @@ import { packStep } from './pack-step.ts'
 import type { ServingPolicy } from './policy.ts'
 
 /**
- * The baselines of TokenFlow §7.1.4, as SGLang serves: requests in the order of arrival, as many at once as the memory holds,
- * prompts before everything else. Rates and buffers count for nothing.
+ * The baselines of TokenFlow §7.1.4, as SGLang serves: requests in the order of arrival, as many at once as the memory holds in
+ * full (SGLang allocates it in advance, §9), prompts before everything else. Rates and buffers count for nothing.
  * @param chunkRows rows of prompts in one step, which decoding streams then share (chunked prefill); undefined: prompts are
  *   computed whole, in steps of their own
  */
@@ -13,7 +13,7 @@ export function firstCome(chunkRows?: number): ServingPolicy {
     plan(state) {
       // Streams are numbered in the order in which they are opened.
       const ordered = state.waiting.toSorted((a, b) => a.id - b.id)
-      const { ready, ...admitted } = admitInOrder(state, ordered)
+      const { ready, ...admitted } = admitInOrder(state, ordered, 'reserved')
       const prompts = ready.filter(({ phase }) => phase === 'prefill')
       const others = ready.filter(({ phase }) => phase !== 'prefill')
       const ranked = chunkRows === undefined && prompts.length > 0 ? prompts : [...prompts, ...others]

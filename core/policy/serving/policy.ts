@@ -50,6 +50,8 @@ export interface StreamState {
   readonly kvBytes: number
   /** Of a resident stream: what computing its waiting rows would charge in addition. */
   readonly growthBytes: number
+  /** Charge of the stream, or of its resumption, once the longest answer is complete; `kvBytes` where that is unknown. */
+  readonly fullBytes: number
   readonly residency: Residency
   /** Of an evicted stream: what can bring it back; `recompute` alone where the slow tier lacks rows. */
   readonly resumptions: readonly Resumption[]

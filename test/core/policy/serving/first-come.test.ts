@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest'
+import { firstCome } from '../../../../core/policy/serving/first-come.ts'
+import { stateOf, streamState } from '../../../support/serving-state.ts'
+
+const fresh = (id: number, fullBytes = 300) =>
+  streamState(id, {
+    waitingRows: 64,
+    phase: 'prefill',
+    contextLength: 0,
+    kvBytes: 64,
+    fullBytes,
+    residency: 'evicted',
+    resumptions: ['recompute'],
+  })
+const memory = (usedBytes: number) => ({ memory: { budgetBytes: 1_000, usedBytes } })
+
+describe('first come, first served', () => {
+  it('admits as many requests as the memory holds in full, in the order of arrival', () => {
+    const plan = firstCome().plan(stateOf([fresh(2), fresh(1), fresh(4), fresh(3)], memory(0)), 0)
+    expect(plan.resume.map(({ stream }) => stream)).toEqual([1, 2, 3])
+    expect(plan.preempt).toEqual([])
+    expect(plan.run.map(({ stream }) => stream)).toEqual([1, 2, 3])
+  })
+
+  it('leaves room for what the resident streams will need', () => {
+    const growing = streamState(1, { kvBytes: 100, growthBytes: 100, fullBytes: 500 })
+    const free = firstCome().plan(stateOf([growing, fresh(2), fresh(3)], memory(100)), 0)
+    expect(free.resume.map(({ stream }) => stream)).toEqual([2])
+    const full = firstCome().plan(stateOf([{ ...growing, fullBytes: 800 }, fresh(2)], memory(100)), 0)
+    expect(full.resume).toEqual([])
+    expect(full.run).toEqual([{ stream: 1, rows: 1 }])
+  })
+
+  it('admits no later request in place of one that does not fit', () => {
+    const plan = firstCome().plan(
+      stateOf([streamState(1, { kvBytes: 500, fullBytes: 500 }), fresh(2, 600), fresh(3, 64)], memory(500)),
+      0,
+    )
+    expect(plan.resume).toEqual([])
+  })
+
+  it('admits a request that never fits in full if it is alone', () => {
+    expect(firstCome().plan(stateOf([fresh(1, 5_000), fresh(2)], memory(0)), 0).resume).toEqual([{ stream: 1, by: 'recompute' }])
+  })
+
+  it('computes prompts before all else, or in chunks beside the streams that decode', () => {
+    const decoding = streamState(1)
+    const prompt = streamState(2, { phase: 'prefill', waitingRows: 300, growthBytes: 0 })
+    expect(firstCome().plan(stateOf([decoding, prompt]), 0).run).toEqual([{ stream: 2, rows: 300 }])
+    expect(firstCome(128).plan(stateOf([decoding, prompt]), 0).run).toEqual([
+      { stream: 2, rows: 128 },
+      { stream: 1, rows: 1 },
+    ])
+  })
+})
