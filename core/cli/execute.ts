@@ -63,12 +63,11 @@ function addOptions(yargs: Argv, { flags }: Command, positionals: readonly strin
   return yargs
 }
 
-/** Defaults are set by the schema, so that options that are not given stay absent. */
-const positionalOf = ({ type, isList, isRequired, choices }: Omit<Flag, 'alias' | 'conflicts'>) => ({
+/** Defaults are set and values checked by the schema, so that options that are not given stay absent. */
+const positionalOf = ({ type, isList, isRequired }: Omit<Flag, 'alias' | 'conflicts'>) => ({
   type,
   array: isList,
   demandOption: isRequired,
-  ...(choices && { choices }),
 })
 
 const optionOf = ({ alias, conflicts, ...flag }: Flag): Options => ({

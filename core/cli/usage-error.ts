@@ -46,8 +46,6 @@ export function parserError(message: string, words: string): BrimError {
   const hint = `${words} --help shows the options and examples`
   if (message.startsWith('Not enough non-option arguments'))
     return new BrimError('USAGE', `"${words}" needs more arguments`, { hint })
-  const choice = /^Invalid values:\s+Argument: (.*), Given: (.*), Choices: (.*)$/.exec(message)
-  if (choice) return new BrimError('USAGE', `${choice[1]} ${choice[2]} must be one of ${choice[3]}`, { hint })
   const missing = /^Missing required arguments?: (.*)$/.exec(message)?.[1]
   if (missing) {
     const names = missing.split(', ').map((name) => `--${name}`)

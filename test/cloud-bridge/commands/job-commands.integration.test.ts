@@ -191,7 +191,7 @@ describe('brim job', () => {
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],
     [['submit', 'profile', '--label', 'site=moon'], 1, 'no device has the label site=moon'],
     [['submit', 'profile', '--label', 'site=lab', '--key', 'a'], 2, '--label cannot be combined with --key'],
-    [['submit', 'make.coffee'], 2, 'kind "make.coffee" must be one of "slm.generate"'],
+    [['submit', 'make.coffee'], 2, 'kind make.coffee must be one of slm.generate'],
   ])('rejects %j', async (words, code, why) => {
     const rejected = await brim(...words)
     expect(rejected.code).toBe(code)

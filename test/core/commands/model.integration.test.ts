@@ -74,10 +74,10 @@ describe('brim model build', () => {
   it('rejects unknown formats and accuracy levels', async () => {
     const refusal = async (...args: string[]) => (await model(['build', checkpoint, ...args])).error
     expect(await refusal('--out', 'x', '--format', 'int3')).toMatchObject({
-      message: expect.stringMatching(/^format "int3" must be one of "fp32"/),
+      message: expect.stringMatching(/^--format int3 must be one of fp32/),
     })
     expect(await refusal('--out', 'x', '--accuracy-level', '3')).toMatchObject({
-      message: 'accuracy-level 3 must be one of 1, 4',
+      message: '--accuracy-level 3 must be one of 1, 4',
     })
     expect(await refusal()).toMatchObject({ message: '--out is missing' })
   })
