@@ -45,21 +45,37 @@ export const unreadSubscriber: Flood = {
   },
 }
 
-/** Publishes changing retained states as fast as the bridge reads them: each costs it a transaction. */
-export const stateFlood: Flood = {
-  name: 'state-flood',
-  async run(target, signal) {
-    const login = deviceLogin(target)
-    let sent = 0
-    const attack = async () => {
-      const client = await connectRaw(target.mqttUrl, login, signal)
-      client.socket.resume()
-      const isSent = () => client.send(publishPacket(stateTopicOf(login.device), stateOf(sent), { qos: 1, retain: true }))
-      while (await isSent()) sent += 1
-    }
-    return { ...(await repeat(attack, signal)), sent }
-  },
+type Login = ReturnType<typeof deviceLogin>
+
+/**
+ * Sends packets as fast as the bridge reads them, on a new connection when it ends one.
+ * @param packets the next ones. @param count packets that one call of it returns
+ */
+function sendingFlood(
+  name: string,
+  packets: (login: Login, sent: number) => Uint8Array,
+  { count = 1, begin = async () => {} }: { count?: number; begin?: (client: RawMqtt, login: Login) => Promise<void> } = {},
+): Flood {
+  return {
+    name,
+    async run(target, signal) {
+      const login = deviceLogin(target)
+      let sent = 0
+      const attack = async () => {
+        const client = await connectRaw(target.mqttUrl, login, signal)
+        client.socket.resume()
+        await begin(client, login)
+        while (await client.send(packets(login, sent))) sent += count
+      }
+      return { ...(await repeat(attack, signal)), sent }
+    },
+  }
 }
+
+/** Publishes changing retained states: each costs the bridge a transaction. */
+export const stateFlood = sendingFlood('state-flood', ({ device }, sent) =>
+  publishPacket(stateTopicOf(device), stateOf(sent), { qos: 1, retain: true }),
+)
 
 const stateOf = (n: number) =>
   Buffer.from(
@@ -67,19 +83,9 @@ const stateOf = (n: number) =>
   )
 
 /** Subscribes to bridges that do not exist, each once, and to what it may not. */
-export const subscribeFlood: Flood = {
-  name: 'subscribe-flood',
-  async run(target, signal) {
-    let sent = 0
-    const attack = async () => {
-      const client = await connectRaw(target.mqttUrl, deviceLogin(target), signal)
-      client.socket.resume()
-      const filter = () => (sent % 2 ? `brim/v1/default/bridge/b${sent}/state` : `#/${'x'.repeat(7_000)}`)
-      while (await client.send(subscribePacket(filter()))) sent += 1
-    }
-    return { ...(await repeat(attack, signal)), sent }
-  },
-}
+export const subscribeFlood = sendingFlood('subscribe-flood', (_, sent) =>
+  subscribePacket(sent % 2 ? `brim/v1/default/bridge/b${sent}/state` : `#/${'x'.repeat(7_000)}`),
+)
 
 /** Connects again at once after each connection, with a client id as long as MQTT allows every second time. */
 export const reconnectFlood: Flood = {
@@ -102,24 +108,13 @@ export const reconnectFlood: Flood = {
   },
 }
 
-/** Sends the smallest packets there are, and QoS 2 messages that it never completes. */
-export const pingFlood: Flood = {
-  name: 'ping-flood',
-  async run(target, signal) {
-    const login = deviceLogin(target)
-    let sent = 0
-    const attack = async () => {
-      const client = await connectRaw(target.mqttUrl, login, signal)
-      client.socket.resume()
-      await openQos2(client, login.device)
-      const pings = Buffer.concat(Array.from({ length: 1_000 }, () => pingPacket))
-      while (await client.send(pings)) sent += 1_000
-    }
-    return { ...(await repeat(attack, signal)), sent }
-  },
-}
+const pingsAtOnce = 1_000
+const pings = Buffer.concat(Array.from({ length: pingsAtOnce }, () => pingPacket))
 
-async function openQos2(client: RawMqtt, device: string): Promise<void> {
+/** Sends the smallest packets there are, and QoS 2 messages that it never completes. */
+export const pingFlood = sendingFlood('ping-flood', () => pings, { count: pingsAtOnce, begin: openQos2 })
+
+async function openQos2(client: RawMqtt, { device }: Login): Promise<void> {
   const payload = Buffer.alloc(1_000, 'x')
   for (let id = 1; id <= 10; id++) await client.send(publishPacket(stateTopicOf(device), payload, { qos: 2, id }))
 }
