@@ -14,7 +14,7 @@ import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { startRelay } from '../../lab/cluster/relay.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient } from '../support/broker.ts'
-import { startOpenBroker } from '../support/open-broker.ts'
+import { startOpenBroker } from '../support/served-broker.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tls/${name}.pem`, import.meta.url))

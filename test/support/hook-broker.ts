@@ -1,13 +1,8 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Aedes, type AuthenticateError } from 'aedes'
-
-export interface HookBroker extends AsyncDisposable {
-  readonly url: string
-}
+import { type ServedBroker, serveBroker } from './served-broker.ts'
 
 /** A broker that authorises clients by HTTP requests to the bridge, as EMQX's authenticator and authorizer do. */
-export async function startHookBroker(bridgeUrl: string, secret: string): Promise<HookBroker> {
+export async function startHookBroker(bridgeUrl: string, secret: string): Promise<ServedBroker> {
   /** Client id → user name of its login. */
   const usernames = new Map<string, string>()
   const allowed = async (path: string, body: object) => {
@@ -36,20 +31,5 @@ export async function startHookBroker(bridgeUrl: string, secret: string): Promis
       void authorize(id, 'subscribe', subscription.topic).then((yes) => done(null, yes ? subscription : null))
     },
   })
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    broker.handle(socket)
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    url: `mqtt://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      const closed = once(server, 'close')
-      server.close()
-      await new Promise<void>((done) => broker.close(() => done()))
-      for (const socket of sockets) socket.destroy()
-      await closed
-    },
-  }
+  return serveBroker(broker)
 }

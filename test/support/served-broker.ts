@@ -1,11 +1,16 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Aedes } from 'aedes'
-import type { TestBroker } from './broker.ts'
+
+/** A broker on a free port of loopback. */
+export interface ServedBroker extends AsyncDisposable {
+  readonly url: string
+}
 
 /** A broker without access rules: every client may publish anything, as at one that an attacker runs or has broken into. */
-export async function startOpenBroker(): Promise<Pick<TestBroker, 'url'> & AsyncDisposable> {
-  const broker = await Aedes.createBroker()
+export const startOpenBroker = async (): Promise<ServedBroker> => serveBroker(await Aedes.createBroker())
+
+export async function serveBroker(broker: Aedes): Promise<ServedBroker> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
