@@ -194,7 +194,7 @@ describe('the bridge on a real bundle', () => {
         device.sendMessage({ type: 'close', session: fresh.hex })
         expect(largestDifference(rows, expected)).toBeLessThan(0.02)
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     )
   })
 
