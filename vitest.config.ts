@@ -1,11 +1,15 @@
 import { defineConfig } from 'vitest/config'
 
 const integration = 'test/**/*.integration.test.ts'
+/** They measure the memory or the children of their process. */
+const measuringProcess = ['test/core/model/memory.integration.test.ts', 'test/security/hostile-graphs.integration.test.ts']
 
 export default defineConfig({
   test: {
-    // Each file runs in its own process: ONNX Runtime and brokers are not shared between files.
     pool: 'forks',
+    // One process runs file after file: loading the modules would take a third of the time. State lives in objects that a
+    // test constructs and closes, so files do not see each other.
+    isolate: false,
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
@@ -20,7 +24,21 @@ export default defineConfig({
         },
       },
       // Opens ports, starts processes, or takes many seconds.
-      { extends: true, test: { name: 'integration', include: [integration] } },
+      {
+        extends: true,
+        test: {
+          name: 'integration',
+          include: [integration],
+          exclude: measuringProcess,
+          // They often wait for processes and timers.
+          maxWorkers: 3,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: { name: 'process', include: measuringProcess, isolate: true, maxWorkers: 3, sequence: { groupOrder: 1 } },
+      },
     ],
   },
 })
