@@ -197,6 +197,11 @@ export const BridgeLimits = z.strictObject({
     .default(75)
     .describe('share of the KV memory that one device may fill, in percent; beyond it its sessions are refused or fail'),
   deviceSessions: z.int().min(1).default(64).describe('HAT sessions of one device; another one is refused'),
+  waitingAnswers: z
+    .int()
+    .min(1)
+    .default(512)
+    .describe("answers that wait for their first step by the bridge's model; a further request gets status 429"),
   sessionRepeats: z
     .int()
     .min(0)

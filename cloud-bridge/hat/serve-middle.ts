@@ -57,6 +57,7 @@ export function serveMiddle(
       prefixMs: config.prefixKeepS * 1_000,
     },
     maxDecodeRows: smallRows,
+    maxWaitingAnswers: config.limits.waitingAnswers,
     clock,
     logger: logger.child({ component: 'serving' }),
     onStep,

@@ -8,6 +8,7 @@ import {
   type KvUsage,
   kvCharge,
   kvShortage,
+  positionsWithin,
 } from '../../core/policy/admission/kv.ts'
 import type { PrefixCache } from './prefix-cache.ts'
 import type { SequenceKind } from './served-model.ts'
@@ -74,6 +75,11 @@ export class KvMemory {
   /** Whether the share of one owner is enough for `length` positions of this sequence. */
   canHold(sequence: Sequence, length: number): boolean {
     return this.#bytesAt(sequence, length) <= this.#limits.ownerBytes
+  }
+
+  /** The longest sequence of this kind that the memory holds, in positions. */
+  positionsOf(kind: SequenceKind): number {
+    return positionsWithin(this.#limits.budgetBytes, this.#limitsOf(kind))
   }
 
   /** Why the owner gets no more memory. */

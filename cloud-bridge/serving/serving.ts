@@ -5,6 +5,7 @@ import { firstCapacity } from '../../core/engine/sequence.ts'
 import type { KvLimits, KvUsage } from '../../core/policy/admission/kv.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
+import { AnswerQueue } from './answer-queue.ts'
 import { KvMemory } from './kv-memory.ts'
 import { PrefixCache } from './prefix-cache.ts'
 import type { SequenceKind, ServedModel } from './served-model.ts'
@@ -26,6 +27,8 @@ export interface ServingOptions {
   }
   /** More rows than this count as a prompt, whatever they are. */
   readonly maxDecodeRows: number
+  /** Answers that wait for their first step, at most. */
+  readonly maxWaitingAnswers: number
   readonly clock: Clock
   readonly logger: Logger
   readonly onStep?: (step: EndedStep) => void
@@ -46,11 +49,18 @@ export interface OpenedStream {
 export interface Serving {
   readonly metrics: Readonly<ServingMetrics>
   readonly memory: KvUsage & { readonly cachedBytes: number }
+  /** Answers that wait for their first step. */
+  readonly waitingAnswers: number
+  /** The longest answer that the memory holds, prompt included; 0 where the model serves none. */
+  readonly maxPositions: number
   /** Why the owner gets no more KV memory, for a message. */
   shortageOf(owner: string): string
   /** @returns undefined where there is no KV memory for another stream */
   open(owner: string, resume?: Resume): Promise<OpenedStream | undefined>
-  /** Begins an answer of the whole model. Its first step waits until the policy admits it. */
+  /**
+   * Begins an answer of the whole model. Its first step waits until the policy admits it.
+   * @throws BrimError QUEUE_FULL
+   */
   openTokens(owner: string, request: TokenRequest): TokenStream
   /** Deletes one cached prefix. */
   drop(handle: string): void
@@ -65,6 +75,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
   const { prefixMs } = options.kv
   const prefixes = new PrefixCache<RowStream>()
   const kv = new KvMemory({ ...options.kv, firstCapacity }, prefixes)
+  const answers = new AnswerQueue(options.maxWaitingAnswers, clock)
   const loop = new StepLoop({ model, policy, kv, limits: step, clock, onStep })
   const stop = new AbortController()
   let streams = 0
@@ -76,9 +87,11 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     enqueue: (stream) => loop.enqueue(stream),
     remove(stream) {
       if (stream instanceof RowStream) prefixes.forget(stream)
+      answers.leave(stream.id)
       loop.remove(stream)
     },
     cache,
+    begin: (stream) => answers.leave(stream.id),
     beginWith,
     cacheTokens(owner, sequence, ids) {
       if (ids.length === 0) kv.release(sequence)
@@ -151,6 +164,10 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     get memory() {
       return { ...kv.usage, cachedBytes: kv.cachedBytes }
     },
+    get waitingAnswers() {
+      return answers.length
+    },
+    maxPositions: model.tokens ? kv.positionsOf(model.tokens) : 0,
     shortageOf: (owner) => kv.shortageOf(owner),
     async open(owner, resume) {
       const taken = resume && take(owner, resume)
@@ -165,6 +182,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
       return { stream: start(owner, sequence), moved: false }
     },
     openTokens(owner, request) {
+      answers.enter(streams + 1)
       streams += 1
       const sequence = kv.createEmpty(owner, kindOf(model.tokens, 'token ids'))
       const stream = new ModelTokenStream(streams, owner, sequence, request, host)

@@ -46,6 +46,8 @@ export interface TokenStream {
 export interface TokenHost extends EngineHost {
   /** Cached KV of the first of these ids, which takes the place of `empty`; undefined where none is cached. */
   beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence | undefined
+  /** The stream's first step begins. */
+  begin(stream: EngineStream): void
   /** Caches the KV of these ids for later streams of this owner, or releases it. */
   cacheTokens(owner: string, sequence: Sequence, ids: readonly number[]): void
 }
@@ -144,6 +146,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   }
 
   protected piece(count: number): TokenItem {
+    this.#host.begin(this)
     const from = this.sequence.length
     const isLast = from + count === this.#ids.length
     const read = (logits: Float32Array) => {

@@ -9,7 +9,7 @@ import { silentLogger } from './silent-logger.ts'
 /** Serving over any model, or over a middle part alone, with small steps. */
 export function testServing(
   model: Part | ServedModel,
-  options: Partial<Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows'>> & {
+  options: Partial<Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows' | 'maxWaitingAnswers'>> & {
     readonly step?: Partial<ServingOptions['step']>
     readonly kv?: Partial<ServingOptions['kv']>
   } = {},
@@ -28,6 +28,7 @@ export function testServing(
       ...kv,
     },
     maxDecodeRows,
+    maxWaitingAnswers: 64,
     clock: systemClock,
     logger: silentLogger(),
     ...others,

@@ -52,6 +52,14 @@ export function kvCharge(length: number, { contextLimit, bytesPerPosition, first
   return Math.min(contextLimit, positions) * bytesPerPosition
 }
 
+/** The longest stream that is charged at most so many bytes, in positions; 0 where they do not hold the first buffers. */
+export function positionsWithin(bytes: number, limits: KvLimits): number {
+  if (kvCharge(limits.contextLimit, limits) <= bytes) return limits.contextLimit
+  let positions = 0
+  for (let next = limits.firstCapacity; kvCharge(next, limits) <= bytes; next *= 2) positions = next
+  return positions
+}
+
 /**
  * The fewest cached prefixes, oldest first, whose eviction makes room for `neededBytes` more; undefined where evicting all of
  * them is not enough.
