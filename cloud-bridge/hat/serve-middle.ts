@@ -66,6 +66,7 @@ export function serveMiddle(
   const maxChunkTokens = Math.min(tokenBudget, frameTokens)
   const sessions = createSessions({
     serving,
+    refusal: served.rows ? undefined : `bridge ${config.id} serves a model without a split: devices cannot take part`,
     width: hidden,
     chunks: {
       monitor,

@@ -23,6 +23,8 @@ export interface Peer {
 
 export interface SessionsOptions {
   readonly serving: Serving
+  /** Why this bridge opens no sessions at all. */
+  readonly refusal?: string | undefined
   readonly width: number
   readonly chunks: Omit<ChunkAdviceOptions, 'bytesPerToken'>
   readonly limits: SessionOptions['limits'] & { readonly sessionsPerDevice: number; readonly idleMs: number }
@@ -121,6 +123,7 @@ export function createSessions(options: SessionsOptions): Sessions {
   }
 
   async function open(peer: Peer, { resume, wire = 'fp16' }: OpenOptions): Promise<OpenResult> {
+    if (options.refusal !== undefined) return refuse(options.refusal)
     const opened = await serving.open(peer.device, resume)
     if (!opened) return refuse(`${serving.shortageOf(peer.device)}; ${entries.size} sessions are open`)
     if (stop.signal.aborted || closedPeers.has(peer)) {

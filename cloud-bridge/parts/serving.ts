@@ -1,9 +1,11 @@
-import { loadTextModel } from '../../core/answer/text-model.ts'
+import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
 import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
 import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { openServedModel } from '../serving/open-served-model.ts'
+import type { Serving } from '../serving/serving.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 
@@ -30,7 +32,12 @@ export async function openServing({ config, clock, closers, logger, log, announc
     logger: log('link'),
   })
   const llm =
-    model.served.tokens && metrics.measured(bridgeEndpoint(served.serving, await loadTextModel(config.bundle, model.manifest)))
+    model.served.tokens && metrics.measured(bridgeEndpoint(served.serving, await loadLlm(config.bundle, model.manifest, served.serving)))
   return { ...served, modelId, plane, llm }
+}
+
+/** An answer has as much context as the KV memory holds, if that is less than the model's. */
+async function loadLlm(bundle: string, manifest: Manifest, { maxPositions: contextLimit }: Serving): Promise<TextModel> {
+  return loadTextModel(bundle, { ...manifest, dims: { ...manifest.dims, contextLimit } })
 }
 export type OpenServing = Awaited<ReturnType<typeof openServing>>

@@ -27,7 +27,7 @@ export interface WaitingRows {
 /** What the step loop sees of a stream, whatever its rows are: its KV, its place in steps, preemption. */
 export abstract class EngineStream {
   readonly id: number
-  protected readonly owner: string
+  readonly owner: string
   protected sequence: Sequence
   /** The KV is not in the fast tier. */
   protected isEvicted: boolean

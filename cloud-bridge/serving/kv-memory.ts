@@ -23,6 +23,8 @@ export interface KvMemoryLimits extends Omit<KvLimits, 'bytesPerPosition'> {
 interface Account {
   readonly owner: string
   readonly kind: SequenceKind
+  /** What its owner may be charged in all. */
+  readonly shareBytes: number
   /** Its buffers, or the copy of its rows while it is evicted. */
   kvBytes: number
   /** Memory that its stream's owner holds beside the KV. */
@@ -84,19 +86,20 @@ export class KvMemory {
 
   /** Why the owner gets no more memory. */
   shortageOf(owner: string): string {
-    return kvShortage(this.#shareOf(owner))
+    return kvShortage(this.#shareOf(owner, this.#limits.ownerBytes))
   }
 
-  /** A sequence without rows that is charged nothing yet. */
+  /**
+   * A sequence without rows that is charged nothing yet. Its stream waits for memory, and makes way for others: its owner needs
+   * no share.
+   */
   createEmpty(owner: string, kind: SequenceKind): Sequence {
-    const sequence = kind.create()
-    this.#accounts.set(sequence, { owner, kind, kvBytes: 0, heldBytes: 0 })
-    return sequence
+    return this.#add(owner, kind, this.#limits.budgetBytes)
   }
 
   /** A charged sequence without rows; undefined where the budget, or the owner's share of it, is exhausted. */
   create(owner: string, kind: SequenceKind): Sequence | undefined {
-    const sequence = this.createEmpty(owner, kind)
+    const sequence = this.#add(owner, kind, this.#limits.ownerBytes)
     if (this.#charge(sequence, 'kvBytes', firstKvCharge(this.#limitsOf(kind)))) return sequence
     this.release(sequence)
     return undefined
@@ -146,6 +149,12 @@ export class KvMemory {
     if (entry) this.release(entry.sequence)
   }
 
+  #add(owner: string, kind: SequenceKind, shareBytes: number): Sequence {
+    const sequence = kind.create()
+    this.#accounts.set(sequence, { owner, kind, shareBytes, kvBytes: 0, heldBytes: 0 })
+    return sequence
+  }
+
   #bytesAt(sequence: Sequence, length: number): number {
     const account = this.#accounts.get(sequence)
     return account ? Math.max(sequence.bytes, kvCharge(length, this.#limitsOf(account.kind))) : 0
@@ -155,8 +164,8 @@ export class KvMemory {
     return { ...this.#limits, bytesPerPosition }
   }
 
-  #shareOf(owner: string) {
-    return { owner, budgetBytes: this.#limits.ownerBytes, usedBytes: this.#owners.get(owner) ?? 0 }
+  #shareOf(owner: string, budgetBytes: number) {
+    return { owner, budgetBytes, usedBytes: this.#owners.get(owner) ?? 0 }
   }
 
   /** Evicts cached prefixes if that frees enough memory. */
@@ -165,7 +174,12 @@ export class KvMemory {
     if (!account) return false
     const missingBytes = bytes - account[what]
     if (missingBytes <= 0) return true
-    const evictions = evictionsWithinShare(missingBytes, this.usage, this.#shareOf(account.owner), this.cached())
+    const evictions = evictionsWithinShare(
+      missingBytes,
+      this.usage,
+      this.#shareOf(account.owner, account.shareBytes),
+      this.cached(),
+    )
     if (!evictions) return false
     for (const { handle } of evictions) this.evictPrefix(handle)
     this.#change(account, what, bytes)

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Sequence } from '../../core/engine/contract.ts'
+import type { TokenPrefix } from './token-prefixes.ts'
 
 /** What a handle leads to: cached KV, or the open stream that has taken it over. */
 export type Prefix<Stream> =
@@ -40,15 +41,10 @@ export class PrefixCache<Stream> {
     return taken?.owner === owner ? { kind: 'taken', stream: taken.stream } : undefined
   }
 
-  /** The owner's entry that shares most leading ids with these, and how many. */
-  findLongest(owner: string, ids: readonly number[]): { readonly entry: CachedEntry; readonly length: number } | undefined {
-    let best: { entry: CachedEntry; length: number } | undefined
-    for (const entry of this.#cached.values()) {
-      if (entry.owner !== owner || !entry.ids) continue
-      const length = sharedLength(entry.ids, ids)
-      if (length > (best?.length ?? 0)) best = { entry, length }
-    }
-    return best
+  /** The owner's entries whose ids are known, oldest first. */
+  *withIds(owner: string): Iterable<TokenPrefix & { readonly handle: string }> {
+    for (const { handle, owner: of, sequence, ids } of this.#cached.values())
+      if (ids && of === owner) yield { handle, sequence, ids }
   }
 
   /** The handle now leads to this stream, so that other streams can copy the same prefix. */
@@ -90,11 +86,4 @@ export class PrefixCache<Stream> {
   cached(): Iterable<CachedEntry> {
     return this.#cached.values()
   }
-}
-
-function sharedLength(a: readonly number[], b: readonly number[]): number {
-  const end = Math.min(a.length, b.length)
-  let length = 0
-  while (length < end && a[length] === b[length]) length++
-  return length
 }

@@ -12,6 +12,7 @@ import type { SequenceKind, ServedModel } from './served-model.ts'
 import type { EndedStep, ServingMetrics } from './serving-metrics.ts'
 import { type StepLimits, StepLoop } from './step-loop.ts'
 import { type RowHost, RowStream, type Stream } from './stream.ts'
+import { longestPrefix, type TokenPrefix } from './token-prefixes.ts'
 import { ModelTokenStream, type TokenHost, type TokenRequest, type TokenStream } from './token-stream.ts'
 
 export interface ServingOptions {
@@ -78,6 +79,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
   const answers = new AnswerQueue(options.maxWaitingAnswers, clock)
   const loop = new StepLoop({ model, policy, kv, limits: step, clock, onStep })
   const stop = new AbortController()
+  const tokenStreams = new Set<ModelTokenStream>()
   let streams = 0
   let expiring: Promise<void> | undefined
   const host: RowHost & TokenHost = {
@@ -87,6 +89,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     enqueue: (stream) => loop.enqueue(stream),
     remove(stream) {
       if (stream instanceof RowStream) prefixes.forget(stream)
+      if (stream instanceof ModelTokenStream) tokenStreams.delete(stream)
       answers.leave(stream.id)
       loop.remove(stream)
     },
@@ -134,21 +137,27 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     else if (found && reuseOf(found.sequence.length, length) !== 'none') sequence.copyPrefix(found.sequence, length)
   }
 
-  function beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence | undefined {
+  function* prefixesOf(owner: string): Iterable<TokenPrefix> {
+    yield* prefixes.withIds(owner)
+    for (const stream of tokenStreams) if (stream.owner === owner && stream.prefix) yield stream.prefix
+  }
+
+  function beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence {
     // The last id's row yields the logits of the next token.
-    const wanted = ids.slice(0, -1)
-    const found = prefixes.findLongest(owner, wanted)
-    if (!found) return undefined
-    const { handle, sequence } = found.entry
-    if (reuseOf(sequence.length, found.length) === 'take') {
+    const found = longestPrefix(prefixesOf(owner), ids.slice(0, -1))
+    if (!found) return empty
+    const { length } = found
+    const { handle, sequence } = found.prefix
+    if (handle !== undefined && reuseOf(sequence.length, length) === 'take') {
       prefixes.delete(handle)
       kv.release(empty)
-      sequence.truncate(found.length)
+      sequence.truncate(length)
       return sequence
     }
-    if (!kv.grow(empty, ids.length)) return undefined
-    // Looked up again: growing may have evicted it.
-    if (prefixes.find(owner, handle)) empty.copyPrefix(sequence, found.length)
+    const fits = kv.grow(empty, ids.length)
+    // Growing may have evicted it.
+    const isThere = handle === undefined || prefixes.find(owner, handle) !== undefined
+    if (fits && isThere) empty.copyPrefix(sequence, length)
     return empty
   }
 
@@ -186,6 +195,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
       streams += 1
       const sequence = kv.createEmpty(owner, kindOf(model.tokens, 'token ids'))
       const stream = new ModelTokenStream(streams, owner, sequence, request, host)
+      tokenStreams.add(stream)
       loop.add(stream)
       loop.enqueue(stream)
       return stream

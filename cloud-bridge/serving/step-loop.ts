@@ -137,7 +137,7 @@ export class StepLoop {
     for (const { stream } of resume) this.#streams.get(stream)?.resume()
     this.#setAlarm(lookAgainAtMs)
     let madeWay = false
-    const pieces = run.flatMap(({ stream: id, rows }): Piece[] => {
+    const pieces = run.flatMap(({ stream: id, rows: planned }): Piece[] => {
       const stream = this.#streams.get(id)
       // A stream that was to be resumed is still evicted if another could not be preempted.
       if (!stream?.canRun) return []
@@ -146,6 +146,8 @@ export class StepLoop {
         return []
       }
       const { phase, arrivedMs } = stream.state
+      // A resumed stream may have found some of its rows in the prefix cache.
+      const rows = Math.min(planned, stream.waitingRows)
       if (phase !== 'prefill') this.#lastDecodeMs = this.#options.clock.nowMs()
       return [{ stream, rows, arrivedMs, item: stream.startStep(rows) }]
     })

@@ -7,6 +7,7 @@ import { Reader, readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { AnswerEnd } from '../../core/text/answer-stream.ts'
 import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
 import type { ItemResult, TokenItem } from './served-model.ts'
+import type { TokenPrefix } from './token-prefixes.ts'
 
 /** An answer of the whole model, in token ids. */
 export interface TokenRequest {
@@ -44,8 +45,8 @@ export interface TokenStream {
 }
 
 export interface TokenHost extends EngineHost {
-  /** Cached KV of the first of these ids, which takes the place of `empty`; undefined where none is cached. */
-  beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence | undefined
+  /** KV of the first of these ids that the owner's other answers hold or have left; it takes the place of `empty`. */
+  beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence
   /** The stream's first step begins. */
   begin(stream: EngineStream): void
   /** Caches the KV of these ids for later streams of this owner, or releases it. */
@@ -98,6 +99,12 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     return Math.max(0, this.#maxAnswer - this.#answer.length - 1)
   }
 
+  /** KV that another answer of the owner may copy now; undefined while a step uses it. */
+  get prefix(): TokenPrefix | undefined {
+    if (this.isInStep || this.isEvicted || this.closing) return undefined
+    return { sequence: this.sequence, ids: this.#ids }
+  }
+
   protected get resumptions(): readonly Resumption[] {
     return this.sequence.length > 0 ? ['load'] : ['recompute']
   }
@@ -140,7 +147,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
 
   override resume(): void {
     if (!this.isEvicted || this.closing) return
-    if (this.sequence.length === 0) this.sequence = this.#host.beginWith(this.owner, this.#ids, this.sequence) ?? this.sequence
+    if (this.sequence.length === 0) this.sequence = this.#host.beginWith(this.owner, this.#ids, this.sequence)
     super.resume()
     if (this.isEvicted) this.evict()
   }

@@ -2,16 +2,19 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type ServedModel, splitModel, wholeModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
 import type { TokenRequest, TokenStream } from '../../../cloud-bridge/serving/token-stream.ts'
-import { seededRandom } from '../../../core/base/random.ts'
+import { type Random, seededRandom } from '../../../core/base/random.ts'
 import type { Chain } from '../../../core/engine/contract.ts'
 import type { LoadedModel } from '../../../core/engine/open-model.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
-import { shareHead } from '../../../core/engine/shared-head.ts'
+import { type SharedHead, shareHead } from '../../../core/engine/shared-head.ts'
+import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
+import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
 import { smallConfig, someIds, type Workshop, workshop } from '../../core/engine/models.ts'
 import { randomStates } from '../../support/random-states.ts'
 import { openStream, testServing } from '../../support/serving.ts'
 
+const ordinary = decodeFirst({ promptRows: 32, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 })
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 0.9, seed: 7 }
 
 let bench: Workshop
@@ -78,6 +81,22 @@ async function device(serving: Serving, seed: number, isDone: () => boolean): Pr
   await stream.close()
 }
 
+/** KV of one position of an answer. */
+const perPosition = () => served().tokens!.bytesPerPosition
+
+/** The ordinary policy, which preempts random answers before about half of its plans. */
+function preempting(random: Random, onPreempt: () => void): ServingPolicy {
+  return {
+    plan(state, nowMs) {
+      const plan = ordinary.plan(state, nowMs)
+      const preempt = state.waiting.filter(({ residency }) => residency === 'resident' && random.next() < 0.2).map(({ id }) => id)
+      if (preempt.length === 0) return plan
+      onPreempt()
+      return { ...plan, preempt, run: plan.run.filter(({ stream }) => !preempt.includes(stream)), lookAgainAtMs: nowMs }
+    },
+  }
+}
+
 describe('answers of the whole model', () => {
   it.each([1, 16])('are those of the reference with %i at once', async (count) => {
     const questions = asked(count)
@@ -101,5 +120,176 @@ describe('answers of the whole model', () => {
     const questions = asked(4)
     const serving = testServing(wholeModel(whole.chain({ cuts: 'full' }), whole.manifest.parts.whole!))
     expect(await answerAll(serving, questions)).toEqual(await expected(whole.chain({ cuts: 'full' }), questions))
+  })
+
+  it('are the same where they are preempted at random and computed again', async () => {
+    const questions = asked(6)
+    let preemptions = 0
+    const policy = preempting(seededRandom(3), () => {
+      preemptions += 1
+    })
+    const answers = await answerAll(testServing(served(), { policy }), questions)
+    expect(answers).toEqual(await expected(reference, questions))
+    expect(preemptions).toBeGreaterThan(10)
+  })
+
+  it('wait for one another where the memory holds only some of them, and never exceed it', async () => {
+    const questions = asked(12)
+    const budgetBytes = 3 * 128 * perPosition()
+    let peakBytes = 0
+    const policy: ServingPolicy = {
+      plan(state, nowMs) {
+        peakBytes = Math.max(peakBytes, state.memory.usedBytes)
+        return ordinary.plan(state, nowMs)
+      },
+    }
+    const serving = testServing(served(), { policy, kv: { budgetBytes } })
+    expect(await answerAll(serving, questions)).toEqual(await expected(reference, questions))
+    expect(peakBytes).toBeLessThanOrEqual(budgetBytes)
+    expect(serving.memory.usedBytes).toBe(0)
+  })
+
+  it('end, and free their memory, though nobody takes their tokens', async () => {
+    const serving = testServing(served())
+    const [question] = asked(1)
+    const stream = serving.openTokens('client a', request(question!))
+    await expect.poll(() => serving.metrics.tokens).toBe(question!.ids.length + question!.maxTokens - 1)
+    await expect.poll(() => serving.memory.usedBytes).toBe(0)
+    expect([await collect(stream)]).toEqual(await expected(reference, [question!]))
+  })
+
+  it('end with an end-of-text token', async () => {
+    const [question] = asked(1)
+    const [answer] = await expected(reference, [question!])
+    const eos = [answer![4]!]
+    const stream = testServing(served()).openTokens('client a', { ...request(question!), eos })
+    expect(await collect(stream)).toEqual(answer!.slice(0, answer!.indexOf(eos[0]!) + 1))
+  })
+
+  it('continue an answer at any position with the tokens that would have followed', async () => {
+    const questions = asked(4)
+    const answers = await expected(reference, questions)
+    const serving = testServing(served())
+    for (const [at, { ids, sampling, maxTokens }] of questions.entries()) {
+      const answered = answers[at]!.slice(0, 5)
+      const rest = { ids: [...ids, ...answered], answered, eos: [], sampling, maxTokens: maxTokens - 5 }
+      expect(await collect(serving.openTokens('client a', rest))).toEqual(answers[at]!.slice(5))
+    }
+  })
+})
+
+describe('an answer that is closed early', () => {
+  it('takes part in no step after the running one', async () => {
+    const serving = testServing(served())
+    const stream = serving.openTokens('client a', request(asked(1)[0]!))
+    await stream.next()
+    const closing = stream.close()
+    const { steps } = serving.metrics
+    await closing
+    expect(serving.memory.usedBytes).toBe(0)
+    await serving.openTokens('client b', { ...request(asked(1)[0]!), maxTokens: 1 }).next()
+    expect(serving.metrics.steps - steps).toBeLessThanOrEqual(2)
+    await expect(stream.next()).rejects.toMatchObject({ code: 'CANCELED' })
+  })
+
+  it('rejects those that wait for its tokens, as does the end of serving', async () => {
+    const serving = testServing(served())
+    const [first, second] = ['a', 'b'].map((name) => serving.openTokens(name, { ...request(asked(1)[0]!), maxTokens: 150 }))
+    const taken = Promise.allSettled([first!, second!].map(collect))
+    await first!.close()
+    await serving.close()
+    for (const each of await taken) expect(each).toMatchObject({ status: 'rejected', reason: { code: 'CANCELED' } })
+    expect(serving.memory.usedBytes).toBe(0)
+    await expect(collect(serving.openTokens('c', request(asked(1)[0]!)))).rejects.toMatchObject({ code: 'CANCELED' })
+  })
+})
+
+describe('an answer whose logits cannot be read', () => {
+  it('fails alone', async () => {
+    const questions = asked(3)
+    const model = served()
+    let reads = 0
+    // One row of the third step has NaN.
+    const head: SharedHead = {
+      read: (states, look) =>
+        shareHead(split.head(), split.manifest.dims.vocab).read(states, (logits, row) =>
+          look(++reads === 7 ? logits.map(() => Number.NaN) : logits, row),
+        ),
+    }
+    const serving = testServing({ ...model, step: splitModel(split.part('middle'), { input: split.part('input'), head }).step })
+    const streams = questions.map((each, at) => serving.openTokens(`client ${at}`, request(each)))
+    const answers = await Promise.allSettled(streams.map(collect))
+    const failed = answers.filter(({ status }) => status === 'rejected')
+    expect(failed).toMatchObject([{ reason: { code: 'RUNTIME_FAILED' } }])
+    const wanted = await expected(reference, questions)
+    answers.forEach((answer, at) => {
+      if (answer.status === 'fulfilled') expect(answer.value).toEqual(wanted[at])
+    })
+    expect(serving.memory.usedBytes).toBe(0)
+  })
+})
+
+describe('the KV that an answer leaves', () => {
+  const kv = { prefixMs: 60_000 }
+
+  it('spares the next turn of its client all positions but the new ones', async () => {
+    const serving = testServing(served(), { kv })
+    const [first] = asked(1)
+    const answer = await collect(serving.openTokens('client a', request(first!)))
+    const before = serving.metrics.tokens
+    const next = { ids: [...first!.ids, ...answer, ...someIds(split.manifest, 9, 5)], sampling: greedy, maxTokens: 6 }
+    const answers = [await collect(serving.openTokens('client a', request(next)))]
+    // The last token of the answer was never computed, nor is that of this one.
+    expect(serving.metrics.tokens - before).toBe(1 + 9 + 5)
+    expect(answers).toEqual(await expected(reference, [next]))
+    await serving.close()
+    expect(serving.memory.usedBytes).toBe(0)
+  })
+
+  it('is of no use to another client', async () => {
+    const serving = testServing(served(), { kv })
+    const [question] = asked(1)
+    await collect(serving.openTokens('client a', request(question!)))
+    const before = serving.metrics.tokens
+    await collect(serving.openTokens('client b', request(question!)))
+    expect(serving.metrics.tokens - before).toBe(before)
+  })
+
+  it('serves several answers that begin alike, as far as each does', async () => {
+    const serving = testServing(served(), { kv })
+    const common = someIds(split.manifest, 80, 9)
+    const questions = [5, 6, 7].map((seed) => ({
+      ids: [...common, ...someIds(split.manifest, 7, seed)],
+      sampling: greedy,
+      maxTokens: 4,
+    }))
+    await collect(serving.openTokens('client a', request(questions[0]!)))
+    const before = serving.metrics.tokens
+    const answers = await Promise.all(questions.slice(1).map((each) => collect(serving.openTokens('client a', request(each)))))
+    expect(answers).toEqual(await expected(reference, questions.slice(1)))
+    expect(serving.metrics.tokens - before).toBe(2 * (7 + 3))
+  })
+
+  it('makes way for an answer that needs its memory', async () => {
+    const budgetBytes = 128 * perPosition()
+    const serving = testServing(served(), { kv: { ...kv, budgetBytes } })
+    const questions = asked(3)
+    const answers: number[][] = []
+    for (const [at, each] of questions.entries()) answers.push(await collect(serving.openTokens(`client ${at}`, request(each))))
+    expect(answers).toEqual(await expected(reference, questions))
+    expect(serving.memory.usedBytes).toBeLessThanOrEqual(budgetBytes)
+  })
+})
+
+describe('the queue of answers', () => {
+  it('refuses one more than its limit, and takes others once those have begun or closed', async () => {
+    const serving = testServing(served(), { maxWaitingAnswers: 2 })
+    const open = () => serving.openTokens('client a', request(asked(1)[0]!))
+    const [first, second] = [open(), open()]
+    expect(open).toThrow(expect.objectContaining({ code: 'QUEUE_FULL', retryAfterMs: 1_000 }))
+    await second.close()
+    const third = open()
+    await Promise.all([collect(first), collect(third)])
+    expect(serving.waitingAnswers).toBe(0)
   })
 })

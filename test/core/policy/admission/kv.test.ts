@@ -6,11 +6,22 @@ import {
   firstKvCharge,
   kvBytesPerPosition,
   kvCharge,
+  positionsWithin,
 } from '../../../../core/policy/admission/kv.ts'
 
 const limits = { bytesPerPosition: 10, contextLimit: 1_000, firstCapacity: 64, firstPositions: 40 }
 
 describe('the KV charge of a stream', () => {
+  it.each([
+    [639, 0],
+    [640, 64],
+    [2_559, 128],
+    [9_999, 512],
+    [10_000, 1_000],
+  ])('of %i bytes at most allows %i positions', (bytes, positions) => {
+    expect(positionsWithin(bytes, limits)).toBe(positions)
+  })
+
   it('counts keys and values of all layers in fp32', () => {
     expect(kvBytesPerPosition({ layers: [2, 6], kvHeads: 2, headDim: 16 })).toBe(2 * 4 * 2 * 16 * 4)
   })

@@ -1,0 +1,30 @@
+import type { Sequence } from '../../core/engine/contract.ts'
+
+/** KV whose token ids are known. */
+export interface TokenPrefix {
+  readonly sequence: Sequence
+  /** Of its positions, and perhaps of some that follow. */
+  readonly ids: readonly number[]
+  /** Undefined where an open stream holds it. */
+  readonly handle?: string | undefined
+}
+
+/** The first of those that share most leading positions with these ids, and how many; undefined where none shares any. */
+export function longestPrefix(
+  prefixes: Iterable<TokenPrefix>,
+  ids: readonly number[],
+): { readonly prefix: TokenPrefix; readonly length: number } | undefined {
+  let best: { prefix: TokenPrefix; length: number } | undefined
+  for (const prefix of prefixes) {
+    const length = sharedLength(prefix, ids)
+    if (length > (best?.length ?? 0)) best = { prefix, length }
+  }
+  return best
+}
+
+function sharedLength({ sequence, ids: own }: TokenPrefix, ids: readonly number[]): number {
+  const end = Math.min(sequence.length, ids.length)
+  let length = 0
+  while (length < end && own[length] === ids[length]) length++
+  return length
+}
