@@ -32,7 +32,8 @@ export async function openServing({ config, clock, closers, logger, log, announc
     logger: log('link'),
   })
   const llm =
-    model.served.tokens && metrics.measured(bridgeEndpoint(served.serving, await loadLlm(config.bundle, model.manifest, served.serving)))
+    model.served.tokens &&
+    metrics.measured(bridgeEndpoint(served.serving, await loadLlm(config.bundle, model.manifest, served.serving)))
   return { ...served, modelId, plane, llm }
 }
 
