@@ -32,24 +32,29 @@ const options = {
     .default([])
     .meta({ description: 'text that ends the answer and is left out; repeatable', fallback: 'none' }),
   raw: z.boolean().default(false).describe('continue the prompt without the chat template'),
+  reference: z
+    .boolean()
+    .default(false)
+    .describe("round hidden states to fp16 at the cuts: the reference's tokens, which HAT and the bridge answer with"),
   threads: threadsOption,
 }
 type RunOptions = OptionsOf<typeof options>
 
-/** `brim model run`: the whole model on this machine, without agent or bridge. */
+/** `brim model run`: the whole model on this machine, without agent or bridge; unrounded unless `--reference` is given. */
 export const command = defineCommand({
   usage: '<bundle> --prompt "…"',
   examples: [
     ['brim model run qwen --prompt "What is a lamp?"', 'as a chat message'],
     ['brim model run demo --raw --prompt "Once upon" --temperature 0.8 --seed 7', 'continues the text itself'],
     ['brim model run demo --prompt-ids 1,2,3 --max-tokens 16 --json', 'token ids in, one JSON document out'],
+    ['brim model run demo --reference --prompt "What is a lamp?"', 'the tokens with which HAT answers'],
   ],
   options,
   run: runModel,
 })
 
 async function runModel(options: RunOptions, io: Io): Promise<void> {
-  const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, threads } = options
+  const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, reference, threads } = options
   const sampling = { temperature, topK, topP, seed }
   const [{ openBundle }, { checkSampling }, { answerBudget, generate }] = await Promise.all([
     import('../engine/open-bundle.ts'),
@@ -58,14 +63,14 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
   ])
   // Errors in folder or request are reported before the model is loaded.
   checkSampling(sampling)
-  const { dims } = await readManifest(bundle)
+  const { dims, split } = await readManifest(bundle)
   const tokenizer = await tokenizerOf(options)
   const promptIds = await promptOf(options, tokenizer)
   answerBudget(promptIds, maxTokens, dims)
   const opening = openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads })
   const model = await orAborted(opening, io.signal, (late) => late.release())
   try {
-    const events = generate(model.chain({ cuts: 'full' }), tokenizer, {
+    const events = generate(model.chain({ cuts: reference ? 'half' : 'full' }), tokenizer, {
       promptIds,
       sampling,
       stop,
@@ -74,11 +79,13 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
       maxTokens,
     })
     const { text, summary } = await deliver(events, json ? () => {} : (piece) => io.write(piece))
-    if (json) io.out(JSON.stringify({ text, ...summary }))
+    // A whole bundle has no cuts, so that both are the same.
+    const states = reference && split !== null ? ('rounded' as const) : ('unrounded' as const)
+    if (json) io.out(JSON.stringify({ text, ...summary, states }))
     else {
       if (!tokenizer) io.out(summary.tokenIds.join(','))
       else if (!text.endsWith('\n')) io.write('\n')
-      io.err(figures(summary))
+      io.err(`${figures(summary)} · ${states === 'rounded' ? 'reference: states rounded at the cuts' : 'states unrounded'}`)
     }
   } finally {
     await model.release()

@@ -1,5 +1,7 @@
 import { cpSync, rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openBundle } from '../../../core/engine/open-bundle.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { buildBundle } from '../../../core/model/build.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 import { fixtureDir, type OracleCase, readOracle } from '../../oracle/fixtures.ts'
@@ -35,6 +37,7 @@ describe('brim model run', () => {
       promptTokens: oracle.promptIds.length,
       ttftMs: expect.any(Number),
       tokensPerS: expect.any(Number),
+      states: 'unrounded',
     })
     expect(tokenizer.decode(oracle.continuation, { skipSpecialTokens: true }).startsWith(text)).toBe(true)
     expect(err).toBe('')
@@ -45,7 +48,35 @@ describe('brim model run', () => {
     const { out, err } = await modelRun(args)
     const { text } = JSON.parse((await modelRun([...args, '--json'])).out)
     expect(out).toBe(text.endsWith('\n') ? text : `${text}\n`)
-    expect(err).toMatch(/^64 tokens for a prompt of \d+ · [\d.]+ tokens\/s · first after \d+ ms · ended: length\n$/)
+    expect(err).toMatch(
+      /^64 tokens for a prompt of \d+ · [\d.]+ tokens\/s · first after \d+ ms · ended: length · states unrounded\n$/,
+    )
+  })
+
+  it('computes the unrounded model, and with --reference the one rounded at the cuts', async () => {
+    const sampling = { temperature: 1.5, topK: 0, topP: 1, seed: 56 }
+    const args = [
+      '--prompt-ids',
+      oracle.promptIds.join(','),
+      '--temperature',
+      '1.5',
+      '--seed',
+      '56',
+      '--max-tokens',
+      '60',
+      '--json',
+    ]
+    const model = await openBundle(bundle, { parts: 'chain', threads: 1 })
+    const { eos } = model.manifest.tokens
+    // One token per step, while the command computes the prompt in one.
+    const answers = (['full', 'half'] as const).map((cuts) =>
+      referenceAnswer(model.chain({ cuts }), oracle.promptIds, sampling, 60, eos),
+    )
+    const [unrounded, rounded] = [await answers[0], await answers[1]]
+    expect(rounded).not.toEqual(unrounded)
+    expect(JSON.parse((await modelRun(args)).out)).toMatchObject({ tokenIds: unrounded, states: 'unrounded' })
+    expect(JSON.parse((await modelRun([...args, '--reference'])).out)).toMatchObject({ tokenIds: rounded, states: 'rounded' })
+    await model.release()
   })
 
   it('prints token ids where the bundle has no tokenizer', async () => {
@@ -99,7 +130,7 @@ describe('brim model run', () => {
     }
     await brim(['model', 'run', bundle, '--threads', '1', '--prompt', 'Hello', '--raw', '--max-tokens', '64'], { ...io, write })
     expect(out()).not.toBe('')
-    expect(err()).toMatch(/^\d tokens .* ended: canceled$/m)
+    expect(err()).toMatch(/^\d tokens .* ended: canceled ·/m)
   })
 
   it.each([
