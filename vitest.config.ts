@@ -11,7 +11,8 @@ export default defineConfig({
     // test constructs and closes, so files do not see each other.
     isolate: false,
     maxWorkers: 2,
-    testTimeout: 30_000,
+    // For machines that do other work too: no test needs half of it.
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
       {

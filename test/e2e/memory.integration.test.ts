@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, it } from 'vitest'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { type BrimProcess, startBrim } from '../../lab/cluster/processes.ts'
 import { startTestBridge } from '../support/bridge.ts'
@@ -21,8 +21,9 @@ const startAgent = (id: string, args: readonly string[]) =>
 /** Of the process at rest, which it reaches 10 to 20 s after its last answer. */
 const atRest = { timeout: 40_000, interval: 500 }
 
-describe.skipIf(process.platform !== 'linux')('the resident memory of an agent at rest', () => {
-  it('is at most 100 MB with the demo model, after answers too', async () => {
+// Concurrent, because both mostly wait.
+describe.skipIf(process.platform !== 'linux')('the resident memory of an agent at rest', { concurrent: true }, () => {
+  it('is at most 100 MB with the demo model, after answers too', async ({ expect }) => {
     const bundle = await ensureDemoBundle('llm')
     await using bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge') })
     const agent = await startAgent('jetson-01', ['--bundle', bundle, '--bridge', bridge.mqttUrl])
@@ -41,7 +42,7 @@ describe.skipIf(process.platform !== 'linux')('the resident memory of an agent a
     }
   }, 120_000)
 
-  it('is at most 80 MB without a model', async () => {
+  it('is at most 80 MB without a model', async ({ expect }) => {
     const agent = await startAgent('empty', ['--bridge', 'mqtt://127.0.0.1:1'])
     try {
       expect(agent.ready).toMatchObject({ modelId: null })
