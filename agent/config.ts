@@ -1,13 +1,13 @@
 import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
-import { logFormats } from '../core/base/log-text.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/protocol/frame.ts'
 import { Id } from '../core/protocol/id.ts'
 import { DeviceTelemetry } from '../core/protocol/messages.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
+import { processFields } from '../core/protocol/process-fields.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 import { AgentLimits } from './limits.ts'
@@ -87,7 +87,7 @@ export const AgentFields = z.strictObject({
       fallback: 'none',
     })
     .optional(),
-  fleet: Id.default('default').describe('name of the fleet'),
+  fleet: processFields.fleet,
   /** Folder of the agent's databases and key; created when missing. */
   stateDir: z.string().min(1),
   apiHost: z
@@ -113,9 +113,8 @@ export const AgentFields = z.strictObject({
       fallback: 'localhost, 127.0.0.0/8 and ::1',
     })
     .optional(),
-  threads: z.int().min(1).max(256).default(2).describe('threads per operator'),
-  /** Path of a libonnxruntime to use instead of the packaged one. */
-  library: z.string().optional(),
+  threads: processFields.threads,
+  library: processFields.library,
   strategy: z
     .enum(strategyNames)
     .default('hat')
@@ -150,10 +149,7 @@ export const AgentFields = z.strictObject({
       limit: z.int().min(0).optional(),
     })
     .prefault({}),
-  smoothing: z
-    .number()
-    .min(0)
-    .lt(1)
+  smoothing: processFields.smoothing
     .default(defaultAlpha)
     .describe(
       'weight of earlier measurements in the rates of the link and speeds of this device (α of HAT): 0, only the latest, to below 1',
@@ -194,14 +190,8 @@ export const AgentFields = z.strictObject({
   spoolMb: z.number().min(1).default(64).describe('max size of telemetry stored while no bridge is connected, in MB'),
   spoolDays: z.number().positive().default(7).describe('max age of stored telemetry, in days'),
   limits: AgentLimits.prefault({}),
-  logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
-  log: z
-    .strictObject({
-      format: z.enum(logFormats).default('json').describe('format of log lines on stderr: text for people, JSON for programs'),
-      /** Lines start with their priority, for journald. */
-      priorities: z.boolean().default(false),
-    })
-    .prefault({}),
+  logLevel: processFields.logLevel,
+  log: processFields.log,
 })
 
 /** The strategy sets what the settings leave open. */

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
-import { logFormats } from '../core/base/log-text.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { Id } from '../core/protocol/id.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
+import { processFields } from '../core/protocol/process-fields.ts'
 import { BridgeLimits } from './limits.ts'
 
 const defaultChunkTokens = 128
@@ -113,24 +113,20 @@ export const BridgeFields = z.strictObject({
       fallback: 'only the database',
     })
     .optional(),
-  fleet: Id.default('default').describe('name of the fleet'),
+  fleet: processFields.fleet,
   id: Id.default('bridge-1').describe('name of this bridge'),
-  threads: z.int().min(1).max(256).default(2).describe('threads per operator'),
+  threads: processFields.threads,
   pipeline: z
     .int()
     .min(1)
     .default(1)
     .describe('stages of the middle that compute different steps at once (P of HAT Eq. 3); no gain where they share cores'),
-  smoothing: z
-    .number()
-    .min(0)
-    .lt(1)
+  smoothing: processFields.smoothing
     .default(defaultAlpha)
     .describe(
       'weight of earlier measurements in the load and delay of steps (α of HAT Eq. 1 and 2): 0, only the latest, to below 1',
     ),
-  /** Path of a libonnxruntime to use instead of the packaged one. */
-  library: z.string().optional(),
+  library: processFields.library,
   tokenBudget: z.int().min(1).default(512).describe('max tokens that the model computes in one step, for all sessions together'),
   promptTokens: z
     .int()
@@ -190,14 +186,8 @@ export const BridgeFields = z.strictObject({
     })
     .prefault({}),
   limits: BridgeLimits.prefault({}),
-  logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
-  log: z
-    .strictObject({
-      format: z.enum(logFormats).default('json').describe('format of log lines on stderr: text for people, JSON for programs'),
-      /** Lines start with their priority, for journald. */
-      priorities: z.boolean().default(false),
-    })
-    .prefault({}),
+  logLevel: processFields.logLevel,
+  log: processFields.log,
 })
 
 export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, ...config }) => {

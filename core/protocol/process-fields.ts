@@ -1,0 +1,21 @@
+import { z } from 'zod'
+import { logFormats } from '../base/log-text.ts'
+import { Id } from './id.ts'
+
+/** Settings that agent and bridge both have, with one meaning and one default. */
+export const processFields = {
+  fleet: Id.default('default').describe('name of the fleet'),
+  threads: z.int().min(1).max(256).default(2).describe('threads per operator'),
+  /** Path of a libonnxruntime to use instead of the packaged one. */
+  library: z.string().optional(),
+  /** Weight of earlier measurements (α of HAT). */
+  smoothing: z.number().min(0).lt(1),
+  logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
+  log: z
+    .strictObject({
+      format: z.enum(logFormats).default('json').describe('format of log lines on stderr: text for people, JSON for programs'),
+      /** Lines start with their priority, for journald. */
+      priorities: z.boolean().default(false),
+    })
+    .prefault({}),
+}
