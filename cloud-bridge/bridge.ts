@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
-import { dataPath } from '../core/protocol/messages.ts'
+import { dataPath, noModelId } from '../core/protocol/messages.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
 import { ownHost, urlHost } from './http/listen.ts'
 import { connectControl } from './link/control.ts'
@@ -21,7 +21,8 @@ export interface Bridge {
   readonly mqttUrl: string
   readonly httpUrl: string
   readonly dataUrl: string
-  readonly modelId: string
+  /** Undefined: the bridge serves no bundle. */
+  readonly modelId: string | undefined
   /** SHA-256 of the public key of the TLS certificate: invitations and logins hold the bridge to it. */
   readonly pin: string | undefined
   /** Whether clients that connect now must prove their identity. */
@@ -78,7 +79,7 @@ async function openBridge(base: Base): Promise<Bridge> {
     birth: stores.birth,
     describe: () => ({
       bridge: version,
-      modelId: cloud.modelId,
+      modelId: cloud.modelId ?? noModelId,
       data: dataUrl,
       sessions: cloud.sessions.count,
       devices: work.devices.size,

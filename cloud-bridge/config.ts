@@ -4,6 +4,7 @@ import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { Id } from '../core/protocol/id.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { processFields } from '../core/protocol/process-fields.ts'
+import { apiBaseUrl } from '../core/upstream/base-url.ts'
 import { BridgeLimits } from './limits.ts'
 
 const defaultChunkTokens = 128
@@ -42,9 +43,36 @@ const BrokerConfig = z
   })
 export type BrokerConfig = z.infer<typeof BrokerConfig>
 
+const UpstreamConfig = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/, error: 'must be a URL like http://127.0.0.1:8000/v1' })
+    .refine((url) => !url.includes('@'), 'must not contain a name or password: a key belongs in a file')
+    .transform(apiBaseUrl)
+    .meta({
+      flag: 'upstream',
+      description: "URL of a server with OpenAI's API that makes answers for clients, beside the bundle or without one",
+      fallback: 'none',
+    }),
+  model: z.string().min(1).meta({ description: 'name of its model, by which clients ask for it too', fallback: 'none' }),
+  keyFile: z
+    .string()
+    .min(1)
+    .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' })
+    .optional(),
+})
+export type UpstreamConfig = z.infer<typeof UpstreamConfig>
+
 /** Every setting of a bridge. Those with a description are options of `brim bridge run`. */
 export const BridgeFields = z.strictObject({
-  bundle: z.string().min(1).describe('folder of the bundle that is served'),
+  bundle: z
+    .string()
+    .min(1)
+    .meta({
+      description: 'folder of the bundle that is served',
+      fallback: 'none: answers come from --upstream, and devices get no sessions',
+    })
+    .optional(),
+  upstream: UpstreamConfig.optional(),
   answers: z
     .boolean()
     .default(true)
@@ -205,6 +233,10 @@ export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, 
   .refine(({ chunkTokens, draftLimit, frameTokens }) => chunkTokens <= frameTokens && draftLimit < frameTokens, {
     message: 'chunkTokens and draftLimit + 1 must fit into frameTokens',
     path: ['frameTokens'],
+  })
+  .refine(({ bundle, upstream }) => bundle !== undefined || upstream !== undefined, {
+    message: 'a bridge needs a bundle (--bundle) or a server that answers for it (--upstream)',
+    path: ['bundle'],
   })
 export type BridgeConfig = z.infer<typeof BridgeConfig>
 /** Fields with defaults are optional. */

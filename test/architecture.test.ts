@@ -103,6 +103,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/link': { values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'], types: ['cloud-bridge/hat'] },
   'cloud-bridge/queue': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link'] },
   'cloud-bridge/fleet': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/queue'] },
+  'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'] },
   'cloud-bridge/api': {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
     types: ['cloud-bridge/fleet', 'cloud-bridge/queue'],

@@ -4,7 +4,7 @@ import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { type BridgeChoice, chooseBridge } from '../../core/policy/link/choose-bridge.ts'
 import type { LinkStatus } from '../../core/policy/link/choose-link.ts'
-import type { BridgeState } from '../../core/protocol/messages.ts'
+import { type BridgeState, noModelId } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import { ControlLink, type ControlLinkOptions } from './control-link.ts'
 import type { DataConnectionOptions } from './data-connection.ts'
@@ -196,10 +196,9 @@ export class BridgeLink {
 }
 
 function mismatchError({ bridge, modelId }: BridgeChoice, own: string | undefined): BrimError {
-  const short = (id: string | undefined) => id?.slice(0, 12)
-  return new BrimError(
-    'BUNDLE_MISMATCH',
-    `this device has model ${short(own)}…, but bridge "${bridge}" serves ${short(modelId)}…`,
-    { hint: 'install the same bundle on both' },
-  )
+  const short = (id: string | undefined) => `${id?.slice(0, 12)}…`
+  const served = modelId === noModelId ? 'no bundle' : short(modelId)
+  return new BrimError('BUNDLE_MISMATCH', `this device has model ${short(own)}, but bridge "${bridge}" serves ${served}`, {
+    hint: 'install the same bundle on both',
+  })
 }

@@ -20,8 +20,8 @@ interface BundleOnDisk {
 }
 
 export interface ServedBundlesOptions {
-  /** Folder of the bundle that the bridge serves itself. */
-  readonly bundle: string
+  /** Folder of the bundle that the bridge serves itself; undefined: none. */
+  readonly bundle: string | undefined
   /** Folder whose subfolders are bundles too. */
   readonly folder: string | undefined
 }
@@ -50,7 +50,7 @@ export function openServedBundles({ bundle, folder }: ServedBundlesOptions): Ser
 
   async function scan(): Promise<void> {
     const names = folder === undefined ? [] : await readdir(folder).catch(() => [])
-    const folders = [bundle, ...names.map((name) => join(folder ?? '', name))]
+    const folders = [...(bundle === undefined ? [] : [bundle]), ...names.map((name) => join(folder ?? '', name))]
     const found = await Promise.all(folders.map(readChanged))
     read = new Map([...read].filter(([at]) => folders.includes(at)))
     // Reversed, so that of two bundles of one model the first wins: the bridge's own.

@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { BrimError } from '../../core/base/errors.ts'
-import { modeOpenToOthers } from '../../core/base/private-file.ts'
+import { readSecret } from '../../core/base/private-file.ts'
 
 export interface Login {
   readonly username: string
@@ -27,18 +26,4 @@ export function readHookSecret(path: string): string {
       { hint: `openssl rand -hex 24 > ${path}` },
     )
   return secret
-}
-
-function readSecret(path: string): string {
-  try {
-    const mode = modeOpenToOthers(path)
-    if (mode !== undefined)
-      throw new BrimError('CONFIG_INVALID', `the secret ${path} is readable by other users (mode ${mode})`, {
-        hint: `chmod 600 ${path}`,
-      })
-    return readFileSync(path, 'utf8').trim()
-  } catch (cause) {
-    if (cause instanceof BrimError) throw cause
-    throw new BrimError('CONFIG_INVALID', `the secret ${path} cannot be read`, { cause, hint: 'check the path' })
-  }
 }

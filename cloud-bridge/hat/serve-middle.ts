@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import type { BridgeConfig } from '../config.ts'
@@ -20,6 +21,11 @@ const minPromptRows = 16
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
 const minChunkTokens = 16
 
+/** What is served, and its dimensions. */
+type Served = Pick<OpenedModel, 'served' | 'slots'> & {
+  readonly manifest: { readonly dims: Pick<Manifest['dims'], 'hidden' | 'contextLimit'> }
+}
+
 export interface ServeMiddleOptions {
   readonly clock: Clock
   readonly logger: Logger
@@ -31,7 +37,7 @@ export interface ServeMiddleOptions {
 /** The middle part of a bundle, serving HAT sessions. */
 export function serveMiddle(
   config: BridgeConfig,
-  { served, manifest, slots }: Omit<OpenedModel, 'close'>,
+  { served, manifest, slots }: Served,
   { clock, logger, onCount, onStep: onEachStep }: ServeMiddleOptions,
 ) {
   const { hidden, contextLimit } = manifest.dims

@@ -6,6 +6,7 @@ import type { DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
 import {
   closeCodes,
   frameCostBytes,
+  noModelId,
   readAheadBytes,
   sessionBits,
   sessionHex,
@@ -20,6 +21,7 @@ import { createProbeAnswers } from './probe-answers.ts'
 export interface ConnectionOptions {
   readonly sessions: Sessions
   readonly bridge: string
+  /** `noModelId`: the bridge serves no bundle. */
   readonly modelId: string
   /** Maximum tokens that a device drafts per round. */
   readonly draftLimit: number
@@ -141,7 +143,10 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
         type: 'refused',
         request,
         code: 'BUNDLE_MISMATCH',
-        message: `the device runs model ${requested}, this bridge ${modelId}: build or copy one bundle for both`,
+        message:
+          modelId === noModelId
+            ? 'this bridge serves no bundle'
+            : `the device runs model ${requested}, this bridge ${modelId}: build or copy one bundle for both`,
       }
     const result = await sessions.open(owner, { resume, wire })
     if (result.kind === 'refused') {

@@ -72,6 +72,7 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
           ttft.observe(name, (nowMs - requestedMs) / 1_000)
           promptTokens.inc(name, await promptLength(delta))
         }
+        if ('text' in delta && delta.promptTokens !== undefined) promptTokens.inc(name, delta.promptTokens)
         // Tokens of one delta arrive together.
         for (let at = 0; at < tokens; at++) {
           if (sentMs.length > 0) gap.observe(name, (nowMs - sentMs.at(-1)!) / 1_000)
@@ -95,9 +96,9 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
       stalled.inc(name, experience.stalledMs / 1_000)
     }
 
-    /** Known without tokenising again: the endpoint has done so, or its server says it. */
+    /** Known without tokenising again, because the endpoint has done so. Another server tells it with the last delta. */
     async function promptLength(delta: AnswerDelta): Promise<number> {
-      if ('text' in delta) return delta.promptTokens ?? 0
+      if ('text' in delta) return 0
       return (await request.prompt.idsFor(delta.source.model, signal)).length
     }
   }

@@ -12,7 +12,8 @@ const streamBuckets = [1, 2, 4, 8, 16]
 /** What the parts of the bridge have counted, read at each scrape. */
 export interface MetricSources {
   readonly version: string
-  readonly modelId: string
+  /** Undefined: the bridge serves no bundle. */
+  readonly modelId: string | undefined
   /** HAT sessions that are open. */
   readonly sessions: () => number
   readonly kv: () => { readonly usedBytes: number; readonly cachedBytes: number; readonly budgetBytes: number }
@@ -89,7 +90,12 @@ function collectAll(registry: Registry, sources: MetricSources): void {
     collectGauge(registry, { name, help, read, ...(label !== undefined && { label }) })
   const counter = (name: string, help: string, read: () => number) => collectCounter(registry, { name, help, read })
   gauge('brim_build_info', 'Always 1.', () => ({ [version]: 1 }), 'version')
-  gauge('brim_model_info', 'Always 1: the model that the bridge serves.', () => ({ [modelId]: 1 }), 'model_id')
+  gauge(
+    'brim_model_info',
+    'Always 1: the model that the bridge serves.',
+    () => (modelId === undefined ? {} : { [modelId]: 1 }),
+    'model_id',
+  )
   gauge('brim_hat_sessions', 'Open HAT sessions of devices.', sessions)
   const ofStreams = () => kv().usedBytes - kv().cachedBytes
   gauge(

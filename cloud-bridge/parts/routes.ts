@@ -32,7 +32,7 @@ export function routesOf({ config, clock, startedMs, metrics }: Base, parts: Rou
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
   const load = () => ({
     version,
-    modelId,
+    modelId: modelId ?? null,
     uptimeS: uptimeS(),
     sessions: sessions.count,
     kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,

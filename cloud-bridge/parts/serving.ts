@@ -1,30 +1,47 @@
 import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
+import { noModelId } from '../../core/protocol/messages.ts'
 import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { openServedModel } from '../serving/open-served-model.ts'
+import { noModel } from '../serving/served-model.ts'
 import type { Serving } from '../serving/serving.ts'
+import { openUpstream } from '../upstream/open-upstream.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 
 const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
 
-/** The served model, its own answers, the HAT sessions on its middle, and the data plane that they are reached by. */
+/** In the place of a bundle that the bridge does not have. */
+const nothing = { served: noModel, manifest: { dims: { hidden: 1, contextLimit: 1 } }, slots: 1 }
+
+/**
+ * What answers: the served model, with its own answers, the HAT sessions on its middle and the data plane that they are
+ * reached by; and an upstream.
+ */
 export async function openServing({ config, clock, closers, logger, log, announce, metrics }: Base, { grants }: Access) {
-  const model = await openServedModel(config)
-  closers.push(model.close)
-  const served = serveMiddle(config, model, { clock, logger, onCount: announce.trigger, onStep: metrics.onStep })
+  const { bundle } = config
+  const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, log('upstream'))
+  const model = bundle === undefined ? undefined : await openServedModel({ ...config, bundle })
+  if (model) closers.push(model.close)
+  const { manifest } = model ?? nothing
+  const served = serveMiddle(config, model ?? nothing, {
+    clock,
+    logger,
+    onCount: announce.trigger,
+    onStep: metrics.onStep,
+  })
   closers.push(served.serving.close)
-  const { modelId, dims } = model.manifest
+  const modelId = model?.manifest.modelId
   const plane = createDataPlane({
     sessions: served.sessions,
     bridge: config.id,
-    modelId,
+    modelId: modelId ?? noModelId,
     draftLimit: config.draftLimit,
-    maxFrameBytes: maxFrameBytesOf(config.frameTokens, dims.hidden),
+    maxFrameBytes: maxFrameBytesOf(config.frameTokens, manifest.dims.hidden),
     gate: grants,
     heartbeatMs,
     helloTimeoutMs,
@@ -32,9 +49,9 @@ export async function openServing({ config, clock, closers, logger, log, announc
     logger: log('link'),
   })
   const llm =
-    model.served.tokens &&
-    metrics.measured(bridgeEndpoint(served.serving, await loadLlm(config.bundle, model.manifest, served.serving)))
-  return { ...served, modelId, plane, llm }
+    model?.served.tokens &&
+    metrics.measured(bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving)))
+  return { ...served, modelId, plane, llm, upstream: upstream && metrics.measured(upstream) }
 }
 
 /** An answer has as much context as the KV memory holds, if that is less than the model's. */

@@ -23,6 +23,8 @@ export interface ServedModelOptions {
 }
 
 export interface OpenedModel {
+  /** Of the bundle. */
+  readonly folder: string
   readonly served: ServedModel
   readonly manifest: Manifest
   /** Streams that one step can serve. */
@@ -47,7 +49,7 @@ export async function openServedModel(options: ServedModelOptions): Promise<Open
     verified: new VerifiedBundles(stateDir),
   })
   const { manifest } = model
-  const opened = { manifest, slots: Math.max(...slotCounts), close: () => model.release() }
+  const opened = { folder: bundle, manifest, slots: Math.max(...slotCounts), close: () => model.release() }
   if (split === null) return { ...opened, served: wholeModel(model.chain({ cuts: 'full' }), manifest.parts.whole!) }
   const around = answers && { input: model.part('input'), head: shareHead(model.head(), manifest.dims.vocab) }
   return { ...opened, served: splitModel(model.part('middle'), around || undefined) }

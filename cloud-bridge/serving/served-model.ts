@@ -45,6 +45,15 @@ export interface ServedModel {
   step(items: readonly ModelItem[]): Promise<ItemResult[]>
 }
 
+/** Of a bridge without a bundle: no stream can be opened. */
+export const noModel: ServedModel = {
+  rows: undefined,
+  tokens: undefined,
+  async step() {
+    throw new Error('a step was begun without a model')
+  },
+}
+
 /** The middle, and around it the other parts of the whole model, rounded at the cuts as on the wire: the reference's rows. */
 export function splitModel(middle: Part, around?: { readonly input: Part; readonly head: SharedHead }): ServedModel {
   const rows = kindOf(middle)

@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { BrimError } from './errors.ts'
 
@@ -6,6 +6,21 @@ import { BrimError } from './errors.ts'
 export function modeOpenToOthers(path: string): string | undefined {
   const mode = statSync(path).mode & 0o777
   return (mode & 0o077) === 0 ? undefined : `0${mode.toString(8)}`
+}
+
+/** The text of a private file without the space around it. @throws BrimError CONFIG_INVALID, also for a file that others can read */
+export function readSecret(path: string): string {
+  try {
+    const mode = modeOpenToOthers(path)
+    if (mode !== undefined)
+      throw new BrimError('CONFIG_INVALID', `the secret ${path} is readable by other users (mode ${mode})`, {
+        hint: `chmod 600 ${path}`,
+      })
+    return readFileSync(path, 'utf8').trim()
+  } catch (cause) {
+    if (cause instanceof BrimError) throw cause
+    throw new BrimError('CONFIG_INVALID', `the secret ${path} cannot be read`, { cause, hint: 'check the path' })
+  }
 }
 
 /** Creates an empty file that only this user can read. @throws BrimError TARGET_UNWRITABLE, also if it exists */

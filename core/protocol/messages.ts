@@ -25,6 +25,8 @@ const instance = z
   .regex(/^[0-9a-f]{16}$/)
   .meta({ title: '16 hex digits' })
 const modelId = sha256.describe('Model id of its bundle.')
+/** Announced by a bridge without a bundle: no device has this model, so none asks it for a session. */
+export const noModelId = '0'.repeat(64)
 const birth = z.int().min(1)
 const at = z.iso.datetime().describe("UTC, by the sender's clock.")
 
@@ -104,7 +106,7 @@ export const BridgeState = z.object({
   birth: birth.describe('Start counter of the bridge, persisted.'),
   at,
   bridge: z.string().max(64).optional().describe('Version of the bridge.'),
-  modelId: modelId.optional(),
+  modelId: sha256.optional().describe('Model id of its bundle; zeros only: it serves none.'),
   data: z
     .url({ protocol: /^wss?$/ })
     .optional()

@@ -43,7 +43,8 @@ export async function openStream(
   failures: UpstreamFailures,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
-  const to = new URL(`${url.replace(/\/$/, '')}/${path}`)
+  const to = new URL(url)
+  to.pathname = `${to.pathname.replace(/\/$/, '')}/${path}`
   const text = JSON.stringify(body)
   const unreachable = (cause: unknown) => failures.failed('cannot be reached', { cause, retryAfterMs: defaultRetryAfterMs })
   watchdog.allow(connectMs, () => unreachable(new Error(`no connection within ${connectMs / 1_000} s`)))

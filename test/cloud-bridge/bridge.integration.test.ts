@@ -1,14 +1,13 @@
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Bridge } from '../../cloud-bridge/bridge.ts'
 import { type BridgeSettings, readBridgeConfig } from '../../cloud-bridge/config.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import type { LoggedStep } from '../../core/protocol/http/bridge.ts'
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
-import { healthOf as health, startTestBridge } from '../support/bridge.ts'
+import { healthOf as health, startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { brim } from '../support/brim.ts'
 import { mqttClient, powerCut, startBroker, watchTopic } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
@@ -36,7 +35,7 @@ const start = (settings: Partial<BridgeSettings> = {}, clock?: Clock) =>
   startTestBridge({ bundle: bundle.path, stateDir: join(dir.path, `state-${Math.random()}`), ...settings }, clock)
 
 /** A prompt in three pipelined chunks, then rounds of verification of which some are rolled back. */
-async function converse(device: TestDevice, bridge: Bridge, seed: number): Promise<States> {
+async function converse(device: TestDevice, bridge: TestBridge, seed: number): Promise<States> {
   const session = await device.open(bridge.modelId)
   const rows = randomStates(64, width, seed)
   const seqs = [0, 1, 2].map((i) =>
@@ -122,7 +121,7 @@ describe('the bridge on a real bundle', () => {
 
   it.each([2, 3])('computes the same bits in a pipeline of %i stages as without one', async (pipeline) => {
     const seeds = [1, 2, 3, 4, 5, 6]
-    const converseAll = async (bridge: Bridge) => {
+    const converseAll = async (bridge: TestBridge) => {
       const deep = await Promise.all(
         seeds.map(async (seed) => {
           await using device = await connectDevice(bridge.dataUrl, `device-${seed}`, width)

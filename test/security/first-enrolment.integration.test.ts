@@ -1,13 +1,12 @@
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
-import type { Bridge } from '../../cloud-bridge/bridge.ts'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
-import { startTestBridge } from '../support/bridge.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { closed, mosquittoMissing, mqttClient, startMosquitto, watchTopic } from '../support/broker.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
 import { silentLogger } from '../support/silent-logger.ts'
@@ -21,7 +20,7 @@ const lost = { topic: stateOf('ghost'), payload: Buffer.from(ready), qos: 1, ret
 
 let dir: TempDir
 let bundle: string
-let bridge: Bridge & AsyncDisposable
+let bridge: TestBridge
 let store: IdentityStore
 beforeAll(async () => {
   dir = tempDir()

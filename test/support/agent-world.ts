@@ -3,14 +3,13 @@ import { join } from 'node:path'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
 import type { Host } from '../../agent/device/host.ts'
-import type { Bridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import { buildBundle } from '../../core/model/build.ts'
 import type { Health } from '../../core/protocol/http/bridge.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
-import { healthOf, startTestBridge } from './bridge.ts'
+import { healthOf, startTestBridge, type TestBridge } from './bridge.ts'
 import { tempDir } from './temp-dir.ts'
 
 /** The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter or without one. */
@@ -45,7 +44,7 @@ export async function buildSlmBundle(dir: string): Promise<string> {
 export interface AgentWorld extends AsyncDisposable {
   readonly dir: string
   readonly bundle: string
-  readonly bridge: Bridge
+  readonly bridge: TestBridge
   readonly agent: Agent
   startAgent(settings: Partial<AgentSettings> & { id: string }, clock?: Clock, host?: Host): Promise<Agent>
   bridgeHealth(): Promise<Health>

@@ -3,11 +3,16 @@ import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Health } from '../../core/protocol/http/bridge.ts'
 
+export interface TestBridge extends Bridge, AsyncDisposable {
+  /** Empty where it serves no bundle. */
+  readonly modelId: string
+}
+
 /** A bridge in this process, by default on free loopback ports and without a log. */
-export async function startTestBridge(settings: BridgeSettings, clock?: Clock): Promise<Bridge & AsyncDisposable> {
+export async function startTestBridge(settings: BridgeSettings, clock?: Clock): Promise<TestBridge> {
   const defaults = { mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
   const bridge = await startBridge({ ...defaults, ...settings }, clock)
-  return Object.assign(bridge, { [Symbol.asyncDispose]: bridge.close })
+  return Object.assign(bridge, { modelId: bridge.modelId ?? '', [Symbol.asyncDispose]: bridge.close })
 }
 
 export async function healthOf({ httpUrl }: Pick<Bridge, 'httpUrl'>): Promise<Health> {

@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
 import { answerByHat, type HatOptions, type HatRequest } from '../../agent/hat/session.ts'
 import type { DataLink } from '../../agent/link/data-link.ts'
-import type { Bridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import type { EndpointFigures } from '../../core/answer/figures.ts'
 import { systemClock } from '../../core/base/clock.ts'
@@ -16,7 +15,7 @@ import { type SharedHead, shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { drafterParts } from '../../core/model/manifest.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { healthOf, startTestBridge } from './bridge.ts'
+import { healthOf, startTestBridge, type TestBridge } from './bridge.ts'
 import { dataLinkTo } from './data-link.ts'
 import { tempDir } from './temp-dir.ts'
 import { tinyBundle } from './tiny-bundle.ts'
@@ -33,7 +32,7 @@ export interface HatAnswer {
 export interface HatWorld extends AsyncDisposable {
   readonly bundle: string
   readonly model: LoadedModel
-  readonly bridge: Bridge
+  readonly bridge: TestBridge
   readonly link: DataLink
   readonly head: SharedHead
   /** The reference: the whole model in this process. */

@@ -21,6 +21,10 @@ export const command = defineCommand({
       'brim bridge run --bundle qwen --host 10.0.0.5 --tls-cert cert.pem --tls-key key.pem',
       'for enrolled devices elsewhere: MQTT over TLS on port 8883',
     ],
+    [
+      'brim bridge run --upstream http://127.0.0.1:8000 --upstream-model qwen2.5-7b',
+      "answers of another server with OpenAI's API",
+    ],
     ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
   ],
   options: {
@@ -64,7 +68,7 @@ function printReady({ mqttUrl, httpUrl, dataUrl, modelId, auth, pin }: Bridge, j
     `  MQTT    ${mqttUrl}`,
     `  HTTP    ${httpUrl}`,
     `  data    ${dataUrl}`,
-    `  model   ${modelId}`,
+    `  model   ${modelId ?? 'none: answers come from the upstream, and devices get no sessions'}`,
     ...(pin === undefined ? [] : [`  pin     ${pin}`]),
     `  accepts ${auth ? 'enrolled devices' : 'every device on this machine'}`,
   ]

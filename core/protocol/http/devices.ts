@@ -106,7 +106,7 @@ export type FleetEvent = z.infer<typeof FleetEvent>
 export const FleetStatus = z.object({
   bridge: z.string(),
   version: z.string(),
-  modelId: z.string(),
+  modelId: z.string().nullable().describe('Null where the bridge serves no bundle.'),
   uptimeS: count,
   sessions: count.describe('Open HAT sessions.'),
   kvBytes: count.describe('KV memory of open sessions.'),

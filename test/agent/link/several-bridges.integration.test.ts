@@ -1,12 +1,11 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Bridge } from '../../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import { kvBytesPerPosition } from '../../../core/policy/admission/kv.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
-import { healthOf, startTestBridge } from '../../support/bridge.ts'
+import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { connectDevice, type TestDevice } from '../../support/test-device.ts'
 
 let world: AgentWorld
@@ -26,7 +25,7 @@ async function oneSessionOfKv(): Promise<Partial<BridgeSettings>> {
   return { chunkTokens: 128, kvBudgetBytes: 128 * kvBytesPerPosition(parts.middle!), limits: { deviceKvPercent: 100 } }
 }
 
-const sessionsAt = async (bridge: Bridge) => (await healthOf(bridge)).sessions
+const sessionsAt = async (bridge: TestBridge) => (await healthOf(bridge)).sessions
 const agentHealth = async (apiUrl: string) => (await fetch(`${apiUrl}/health`)).json()
 const ask = (apiUrl: string, fields: object = {}) =>
   fetch(`${apiUrl}/v1/completions`, {
@@ -35,7 +34,7 @@ const ask = (apiUrl: string, fields: object = {}) =>
     body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
   })
 
-async function occupy(bridge: Bridge, sessions: number): Promise<TestDevice> {
+async function occupy(bridge: TestBridge, sessions: number): Promise<TestDevice> {
   const device = await connectDevice(bridge.dataUrl, 'occupant', width)
   for (let i = 0; i < sessions; i++) await device.open(bridge.modelId)
   return device

@@ -1,0 +1,91 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startAgent } from '../../../agent/agent.ts'
+import { readBridgeConfig } from '../../../cloud-bridge/config.ts'
+import { buildTextBundle } from '../../support/agent-world.ts'
+import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { scriptedUpstream, streamed } from '../../support/scripted-upstream.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const dir = tempDir()
+let upstream: Awaited<ReturnType<typeof scriptedUpstream>>
+let bundle: string
+beforeAll(async () => {
+  upstream = await scriptedUpstream(streamed('In the', ' mountains.'))
+  bundle = await buildTextBundle(dir.path)
+})
+afterAll(async () => {
+  await upstream[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
+
+describe('a bridge without a bundle', () => {
+  let bridge: TestBridge
+  beforeAll(async () => {
+    bridge = await startTestBridge({ upstream: { url: upstream.url, model: 'large' }, stateDir: join(dir.path, 'alone') })
+  })
+  afterAll(() => bridge.close())
+
+  it('registers devices and gives them jobs, and refuses their sessions saying why', async () => {
+    const settings = { id: 'jetson-01', bundle, bridges: [bridge.mqttUrl], apiPort: 0, threads: 1 }
+    const agent = await startAgent({ ...settings, stateDir: join(dir.path, 'agent'), logLevel: 'silent' })
+    try {
+      const listed = async () => {
+        const { devices } = (await (await fetch(`${bridge.httpUrl}/v1/devices`)).json()) as { devices: object[] }
+        return devices
+      }
+      await expect.poll(listed).toMatchObject([{ id: 'jetson-01', state: 'ready' }])
+      const body = JSON.stringify({ prompt: 'Where?', max_tokens: 4 })
+      const response = await fetch(`${agent.apiUrl}/v1/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body,
+      })
+      const { error } = (await response.json()) as { error: { code: string; message: string } }
+      expect(error).toMatchObject({ code: 'BUNDLE_MISMATCH', message: expect.stringContaining('serves no bundle') })
+    } finally {
+      await agent.close()
+    }
+  })
+
+  it('reports that it has no model', async () => {
+    expect(await healthOf(bridge)).toMatchObject({ ok: true, modelId: null, sessions: 0, kvBytes: 0 })
+    expect(await (await fetch(`${bridge.httpUrl}/v1/fleet`)).json()).toMatchObject({ modelId: null })
+    expect(await (await fetch(`${bridge.httpUrl}/v1/bundles`)).json()).toEqual({ bundles: [] })
+  })
+})
+
+describe('the configuration of an upstream', () => {
+  const read = (upstream?: object) => readBridgeConfig({ stateDir: '/state', upstream } as Parameters<typeof readBridgeConfig>[0])
+
+  it('names the base URL of an API, or only a server', () => {
+    const urlOf = (url: string) => read({ url, model: 'm' }).upstream?.url
+    expect(urlOf('http://127.0.0.1:8000')).toBe('http://127.0.0.1:8000/v1')
+    expect(urlOf('http://127.0.0.1:8000/')).toBe('http://127.0.0.1:8000/v1')
+    expect(urlOf('https://example.org/openai/v1/')).toBe('https://example.org/openai/v1')
+  })
+
+  it.each([
+    ['neither bundle nor upstream', undefined, 'a bridge needs a bundle (--bundle) or a server that answers for it (--upstream)'],
+    ['no model', { url: 'http://127.0.0.1:8000' }, 'upstream.model: is missing'],
+    ['another scheme', { url: 'ftp://127.0.0.1', model: 'm' }, 'must be a URL like http://'],
+    ['a password', { url: 'http://a:b@127.0.0.1', model: 'm' }, 'a key belongs in a file'],
+  ])('with %s is refused', (_, upstream, message) => {
+    expect(() => read(upstream)).toThrow(message)
+  })
+
+  it.each([
+    ['is missing', 'missing', undefined, 0o600, 'cannot be read'],
+    ['other users can read', 'open', 'key', 0o644, 'readable by other users (mode 0644)'],
+    ['holds no key', 'words', 'two words', 0o600, 'does not hold an API key'],
+  ])('with a key file that %s is refused at the start', async (_, name, text, mode, message) => {
+    const keyFile = join(dir.path, name)
+    if (text !== undefined) writeFileSync(keyFile, text, { mode })
+    const settings = { upstream: { url: upstream.url, model: 'large', keyFile }, stateDir: join(dir.path, `state-${name}`) }
+    await expect(startTestBridge(settings)).rejects.toMatchObject({
+      code: 'CONFIG_INVALID',
+      message: expect.stringContaining(message),
+    })
+  })
+})
