@@ -59,6 +59,7 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
     const requestedMs = clock.nowMs()
     const sentMs: number[] = []
     let finished = 'abort'
+    let toldByServer = 0
     let gauge = waiting
     gauge.inc(name)
     try {
@@ -72,7 +73,7 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
           ttft.observe(name, (nowMs - requestedMs) / 1_000)
           promptTokens.inc(name, await promptLength(delta))
         }
-        if ('text' in delta && delta.promptTokens !== undefined) promptTokens.inc(name, delta.promptTokens)
+        if ('text' in delta) toldByServer = delta.promptTokens ?? toldByServer
         // Tokens of one delta arrive together.
         for (let at = 0; at < tokens; at++) {
           if (sentMs.length > 0) gap.observe(name, (nowMs - sentMs.at(-1)!) / 1_000)
@@ -87,6 +88,7 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
       throw error
     } finally {
       gauge.dec(name)
+      promptTokens.inc(name, toldByServer)
       requests.inc({ ...name, finished_reason: finished })
       latency.observe(name, (clock.nowMs() - requestedMs) / 1_000)
       const answer = { tokensPerS: request.tokensPerS ?? defaultTokensPerS, requestedMs, sentMs }
