@@ -2,9 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
 import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
 import { openLocalModel } from '../../../agent/slm/local-model.ts'
+import { bridgeEndpoint } from '../../../cloud-bridge/llm/endpoint.ts'
+import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
+import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
 import type { AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
 import { withFallback } from '../../../core/answer/fallback.ts'
+import { AnswerMeter } from '../../../core/answer/meter.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
+import { collectAnswer, streamAnswer } from '../../../core/answer/stream-answer.ts'
 import { loadTextModel, type TextModel } from '../../../core/answer/text-model.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
@@ -12,6 +17,7 @@ import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { testServing } from '../../support/serving.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 const maxTokens = 14
@@ -20,6 +26,7 @@ const never = new AbortController().signal
 
 let dir: TempDir
 let world: HatWorld
+let serving: Serving
 let slm: Awaited<ReturnType<typeof openLocalModel>>
 const endpoints: Record<string, TokenEndpoint> = {}
 beforeAll(async () => {
@@ -29,8 +36,11 @@ beforeAll(async () => {
   const model = await loadTextModel(world.bundle, world.model.manifest)
   endpoints.hat = hatEndpoint(world.options(), model)
   endpoints.slm = slmEndpoint(slm, systemClock)
+  serving = testServing(splitModel(world.model.part('middle'), { input: world.model.part('input'), head: world.head }))
+  endpoints.bridge = bridgeEndpoint(serving, model)
 })
 afterAll(async () => {
+  await serving.close()
   await slm.close()
   await world[Symbol.asyncDispose]()
   dir[Symbol.dispose]()
@@ -53,7 +63,7 @@ async function deltasOf(endpoint: TokenEndpoint, request: AnswerRequest): Promis
 }
 const tokensOf = (deltas: readonly TokenDelta[]) => deltas.flatMap(({ tokens }) => tokens)
 
-describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
+describe.each(['hat', 'slm', 'bridge'])('the endpoint %s', (name) => {
   it.each([
     ['greedy', greedy],
     ['sampled', sampled],
@@ -75,10 +85,37 @@ describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
     const whole = tokensOf(await deltasOf(endpoint, requestTo(endpoint)))
     const eos = whole[3]!
     const model: TextModel = { ...endpoint.model, eos: [eos] }
-    const ending = name === 'hat' ? hatEndpoint(world.options(), model) : slmEndpoint({ ...slm, text: model }, systemClock)
+    const endings: Record<string, () => TokenEndpoint> = {
+      hat: () => hatEndpoint(world.options(), model),
+      slm: () => slmEndpoint({ ...slm, text: model }, systemClock),
+      bridge: () => bridgeEndpoint(serving, model),
+    }
+    const ending = endings[name]!()
     const deltas = await deltasOf(ending, requestTo(ending, { ignoreEos: false }))
     expect(tokensOf(deltas)).toEqual(whole.slice(0, whole.indexOf(eos) + 1))
     expect(deltas.at(-1)!.end).toBe('stop')
+  })
+
+  it('reports the log probability of each token where a request asks for it', async () => {
+    const endpoint = endpoints[name]!
+    const deltas = await deltasOf(endpoint, requestTo(endpoint, { logprobs: 2 }))
+    const logprobs = deltas.flatMap((delta) => delta.logprobs ?? [])
+    expect(logprobs.map(({ token }) => token)).toEqual(tokensOf(deltas))
+    for (const { logprob, top } of logprobs) expect([top.length, top[0]!.logprob]).toEqual([2, logprob])
+  })
+
+  it('stops when its request is canceled, and ends at a stop string', async () => {
+    const endpoint = endpoints[name]!
+    const aborting = new AbortController()
+    const canceled = endpoint.answer(requestTo(endpoint, { maxTokens: 100 }), aborting.signal)
+    await canceled.next()
+    aborting.abort(new BrimError('CANCELED', 'canceled on purpose'))
+    await expect(canceled.next()).rejects.toMatchObject({ code: 'CANCELED' })
+    const options = { endpoint, clock: systemClock, meter: new AnswerMeter(systemClock) }
+    const { text } = await collectAnswer(streamAnswer(options, requestTo(endpoint), never))
+    const stop = text.slice(4, 6)
+    const stopped = await collectAnswer(streamAnswer(options, requestTo(endpoint, { stop: [stop] }), never))
+    expect(stopped).toMatchObject({ text: text.slice(0, text.indexOf(stop)), finishReason: 'stop' })
   })
 
   it('rejects a new answer that its context cannot hold, and ends a continuation with its context', async () => {
@@ -92,6 +129,15 @@ describe.each(['hat', 'slm'])('the endpoint %s', (name) => {
     const deltas = await deltasOf(endpoint, requestTo(endpoint, { prompt, maxTokens: 9, answered: { model, ids: [] } }))
     expect([tokensOf(deltas).length, deltas.at(-1)!.end]).toEqual([3, 'length'])
   })
+})
+
+it('answers at the bridge with the tokens that a device gets from HAT', async () => {
+  for (const sampling of [greedy, sampled]) {
+    const [hat, bridge] = await Promise.all(
+      [endpoints.hat!, endpoints.bridge!].map((endpoint) => deltasOf(endpoint, requestTo(endpoint, { sampling }))),
+    )
+    expect(tokensOf(bridge!)).toEqual(tokensOf(hat!))
+  }
 })
 
 it('measures the prefill of the small model in tokens per second, before its first token', async () => {
