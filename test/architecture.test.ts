@@ -48,7 +48,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/estimate': { values: [] },
   'core/policy/hat': { values: ['core/policy/estimate'] },
   'core/policy/admission': { values: [], types: ['core/base', 'core/protocol'] },
-  'core/policy/serving': { values: ['core/policy/admission'] },
+  'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate'] },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/serving'] },
   'core/policy/identity': { values: [] },
   'core/policy/jobs': { values: [], types: ['core/base'] },

@@ -2,6 +2,7 @@ import { endOf } from '../../core/answer/endpoint.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
 import { type Choice, choose } from '../../core/engine/logprobs.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
+import { DrainRate } from '../../core/policy/serving/drain-rate.ts'
 import type { Resumption } from '../../core/policy/serving/policy.ts'
 import { Reader, readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { AnswerEnd } from '../../core/text/answer-stream.ts'
@@ -59,6 +60,7 @@ export interface TokenHost extends EngineHost {
  */
 export class ModelTokenStream extends EngineStream implements TokenStream {
   protected readonly reader: Reader
+  readonly #drain = new DrainRate()
   readonly #host: TokenHost
   readonly #request: TokenRequest
   readonly #ids: number[]
@@ -110,6 +112,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   }
 
   async next(): Promise<NextTokens> {
+    const backlog = this.#choices.length
     for (;;) {
       // The memory is free before the reader gets the last tokens.
       if (this.#hasEnded) await this.closing
@@ -117,12 +120,20 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
       if (this.#choices.length > 0) {
         const choices = this.#choices
         this.#choices = []
+        this.#observeTake(choices.length, backlog)
         return { choices, end: this.#end }
       }
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })
     }
+  }
+
+  #observeTake(tokens: number, backlog: number): void {
+    const nowMs = this.#host.clock.nowMs()
+    this.#drain.take(tokens, backlog, nowMs)
+    const { tokensPerS } = this.#drain
+    if (tokensPerS !== undefined && this.#request.tokensPerS === undefined) this.reader.setRate(tokensPerS, nowMs)
   }
 
   close(): Promise<void> {

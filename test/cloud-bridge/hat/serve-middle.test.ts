@@ -222,3 +222,17 @@ describe('the middle part as configured', () => {
     expect(world.middle.serving.memory.usedBytes).toBe(0)
   })
 })
+
+it('opens no session on a model without a split, and says why', async () => {
+  const config = readBridgeConfig({ bundle: 'bundle', stateDir: 'state' })
+  const tokens = { create: () => scriptedPart().createSequence(), bytesPerPosition: 8 }
+  const served = { rows: undefined, tokens, step: async () => [] }
+  const options = { clock: fakeClock(), logger: silentLogger(), onCount: () => {} }
+  const { sessions } = serveMiddle(config, { served, manifest, slots: 4 }, options)
+  const peer = { device: 'jetson-01', rates: undefined, send: () => {}, advise: () => {} }
+  expect(await sessions.open(peer)).toMatchObject({
+    kind: 'refused',
+    code: 'SESSION_REFUSED',
+    message: 'bridge bridge-1 serves a model without a split: devices cannot take part',
+  })
+})

@@ -11,6 +11,7 @@ import { type SharedHead, shareHead } from '../../../core/engine/shared-head.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
 import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
 import { smallConfig, someIds, type Workshop, workshop } from '../../core/engine/models.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
 import { randomStates } from '../../support/random-states.ts'
 import { openStream, testServing } from '../../support/serving.ts'
 
@@ -291,5 +292,43 @@ describe('the queue of answers', () => {
     const third = open()
     await Promise.all([collect(first), collect(third)])
     expect(serving.waitingAnswers).toBe(0)
+  })
+})
+
+describe('the reader of an answer', () => {
+  /** The rates of all readers that the policy has seen, oldest first. */
+  function watching() {
+    const rates: (number | undefined)[] = []
+    const policy: ServingPolicy = {
+      plan(state, nowMs) {
+        for (const { reader } of state.waiting) if (rates.at(-1) !== reader?.tokensPerS) rates.push(reader?.tokensPerS)
+        return ordinary.plan(state, nowMs)
+      },
+    }
+    return { rates, policy }
+  }
+
+  it('takes tokens at the rate that it states, however it drains them', async () => {
+    const { rates, policy } = watching()
+    const serving = testServing(served(), { policy })
+    await collect(serving.openTokens('client a', { ...request(asked(1)[0]!), tokensPerS: 20 }))
+    expect(rates).toEqual([20])
+  })
+
+  it('reads like a person, until it lets tokens wait: then as fast as it takes them', async () => {
+    const { rates, policy } = watching()
+    const clock = fakeClock()
+    const serving = testServing(served(), { policy, clock })
+    const stream = serving.openTokens('client a', { ...request(asked(1)[0]!), maxTokens: 200 })
+    // The clock stands still while the model computes: a client that waits for tokens shows no rate.
+    for (let token = 0; token < 3; token++) await stream.next()
+    expect(rates).toEqual([5])
+    const { choices } = await stream.next()
+    const { tokens } = serving.metrics
+    await expect.poll(() => serving.metrics.tokens).toBeGreaterThan(tokens + 9)
+    await clock.advance(100 * choices.length)
+    await stream.next()
+    await expect.poll(() => rates.at(-1)).toBe(10)
+    await stream.close()
   })
 })
