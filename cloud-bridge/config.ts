@@ -172,11 +172,30 @@ export const BridgeFields = z.strictObject({
   /** Advice to devices: prompt tokens per frame, by default 128 where they fit, and max drafted tokens per round. */
   chunkTokens: z.int().min(1).optional(),
   draftLimit: z.int().min(0).default(8),
-  /** KV memory of all sessions together. */
   kvBudgetBytes: z
     .int()
     .min(1)
-    .default(2 * 2 ** 30),
+    .default(2 * 2 ** 30)
+    .meta({ description: 'KV memory of all streams together, in bytes', fallback: '2 GiB' }),
+  kvSlow: z
+    .enum(['none', 'memory', 'file'])
+    .default('none')
+    .describe(
+      'where the KV of preempted streams goes: nowhere, so that it is computed again, host memory, or files in --state-dir',
+    ),
+  kvSlowBudgetBytes: z
+    .int()
+    .min(1)
+    .default(4 * 2 ** 30)
+    .meta({ description: 'max size of the KV of --kv-slow, in bytes', fallback: '4 GiB' }),
+  kvWriteThrough: z
+    .boolean()
+    .default(true)
+    .describe('write new KV to --kv-slow while steps compute, so that a preemption has little left to write'),
+  kvOverlap: z
+    .boolean()
+    .default(true)
+    .describe('restore the KV of a resumed stream piece by piece, while that of a preempted one leaves'),
   /** A session ends after this long without a frame. */
   sessionIdleS: z.number().positive().default(120),
   prefixKeepS: z.number().min(0).default(300).meta({

@@ -5,6 +5,7 @@ import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OpenedModel } from '../serving/open-served-model.ts'
+import { openSlowTier } from '../serving/open-slow-tier.ts'
 import { createServing } from '../serving/serving.ts'
 import type { EndedStep } from '../serving/serving-metrics.ts'
 import { StepLog } from '../serving/step-log.ts'
@@ -61,6 +62,11 @@ export function serveMiddle(
       contextLimit,
       firstPositions: chunkTokens,
       prefixMs: config.prefixKeepS * 1_000,
+    },
+    tiers: {
+      slow: openSlowTier(config, { clock, logger: logger.child({ component: 'serving' }) }),
+      writeThrough: config.kvWriteThrough,
+      overlap: config.kvOverlap,
     },
     maxDecodeRows: smallRows,
     maxWaitingAnswers: config.limits.waitingAnswers,

@@ -3,11 +3,14 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
 import type { Phase, Resumption, StreamState } from '../../core/policy/serving/policy.ts'
 import type { KvMemory } from './kv-memory.ts'
+import type { KvTiers } from './kv-tiers.ts'
 import type { ItemResult, ModelItem } from './served-model.ts'
+import { type KvOwner, StreamKv } from './stream-kv.ts'
 
 /** What every stream needs from its Serving. */
 export interface EngineHost {
   readonly kv: KvMemory
+  readonly tiers: KvTiers
   readonly clock: Clock
   /** New rows of the stream wait for a step, behind those of the other streams. */
   enqueue(stream: EngineStream): void
@@ -25,24 +28,25 @@ export interface WaitingRows {
 }
 
 /** What the step loop sees of a stream, whatever its rows are: its KV, its place in steps, preemption. */
-export abstract class EngineStream {
+export abstract class EngineStream implements KvOwner {
   readonly id: number
+  readonly kv: StreamKv
   readonly owner: string
-  protected sequence: Sequence
-  /** The KV is not in the fast tier. */
-  protected isEvicted: boolean
   protected closing: Promise<void> | undefined
   readonly #host: EngineHost
   /** Resolves when the running step has ended; undefined while no step holds the stream. */
   #step: Promise<void> | undefined
   #endStep = () => {}
 
-  constructor(id: number, owner: string, sequence: Sequence, isEvicted: boolean, host: EngineHost) {
+  constructor(id: number, owner: string, sequence: Sequence, residency: 'resident' | 'evicted', host: EngineHost) {
     this.id = id
     this.owner = owner
-    this.sequence = sequence
-    this.isEvicted = isEvicted
+    this.kv = new StreamKv(sequence, residency, this, host.tiers)
     this.#host = host
+  }
+
+  protected get sequence(): Sequence {
+    return this.kv.sequence
   }
 
   get isInStep(): boolean {
@@ -50,7 +54,7 @@ export abstract class EngineStream {
   }
 
   get canRun(): boolean {
-    return this.waitingRows > 0 && !this.#step && !this.isEvicted
+    return this.waitingRows > 0 && !this.#step && this.kv.residency === 'resident'
   }
 
   get waitingRows(): number {
@@ -58,11 +62,12 @@ export abstract class EngineStream {
   }
 
   get state(): StreamState {
-    const { kv } = this.#host
-    const { sequence, pending, isEvicted } = this
+    const { kv: memory } = this.#host
+    const { sequence, pending, kv } = this
     const { waiting: waitingRows = 0, phase = 'decode', arrivedMs = 0, stepsSkipped = 0 } = pending ?? {}
     const contextLength = sequence.length
-    const missingBytes = kv.missingFor(sequence, contextLength + waitingRows)
+    const isEvicted = kv.residency === 'evicted'
+    const missingBytes = memory.missingFor(sequence, contextLength + waitingRows)
     return {
       id: this.id,
       waitingRows,
@@ -70,22 +75,23 @@ export abstract class EngineStream {
       arrivedMs,
       stepsSkipped,
       contextLength,
-      kvBytes: isEvicted ? missingBytes : kv.chargeOf(sequence),
+      kvBytes: isEvicted ? missingBytes : memory.chargeOf(sequence),
       growthBytes: isEvicted ? 0 : missingBytes,
       fullBytes:
-        kv.missingFor(sequence, contextLength + waitingRows + this.followingRows) + (isEvicted ? 0 : kv.chargeOf(sequence)),
-      residency: this.#step ? 'in flight' : isEvicted ? 'evicted' : 'resident',
-      resumptions: this.resumptions,
-      writtenRows: 0,
+        memory.missingFor(sequence, contextLength + waitingRows + this.followingRows) +
+        (isEvicted ? 0 : memory.chargeOf(sequence)),
+      residency: this.#step ? 'in flight' : kv.residency,
+      resumptions: kv.resumptions,
+      writtenRows: kv.savedRows,
       reader: this.reader,
     }
   }
 
   /** Undefined where none wait. */
   abstract readonly pending: WaitingRows | undefined
-  protected abstract readonly resumptions: readonly Resumption[]
   /** Rows that may follow the waiting ones, as far as that is known. */
   protected abstract readonly followingRows: number
+  abstract readonly canRecompute: boolean
   protected abstract readonly reader: StreamState['reader']
   /** The first `count` waiting rows. */
   protected abstract piece(count: number): ModelItem
@@ -96,20 +102,18 @@ export abstract class EngineStream {
   /** Other streams' steps have begun without this one. */
   abstract skipStep(): void
 
-  /** Moves the KV out of the fast tier, unless a step uses it. */
+  get drainedMs(): number {
+    return this.reader?.drainedMs ?? Number.NEGATIVE_INFINITY
+  }
+
+  /** Begins to move the KV out of the fast tier, unless a step uses it. */
   preempt(): void {
-    if (this.#step || this.isEvicted || this.closing) return
-    this.isEvicted = this.evict()
+    if (!this.#step && !this.closing) this.kv.evict()
   }
 
-  /** @returns whether the KV has left the fast tier */
-  protected evict(): boolean {
-    return this.#host.kv.evict(this.sequence)
-  }
-
-  /** Charges the memory again; the next step moves the KV back. Without effect while the budget is exhausted. */
-  resume(): void {
-    if (this.isEvicted && !this.closing && this.charge()) this.isEvicted = false
+  /** Begins to bring the KV back. */
+  resume(_: Resumption): void {
+    if (!this.closing) this.kv.load()
   }
 
   /** Charges what the stream needs with its waiting rows; false where the memory is exhausted. */
@@ -155,7 +159,7 @@ export abstract class EngineStream {
     this.#host.remove(this)
   }
 
-  protected outOfMemory(length: number): BrimError {
+  outOfMemory(length: number): BrimError {
     return new BrimError('OUT_OF_MEMORY', `no KV memory for ${length} positions: ${this.#host.kv.shortageOf(this.owner)}`)
   }
 }

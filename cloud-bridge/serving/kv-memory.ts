@@ -1,4 +1,3 @@
-import { BrimError } from '../../core/base/errors.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
 import {
   type CachedPrefix,
@@ -25,7 +24,7 @@ interface Account {
   readonly kind: SequenceKind
   /** What its owner may be charged in all. */
   readonly shareBytes: number
-  /** Its buffers, or the copy of its rows while it is evicted. */
+  /** Its buffers; less while its rows leave. */
   kvBytes: number
   /** Memory that its stream's owner holds beside the KV. */
   heldBytes: number
@@ -117,20 +116,16 @@ export class KvMemory {
     return this.#charge(sequence, 'heldBytes', bytes)
   }
 
-  /**
-   * Moves the rows into a copy without spare capacity, and charges that; `grow` and the next step bring them back. False where
-   * the system has no memory for the copy.
-   */
-  evict(sequence: Sequence): boolean {
-    try {
-      sequence.evict()
-    } catch (error) {
-      if (error instanceof BrimError && error.code === 'OUT_OF_MEMORY') return false
-      throw error
-    }
+  /** Lowers the charge of a sequence that leaves the memory to so many positions. */
+  shrink(sequence: Sequence, length: number): void {
     const account = this.#accounts.get(sequence)
-    if (account) this.#change(account, 'kvBytes', sequence.length * account.kind.bytesPerPosition)
-    return true
+    if (account) this.#change(account, 'kvBytes', Math.min(account.kvBytes, length * account.kind.bytesPerPosition))
+  }
+
+  /** Frees the buffers and what is charged for them. */
+  evict(sequence: Sequence): void {
+    sequence.evict()
+    this.shrink(sequence, 0)
   }
 
   release(sequence: Sequence): void {

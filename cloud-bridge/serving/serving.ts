@@ -7,6 +7,7 @@ import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
 import { AnswerQueue } from './answer-queue.ts'
 import { KvMemory } from './kv-memory.ts'
+import { KvTiers, type KvTiersOptions } from './kv-tiers.ts'
 import { PrefixCache } from './prefix-cache.ts'
 import type { SequenceKind, ServedModel } from './served-model.ts'
 import type { EndedStep, ServingMetrics } from './serving-metrics.ts'
@@ -26,6 +27,7 @@ export interface ServingOptions {
     /** Cached prefixes expire after this long; 0: nothing is cached. */
     readonly prefixMs: number
   }
+  readonly tiers: Pick<KvTiersOptions, 'slow' | 'writeThrough' | 'overlap'>
   /** More rows than this count as a prompt, whatever they are. */
   readonly maxDecodeRows: number
   /** Answers that wait for their first step, at most. */
@@ -77,13 +79,15 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
   const prefixes = new PrefixCache<RowStream>()
   const kv = new KvMemory({ ...options.kv, firstCapacity }, prefixes)
   const answers = new AnswerQueue(options.maxWaitingAnswers, clock)
-  const loop = new StepLoop({ model, policy, kv, limits: step, clock, onStep })
+  const tiers = new KvTiers({ ...options.tiers, memory: kv, clock, onTransfer: () => loop.planSoon() })
+  const loop = new StepLoop({ model, policy, kv, tiers, limits: step, clock, onStep })
   const stop = new AbortController()
   const tokenStreams = new Set<ModelTokenStream>()
   let streams = 0
   let expiring: Promise<void> | undefined
   const host: RowHost & TokenHost = {
     kv,
+    tiers,
     clock,
     maxDecodeRows: options.maxDecodeRows,
     enqueue: (stream) => loop.enqueue(stream),
@@ -209,6 +213,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
       await loop.close()
       await expiring
       for (const { handle } of [...kv.cached()]) kv.evictPrefix(handle)
+      await tiers.close()
     },
   }
 }

@@ -1,9 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import type { ServingPlan, ServingPolicy, ServingState } from '../../core/policy/serving/policy.ts'
+import type { Phase, ServingPlan, ServingPolicy, ServingState } from '../../core/policy/serving/policy.ts'
+import { StepSpeeds } from '../../core/policy/serving/step-speeds.ts'
 import type { EngineStream } from './engine-stream.ts'
 import type { KvMemory } from './kv-memory.ts'
+import type { KvTiers } from './kv-tiers.ts'
 import type { ItemResult, ModelItem, ServedModel } from './served-model.ts'
 import { type EndedStep, ServingMetrics } from './serving-metrics.ts'
 
@@ -20,6 +22,7 @@ export interface StepLoopOptions {
   readonly model: ServedModel
   readonly policy: ServingPolicy
   readonly kv: KvMemory
+  readonly tiers: KvTiers
   readonly limits: StepLimits
   readonly clock: Clock
   readonly onStep?: ((step: EndedStep) => void) | undefined
@@ -29,6 +32,7 @@ export interface StepLoopOptions {
 interface Piece {
   readonly stream: EngineStream
   readonly rows: number
+  readonly phase: Phase
   readonly arrivedMs: number
   readonly item: ModelItem
 }
@@ -46,6 +50,7 @@ export class StepLoop {
   readonly #underWay = new Set<Promise<void>>()
   #planning: Promise<void> | undefined
   #alarm = new AbortController()
+  readonly #speeds = new StepSpeeds()
   #lastDecodeMs: number | undefined
   #isClosed = false
 
@@ -65,13 +70,13 @@ export class StepLoop {
     }
     this.#waiting.delete(stream)
     this.#waiting.add(stream)
-    this.#planSoon()
+    this.planSoon()
   }
 
   remove(stream: EngineStream): void {
     this.#streams.delete(stream.id)
     this.#waiting.delete(stream)
-    this.#planSoon()
+    this.planSoon()
   }
 
   /** Rejects what waits; resolves when no step runs any more. */
@@ -90,7 +95,7 @@ export class StepLoop {
   }
 
   /** Call it whenever the next plan may differ from the last one. */
-  #planSoon(): void {
+  planSoon(): void {
     if (this.#canBegin) this.#planning ??= this.#beginSteps()
   }
 
@@ -111,7 +116,7 @@ export class StepLoop {
   }
 
   #state(): ServingState {
-    const { kv, limits } = this.#options
+    const { kv, tiers, limits } = this.#options
     const [streams, waiting] = [this.#streams, this.#waiting]
     return {
       waiting: Array.from(waiting, (stream) => stream.state),
@@ -123,8 +128,8 @@ export class StepLoop {
         return [...kv.cached()]
       },
       memory: kv.usage,
-      slow: undefined,
-      speeds: { tokensPerS: undefined, prefillSPerRow: undefined, evictBytesPerS: undefined, loadBytesPerS: undefined },
+      slow: tiers.slow?.usage,
+      speeds: { ...this.#speeds.speeds, ...tiers.speeds },
       step: limits,
       lastDecodeMs: this.#lastDecodeMs,
     }
@@ -134,7 +139,7 @@ export class StepLoop {
   #carryOut({ evict, preempt, resume, run, lookAgainAtMs }: ServingPlan): boolean {
     for (const handle of evict) this.#options.kv.evictPrefix(handle)
     for (const id of preempt) this.#streams.get(id)?.preempt()
-    for (const { stream } of resume) this.#streams.get(stream)?.resume()
+    for (const { stream, by } of resume) this.#streams.get(stream)?.resume(by)
     this.#setAlarm(lookAgainAtMs)
     let madeWay = false
     const pieces = run.flatMap(({ stream: id, rows: planned }): Piece[] => {
@@ -149,17 +154,26 @@ export class StepLoop {
       // A resumed stream may have found some of its rows in the prefix cache.
       const rows = Math.min(planned, stream.waitingRows)
       if (phase !== 'prefill') this.#lastDecodeMs = this.#options.clock.nowMs()
-      return [{ stream, rows, arrivedMs, item: stream.startStep(rows) }]
+      return [{ stream, rows, phase, arrivedMs, item: stream.startStep(rows) }]
     })
     if (pieces.length === 0) return madeWay
     for (const stream of this.#waiting) if (!stream.isInStep) stream.skipStep()
     const running = this.#compute(pieces).finally(() => {
       this.#underWay.delete(running)
       for (const { stream } of pieces) stream.finishStep()
-      this.#planSoon()
+      this.planSoon()
     })
     this.#underWay.add(running)
+    void this.#saveDuring(pieces)
     return true
+  }
+
+  /** Writes KV through to the slow tier while the step computes. */
+  async #saveDuring(pieces: readonly Piece[]): Promise<void> {
+    // The library computes on threads of its own, from this turn on.
+    await nextTurn()
+    const kvs = Array.from(this.#streams.values(), ({ kv }) => kv)
+    await this.#options.tiers.saveDuring(this.#speeds.secondsOf(rowsOf(pieces)), kvs)
   }
 
   #setAlarm(atMs: number | undefined): void {
@@ -168,7 +182,7 @@ export class StepLoop {
     this.#alarm = new AbortController()
     const { clock } = this.#options
     clock.sleep(Math.max(0, atMs - clock.nowMs()), this.#alarm.signal).then(
-      () => this.#planSoon(),
+      () => this.planSoon(),
       () => {},
     )
   }
@@ -209,7 +223,9 @@ export class StepLoop {
   }
 
   #record(pieces: readonly Piece[], startedMs: number, computeMs: number): void {
-    const tokens = pieces.reduce((sum, { rows }) => sum + rows, 0)
+    const tokens = rowsOf(pieces)
+    const promptRows = rowsOf(pieces.filter(({ phase }) => phase === 'prefill'))
+    this.#speeds.record({ rows: tokens, promptRows, streams: pieces.length, seconds: computeMs / 1_000 })
     const step = { startedMs, items: pieces.length, tokens, computeMs }
     this.metrics.record(
       step,
@@ -218,5 +234,7 @@ export class StepLoop {
     this.#options.onStep?.(step)
   }
 }
+
+const rowsOf = (pieces: readonly Piece[]) => pieces.reduce((sum, { rows }) => sum + rows, 0)
 
 const shuttingDown = () => new BrimError('CANCELED', 'the bridge is shutting down')

@@ -1,6 +1,5 @@
 import type { Sequence } from '../../core/engine/contract.ts'
 import { phaseOf } from '../../core/policy/serving/phase.ts'
-import type { Resumption } from '../../core/policy/serving/policy.ts'
 import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
 import { type AppendResult, PendingRows, type Rows, selectedCount } from './pending-rows.ts'
 import type { ItemResult, RowItem } from './served-model.ts'
@@ -52,7 +51,8 @@ interface Append {
 
 /** A stream of hidden states, as serving sees it. */
 export class RowStream extends EngineStream implements Stream {
-  protected readonly resumptions: readonly Resumption[] = ['load']
+  /** Only the device knows what the rows came from. */
+  readonly canRecompute = false
   protected readonly followingRows = 0
   protected readonly reader = undefined
   readonly #host: RowHost
@@ -61,7 +61,7 @@ export class RowStream extends EngineStream implements Stream {
   #untouched: number
 
   constructor(id: number, owner: string, sequence: Sequence, host: RowHost) {
-    super(id, owner, sequence, false, host)
+    super(id, owner, sequence, 'resident', host)
     this.#host = host
     this.#untouched = sequence.length
   }
@@ -85,7 +85,8 @@ export class RowStream extends EngineStream implements Stream {
     const length = this.length + count
     return new Promise((resolve, reject) => {
       if (this.closing) return reject(canceled())
-      const fits = this.isEvicted ? kv.canHold(this.sequence, length) : kv.grow(this.sequence, length)
+      const isResident = this.kv.residency === 'resident'
+      const fits = isResident ? kv.grow(this.sequence, length) : kv.canHold(this.sequence, length)
       if (!fits) return reject(this.outOfMemory(length))
       const phase = phaseOf(count, selectedCount(rows.select, count), maxDecodeRows)
       this.#append = { rows: new PendingRows(rows, phase, clock.nowMs()), resolve, reject }
@@ -95,13 +96,13 @@ export class RowStream extends EngineStream implements Stream {
 
   truncate(length: number): void {
     this.#demandNoAppend()
-    this.sequence.truncate(length)
+    this.kv.truncate(length)
     this.#untouched = Math.min(this.#untouched, length)
   }
 
   gather(from: number, rows: readonly number[]): void {
     this.#demandNoAppend()
-    this.sequence.gather(from, rows)
+    this.kv.gather(from, rows)
     this.#untouched = Math.min(this.#untouched, from)
   }
 
@@ -111,12 +112,14 @@ export class RowStream extends EngineStream implements Stream {
       return undefined
     }
     let handle: string | undefined
-    this.closing = this.stop().then(() => {
-      this.sequence.truncate(length)
+    this.closing = this.stop().then(async () => {
+      this.kv.truncate(length)
       this.#host.kv.hold(this.sequence, 0)
       // The cache counts as memory: what has been preempted must fit again.
-      if (this.isEvicted && !this.#host.kv.grow(this.sequence, length)) this.#host.kv.release(this.sequence)
-      else handle = this.#host.cache(this.owner, this.sequence)
+      this.kv.load()
+      await this.kv.settled()
+      if (await this.kv.close()) handle = this.#host.cache(this.owner, this.sequence)
+      else this.#host.kv.release(this.sequence)
     })
     await this.closing
     return handle
@@ -127,17 +130,21 @@ export class RowStream extends EngineStream implements Stream {
   }
 
   close(): Promise<void> {
-    this.closing ??= this.stop().then(() => this.#host.kv.release(this.sequence))
+    this.closing ??= this.stop().then(async () => {
+      await this.kv.close()
+      this.#host.kv.release(this.sequence)
+    })
     return this.closing
   }
 
   /**
    * Copies the first `length` rows, as soon as no step holds the stream; false where they are no longer those that it began
-   * with, or the stream has closed.
+   * with, or the stream has closed or is evicted.
    */
   async copyPrefixTo(target: Sequence, length: number): Promise<boolean> {
     await this.stepEnded()
-    if (this.closing || length > this.#untouched) return false
+    await this.kv.settled()
+    if (this.closing || this.isInStep || this.kv.residency !== 'resident' || length > this.#untouched) return false
     target.copyPrefix(this.sequence, length)
     return true
   }

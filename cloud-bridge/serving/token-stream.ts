@@ -59,6 +59,7 @@ export interface TokenHost extends EngineHost {
  * token, or everything once its KV has been dropped.
  */
 export class ModelTokenStream extends EngineStream implements TokenStream {
+  readonly canRecompute = true
   protected readonly reader: Reader
   readonly #drain = new DrainRate()
   readonly #host: TokenHost
@@ -78,7 +79,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   #wake = () => {}
 
   constructor(id: number, owner: string, sequence: Sequence, request: TokenRequest, host: TokenHost) {
-    super(id, owner, sequence, true, host)
+    super(id, owner, sequence, 'evicted', host)
     const nowMs = host.clock.nowMs()
     const { ids, answered, tokensPerS, maxTokens } = request
     this.#host = host
@@ -103,12 +104,8 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
 
   /** KV that another answer of the owner may copy now; undefined while a step uses it. */
   get prefix(): TokenPrefix | undefined {
-    if (this.isInStep || this.isEvicted || this.closing) return undefined
+    if (this.isInStep || this.kv.residency !== 'resident' || this.closing) return undefined
     return { sequence: this.sequence, ids: this.#ids }
-  }
-
-  protected get resumptions(): readonly Resumption[] {
-    return this.sequence.length > 0 ? ['load'] : ['recompute']
   }
 
   async next(): Promise<NextTokens> {
@@ -145,22 +142,15 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     // `closing` is set before what waits is canceled.
     await Promise.resolve()
     await this.stop()
+    const holdsRows = await this.kv.close()
     const { sequence } = this
-    if (isIntact && !this.isEvicted) this.#host.cacheTokens(this.owner, sequence, this.#ids.slice(0, sequence.length))
+    if (isIntact && holdsRows) this.#host.cacheTokens(this.owner, sequence, this.#ids.slice(0, sequence.length))
     else this.#host.kv.release(sequence)
   }
 
-  /** The ids are here: without a copy of its KV the stream computes them again. */
-  protected override evict(): boolean {
-    this.sequence.truncate(0)
-    return super.evict()
-  }
-
-  override resume(): void {
-    if (!this.isEvicted || this.closing) return
-    if (this.sequence.length === 0) this.sequence = this.#host.beginWith(this.owner, this.#ids, this.sequence)
-    super.resume()
-    if (this.isEvicted) this.evict()
+  override resume(by: Resumption): void {
+    if (by === 'load' && this.sequence.length > 0) super.resume(by)
+    else if (!this.closing) this.kv.restart((empty) => this.#host.beginWith(this.owner, this.#ids, empty))
   }
 
   protected piece(count: number): TokenItem {

@@ -19,23 +19,26 @@ export interface Sequence {
   truncate(length: number): void
   /**
    * Keeps the first `keep` positions, followed by `rows` in this order: the accepted branch of a tree, which becomes linear.
+   * Of an evicted sequence they have to be written back from `keep` on.
    * @throws RangeError if `keep` exceeds `line`, or a row is not a position after `keep`
    */
   gather(keep: number, rows: readonly number[]): void
-  /** Becomes a copy of the first `length` positions of `from`. @throws RangeError if `length` exceeds its `line` */
+  /** Becomes a copy of the first `length` positions of `from`. @throws RangeError unless it holds them, in a line */
   copyPrefix(from: Sequence, length: number): void
+  /** Leading positions whose KV is in the buffers: `length`, but after `evict`. A step needs all of them. */
+  readonly held: number
   /**
    * Copies the KV of positions [from, to) to `into`, in an order that only `writeRows` of the same number of rows knows. During
    * a step too: it changes no position before `length`.
-   * @param into (to - from) * rowValues values; @throws RangeError if there are fewer positions
+   * @param into (to - from) * rowValues values; @throws RangeError unless all are held
    */
   readRows(from: number, to: number, into: Float32Array): void
-  /** Overwrites positions [from, to) with what `readRows` of as many rows gave. @throws RangeError, BrimError OUT_OF_MEMORY */
-  writeRows(from: number, to: number, rows: Float32Array): void
   /**
-   * Releases the buffers and keeps a compact copy of the rows. The next step copies them back, bit for bit.
-   * @throws BrimError OUT_OF_MEMORY; the sequence can be used as before
+   * Writes back what `readRows` of as many rows gave, at positions [from, to); of these may be as many beyond `length` as the
+   * buffers hold. @throws RangeError if `from` exceeds `held`; BrimError OUT_OF_MEMORY, CONTEXT_OVERFLOW
    */
+  writeRows(from: number, to: number, rows: Float32Array): void
+  /** Releases the buffers, which are zeroed. Before the next step all rows must be written back, or dropped. */
   evict(): void
   /** Releases the buffers, which are zeroed before another sequence uses them. The sequence must not be used again. */
   release(): void

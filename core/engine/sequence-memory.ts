@@ -31,13 +31,6 @@ export class KvBlock {
     return this.capacity * rowValuesOf(this.#shape) * this.data.BYTES_PER_ELEMENT
   }
 
-  /** A copy with the first `rows` positions as its capacity. @throws BrimError OUT_OF_MEMORY */
-  compactCopy(rows: number): KvBlock {
-    const copy = new KvBlock(this.#shape, rows)
-    copy.copyRows(this, rows)
-    return copy
-  }
-
   /** Copies the first `rows` positions of `from`. */
   copyRows(from: KvBlock, rows: number): void {
     this.#eachPlane((start, plane) => {

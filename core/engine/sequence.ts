@@ -1,7 +1,7 @@
 import { BrimError } from '../base/errors.ts'
 import type { Sequence } from './contract.ts'
 import { RowTree } from './row-tree.ts'
-import type { KvBlock, KvMemory, KvPool } from './sequence-memory.ts'
+import type { KvMemory, KvPool } from './sequence-memory.ts'
 
 /** Capacity in positions after the first row. */
 export const firstCapacity = 64
@@ -11,8 +11,7 @@ export class KvSequence implements Sequence {
   readonly #pool: KvPool
   readonly #contextLimit: number
   #memory: KvMemory | undefined
-  /** Rows that `evict` copied out of the memory; the next step copies them back. */
-  #evicted: KvBlock | undefined
+  #held = 0
   #rows = RowTree.empty
   #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
 
@@ -41,20 +40,27 @@ export class KvSequence implements Sequence {
     return this.#pool.rowValues
   }
 
+  get held(): number {
+    return this.#held
+  }
+
   readRows(from: number, to: number, into: Float32Array): void {
-    this.#requireRange(from, to)
-    this.#block?.readRows(from, to, into)
+    if (!(from >= 0 && from < to && to <= this.#held)) throw new RangeError(`positions ${from} to ${to} are not all held`)
+    this.#memory?.readRows(from, to, into)
   }
 
   writeRows(from: number, to: number, rows: Float32Array): void {
-    this.#requireRange(from, to)
-    this.reserve(this.length)
+    this.#requireIdle()
+    if (!(from >= 0 && from < to && from <= this.#held)) throw new RangeError(`no positions ${from} to ${to} after ${this.#held}`)
+    this.reserve(to)
     this.#memory?.writeRows(from, to, rows)
+    this.#held = Math.min(this.length, Math.max(this.#held, to))
   }
 
   truncate(length: number): void {
     this.#requireIdle()
     this.#rows = this.#rows.truncated(length)
+    this.#held = Math.min(this.#held, length)
   }
 
   gather(keep: number, rows: readonly number[]): void {
@@ -62,29 +68,32 @@ export class KvSequence implements Sequence {
     if (!(keep >= 0 && keep <= this.line)) throw new RangeError(`cannot keep ${keep} of ${this.line} linear positions`)
     const stray = rows.find((row) => !(row >= keep && row < this.length))
     if (stray !== undefined) throw new RangeError(`position ${stray} is not in ${keep}..${this.length}`)
-    const block = this.#block
-    if (keep + rows.length > (block?.capacity ?? 0)) throw new RangeError(`${rows.length} rows after ${keep} exceed the capacity`)
-    block?.gatherRows(keep, rows)
+    if (keep + rows.length > this.length)
+      throw new RangeError(`${rows.length} rows after ${keep} exceed the ${this.length} there are`)
+    const isHeld = this.#held === this.length
+    if (isHeld) this.#memory?.gatherRows(keep, rows)
     this.#rows = RowTree.lineOf(keep + rows.length)
+    this.#held = isHeld ? this.length : Math.min(this.#held, keep)
   }
 
   copyPrefix(from: Sequence, length: number): void {
     this.#requireIdle()
     if (!(from instanceof KvSequence) || from.#pool !== this.#pool) throw new Error('the sequence belongs to another part')
     from.#requireIdle()
-    if (!(length >= 0 && length <= from.line)) throw new RangeError(`cannot copy ${length} of ${from.line} linear positions`)
+    const copyable = Math.min(from.line, from.#held)
+    if (!(length >= 0 && length <= copyable)) throw new RangeError(`cannot copy ${length} of ${copyable} linear positions`)
     if (from !== this) {
-      this.#rows = RowTree.empty
+      this.truncate(0)
       this.reserve(length)
-      if (from.#block) this.#memory?.copyRows(from.#block, length)
+      if (from.#memory) this.#memory?.copyRows(from.#memory, length)
     }
     this.#rows = RowTree.lineOf(length)
+    this.#held = length
   }
 
   evict(): void {
     this.#requireIdle()
-    if (!this.#memory) return
-    this.#evicted = this.#memory.compactCopy(this.length)
+    this.#held = 0
     this.#recycleMemory()
   }
 
@@ -93,7 +102,6 @@ export class KvSequence implements Sequence {
     if (this.#state !== 'idle') return
     this.#state = 'released'
     this.#recycleMemory()
-    this.#dropEvicted()
   }
 
   belongsTo(pool: KvPool): boolean {
@@ -116,9 +124,8 @@ export class KvSequence implements Sequence {
     let capacity = Math.max(this.capacity, firstCapacity)
     while (capacity < length) capacity *= 2
     const larger = this.#pool.acquire(Math.min(capacity, this.#contextLimit))
-    if (this.#block) larger.copyRows(this.#block, this.length)
+    if (this.#memory) larger.copyRows(this.#memory, this.#held)
     this.#recycleMemory()
-    this.#dropEvicted()
     this.#memory = larger
   }
 
@@ -129,8 +136,9 @@ export class KvSequence implements Sequence {
     return this.#memory
   }
 
-  /** The rows after a step that adds `count` rows. @throws RangeError if a parent is invalid */
+  /** The rows after a step that adds `count` rows. @throws RangeError if a parent is invalid, Error unless all rows are held */
   extended(count: number, parents: readonly number[] | undefined): RowTree {
+    if (this.#held < this.length) throw new Error('a step was given an evicted sequence whose rows were not written back')
     return this.#rows.extended(count, parents)
   }
 
@@ -139,24 +147,12 @@ export class KvSequence implements Sequence {
     const wasReleased = this.#state === 'released in a step'
     this.#state = 'idle'
     this.#rows = rows ?? this.#rows
+    this.#held = this.length
     if (wasReleased) this.release()
-  }
-
-  get #block(): KvBlock | undefined {
-    return this.#memory ?? this.#evicted
-  }
-
-  #requireRange(from: number, to: number): void {
-    if (!(from >= 0 && from < to && to <= this.length)) throw new RangeError(`no positions ${from} to ${to} of ${this.length}`)
   }
 
   #requireIdle(): void {
     if (this.#state !== 'idle') throw new Error(`a sequence was used while ${this.#state}`)
-  }
-
-  #dropEvicted(): void {
-    this.#evicted?.zero()
-    this.#evicted = undefined
   }
 
   #recycleMemory(): void {

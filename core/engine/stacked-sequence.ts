@@ -54,6 +54,10 @@ export class StackedSequence implements Sequence {
     return this.parts.reduce((sum, part) => sum + part.rowValues, 0)
   }
 
+  get held(): number {
+    return Math.min(...this.parts.map((part) => part.held))
+  }
+
   readRows(from: number, to: number, into: Float32Array): void {
     this.#eachShare(to - from, into, (part, rows) => part.readRows(from, to, rows))
   }

@@ -50,9 +50,13 @@ type PlainSequence = Sequence & { append(rows: number): void }
 
 function plainSequence(): PlainSequence {
   let length = 0
+  let held = 0
   return {
     get length() {
       return length
+    },
+    get held() {
+      return held
     },
     get line() {
       return length
@@ -61,20 +65,28 @@ function plainSequence(): PlainSequence {
     bytes: 64 * 16 * 2 * 4,
     rowValues: 16 * 2,
     readRows() {},
-    writeRows() {},
+    writeRows(_, to) {
+      held = Math.min(length, Math.max(held, to))
+    },
     append: (rows) => {
       length += rows
+      held = length
     },
     truncate: (to) => {
       length = to
+      held = Math.min(held, to)
     },
     gather: (keep, rows) => {
       length = keep + rows.length
+      held = length
     },
     copyPrefix: (_, to) => {
       length = to
+      held = to
     },
-    evict() {},
+    evict() {
+      held = 0
+    },
     release() {},
   }
 }

@@ -1,5 +1,6 @@
 import { type ServedModel, splitModel } from '../../cloud-bridge/serving/served-model.ts'
 import { createServing, type Serving, type ServingOptions } from '../../cloud-bridge/serving/serving.ts'
+import { memoryTier } from '../../cloud-bridge/serving/slow-tier-memory.ts'
 import type { Stream } from '../../cloud-bridge/serving/stream.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { Part } from '../../core/engine/contract.ts'
@@ -12,9 +13,10 @@ export function testServing(
   options: Partial<Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows' | 'maxWaitingAnswers'>> & {
     readonly step?: Partial<ServingOptions['step']>
     readonly kv?: Partial<ServingOptions['kv']>
+    readonly tiers?: Partial<ServingOptions['tiers']>
   } = {},
 ): Serving {
-  const { maxDecodeRows = 8, step, kv, ...others } = options
+  const { maxDecodeRows = 8, step, kv, tiers, ...others } = options
   return createServing({
     model: 'createSequence' in model ? splitModel(model) : model,
     policy: decodeFirst({ promptRows: 32, minPromptRows: maxDecodeRows, maxStepsSkipped: 4, decodingMs: 500 }),
@@ -27,6 +29,7 @@ export function testServing(
       prefixMs: 0,
       ...kv,
     },
+    tiers: { slow: memoryTier(2 ** 30), writeThrough: true, overlap: true, ...tiers },
     maxDecodeRows,
     maxWaitingAnswers: 64,
     clock: systemClock,

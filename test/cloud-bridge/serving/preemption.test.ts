@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
-import { BrimError } from '../../../core/base/errors.ts'
+import { memoryTier } from '../../../cloud-bridge/serving/slow-tier-memory.ts'
 import { type Random, seededRandom } from '../../../core/base/random.ts'
 import type { Part } from '../../../core/engine/contract.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
@@ -92,11 +92,10 @@ describe('a stream that is preempted', () => {
     const { serving, preempt } = preemptible()
     const [first, second] = [await openStream(serving), await openStream(serving)]
     await first.append(blank(66))
-    preempt(1)
     await expect(second.append(blank(100))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    preempt(1)
     await second.append(blank(8))
-    // The copy of the first one's rows, and the second one's buffers.
-    expect(serving.memory.usedBytes).toBe((66 + 64) * perPosition)
+    await expect.poll(() => serving.memory.usedBytes).toBe(64 * perPosition)
     await second.append(blank(92))
     expect(first.length).toBe(66)
     first.truncate(65)
@@ -118,6 +117,7 @@ describe('a stream that is preempted', () => {
     await first.append(blank(66))
     preempt(1)
     await second.append(blank(8))
+    await expect.poll(() => serving.memory.usedBytes).toBe(64 * perPosition)
     await second.append(blank(92))
     expect(await first.keep(66)).toBeUndefined()
     expect(serving.memory).toMatchObject({ usedBytes: 128 * perPosition, cachedBytes: 0 })
@@ -133,27 +133,27 @@ describe('a stream that is preempted', () => {
     const serving = testServing(scriptedPart(), { policy, kv: { budgetBytes: 128 * perPosition } })
     const stream = await openStream(serving)
     await stream.append(blank(8))
-    await expect.poll(() => serving.memory.usedBytes).toBe(8 * perPosition)
+    await expect.poll(() => serving.memory.usedBytes).toBe(0)
     await expect(stream.append(blank(121))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
     await stream.append(blank(120))
     expect(stream.length).toBe(128)
   })
 
-  it('stays in memory, and runs, if the system has no memory for the copy', async () => {
-    const part = scriptedPart()
-    const evict = () => {
-      throw new BrimError('OUT_OF_MEMORY', 'no memory for the copy')
-    }
+  it.each([
+    ['is full', memoryTier(0)],
+    ['is absent', undefined],
+  ])('stays in memory, and runs, if the slow tier %s', async (_, slow) => {
     const policy: ServingPolicy = {
       plan: (state, nowMs) => ({
         ...ordinary.plan(state, nowMs),
-        preempt: [...state.waiting, ...state.idle].map(({ id }) => id),
+        preempt: state.waiting.filter(({ contextLength }) => contextLength > 0).map(({ id }) => id),
       }),
     }
-    const cannotEvict = { ...part, createSequence: () => Object.assign(part.createSequence(), { evict }) }
-    const stream = await openStream(testServing(cannotEvict, { policy }))
-    const { states } = await stream.append({ states: { rows: 3, width: 2, half: new Uint16Array(6) }, select: 'all' })
-    expect([states.rows, stream.length]).toEqual([3, 3])
+    const stream = await openStream(testServing(scriptedPart(), { policy, tiers: { slow } }))
+    for (const length of [3, 6]) {
+      const { states } = await stream.append({ states: { rows: 3, width: 2, half: new Uint16Array(6) }, select: 'all' })
+      expect([states.rows, stream.length]).toEqual([3, length])
+    }
   })
 
   it('leaves its KV in the prefix cache when it is closed, if there is room', async () => {

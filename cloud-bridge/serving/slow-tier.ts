@@ -1,0 +1,32 @@
+import type { KvUsage } from '../../core/policy/admission/kv.ts'
+
+/** Rows of a page, the unit of transfer: a row alone would be copied in hundreds of pieces, one for each head of each layer. */
+export const pageRows = 16
+
+/** Leading rows of a page as `Sequence.readRows` gives them. */
+export interface Page {
+  readonly rows: number
+  readonly values: Float32Array
+}
+
+/** KV outside the memory that steps compute with, in pages of streams. Full or failing, it loses pages, but never throws. */
+export interface SlowTier {
+  readonly usage: KvUsage
+  /** A place for the pages of one stream, which is charged as they are saved. */
+  open(): SlowCopy
+  close(): Promise<void>
+}
+
+/** The pages of one stream. Calls are carried out in their order. */
+export interface SlowCopy {
+  readonly bytes: number
+  /**
+   * Saves the rows of page `at`, in place of what it held. The tier keeps `values`.
+   * @returns whether they were saved; where they were not, the page is lost
+   */
+  save(at: number, page: Page): Promise<boolean>
+  /** @returns undefined where the page is lost: never saved, altered, unreadable */
+  load(at: number): Promise<Page | undefined>
+  /** Frees the pages. No call may follow. */
+  release(): Promise<void>
+}

@@ -1,0 +1,46 @@
+import { Ewma } from '../estimate/ewma.ts'
+import { MonotoneCurve } from '../estimate/monotone-curve.ts'
+import type { ServingSpeeds } from './policy.ts'
+
+/** A step that has ended. */
+export interface MeasuredStep {
+  readonly streams: number
+  readonly rows: number
+  /** Of the rows. */
+  readonly promptRows: number
+  readonly seconds: number
+}
+
+/** How fast steps are, learned from those that have ended. Mutable. */
+export class StepSpeeds {
+  readonly #secondsByRows = new MonotoneCurve()
+  /** Seconds of the steps that only decoded or verified, by their streams. */
+  readonly #decodeSeconds = new Map<number, Ewma>()
+  readonly #prefillSPerRow = new Ewma()
+
+  record({ streams, rows, promptRows, seconds }: MeasuredStep): void {
+    if (!(seconds > 0)) return
+    this.#secondsByRows.record(rows, seconds)
+    if (promptRows === 0) {
+      const average = this.#decodeSeconds.get(streams) ?? new Ewma()
+      average.record(seconds)
+      this.#decodeSeconds.set(streams, average)
+    } else if (2 * promptRows >= rows) this.#prefillSPerRow.record(seconds / rows)
+  }
+
+  /** Predicted time of a step; undefined before the first. */
+  secondsOf(rows: number): number | undefined {
+    return this.#secondsByRows.knots().length === 0 ? undefined : this.#secondsByRows.at(rows)
+  }
+
+  /**
+   * Γ of TokenFlow Eq. 6 is what the streams could get together: a token each in every step, at the number of streams at which
+   * that is most. An average of the tokens produced would follow the demand instead.
+   */
+  get speeds(): Pick<ServingSpeeds, 'tokensPerS' | 'prefillSPerRow'> {
+    let tokensPerS: number | undefined
+    for (const [streams, { value }] of this.#decodeSeconds)
+      if (value !== undefined) tokensPerS = Math.max(tokensPerS ?? 0, streams / value)
+    return { tokensPerS, prefillSPerRow: this.#prefillSPerRow.value }
+  }
+}
