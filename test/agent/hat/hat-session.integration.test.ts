@@ -30,6 +30,15 @@ afterAll(() => world[Symbol.asyncDispose]())
 const reference = (maxTokens: number, sampling = greedy, eos: number[] = [], ids = prompt) =>
   referenceAnswer(world.chain, ids, sampling, maxTokens, eos)
 
+const drafterParts = () => ({
+  adapter: world.model.part('adapter'),
+  medusa: undefined,
+  vocab,
+  head: world.head,
+  threshold: 0.6,
+  draftAhead: true,
+})
+
 /** Drafts the tokens that `next` returns, `run` at a time; the draft ends where it returns undefined. */
 const scripted = (next: (position: number) => number | undefined, { topProbability = 1, run = 1 } = {}): Drafter => ({
   ...stateless,
@@ -98,15 +107,10 @@ describe('an answer by the split model', () => {
 
   it('is the reference while drafters are measured and chosen, and reports which', async () => {
     const expected = await reference(80)
-    const parts = {
-      adapter: world.model.part('adapter'),
-      head: world.head,
-      threshold: 0.6,
-      medusa: undefined,
-      vocab,
-      draftAhead: true,
-    }
-    const { tokens, figures } = await world.answer({ prompt, maxTokens: 80 }, { createDrafter: drafterMaker('auto', parts) })
+    const { tokens, figures } = await world.answer(
+      { prompt, maxTokens: 80 },
+      { createDrafter: drafterMaker('auto', drafterParts()) },
+    )
     expect(tokens).toEqual(expected)
     const { chosen, drafters } = figures.drafting!
     expect(drafters.map(({ name }) => name)).toEqual(['adapter+lookup ahead', 'adapter+lookup', 'lookup', 'none'])
@@ -116,21 +120,16 @@ describe('an answer by the split model', () => {
   })
 
   it.each(['adapter+lookup', 'lookup', 'none'] as const)('is the reference when "%s" drafts', async (name) => {
-    const parts = {
-      adapter: world.model.part('adapter'),
-      head: world.head,
-      threshold: 0.6,
-      medusa: undefined,
-      vocab,
-      draftAhead: true,
-    }
-    const { tokens, figures } = await world.answer({ prompt, maxTokens: 40 }, { createDrafter: drafterMaker(name, parts) })
+    const { tokens, figures } = await world.answer(
+      { prompt, maxTokens: 40 },
+      { createDrafter: drafterMaker(name, drafterParts()) },
+    )
     expect(tokens).toEqual(await reference(40))
     expect(figures.drafting).toBeNull()
   })
 
   it('cannot be drafted by an adapter that the bundle lacks', () => {
-    const parts = { adapter: undefined, medusa: undefined, vocab, head: world.head, threshold: 0.6, draftAhead: true }
+    const parts = { ...drafterParts(), adapter: undefined }
     expect(() => drafterMaker('adapter+lookup', parts)).toThrow(/needs an adapter/)
     expect(() => drafterMaker('medusa', parts)).toThrow(/needs Medusa heads/)
     expect(drafterMaker('auto', parts)(greedy)).toBeDefined()
