@@ -104,7 +104,10 @@ export interface ServingPlan {
   readonly lookAgainAtMs: number | undefined
 }
 
-/** Decides what the next step computes, and which streams hold memory. Pure: `lab` runs the same policies in simulations. */
+/**
+ * Decides what the next step computes, and which streams hold memory. Without clock or I/O; it may remember its earlier plans,
+ * so that each Serving needs a policy of its own.
+ */
 export interface ServingPolicy {
   plan(state: ServingState, nowMs: number): ServingPlan
 }

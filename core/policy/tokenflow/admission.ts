@@ -1,0 +1,43 @@
+import type { ServingState, StreamState } from '../serving/policy.ts'
+import type { Requests } from './tracker.ts'
+import { type WorkingSetLimits, workingSetSize } from './working-set.ts'
+
+export interface AdmissionLimits extends WorkingSetLimits {
+  /** Share by which the rates may exceed Γ, which is an estimate, before the order of arrival governs. */
+  readonly overloadTolerance: number
+}
+
+/** Whether the readers take more than the engine generates, so that no schedule serves them all (Eq. 6 violated). */
+export function isOverloaded({ tokensPerS }: Requests, { speeds }: ServingState, limits: AdmissionLimits): boolean {
+  return speeds.tokensPerS !== undefined && tokensPerS > speeds.tokensPerS * (1 + limits.overloadTolerance)
+}
+
+/**
+ * The requests that may join the working set, the earliest first: while it has room (Eq. 4, 5) and the readers take no more
+ * than the engine generates (Eq. 6).
+ * @param ratesCount false for memory that nothing else could use: whatever the rates, it is better used than free
+ */
+export function admissible(
+  requests: Requests,
+  state: ServingState,
+  limits: AdmissionLimits,
+  ratesCount: boolean,
+): readonly StreamState[] {
+  const { newcomers, residents } = requests
+  const [first] = newcomers
+  if (!first) return []
+  const sample = residents.length > 0 ? residents : [first]
+  const requestBytes = Math.max(1, sample.reduce((sum, { kvBytes }) => sum + kvBytes, 0) / sample.length)
+  const memoryBytes = state.slow ? state.memory.budgetBytes + state.slow.budgetBytes : Number.POSITIVE_INFINITY
+  const size = workingSetSize(memoryBytes, requestBytes, residents.length, limits)
+  const places = Math.max(0, size - requests.working)
+  const maxTokensPerS = ratesCount ? (state.speeds.tokensPerS ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY
+  let { tokensPerS } = requests
+  let count = 0
+  while (count < Math.min(places, newcomers.length)) {
+    tokensPerS += newcomers[count]!.reader?.tokensPerS ?? 0
+    if (tokensPerS > maxTokensPerS) break
+    count += 1
+  }
+  return newcomers.slice(0, count)
+}

@@ -1,0 +1,140 @@
+import type { ServingState, StreamState } from '../serving/policy.ts'
+import type { Room } from '../serving/room.ts'
+import { type AdmissionLimits, admissible, isOverloaded } from './admission.ts'
+import { chooseWithin } from './choose-within.ts'
+import { evictS, loadS, wayBack } from './resumption.ts'
+import { lastsS, type Requests } from './tracker.ts'
+import { utilityOf } from './utility.ts'
+
+export interface IntervalLimits extends AdmissionLimits {
+  /** Δt: the memory is given out anew at most this often. */
+  readonly intervalMs: number
+  /** μ_b >= 1: a request can make way for a new one if its buffer lasts so many swaps. 1 is agile, 20 nearly FCFS. */
+  readonly conservativeness: number
+  /** γ of Eq. 3: weighted tokens that an empty buffer, or a second of stalling, costs. */
+  readonly stallWeight: number
+}
+
+/** Who holds the fast tier during the next interval. */
+export interface Choice {
+  readonly resume: readonly StreamState[]
+  /** Residents that were not chosen, the largest buffer first: they make way as far as the memory is needed. */
+  readonly replaceable: readonly StreamState[]
+}
+
+/** Seconds for which the buffer of a request must last if it is preempted: evicting, loading, and the wait for the next choice. */
+export function swapS(stream: StreamState, { speeds }: ServingState, { intervalMs }: IntervalLimits): number {
+  return evictS(stream, speeds) + loadS(stream, speeds) + intervalMs / 1_000
+}
+
+/** Whether a reader runs out of tokens before its preempted request could be resumed at a later choice. */
+export function isCritical(stream: StreamState, state: ServingState, limits: IntervalLimits, nowMs: number): boolean {
+  return lastsS(stream, nowMs) < limits.conservativeness * swapS(stream, state, limits)
+}
+
+/**
+ * TokenFlow's two steps (§4.2): admission to the working set, then the choice by utility among its requests; or the earliest
+ * requests while the readers take more than the engine generates (§4.3).
+ * @param resumed those that get free memory anyway
+ * @returns undefined where nothing calls for a choice: no resident lacks memory, no preempted request is critical, none is admitted
+ */
+export function chooseForInterval(
+  requests: Requests,
+  resumed: ReadonlySet<StreamState>,
+  { room, isShort }: { readonly room: Room; readonly isShort: boolean },
+  state: ServingState,
+  limits: IntervalLimits,
+  nowMs: number,
+): Choice | undefined {
+  const residents = requests.residents.filter(({ reader }) => reader)
+  const left = requests.away.filter((stream) => !resumed.has(stream))
+  const reclaimableBytes = residents.reduce((sum, one) => sum + one.kvBytes + (isShort ? 0 : one.growthBytes), 0)
+  const memoryBytes = room.freeBytes + room.cachedBytes + reclaimableBytes
+  if (isOverloaded(requests, state, limits)) {
+    if (left.length === 0 && !isShort) return undefined
+    const ordered = [...residents, ...left].sort((a, b) => a.id - b.id)
+    return choiceOf(firstThatFit(ordered, memoryBytes), residents, nowMs)
+  }
+  const critical = left.filter((stream) => isCritical(stream, state, limits, nowMs))
+  const admitted = affordable(requests, resumed, room, state, limits, nowMs)
+  if (critical.length + admitted.length === 0 && !isShort) return undefined
+  const candidates = [...residents, ...critical, ...admitted]
+  const bytes = Float64Array.from(candidates, bytesOf)
+  const chosen = chooseWithin(utilitiesOf(candidates, residents, state, limits, nowMs), bytes, memoryBytes)
+  const streams = chosen.sort((a, b) => a - b).map((at) => candidates[at]!)
+  return choiceOf(streams, residents, nowMs)
+}
+
+/** Newcomers for which running requests can make way, because their buffers last out a swap (§4.2.1). */
+function affordable(
+  requests: Requests,
+  resumed: ReadonlySet<StreamState>,
+  room: Room,
+  state: ServingState,
+  limits: IntervalLimits,
+  nowMs: number,
+): readonly StreamState[] {
+  const waiting = admissible(requests, state, limits, true)
+  if (waiting.length === 0) return []
+  let bytes = room.freeBytes + room.cachedBytes
+  for (const stream of requests.residents) if (!isCritical(stream, state, limits, nowMs)) bytes += stream.kvBytes
+  return firstThatFit(
+    waiting.filter((stream) => !resumed.has(stream)),
+    bytes,
+  )
+}
+
+function utilitiesOf(
+  candidates: readonly StreamState[],
+  residents: readonly StreamState[],
+  state: ServingState,
+  limits: IntervalLimits,
+  nowMs: number,
+): Float64Array {
+  const { speeds } = state
+  const seconds = limits.intervalMs / 1_000
+  const running = Math.max(1, residents.length)
+  const meanSwapS = residents.reduce((sum, stream) => sum + swapS(stream, state, limits), 0) / running || seconds
+  const meanEvictS = residents.reduce((sum, stream) => sum + evictS(stream, speeds), 0) / running
+  const queued = { loadS: meanEvictS, recomputeS: 0 }
+  const interval = { seconds, swapS: meanSwapS, stallWeight: limits.stallWeight }
+  return Float64Array.from(candidates, (stream) => {
+    const { reader, residency } = stream
+    if (!reader) return 0
+    const lasts = lastsS(stream, nowMs)
+    const request = {
+      unread: Math.max(0, lasts) * reader.tokensPerS,
+      tokensPerS: reader.tokensPerS,
+      waitedS: Math.max(0, -lasts),
+      hasBegun: reader.firstTokenMs !== undefined,
+      answerTokens: reader.maxTokens,
+      missingTokens: reader.maxTokens - reader.sent,
+      overheadS: residency === 'evicted' ? wayBack(stream, speeds, queued).s : 0,
+    }
+    // Unmeasured, a request is taken to generate what its reader takes.
+    const tokensPerS = speeds.tokensPerS === undefined ? reader.tokensPerS : speeds.tokensPerS / running
+    // Free memory is better used than not, however large the buffer.
+    return Math.max(leastUtility, utilityOf(request, { ...interval, tokensPerS }))
+  })
+}
+
+const leastUtility = 1e-9
+
+const bytesOf = ({ kvBytes, growthBytes }: StreamState) => kvBytes + growthBytes
+
+function firstThatFit(ordered: readonly StreamState[], memoryBytes: number): readonly StreamState[] {
+  let left = memoryBytes
+  const end = ordered.findIndex((stream) => {
+    left -= bytesOf(stream)
+    return left < 0
+  })
+  return end < 0 ? ordered : ordered.slice(0, end)
+}
+
+function choiceOf(chosen: readonly StreamState[], residents: readonly StreamState[], nowMs: number): Choice {
+  const isChosen = new Set(chosen)
+  return {
+    resume: chosen.filter(({ residency }) => residency === 'evicted'),
+    replaceable: residents.filter((stream) => !isChosen.has(stream)).sort((a, b) => lastsS(b, nowMs) - lastsS(a, nowMs)),
+  }
+}

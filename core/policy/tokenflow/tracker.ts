@@ -1,0 +1,42 @@
+import type { ServingState, StreamState } from '../serving/policy.ts'
+
+/** The streams with waiting rows, by what the scheduler can do with them (TokenFlow's request tracker). */
+export interface Requests {
+  /** Their KV is in the fast tier; those without a reader, which are never preempted, come first. */
+  readonly residents: readonly StreamState[]
+  /** Preempted. */
+  readonly away: readonly StreamState[]
+  /** Not admitted yet, in the order of arrival. */
+  readonly newcomers: readonly StreamState[]
+  /** Requests in the working set, those in a step or transfer included. */
+  readonly working: number
+  /** Σ r_i of Eq. 6: tokens per second that their readers take. */
+  readonly tokensPerS: number
+}
+
+export function track({ waiting }: ServingState): Requests {
+  const residents: StreamState[] = []
+  const devices: StreamState[] = []
+  const away: StreamState[] = []
+  const newcomers: StreamState[] = []
+  let working = 0
+  let tokensPerS = 0
+  for (const stream of waiting) {
+    const { residency, reader } = stream
+    if (residency === 'evicted' && reader && reader.sent === 0 && stream.contextLength === 0) {
+      newcomers.push(stream)
+      continue
+    }
+    working += 1
+    tokensPerS += reader?.tokensPerS ?? 0
+    if (residency === 'evicted') away.push(stream)
+    else if (residency === 'resident') (reader ? residents : devices).push(stream)
+  }
+  return { residents: devices.length > 0 ? [...devices, ...residents] : residents, away, newcomers, working, tokensPerS }
+}
+
+/** Seconds until the reader has read everything; negative: since when it waits. Streams without a reader never last. */
+export function lastsS({ reader }: StreamState, nowMs: number): number {
+  if (!reader) return Number.NEGATIVE_INFINITY
+  return ((reader.drainedMs ?? reader.requestedMs) - nowMs) / 1_000
+}
