@@ -1,29 +1,15 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { pythonWith } from '../../support/python-packages.ts'
 
 const pathOf = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
-const clients = pathOf('.cache/python-clients')
+const python = pythonWith('python-clients')
 
-/** Whether the clients that this commit tests with are installed. */
-function isInstalled(): boolean {
-  const read = (path: string) => readFileSync(path, 'utf8')
-  try {
-    return read(`${clients}/requirements.txt`) === read(pathOf('test/python-clients/requirements.txt'))
-  } catch {
-    return false
-  }
-}
-
-// Not a failure under CI=true: PyPI may be out of reach.
-const isSkipped = !isInstalled()
-if (isSkipped) console.log('skipped, missing: Python clients of OpenAI (test/python-clients/install says why)')
-
-describe.skipIf(isSkipped)('from Python', () => {
+describe.skipIf(python === undefined)('from Python', () => {
   const prompt = 'Where does the river rise?'
   const options = { model: 'brim', max_tokens: 8, temperature: 0 }
   let world: AgentWorld
@@ -43,7 +29,7 @@ describe.skipIf(isSkipped)('from Python', () => {
   const run = async (script: string): Promise<unknown> => {
     const argv = [pathOf(`test/python-clients/${script}.py`), baseURL, prompt]
     const env = { ...process.env, NO_PROXY: '127.0.0.1', PYTHONDONTWRITEBYTECODE: '1', LANGSMITH_TRACING: 'false' }
-    const { stdout } = await promisify(execFile)(`${clients}/bin/python`, argv, { env, timeout: 50_000 })
+    const { stdout } = await promisify(execFile)(python!, argv, { env, timeout: 50_000 })
     return JSON.parse(stdout)
   }
 
