@@ -79,7 +79,7 @@ export const hatBench: Bench<typeof options> = {
     decodeSpeedup: { min: 1.8 },
     cloudDelayCvOverUShape: { max: 0.6 },
     gError: { max: 0.15 },
-    batch16OverSerial: { min: 2 },
+    batch16OverSerial: { min: 2.5 },
     answersDifferent: { max: 0 },
   },
   run: (context, given) => benchHat(restrictedPlan(context.quick ? quickPlan : fullPlan, given), given, context),
