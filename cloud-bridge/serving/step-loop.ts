@@ -145,14 +145,14 @@ export class StepLoop {
     const pieces = run.flatMap(({ stream: id, rows: planned }): Piece[] => {
       const stream = this.#streams.get(id)
       // A stream that was to be resumed is still evicted if another could not be preempted.
-      if (!stream?.canRun) return []
+      if (!stream?.pending || !stream.canRun) return []
       if (!stream.reserve()) {
         madeWay = true
         return []
       }
-      const { phase, arrivedMs } = stream.state
       // A resumed stream may have found some of its rows in the prefix cache.
-      const rows = Math.min(planned, stream.waitingRows)
+      const { waiting, phase, arrivedMs } = stream.pending
+      const rows = Math.min(planned, waiting)
       if (phase !== 'prefill') this.#lastDecodeMs = this.#options.clock.nowMs()
       return [{ stream, rows, phase, arrivedMs, item: stream.startStep(rows) }]
     })
