@@ -46,7 +46,7 @@ describe('brim model build', () => {
     const printed = await model(['build', checkpoint, '--format', 'fp32', '--name', 'mine', '--out', out, '--json'])
     expect(JSON.parse(printed.out)).toMatchObject({
       dir: out,
-      schema: 2,
+      schema: 3,
       card: { name: 'mine', family: 'llama' },
       format: { name: 'fp32' },
       split: null,
