@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
+import type { Serving, ServingOptions } from '../../../cloud-bridge/serving/serving.ts'
 import { memoryTier } from '../../../cloud-bridge/serving/slow-tier-memory.ts'
 import { type Random, seededRandom } from '../../../core/base/random.ts'
 import type { Part } from '../../../core/engine/contract.ts'
@@ -156,6 +156,21 @@ describe('a stream that is preempted', () => {
     }
   })
 
+  it('fails as a session that the bridge does not know, so that its device sends the rows again, if the slow tier lost them', async () => {
+    const tier = memoryTier(2 ** 20)
+    const forgetful = { ...tier, open: () => Object.assign(tier.open(), { load: async () => undefined }) }
+    const { serving, preempt } = preemptible({ slow: forgetful })
+    const [first, second] = [await openStream(serving), await openStream(serving)]
+    await first.append(blank(66))
+    preempt(1)
+    await second.append(blank(8))
+    await expect.poll(() => serving.memory.usedBytes).toBe(64 * perPosition)
+    await expect(first.append(blank(1))).rejects.toMatchObject({ code: 'SESSION_UNKNOWN' })
+    expect(first.length).toBe(66)
+    await first.close()
+    expect(serving.memory.usedBytes).toBe(64 * perPosition)
+  })
+
   it('leaves its KV in the prefix cache when it is closed, if there is room', async () => {
     const policy: ServingPolicy = {
       plan: (state, nowMs) => ({
@@ -176,7 +191,7 @@ const perPosition = 2 * 16 * 4
 const blank = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
 
 /** Serving with room for 200 positions; `preempt` makes the next plan preempt that stream. */
-function preemptible() {
+function preemptible(tiers: Partial<ServingOptions['tiers']> = {}) {
   let preempted: number[] = []
   const policy: ServingPolicy = {
     plan(state, nowMs) {
@@ -189,7 +204,7 @@ function preemptible() {
   const preempt = (stream: number) => {
     preempted = [stream]
   }
-  return { serving: testServing(scriptedPart(), { policy, kv }), preempt }
+  return { serving: testServing(scriptedPart(), { policy, kv, tiers }), preempt }
 }
 
 /** Preempts only once no rows wait. */
