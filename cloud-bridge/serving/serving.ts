@@ -161,7 +161,12 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     const fits = kv.grow(empty, ids.length)
     // Growing may have evicted it.
     const isThere = handle === undefined || prefixes.find(owner, handle) !== undefined
-    if (fits && isThere) empty.copyPrefix(sequence, length)
+    try {
+      if (fits && isThere) empty.copyPrefix(sequence, length)
+    } catch (err) {
+      // It leaves no rows, so that the stream computes them.
+      logger.warn({ err }, 'prefix not copied')
+    }
     return empty
   }
 

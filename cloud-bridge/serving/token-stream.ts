@@ -48,7 +48,7 @@ export interface TokenStream {
 export interface TokenHost extends EngineHost {
   /** KV of the first of these ids that the owner's other answers hold or have left; it takes the place of `empty`. */
   beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence
-  /** The stream's first step begins. */
+  /** A step of the stream begins. */
   begin(stream: EngineStream): void
   /** Caches the KV of these ids for later streams of this owner, or releases it. */
   cacheTokens(owner: string, sequence: Sequence, ids: readonly number[]): void
