@@ -5,6 +5,24 @@ import { z } from 'zod'
  * `brim bridge run --limit <name>=<number>`. docs/limits.md is generated from this table.
  */
 export const BridgeLimits = z.strictObject({
+  apiAnswers: z
+    .int()
+    .min(1)
+    .default(128)
+    .describe("answers to one request to the bridge's OpenAI API, prompts times `n`; a request for more gets status 400"),
+  apiBodyBytes: z
+    .int()
+    .min(1_024)
+    .default(8 * 2 ** 20)
+    .describe("size of a request to the bridge's OpenAI API, in bytes; a larger one gets status 400"),
+  apiPromptBytes: z
+    .int()
+    .min(1_024)
+    .default(2 ** 20)
+    .describe(
+      'size of a prompt, or of the messages of a conversation as JSON, in bytes; a larger one gets status 400, as does one that the context of the model cannot hold',
+    ),
+  apiPromptMessages: z.int().min(1).default(4_096).describe('messages of a conversation; one with more gets status 400'),
   connectionsPerNetwork: z
     .int()
     .min(1)

@@ -1,5 +1,5 @@
-import { anyModel } from '../../core/api/served.ts'
 import { clockIsSet } from '../../core/base/clock.ts'
+import { nextSeed } from '../../core/base/next-seed.ts'
 import { version } from '../../core/base/version.ts'
 import type { HttpLimits } from '../../core/listen/http-listener.ts'
 import { readApiKeys } from '../../core/openai/api-keys.ts'
@@ -9,7 +9,6 @@ import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
-import { nextSeed } from './next-seed.ts'
 import type { Work } from './work.ts'
 
 /** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
@@ -28,7 +27,7 @@ export async function openApi(
     get models() {
       const { endpoint, manifest } = answering.required
       const { name, createdAt } = manifest.card
-      return [{ names: [name, anyModel] as const, endpoint, createdAt }]
+      return [{ name, endpoint, createdAt }]
     },
     get slm() {
       return answering.slm

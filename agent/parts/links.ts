@@ -1,3 +1,4 @@
+import { nextSeed } from '../../core/base/next-seed.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import { version } from '../../core/base/version.ts'
@@ -5,7 +6,6 @@ import { BridgeLink } from '../link/bridge-link.ts'
 import { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Base } from './base.ts'
-import { nextSeed } from './next-seed.ts'
 
 /** A link by each broker. */
 export function openLinks(base: Base, { modelId, speed }: ActiveModels): BridgeLinks {

@@ -1,3 +1,4 @@
+import { nextSeed } from '../../core/base/next-seed.ts'
 import { createDeviceJobs } from '../jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../jobs/generate.ts'
 import { bundleInstall } from '../jobs/install.ts'
@@ -10,7 +11,6 @@ import type { ActiveModels } from '../models/active-models.ts'
 import { slmEndpoint } from '../slm/endpoint.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
-import { nextSeed } from './next-seed.ts'
 
 /** The jobs of this device. */
 export function openWork(base: Base, models: ActiveModels, links: BridgeLinks, answering: Answering) {

@@ -1,11 +1,13 @@
 import type { z } from 'zod'
 import { BrimError, type ErrorCode, toErrorJson } from '../../core/base/errors.ts'
+import { type ErrorBody, statusOf, toErrorBody } from '../../core/openai/api-error.ts'
 import type { ErrorResponse } from '../../core/protocol/http/error-response.ts'
+import type { Operation } from '../../core/protocol/http/operation.ts'
 
 export interface ErrorReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  readonly body: ErrorResponse
+  readonly body: ErrorResponse | ErrorBody
 }
 
 const statuses: Partial<Record<ErrorCode, number>> = {
@@ -33,18 +35,21 @@ export class RequestRefused extends BrimError {
 
 export const noSuchPath = new RequestRefused(404, 'no such path')
 
-/** The text of an unexpected error is logged only. */
-export function errorReply(error: unknown): ErrorReply {
-  if (!(error instanceof BrimError))
-    return { status: 500, headers: {}, body: { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } } }
-  const status = error instanceof RequestRefused ? error.status : (statuses[error.code] ?? 500)
+/** The text of an unexpected error is logged only. @param form that of the operation */
+export function errorReply(error: unknown, form: Operation['errors']): ErrorReply {
+  const isOpenai = form === 'openai'
+  if (!(error instanceof BrimError)) {
+    const body = { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } }
+    return { status: 500, headers: {}, body: isOpenai ? toErrorBody(error) : body }
+  }
+  const status = error instanceof RequestRefused ? error.status : (statuses[error.code] ?? (isOpenai ? statusOf(error) : 500))
   return {
     status,
     headers: {
       ...(error.retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(error.retryAfterMs / 1_000)) }),
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
     },
-    body: toErrorJson(error),
+    body: isOpenai ? toErrorBody(error, status) : toErrorJson(error),
   }
 }
 

@@ -24,6 +24,12 @@ export interface RouteRequest<O extends Operation> {
   readonly caller: Caller
   /** Aborted when the client disconnects or the server stops. */
   readonly closed: AbortSignal
+  /** Aborted when the server stops. */
+  readonly stopping: AbortSignal
+  /** As in the header x-request-id. */
+  readonly id: string
+  /** For a handler that responds in its own way, and returns an OwnResponse. */
+  readonly reply: FastifyReply
   readonly acceptsEvents: boolean
   /**
    * The response is a stream of server-sent events.
@@ -41,13 +47,18 @@ export class StreamResponse {
   }
 }
 
+/** The handler has used `reply` itself. A reply cannot be returned: to await it is to wait for the end of the response. */
+export class OwnResponse {
+  readonly kind = 'own'
+}
+
 type DeepReadonly<T> = T extends (infer Item)[]
   ? readonly DeepReadonly<Item>[]
   : T extends object
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
     : T
 
-type Result<O extends Operation> = DeepReadonly<ResponseOf<O>> | StreamResponse
+type Result<O extends Operation> = DeepReadonly<ResponseOf<O>> | StreamResponse | OwnResponse
 
 /** Serves operations. The routes of one area of the API are a function of this. */
 export interface Router {
@@ -101,6 +112,9 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
         reply.raw.once('close', () => left.abort())
         return AbortSignal.any([left.signal, stopping])
       },
+      stopping,
+      id: request.id,
+      reply,
       acceptsEvents: request.headers.accept?.includes('text/event-stream') === true,
       events(source) {
         streams.claim(reply.raw, streamOwner(request, callers.get(request)))
@@ -111,16 +125,18 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
 
   return {
     serve(operation, handler) {
-      const { method, path, query, body, maxBodyBytes = usualBodyBytes, status = 200 } = operation
+      const { method, path, query, body, maxBodyBytes = usualBodyBytes, status = 200, errors } = operation
       methods.set(path, [...(methods.get(path) ?? []), method])
       app.route({
         method,
         url: path,
         bodyLimit: maxBodyBytes,
+        config: { errors },
         schema: { ...(query && { querystring: query }), ...(body && { body }) },
         onRequest: async (request, reply) => begin(request, reply, operation),
         handler: async (request, reply) => {
           const result = await handler(routeRequest(request, reply))
+          if (result instanceof OwnResponse) return reply
           if (!(result instanceof StreamResponse)) return reply.code(status).send(result)
           reply.hijack()
           result.send(reply.raw)

@@ -3,11 +3,13 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
+import { requestIdOf } from '../../core/api/request-id.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
+import type { Operation } from '../../core/protocol/http/operation.ts'
 import { type Authorizer, openToAll } from '../identity/authorizer.ts'
 import type { Certificate } from './certificate.ts'
 import { errorReply, ownError, RequestRefused } from './errors.ts'
@@ -16,6 +18,12 @@ import { listen } from './listen.ts'
 import { openSockets } from './open-sockets.ts'
 import { refuseUpgrade } from './refuse-upgrade.ts'
 import { createRouter, type Routes } from './router.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    readonly errors?: Operation['errors']
+  }
+}
 
 export type Upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => void
 
@@ -74,8 +82,8 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
 
   function refuse(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
     const own = ownError(error, request.routeOptions.bodyLimit)
-    if (!(own instanceof BrimError)) logger.error({ err: own }, 'HTTP request failed')
-    const { status, headers, body } = errorReply(own)
+    if (!(own instanceof BrimError)) logger.error({ err: own, request: request.id }, 'HTTP request failed')
+    const { status, headers, body } = errorReply(own, request.routeOptions.config?.errors)
     if (reply.raw.headersSent) reply.raw.destroy()
     else void reply.code(status).headers(headers).send(body)
   }
@@ -83,12 +91,15 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   const app = fastify({
     serverFactory: (handler) => createNodeServer(handler, certificate, limits),
     exposeHeadRoutes: false,
+    genReqId: requestIdOf,
     frameworkErrors: refuse,
     routerOptions: { maxParamLength },
   })
   app.setReplySerializer((body) => `${JSON.stringify(body)}\n`)
   app.setErrorHandler(refuse)
   app.addHook('onRequest', async (request, reply) => {
+    // Where streams find it too: they bypass Fastify.
+    reply.raw.setHeader('x-request-id', request.id)
     void reply.header('cache-control', 'no-store')
     if (isForeign(request.raw, host)) throw new RequestRefused(403, 'not for web pages')
   })
@@ -119,7 +130,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
       const closed = once(server, 'close')
       const done = new AbortController()
       server.close()
-      stopping.abort()
+      stopping.abort(new BrimError('CANCELED', 'the bridge is shutting down'))
       streams.endAll()
       clock.sleep(closeTimeoutMs, done.signal).then(
         () => {

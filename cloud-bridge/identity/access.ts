@@ -1,4 +1,4 @@
-import { type KeyRole, keyRoles } from '../../core/protocol/http/admin.ts'
+import { keyRoles } from '../../core/protocol/http/admin.ts'
 import type { Access as HttpAccess } from '../../core/protocol/http/operation.ts'
 import { mayPublish, maySubscribe, roleOf } from './acl.ts'
 
@@ -11,8 +11,8 @@ export type Access =
   | { readonly to: 'connect'; readonly device: string }
   /** The control plane, where a proof is required. */
   | { readonly to: 'join' }
-  /** State of devices and bridge; bundles; jobs and commands; tokens, keys, approvals and the audit log. */
-  | { readonly to: Extract<HttpAccess, 'read' | 'fetch' | 'operate' | 'administer'> }
+  /** State of devices and bridge; bundles; jobs and commands; tokens, keys, approvals and the audit log. `ask`: answers of the bridge's models. */
+  | { readonly to: Extract<HttpAccess, 'ask' | 'read' | 'fetch' | 'operate' | 'administer'> }
 
 /** @param clientId as proven (`device-…`, `bridge-…`, `<role>-…`), or as claimed where no proof is required */
 export function allows(clientId: string, access: Access): boolean {
@@ -26,6 +26,8 @@ export function allows(clientId: string, access: Access): boolean {
       return role.kind === 'device' && role.id === access.device
     case 'join':
       return role.kind !== 'watcher'
+    case 'ask':
+      return clientId.startsWith('client-') || hasRole(clientId, 'operator')
     case 'read':
       return role.kind === 'bridge' || hasRole(clientId, 'viewer')
     case 'fetch':
@@ -39,8 +41,11 @@ export function allows(clientId: string, access: Access): boolean {
   }
 }
 
+/** Each includes the rights of those before it. */
+const ranks = keyRoles.filter((role) => role !== 'client')
+
 /** Whether the client id is that of a key (`viewer-…`) with this role or one above it. */
-function hasRole(clientId: string, min: KeyRole): boolean {
-  const rank = keyRoles.findIndex((role) => clientId.startsWith(`${role}-`))
-  return rank >= keyRoles.indexOf(min)
+function hasRole(clientId: string, min: (typeof ranks)[number]): boolean {
+  const rank = ranks.findIndex((role) => clientId.startsWith(`${role}-`))
+  return rank >= ranks.indexOf(min)
 }

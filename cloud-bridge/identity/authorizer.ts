@@ -97,14 +97,15 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
 
   function callerOf(
     request: IncomingMessage,
-    operation: string,
+    { method, path: route, access }: Pick<Operation, 'method' | 'path' | 'access'>,
     key: KeyRecord | undefined,
     subject: string | undefined,
   ): Caller {
     const path = (request.url ?? '/').split('?', 1)[0]!
     const actor = { who: key ? `key:${key.name}/${key.id}` : 'anyone', from: addressOf(request) }
-    let line = { action: operation, subject: path, detail: {} as Readonly<Record<string, unknown>> }
-    let audited = request.method === 'GET'
+    let line = { action: `${method} ${route}`, subject: path, detail: {} as Readonly<Record<string, unknown>> }
+    // Questions change nothing, and are many.
+    let audited = request.method === 'GET' || access === 'ask'
     const role = roleOf(subject ?? '')
     const caller: Caller = {
       key,
@@ -135,7 +136,8 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
     get authRequired() {
       return gate.authRequired
     },
-    authorize(request, { method, path, access }) {
+    authorize(request, operation) {
+      const { access } = operation
       if (access === 'open') return anonymous
       if (access === 'hook-secret') {
         if (hookSecret === undefined || !isSame(hookSecretOf(request), hookSecret)) throw wrongHookSecret
@@ -145,7 +147,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
       const key = store.keyOf(token)
       if (key) quotas.takeRequest(key)
       const subject = gate.subjectOf(token)
-      const caller = callerOf(request, `${method} ${path}`, key, subject)
+      const caller = callerOf(request, operation, key, subject)
       const isOpen = !gate.authRequired && access !== 'administer' && access !== 'own-key'
       const allowed = access === 'own-key' ? key !== undefined : isOpen || allows(subject ?? '', { to: access })
       if (allowed) return caller
@@ -172,6 +174,7 @@ function outcomeOf(status: number): AuditRecord['outcome'] {
 }
 
 const requiredRole = {
+  ask: 'client, operator or admin',
   read: 'viewer or above',
   fetch: 'viewer or above',
   operate: 'operator or above',

@@ -1,5 +1,7 @@
+import { nextSeed } from '../../core/base/next-seed.ts'
 import { version } from '../../core/base/version.ts'
 import { adminRoutes } from '../api/admin.ts'
+import { answerRoutes } from '../api/answers.ts'
 import { bridgeRoutes } from '../api/bridge.ts'
 import { brokerHookRoutes } from '../api/broker-hooks.ts'
 import { bundleRoutes, openServedBundles } from '../api/bundles.ts'
@@ -24,10 +26,10 @@ export type RouteParts = Stores &
   OpenAuthorizer & { readonly broker: ControlBroker; readonly identities: OpenIdentities }
 
 /** Every operation that the bridge serves, on the parts that carry it out. */
-export function routesOf({ config, clock, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
+export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
   const { id: bridge, fleet } = config
   const { identityStore, jobs, devices, grants, broker, identities, quotas, hookSecret } = parts
-  const { serving, sessions, steps, modelId } = parts
+  const { serving, sessions, steps, modelId, models, meter } = parts
   const bundles = openServedBundles({ bundle: config.bundle, folder: config.bundles })
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
   const load = () => ({
@@ -58,6 +60,13 @@ export function routesOf({ config, clock, startedMs, metrics }: Base, parts: Rou
         jobs: { dispatchMs: jobs.queue.dispatchMs },
       }),
       steps: () => steps.list(),
+    }),
+    answerRoutes({
+      served: { models, nextSeed, requestLimits: config.limits },
+      meter,
+      maxBodyBytes: config.limits.apiBodyBytes,
+      clock,
+      logger: log('api'),
     }),
     jobRoutes(jobs.queue, jobs.store, { isKnown: devices.fleet.has, findBundle: bundles.find }),
     deviceRoutes({

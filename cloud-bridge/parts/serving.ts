@@ -1,4 +1,6 @@
+import { AnswerMeter } from '../../core/answer/meter.ts'
 import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
+import type { ApiModel } from '../../core/api/served.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
 import { noModelId } from '../../core/protocol/messages.ts'
@@ -48,10 +50,15 @@ export async function openServing({ config, clock, closers, logger, log, announc
     clock,
     logger: log('link'),
   })
-  const llm =
-    model?.served.tokens &&
-    metrics.measured(bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving)))
-  return { ...served, modelId, plane, llm, upstream: upstream && metrics.measured(upstream) }
+  const models: ApiModel[] = []
+  if (model?.served.tokens) {
+    const { name, createdAt } = model.manifest.card
+    const endpoint = bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving))
+    models.push({ name, endpoint: metrics.measured(endpoint), createdAt })
+  }
+  if (upstream)
+    models.push({ name: upstream.model.name, endpoint: metrics.measured(upstream), createdAt: new Date().toISOString() })
+  return { ...served, modelId, plane, models, meter: new AnswerMeter(clock) }
 }
 
 /** An answer has as much context as the KV memory holds, if that is less than the model's. */

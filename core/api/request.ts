@@ -5,7 +5,7 @@ import { Prompt } from '../answer/prompt.ts'
 import { sharesTokens } from '../answer/text-model.ts'
 import { FieldError } from '../openai/api-error.ts'
 import { ChatRequest, CompletionRequest, ignoredFields, maxTokensPerS, parseRequest } from '../openai/request.ts'
-import { modelFor, type RequestLimits, type Served, type ServedModel } from './served.ts'
+import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
 
 /** A request to the API. */
 export interface ApiRequest {
@@ -87,7 +87,7 @@ const wantsFallback = ({ brim }: CommonFields) => brim?.fallback === 'slm'
 
 /** What the two endpoints of OpenAI name differently. */
 interface Asked {
-  readonly model: ServedModel
+  readonly model: ApiModel
   readonly prompts: readonly Prompt[]
   readonly maxTokens: number | null | undefined
   readonly logprobs: number | undefined
@@ -114,7 +114,7 @@ function apiRequest(
       'ask an agent that was started with --slm <bundle folder>',
     )
   if (logprobs !== undefined && !isTokenEndpoint(endpoint))
-    throw new FieldError('REQUEST_INVALID', 'logprobs', `${model.names[0]} runs on another server, without log probabilities`)
+    throw new FieldError('REQUEST_INVALID', 'logprobs', `${model.name} runs on another server, without log probabilities`)
   const tokensPerS = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
   const client = createHash('sha256')
     .update(`${origin.client}\n${user ?? ''}`)
@@ -131,7 +131,7 @@ function apiRequest(
     client,
   })
   return {
-    model: model.names[0],
+    model: model.name,
     endpoint: wantsFallback(request) && slm && isTokenEndpoint(endpoint) ? withFallback(endpoint, slm) : endpoint,
     answers: prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth))),
     stream: request.stream ?? false,

@@ -1,9 +1,10 @@
 import type { Endpoint, TokenEndpoint } from '../answer/endpoint.ts'
 import { BrimError } from '../base/errors.ts'
 import { FieldError } from '../openai/api-error.ts'
+import type { Model } from '../openai/responses.ts'
 
 /** A name that every client may use for the first model of an agent or a bridge. */
-export const anyModel = 'brim'
+const anyModel = 'brim'
 
 /** Limits of agent and bridge alike. */
 export interface RequestLimits {
@@ -16,9 +17,9 @@ export interface RequestLimits {
 }
 
 /** A model that answers requests. */
-export interface ServedModel {
-  /** What the model is called here; responses name the first. */
-  readonly names: readonly [string, ...string[]]
+export interface ApiModel {
+  /** In requests and responses. */
+  readonly name: string
   readonly endpoint: Endpoint
   /** ISO 8601. */
   readonly createdAt: string
@@ -28,7 +29,7 @@ export interface ServedModel {
 export interface Served {
   readonly requestLimits: RequestLimits
   /** The first one answers requests that name no model. */
-  readonly models: readonly ServedModel[]
+  readonly models: readonly ApiModel[]
   /** The device's small model, which may continue answers that lose their bridge; absent: there is none. */
   readonly slm?: TokenEndpoint | undefined
   /** For requests without a seed. */
@@ -39,32 +40,25 @@ export interface Served {
  * The model that a request names.
  * @throws FieldError MODEL_UNKNOWN; BrimError MODEL_MISSING where nothing is served
  */
-export function modelFor(name: string | null | undefined, { models }: Served): ServedModel {
+export function modelFor(name: string | null | undefined, { models }: Served): ApiModel {
   const [first] = models
   if (!first) throw new BrimError('MODEL_MISSING', 'no model is served here')
-  const found = name == null ? first : models.find(({ names }) => names.includes(name))
+  const found = name == null || name === anyModel ? first : models.find((model) => model.name === name)
   if (found) return found
-  const served = models.map(({ names }) => `"${names[0]}"`).join(', ')
+  const served = models.map((model) => `"${model.name}"`).join(', ')
   throw new FieldError('MODEL_UNKNOWN', 'model', `unknown model "${name}"`, `served here: ${served}`)
 }
 
-/** A model as `/v1/models` describes it. */
-export interface ModelCard {
-  readonly id: string
-  readonly object: 'model'
-  /** Unix seconds. */
-  readonly created: number
-  readonly owned_by: 'brim'
-}
-
-/** One card for each name. */
-export const modelCards = ({ models }: Served): ModelCard[] =>
-  models.flatMap(({ names, createdAt }) => names.map((id) => cardOf(id, createdAt)))
+/** One card for each model, and one for the name that always works. */
+export const modelCards = ({ models }: Served): Model[] => [
+  ...models.map(({ name, createdAt }) => cardOf(name, createdAt)),
+  ...models.slice(0, 1).map(({ createdAt }) => cardOf(anyModel, createdAt)),
+]
 
 /** @throws FieldError MODEL_UNKNOWN */
-export const modelCard = (id: string, served: Served): ModelCard => cardOf(id, modelFor(id, served).createdAt)
+export const modelCard = (id: string, served: Served): Model => cardOf(id, modelFor(id, served).createdAt)
 
-const cardOf = (id: string, createdAt: string): ModelCard => ({
+const cardOf = (id: string, createdAt: string): Model => ({
   id,
   object: 'model',
   created: Math.floor(Date.parse(createdAt) / 1_000),

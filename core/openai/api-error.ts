@@ -25,6 +25,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   MODEL_UNKNOWN: 404,
   QUEUE_FULL: 429,
   UPSTREAM_FAILED: 502,
+  QUOTA_EXCEEDED: 429,
   MODEL_MISSING: 503,
   BRIDGE_UNREACHABLE: 503,
   BUNDLE_CORRUPT: 503,
@@ -55,15 +56,17 @@ export function statusOf(error: unknown): number {
   return error instanceof BrimError ? (statuses[error.code] ?? 500) : 500
 }
 
-/** Messages of our own errors are written for clients; other messages are only logged. */
-export function toErrorBody(error: unknown): ErrorBody {
+/** @param status of the response. Messages of our own errors are written for clients; other messages are only logged. */
+export function toErrorBody(error: unknown, status = statusOf(error)): ErrorBody {
   if (!(error instanceof BrimError))
-    return { error: { message: 'the agent failed; its log has the reason', type: 'server_error', param: null, code: 'INTERNAL' } }
+    return {
+      error: { message: 'the server failed; its log has the reason', type: 'server_error', param: null, code: 'INTERNAL' },
+    }
   const { code, message, hint } = error
   return {
     error: {
       message,
-      type: statusOf(error) < 500 ? 'invalid_request_error' : 'server_error',
+      type: status === 429 ? 'rate_limit_error' : status < 500 ? 'invalid_request_error' : 'server_error',
       param: error instanceof FieldError ? error.param : null,
       code,
       ...(hint === undefined ? {} : { hint }),

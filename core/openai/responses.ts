@@ -44,6 +44,43 @@ export const StreamEvent = z.object({
   error: ErrorDetail.nullish(),
 })
 
+const choice = { index: z.int().min(0), finish_reason: z.enum(['stop', 'length']), logprobs: z.looseObject({}).nullable() }
+const answer = { id: z.string(), created: z.int(), model: z.string(), usage: Usage }
+/** How each answer was made; of a response with one answer, beside its choices. */
+const report = { brim: z.looseObject({}).optional() }
+
+/** The response of POST /v1/chat/completions. */
+export const ChatAnswer = z.object({
+  ...answer,
+  object: z.literal('chat.completion'),
+  choices: z.array(
+    z.object({
+      ...choice,
+      message: z.object({ role: z.literal('assistant'), content: z.string(), refusal: z.null() }),
+      ...report,
+    }),
+  ),
+  ...report,
+})
+
+/** The response of POST /v1/completions. */
+export const CompletionAnswer = z.object({
+  ...answer,
+  object: z.literal('text_completion'),
+  choices: z.array(z.object({ ...choice, text: z.string(), ...report })),
+  ...report,
+})
+
+/** A model as /v1/models describes it. */
+export const Model = z.object({
+  id: z.string(),
+  object: z.literal('model'),
+  created: z.int().describe('Unix seconds.'),
+  owned_by: z.string(),
+})
+export type Model = z.infer<typeof Model>
+export const ModelList = z.object({ object: z.literal('list'), data: z.array(Model) })
+
 /** What all events of one response have in common. */
 export interface ResponseHead {
   readonly id: string

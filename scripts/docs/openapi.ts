@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ErrorBody } from '../../core/openai/api-error.ts'
 import { AuditLine, DeviceIdentity, KeyRecord, TokenRecord } from '../../core/protocol/http/admin.ts'
 import { LoggedStep } from '../../core/protocol/http/bridge.ts'
 import { ServedBundle } from '../../core/protocol/http/bundles.ts'
@@ -16,6 +17,7 @@ const shared: Readonly<Record<string, z.ZodType>> = {
   CommandRecord,
   Device,
   DeviceIdentity,
+  ErrorBody,
   ErrorResponse,
   FleetEvent,
   JobDetails,
@@ -34,6 +36,7 @@ const shared: Readonly<Record<string, z.ZodType>> = {
 
 const accessNotes: Readonly<Record<Access, string>> = {
   open: 'No authentication.',
+  ask: 'Role: client, operator or admin.',
   read: 'Role: viewer or above.',
   fetch: 'Role: viewer or above; enrolled devices too.',
   operate: 'Role: operator or above.',
@@ -84,7 +87,9 @@ function jsonSchemas() {
       if (schema && !registry.has(schema)) registry.add(schema, { id: `${id}.${part}` })
     }
   const refTo = (id: string) => `#/components/schemas/${id}`
-  const all = unmarked(z.toJSONSchema(registry, { io: 'input', override: ofResponses, uri: refTo }).schemas)
+  const all = unmarked(
+    z.toJSONSchema(registry, { io: 'input', unrepresentable: 'any', override: ofResponses, uri: refTo }).schemas,
+  )
   const definition = (schema: z.ZodType): Schema => {
     const { $schema: _, $id: __, ...rest } = all[registry.get(schema)!.id]!
     return rest
@@ -119,6 +124,7 @@ function describe(tag: string, id: string, operation: Operation, { reference }: 
     response,
     event,
     contentType = 'application/octet-stream',
+    errors,
   } = operation
   const content = {
     ...(response && { 'application/json': { schema: reference(response) } }),
@@ -142,7 +148,10 @@ function describe(tag: string, id: string, operation: Operation, { reference }: 
     ...(body && { requestBody: { required: true, content: { 'application/json': { schema: reference(body) } } } }),
     responses: {
       [status]: { description: event ? 'Success. In a stream, each event carries one such JSON document.' : 'Success', content },
-      default: { description: 'Failure', content: { 'application/json': { schema: reference(ErrorResponse) } } },
+      default: {
+        description: 'Failure',
+        content: { 'application/json': { schema: reference(errors === 'openai' ? ErrorBody : ErrorResponse) } },
+      },
     },
   }
 }

@@ -18,7 +18,7 @@ export const startTestApi = (
     maxBodyBytes: AgentLimits.parse({}).apiBodyBytes,
     requestLimits: AgentLimits.parse({}),
     maxJsonValues: AgentLimits.parse({}).apiJsonValues,
-    models: [{ names: [card.name], endpoint, createdAt: card.createdAt }],
+    models: [{ name: card.name, endpoint, createdAt: card.createdAt }],
     nextSeed: () => 1,
     health: () => ({}),
     problems: () => [],

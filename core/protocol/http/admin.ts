@@ -6,8 +6,11 @@ import { get, type Operations, post } from './operation.ts'
 const at = z.iso.datetime()
 const quotaLimit = z.int().min(1).nullable()
 
-/** Each role includes the rights of the roles before it. */
-export const keyRoles = ['viewer', 'operator', 'admin'] as const
+/**
+ * `client`: asks the bridge's models, and sees nothing else. Each of the others includes the rights of those before it; `operator`
+ * also those of `client`.
+ */
+export const keyRoles = ['client', 'viewer', 'operator', 'admin'] as const
 export type KeyRole = (typeof keyRoles)[number]
 
 export const TokenRequest = z.object({

@@ -1,10 +1,10 @@
 import type { z } from 'zod'
 
 /**
- * What the caller must be allowed to do. `open`: no proof is required; `own-key`: any key;
+ * What the caller must be allowed to do. `open`: no proof is required; `own-key`: any key; `ask`: answers of the bridge's models;
  * `hook-secret`: the secret that the broker and the bridge share.
  */
-export type Access = 'open' | 'read' | 'fetch' | 'operate' | 'administer' | 'own-key' | 'hook-secret'
+export type Access = 'open' | 'ask' | 'read' | 'fetch' | 'operate' | 'administer' | 'own-key' | 'hook-secret'
 
 /** One operation of the bridge's HTTP API, in OpenAPI's sense of the word. The bridge serves it, the CLI calls it. */
 export interface Operation {
@@ -25,6 +25,8 @@ export interface Operation {
   readonly contentType?: string
   /** One server-sent event, where the operation has a stream (for callers that accept `text/event-stream`). */
   readonly event?: z.ZodType
+  /** Form of its errors; default: ErrorResponse. */
+  readonly errors?: 'openai'
 }
 export type Operations = Readonly<Record<string, Operation>>
 

@@ -1,4 +1,5 @@
 import { adminOperations } from './admin.ts'
+import { answerOperations } from './answers.ts'
 import { bridgeOperations } from './bridge.ts'
 import { brokerHookOperations } from './broker-hooks.ts'
 import { bundleOperations } from './bundles.ts'
@@ -9,6 +10,7 @@ import type { Operations } from './operation.ts'
 
 /** Every operation of a bridge's HTTP API, by the tag that docs/openapi.json groups it under. */
 export const allOperations: Readonly<Record<string, Operations>> = {
+  answers: answerOperations,
   bridge: bridgeOperations,
   fleet: fleetOperations,
   devices: deviceOperations,

@@ -6,7 +6,7 @@ import type { Served } from '../../../core/api/served.ts'
 const endpoint = { model: { name: 'm', tokenizer: {} } } as unknown as TokenEndpoint
 const served = {
   requestLimits: { apiAnswers: 4, apiPromptBytes: 100, apiPromptMessages: 4 },
-  models: [{ names: ['m'], endpoint, createdAt: '2026-01-01T00:00:00Z' }],
+  models: [{ name: 'm', endpoint, createdAt: '2026-01-01T00:00:00Z' }],
   nextSeed: () => 1,
 } satisfies Served
 

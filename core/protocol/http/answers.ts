@@ -1,0 +1,21 @@
+import { ChatRequest, CompletionRequest } from '../../openai/request.ts'
+import { ChatAnswer, CompletionAnswer, Model, ModelList, StreamEvent } from '../../openai/responses.ts'
+import { get, type Operations, post } from './operation.ts'
+
+/** OpenAI's API, served by the bridge with models of its own. */
+export const answerOperations = {
+  chat: post('/v1/chat/completions', 'ask', 'An answer to a conversation, whole or streamed, as at OpenAI', {
+    body: ChatRequest,
+    response: ChatAnswer,
+    event: StreamEvent,
+    errors: 'openai',
+  }),
+  completion: post('/v1/completions', 'ask', 'Continuations of texts or token ids, whole or streamed, as at OpenAI', {
+    body: CompletionRequest,
+    response: CompletionAnswer,
+    event: StreamEvent,
+    errors: 'openai',
+  }),
+  models: get('/v1/models', 'ask', 'The models that the bridge answers with', { response: ModelList, errors: 'openai' }),
+  model: get('/v1/models/:id', 'ask', 'One model', { response: Model, errors: 'openai' }),
+} satisfies Operations

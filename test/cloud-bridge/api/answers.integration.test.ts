@@ -1,0 +1,245 @@
+import { join } from 'node:path'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Bridge } from '../../../cloud-bridge/bridge.ts'
+import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { openRuntime } from '../../../core/engine/capi.ts'
+import { openModel } from '../../../core/engine/open-model.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
+import { tokenizerFolder } from '../../../core/model/manifest.ts'
+import type { KeyRole } from '../../../core/protocol/http/admin.ts'
+import { loadChatTemplate } from '../../../core/text/chat-template.ts'
+import { loadTokenizer, type TextTokenizer } from '../../../core/text/tokenizer.ts'
+import { buildTextBundle } from '../../support/agent-world.ts'
+import { healthOf, startTestBridge } from '../../support/bridge.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const messages = [{ role: 'user' as const, content: 'Where does the river rise?' }]
+
+let dir: TempDir
+let bridge: Bridge
+let tokenizer: TextTokenizer
+let chatIds: number[]
+let reference: (ids: readonly number[], sampling: Sampling, maxTokens: number) => Promise<number[]>
+let release: () => Promise<void>
+beforeAll(async () => {
+  dir = tempDir()
+  const bundle = await buildTextBundle(dir.path, { adapter: false })
+  bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), auth: true, limits: { apiPromptMessages: 8 } })
+  tokenizer = await loadTokenizer(join(bundle, tokenizerFolder))
+  const template = await loadChatTemplate(join(bundle, tokenizerFolder))
+  chatIds = tokenizer.encode(template!.render(messages), { addSpecialTokens: false })
+  const runtime = await openRuntime()
+  const model = await openModel(runtime, bundle, { parts: 'chain', threads: 1 })
+  const chain = model.chain({ cuts: 'half' })
+  reference = (ids, sampling, maxTokens) => referenceAnswer(chain, ids, sampling, maxTokens, model.manifest.tokens.eos)
+  release = async () => {
+    await model.release()
+    await runtime.close()
+  }
+})
+afterAll(async () => {
+  await release()
+  await bridge.close()
+  dir[Symbol.dispose]()
+})
+
+/** Identities of the bridge, as the commands on its machine change them. */
+function withStore<T>(act: (store: ReturnType<typeof openIdentityStore>) => T): T {
+  const store = openIdentityStore(join(dir.path, 'bridge'))
+  try {
+    return act(store)
+  } finally {
+    store.close()
+  }
+}
+const newKey = (role: KeyRole, requestsPerMinute: number | null = null) =>
+  withStore((store) => store.createKey('operator:test', `a-${role}`, role, { requestsPerMinute, jobsPerDay: null }))
+
+const clientWith = (apiKey: string) => new OpenAI({ baseURL: `${bridge.httpUrl}/v1`, apiKey, maxRetries: 0 })
+const textOf = (ids: readonly number[]) => {
+  const detokenizer = tokenizer.detokenizer()
+  return ids.map((id) => detokenizer.push(id)).join('')
+}
+const post = (body: unknown, key: string, headers: Record<string, string> = {}, signal: AbortSignal | null = null) =>
+  fetch(`${bridge.httpUrl}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
+    body: JSON.stringify(body),
+    signal,
+  })
+
+describe('the unmodified openai package at a bridge', () => {
+  let openai: OpenAI
+  beforeAll(() => {
+    openai = clientWith(newKey('client').key)
+  })
+
+  it('gets the answer of the reference, whole and streamed', async () => {
+    const expected = textOf(await reference(chatIds, greedy, 12))
+    const options = { model: 'tiny-llama', messages, max_tokens: 12, temperature: 0 }
+    const answer = await openai.chat.completions.create(options)
+    expect(answer.choices[0]).toMatchObject({ message: { content: expected }, finish_reason: 'length' })
+    expect(answer.usage).toEqual({ prompt_tokens: chatIds.length, completion_tokens: 12, total_tokens: chatIds.length + 12 })
+    expect(answer).toMatchObject({ model: 'tiny-llama', brim: { mode: 'bridge' }, _request_id: expect.stringMatching(/^req_/) })
+    const chunks = []
+    const stream_options = { include_usage: true }
+    for await (const chunk of await openai.chat.completions.create({ ...options, model: 'brim', stream: true, stream_options }))
+      chunks.push(chunk)
+    expect(chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe(expected)
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 12 } })
+  })
+
+  it('gets several answers at once, each with noise of its own, penalties and log probabilities', async () => {
+    const sampling = { temperature: 0.8, topK: 0, topP: 1, minP: 0.01, presencePenalty: 0.3, frequencyPenalty: 0.6 }
+    const expected: string[] = []
+    for (let seed = 42; seed < 45; seed++) expected.push(textOf(await reference(chatIds, { ...sampling, seed }, 10)))
+    const request = {
+      model: 'brim',
+      messages,
+      max_tokens: 10,
+      n: 3,
+      seed: 42,
+      temperature: 0.8,
+      presence_penalty: 0.3,
+      frequency_penalty: 0.6,
+      ...{ min_p: 0.01 },
+      logprobs: true,
+    }
+    const { choices } = await openai.chat.completions.create(request)
+    expect(choices.map(({ index, message }) => [index, message.content])).toEqual(expected.map((text, index) => [index, text]))
+    expect(choices.map(({ logprobs }) => logprobs!.content!.length)).toEqual([10, 10, 10])
+    const contents = ['', '', '']
+    const order: number[] = []
+    for await (const { choices: pieces } of await openai.chat.completions.create({ ...request, stream: true }))
+      for (const { index, delta } of pieces) {
+        order.push(index)
+        contents[index] += delta.content ?? ''
+      }
+    expect(contents).toEqual(expected)
+    // One after the other, the indices would never decrease.
+    expect(order.some((index, at) => at > 0 && index < order[at - 1]!)).toBe(true)
+  })
+
+  it('completes texts, stops at a stop string, and lists the models', async () => {
+    const full = textOf(await reference(tokenizer.encode('The old mill'), greedy, 24))
+    const stop = full.slice(4, 6)
+    const { choices } = await openai.completions.create({
+      model: 'brim',
+      prompt: 'The old mill',
+      max_tokens: 24,
+      temperature: 0,
+      stop,
+    })
+    expect(choices[0]).toMatchObject({ text: full.slice(0, full.indexOf(stop)), finish_reason: 'stop' })
+    expect((await openai.models.list()).data.map(({ id }) => id)).toEqual(['tiny-llama', 'brim'])
+    expect(await openai.models.retrieve('brim')).toMatchObject({ owned_by: 'brim' })
+  })
+
+  it('recognises errors by status, code and type', async () => {
+    const ask = (fields: object) => openai.chat.completions.create({ model: 'brim', messages, ...fields })
+    const type = 'invalid_request_error'
+    await expect(ask({ model: 'gpt-none' })).rejects.toMatchObject({ status: 404, code: 'MODEL_UNKNOWN', param: 'model', type })
+    await expect(ask({ tools: [{ type: 'function' }] })).rejects.toMatchObject({ status: 400, param: 'tools', type })
+    await expect(ask({ max_tokens: 600 })).rejects.toMatchObject({ status: 400, code: 'CONTEXT_OVERFLOW', type })
+    const many = Array.from({ length: 9 }, () => messages[0]!)
+    await expect(ask({ messages: many })).rejects.toMatchObject({ status: 400, param: 'messages' })
+    await expect(clientWith('wrong').models.list()).rejects.toMatchObject({ status: 401, code: 'NOT_AUTHORIZED', type })
+    await expect(openai.models.retrieve('none')).rejects.toMatchObject({ status: 404, code: 'MODEL_UNKNOWN' })
+  })
+})
+
+describe('a request to the bridge', () => {
+  it.each(['0', '-1', '1e9', 'NaN', 'fast', ''])('is refused with the rate "%s" in its header', async (rate) => {
+    const response = await post({ messages, max_tokens: 2 }, newKey('client').key, { 'x-brim-tokens-per-s': rate })
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({ error: { code: 'REQUEST_INVALID', param: 'x-brim-tokens-per-s' } })
+  })
+
+  it('may name a rate, in a header or in its body', async () => {
+    const { key } = newKey('client')
+    const inHeader = await post({ messages, max_tokens: 2 }, key, { 'x-brim-tokens-per-s': '12.5' })
+    const inBody = await post({ messages, max_tokens: 2, brim: { tokens_per_s: 3 } }, key)
+    expect([inHeader.status, inBody.status]).toEqual([200, 200])
+    expect(inBody.headers.get('x-brim-ignored')).toBeNull()
+  })
+
+  it('has its id in every response', async () => {
+    const { key } = newKey('client')
+    for (const body of [{ messages, max_tokens: 2 }, { messages, max_tokens: 2, stream: true }, { messages: [] }]) {
+      const response = await post(body, key, { 'x-request-id': 'trace-1' })
+      await response.text()
+      expect(response.headers.get('x-request-id')).toBe('trace-1')
+    }
+  })
+
+  it('that is no JSON, or has no content type for JSON, is refused in the form of OpenAI', async () => {
+    const { key } = newKey('client')
+    const send = async (body: string, type: string) => {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': type }
+      const response = await fetch(`${bridge.httpUrl}/v1/completions`, { method: 'POST', headers, body })
+      return { status: response.status, body: await response.json() }
+    }
+    const refused = { status: 400, body: { error: { type: 'invalid_request_error', code: 'REQUEST_INVALID' } } }
+    expect(await send('{', 'application/json')).toMatchObject(refused)
+    expect(await send('prompt=x', 'application/x-www-form-urlencoded')).toMatchObject(refused)
+  })
+
+  it('ends, and frees its memory, when the client leaves, and when its key is revoked', async () => {
+    const leave = new AbortController()
+    const { key, id } = newKey('client')
+    const endless = { messages, max_tokens: 450, ignore_eos: true, stream: true, n: 2 }
+    const left = await post(endless, key, {}, leave.signal)
+    await left.body!.getReader().read()
+    leave.abort()
+    const revoked = await post(endless, key)
+    await revoked.body!.getReader().read()
+    withStore((store) => store.revokeKey('operator:test', id))
+    await expect.poll(async () => (await healthOf(bridge)).kvBytes, { timeout: 15_000 }).toBe(0)
+    expect((await post(endless, key)).status).toBe(401)
+  })
+})
+
+describe('the role client', () => {
+  const statusOf = async (path: string, key: string, method = 'GET') => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const body = method === 'GET' ? null : JSON.stringify({})
+    return (await fetch(bridge.httpUrl + path, { method, headers, body })).status
+  }
+
+  it('asks, and sees nothing else', async () => {
+    const { key } = newKey('client')
+    expect(await statusOf('/v1/models', key)).toBe(200)
+    expect(await statusOf('/v1/whoami', key)).toBe(200)
+    for (const path of ['/v1/devices', '/v1/fleet', '/v1/jobs', '/v1/steps', '/v1/bundles', '/v1/admin/keys', '/v1/fleet/events'])
+      expect([path, await statusOf(path, key)]).toEqual([path, 403])
+    for (const path of ['/v1/jobs', '/v1/admin/keys']) expect([path, await statusOf(path, key, 'POST')]).toEqual([path, 403])
+  })
+
+  it.each([
+    ['viewer', 403],
+    ['operator', 200],
+    ['admin', 200],
+  ] as const)('is not part of every role: a question of a %s gets %d', async (role, status) => {
+    const response = await post({ messages, max_tokens: 2 }, newKey(role).key)
+    expect(response.status).toBe(status)
+    if (status === 403)
+      expect(await response.json()).toMatchObject({ error: { code: 'FORBIDDEN', type: 'invalid_request_error' } })
+  })
+
+  it('has quotas, and its questions are not in the audit log', async () => {
+    const { key } = newKey('client', 2)
+    const statuses = []
+    for (let turn = 0; turn < 3; turn++) {
+      const response = await post({ messages, max_tokens: 1 }, key)
+      statuses.push(response.status)
+      if (response.status !== 429) continue
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+      expect(await response.json()).toMatchObject({ error: { code: 'QUOTA_EXCEEDED', type: 'rate_limit_error' } })
+    }
+    expect(statuses).toEqual([200, 200, 429])
+    const audited = withStore((store) => store.audit(1_000)).filter(({ action }) => action.includes('completions'))
+    expect(audited).toEqual([])
+  })
+})
