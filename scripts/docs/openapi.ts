@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { ErrorBody } from '../../core/openai/api-error.ts'
+import { Model } from '../../core/openai/responses.ts'
 import { AuditLine, DeviceIdentity, KeyRecord, TokenRecord } from '../../core/protocol/http/admin.ts'
 import { LoggedStep } from '../../core/protocol/http/bridge.ts'
 import { ServedBundle } from '../../core/protocol/http/bundles.ts'
@@ -27,6 +28,7 @@ const shared: Readonly<Record<string, z.ZodType>> = {
   LatestTelemetry,
   LogLine,
   LoggedStep,
+  Model,
   ServedBundle,
   StoredJobEvent,
   Submitted,

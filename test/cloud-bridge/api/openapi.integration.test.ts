@@ -6,6 +6,7 @@ import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { projectRoot } from '../../../core/base/version.ts'
 import { adminOperations } from '../../../core/protocol/http/admin.ts'
+import { answerOperations } from '../../../core/protocol/http/answers.ts'
 import { bridgeOperations } from '../../../core/protocol/http/bridge.ts'
 import { brokerHookOperations } from '../../../core/protocol/http/broker-hooks.ts'
 import { bundleOperations } from '../../../core/protocol/http/bundles.ts'
@@ -132,6 +133,16 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     expect(document.paths['/metrics']?.get?.responses['200']?.content).toHaveProperty([type])
     expect(await response.text()).toContain('brim_build_info')
     compared.add(bridgeOperations.metrics)
+  })
+
+  it('about answers of its model', async () => {
+    const messages = [{ role: 'user', content: 'Can you' }]
+    await call(answerOperations.chat, {}, { body: { messages, max_tokens: 4, logprobs: true, top_logprobs: 1 } })
+    await call(answerOperations.completion, {}, { body: { prompt: 'Can you', max_tokens: 4, n: 2, logprobs: 1 } })
+    await call(answerOperations.models, {})
+    await call(answerOperations.model, { id: 'brim' })
+    await call(answerOperations.model, { id: 'none' }, {}, 404)
+    await call(answerOperations.chat, {}, { body: { messages: [] } }, 400)
   })
 
   it('about jobs', async () => {

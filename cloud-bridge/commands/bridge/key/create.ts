@@ -13,6 +13,7 @@ export const command = defineCommand({
     ['brim bridge key create --name monitoring > key', 'sent as "Authorization: Bearer <key>"'],
     ['brim bridge key create --name sam --role admin | brim login --bridge-url …', 'an operator who logs in here'],
     ['(umask 077; brim bridge key create --name sam --role admin > key)', 'for "brim login --key-file key" elsewhere'],
+    ['(umask 077; brim bridge key create --name app --role client > key)', 'for a program that asks the model of the bridge'],
     ['brim bridge key create --name ci --role operator --jobs-per-day 1000 > key', 'for a program, with a quota'],
   ],
   options: {
@@ -21,7 +22,7 @@ export const command = defineCommand({
       .enum(keyRoles)
       .default('viewer')
       .describe(
-        'what the key allows. viewer: read; operator: also submit jobs and send commands to devices; admin: also create tokens and keys, and admit devices',
+        'what the key allows. client: ask the model of the bridge, nothing else; viewer: read; operator: also submit jobs and send commands to devices; admin: also create tokens and keys, and admit devices',
       ),
     requestsPerMinute: limit
       .meta({
