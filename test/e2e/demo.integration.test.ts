@@ -69,7 +69,7 @@ describe('brim demo', () => {
     const isFree = new Map<number, boolean>()
     for (const port of [7070, 7071]) isFree.set(port, await portIsFree(port))
     const demo = startDemo('--keep', '--max-tokens', '1')
-    await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('press Ctrl-C to stop')
+    await expect.poll(() => demo.err(), { timeout: 60_000 }).toContain('press Ctrl-C to stop')
     expect(demo.err()).toContain('curl')
     // One token has no time between tokens.
     expect(demo.out()).toMatch(/no network +whole +1 .*–/)
@@ -100,10 +100,11 @@ describe('brim demo', () => {
     'leaves no process behind after SIGKILL',
     async () => {
       const demo = startDemo('--keep', '--max-tokens', '8')
-      await expect.poll(() => demo.err(), { timeout: 30_000 }).toContain('press Ctrl-C to stop')
+      await expect.poll(() => demo.err(), { timeout: 60_000 }).toContain('press Ctrl-C to stop')
       expect(processesOf(demo.temporary).length).toBeGreaterThanOrEqual(3)
       demo.child.kill('SIGKILL')
       await expect.poll(() => processesOf(demo.temporary), { timeout: 20_000 }).toEqual([])
     },
+    120_000,
   )
 })
