@@ -2,6 +2,7 @@ import type { ServingState, StreamState } from '../serving/policy.ts'
 import type { Room } from '../serving/room.ts'
 import { type AdmissionLimits, admissible, isOverloaded } from './admission.ts'
 import { chooseWithin } from './choose-within.ts'
+import type { Choice } from './hand-over.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
 import { lastsS, type Requests } from './tracker.ts'
 import { utilityOf } from './utility.ts'
@@ -13,13 +14,6 @@ export interface IntervalLimits extends AdmissionLimits {
   readonly conservativeness: number
   /** γ of Eq. 3: weighted tokens that an empty buffer, or a second of stalling, costs. */
   readonly stallWeight: number
-}
-
-/** Who holds the fast tier during the next interval. */
-export interface Choice {
-  readonly resume: readonly StreamState[]
-  /** Residents that were not chosen, the largest buffer first: they make way as far as the memory is needed. */
-  readonly replaceable: readonly StreamState[]
 }
 
 /** Seconds for which the buffer of a request must last if it is preempted: evicting, loading, and the wait for the next choice. */

@@ -2,7 +2,8 @@ import { packStep } from '../serving/pack-step.ts'
 import type { ServingPlan, ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
 import { admissible } from './admission.ts'
-import { type Choice, chooseForInterval, type IntervalLimits, isCritical } from './next-interval.ts'
+import { byBuffer, grow, makeWay } from './hand-over.ts'
+import { chooseForInterval, type IntervalLimits, isCritical } from './next-interval.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
 import { lastsS, type Requests, track } from './tracker.ts'
 
@@ -50,16 +51,6 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
   }
 }
 
-/** Takes the memory for the next rows of resident streams; where it is short, for those first whose buffer ends first. */
-function grow(residents: readonly StreamState[], room: Room, nowMs: number) {
-  const ready: StreamState[] = []
-  const short: StreamState[] = []
-  const growing = residents.some(({ growthBytes }) => growthBytes > 0)
-  for (const stream of growing ? byBuffer(residents, nowMs) : residents)
-    (room.take(stream.growthBytes) ? ready : short).push(stream)
-  return { ready, short }
-}
-
 /**
  * Gives free memory to those whose readers wait or soon will, then to new requests, and to the other preempted ones only while
  * a step has places left.
@@ -101,29 +92,6 @@ function mostUrgent(streams: ReadonlySet<StreamState>, nowMs: number): StreamSta
   let first: StreamState | undefined
   for (const stream of streams) if (!first || lastsS(stream, nowMs) < lastsS(first, nowMs)) first = stream
   return first
-}
-
-/** Preempts as many replaceable streams as the chosen ones need, and adds these to `ready` and `resume`. */
-function makeWay(
-  choice: Choice,
-  short: readonly StreamState[],
-  plan: { room: Room; ready: StreamState[]; resume: StreamState[]; preempt: Set<StreamState> },
-): void {
-  const { room, ready, resume, preempt } = plan
-  const isShort = new Set(short)
-  const replaceable = [...choice.replaceable]
-  const takes = (bytes: number): boolean => {
-    while (!room.take(bytes)) {
-      const stream = replaceable.shift()
-      if (!stream) return false
-      preempt.add(stream)
-      room.give(stream.kvBytes + (isShort.has(stream) ? 0 : stream.growthBytes))
-    }
-    return true
-  }
-  const isReplaceable = new Set(choice.replaceable)
-  for (const stream of short) if (!isReplaceable.has(stream) && takes(stream.growthBytes)) ready.push(stream)
-  for (const stream of choice.resume) if (takes(stream.kvBytes)) resume.push(stream)
 }
 
 /** Load or recompute, whichever ends first: a load waits for evictions and other loads, a recomputation for the others. */
@@ -169,12 +137,4 @@ function nextStep(
     ...(devices < 0 ? [] : others.slice(devices)),
   ]
   return packStep(ranked, step, { promptRows: rows, minPromptRows: 1 })
-}
-
-/** Those whose buffer ends first first; streams without a reader before all others. */
-function byBuffer(streams: readonly StreamState[], nowMs: number): readonly StreamState[] {
-  return streams.toSorted((a, b) => {
-    const [aS, bS] = [lastsS(a, nowMs), lastsS(b, nowMs)]
-    return aS === bS ? a.id - b.id : aS - bS
-  })
 }

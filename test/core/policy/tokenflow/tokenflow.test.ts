@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { firstCome } from '../../../../core/policy/serving/first-come.ts'
 import type { ServingPolicy } from '../../../../core/policy/serving/policy.ts'
+import { andes } from '../../../../core/policy/tokenflow/andes.ts'
 import { readingExperience } from '../../../../core/policy/tokenflow/quality.ts'
 import { type TokenFlowLimits, tokenflow } from '../../../../core/policy/tokenflow/tokenflow.ts'
 import { type SimulatedEngine, type SimulatedRequest, simulate } from '../../../support/serving-simulation.ts'
@@ -110,6 +111,7 @@ describe('for any arrivals', () => {
   const policies: [string, () => ServingPolicy][] = [
     ['tokenflow', () => tokenflow(limits)],
     ['agile tokenflow', () => tokenflow({ ...limits, conservativeness: 1, intervalMs: 100 })],
+    ['andes', () => andes({ horizonS: 5, expectedTtftS: 1, maxPreemptions: 1, promptRows: 64 })],
     ['first come', () => firstCome()],
     ['first come in chunks', () => firstCome(64)],
   ]
