@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
+import { policyNames } from '../core/policy/tokenflow/named-policies.ts'
 import { Id } from '../core/protocol/id.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { processFields } from '../core/protocol/process-fields.ts'
@@ -161,6 +162,12 @@ export const BridgeFields = z.strictObject({
     .min(1)
     .default(128)
     .describe('max prompt tokens in a step while other sessions decode: more starts answers sooner, and slows those under way'),
+  servingPolicy: z
+    .enum(policyNames)
+    .default('decode-first')
+    .describe(
+      'which answers the model computes next: decode-first, for devices; tokenflow, by what readers have left to read; fcfs, chunked and andes, to compare with',
+    ),
   frameTokens: z
     .int()
     .min(1)

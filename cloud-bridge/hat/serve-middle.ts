@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
-import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
+import { createPolicy } from '../../core/policy/tokenflow/named-policies.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OpenedModel } from '../serving/open-served-model.ts'
 import { openSlowTier } from '../serving/open-slow-tier.ts'
@@ -11,10 +11,6 @@ import type { EndedStep } from '../serving/serving-metrics.ts'
 import { StepLog } from '../serving/step-log.ts'
 import { createSessions } from './sessions.ts'
 
-/** A prompt takes priority after this many steps without it. */
-const maxStepsSkipped = 4
-/** A stream counts as decoding for this long after its last decode step. */
-const decodingMs = 500
 /** Steps that `/v1/steps` lists. */
 const loggedSteps = 8_192
 /** Minimum rows of a piece of a prompt, because each place in a step has a fixed cost. */
@@ -54,7 +50,7 @@ export function serveMiddle(
   const smallRows = Math.max(minPromptRows, draftLimit + 1)
   const serving = createServing({
     model: served,
-    policy: decodeFirst({ promptRows: promptTokens, minPromptRows: smallRows, maxStepsSkipped, decodingMs }),
+    policy: createPolicy(config.servingPolicy, { promptRows: promptTokens, minPromptRows: smallRows }),
     step: { rows: tokenBudget, streams: slots, pipeline },
     kv: {
       budgetBytes: config.kvBudgetBytes,

@@ -1,0 +1,50 @@
+import { decodeFirst } from '../serving/decode-first.ts'
+import { firstCome } from '../serving/first-come.ts'
+import type { ServingPolicy } from '../serving/policy.ts'
+import { andes } from './andes.ts'
+import { tokenflow } from './tokenflow.ts'
+
+/** The policies that the bridge can serve with. */
+export const policyNames = ['decode-first', 'tokenflow', 'fcfs', 'chunked', 'andes'] as const
+export type PolicyName = (typeof policyNames)[number]
+
+export interface PolicyOptions {
+  /** Rows of prompts in a step while streams decode. */
+  readonly promptRows: number
+  /** As DecodeFirstLimits. */
+  readonly minPromptRows: number
+}
+
+/** A prompt takes priority after this many steps without it. */
+const maxStepsSkipped = 4
+/** A stream counts as decoding for this long after its last decode step. */
+const decodingMs = 500
+
+/** TokenFlow's parameters, as the paper names and bounds them; it publishes values for Δt and μ_b only. */
+const tokenflowLimits = {
+  intervalMs: 500,
+  conservativeness: 2,
+  stallWeight: 50,
+  maxRequests: 4_096,
+  damping: 0.1,
+  overloadTolerance: 0.2,
+}
+
+/** Readers expect a first token within 1.3 s (TokenFlow §2.2); P = 1 is Andes' default. */
+const andesLimits = { horizonS: 5, expectedTtftS: 1.3, maxPreemptions: 1 }
+
+/** A new policy object, for one Serving. */
+export function createPolicy(name: PolicyName, { promptRows, minPromptRows }: PolicyOptions): ServingPolicy {
+  switch (name) {
+    case 'decode-first':
+      return decodeFirst({ promptRows, minPromptRows, maxStepsSkipped, decodingMs })
+    case 'tokenflow':
+      return tokenflow({ ...tokenflowLimits, promptRows })
+    case 'andes':
+      return andes({ ...andesLimits, promptRows })
+    case 'fcfs':
+      return firstCome()
+    case 'chunked':
+      return firstCome(promptRows)
+  }
+}
