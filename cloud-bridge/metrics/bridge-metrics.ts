@@ -17,6 +17,9 @@ export interface MetricSources {
   /** HAT sessions that are open. */
   readonly sessions: () => number
   readonly kv: () => { readonly usedBytes: number; readonly cachedBytes: number; readonly budgetBytes: number }
+  /** Undefined: there is no slow tier. */
+  readonly slowKv: () => { readonly usedBytes: number; readonly budgetBytes: number } | undefined
+  readonly transfers: { readonly preemptions: number; readonly savedBytes: number; readonly loadedBytes: number }
   readonly serving: { readonly splits: number; readonly failedItems: number }
   /** Devices by state, jobs by state. */
   readonly devices: () => Readonly<Record<string, number>>
@@ -85,7 +88,7 @@ function listOf(registry: Registry) {
 type Labelled = MetricObject & { readonly labelNames: readonly string[] }
 
 function collectAll(registry: Registry, sources: MetricSources): void {
-  const { version, modelId, serving, sessions, kv, devices, jobs, broker } = sources
+  const { version, modelId, serving, sessions, kv, slowKv, transfers, devices, jobs, broker } = sources
   const gauge = (name: string, help: string, read: () => number | Readonly<Record<string, number>>, label?: string) =>
     collectGauge(registry, { name, help, read, ...(label !== undefined && { label }) })
   const counter = (name: string, help: string, read: () => number) => collectCounter(registry, { name, help, read })
@@ -106,6 +109,11 @@ function collectAll(registry: Registry, sources: MetricSources): void {
   )
   gauge('brim_kv_cache_budget_bytes', 'KV memory of the fast tier.', () => kv().budgetBytes)
   gauge('brim_kv_cache_usage_ratio', 'Part of the fast tier that is in use, 0 to 1.', () => kv().usedBytes / kv().budgetBytes)
+  gauge('brim_slow_kv_bytes', 'KV of the slow tier.', () => slowKv()?.usedBytes ?? 0)
+  gauge('brim_slow_kv_budget_bytes', 'Size of the slow tier; 0 without one.', () => slowKv()?.budgetBytes ?? 0)
+  counter('brim_num_preemptions_total', 'Streams whose KV left the fast tier.', () => transfers.preemptions)
+  counter('brim_kv_saved_bytes_total', 'KV written to the slow tier.', () => transfers.savedBytes)
+  counter('brim_kv_loaded_bytes_total', 'KV read back from the slow tier.', () => transfers.loadedBytes)
   counter('brim_step_splits_total', 'Steps that failed and were repeated stream by stream.', () => serving.splits)
   counter('brim_step_failures_total', 'Streams whose rows failed alone, too.', () => serving.failedItems)
   gauge('brim_devices', 'Devices that have ever connected, by state.', devices, 'state')

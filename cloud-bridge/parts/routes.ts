@@ -44,6 +44,8 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     modelId,
     sessions: () => sessions.count,
     kv: () => serving.memory,
+    slowKv: () => serving.slow,
+    transfers: serving.transfers,
     serving: serving.metrics,
     devices: devices.counts,
     jobs: jobs.store.counts,

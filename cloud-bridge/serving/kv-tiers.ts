@@ -41,6 +41,8 @@ export class KvTiers {
   readonly #copied = new Set<TieredKv>()
   readonly #closing = new Set<Promise<void>>()
   #isSaving = false
+  /** Since the start. */
+  readonly counts = { preemptions: 0, savedBytes: 0, loadedBytes: 0 }
   /** The save that each eviction under way waits for. */
   readonly #evictions = new Map<TieredKv, Promise<unknown>>()
 
@@ -71,10 +73,12 @@ export class KvTiers {
   }
 
   measureEviction<Result>(bytes: number, transfer: () => Promise<Result>): Promise<Result> {
+    this.counts.savedBytes += bytes
     return this.#measure(this.#evictBytesPerS, bytes, transfer)
   }
 
   measureLoad<Result>(bytes: number, transfer: () => Promise<Result>): Promise<Result> {
+    this.counts.loadedBytes += bytes
     return this.#measure(this.#loadBytesPerS, bytes, transfer)
   }
 
@@ -110,8 +114,11 @@ export class KvTiers {
     this.#isSaving = true
     const due = Array.from(kvs).filter(({ duePages }) => duePages > 0)
     const bytes = (seconds ?? 0) * (this.#evictBytesPerS.value ?? 0)
-    for (const kv of pagesToSave(due, bytes)) if (!(await kv.saveDuePage())) break
-    this.#isSaving = false
+    try {
+      for (const kv of pagesToSave(due, bytes)) if (!(await kv.saveDuePage())) break
+    } finally {
+      this.#isSaving = false
+    }
   }
 
   /** Resolves when all copies are freed whose streams have closed. */

@@ -52,6 +52,10 @@ export interface OpenedStream {
 export interface Serving {
   readonly metrics: Readonly<ServingMetrics>
   readonly memory: KvUsage & { readonly cachedBytes: number }
+  /** Of the slow tier; undefined where there is none. */
+  readonly slow: KvUsage | undefined
+  /** Streams that were preempted, and bytes of KV that went to the slow tier and back, since the start. */
+  readonly transfers: { readonly preemptions: number; readonly savedBytes: number; readonly loadedBytes: number }
   /** Answers that wait for their first step. */
   readonly waitingAnswers: number
   /** The longest answer that the memory holds, prompt included; 0 where the model serves none. */
@@ -182,6 +186,10 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     get memory() {
       return { ...kv.usage, cachedBytes: kv.cachedBytes }
     },
+    get slow() {
+      return tiers.slow?.usage
+    },
+    transfers: tiers.counts,
     get waitingAnswers() {
       return answers.length
     },

@@ -95,7 +95,8 @@ export class StreamKv implements TieredKv {
   /** Begins to save the rows that are not saved, and then frees the memory. Without effect where the stream cannot be evicted. */
   evict(): void {
     if (this.#residency !== 'resident' || this.#isClosing || this.resumptions.length === 0) return
-    const { slow } = this.#tiers
+    const { slow, counts } = this.#tiers
+    counts.preemptions += 1
     const isSaved = this.#saved === this.#sequence.length && this.#saves.size === 0
     if (isSaved || !slow) this.#leave()
     else this.#begin(() => this.#saveAndLeave(slow))

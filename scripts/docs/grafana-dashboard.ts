@@ -90,6 +90,17 @@ const rows: readonly Row[] = [
         unit: 'bytes',
         queries: [gauge('brim_kv_cache_bytes', '{{holder}}'), gauge('brim_kv_cache_budget_bytes', 'budget')],
       },
+      {
+        title: 'Slow tier',
+        unit: 'bytes',
+        queries: [gauge('brim_slow_kv_bytes', 'in use'), gauge('brim_slow_kv_budget_bytes', 'budget')],
+      },
+      {
+        title: 'Transfers between the tiers',
+        unit: 'Bps',
+        queries: [sumOf('brim_kv_saved_bytes_total', 'saved'), sumOf('brim_kv_loaded_bytes_total', 'loaded')],
+      },
+      { title: 'Preemptions', unit: 'ops', queries: [sumOf('brim_num_preemptions_total', 'preemptions')] },
       { title: 'HAT sessions', unit: 'short', queries: [gauge('brim_hat_sessions', 'sessions')] },
     ],
   },

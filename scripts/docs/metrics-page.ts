@@ -9,6 +9,8 @@ export function metricsPage(): string {
     modelId: '',
     sessions: () => 0,
     kv: () => ({ usedBytes: 0, cachedBytes: 0, budgetBytes: 1 }),
+    slowKv: () => undefined,
+    transfers: { preemptions: 0, savedBytes: 0, loadedBytes: 0 },
     serving: { splits: 0, failedItems: 0 },
     devices: () => ({}),
     jobs: () => ({ queued: 0, underWay: 0, dead: 0 }),
