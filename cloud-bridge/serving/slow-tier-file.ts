@@ -86,7 +86,6 @@ class FileCopy implements SlowCopy {
   readonly #queue = new SerialQueue()
   readonly #seed = randomInt(2 ** 32)
   #file: FileHandle | undefined
-  #releasing: Promise<void> | undefined
   /** Of a full page; known from the first one on. */
   #pageBytes = 0
   /** Places in the file. */
@@ -114,14 +113,13 @@ class FileCopy implements SlowCopy {
   }
 
   release(): Promise<void> {
-    this.#releasing ??= this.#queue.run(async () => {
+    return this.#queue.run(async () => {
       await this.#file?.close().catch(this.#disk.onFailedWrite)
       await rm(this.#path, { force: true }).catch(this.#disk.onFailedWrite)
       this.#budget.free(this.bytes)
       this.#pages = 0
       this.#onRelease()
     })
-    return this.#releasing
   }
 
   #chargePages(pages: number): boolean {

@@ -18,6 +18,10 @@ export const menu: Menu = {
       () => import('./failover/bench.ts'),
     ],
     hat: ['HAT and its baselines: devices and a bridge on shaped links, under load and alone', () => import('./hat/bench.ts')],
+    tokenflow: [
+      "TokenFlow and its baselines: readers of the bridge's own answers, in bursts and as recorded",
+      () => import('./tokenflow/bench.ts'),
+    ],
     queue: [
       'the job queue: enqueue against bare SQLite, dispatch to 200 devices, cost of 100,000 finished jobs',
       () => import('./queue/bench.ts'),

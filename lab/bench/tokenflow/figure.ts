@@ -5,7 +5,7 @@ import type { FlowRun } from './runs.ts'
 import { ablated, policies, type ServerName } from './servers.ts'
 import { medianOf, runsOf } from './tables.ts'
 import { arrivalsOf } from './timeline.ts'
-import { readingLoads, type WorkloadName, workloadNames, workloads } from './workload.ts'
+import { type WorkloadName, workloadNames, workloads } from './workload.ts'
 
 /** The counterpart of the paper's Figs. 12 to 20. */
 export function tokenFlowFigure(document: BenchDocument): Figure {
@@ -138,7 +138,7 @@ function rates(runs: readonly FlowRun[]): LinePanel[] {
     {
       kind: 'lines',
       title: 'Effective throughput by reading rate',
-      xLabel: `rate of the paper; here ${Object.values(readingLoads).join(', ')} of what the bridge generates`,
+      xLabel: "rate, in the paper's tokens/s",
       yLabel: 'tokens/s',
       series: select(runs, { measured: 'rates' }).length === 0 ? [] : swept,
     },

@@ -1,6 +1,7 @@
 import type { Io } from '../../../core/base/io.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { type KvLimits, kvCharge } from '../../../core/policy/admission/kv.ts'
+import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
 import { type Cores, cpuSeconds } from '../../cluster/cores.ts'
 import { promptOfLength } from '../hat/workload.ts'
 import type { BenchPrompt } from '../prompts.ts'
@@ -12,7 +13,7 @@ import { askAll, type FlowPrompt } from './readers.ts'
 import type { FlowRun, Measured, SaturatedFigures, TierCosts } from './runs.ts'
 import type { ServerName } from './servers.ts'
 import { arrivalsOf } from './timeline.ts'
-import { type FlowRequest, lengthScale, requestsOf, type Workload, type WorkloadName, workloads } from './workload.ts'
+import { type FlowRequest, requestsOf, type Workload, type WorkloadName, workloads } from './workload.ts'
 
 /** The inputs that all measurements share. */
 export interface Setup {
@@ -28,10 +29,9 @@ export interface Setup {
 
 /** KV of all requests of a workload, over the fast tier. */
 export const overcommitment = 4
-/** Of the saturated bridge: what steps hold well, and what the fast tier holds when it is overcommitted. */
-const saturatedStreams = 16
-const saturatedLengths = { promptTokens: 512 * lengthScale, answerTokens: 160 }
-const unhurried = 5
+/** Tokens of a prompt, and tokens per second of a reader, where neither matters. */
+const anyPrompt = 64
+const anyRate = 5
 
 /** Every server in turn, workload by workload, seed by seed. */
 export async function measureRuns(setup: Setup): Promise<FlowRun[]> {
@@ -85,7 +85,6 @@ const sharedWorkload = (workload: Workload, share: number): Workload => ({
   requests: Math.round(share * workload.requests),
 })
 
-/** @param nth sets the prompts apart */
 function withPrompts(requests: readonly FlowRequest[], { dialogues, eos }: Setup): FlowPrompt[] {
   return requests.map((request, nth) => {
     const { ids } = promptOfLength(dialogues, (7 * nth) % dialogues.length, request.promptTokens, eos)
@@ -93,22 +92,23 @@ function withPrompts(requests: readonly FlowRequest[], { dialogues, eos }: Setup
   })
 }
 
-/** Answers that are not recorded, so that code and buffers are warm and the bridge has measured its speeds. */
+/** Answers that are not recorded, so that code and buffers are warm and the bridge has measured its speeds in full steps. */
 async function warmUp(cluster: FlowCluster, setup: Setup): Promise<void> {
-  const requests = Array.from({ length: 4 }, () => ({ atMs: 0, promptTokens: 64, answerTokens: 16, tokensPerS: unhurried }))
+  const request = { atMs: 0, promptTokens: anyPrompt, answerTokens: 32, tokensPerS: anyRate }
+  const requests = Array.from({ length: setup.plan.saturated.streams }, () => request)
   await askAll(cluster.httpUrl, withPrompts(requests, setup), setup.io.signal)
 }
 
-/** As many streams as a step holds well, all of them in the fast tier. */
+/** Requests that the fast tier holds all at once. */
 function saturatedLoad(setup: Setup): { readonly prompts: readonly FlowPrompt[]; readonly fastBytes: number } {
-  const request = { atMs: 0, ...saturatedLengths, tokensPerS: unhurried }
+  const { streams, answerTokens } = setup.plan.saturated
+  const request = { atMs: 0, promptTokens: anyPrompt, answerTokens, tokensPerS: anyRate }
   const prompts = withPrompts(
-    Array.from({ length: saturatedStreams }, () => request),
+    Array.from({ length: streams }, () => request),
     setup,
   )
-  const length = saturatedLengths.promptTokens + saturatedLengths.answerTokens
   // Twice, so that no policy finds the fast tier nearly full.
-  return { prompts, fastBytes: 2 * saturatedStreams * kvCharge(length, setup.kv) }
+  return { prompts, fastBytes: 2 * streams * kvCharge(anyPrompt + answerTokens, setup.kv) }
 }
 
 /** Tokens per second of a bridge with a full step, under FCFS. */
@@ -147,7 +147,9 @@ async function saturate(cluster: FlowCluster, prompts: readonly FlowPrompt[], { 
   const fromMs = Math.max(...arrivals.map(([first]) => first!))
   const toMs = Math.min(...arrivals.map((times) => times.at(-1)!))
   const tokens = arrivals.flat().filter((atMs) => atMs > fromMs && atMs <= toMs).length
-  const full = (await cluster.steps()).filter(({ index, items }) => index > before && items === prompts.length)
+  const own = (await cluster.steps()).filter(({ index }) => index > before)
+  const isFull = ({ items, tokens: rows }: LoggedStep) => items === rows && items === prompts.length
+  const full = own.slice(own.findIndex(isFull), own.findLastIndex(isFull) + 1)
   const [first, last] = [full[0], full.at(-1)]
   const computeMs = sum(full.map((step) => step.computeMs))
   const spanMs = first && last ? last.startMs + last.computeMs - first.startMs : Number.NaN

@@ -14,6 +14,8 @@ export interface Plan {
   readonly ablation: { readonly workload: WorkloadName; readonly servers: readonly ServerName[]; readonly seeds: number }
   /** Share of each workload's requests. */
   readonly share: number
+  /** Answers at once of a bridge in full steps whose fast tier holds them all, and their length. */
+  readonly saturated: { readonly streams: number; readonly answerTokens: number }
   /** Turns with and without write-through. */
   readonly costTurns: number
 }
@@ -26,6 +28,7 @@ export const fullPlan: Plan = {
   rateServers: policies,
   ablation: { workload: 'burst 80 LL', servers: ablated, seeds: 3 },
   share: 1,
+  saturated: { streams: 16, answerTokens: 160 },
   costTurns: 8,
 }
 

@@ -1,6 +1,6 @@
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
-import { type AnswerBody, streamFromAgent } from '../../../core/openai/client.ts'
+import { streamFromAgent } from '../../../core/openai/client.ts'
 import { encodeArrivals, type FlowSample, spreadOver } from './timeline.ts'
 import type { FlowRequest } from './workload.ts'
 
@@ -34,7 +34,7 @@ async function ask(url: string, prompt: FlowPrompt, user: string, startedMs: num
     temperature: 0,
     user,
     brim: { tokens_per_s: tokensPerS },
-  } as AnswerBody
+  }
   const sample = { atMs: Math.round(sentMs - startedMs), promptTokens, tokensPerS }
   try {
     const { usage } = await streamFromAgent({ url }, body, signal, () => piecesMs.push(systemClock.nowMs() - sentMs))
