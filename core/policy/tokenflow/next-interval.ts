@@ -53,7 +53,7 @@ export function chooseForInterval(
   const admitted = affordable(requests, resumed, room, state, limits, nowMs)
   if (critical.length + admitted.length === 0 && !isShort) return undefined
   const candidates = [...residents, ...critical, ...admitted]
-  const bytes = Float64Array.from(candidates, bytesOf)
+  const bytes = new Float64Array(candidates.map(bytesOf))
   const chosen = chooseWithin(utilitiesOf(candidates, residents, state, limits, nowMs), bytes, memoryBytes)
   const streams = chosen.sort((a, b) => a - b).map((at) => candidates[at]!)
   return choiceOf(streams, residents, nowMs)
@@ -92,9 +92,11 @@ function utilitiesOf(
   const meanEvictS = residents.reduce((sum, stream) => sum + evictS(stream, speeds), 0) / running
   const queued = { loadS: meanEvictS, recomputeS: 0 }
   const interval = { seconds, swapS: meanSwapS, stallWeight: limits.stallWeight }
-  return Float64Array.from(candidates, (stream) => {
+  const utilities = new Float64Array(candidates.length)
+  for (let at = 0; at < candidates.length; at += 1) {
+    const stream = candidates[at]!
     const { reader, residency } = stream
-    if (!reader) return 0
+    if (!reader) continue
     const lasts = lastsS(stream, nowMs)
     const request = {
       unread: Math.max(0, lasts) * reader.tokensPerS,
@@ -103,13 +105,14 @@ function utilitiesOf(
       hasBegun: reader.firstTokenMs !== undefined,
       answerTokens: reader.maxTokens,
       missingTokens: reader.maxTokens - reader.sent,
+      // Unmeasured, a request is taken to generate what its reader takes.
+      speed: speeds.tokensPerS === undefined ? reader.tokensPerS : speeds.tokensPerS / running,
       overheadS: residency === 'evicted' ? wayBack(stream, speeds, queued).s : 0,
     }
-    // Unmeasured, a request is taken to generate what its reader takes.
-    const tokensPerS = speeds.tokensPerS === undefined ? reader.tokensPerS : speeds.tokensPerS / running
     // Free memory is better used than not, however large the buffer.
-    return Math.max(leastUtility, utilityOf(request, { ...interval, tokensPerS }))
-  })
+    utilities[at] = Math.max(leastUtility, utilityOf(request, interval))
+  }
+  return utilities
 }
 
 const leastUtility = 1e-9

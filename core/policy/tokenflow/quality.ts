@@ -39,6 +39,11 @@ export function effectiveWeighting(answerTokens: number): TokenWeighting {
   return { threshold: 0.1 * answerTokens, decay: 10 / answerTokens }
 }
 
+/** tokenWeight with the weights of effective throughput, which the scheduler computes for every request. */
+export function effectiveWeight(unread: number, answerTokens: number): number {
+  return Math.max(0, Math.min(1, 2 - (10 * unread) / answerTokens))
+}
+
 /** Follows the reader through an answer. @param weighting by default that of effective throughput */
 export function readingExperience(answer: AnswerTimeline, weighting?: TokenWeighting): ReadingExperience {
   const { tokensPerS, requestedMs, sentMs } = answer

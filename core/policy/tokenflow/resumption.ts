@@ -21,15 +21,15 @@ export function wayBack(
   speeds: ServingSpeeds,
   queued: { readonly loadS: number; readonly recomputeS: number },
 ): { readonly by: Resumption; readonly s: number } {
-  const { contextLength, waitingRows, resumptions } = stream
-  const perRow = speeds.prefillSPerRow ?? 0
-  const load = { by: 'load', s: queued.loadS + loadS(stream, speeds) + prefillRows(waitingRows) * perRow } as const
-  const recompute = { by: 'recompute', s: queued.recomputeS + prefillRows(contextLength + waitingRows) * perRow } as const
-  if (!resumptions.includes('load')) return recompute
-  if (!resumptions.includes('recompute')) return load
+  const loadingS = queued.loadS + loadS(stream, speeds) + prefillS(stream.waitingRows, speeds)
+  const recomputingS = queued.recomputeS + prefillS(stream.contextLength + stream.waitingRows, speeds)
+  const { resumptions } = stream
   // Unmeasured, both take no time: a copy is then the better guess.
-  return recompute.s < load.s ? recompute : load
+  const isLoaded = resumptions.includes('load') && (loadingS <= recomputingS || !resumptions.includes('recompute'))
+  return isLoaded ? { by: 'load', s: loadingS } : { by: 'recompute', s: recomputingS }
 }
 
-/** A single row is decoded, which every stream does. */
-const prefillRows = (rows: number) => (rows > 1 ? rows : 0)
+/** Without a single row, which is decoded as in every step. */
+function prefillS(rows: number, { prefillSPerRow = 0 }: ServingSpeeds): number {
+  return rows > 1 ? rows * prefillSPerRow : 0
+}

@@ -1,4 +1,4 @@
-import { effectiveWeighting, tokenWeight } from './quality.ts'
+import { effectiveWeight } from './quality.ts'
 
 /** A request as its utility sees it. */
 export interface Request {
@@ -13,6 +13,8 @@ export interface Request {
   readonly answerTokens: number
   /** Tokens that the answer still lacks. */
   readonly missingTokens: number
+  /** Tokens per second that it generates, if it is chosen. */
+  readonly speed: number
   /** t_overhead: seconds until it generates, if it is chosen. */
   readonly overheadS: number
 }
@@ -21,8 +23,6 @@ export interface Request {
 export interface Interval {
   /** Δt. */
   readonly seconds: number
-  /** Tokens per second of a chosen request. */
-  readonly tokensPerS: number
   /** τ_swap: seconds that preempting and resuming a request takes, the wait for the next choice included. */
   readonly swapS: number
   /** γ: weighted tokens that an empty buffer, or a second of stalling, costs. */
@@ -36,16 +36,16 @@ export interface Interval {
  * too, so that a request that is left out comes first sooner or later.
  */
 export function utilityOf(request: Request, interval: Interval): number {
-  const { unread, tokensPerS: rate, waitedS, hasBegun, answerTokens, missingTokens, overheadS } = request
+  const { unread, tokensPerS: rate, waitedS, hasBegun, answerTokens, missingTokens, speed, overheadS } = request
   const { seconds, swapS, stallWeight } = interval
-  const tokens = Math.min(missingTokens, interval.tokensPerS * Math.max(0, seconds - overheadS))
+  const tokens = Math.min(missingTokens, speed * Math.max(0, seconds - overheadS))
   // Before the first token nothing drains, but all of the time counts as waiting.
   const drained = hasBegun ? rate * seconds : rate * Math.max(0, seconds - overheadS)
   const leftOut = hasBegun ? unread - rate * seconds : 0
   const chosen = unread + tokens - drained
   const stallOutS = hasBegun ? Math.max(0, -leftOut / rate) : seconds
   const stallInS = Math.max(Math.min(overheadS, seconds) - unread / rate, -chosen / rate, 0)
-  const weight = tokenWeight((unread + Math.max(0, chosen)) / 2, effectiveWeighting(answerTokens))
+  const weight = effectiveWeight((unread + Math.max(0, chosen)) / 2, answerTokens)
   const penaltyOut = penaltyOf(leftOut / rate / swapS) + stallOutS
   const penaltyIn = penaltyOf(chosen / rate / swapS) + stallInS
   return tokens * weight + stallWeight * (penaltyOut - penaltyIn + waitedS)

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
+  effectiveWeight,
   effectiveWeighting,
   qualityOfService,
   readingExperience,
@@ -20,6 +21,7 @@ describe('the weight of a token', () => {
     [90, 0],
   ])('with %d of 100 tokens unread is %d', (unread, weight) => {
     expect(tokenWeight(unread, effectiveWeighting(100))).toBeCloseTo(weight, 12)
+    expect(effectiveWeight(unread, 100)).toBeCloseTo(weight, 12)
   })
 })
 
