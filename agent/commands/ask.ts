@@ -4,14 +4,26 @@ import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { readApiKeys } from '../../core/openai/api-keys.ts'
 import { streamFromAgent } from '../../core/openai/client.ts'
+import { maxTokensPerS } from '../../core/openai/request.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 
 const options = {
   question: z.string().describe('the question'),
   api: z.string().default('http://127.0.0.1:7071').describe("URL of the agent's API"),
+  bridge: z
+    .string()
+    .meta({ description: 'HTTP URL of a bridge, whose own model answers; it sees the question', fallback: 'the agent answers' })
+    .optional(),
   apiKeyFile: z
     .string()
-    .meta({ description: "file with a key of the agent's API; -: standard input", fallback: 'no key' })
+    .meta({ description: "file with a key of the agent's API or of the bridge; -: standard input", fallback: 'no key' })
+    .optional(),
+  model: z.string().meta({ description: 'name of the model that answers', fallback: 'the first of /v1/models' }).optional(),
+  tokensPerS: z
+    .number()
+    .gt(0)
+    .max(maxTokensPerS)
+    .meta({ description: 'how fast you read, in tokens/s: a bridge schedules by it', fallback: 'what the bridge assumes' })
     .optional(),
   maxTokens: z.int().min(1).meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),
   temperature: z.number().min(0).default(0).describe('randomness of sampling; 0: always the likeliest token'),
@@ -33,25 +45,29 @@ export const command = defineCommand({
     ['brim ask "Can you book a table for two?"', 'the answer on stdout, its figures on stderr'],
     ['brim ask "Tell me a story" --temperature 0.8 --seed 7', 'sampled, and repeatable'],
     ['brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document'],
+    ['brim ask "Where is it?" --bridge http://127.0.0.1:7070 --api-key-file app.key', 'answered by a bridge alone'],
   ],
   options,
   run: ask,
 })
 
 async function ask(given: AskOptions, io: Io): Promise<void> {
-  const { api, apiKeyFile, question, system, maxTokens, temperature, seed, fallback, json } = given
+  const { apiKeyFile, question, system, model, maxTokens, temperature, seed, fallback, tokensPerS, json } = given
+  const url = given.bridge ?? given.api
+  const extensions = { fallback, tokens_per_s: tokensPerS }
   const body = {
     messages: [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }],
+    model,
     temperature,
     seed,
     max_tokens: maxTokens,
-    ...(fallback === undefined ? {} : { brim: { fallback } }),
+    ...(fallback === undefined && tokensPerS === undefined ? {} : { brim: extensions }),
   }
   const onText = (piece: string) => {
     if (!json) io.write(piece)
   }
   const key = apiKeyFile === undefined ? undefined : await readApiKey(apiKeyFile, io)
-  const answer = await streamFromAgent({ url: api, key }, body, io.signal, onText, (notice) => io.err(`\n${visibleLine(notice)}`))
+  const answer = await streamFromAgent({ url, key }, body, io.signal, onText, (notice) => io.err(`\n${visibleLine(notice)}`))
   const { text, finishReason, usage, report } = answer
   if (json) {
     const tokens = usage && { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens }

@@ -86,6 +86,7 @@ class FileCopy implements SlowCopy {
   readonly #queue = new SerialQueue()
   readonly #seed = randomInt(2 ** 32)
   #file: FileHandle | undefined
+  #releasing: Promise<void> | undefined
   /** Of a full page; known from the first one on. */
   #pageBytes = 0
   /** Places in the file. */
@@ -113,13 +114,14 @@ class FileCopy implements SlowCopy {
   }
 
   release(): Promise<void> {
-    return this.#queue.run(async () => {
+    this.#releasing ??= this.#queue.run(async () => {
       await this.#file?.close().catch(this.#disk.onFailedWrite)
       await rm(this.#path, { force: true }).catch(this.#disk.onFailedWrite)
       this.#budget.free(this.bytes)
       this.#pages = 0
       this.#onRelease()
     })
+    return this.#releasing
   }
 
   #chargePages(pages: number): boolean {

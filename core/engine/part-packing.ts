@@ -63,7 +63,7 @@ export const maxPadRows = 2
  * How many rows attention reads for `rows` new ones, so that the bits of a row depend neither on the number of rows in the step
  * nor on their neighbours. ONNX Runtime 1.30 has other kernels for one query row: for a step of one row, and where its tiles
  * of queries, of even size, leave one. So attention never reads an odd number. Above `maxTiledHeadDim` it sums up to 64 keys in
- * another order than more, so that it never reads fewer.
+ * another order than more, so that it never reads fewer. See docs/adr/0012.
  * @param past length of the sequence before the step
  */
 export function attendedRows(past: number, rows: number, headDim: number, contextLimit: number): number {

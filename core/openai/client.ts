@@ -63,16 +63,16 @@ async function post({ url, key }: AgentApi, body: AnswerBody, signal: AbortSigna
     signal,
   }).catch((cause: unknown) => {
     signal.throwIfAborted()
-    throw new BrimError('AGENT_UNREACHABLE', `no agent responds at ${url}`, {
+    throw new BrimError('AGENT_UNREACHABLE', `no agent or bridge responds at ${url}`, {
       cause: cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause,
-      hint: 'start one with "brim agent run", or give the URL of its API with --api',
+      hint: 'start one with "brim agent run" or "brim bridge run", or give its URL with --api or --bridge',
     })
   })
   if (response.ok) return response
   const parsed = ErrorBody.safeParse(await response.json().catch(() => undefined))
   if (parsed.success) throw fromErrorDetail(parsed.data.error)
-  throw new BrimError('AGENT_UNREACHABLE', `${url} responds with status ${response.status}, but is not an agent`, {
-    hint: 'check --api: is another server on that port?',
+  throw new BrimError('AGENT_UNREACHABLE', `${url} responds with status ${response.status}, but is no agent or bridge`, {
+    hint: 'check --api or --bridge: is another server on that port?',
   })
 }
 

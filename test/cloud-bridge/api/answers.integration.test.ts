@@ -1,8 +1,13 @@
+import { execFile } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { run } from '../../../brim.ts'
 import type { Bridge } from '../../../cloud-bridge/bridge.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { projectRoot } from '../../../core/base/version.ts'
 import { openRuntime } from '../../../core/engine/capi.ts'
 import { openModel } from '../../../core/engine/open-model.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
@@ -13,6 +18,7 @@ import { loadChatTemplate } from '../../../core/text/chat-template.ts'
 import { loadTokenizer, type TextTokenizer } from '../../../core/text/tokenizer.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge } from '../../support/bridge.ts'
+import { captureIo } from '../../support/captured-io.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 const messages = [{ role: 'user' as const, content: 'Where does the river rise?' }]
@@ -198,6 +204,44 @@ describe('a request to the bridge', () => {
     withStore((store) => store.revokeKey('operator:test', id))
     await expect.poll(async () => (await healthOf(bridge)).kvBytes, { timeout: 15_000 }).toBe(0)
     expect((await post(endless, key)).status).toBe(401)
+  })
+})
+
+describe('without the openai package', () => {
+  it('the curl lines of docs/api.md get an answer', async () => {
+    const keyFile = join(dir.path, 'app.key')
+    writeFileSync(keyFile, newKey('client').key, { mode: 0o600 })
+    const page = readFileSync(new URL('docs/api.md', projectRoot), 'utf8')
+    const lines = page.split('\n').filter((line) => line.startsWith('curl '))
+    expect(lines).toHaveLength(3)
+    const outputs: string[] = []
+    for (const line of lines) {
+      const command = line.replace('http://127.0.0.1:7070', bridge.httpUrl).replace('app.key', keyFile)
+      const { stdout } = await promisify(execFile)('bash', ['-c', command], { timeout: 20_000 })
+      outputs.push(stdout)
+    }
+    const [models, chat, stream] = outputs
+    expect(JSON.parse(models!)).toMatchObject({ object: 'list', data: [{ id: 'tiny-llama' }, { id: 'brim' }] })
+    expect(JSON.parse(chat!)).toMatchObject({ object: 'chat.completion', usage: { completion_tokens: 16 } })
+    expect(stream).toMatch(/^data: \{.*\}\n\n(.*\n)*data: \[DONE\]\n\n$/)
+  })
+
+  it('brim ask gets the same answer, and says what failed', async () => {
+    const keyFile = join(dir.path, 'ask.key')
+    writeFileSync(keyFile, newKey('client').key, { mode: 0o600 })
+    const ask = async (...more: string[]) => {
+      const { io, out, err } = captureIo()
+      const words = ['ask', messages[0]!.content, '--bridge', bridge.httpUrl, '--max-tokens', '12', ...more]
+      return { code: await run(words, io), out: out(), err: err() }
+    }
+    const expected = textOf(await reference(chatIds, greedy, 12))
+    const asked = await ask('--api-key-file', keyFile, '--model', 'tiny-llama', '--tokens-per-s', '20')
+    expect(asked).toMatchObject({ code: 0, out: `${expected}\n`, err: expect.stringContaining('TTFT') })
+    expect(await ask()).toMatchObject({ code: 1, err: expect.stringContaining('NOT_AUTHORIZED') })
+    expect(await ask('--api-key-file', keyFile, '--model', 'none')).toMatchObject({
+      err: expect.stringContaining('MODEL_UNKNOWN'),
+    })
+    expect(await ask('--tokens-per-s', '0')).toMatchObject({ code: 2 })
   })
 })
 

@@ -10,6 +10,7 @@ import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
 import { type SharedHead, shareHead } from '../../../core/engine/shared-head.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
 import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
+import { createPolicy, policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
 import { smallConfig, someIds, type Workshop, workshop } from '../../core/engine/models.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { randomStates } from '../../support/random-states.ts'
@@ -132,6 +133,14 @@ describe('answers of the whole model', () => {
     const answers = await answerAll(testServing(served(), { policy }), questions)
     expect(answers).toEqual(await expected(reference, questions))
     expect(preemptions).toBeGreaterThan(10)
+  })
+
+  it.each(policyNames)('are those of the reference where %s shares out memory for a few of them', async (name) => {
+    const questions = asked(10)
+    const policy = createPolicy(name, { promptRows: 32, minPromptRows: 8 })
+    const serving = testServing(served(), { policy, kv: { budgetBytes: 3 * 128 * perPosition() } })
+    expect(await answerAll(serving, questions)).toEqual(await expected(reference, questions))
+    expect(serving.memory.usedBytes).toBe(0)
   })
 
   it('wait for one another where the memory holds only some of them, and never exceed it', async () => {
