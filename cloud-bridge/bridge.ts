@@ -57,7 +57,7 @@ async function openBridge(base: Base): Promise<Bridge> {
   const cloud = await openServing(base, access)
   const parts = { ...stores, ...work, ...access, ...cloud, broker }
   const identities = openIdentities(base, parts)
-  const http = await openHttp(base, { ...parts, identities, ...openAuthorizer(base, stores, access) })
+  const http = await openHttp(base, { ...parts, identities, ...openAuthorizer(base, stores, parts) })
   closers.push(cloud.plane.close)
   closers.push(() => cloud.sessions.shutdown({ code: 'LINK_LOST', message: `bridge ${id} is shutting down` }))
 

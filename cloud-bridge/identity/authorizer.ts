@@ -64,7 +64,7 @@ const anonymous: Caller = {
 /** No proof, no quotas, no audit log. */
 export const openToAll: Authorizer = { authRequired: false, authorize: () => anonymous, close: async () => {} }
 
-/** How often revoked keys are looked up while responses go on. */
+/** How often revoked keys are looked up: operators revoke them in another process. */
 const revocationCheckMs = 1_000
 
 export interface AuthorizerOptions {
@@ -73,13 +73,17 @@ export interface AuthorizerOptions {
   readonly quotas: Quotas
   /** Secret that an external broker sends with each hook: as bearer token, or as `secret` in the URL's query. */
   readonly hookSecret?: string | undefined
+  /** A key that has sent requests is revoked or has expired. */
+  readonly onKeyEnd?: (key: string) => void
   readonly clock: Clock
   readonly logger: Logger
 }
 
-export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logger }: AuthorizerOptions): Authorizer {
+export function createAuthorizer({ gate, store, quotas, hookSecret, onKeyEnd, clock, logger }: AuthorizerOptions): Authorizer {
   /** Responses under way → what ends them. */
   const underWay = new Map<Caller, () => void>()
+  /** Keys that have sent requests, and were valid then. */
+  const usedKeys = new Set<string>()
   const auditLog = createAuditWriter(store, clock, logger)
 
   /** A caller without a key gave no proof; it may be required since. */
@@ -89,10 +93,15 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
       store.keys().flatMap(({ id, revokedAt, expiresAt }) => (revokedAt === null && (expiresAt ?? '9') > now ? [id] : [])),
     )
     for (const [{ key }, end] of underWay) if (key ? !valid.has(key.id) : gate.authRequired) end()
+    for (const key of usedKeys) {
+      if (valid.has(key)) continue
+      usedKeys.delete(key)
+      onKeyEnd?.(key)
+    }
   }
 
   const stopChecking = repeatEvery(clock, revocationCheckMs, () => {
-    if (underWay.size > 0) tryOrLog(logger, 'revoked keys not read', endRevoked)
+    if (underWay.size + usedKeys.size > 0) tryOrLog(logger, 'revoked keys not read', endRevoked)
   })
 
   function callerOf(
@@ -145,7 +154,10 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, clock, logge
       }
       const token = bearerOf(request.headers.authorization) ?? ''
       const key = store.keyOf(token)
-      if (key) quotas.takeRequest(key)
+      if (key) {
+        quotas.takeRequest(key)
+        usedKeys.add(key.id)
+      }
       const subject = gate.subjectOf(token)
       const caller = callerOf(request, operation, key, subject)
       const isOpen = !gate.authRequired && access !== 'administer' && access !== 'own-key'

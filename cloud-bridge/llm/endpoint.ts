@@ -3,6 +3,9 @@ import type { TextModel } from '../../core/answer/text-model.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Serving } from '../serving/serving.ts'
 
+/** The owner of a client's answers, set apart from the devices, whose names hold no space. */
+export const answerOwner = (client: string): string => `client ${client}`
+
 /** The bridge's own LLM as an endpoint: the whole model, in the same steps as the devices' rows. */
 export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: TextModel): TokenEndpoint {
   const source = { kind: 'bridge', model } as const
@@ -11,8 +14,7 @@ export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: Text
     async *answer(request, signal) {
       const start = await startOf(request, model, signal)
       const { sampling, logprobs, tokensPerS, client } = request
-      // Set apart from the devices, whose names hold no space.
-      const stream = serving.openTokens(`client ${client}`, { ...start, sampling, logprobs, tokensPerS })
+      const stream = serving.openTokens(answerOwner(client), { ...start, sampling, logprobs, tokensPerS })
       const onAbort = () => void stream.close()
       signal.addEventListener('abort', onAbort, { once: true })
       try {

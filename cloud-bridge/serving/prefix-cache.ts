@@ -63,11 +63,11 @@ export class PrefixCache<Stream> {
     this.#handles.delete(stream)
   }
 
-  /** Deletes all handles of an owner. @returns the cached ones, whose sequences the caller releases */
-  deleteOwned(owner: string): CachedEntry[] {
-    const cached = [...this.cached()].filter((entry) => entry.owner === owner)
+  /** Deletes all handles of these owners. @returns the cached ones, whose sequences the caller releases */
+  deleteOwned(isOwned: (owner: string) => boolean): CachedEntry[] {
+    const cached = [...this.cached()].filter(({ owner }) => isOwned(owner))
     for (const { handle } of cached) this.#cached.delete(handle)
-    for (const taken of [...this.#taken.values()]) if (taken.owner === owner) this.forget(taken.stream)
+    for (const taken of [...this.#taken.values()]) if (isOwned(taken.owner)) this.forget(taken.stream)
     return cached
   }
 

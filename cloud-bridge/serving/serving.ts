@@ -71,7 +71,7 @@ export interface Serving {
   openTokens(owner: string, request: TokenRequest): TokenStream
   /** Deletes one cached prefix. */
   drop(handle: string): void
-  /** Deletes all prefixes of an owner. */
+  /** Deletes all prefixes of an owner, and of those whose names are its own and a path after it; their open answers leave none. */
   purge(owner: string): void
   /** Rejects what waits, lets running steps finish, releases the cached prefixes. Streams are closed by their owners. */
   close(): Promise<void>
@@ -219,7 +219,9 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     },
     drop: (handle) => kv.evictPrefix(handle),
     purge(owner) {
-      for (const { sequence } of prefixes.deleteOwned(owner)) kv.release(sequence)
+      const isOwned = (name: string) => name === owner || name.startsWith(`${owner}/`)
+      for (const stream of tokenStreams) if (isOwned(stream.owner)) stream.leaveNothing()
+      for (const { sequence } of prefixes.deleteOwned(isOwned)) kv.release(sequence)
     },
     async close() {
       stop.abort()

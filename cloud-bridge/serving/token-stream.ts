@@ -77,6 +77,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   #end: AnswerEnd | undefined
   #failure: { readonly error: unknown } | undefined
   #wake = () => {}
+  #leavesPrefix = true
 
   constructor(id: number, owner: string, sequence: Sequence, request: TokenRequest, host: TokenHost) {
     super(id, owner, sequence, 'evicted', host)
@@ -133,6 +134,11 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     if (tokensPerS !== undefined && this.#request.tokensPerS === undefined) this.reader.setRate(tokensPerS, nowMs)
   }
 
+  /** When it closes, its KV is released rather than cached. */
+  leaveNothing(): void {
+    this.#leavesPrefix = false
+  }
+
   close(): Promise<void> {
     this.closing ??= this.#release(this.#failure === undefined)
     return this.closing
@@ -144,7 +150,8 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     await this.stop()
     const holdsRows = await this.kv.close()
     const { sequence } = this
-    if (isIntact && holdsRows) this.#host.cacheTokens(this.owner, sequence, this.#ids.slice(0, sequence.length))
+    if (isIntact && holdsRows && this.#leavesPrefix)
+      this.#host.cacheTokens(this.owner, sequence, this.#ids.slice(0, sequence.length))
     else this.#host.kv.release(sequence)
   }
 

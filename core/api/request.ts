@@ -116,9 +116,7 @@ function apiRequest(
   if (logprobs !== undefined && !isTokenEndpoint(endpoint))
     throw new FieldError('REQUEST_INVALID', 'logprobs', `${model.name} runs on another server, without log probabilities`)
   const tokensPerS = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
-  const client = createHash('sha256')
-    .update(`${origin.client}\n${user ?? ''}`)
-    .digest('hex')
+  const client = `${clientName(origin.client)}/${user == null ? '' : digest(user)}`
   /** @param nth of the answers to this prompt: each has noise of its own. */
   const answerTo = (prompt: Prompt, nth: number): AnswerRequest => ({
     prompt,
@@ -140,6 +138,11 @@ function apiRequest(
     ignored: ignoredFields(schema, body, maxIgnored),
   }
 }
+
+const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+
+/** With which the `client` of every answer begins that this client asks for; each of its users has a name of its own after it. */
+export const clientName = (client: string): string => digest(client)
 
 const samplingOf = (request: CommonFields) => ({
   temperature: request.temperature ?? 1,

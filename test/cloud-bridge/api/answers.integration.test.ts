@@ -205,6 +205,28 @@ describe('a request to the bridge', () => {
     await expect.poll(async () => (await healthOf(bridge)).kvBytes, { timeout: 15_000 }).toBe(0)
     expect((await post(endless, key)).status).toBe(401)
   })
+
+  it('leaves nothing in the prefix cache once its key is revoked or has expired, also where it is under way then', async () => {
+    const revokeAll = () =>
+      withStore((store) => {
+        for (const { id } of store.keys()) store.revokeKey('operator:test', id)
+      })
+    const cachedBytes = async () => (await healthOf(bridge)).keptKvBytes
+    revokeAll()
+    await expect.poll(cachedBytes).toBe(0)
+    const expiring = withStore((store) => store.createKey('operator:test', 'brief', 'client', undefined, 2)).key
+    const keys = [newKey('client').key, newKey('client').key]
+    for (const key of [expiring, ...keys]) await post({ messages, max_tokens: 2, user: 'u' }, key)
+    const kept = await cachedBytes()
+    expect(kept).toBeGreaterThan(0)
+    await expect.poll(cachedBytes, { timeout: 10_000 }).toBeLessThan(kept)
+    expect(await cachedBytes()).toBeGreaterThan(0)
+    const running = await post({ messages, max_tokens: 450, ignore_eos: true, stream: true }, keys[0]!)
+    await running.body!.getReader().read()
+    revokeAll()
+    await expect.poll(async () => (await healthOf(bridge)).kvBytes, { timeout: 15_000 }).toBe(0)
+    await expect.poll(cachedBytes).toBe(0)
+  })
 })
 
 describe('without the openai package', () => {
