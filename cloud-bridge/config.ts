@@ -186,10 +186,12 @@ export const BridgeFields = z.strictObject({
     .meta({ description: 'KV memory of all streams together, in bytes', fallback: '2 GiB' }),
   kvSlow: z
     .enum(['none', 'memory', 'file'])
-    .default('none')
-    .describe(
-      'where the KV of preempted streams goes: nowhere, so that it is computed again, host memory, or files in --state-dir',
-    ),
+    .meta({
+      description:
+        'where the KV of preempted streams goes: nowhere, so that it is computed again, host memory, or files in --state-dir',
+      fallback: 'memory with --serving-policy tokenflow, else none',
+    })
+    .optional(),
   kvSlowBudgetBytes: z
     .int()
     .min(1)
@@ -244,10 +246,12 @@ export const BridgeFields = z.strictObject({
   log: processFields.log,
 })
 
-export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, ...config }) => {
+export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, kvSlow, ...config }) => {
   const maxRows = frameTokens ?? config.tokenBudget
   return {
     ...config,
+    // The other policies preempt seldom, or compute again by definition.
+    kvSlow: kvSlow ?? (config.servingPolicy === 'tokenflow' ? ('memory' as const) : ('none' as const)),
     frameTokens: maxRows,
     chunkTokens: chunkTokens ?? Math.min(defaultChunkTokens, config.tokenBudget, maxRows),
   }

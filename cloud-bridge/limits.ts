@@ -57,7 +57,9 @@ export const BridgeLimits = z.strictObject({
     .number()
     .positive()
     .default(120)
-    .describe('seconds without a byte in either direction while an HTTP request is under way; then its connection is closed'),
+    .describe(
+      'seconds in which an HTTP client neither sends the rest of its request nor reads what the bridge has sent; then its connection is closed',
+    ),
   mqttConnections: z
     .int()
     .min(1)

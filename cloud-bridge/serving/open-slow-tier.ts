@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -12,18 +13,23 @@ export interface SlowTierSettings {
   readonly stateDir: string
 }
 
-/** @throws the system's error where the folder of the files cannot be created */
+/**
+ * Without the tier in files, those of a process that was killed are deleted: they hold the KV of its clients.
+ * @throws the system's error where the folder of the files cannot be created or deleted
+ */
 export function openSlowTier(
   { kvSlow, kvSlowBudgetBytes, stateDir }: SlowTierSettings,
   { clock, logger }: { clock: Clock; logger: Logger },
 ): SlowTier | undefined {
+  const folder = join(stateDir, 'kv')
+  if (kvSlow !== 'file') rmSync(folder, { recursive: true, force: true })
   switch (kvSlow) {
     case 'none':
       return undefined
     case 'memory':
       return memoryTier(kvSlowBudgetBytes)
     case 'file':
-      return fileTier({ folder: join(stateDir, 'kv'), budgetBytes: kvSlowBudgetBytes, clock, logger })
+      return fileTier({ folder, budgetBytes: kvSlowBudgetBytes, clock, logger })
     default:
       return kvSlow satisfies never
   }

@@ -1,16 +1,20 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { guardListener, type ListenerGuardOptions, type ListenerLimits } from './guard-listener.ts'
 
 export interface HttpLimits {
   readonly connections: ListenerLimits
   /** For a complete request, its body included. */
   readonly requestMs: number
-  /** For a client that neither reads nor writes while its request is under way; 0: no limit. */
+  /** For a client that neither sends the rest of its request nor reads what the server has sent; 0: no limit. */
   readonly stalledMs: number
 }
 
 /** How often Node looks for requests that take too long. */
 const maxCheckIntervalMs = 2_000
+
+/** TCP then asks whether the client is still there. One that waits for its response has nothing to send. */
+const keepAliveInitialDelay = 60_000
 
 /** Time limits of an HTTP server, for its constructor. */
 export function httpTimeLimits({ connections: { firstRequestMs }, requestMs }: HttpLimits): ServerOptions {
@@ -18,6 +22,8 @@ export function httpTimeLimits({ connections: { firstRequestMs }, requestMs }: H
     headersTimeout: Math.min(firstRequestMs, requestMs),
     requestTimeout: requestMs,
     connectionsCheckingInterval: Math.min(maxCheckIntervalMs, requestMs / 2),
+    keepAlive: true,
+    keepAliveInitialDelay,
   }
 }
 
@@ -27,14 +33,29 @@ type HttpListenerOptions = Omit<ListenerGuardOptions, 'limits'> & { readonly lim
 export function guardHttpListener(server: Server, { limits, ...options }: HttpListenerOptions): void {
   if (limits) server.setTimeout(limits.stalledMs)
   const guard = guardListener(server, { ...options, limits: limits?.connections })
+  /** Complete requests → their responses. */
+  const responses = new Map<Socket, ServerResponse>()
+  const begin = (socket: Socket, response: ServerResponse) => {
+    guard.beginRequest(socket)
+    responses.set(socket, response)
+  }
+  // Without this listener Node closes the connection.
+  server.on('timeout', (socket) => {
+    // A client that has read everything waits for the server, however long that takes: an answer in a queue, for instance.
+    if (responses.get(socket)?.writableLength === 0) socket.setTimeout(server.timeout)
+    else socket.destroy()
+  })
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
     guard.receiveHeaders(socket)
-    response.once('close', () => guard.endRequest(socket))
-    if (!hasBody(request)) return guard.beginRequest(socket)
+    response.once('close', () => {
+      guard.endRequest(socket)
+      if (responses.get(socket) === response) responses.delete(socket)
+    })
+    if (!hasBody(request)) return begin(socket, response)
     // A body that does not come must not keep its connection from being replaced.
     request.once('end', () => {
-      if (!response.writableEnded) guard.beginRequest(socket)
+      if (!response.writableEnded) begin(socket, response)
     })
   })
   server.on('upgrade', ({ socket }: IncomingMessage) => guard.beginRequest(socket))

@@ -141,6 +141,26 @@ it('a client that does not read its HTTP response is disconnected', async () => 
   socket.destroy()
 })
 
+it('a client that waits for a late response, or for more of it, has not stalled', async () => {
+  const lateMs = 3 * shortMs
+  const addLate: Routes = (router) => {
+    router.serve({ ...ping, path: '/late' }, async () => {
+      await systemClock.sleep(lateMs)
+      return { ok: true }
+    })
+    router.serve({ ...write, path: '/slow' }, () => {
+      return new StreamResponse((response) => {
+        response.write('begun, ')
+        void systemClock.sleep(lateMs).then(() => response.end('ended'))
+      })
+    })
+  }
+  const limits = { connections: generous, requestMs: 60_000, stalledMs: shortMs }
+  await using http = await startTestHttp([addLate], { limits })
+  const [late, slow] = await Promise.all([http.get('/late'), http.post('/slow', {})])
+  expect([await late.json(), await slow.text()]).toEqual([{ ok: true }, 'begun, ended'])
+})
+
 it('a client cannot open more event streams than its share; another one can, and so can it when one has ended', async () => {
   const watch = { method: 'GET', path: '/watch', access: 'open', summary: '' } as const satisfies Operation
   const source = { next: () => batchOf([]), subscribe: () => () => {} }
