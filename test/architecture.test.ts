@@ -26,6 +26,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/store': { values: ['core/base'] },
   'core/listen': { values: ['core/base', 'core/policy/admission'] },
   'core/cli': { values: ['core/base'] },
+  'core/login': { values: ['core/base'] },
   'core/protocol': { values: ['core/base', 'core/openai'] },
   'core/text': { values: ['core/base'] },
   'core/openai': { values: ['core/base'], types: ['core/text'] },

@@ -2,21 +2,34 @@ import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
+import { accessOf } from '../../core/login/bridge-access.ts'
 import { readApiKeys } from '../../core/openai/api-keys.ts'
-import { streamFromAgent } from '../../core/openai/client.ts'
+import { type Api, streamAnswerFrom } from '../../core/openai/client.ts'
 import { maxTokensPerS } from '../../core/openai/request.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 
 const options = {
   question: z.string().describe('the question'),
-  api: z.string().default('http://127.0.0.1:7071').describe("URL of the agent's API"),
-  bridge: z
+  api: z
+    .url({ protocol: /^https?$/, error: 'must be an HTTP URL, such as http://127.0.0.1:7071' })
+    .default('http://127.0.0.1:7071')
+    .describe("URL of the agent's API"),
+  bridgeUrl: z
     .string()
-    .meta({ description: 'HTTP URL of a bridge, whose own model answers; it sees the question', fallback: 'the agent answers' })
+    .meta({
+      alias: 'bridge',
+      conflicts: 'api',
+      description: 'HTTP URL of a bridge, or the name of a login: its own model answers, and it sees the question',
+      fallback: 'the agent answers',
+    })
     .optional(),
   apiKeyFile: z
     .string()
-    .meta({ description: "file with a key of the agent's API or of the bridge; -: standard input", fallback: 'no key' })
+    .meta({
+      alias: 'key-file',
+      description: "file with a key of the agent's API or of the bridge; -: standard input",
+      fallback: 'at a bridge the key of the login, else none',
+    })
     .optional(),
   model: z.string().meta({ description: 'name of the model that answers', fallback: 'the first of /v1/models' }).optional(),
   tokensPerS: z
@@ -46,14 +59,14 @@ export const command = defineCommand({
     ['brim ask "Tell me a story" --temperature 0.8 --seed 7', 'sampled, and repeatable'],
     ['brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document'],
     ['brim ask "Where is it?" --bridge http://127.0.0.1:7070 --api-key-file app.key', 'answered by a bridge alone'],
+    ['brim ask "Where is it?" --bridge prod', 'the same at the bridge of "brim login --name prod"'],
   ],
   options,
   run: ask,
 })
 
 async function ask(given: AskOptions, io: Io): Promise<void> {
-  const { apiKeyFile, question, system, model, maxTokens, temperature, seed, fallback, tokensPerS, json } = given
-  const url = given.bridge ?? given.api
+  const { question, system, model, maxTokens, temperature, seed, fallback, tokensPerS, json } = given
   const extensions = { fallback, tokens_per_s: tokensPerS }
   const body = {
     messages: [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }],
@@ -66,8 +79,8 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   const onText = (piece: string) => {
     if (!json) io.write(piece)
   }
-  const key = apiKeyFile === undefined ? undefined : await readApiKey(apiKeyFile, io)
-  const answer = await streamFromAgent({ url, key }, body, io.signal, onText, (notice) => io.err(`\n${visibleLine(notice)}`))
+  const api = await apiOf(given, io)
+  const answer = await streamAnswerFrom(api, body, io.signal, onText, (notice) => io.err(`\n${visibleLine(notice)}`))
   const { text, finishReason, usage, report } = answer
   if (json) {
     const tokens = usage && { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens }
@@ -75,6 +88,15 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   }
   io.write('\n')
   io.err(visibleLine(figuresOf(report)))
+}
+
+/** A key that is given takes precedence over the login's. @throws BrimError USAGE, CONFIG_INVALID, IDENTITY_INVALID */
+async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promise<Api> {
+  const at =
+    bridgeUrl === undefined
+      ? { server: 'agent' as const, url: api }
+      : { server: 'bridge' as const, ...(await accessOf({ bridgeUrl }, io)) }
+  return apiKeyFile === undefined ? at : { ...at, key: await readApiKey(apiKeyFile, io) }
 }
 
 /** The first key of the file. @throws BrimError CONFIG_INVALID */

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
+import { accessOf, type BridgeAccess, bridgeOptions } from '../../core/login/bridge-access.ts'
+import { readLogins } from '../../core/login/logins.ts'
 import { adminOperations } from '../../core/protocol/http/admin.ts'
 import type { Administration } from '../identity/administration.ts'
-import { accessOf, bridgeOptions } from './bridge-access.ts'
-import { type BridgeAccess, BridgeClient } from './bridge-client.ts'
-import { readLogins } from './login/logins.ts'
+import { BridgeClient } from './bridge-client.ts'
 import { bridgeStateDir } from './state-dir.ts'
 
 /** For commands that manage tokens, keys and devices: over HTTP, or in the state folder of this machine's bridge. */

@@ -2,7 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import { json as jsonOf } from 'node:stream/consumers'
 import type { z } from 'zod'
 import { BrimError, isErrorCode } from '../../core/base/errors.ts'
-import { requestOnce } from '../../core/base/pinned-request.ts'
+import type { Io } from '../../core/base/io.ts'
+import { requestOnce, trustHint } from '../../core/base/pinned-request.ts'
+import { accessOf, type BridgeAccess, type BridgeOptions } from '../../core/login/bridge-access.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
 import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import {
@@ -15,15 +17,6 @@ import {
 } from '../../core/protocol/http/operation.ts'
 
 const sameRelease = 'update the bridge and this machine to the same release'
-
-/** Address of a bridge, and the credentials for it. */
-export interface BridgeAccess {
-  /** HTTP. */
-  readonly url: string
-  readonly key?: string | undefined
-  /** SHA-256 of the public key of its TLS certificate; absent: this system must trust the certificate. */
-  readonly pin?: string | undefined
-}
 
 /** Parameters of the path, query, and body of a request. */
 type Arguments<O extends Operation> = {
@@ -95,9 +88,7 @@ export class BridgeClient {
       if (cause instanceof BrimError) throw cause
       throw new BrimError('BRIDGE_UNREACHABLE', `no bridge responds at ${url}`, {
         cause,
-        hint: isUntrusted(cause)
-          ? 'trust its certificate with "brim login --pin …": "brim bridge run" prints the pin'
-          : 'start one with "brim bridge run", or give its HTTP URL with --bridge-url',
+        hint: trustHint(cause) ?? 'start one with "brim bridge run", or give its HTTP URL with --bridge-url',
       })
     })
     const { statusCode = 0 } = response
@@ -126,6 +117,6 @@ function readJson(data: string): unknown {
   }
 }
 
-/** This system does not trust the certificate. */
-const isUntrusted = (cause: unknown) =>
-  cause instanceof Error && 'code' in cause && /CERT|SELF_SIGNED|VERIFY/.test(String(cause.code))
+/** @throws BrimError USAGE, IDENTITY_INVALID */
+export const bridgeClient = async (options: BridgeOptions, io: Io): Promise<BridgeClient> =>
+  new BridgeClient(await accessOf(options, io), io.signal)

@@ -58,3 +58,9 @@ async function wrongScheme(url: URL, cause: unknown, signal: AbortSignal): Promi
     return new BrimError('BRIDGE_UNREACHABLE', `${url.host} speaks TLS`, { cause, hint: `use https://${url.host}` })
   return cause
 }
+
+/** What to do where this system does not trust the certificate; undefined for other errors. */
+export const trustHint = (cause: unknown): string | undefined =>
+  cause instanceof Error && 'code' in cause && /CERT|SELF_SIGNED|VERIFY/.test(String(cause.code))
+    ? 'trust its certificate with "brim login --pin …": "brim bridge run" prints the pin'
+    : undefined

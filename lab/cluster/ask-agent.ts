@@ -1,6 +1,6 @@
 import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { type AnswerBody, streamFromAgent } from '../../core/openai/client.ts'
+import { type AnswerBody, streamAnswerFrom } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 
 /** An answer as its client received it. */
@@ -29,7 +29,12 @@ export async function askAgent(
     onText(piece)
   }
   try {
-    const { text, report } = await streamFromAgent({ url: apiUrl }, { ...body, brim: { token_ids: true } }, signal, received)
+    const { text, report } = await streamAnswerFrom(
+      { server: 'agent', url: apiUrl },
+      { ...body, brim: { token_ids: true } },
+      signal,
+      received,
+    )
     const { tokenIds } = report
     if (!tokenIds) throw new BrimError('LINK_LOST', 'the answer came without its token ids')
     return { text, sentMs, arrivedMs, report: { ...report, tokenIds } }

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { bridgeOptions } from '../../../core/login/bridge-access.ts'
 import { deviceOperations, type LabelChange } from '../../../core/protocol/http/devices.ts'
-import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { bridgeClient } from '../bridge-client.ts'
 import { labelsText } from '../labels.ts'
 import { deviceOption } from './remote-command.ts'
 

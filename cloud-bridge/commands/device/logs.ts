@@ -4,10 +4,10 @@ import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
+import { bridgeOptions } from '../../../core/login/bridge-access.ts'
 import { type LogLevel, logLevels } from '../../../core/protocol/commands.ts'
 import { deviceOperations, type LogLine } from '../../../core/protocol/http/devices.ts'
-import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
-import type { BridgeClient } from '../bridge-client.ts'
+import { type BridgeClient, bridgeClient } from '../bridge-client.ts'
 import { awaitReply, deviceOption, sendCommand } from './remote-command.ts'
 
 /** A device reports info and debug on request, for this long; the request is renewed before that. */

@@ -1,7 +1,8 @@
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { bridgeOptions } from '../../../core/login/bridge-access.ts'
 import { deviceOperations } from '../../../core/protocol/http/devices.ts'
-import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { bridgeClient } from '../bridge-client.ts'
 import { deviceOption } from './remote-command.ts'
 
 export const command = defineCommand({

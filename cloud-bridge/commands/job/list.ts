@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { bridgeOptions } from '../../../core/login/bridge-access.ts'
 import { type JobSummary, jobOperations, jobStates } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
-import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { bridgeClient } from '../bridge-client.ts'
 import { columns } from '../columns.ts'
 import { failureText } from './job.ts'
 

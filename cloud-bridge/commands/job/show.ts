@@ -1,8 +1,8 @@
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { bridgeOptions } from '../../../core/login/bridge-access.ts'
 import { jobOperations, type StoredJobEvent } from '../../../core/protocol/http/jobs.ts'
-import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
-import type { BridgeClient } from '../bridge-client.ts'
+import { type BridgeClient, bridgeClient } from '../bridge-client.ts'
 import { eventLine, idOption } from './job.ts'
 import { resultText } from './result.ts'
 

@@ -1,5 +1,6 @@
 import { defineCommand } from '../../../core/cli/command.ts'
-import { bridgeClient, bridgeOptions } from '../bridge-access.ts'
+import { bridgeOptions } from '../../../core/login/bridge-access.ts'
+import { bridgeClient } from '../bridge-client.ts'
 import { followJob } from './follow.ts'
 import { idOption } from './job.ts'
 

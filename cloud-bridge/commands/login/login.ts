@@ -3,11 +3,11 @@ import { BrimError } from '../../../core/base/errors.ts'
 import { isLoopback } from '../../../core/base/loopback.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { bridgeUrlOf, readKey } from '../../../core/login/bridge-access.ts'
+import { addLogin } from '../../../core/login/logins.ts'
 import { adminOperations } from '../../../core/protocol/http/admin.ts'
 import { Id } from '../../../core/protocol/id.ts'
-import { bridgeUrlOf, readKey } from '../bridge-access.ts'
 import { BridgeClient } from '../bridge-client.ts'
-import { addLogin } from './logins.ts'
 
 /** `brim login` */
 export const command = defineCommand({

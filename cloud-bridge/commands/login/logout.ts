@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/base/errors.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { readLogins, removeLogin } from './logins.ts'
+import { readLogins, removeLogin } from '../../../core/login/logins.ts'
 
 /** `brim logout` */
 export const command = defineCommand({

@@ -1,6 +1,6 @@
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
-import { streamFromAgent } from '../../../core/openai/client.ts'
+import { streamAnswerFrom } from '../../../core/openai/client.ts'
 import { encodeArrivals, type FlowSample, spreadOver } from './timeline.ts'
 import type { FlowRequest } from './workload.ts'
 
@@ -37,7 +37,9 @@ async function ask(url: string, prompt: FlowPrompt, user: string, startedMs: num
   }
   const sample = { atMs: Math.round(sentMs - startedMs), promptTokens, tokensPerS }
   try {
-    const { usage } = await streamFromAgent({ url }, body, signal, () => piecesMs.push(systemClock.nowMs() - sentMs))
+    const { usage } = await streamAnswerFrom({ server: 'bridge', url }, body, signal, () =>
+      piecesMs.push(systemClock.nowMs() - sentMs),
+    )
     return { ...sample, gaps: encodeArrivals(spreadOver(piecesMs, usage?.completion_tokens ?? piecesMs.length)), error: null }
   } catch (error) {
     signal.throwIfAborted()

@@ -77,7 +77,7 @@ describe('brim ask', () => {
     )
     expect(exitCodeOf(error)).toBe(3)
     expect(toErrorText(error)).toMatch(
-      /no agent or bridge responds at http:\/\/127\.0\.0\.1:\d+ \[AGENT_UNREACHABLE\]\n.*why: .*ECONNREFUSED.*\n.*try: start one with "brim agent run"/,
+      /no agent responds at http:\/\/127\.0\.0\.1:\d+ \[AGENT_UNREACHABLE\]\n.*why: .*ECONNREFUSED.*\n.*try: start one with "brim agent run"/,
     )
   })
 

@@ -7,10 +7,10 @@ import { createPrivate, writePrivate } from '../../../../core/base/private-file.
 import { pinOf } from '../../../../core/base/tls-pin.ts'
 import { visibleLine } from '../../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../../core/cli/command.ts'
+import { localBridge } from '../../../../core/login/bridge-access.ts'
 import { Id } from '../../../../core/protocol/id.ts'
 import { invitationText } from '../../../../core/protocol/identity.ts'
 import { administer, administrationOptions } from '../../administration.ts'
-import { localBridge } from '../../bridge-access.ts'
 
 const secondsOf = { m: 60, h: 3_600, d: 86_400 } as const
 const Duration = z

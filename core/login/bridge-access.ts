@@ -1,14 +1,19 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Io } from '../../core/base/io.ts'
-import { modeOpenToOthers } from '../../core/base/private-file.ts'
-import { type BridgeAccess, BridgeClient } from './bridge-client.ts'
-import { readLogins } from './login/logins.ts'
+import { BrimError } from '../base/errors.ts'
+import type { Io } from '../base/io.ts'
+import type { BridgeAddress } from '../base/pinned-request.ts'
+import { modeOpenToOthers } from '../base/private-file.ts'
+import { readLogins } from './logins.ts'
 
 export const localBridge = 'http://127.0.0.1:7070'
 
-/** Of every command that uses a bridge over HTTP. */
+/** Address of a bridge, and the credentials for it. */
+export interface BridgeAccess extends BridgeAddress {
+  readonly key?: string | undefined
+}
+
+/** Of every command that manages a bridge over HTTP. */
 export const bridgeOptions = {
   bridgeUrl: z
     .string()
@@ -24,10 +29,6 @@ export const bridgeOptions = {
     .optional(),
 }
 export type BridgeOptions = z.output<z.ZodObject<typeof bridgeOptions>>
-
-/** @throws BrimError USAGE, IDENTITY_INVALID */
-export const bridgeClient = async (options: BridgeOptions, io: Io): Promise<BridgeClient> =>
-  new BridgeClient(await accessOf(options, io), io.signal)
 
 /** Options take precedence over the login. @throws BrimError USAGE, IDENTITY_INVALID */
 export async function accessOf({ bridgeUrl, keyFile }: BridgeOptions, io: Io): Promise<BridgeAccess> {
@@ -46,7 +47,7 @@ export async function accessOf({ bridgeUrl, keyFile }: BridgeOptions, io: Io): P
 export function bridgeUrlOf(text: string): string {
   if (!URL.canParse(text) || !/^https?:/.test(text))
     throw new BrimError('USAGE', `--bridge-url ${text} is neither a URL nor the name of a login`, {
-      hint: `for example ${localBridge}`,
+      hint: `give its HTTP URL, for example ${localBridge}; "brim login --name …" stores one under a name`,
     })
   return text.replace(/\/$/, '')
 }

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
-import { modeOpenToOthers, writePrivate } from '../../../core/base/private-file.ts'
-import { configHome } from '../../../core/base/state-home.ts'
+import { BrimError } from '../base/errors.ts'
+import type { Io } from '../base/io.ts'
+import { modeOpenToOthers, writePrivate } from '../base/private-file.ts'
+import { configHome } from '../base/state-home.ts'
 
 const Login = z.strictObject({
   url: z.url({ protocol: /^https?$/ }),
