@@ -148,7 +148,9 @@ async function saturate(cluster: FlowCluster, prompts: readonly FlowPrompt[], { 
   const toMs = Math.min(...arrivals.map((times) => times.at(-1)!))
   const tokens = arrivals.flat().filter((atMs) => atMs > fromMs && atMs <= toMs).length
   const own = (await cluster.steps()).filter(({ index }) => index > before)
-  const isFull = ({ items, tokens: rows }: LoggedStep) => items === rows && items === prompts.length
+  const decoding = own.filter(({ items, tokens: rows }) => items === rows)
+  const mostItems = Math.max(0, ...decoding.map(({ items }) => items))
+  const isFull = ({ items, tokens: rows }: LoggedStep) => items === rows && items === mostItems
   const full = own.slice(own.findIndex(isFull), own.findLastIndex(isFull) + 1)
   const [first, last] = [full[0], full.at(-1)]
   const computeMs = sum(full.map((step) => step.computeMs))

@@ -14,7 +14,7 @@ const tiny = {
   share: 0.1,
   servers: ['tokenflow'],
   ablation: { ...quickPlan.ablation, servers: [] },
-  saturated: { streams: 4, answerTokens: 16 },
+  saturated: { streams: 4, answerTokens: 32 },
   costTurns: 1,
 } as const
 
