@@ -95,8 +95,12 @@ export abstract class EngineStream implements KvOwner {
   protected abstract readonly reader: StreamState['reader']
   /** The first `count` waiting rows. */
   protected abstract piece(count: number): ModelItem
+  /** Whether its next rows wait as soon as a step has ended, so that no other code must run before the next plan. */
+  abstract readonly continuesAtOnce: boolean
   /** The step has computed its rows. */
   abstract addResult(result: ItemResult, count: number, computeMs: number): void
+  /** Hands out what the last step gave, apart from `addResult`, so that the next step can begin before. */
+  deliver(): void {}
   /** The rows that wait fail; the stream holds the rows that it held before its last step. */
   abstract fail(error: unknown): void
   /** Other streams' steps have begun without this one. */

@@ -50,6 +50,7 @@ export class StepLoop {
   readonly #underWay = new Set<Promise<void>>()
   #planning: Promise<void> | undefined
   #alarm = new AbortController()
+  #alarmAtMs: number | undefined
   readonly #speeds = new StepSpeeds()
   #lastDecodeMs: number | undefined
   #isClosed = false
@@ -109,10 +110,14 @@ export class StepLoop {
       // Lets the streams of the last step append their next rows.
       await nextTurn()
       if (this.#isClosed) break
-      hasBegun = this.#carryOut(this.#options.policy.plan(this.#state(), this.#options.clock.nowMs()))
+      hasBegun = this.#carryOut(this.#plan())
     }
     // In the same turn as the last plan: what changes after it begins a new round.
     this.#planning = undefined
+  }
+
+  #plan(): ServingPlan {
+    return this.#options.policy.plan(this.#state(), this.#options.clock.nowMs())
   }
 
   #state(): ServingState {
@@ -161,6 +166,9 @@ export class StepLoop {
     const running = this.#compute(pieces).finally(() => {
       this.#underWay.delete(running)
       for (const { stream } of pieces) stream.finishStep()
+      // Streams that have their next rows need no turn; their readers get the last tokens while the next step computes.
+      if (this.#canBegin && !this.#planning && pieces.every(({ stream }) => stream.continuesAtOnce)) this.#carryOut(this.#plan())
+      for (const { stream } of pieces) stream.deliver()
       this.planSoon()
     })
     this.#underWay.add(running)
@@ -177,12 +185,17 @@ export class StepLoop {
   }
 
   #setAlarm(atMs: number | undefined): void {
+    if (atMs === this.#alarmAtMs) return
     this.#alarm.abort()
+    this.#alarmAtMs = atMs
     if (atMs === undefined) return
     this.#alarm = new AbortController()
     const { clock } = this.#options
     clock.sleep(Math.max(0, atMs - clock.nowMs()), this.#alarm.signal).then(
-      () => this.planSoon(),
+      () => {
+        this.#alarmAtMs = undefined
+        this.planSoon()
+      },
       () => {},
     )
   }

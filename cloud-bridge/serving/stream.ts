@@ -53,6 +53,7 @@ interface Append {
 export class RowStream extends EngineStream implements Stream {
   /** Only the device knows what the rows came from. */
   readonly canRecompute = false
+  readonly continuesAtOnce = false
   protected readonly followingRows = 0
   protected readonly reader = undefined
   readonly #host: RowHost

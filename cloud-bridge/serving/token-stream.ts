@@ -68,6 +68,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   /** With which `#ids` ends. */
   readonly #answer: number[]
   readonly #maxAnswer: number
+  readonly continuesAtOnce = true
   #arrivedMs: number
   #stepsSkipped = 0
   /** Chosen in the running step. */
@@ -186,6 +187,9 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     this.#end = endOf([token], this.#maxAnswer - this.#answer.length, this.#request.eos)
     if (this.#end) void this.close()
     else this.#host.enqueue(this)
+  }
+
+  override deliver(): void {
     this.#wake()
   }
 

@@ -105,6 +105,22 @@ describe('answers of the whole model', () => {
     expect(await answerAll(testServing(served()), questions)).toEqual(await expected(reference, questions))
   })
 
+  it('begin their next step before their readers get the tokens of the last one', async () => {
+    const events: string[] = []
+    const model = served()
+    const serving = testServing({
+      ...model,
+      step: (items: Parameters<ServedModel['step']>[0]) => {
+        events.push('step')
+        return model.step(items)
+      },
+    } satisfies ServedModel)
+    const stream = serving.openTokens('client', request(asked(1)[0]!))
+    for (let isOver = false; !isOver; events.push('token')) isOver = (await stream.next()).end !== undefined
+    expect(events.slice(0, 4)).toEqual(['step', 'step', 'token', 'step'])
+    expect(events.filter((event) => event === 'token')).toHaveLength(asked(1)[0]!.maxTokens)
+  })
+
   it('are those of the reference while devices send rows of their own', async () => {
     const questions = asked(8)
     const serving = testServing(served())
