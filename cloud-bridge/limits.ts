@@ -217,6 +217,13 @@ export const BridgeLimits = z.strictObject({
     .default(75)
     .describe('share of the KV memory that one device may fill, in percent; beyond it its sessions are refused or fail'),
   deviceSessions: z.int().min(1).default(64).describe('HAT sessions of one device; another one is refused'),
+  deviceMemoryWaitS: z
+    .number()
+    .positive()
+    .default(10)
+    .describe(
+      'seconds for which rows of a HAT session wait for KV memory that others hold; then the session fails, and its device replays it at a bridge with memory',
+    ),
   waitingAnswers: z
     .int()
     .min(1)

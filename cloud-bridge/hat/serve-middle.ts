@@ -65,6 +65,7 @@ export function serveMiddle(
       overlap: config.kvOverlap,
     },
     maxDecodeRows: smallRows,
+    maxMemoryWaitMs: config.limits.deviceMemoryWaitS * 1_000,
     maxWaitingAnswers: config.limits.waitingAnswers,
     clock,
     logger: logger.child({ component: 'serving' }),

@@ -14,6 +14,8 @@ export interface EngineHost {
   readonly clock: Clock
   /** New rows of the stream wait for a step, behind those of the other streams. */
   enqueue(stream: EngineStream): void
+  /** The rows of the stream no longer wait for a step. */
+  withdraw(stream: EngineStream): void
   /** The stream has closed, and takes part in no step any more. */
   remove(stream: EngineStream): void
 }
@@ -93,6 +95,8 @@ export abstract class EngineStream implements KvOwner {
   protected abstract readonly followingRows: number
   abstract readonly canRecompute: boolean
   protected abstract readonly reader: StreamState['reader']
+  /** Whether it can be preempted for a stream of rows. */
+  abstract makesWayFor(stream: EngineStream): boolean
   /** The first `count` waiting rows. */
   protected abstract piece(count: number): ModelItem
   /** Whether its next rows wait as soon as a step has ended, so that no other code must run before the next plan. */

@@ -78,6 +78,15 @@ export class KvMemory {
     return this.#bytesAt(sequence, length) <= this.#limits.ownerBytes
   }
 
+  /** Whether the owner's share holds `length` positions of this sequence beside what it is charged for others. */
+  isWithinShare(sequence: Sequence, length: number): boolean {
+    const account = this.#accounts.get(sequence)
+    if (!account) return false
+    let usedBytes = this.#owners.get(account.owner) ?? 0
+    for (const { owner, kvBytes } of this.cached()) if (owner === account.owner) usedBytes -= kvBytes
+    return usedBytes + this.missingFor(sequence, length) <= account.shareBytes
+  }
+
   /** The longest sequence of this kind that the memory holds, in positions. */
   positionsOf(kind: SequenceKind): number {
     return positionsWithin(this.#limits.budgetBytes, this.#limitsOf(kind))
@@ -96,12 +105,15 @@ export class KvMemory {
     return this.#add(owner, kind, this.#limits.budgetBytes)
   }
 
-  /** A charged sequence without rows; undefined where the budget, or the owner's share of it, is exhausted. */
-  create(owner: string, kind: SequenceKind): Sequence | undefined {
-    const sequence = this.#add(owner, kind, this.#limits.ownerBytes)
-    if (this.#charge(sequence, 'kvBytes', firstKvCharge(this.#limitsOf(kind)))) return sequence
-    this.release(sequence)
-    return undefined
+  /** As `createEmpty`, but within the owner's share. */
+  createWithinShare(owner: string, kind: SequenceKind): Sequence {
+    return this.#add(owner, kind, this.#limits.ownerBytes)
+  }
+
+  /** Charges a sequence without rows for its first ones; false where the budget, or the owner's share of it, is exhausted. */
+  begin(sequence: Sequence): boolean {
+    const account = this.#accounts.get(sequence)
+    return account !== undefined && this.#charge(sequence, 'kvBytes', firstKvCharge(this.#limitsOf(account.kind)))
   }
 
   /** Charges what `length` positions need, before the buffers grow; false where the memory is exhausted. */

@@ -21,6 +21,8 @@ export interface KvTiersOptions {
 /** The KV of one stream, in both tiers. */
 export interface TieredKv extends UnsavedRows {
   readonly residency: Residency
+  /** What it is charged in the fast tier. */
+  readonly chargedBytes: number
   /** Saves the next complete page, if there is one. @returns false where the slow tier is full or failing */
   saveDuePage(): Promise<boolean>
   /** Frees its pages in the slow tier. Not while it is evicted. */
@@ -89,6 +91,13 @@ export class KvTiers {
 
   onEvictionEnd(kv: TieredKv): void {
     this.#evictions.delete(kv)
+  }
+
+  /** What evictions under way are about to free. */
+  get leavingBytes(): number {
+    let bytes = 0
+    for (const { chargedBytes } of this.#evictions.keys()) bytes += chargedBytes
+    return bytes
   }
 
   /** Resolves when an eviction under way has freed memory, or has ended; undefined where none is. */

@@ -3,6 +3,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
 import { firstCapacity } from '../../core/engine/sequence.ts'
 import type { KvLimits, KvUsage } from '../../core/policy/admission/kv.ts'
+import { sessionWaitMs } from '../../core/policy/admission/session.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
 import { AnswerQueue } from './answer-queue.ts'
@@ -30,6 +31,8 @@ export interface ServingOptions {
   readonly tiers: Pick<KvTiersOptions, 'slow' | 'writeThrough' | 'overlap'>
   /** More rows than this count as a prompt, whatever they are. */
   readonly maxDecodeRows: number
+  /** Rows of devices wait so long for memory that others hold. */
+  readonly maxMemoryWaitMs: number
   /** Answers that wait for their first step, at most. */
   readonly maxWaitingAnswers: number
   readonly clock: Clock
@@ -62,7 +65,7 @@ export interface Serving {
   readonly maxPositions: number
   /** Why the owner gets no more KV memory, for a message. */
   shortageOf(owner: string): string
-  /** @returns undefined where there is no KV memory for another stream */
+  /** Waits a while for others to make way. @returns undefined where there is no KV memory for another stream */
   open(owner: string, resume?: Resume): Promise<OpenedStream | undefined>
   /**
    * Begins an answer of the whole model. Its first step waits until the policy admits it.
@@ -94,7 +97,10 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     tiers,
     clock,
     maxDecodeRows: options.maxDecodeRows,
+    maxMemoryWaitMs: options.maxMemoryWaitMs,
+    canFree: (stream, bytes) => loop.couldFree(stream) >= bytes,
     enqueue: (stream) => loop.enqueue(stream),
+    withdraw: (stream) => loop.withdraw(stream),
     remove(stream) {
       if (stream instanceof RowStream) prefixes.forget(stream)
       if (stream instanceof ModelTokenStream) tokenStreams.delete(stream)
@@ -174,9 +180,9 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     return empty
   }
 
-  function start(owner: string, sequence: Sequence): RowStream {
+  function start(owner: string, sequence: Sequence, residency: 'resident' | 'evicted'): RowStream {
     streams += 1
-    const stream = new RowStream(streams, owner, sequence, host)
+    const stream = new RowStream(streams, owner, sequence, residency, host)
     loop.add(stream)
     return stream
   }
@@ -198,14 +204,19 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     async open(owner, resume) {
       const taken = resume && take(owner, resume)
       if (taken) {
-        const stream = start(owner, taken)
+        const stream = start(owner, taken, 'resident')
         prefixes.markTaken(resume.handle, stream)
         return { stream, moved: true }
       }
-      const sequence = kv.create(owner, kindOf(model.rows, 'hidden states'))
-      if (!sequence) return undefined
-      if (resume) await copyInto(sequence, owner, resume).catch((err) => logger.warn({ err }, 'prefix not copied'))
-      return { stream: start(owner, sequence), moved: false }
+      const sequence = kv.createWithinShare(owner, kindOf(model.rows, 'hidden states'))
+      if (kv.begin(sequence)) {
+        if (resume) await copyInto(sequence, owner, resume).catch((err) => logger.warn({ err }, 'prefix not copied'))
+        return { stream: start(owner, sequence, 'resident'), moved: false }
+      }
+      const stream = start(owner, sequence, 'evicted')
+      if (await stream.admit(options.kv.firstPositions, sessionWaitMs)) return { stream, moved: false }
+      await stream.close()
+      return undefined
     },
     openTokens(owner, request) {
       answers.enter(streams + 1)

@@ -74,10 +74,25 @@ export class StepLoop {
     this.planSoon()
   }
 
+  /** The rows of the stream no longer wait. */
+  withdraw(stream: EngineStream): void {
+    this.#waiting.delete(stream)
+    this.planSoon()
+  }
+
   remove(stream: EngineStream): void {
     this.#streams.delete(stream.id)
     this.#waiting.delete(stream)
     this.planSoon()
+  }
+
+  /** Memory that is free, or that the streams that make way for this one hold. */
+  couldFree(stream: EngineStream): number {
+    const { kv } = this.#options
+    const { budgetBytes, usedBytes } = kv.usage
+    let bytes = budgetBytes - usedBytes + kv.cachedBytes
+    for (const other of this.#streams.values()) if (other.makesWayFor(stream)) bytes += other.kv.chargedBytes
+    return bytes
   }
 
   /** Rejects what waits; resolves when no step runs any more. */
@@ -133,6 +148,7 @@ export class StepLoop {
         return [...kv.cached()]
       },
       memory: kv.usage,
+      leavingBytes: tiers.leavingBytes,
       slow: tiers.slow?.usage,
       speeds: { ...this.#speeds.speeds, ...tiers.speeds },
       step: limits,
@@ -143,20 +159,28 @@ export class StepLoop {
   /** @returns whether the next plan may differ: a step has begun, or a stream has been preempted beyond the plan */
   #carryOut({ evict, preempt, resume, run, lookAgainAtMs }: ServingPlan): boolean {
     for (const handle of evict) this.#options.kv.evictPrefix(handle)
-    for (const id of preempt) this.#streams.get(id)?.preempt()
+    let madeWay = false
+    for (const id of preempt) {
+      const stream = this.#streams.get(id)
+      stream?.preempt()
+      madeWay ||= stream?.kv.residency === 'evicted'
+    }
     for (const { stream, by } of resume) this.#streams.get(stream)?.resume(by)
     this.#setAlarm(lookAgainAtMs)
-    let madeWay = false
     const pieces = run.flatMap(({ stream: id, rows: planned }): Piece[] => {
       const stream = this.#streams.get(id)
       // A stream that was to be resumed is still evicted if another could not be preempted.
-      if (!stream?.pending || !stream.canRun) return []
+      if (!stream?.canRun) {
+        // It waited for its place alone, which it has now: the next plan has room for other rows.
+        madeWay ||= stream?.waitingRows === 0
+        return []
+      }
       if (!stream.reserve()) {
-        madeWay = true
+        madeWay ||= stream.kv.residency !== 'resident'
         return []
       }
       // A resumed stream may have found some of its rows in the prefix cache.
-      const { waiting, phase, arrivedMs } = stream.pending
+      const { waiting, phase, arrivedMs } = stream.pending!
       const rows = Math.min(planned, waiting)
       if (phase !== 'prefill') this.#lastDecodeMs = this.#options.clock.nowMs()
       return [{ stream, rows, phase, arrivedMs, item: stream.startStep(rows) }]

@@ -56,6 +56,10 @@ export class StreamKv implements TieredKv {
     return this.#residency
   }
 
+  get chargedBytes(): number {
+    return this.#tiers.memory.chargeOf(this.#sequence)
+  }
+
   get savedRows(): number {
     return this.#saved
   }

@@ -1,5 +1,6 @@
 import type { Sequence } from '../../core/engine/contract.ts'
 import { phaseOf } from '../../core/policy/serving/phase.ts'
+import type { Resumption } from '../../core/policy/serving/policy.ts'
 import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
 import { type AppendResult, PendingRows, type Rows, selectedCount } from './pending-rows.ts'
 import type { ItemResult, RowItem } from './served-model.ts'
@@ -39,11 +40,17 @@ export interface Stream {
 /** What a stream of rows needs from its Serving. */
 export interface RowHost extends EngineHost {
   readonly maxDecodeRows: number
+  /** Rows wait so long for memory that others hold. */
+  readonly maxMemoryWaitMs: number
+  /** Whether other streams could make way for this one until so many bytes are free. */
+  canFree(stream: EngineStream, bytes: number): boolean
   /** Caches the KV of a closed stream. @returns its handle; undefined: it has been released */
   cache(owner: string, sequence: Sequence): string | undefined
 }
 
 interface Append {
+  /** Set while it waits for memory; aborted when it has been resolved or rejected. */
+  limit?: AbortController | undefined
   readonly rows: PendingRows
   resolve(result: AppendResult): void
   reject(error: unknown): void
@@ -58,11 +65,14 @@ export class RowStream extends EngineStream implements Stream {
   protected readonly reader = undefined
   readonly #host: RowHost
   #append: Append | undefined
+  /** Set while the stream waits for its first memory. */
+  #admission: { readonly rows: WaitingRows; settle(isAdmitted: boolean): void } | undefined
   /** Rows that are still those that the stream began with. */
   #untouched: number
 
-  constructor(id: number, owner: string, sequence: Sequence, host: RowHost) {
-    super(id, owner, sequence, 'resident', host)
+  /** @param residency `evicted`: the sequence is charged nothing yet, and `admit` comes first */
+  constructor(id: number, owner: string, sequence: Sequence, residency: 'resident' | 'evicted', host: RowHost) {
+    super(id, owner, sequence, residency, host)
     this.#host = host
     this.#untouched = sequence.length
   }
@@ -76,7 +86,73 @@ export class RowStream extends EngineStream implements Stream {
   }
 
   get pending(): WaitingRows | undefined {
-    return this.#append?.rows
+    return this.#append?.rows ?? this.#admission?.rows
+  }
+
+  /**
+   * Waits until the policy has given the stream memory for its first rows. @param maxWaitMs at most
+   * @returns false where there is none in time
+   */
+  admit(positions: number, maxWaitMs: number): Promise<boolean> {
+    const { clock } = this.#host
+    if (!this.#couldGet(positions)) return Promise.resolve(false)
+    return new Promise((resolve) => {
+      const done = new AbortController()
+      const settle = (isAdmitted: boolean) => {
+        this.#admission = undefined
+        done.abort()
+        this.#host.withdraw(this)
+        resolve(isAdmitted)
+      }
+      const rows = { waiting: positions, phase: 'prefill', arrivedMs: clock.nowMs(), stepsSkipped: 0 } as const
+      this.#admission = { rows, settle }
+      this.#host.enqueue(this)
+      clock.sleep(maxWaitMs, done.signal).then(
+        () => settle(false),
+        () => {},
+      )
+    })
+  }
+
+  override resume(by: Resumption): void {
+    super.resume(by)
+    if (this.kv.residency === 'resident') this.#admission?.settle(true)
+  }
+
+  /** Rows that cannot run now keep their memory: they wait until others have made way. */
+  override reserve(): boolean {
+    return this.charge()
+  }
+
+  /** Whether the owner's share holds so many positions, and the memory could. */
+  #couldGet(length: number): boolean {
+    const { kv } = this.#host
+    if (!kv.isWithinShare(this.sequence, length)) return false
+    return this.#host.canFree(this, kv.missingFor(this.sequence, length))
+  }
+
+  override preempt(): void {
+    super.preempt()
+    this.#limitWait()
+  }
+
+  /** Rows that lack memory for too long fail, so that the device can replay them at another bridge. */
+  #limitWait(): void {
+    const append = this.#append
+    if (!append || append.limit) return
+    append.limit = new AbortController()
+    const { clock, kv, maxMemoryWaitMs } = this.#host
+    clock.sleep(maxMemoryWaitMs, append.limit.signal).then(
+      () => {
+        append.limit = undefined
+        const length = this.length + this.waitingRows
+        const hasMemory = this.kv.residency === 'resident' && kv.missingFor(this.sequence, length) === 0
+        if (this.isInStep || hasMemory) return
+        this.fail(this.outOfMemory(length))
+        this.#host.withdraw(this)
+      },
+      () => {},
+    )
   }
 
   append(rows: Rows): Promise<AppendResult> {
@@ -87,11 +163,13 @@ export class RowStream extends EngineStream implements Stream {
     return new Promise((resolve, reject) => {
       if (this.closing) return reject(canceled())
       const isResident = this.kv.residency === 'resident'
-      const fits = isResident ? kv.grow(this.sequence, length) : kv.canHold(this.sequence, length)
-      if (!fits) return reject(this.outOfMemory(length))
+      const hasMemory = isResident && kv.grow(this.sequence, length)
+      const mayWait = isResident ? this.#couldGet(length) : kv.canHold(this.sequence, length)
+      if (!hasMemory && !mayWait) return reject(this.outOfMemory(length))
       const phase = phaseOf(count, selectedCount(rows.select, count), maxDecodeRows)
       this.#append = { rows: new PendingRows(rows, phase, clock.nowMs()), resolve, reject }
       this.#host.enqueue(this)
+      if (!hasMemory) this.#limitWait()
     })
   }
 
@@ -150,6 +228,11 @@ export class RowStream extends EngineStream implements Stream {
     return true
   }
 
+  /** The earlier session goes first. */
+  makesWayFor({ id }: EngineStream): boolean {
+    return this.id > id && this.kv.resumptions.length > 0
+  }
+
   protected piece(count: number): RowItem {
     if (!this.#append) throw new Error('a stream without waiting rows has no piece')
     return this.#append.rows.piece(this.sequence, count)
@@ -163,6 +246,7 @@ export class RowStream extends EngineStream implements Stream {
   }
 
   fail(error: unknown): void {
+    this.#admission?.settle(false)
     this.#settle()?.reject(error)
   }
 
@@ -173,6 +257,7 @@ export class RowStream extends EngineStream implements Stream {
   #settle(): Append | undefined {
     const append = this.#append
     this.#append = undefined
+    append?.limit?.abort()
     return append
   }
 

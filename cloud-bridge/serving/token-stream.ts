@@ -161,6 +161,10 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     else if (!this.closing) this.kv.restart((empty) => this.#host.beginWith(this.owner, this.#ids, empty))
   }
 
+  makesWayFor(): boolean {
+    return true
+  }
+
   protected piece(count: number): TokenItem {
     this.#host.begin(this)
     const from = this.sequence.length

@@ -147,6 +147,7 @@ export function simulate(policy: ServingPolicy, engine: SimulatedEngine, request
         idle: [],
         cached: [],
         memory: { budgetBytes: engine.memoryBytes, usedBytes: usedBytes() - growth },
+        leavingBytes: 0,
         slow: engine.slow && { budgetBytes: engine.slow.budgetBytes, usedBytes: 0 },
         speeds: {
           tokensPerS: engine.tokensPerS,

@@ -1,4 +1,5 @@
 import type { ServingState, StreamState } from '../../core/policy/serving/policy.ts'
+import { Reader, readingTokensPerS } from '../../core/policy/serving/reader.ts'
 
 export const stepOf16 = { rows: 512, streams: 16 }
 
@@ -20,12 +21,17 @@ export const streamState = (id: number, fields: Partial<StreamState> = {}): Stre
   ...fields,
 })
 
+/** As `streamState`, of an answer that a person reads. */
+export const answerState = (id: number, fields: Partial<StreamState> = {}): StreamState =>
+  streamState(id, { resumptions: ['load', 'recompute'], reader: new Reader(readingTokensPerS, 100, 0), ...fields })
+
 /** Of these streams, with much memory and no measurements, apart from `fields`. */
 export const stateOf = (streams: readonly StreamState[], fields: Partial<ServingState> = {}): ServingState => ({
   waiting: streams.filter(({ waitingRows }) => waitingRows > 0),
   idle: streams.filter(({ waitingRows }) => waitingRows === 0),
   cached: [],
   memory: { budgetBytes: 1_000_000, usedBytes: 0 },
+  leavingBytes: 0,
   slow: undefined,
   speeds: { tokensPerS: undefined, prefillSPerRow: undefined, evictBytesPerS: undefined, loadBytesPerS: undefined },
   step: stepOf16,

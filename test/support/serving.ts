@@ -10,7 +10,9 @@ import { silentLogger } from './silent-logger.ts'
 /** Serving over any model, or over a middle part alone, with small steps. */
 export function testServing(
   model: Part | ServedModel,
-  options: Partial<Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows' | 'maxWaitingAnswers'>> & {
+  options: Partial<
+    Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows' | 'maxMemoryWaitMs' | 'maxWaitingAnswers'>
+  > & {
     readonly step?: Partial<ServingOptions['step']>
     readonly kv?: Partial<ServingOptions['kv']>
     readonly tiers?: Partial<ServingOptions['tiers']>
@@ -31,6 +33,7 @@ export function testServing(
     },
     tiers: { slow: memoryTier(2 ** 30), writeThrough: true, overlap: true, ...tiers },
     maxDecodeRows,
+    maxMemoryWaitMs: 10_000,
     maxWaitingAnswers: 64,
     clock: systemClock,
     logger: silentLogger(),

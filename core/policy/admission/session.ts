@@ -1,5 +1,7 @@
 /** How long a device whose session was refused waits before it asks again. */
 export const sessionRetryMs = 1_000
+/** How long a new session waits for memory that others hold; the device gives its request up after 5 s. */
+export const sessionWaitMs = 3_000
 
 export interface SessionLoad {
   /** Sessions of the device that are open or being opened. */

@@ -1,3 +1,4 @@
+import { isEvictable, placeDevices } from './place-devices.ts'
 import type { ServingPlan, ServingState, StreamState } from './policy.ts'
 import { Room } from './room.ts'
 
@@ -7,8 +8,8 @@ export interface AdmittedInOrder extends Pick<ServingPlan, 'evict' | 'preempt' |
 }
 
 /**
- * First come, first served: resident streams grow, and evicted ones are resumed, in the given order while the memory lasts.
- * Where a resident stream has no memory for its next row, the last ones make way; only streams with a reader can.
+ * First come, first served: devices' streams get their memory first; then resident streams grow, and evicted ones are resumed,
+ * in the given order while the memory lasts. Where a resident stream has no memory for its next row, the last ones make way.
  * @param ordered the waiting streams, first those that go first
  * @param growth `reserved`: a stream is resumed only where it, and all that are resident, can grow to their full length, so
  *   that nothing is preempted; `free`: as soon as its present rows fit
@@ -19,15 +20,16 @@ export function admitInOrder(
   growth: 'reserved' | 'free' = 'free',
 ): AdmittedInOrder {
   const room = new Room(state)
-  const residents = ordered.filter(({ residency }) => residency === 'resident')
-  const preempted = new Set<StreamState>()
-  const ready: StreamState[] = []
+  const residents = ordered.filter(({ residency, reader }) => residency === 'resident' && reader)
+  const devices = placeDevices(state, room, () => residents.toReversed())
+  const preempted = new Set(devices.preempt)
+  const ready = [...devices.ready]
   for (const stream of residents) {
     if (preempted.has(stream)) continue
     let fits = room.take(stream.growthBytes)
     while (!fits && !preempted.has(stream)) {
-      const last = residents.findLast((one) => one.reader && !preempted.has(one))
-      // Streams that cannot make way, or that a step uses, will free memory later.
+      const last = residents.findLast((one) => isEvictable(one) && !preempted.has(one))
+      // Streams that a step uses will free memory later.
       if (!last || ready.includes(last)) break
       preempted.add(last)
       room.give(last.kvBytes)
@@ -35,9 +37,9 @@ export function admitInOrder(
     }
     if (fits) ready.push(stream)
   }
-  const resume: ServingPlan['resume'][number][] = []
+  const resume = devices.resume.map(resumptionOf)
   // What has just made way waits for memory that others release.
-  const evicted = preempted.size > 0 ? [] : ordered.filter(({ residency }) => residency === 'evicted')
+  const evicted = preempted.size > 0 ? [] : ordered.filter(({ residency, reader }) => residency === 'evicted' && reader)
   let reservedBytes = 0
   if (growth === 'reserved')
     for (const { residency, fullBytes, kvBytes, growthBytes } of ordered)
@@ -48,11 +50,16 @@ export function admitInOrder(
     if (growth === 'reserved' && !isAlone && room.freeBytes + room.cachedBytes < reservedBytes + stream.fullBytes) break
     if (!room.take(stream.kvBytes)) break
     if (growth === 'reserved') reservedBytes += Math.max(0, stream.fullBytes - stream.kvBytes)
-    resume.push({ stream: stream.id, by: stream.resumptions.includes('load') ? 'load' : 'recompute' })
+    resume.push(resumptionOf(stream))
     ready.push(stream)
   }
   return { evict: room.evict, preempt: Array.from(preempted, ({ id }) => id), resume, ready: inOrder(ordered, ready) }
 }
+
+const resumptionOf = ({ id, resumptions }: StreamState): ServingPlan['resume'][number] => ({
+  stream: id,
+  by: resumptions.includes('load') ? 'load' : 'recompute',
+})
 
 function inOrder(ordered: readonly StreamState[], ready: readonly StreamState[]): readonly StreamState[] {
   const isReady = new Set(ready)

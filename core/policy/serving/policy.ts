@@ -81,6 +81,8 @@ export interface ServingState {
   readonly cached: readonly CachedPrefix[]
   /** The fast tier: what steps compute with. */
   readonly memory: KvUsage
+  /** Of the fast tier: what evictions under way are about to free. */
+  readonly leavingBytes: number
   /** The slow tier; undefined where there is none, so that eviction means recomputation. */
   readonly slow: KvUsage | undefined
   readonly speeds: ServingSpeeds

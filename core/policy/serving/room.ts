@@ -27,7 +27,7 @@ export class Room {
 
   /** @returns whether it fitted; nothing is taken or evicted otherwise */
   take(bytes: number): boolean {
-    if (bytes > this.#freeBytes) {
+    if (bytes > Math.max(0, this.#freeBytes)) {
       const evictions = evictionsFor(bytes, { budgetBytes: this.#freeBytes, usedBytes: 0 }, this.#prefixes)
       if (!evictions) return false
       for (const { handle, kvBytes } of evictions) {

@@ -1,4 +1,5 @@
 import { packStep } from '../serving/pack-step.ts'
+import { placeDevices } from '../serving/place-devices.ts'
 import type { ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
 import { chooseWithin } from './choose-within.ts'
@@ -28,25 +29,26 @@ export function andes(limits: AndesLimits): ServingPolicy {
   let preemptions = 0
   return {
     plan(state, nowMs) {
-      const { residents, away, newcomers } = track(state)
+      const { residents: all, away, newcomers } = track(state)
       const outside = [...away, ...newcomers]
       const room = new Room(state)
+      const devices = placeDevices(state, room, () => all.toReversed())
+      const preempt = new Set(devices.preempt)
+      const residents = all.filter((stream) => !preempt.has(stream))
       const { ready, short } = grow(residents, room, nowMs)
       const resume: StreamState[] = []
-      const preempt = new Set<StreamState>()
       // Streams are numbered in the order in which they are opened.
       for (const { id } of state.waiting) requests = Math.max(requests, id + 1)
       if (short.length + outside.length > 0) {
-        const replaceable = residents.filter(({ reader }) => reader)
-        const candidates = [...replaceable, ...outside]
-        const gains = Float64Array.from(candidates, (stream) => gainOf(stream, replaceable.length, state, limits, nowMs))
+        const candidates = [...residents, ...outside]
+        const gains = Float64Array.from(candidates, (stream) => gainOf(stream, residents.length, state, limits, nowMs))
         const bytes = Float64Array.from(candidates, ({ kvBytes, growthBytes }) => kvBytes + growthBytes)
-        const reclaimable = replaceable.reduce((sum, one) => sum + one.kvBytes + (short.length > 0 ? 0 : one.growthBytes), 0)
+        const reclaimable = residents.reduce((sum, one) => sum + one.kvBytes + (short.length > 0 ? 0 : one.growthBytes), 0)
         const chosen = new Set(
           chooseWithin(gains, bytes, room.freeBytes + room.cachedBytes + reclaimable).map((at) => candidates[at]!),
         )
         const mayPreempt = Math.floor(limits.maxPreemptions * requests) - preemptions
-        const left = replaceable.filter((stream) => !chosen.has(stream)).reverse()
+        const left = residents.filter((stream) => !chosen.has(stream)).reverse()
         const choice = {
           resume: outside.filter((stream) => chosen.has(stream)),
           // Without memory for its next row nothing would run any more: that is no matter of frequency.
@@ -55,13 +57,13 @@ export function andes(limits: AndesLimits): ServingPolicy {
         makeWay(choice, short, { room, ready, resume, preempt })
         preemptions += preempt.size
       }
-      const running = [...ready.filter((stream) => !preempt.has(stream)), ...resume]
+      const running = [...devices.ready, ...ready.filter((stream) => !preempt.has(stream)), ...resume]
       const isPrompt = ({ phase }: StreamState) => phase === 'prefill'
       const ranked = [...running.filter(isPrompt), ...running.filter((stream) => !isPrompt(stream))]
       return {
         evict: room.evict,
         preempt: Array.from(preempt, ({ id }) => id),
-        resume: resume.map(({ id, resumptions }) => ({
+        resume: [...devices.resume, ...resume].map(({ id, resumptions }) => ({
           stream: id,
           by: resumptions.includes('recompute') ? 'recompute' : 'load',
         })),

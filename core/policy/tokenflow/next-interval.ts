@@ -40,7 +40,7 @@ export function chooseForInterval(
   limits: IntervalLimits,
   nowMs: number,
 ): Choice | undefined {
-  const residents = requests.residents.filter(({ reader }) => reader)
+  const { residents } = requests
   const left = requests.away.filter((stream) => !resumed.has(stream))
   const reclaimableBytes = residents.reduce((sum, one) => sum + one.kvBytes + (isShort ? 0 : one.growthBytes), 0)
   const memoryBytes = room.freeBytes + room.cachedBytes + reclaimableBytes

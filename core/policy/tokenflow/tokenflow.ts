@@ -1,4 +1,5 @@
 import { packStep } from '../serving/pack-step.ts'
+import { placeDevices } from '../serving/place-devices.ts'
 import type { ServingPlan, ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
 import { admissible } from './admission.ts'
@@ -19,20 +20,22 @@ export interface TokenFlowLimits extends IntervalLimits {
  * wait, and nothing is preempted unless a resident request has no memory for its next row.
  *
  * Requests are admitted in the order of arrival, and none while the readers take more than the engine generates (Eq. 6); then
- * the earliest run to their end. So a request waits at most for those that arrived before it and for the working set. Streams
- * without a reader go first and are never preempted. The policy remembers when it chose last: each Serving needs its own.
+ * the earliest run to their end. So a request waits at most for those that arrived before it and for the working set. Devices'
+ * streams without a reader go before all others. The policy remembers when it chose last: each Serving needs its own.
  */
 export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
   let nextChoiceMs = Number.NEGATIVE_INFINITY
   return {
     plan(state, nowMs) {
-      const requests = track(state)
+      const tracked = track(state)
       const room = new Room(state)
+      const devices = placeDevices(state, room, () => byBuffer(tracked.residents, nowMs).toReversed())
+      const preempt = new Set(devices.preempt)
+      const requests = without(tracked, preempt)
       const { ready, short } = grow(requests.residents, room, nowMs)
       const isShort = short.length > 0
       const resume = isShort ? [] : fillFreeMemory(requests, room, state, limits, nowMs)
       const outside = requests.away.length + requests.newcomers.length - resume.length
-      const preempt = new Set<StreamState>()
       if (isShort || (outside > 0 && nowMs >= nextChoiceMs)) {
         const choice = chooseForInterval(requests, new Set(resume), { room, isShort }, state, limits, nowMs)
         if (choice) {
@@ -43,12 +46,17 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
       return {
         evict: room.evict,
         preempt: Array.from(preempt, ({ id }) => id),
-        resume: waysBack(resume, preempt, state),
-        run: nextStep([...ready.filter((stream) => !preempt.has(stream)), ...resume], state, limits, nowMs),
+        resume: waysBack([...devices.resume, ...resume], preempt, state),
+        run: nextStep([...devices.ready, ...ready.filter((stream) => !preempt.has(stream)), ...resume], state, limits, nowMs),
         lookAgainAtMs: outside > 0 ? (nextChoiceMs > nowMs ? nextChoiceMs : nowMs + limits.intervalMs) : undefined,
       }
     },
   }
+}
+
+function without(requests: Requests, preempted: ReadonlySet<StreamState>): Requests {
+  if (preempted.size === 0) return requests
+  return { ...requests, residents: requests.residents.filter((stream) => !preempted.has(stream)) }
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { ServingState, StreamState } from '../serving/policy.ts'
 
-/** The streams with waiting rows, by what the scheduler can do with them (TokenFlow's request tracker). */
+/** The streams with a reader and waiting rows, by what the scheduler can do with them (TokenFlow's request tracker). */
 export interface Requests {
-  /** Their KV is in the fast tier; those without a reader, which are never preempted, come first. */
+  /** With their KV in the fast tier. */
   readonly residents: readonly StreamState[]
   /** Preempted. */
   readonly away: readonly StreamState[]
@@ -16,23 +16,23 @@ export interface Requests {
 
 export function track({ waiting }: ServingState): Requests {
   const residents: StreamState[] = []
-  const devices: StreamState[] = []
   const away: StreamState[] = []
   const newcomers: StreamState[] = []
   let working = 0
   let tokensPerS = 0
   for (const stream of waiting) {
     const { residency, reader } = stream
-    if (residency === 'evicted' && reader && reader.sent === 0 && stream.contextLength === 0) {
+    if (!reader) continue
+    if (residency === 'evicted' && reader.sent === 0 && stream.contextLength === 0) {
       newcomers.push(stream)
       continue
     }
     working += 1
-    tokensPerS += reader?.tokensPerS ?? 0
+    tokensPerS += reader.tokensPerS
     if (residency === 'evicted') away.push(stream)
-    else if (residency === 'resident') (reader ? residents : devices).push(stream)
+    else if (residency === 'resident') residents.push(stream)
   }
-  return { residents: devices.length > 0 ? [...devices, ...residents] : residents, away, newcomers, working, tokensPerS }
+  return { residents, away, newcomers, working, tokensPerS }
 }
 
 /** Seconds until the reader has read everything; negative: since when it waits. Streams without a reader never last. */

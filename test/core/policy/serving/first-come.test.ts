@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { firstCome } from '../../../../core/policy/serving/first-come.ts'
-import { stateOf, streamState } from '../../../support/serving-state.ts'
+import { stateOf, answerState as streamState } from '../../../support/serving-state.ts'
 
 const fresh = (id: number, fullBytes = 300) =>
   streamState(id, {

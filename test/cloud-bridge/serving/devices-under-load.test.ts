@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type ServedModel, splitModel } from '../../../cloud-bridge/serving/served-model.ts'
+import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import type { LoadedModel } from '../../../core/engine/open-model.ts'
+import { greedy } from '../../../core/engine/sampler.ts'
+import { shareHead } from '../../../core/engine/shared-head.ts'
+import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
+import { createPolicy, policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
+import { someIds, type Workshop, workshop } from '../../core/engine/models.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { randomStates } from '../../support/random-states.ts'
+import { scriptedPart } from '../../support/scripted-part.ts'
+import { openStream, testServing } from '../../support/serving.ts'
+
+let bench: Workshop
+let model: LoadedModel
+let alone: { session: number[][]; answers: number[][] }
+beforeAll(async () => {
+  bench = await workshop()
+  model = await bench.open({ format: 'fp32', split: 1 })
+  alone = {
+    session: await converse(testServing(served())),
+    answers: await Promise.all([1, 2, 3].map((seed) => answer(testServing(served()), seed))),
+  }
+})
+afterAll(() => bench[Symbol.asyncDispose]())
+
+const served = (): ServedModel =>
+  splitModel(model.part('middle'), { input: model.part('input'), head: shareHead(model.head(), model.manifest.dims.vocab) })
+
+const maxTokens = 110
+const nextTurn = () => new Promise((turn) => setImmediate(turn))
+
+async function answer(serving: Serving, seed: number): Promise<number[]> {
+  const ids = someIds(model.manifest, 8, seed)
+  const stream = serving.openTokens(`client-${seed}`, { ids, answered: [], eos: [], sampling: greedy, maxTokens, tokensPerS: 5 })
+  const tokens: number[] = []
+  for (;;) {
+    const { choices, end } = await stream.next()
+    tokens.push(...choices.map(({ token }) => token))
+    if (end) return tokens
+  }
+}
+
+/** A session whose KV grows from the first buffers to twice as much. @returns the bits that come back */
+async function converse(serving: Serving): Promise<number[][]> {
+  const random = seededRandom(5)
+  const { width } = randomStates(1, model.manifest.dims.hidden, 1)
+  const stream = await openStream(serving)
+  const bits: number[][] = []
+  for (let round = 0; round < 10; round++) {
+    const states = randomStates(8, width, Math.floor(random.next() * 2 ** 31))
+    bits.push([...(await stream.append({ states, select: 'all' })).states.half])
+  }
+  await stream.close()
+  return bits
+}
+
+describe.each(policyNames)('while answers fill the memory, under %s', (name) => {
+  it("a device's session opens and grows, and no answer differs for having made way", async () => {
+    const policy = createPolicy(name, { promptRows: 32, minPromptRows: 8 })
+    // For two whole answers, or one and the session.
+    const budgetBytes = 256 * served().tokens!.bytesPerPosition
+    const serving = testServing(served(), { policy, kv: { budgetBytes, ownerBytes: budgetBytes } })
+    let ended = 0
+    const answers = Promise.all([1, 2, 3].map((seed) => answer(serving, seed).finally(() => (ended += 1))))
+    while (serving.memory.usedBytes < budgetBytes) await nextTurn()
+    expect(await converse(serving)).toEqual(alone.session)
+    expect(ended).toBe(0)
+    expect(await answers).toEqual(alone.answers)
+    expect(serving.memory.usedBytes).toBe(0)
+    await serving.close()
+  })
+})
+
+describe('memory that never becomes free', () => {
+  const ordinary = createPolicy('decode-first', { promptRows: 32, minPromptRows: 8 })
+  /** Makes nothing way, and runs no answer. */
+  const stubborn = (isRow: (id: number) => boolean): ServingPolicy => ({
+    plan(state, nowMs) {
+      const { run, ...plan } = ordinary.plan(state, nowMs)
+      return { ...plan, preempt: [], run: run.filter(({ stream }) => isRow(stream)) }
+    },
+  })
+
+  it('is waited for 3 s by a new session, which is then refused', async () => {
+    const clock = fakeClock()
+    const budgetBytes = 64 * served().tokens!.bytesPerPosition
+    const policy = stubborn((id) => id > 1)
+    const serving = testServing(served(), { policy, clock, kv: { budgetBytes } })
+    const held = serving.openTokens('client', { ids: [1, 2], answered: [], eos: [], sampling: greedy, maxTokens: 9 })
+    while (serving.memory.usedBytes < budgetBytes) await nextTurn()
+    let opened: unknown = 'waits'
+    const opening = serving.open('jetson-01').then((result) => {
+      opened = result
+    })
+    await clock.advance(2_999)
+    expect(opened).toBe('waits')
+    await clock.advance(1)
+    await opening
+    expect(opened).toBeUndefined()
+    expect(serving.memory.usedBytes).toBe(budgetBytes)
+    await held.close()
+    await serving.close()
+  })
+
+  it('is waited for by rows of a session as long as configured; then they fail', async () => {
+    const clock = fakeClock()
+    const perPosition = 2 * 16 * 4
+    const policy = stubborn(() => true)
+    const serving = testServing(scriptedPart(), {
+      policy,
+      clock,
+      maxMemoryWaitMs: 7_000,
+      kv: { budgetBytes: 128 * perPosition, firstPositions: 8 },
+    })
+    const [first, second] = [await openStream(serving, 'a'), await openStream(serving, 'b')]
+    const rows = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
+    await first.append(rows(60))
+    await second.append(rows(60))
+    let failed: unknown
+    const growing = first.append(rows(10)).catch((error: unknown) => {
+      failed = error
+    })
+    // No other session makes way for the latest one: its rows fail at once.
+    await expect(second.append(rows(10))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    await clock.advance(6_999)
+    expect(failed).toBeUndefined()
+    await clock.advance(1)
+    await growing
+    expect(failed).toMatchObject({ code: 'OUT_OF_MEMORY' })
+    expect(first.length).toBe(60)
+    await second.close()
+    await first.append(rows(10))
+    expect(first.length).toBe(70)
+    await first.close()
+    expect(serving.memory.usedBytes).toBe(0)
+  })
+})
