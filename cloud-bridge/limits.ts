@@ -224,6 +224,18 @@ export const BridgeLimits = z.strictObject({
     .describe(
       'seconds for which rows of a HAT session wait for KV memory that others hold; then the session fails, and its device replays it at a bridge with memory',
     ),
+  answerGraceS: z
+    .number()
+    .min(0)
+    .default(60)
+    .describe(
+      'seconds for which a streamed answer whose connection was lost, or whose bridge was restarted, waits for its client',
+    ),
+  interruptedAnswers: z
+    .int()
+    .min(0)
+    .default(1_024)
+    .describe('streamed answers that wait for a client whose connection was lost; beyond it the oldest are deleted'),
   waitingAnswers: z
     .int()
     .min(1)

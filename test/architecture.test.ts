@@ -107,7 +107,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'] },
   'cloud-bridge/api': {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
-    types: ['cloud-bridge/fleet', 'cloud-bridge/queue'],
+    types: ['cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue'],
   },
   'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
   'cloud-bridge/limits.ts': { values: [] },

@@ -1,15 +1,22 @@
+import { finished } from 'node:stream/promises'
+import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { AnswerMeter } from '../../core/answer/meter.ts'
 import { answerPaths } from '../../core/api/answer-paths.ts'
-import { serveAnswers } from '../../core/api/serve-answer.ts'
+import { newHead, serveAnswers } from '../../core/api/serve-answer.ts'
 import { modelCard, modelCards, type Served } from '../../core/api/served.ts'
 import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { answerOperations } from '../../core/protocol/http/answers.ts'
-import { OwnResponse, type Routes } from '../http/router.ts'
+import type { Operation } from '../../core/protocol/http/operation.ts'
+import { OwnResponse, type RouteRequest, type Routes } from '../http/router.ts'
+import type { AnswerConnection, ResumableAnswers } from '../llm/resumable-answers.ts'
 
 export interface AnswerRoutesOptions {
   readonly served: Served
+  /** Absent: the bridge has no model of its own. */
+  readonly resumable: ResumableAnswers | undefined
   readonly meter: AnswerMeter
   /** Maximum size of a request. */
   readonly maxBodyBytes: number
@@ -18,19 +25,47 @@ export interface AnswerRoutesOptions {
 }
 
 /** `/v1/chat/completions`, `/v1/completions`, `/v1/models`: OpenAI's API, answered by the bridge's own models. */
-export function answerRoutes({ served, meter, maxBodyBytes, clock, logger }: AnswerRoutesOptions): Routes {
+export function answerRoutes({ served, resumable, meter, maxBodyBytes, clock, logger }: AnswerRoutesOptions): Routes {
+  const optionsFor = ({ caller, stopping }: Pick<RouteRequest<Operation>, 'caller' | 'stopping'>) => ({
+    clock,
+    meter,
+    logger: logger.child({ client: caller.actor.who }),
+    parallel: true,
+    stopping,
+  })
+
+  function connectionOf(request: Pick<RouteRequest<Operation>, 'caller' | 'stopping' | 'reply' | 'id'>): AnswerConnection {
+    const { reply, id } = request
+    return {
+      destroy: () => reply.raw.destroy(),
+      async send({ path, request: asked, stream }) {
+        const { format } = answerPaths.find((each) => each.path === path)!
+        const isWritten = await serveAnswers(optionsFor(request), format, asked, reply, id, stream)
+        return isWritten && (await isSent(reply))
+      },
+    }
+  }
+
   return (router) => {
     for (const { path, read, format } of answerPaths) {
       // The reader names the wrong field as OpenAI does.
       const operation = { ...operationAt[path], body: z.unknown(), maxBodyBytes }
-      router.serve(operation, async ({ body, headers, caller, id, reply, stopping }) => {
+      router.serve(operation, async (request) => {
+        const { body, headers, caller, reply, id } = request
         const client = caller.key?.id ?? ''
-        const request = read(body, served, { client, tokensPerS: headers['x-brim-tokens-per-s'] })
-        const log = logger.child({ client: caller.actor.who })
-        await serveAnswers({ clock, meter, logger: log, parallel: true, stopping }, format, request, reply, id)
+        const asked = read(body, served, { client, tokensPerS: headers['x-brim-tokens-per-s'] })
+        if (resumable?.accepts(asked)) await resumable.serve(path, asked, newHead(format, asked), client, connectionOf(request))
+        else await serveAnswers(optionsFor(request), format, asked, reply, id)
         return new OwnResponse()
       })
     }
+    router.serve(answerOperations.rest, async (request) => {
+      const { params, headers, caller } = request
+      const after = tokensBefore(params.id, headers['last-event-id'])
+      if (!resumable) throw new BrimError('ANSWER_UNKNOWN', 'this bridge has no model of its own, whose answers can be continued')
+      await resumable.resume(params.id, caller.key?.id ?? '', after, connectionOf(request))
+      return new OwnResponse()
+    })
     router.serve(answerOperations.models, () => ({ object: 'list' as const, data: modelCards(served) }))
     router.serve(answerOperations.model, ({ params: { id } }) => modelCard(id, served))
   }
@@ -39,4 +74,21 @@ export function answerRoutes({ served, meter, maxBodyBytes, clock, logger }: Ans
 const operationAt = {
   [answerOperations.chat.path]: answerOperations.chat,
   [answerOperations.completion.path]: answerOperations.completion,
+}
+
+/** Whether the whole response has left this process. */
+const isSent = ({ raw }: FastifyReply): Promise<boolean> =>
+  finished(raw).then(
+    () => true,
+    () => false,
+  )
+
+/** @throws BrimError REQUEST_INVALID */
+function tokensBefore(answer: string, lastEventId: string | string[] | undefined): number | undefined {
+  if (lastEventId === undefined) return undefined
+  const [, id, tokens] = /^(.+)\/(\d{1,15})$/.exec(String(lastEventId)) ?? []
+  if (id === answer) return Number(tokens)
+  throw new BrimError('REQUEST_INVALID', 'the header Last-Event-ID is not the id of an event of this answer', {
+    hint: `send the last id that was received, like ${answer}/12, or no such header to get the whole answer`,
+  })
 }

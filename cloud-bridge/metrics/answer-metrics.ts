@@ -12,7 +12,7 @@ const label = ['model_name'] as const
 
 export interface AnswerMetrics {
   /** The same endpoint, whose answers are measured. */
-  measured(endpoint: Endpoint): Endpoint
+  measured<Kind extends Endpoint>(endpoint: Kind): Kind
 }
 
 /**
@@ -105,7 +105,9 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
     }
   }
 
-  return { measured: (endpoint) => ({ model: endpoint.model, answer: (...args) => measure(endpoint, ...args) }) }
+  return {
+    measured: (endpoint) => ({ ...endpoint, answer: (...args: Parameters<Endpoint['answer']>) => measure(endpoint, ...args) }),
+  }
 }
 
 const tokensOf = (delta: AnswerDelta): number => ('text' in delta ? delta.tokenCount : delta.tokens.length)

@@ -29,7 +29,7 @@ export type RouteParts = Stores &
 export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
   const { id: bridge, fleet } = config
   const { identityStore, jobs, devices, grants, broker, identities, quotas, hookSecret } = parts
-  const { serving, sessions, steps, modelId, models, meter } = parts
+  const { serving, sessions, steps, modelId, models, resumable, meter } = parts
   const bundles = openServedBundles({ bundle: config.bundle, folder: config.bundles })
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
   const load = () => ({
@@ -65,6 +65,7 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     }),
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },
+      resumable,
       meter,
       maxBodyBytes: config.limits.apiBodyBytes,
       clock,

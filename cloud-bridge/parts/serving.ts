@@ -7,6 +7,7 @@ import { noModelId } from '../../core/protocol/messages.ts'
 import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
+import { ResumableAnswers } from '../llm/resumable-answers.ts'
 import { openServedModel } from '../serving/open-served-model.ts'
 import { noModel } from '../serving/served-model.ts'
 import type { Serving } from '../serving/serving.ts'
@@ -51,14 +52,24 @@ export async function openServing({ config, clock, closers, logger, log, announc
     logger: log('link'),
   })
   const models: ApiModel[] = []
+  let resumable: ResumableAnswers | undefined
   if (model?.served.tokens) {
     const { name, createdAt } = model.manifest.card
-    const endpoint = bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving))
-    models.push({ name, endpoint: metrics.measured(endpoint), createdAt })
+    const endpoint = metrics.measured(bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving)))
+    models.push({ name, endpoint, createdAt })
+    resumable = new ResumableAnswers(endpoint, {
+      stateDir: config.stateDir,
+      modelId: model.manifest.modelId,
+      graceMs: config.limits.answerGraceS * 1_000,
+      maxInterrupted: config.limits.interruptedAnswers,
+      clock,
+      logger: log('api'),
+    })
+    closers.push(() => resumable?.close())
   }
   if (upstream)
     models.push({ name: upstream.model.name, endpoint: metrics.measured(upstream), createdAt: new Date().toISOString() })
-  return { ...served, modelId, plane, models, meter: new AnswerMeter(clock) }
+  return { ...served, modelId, plane, models, resumable, meter: new AnswerMeter(clock) }
 }
 
 /** An answer has as much context as the KV memory holds, if that is less than the model's. */

@@ -12,6 +12,8 @@ export type AnswerEvent = ({ readonly kind: 'text' } & TextPiece) | ({ readonly 
 
 export interface TextPiece {
   readonly text: string
+  /** Tokens of the answer so far. All text that they determine has been delivered with this piece. */
+  readonly tokens: number
   /** Of the tokens with text, where the request asks for them. Text may come later than its tokens, never earlier. */
   readonly logprobs?: readonly ChosenText[]
 }
@@ -60,14 +62,14 @@ export async function* streamAnswer(
     let tokens = 0
     let promptTokens: number | undefined
     let finishReason: AnswerEnd | undefined
-    let last: TextPiece = { text: '' }
+    let last: TextPiece = { text: '', tokens }
     for await (const delta of endpoint.answer(request, signal)) {
       const piece = answer.push(delta)
       report.add(delta, piece, clock.nowMs())
       tokens += piece.tokens
       if ('text' in delta) promptTokens = delta.promptTokens ?? promptTokens
       else tokenIds.push(...delta.tokens.slice(0, piece.tokens))
-      last = { text: piece.text, ...logprobsOf(delta, piece) }
+      last = { text: piece.text, tokens, ...logprobsOf(delta, piece) }
       finishReason = piece.end
       if (finishReason) break
       yield { kind: 'text', ...last }

@@ -24,10 +24,25 @@ export interface ServeOptions extends Omit<StreamOptions, 'endpoint'> {
   readonly stopping: AbortSignal
 }
 
+/** A stream of one answer that its client can continue on another connection. Its events carry ids. */
+export interface ResumableStream {
+  readonly head: ResponseHead
+  /** Tokens of the answer whose text the client has already; undefined: the client has received nothing. */
+  readonly after: number | undefined
+}
+
+/** The head of a new response. */
+export const newHead = (format: ResponseFormat, { model }: ApiRequest): ResponseHead => ({
+  id: `${format.idPrefix}-${randomUUID()}`,
+  created: Math.floor(Date.now() / 1000),
+  model,
+})
+
 /**
  * The answers to one request over HTTP, whole or as a stream. Failures before the first token are HTTP errors; later ones are an
  * event of the stream. The work stops when the client disconnects.
  * @param requestId as in the header x-request-id
+ * @returns whether everything was written to the connection
  */
 export async function serveAnswers(
   options: ServeOptions,
@@ -35,11 +50,11 @@ export async function serveAnswers(
   request: ApiRequest,
   reply: FastifyReply,
   requestId: string,
-): Promise<void> {
+  resumable?: ResumableStream,
+): Promise<boolean> {
   const { clock, meter, stopping, parallel } = options
-  const id = `${format.idPrefix}-${randomUUID()}`
-  const head: ResponseHead = { id, created: Math.floor(Date.now() / 1000), model: request.model }
-  const log = options.logger.child({ request: requestId, answer: id })
+  const head = resumable?.head ?? newHead(format, request)
+  const log = options.logger.child({ request: requestId, answer: head.id })
   const disconnected = new AbortController()
   const failed = new AbortController()
   const onClose = () => {
@@ -65,14 +80,17 @@ export async function serveAnswers(
     head,
     request,
     reply,
+    resumable,
     signal,
   }
   try {
     await (request.stream ? sendStream(work) : sendWhole(work))
+    return true
   } catch (err) {
     if (disconnected.signal.aborted) log.info('the client disconnected before the end of its answer')
     else if (reply.sent) log.warn({ err }, 'answer failed after its first token')
     else throw err
+    return false
   } finally {
     reply.raw.off('close', onClose)
   }
@@ -108,6 +126,7 @@ interface Work {
   readonly head: ResponseHead
   readonly request: ApiRequest
   readonly reply: FastifyReply
+  readonly resumable: ResumableStream | undefined
   /** Aborted when the client disconnects, the server stops, or another answer fails. */
   readonly signal: AbortSignal
 }
@@ -122,7 +141,7 @@ async function sendWhole({ answer, answerAll, format, head, request, reply }: Wo
   await reply.send({ ...format.whole(head, choices), usage })
 }
 
-async function sendStream({ answer, answerAll, format, head, request, reply, signal }: Work): Promise<void> {
+async function sendStream({ answer, answerAll, format, head, request, reply, resumable, signal }: Work): Promise<void> {
   let sse: SseWriter | undefined
   // OpenAI: with include_usage every event but the last has a null usage.
   const noUsage = request.includeUsage ? { usage: null } : {}
@@ -131,16 +150,19 @@ async function sendStream({ answer, answerAll, format, head, request, reply, sig
     reply.hijack()
     return startSse(reply.raw, signal)
   }
+  const after = resumable?.after ?? -1
+  const eventId = (tokens: number) => resumable && `${head.id}/${tokens}`
   const send = async (index: number, asked: AnswerRequest): Promise<CollectedAnswer> => {
-    let hasBegun = false
+    let hasBegun = resumable?.after !== undefined
     let offset = 0
     const onWaiting = () => sse?.comment(waitingForBridge)
-    const made = await answer({ ...asked, onWaiting }, async ({ text, logprobs }) => {
+    const made = await answer({ ...asked, onWaiting }, async ({ text, logprobs, tokens }) => {
       sse ??= begin()
       const first = hasBegun ? undefined : format.first(head, index)
       hasBegun = true
-      if (first) await sse.send({ ...first, ...noUsage })
-      if (text !== '' || logprobs?.length) await sse.send({ ...format.text(head, index, { text, logprobs, offset }), ...noUsage })
+      if (first) await sse.send({ ...first, ...noUsage }, eventId(0))
+      if (tokens > after && (text !== '' || logprobs?.length))
+        await sse.send({ ...format.text(head, index, { text, logprobs, offset }), ...noUsage }, eventId(tokens))
       offset += charactersOf(logprobs)
     })
     await sse?.send({ ...format.end(head, index, made.finishReason), ...noUsage, brim: reportOf(request, made) })

@@ -27,12 +27,12 @@ export const BrimReport = z.looseObject({
 export type BrimReport = z.infer<typeof BrimReport>
 
 /** One event of a streamed answer, of either endpoint: a text, an end, figures, or an error. */
-export const StreamEvent = z.object({
+export const StreamEvent = z.looseObject({
   choices: z
     .array(
-      z.object({
+      z.looseObject({
         /** Of /v1/chat/completions. */
-        delta: z.object({ content: z.string().nullish() }).nullish(),
+        delta: z.looseObject({ content: z.string().nullish() }).nullish(),
         /** Of /v1/completions. */
         text: z.string().nullish(),
         finish_reason: z.string().nullish(),

@@ -1,5 +1,7 @@
 export interface SseOptions {
   readonly onComment?: (text: string) => void
+  /** Called with the id of an event, if it has one, before its data. */
+  readonly onId?: (id: string) => void
   /** Bound of what is held of an event that is not complete. */
   readonly maxChars?: number
 }
@@ -10,7 +12,7 @@ export interface SseOptions {
  */
 export async function* readSse(
   body: AsyncIterable<Uint8Array>,
-  { onComment = () => {}, maxChars = Number.POSITIVE_INFINITY }: SseOptions = {},
+  { onComment = () => {}, onId = () => {}, maxChars = Number.POSITIVE_INFINITY }: SseOptions = {},
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
@@ -21,7 +23,10 @@ export async function* readSse(
     if (rest.length > maxChars) throw new Error(`an event has more than ${maxChars} characters`)
     for (const event of events) {
       const lines = event.split(/\r?\n/)
-      for (const line of lines) if (line.startsWith(':')) onComment(line.slice(1).trim())
+      for (const line of lines) {
+        if (line.startsWith(':')) onComment(line.slice(1).trim())
+        if (line.startsWith('id:')) onId(line.slice(3).trim())
+      }
       const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).replace(/^ /, ''))
       if (data.length > 0) yield data.join('\n')
     }

@@ -5,8 +5,11 @@ import type { ServerResponse } from 'node:http'
 export interface SseWriter {
   /** Sends a line that clients of OpenAI skip. */
   comment(text: string): void
-  /** Resolves when the client can take more, has disconnected, or is no longer waited for. */
-  send(data: object): Promise<void>
+  /**
+   * Resolves when the client can take more, has disconnected, or is no longer waited for.
+   * @param id after which a client that reconnects continues
+   */
+  send(data: object, id?: string): Promise<void>
   /** @param isComplete whether the answer is complete: then OpenAI's end mark is sent */
   end(isComplete: boolean): void
 }
@@ -35,8 +38,9 @@ export function startSse(response: ServerResponse, signal: AbortSignal): SseWrit
     comment(text) {
       if (!response.destroyed) response.write(`: ${text}\n\n`)
     },
-    async send(data) {
-      if (response.destroyed || response.write(`data: ${JSON.stringify(data)}\n\n`) || signal.aborted) return
+    async send(data, id) {
+      const event = `${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
+      if (response.destroyed || response.write(event) || signal.aborted) return
       drained ??= waitUntilDrained()
       await drained
     },

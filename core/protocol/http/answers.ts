@@ -16,6 +16,12 @@ export const answerOperations = {
     event: StreamEvent,
     errors: 'openai',
   }),
+  rest: get(
+    '/v1/answers/:id/events',
+    'ask',
+    'The rest of a streamed answer whose connection was lost, after the event of the header Last-Event-ID',
+    { event: StreamEvent, errors: 'openai' },
+  ),
   models: get('/v1/models', 'ask', 'The models that the bridge answers with', { response: ModelList, errors: 'openai' }),
   model: get('/v1/models/:id', 'ask', 'One model', { response: Model, errors: 'openai' }),
 } satisfies Operations

@@ -1,0 +1,160 @@
+import { join } from 'node:path'
+import type { Clock } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { sampledWarnings, type Warn } from '../../core/base/sampled-warnings.ts'
+import type { TokenLogprobs } from '../../core/engine/logprobs.ts'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import type { AnswerEnd } from '../../core/text/answer-stream.ts'
+
+const migrations = [
+  `CREATE TABLE answers (
+     id TEXT PRIMARY KEY,
+     client TEXT NOT NULL,
+     model TEXT NOT NULL,
+     request TEXT NOT NULL,
+     interrupted_ms REAL
+   ) STRICT;
+   CREATE TABLE deltas (
+     answer TEXT NOT NULL REFERENCES answers (id) ON DELETE CASCADE,
+     at INTEGER NOT NULL,
+     delta TEXT NOT NULL,
+     PRIMARY KEY (answer, at)
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX answers_interrupted ON answers (interrupted_ms) WHERE interrupted_ms IS NOT NULL`,
+]
+
+/** Tokens of an answer that became certain at once. */
+export interface JournalDelta {
+  readonly tokens: readonly number[]
+  readonly logprobs?: readonly TokenLogprobs[] | undefined
+  readonly end?: AnswerEnd | undefined
+}
+
+/** @typeParam Request JSON from which the answer can be made again */
+export interface JournalEntry<Request> {
+  readonly request: Request
+  readonly deltas: readonly JournalDelta[]
+}
+
+export interface AnswerJournalOptions {
+  readonly stateDir: string
+  /** Answers of another model are deleted. */
+  readonly modelId: string
+  /** An interrupted answer is deleted after this long. */
+  readonly graceMs: number
+  /** Interrupted answers, at most; beyond it the oldest are deleted. */
+  readonly maxInterrupted: number
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/**
+ * The answers that are being sent, and those whose connection was lost, in a database of their own. It survives the end of
+ * the process, but costs no synchronisation with the disk. Where it cannot be written, answers go on and cannot be resumed.
+ */
+export class AnswerJournal<Request> {
+  readonly #store: Store
+  readonly #options: AnswerJournalOptions
+  readonly #warn: Warn
+  readonly #insert
+  readonly #append
+  readonly #interrupt
+  readonly #delete
+  readonly #deleteOldest
+  readonly #deleteExpired
+  readonly #request
+  readonly #deltas
+
+  /** Answers that an earlier process left become interrupted now. @throws BrimError STORE_FAILED */
+  constructor(options: AnswerJournalOptions) {
+    const { stateDir, modelId, clock, logger } = options
+    this.#options = options
+    this.#warn = sampledWarnings(logger, clock)
+    const store = openDatabase(join(stateDir, 'answers.sqlite'), migrations, 'NORMAL')
+    this.#store = store
+    // Prompts and answers do not stay in freed pages.
+    store.pragma('secure_delete = ON')
+    store.prepare('DELETE FROM answers WHERE model <> ?').run(modelId)
+    store.prepare('UPDATE answers SET interrupted_ms = ?').run(clock.nowMs())
+    this.#insert = store.prepare<[string, string, string, string]>(
+      'INSERT INTO answers (id, client, model, request) VALUES (?, ?, ?, ?)',
+    )
+    this.#append = store.prepare<[string, number, string]>('INSERT INTO deltas (answer, at, delta) VALUES (?, ?, ?)')
+    this.#interrupt = store.prepare<[number | null, string]>('UPDATE answers SET interrupted_ms = ? WHERE id = ?')
+    this.#delete = store.prepare<[string]>('DELETE FROM answers WHERE id = ?')
+    this.#deleteOldest = store.prepare<[number]>(
+      `DELETE FROM answers WHERE id IN (
+         SELECT id FROM answers WHERE interrupted_ms IS NOT NULL ORDER BY interrupted_ms DESC LIMIT -1 OFFSET ?
+       )`,
+    )
+    this.#deleteExpired = store.prepare<[number]>('DELETE FROM answers WHERE interrupted_ms <= ?')
+    this.#request = store.prepare<[string, string], { request: string }>(
+      'SELECT request FROM answers WHERE id = ? AND client = ?',
+    )
+    this.#deltas = store.prepare<[string], { at: number; delta: string }>(
+      'SELECT at, delta FROM deltas WHERE answer = ? ORDER BY at',
+    )
+  }
+
+  begin(id: string, client: string, request: Request): void {
+    this.#write(() => this.#insert.run(id, client, this.#options.modelId, JSON.stringify(request)))
+  }
+
+  /** @param at index of its first token in the answer */
+  append(id: string, at: number, delta: JournalDelta): void {
+    this.#write(() => this.#append.run(id, at, JSON.stringify(delta)))
+  }
+
+  /** The connection was lost: the answer waits for its client. */
+  interrupt(id: string): void {
+    this.#write(() => {
+      this.#interrupt.run(this.#options.clock.nowMs(), id)
+      this.#deleteOldest.run(this.#options.maxInterrupted)
+    })
+  }
+
+  /** Its client is back. @returns undefined where there is no such answer of this client */
+  resume(id: string, client: string): JournalEntry<Request> | undefined {
+    this.expire()
+    const row = this.#request.get(id, client)
+    if (!row) return undefined
+    this.#write(() => this.#interrupt.run(null, id))
+    return { request: JSON.parse(row.request), deltas: this.#deltasOf(id) }
+  }
+
+  end(id: string): void {
+    this.#write(() => this.#delete.run(id))
+  }
+
+  /** Deletes the answers whose clients did not come back in time. */
+  expire(): void {
+    const { clock, graceMs } = this.#options
+    this.#write(() => this.#deleteExpired.run(clock.nowMs() - graceMs))
+  }
+
+  close(): void {
+    this.#store.close()
+  }
+
+  /** Those before the first gap: a write may have failed. */
+  #deltasOf(id: string): readonly JournalDelta[] {
+    const deltas: JournalDelta[] = []
+    let at = 0
+    for (const row of this.#deltas.all(id)) {
+      if (row.at !== at) break
+      const delta = JSON.parse(row.delta) as JournalDelta
+      deltas.push(delta)
+      at += delta.tokens.length
+    }
+    return deltas
+  }
+
+  #write(write: () => void): void {
+    if (!this.#store.open) return
+    try {
+      write()
+    } catch (err) {
+      this.#warn({ err }, 'an answer was not journalled: it cannot be resumed')
+    }
+  }
+}

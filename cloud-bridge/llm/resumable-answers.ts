@@ -1,0 +1,133 @@
+import type { AnswerRequest } from '../../core/answer/endpoint.ts'
+import { isTokenEndpoint, type TokenEndpoint } from '../../core/answer/endpoint.ts'
+import { Prompt } from '../../core/answer/prompt.ts'
+import type { ApiRequest } from '../../core/api/request.ts'
+import type { ResumableStream } from '../../core/api/serve-answer.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
+import type { ResponseHead } from '../../core/openai/responses.ts'
+import { AnswerJournal, type AnswerJournalOptions } from './answer-journal.ts'
+import { journalled } from './journalled-endpoint.ts'
+
+/** A request whose prompt has become token ids, as JSON. */
+interface JournalledRequest extends Pick<ApiRequest, 'includeUsage' | 'tokenIds'> {
+  /** Of the API's two ways to ask. */
+  readonly path: string
+  readonly head: ResponseHead
+  readonly promptIds: readonly number[]
+  readonly answer: Omit<AnswerRequest, 'prompt'>
+}
+
+/** A streamed answer on its way to a client. */
+export interface ResumableAnswer {
+  readonly path: string
+  readonly request: ApiRequest
+  readonly stream: ResumableStream
+}
+
+/** A connection that carries an answer. */
+export interface AnswerConnection {
+  /** Ends it because the client has opened another one. */
+  destroy(): void
+  /** Sends the answer. @returns whether the client's machine has got everything */
+  send(answer: ResumableAnswer): Promise<boolean>
+}
+
+const expireEveryMs = 1_000
+
+/**
+ * Streamed answers of the bridge's own model, which their clients can continue after a lost connection or a restart of the
+ * bridge. While no client is connected, nothing is computed: a continuation begins with the tokens of the journal, and their
+ * KV comes from the prefix cache or is computed again.
+ */
+export class ResumableAnswers {
+  readonly #journal: AnswerJournal<JournalledRequest>
+  readonly #endpoint: TokenEndpoint
+  readonly #stopExpiry: () => Promise<void>
+  /** Answers on a connection. */
+  readonly #live = new Map<string, { destroy(): void; readonly ended: Promise<void> }>()
+
+  /** @param endpoint makes the answers. @throws BrimError STORE_FAILED */
+  constructor(endpoint: TokenEndpoint, options: AnswerJournalOptions) {
+    this.#endpoint = endpoint
+    this.#journal = new AnswerJournal(options)
+    this.#stopExpiry = repeatEvery(options.clock, expireEveryMs, () => this.#journal.expire())
+  }
+
+  /** Whether the answer to a request can be resumed: one answer, streamed, in tokens of the bridge's own model. */
+  accepts({ endpoint, stream, answers }: ApiRequest): boolean {
+    return stream && answers.length === 1 && isTokenEndpoint(endpoint) && endpoint === this.#endpoint
+  }
+
+  /** @param client the answer is resumed for no other one */
+  async serve(
+    path: string,
+    request: ApiRequest,
+    head: ResponseHead,
+    client: string,
+    connection: AnswerConnection,
+  ): Promise<void> {
+    const { includeUsage, tokenIds } = request
+    const { prompt: _, ...answer } = request.answers[0]!
+    const { id } = head
+    const endpoint = journalled(this.#endpoint, {
+      written: [],
+      begin: (promptIds) => this.#journal.begin(id, client, { path, head, includeUsage, tokenIds, promptIds, answer }),
+      append: (at, delta) => this.#journal.append(id, at, delta),
+    })
+    await this.#send({ path, request: { ...request, endpoint }, stream: { head, after: undefined } }, connection)
+  }
+
+  /**
+   * Sends the rest of an answer. An older connection that still carries it is ended.
+   * @param after tokens whose text the client has; undefined: none
+   * @throws BrimError ANSWER_UNKNOWN
+   */
+  async resume(id: string, client: string, after: number | undefined, connection: AnswerConnection): Promise<void> {
+    if (!this.#journal.resume(id, client)) throw unknownAnswer(id)
+    for (let older = this.#live.get(id); older; older = this.#live.get(id)) {
+      older.destroy()
+      await older.ended
+    }
+    const entry = this.#journal.resume(id, client)
+    if (!entry) throw unknownAnswer(id)
+    const { path, head, promptIds, answer, ...options } = entry.request
+    const prompt = new Prompt({ kind: 'ids', tokens: { model: this.#endpoint.model, ids: promptIds } })
+    const endpoint = journalled(this.#endpoint, {
+      written: entry.deltas,
+      begin: () => {},
+      append: (at, delta) => this.#journal.append(id, at, delta),
+    })
+    const request = { model: head.model, endpoint, answers: [{ ...answer, prompt }], stream: true, ignored: [], ...options }
+    await this.#send({ path, request, stream: { head, after } }, connection)
+  }
+
+  /** Answers that are under way can be resumed after the next start. */
+  async close(): Promise<void> {
+    await this.#stopExpiry()
+    this.#journal.close()
+  }
+
+  async #send(answer: ResumableAnswer, connection: AnswerConnection): Promise<void> {
+    const { id } = answer.stream.head
+    let onEnded = () => {}
+    const ended = new Promise<void>((resolve) => {
+      onEnded = resolve
+    })
+    this.#live.set(id, { destroy: () => connection.destroy(), ended })
+    let isComplete = false
+    try {
+      isComplete = await connection.send(answer)
+    } finally {
+      if (isComplete) this.#journal.end(id)
+      else this.#journal.interrupt(id)
+      this.#live.delete(id)
+      onEnded()
+    }
+  }
+}
+
+const unknownAnswer = (id: string) =>
+  new BrimError('ANSWER_UNKNOWN', `there is no answer "${id}" to continue`, {
+    hint: 'it is complete, was interrupted too long ago, or belongs to another key: ask again',
+  })

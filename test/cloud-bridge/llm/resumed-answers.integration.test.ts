@@ -1,0 +1,206 @@
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { readSse } from '../../../core/openai/sse-reader.ts'
+import { type BrimProcess, startBrim } from '../../../lab/cluster/processes.ts'
+import { buildTextBundle } from '../../support/agent-world.ts'
+import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const question = { model: 'brim', messages: [{ role: 'user', content: 'Where does the river rise?' }] }
+const greedy = { ...question, temperature: 0, max_tokens: 60, ignore_eos: true, stream: true }
+const sampled = { ...greedy, temperature: 0.9, seed: 7, presence_penalty: 0.4 }
+
+let dir: TempDir
+let bundle: string
+beforeAll(async () => {
+  dir = tempDir()
+  bundle = await buildTextBundle(dir.path, { adapter: false })
+})
+afterAll(() => dir[Symbol.dispose]())
+
+interface Received {
+  readonly text: string
+  readonly lastId: string | undefined
+  readonly finish: string | undefined
+  readonly usage: { completion_tokens: number } | undefined
+}
+
+/** Reads a streamed answer. @param events after so many with text `stop` is aborted */
+async function read(response: Response, stop: AbortController, events = Number.POSITIVE_INFINITY): Promise<Received> {
+  let text = ''
+  let lastId: string | undefined
+  let finish: string | undefined
+  let usage: Received['usage']
+  let left = events
+  try {
+    for await (const data of readSse(response.body!, { onId: (id) => (lastId = id) })) {
+      if (data === '[DONE]') break
+      const event = JSON.parse(data)
+      const piece = event.choices?.[0]?.delta?.content ?? ''
+      text += piece
+      finish = event.choices?.[0]?.finish_reason ?? finish
+      usage = event.usage ?? usage
+      if (piece !== '' && --left === 0) stop.abort()
+    }
+  } catch (error) {
+    // The bridge was killed, or the test has dropped the connection.
+    if (!stop.signal.aborted && !(error instanceof TypeError)) throw error
+  }
+  return { text, lastId, finish, usage }
+}
+
+const headersOf = (key?: string) => ({
+  'content-type': 'application/json',
+  ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+})
+
+/** Its response has begun: the first token is certain. */
+function post(url: string, body: object, key?: string, signal: AbortSignal | null = null): Promise<Response> {
+  return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: headersOf(key), body: JSON.stringify(body), signal })
+}
+
+async function ask(url: string, body: object, events?: number, key?: string): Promise<Received> {
+  const stop = new AbortController()
+  return read(await post(url, body, key, stop.signal), stop, events)
+}
+
+const answerOf = (eventId: string | undefined) => eventId!.slice(0, eventId!.lastIndexOf('/'))
+
+function reconnect(url: string, lastId: string | undefined, key?: string, signal?: AbortSignal): Promise<Response> {
+  const headers = { ...headersOf(key), 'last-event-id': lastId! }
+  return fetch(`${url}/v1/answers/${answerOf(lastId)}/events`, { headers, signal: signal ?? null })
+}
+
+async function rest(url: string, lastId: string | undefined, events?: number, key?: string): Promise<Received> {
+  const stop = new AbortController()
+  const response = await reconnect(url, lastId, key, stop.signal)
+  expect(response.status).toBe(200)
+  return read(response, stop, events)
+}
+
+describe('a streamed answer whose connection is lost', () => {
+  let bridge: TestBridge
+  beforeAll(async () => {
+    bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'lost'), limits: { answerGraceS: 30 } })
+  })
+  afterAll(() => bridge.close())
+
+  it.each([
+    ['greedy', greedy],
+    ['sampled', sampled],
+    ['of log probabilities', { ...sampled, logprobs: true, top_logprobs: 2 }],
+    ['with stop strings', { ...sampled, stop: ['zzzz', 'e'.repeat(40)] }],
+  ])('goes on with exactly the rest, however often: %s', async (_, asked) => {
+    const body = { ...asked, stream_options: { include_usage: true } }
+    const whole = await ask(bridge.httpUrl, body)
+    expect(whole.finish).toBe('length')
+    const parts = [await ask(bridge.httpUrl, body, 3)]
+    for (const events of [1, 5, undefined]) parts.push(await rest(bridge.httpUrl, parts.at(-1)!.lastId, events))
+    expect(parts.map(({ text }) => text).join('')).toBe(whole.text)
+    expect(parts.slice(0, -1).every(({ finish }) => finish === undefined)).toBe(true)
+    expect(parts.at(-1)).toMatchObject({ finish: 'length', usage: whole.usage })
+  })
+
+  it('is given as a whole to a client that names no event', async () => {
+    const first = await ask(bridge.httpUrl, sampled, 4)
+    const response = await fetch(`${bridge.httpUrl}/v1/answers/${answerOf(first.lastId)}/events`)
+    expect((await read(response, new AbortController())).text).toBe((await ask(bridge.httpUrl, sampled)).text)
+  })
+
+  it('belongs to the last connection: an older one ends', async () => {
+    const long = { ...sampled, max_tokens: 300 }
+    const first = await ask(bridge.httpUrl, long, 2)
+    const older = await reconnect(bridge.httpUrl, first.lastId)
+    const newer = await rest(bridge.httpUrl, first.lastId)
+    expect(newer.finish).toBe('length')
+    expect((await read(older, new AbortController())).finish).toBeUndefined()
+    expect(first.text + newer.text).toBe((await ask(bridge.httpUrl, long)).text)
+  })
+
+  it('is not there once it was sent completely', async () => {
+    const { lastId } = await ask(bridge.httpUrl, greedy)
+    await expect.poll(async () => (await reconnect(bridge.httpUrl, lastId)).status).toBe(404)
+    expect(await (await reconnect(bridge.httpUrl, lastId)).json()).toMatchObject({ error: { code: 'ANSWER_UNKNOWN' } })
+  })
+
+  it.each(['x', '/', 'other/3', 'chatcmpl-1/-1', 'chatcmpl-1/1e3'])('refuses the event id "%s"', async (id) => {
+    const response = await fetch(`${bridge.httpUrl}/v1/answers/chatcmpl-1/events`, { headers: { 'last-event-id': id } })
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({ error: { code: 'REQUEST_INVALID' } })
+  })
+})
+
+it('waits for its client no longer than the grace time, and for no other client', async () => {
+  const stateDir = join(dir.path, 'grace')
+  const limits = { answerGraceS: 4, interruptedAnswers: 2 }
+  await using bridge = await startTestBridge({ bundle, stateDir, auth: true, limits })
+  const store = openIdentityStore(stateDir)
+  const keys = ['a', 'b'].map((name) =>
+    store.createKey('operator:test', name, 'client', { requestsPerMinute: null, jobsPerDay: null }),
+  )
+  store.close()
+  const [own, other] = keys.map(({ key }) => key)
+  const dropped: Received[] = []
+  for (let nth = 0; nth < 3; nth++) dropped.push(await ask(bridge.httpUrl, greedy, 2, own))
+  const statusOf = async ({ lastId }: Received, key?: string) => {
+    const response = await reconnect(bridge.httpUrl, lastId, key)
+    await response.text()
+    return response.status
+  }
+  expect(await statusOf(dropped[1]!, other)).toBe(404)
+  expect(await statusOf(dropped[1]!)).toBe(401)
+  // Only two wait.
+  await expect.poll(() => statusOf(dropped[0]!, own)).toBe(404)
+  expect(await statusOf(dropped[1]!, own)).toBe(200)
+  await sleep(4_200)
+  expect(await statusOf(dropped[2]!, own)).toBe(404)
+})
+
+it('survives a killed bridge, greedy and sampled', async () => {
+  const stateDir = join(dir.path, 'killed')
+  const run = [
+    'bridge',
+    'run',
+    '--bundle',
+    bundle,
+    '--state-dir',
+    stateDir,
+    '--mqtt-port',
+    '0',
+    '--http-port',
+    '0',
+    '--threads',
+    '1',
+  ]
+  const start = async (): Promise<{ url: string; node: BrimProcess }> => {
+    const node = await startBrim(run, { env: process.env })
+    return { url: String(node.ready.httpUrl), node }
+  }
+  const bodies = [greedy, sampled].map((body) => ({ ...body, max_tokens: 200 }))
+  const first = await start()
+  const early = await Promise.all(bodies.map((body, at) => ask(first.url, body, 6 + at)))
+  // Under way when the bridge is killed.
+  const responses = await Promise.all(bodies.map((body) => post(first.url, body)))
+  const cut = responses.map(async (response) => {
+    const some = new AbortController()
+    some.signal.addEventListener('abort', () => void first.node.kill())
+    return read(response, some, 5)
+  })
+  await Promise.all(cut)
+  await first.node.kill()
+  const second = await start()
+  try {
+    for (const [at, body] of bodies.entries()) {
+      const whole = await ask(second.url, body)
+      for (const { text, lastId } of [early[at]!, await cut[at]!]) {
+        expect(text.length).toBeGreaterThan(0)
+        expect(text.length).toBeLessThan(whole.text.length)
+        expect(text + (await rest(second.url, lastId)).text).toBe(whole.text)
+      }
+    }
+  } finally {
+    await second.node.stop()
+  }
+})
