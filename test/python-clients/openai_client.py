@@ -1,52 +1,75 @@
-"""Uses an agent's API with the official Python client; prints what it got as JSON. Arguments: base URL, prompt."""
+"""
+Uses one API after the other with the official Python client; prints what each answered as JSON.
+Arguments: prompt, then a base URL and a key for each API.
+"""
 
 import asyncio
 import json
 import sys
 
-from openai import AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
+from openai import APIStatusError, AsyncOpenAI, OpenAI
 
-base_url, prompt = sys.argv[1:]
-client = OpenAI(base_url=base_url, api_key="any", max_retries=0)
+prompt, *apis = sys.argv[1:]
 messages = [{"role": "user", "content": prompt}]
 options = {"model": "brim", "max_tokens": 8, "temperature": 0}
 
 
-def error_of(kind, **fields):
+def error_of(client, **fields):
     try:
         client.chat.completions.create(messages=messages, **{**options, **fields})
-    except kind as error:
-        return {"status": error.status_code, "code": error.code, "param": error.param}
+    except APIStatusError as error:
+        return {"class": type(error).__name__, "status": error.status_code, "code": error.code, "param": error.param}
     return None
 
 
-async def ask_async():
-    asynchronous = AsyncOpenAI(base_url=base_url, api_key="any", max_retries=0)
-    answer = await asynchronous.chat.completions.create(messages=messages, **options)
-    return answer.choices[0].message.content
+def text_of(chunks, index=0):
+    pieces = (choice for chunk in chunks for choice in chunk.choices)
+    return "".join(choice.delta.content or "" for choice in pieces if choice.index == index)
 
 
-whole = client.chat.completions.create(messages=messages, **options)
-chunks = list(client.chat.completions.create(messages=messages, stream=True, stream_options={"include_usage": True}, **options))
-several = client.completions.create(prompt=[prompt, "The old mill"], **options)
-extended = client.chat.completions.with_raw_response.create(
-    messages=messages, extra_body={"brim": {"token_ids": True}, "min_p": 0.1, "typical_p": 0.9}, store=False, **options
-)
-print(
-    json.dumps(
-        {
-            "models": [model.id for model in client.models.list()],
-            "chat": whole.choices[0].message.content,
-            "asynchronous": asyncio.run(ask_async()),
-            "streamed": "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices),
-            "usage": [whole.usage.completion_tokens, chunks[-1].usage.completion_tokens],
-            "requestId": whole._request_id,
-            "completions": [choice.text for choice in several.choices],
-            "answers": len(client.chat.completions.create(messages=messages, n=2, **options).choices),
-            "ignored": extended.headers["x-brim-ignored"],
-            "tokenIds": len(extended.parse().brim["tokenIds"]),
-            "unknownModel": error_of(NotFoundError, model="gpt-none"),
-            "tools": error_of(BadRequestError, tools=[{"type": "function", "function": {"name": "f"}}]),
-        }
+async def ask_async(base_url, key):
+    client = AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0)
+    answer = await client.chat.completions.create(messages=messages, **options)
+    stream = await client.chat.completions.create(messages=messages, stream=True, **options)
+    return [answer.choices[0].message.content, text_of([chunk async for chunk in stream])]
+
+
+def answers_of(base_url, key):
+    client = OpenAI(base_url=base_url, api_key=key, max_retries=0)
+    whole = client.chat.completions.create(messages=messages, **options)
+    chunks = list(client.chat.completions.create(messages=messages, stream=True, stream_options={"include_usage": True}, **options))
+    scored = client.chat.completions.create(messages=messages, logprobs=True, top_logprobs=2, **options).choices[0].logprobs
+    several = client.completions.create(prompt=[prompt, "The old mill"], **options)
+    sampled = {**options, "temperature": 0.8, "seed": 7, "n": 2, "presence_penalty": 0.3, "frequency_penalty": 0.3}
+    both = client.chat.completions.create(messages=messages, **sampled)
+    both_streamed = list(client.chat.completions.create(messages=messages, stream=True, **sampled))
+    extended = client.chat.completions.with_raw_response.create(
+        messages=messages,
+        extra_body={"brim": {"token_ids": True, "tokens_per_s": 500}, "min_p": 0.1, "typical_p": 0.9},
+        extra_headers={"x-brim-tokens-per-s": "500"},
+        store=False,
+        **options,
     )
-)
+    return {
+        "models": [model.id for model in client.models.list()],
+        "model": client.models.retrieve("brim").id,
+        "chat": whole.choices[0].message.content,
+        "asynchronous": asyncio.run(ask_async(base_url, key)),
+        "streamed": text_of(chunks),
+        "usage": [whole.usage.completion_tokens, chunks[-1].usage.completion_tokens],
+        "requestId": whole._request_id,
+        "scored": "".join(token.token for token in scored.content),
+        "likeliest": [len(token.top_logprobs) for token in scored.content],
+        "completions": [choice.text for choice in several.choices],
+        "sampled": [choice.message.content for choice in both.choices],
+        "sampledStreamed": [text_of(both_streamed, index) for index in range(2)],
+        "ignored": extended.headers["x-brim-ignored"],
+        "tokenIds": len(extended.parse().brim["tokenIds"]),
+        "wrongKey": error_of(client.with_options(api_key="wrong")),
+        "unknownModel": error_of(client, model="gpt-none"),
+        "tools": error_of(client, tools=[{"type": "function", "function": {"name": "f"}}]),
+        "rate": error_of(client, extra_headers={"x-brim-tokens-per-s": "0"}),
+    }
+
+
+print(json.dumps([answers_of(*api) for api in zip(apis[::2], apis[1::2])]))

@@ -1,0 +1,101 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { brim } from '../support/brim.ts'
+import { captureIo } from '../support/captured-io.ts'
+import { pythonWith } from '../support/python-packages.ts'
+
+const pathOf = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))
+const python = pythonWith('python-clients')
+
+/** At the API of an agent, which requires no key, and of a bridge, which answers alone and requires one. */
+describe.skipIf(python === undefined)('the unmodified clients for Python', () => {
+  const prompt = 'Where does the river rise?'
+  const options = { model: 'brim', max_tokens: 8, temperature: 0 }
+  let world: AgentWorld
+  let bridge: TestBridge
+  /** Base URLs and keys. */
+  let apis: (readonly [string, string])[]
+  /** Of the client for Node, at the agent: with the same bundle, both give the same answers. */
+  let openai: OpenAI
+  let expected: { chat: string; texts: string[] }
+  beforeAll(async () => {
+    world = await startAgentWorld()
+    const stateDir = join(world.dir, 'alone')
+    bridge = await startTestBridge({ bundle: world.bundle, stateDir, auth: true })
+    const { io, out } = captureIo()
+    await brim(['bridge', 'key', 'create', '--name', 'app', '--role', 'client', '--state-dir', stateDir], io)
+    apis = [
+      [`${world.agent.apiUrl}/v1`, 'any'],
+      [`${bridge.httpUrl}/v1`, out().trim()],
+    ]
+    openai = new OpenAI({ baseURL: apis[0]![0], apiKey: 'any', maxRetries: 0 })
+    const chat = await openai.chat.completions.create({ ...options, messages: [{ role: 'user', content: prompt }] })
+    const texts = await openai.completions.create({ ...options, prompt: [prompt, 'The old mill'] })
+    expected = { chat: chat.choices[0]!.message.content!, texts: texts.choices.map(({ text }) => text) }
+  })
+  afterAll(async () => {
+    await bridge.close()
+    await world[Symbol.asyncDispose]()
+  })
+
+  /** What the script got from each API. */
+  const run = async (script: string): Promise<unknown> => {
+    const argv = [pathOf(`test/python-clients/${script}.py`), prompt, ...apis.flat()]
+    const env = { ...process.env, NO_PROXY: '127.0.0.1', PYTHONDONTWRITEBYTECODE: '1', LANGSMITH_TRACING: 'false' }
+    return JSON.parse((await promisify(execFile)(python!, argv, { env, timeout: 50_000 })).stdout)
+  }
+
+  it('openai works', async () => {
+    const [atAgent, atBridge] = (await run('openai_client')) as { sampled: string[] }[]
+    const refused = { class: 'BadRequestError', status: 400, code: 'REQUEST_INVALID' }
+    const answers = {
+      models: ['tiny-llama', 'brim'],
+      model: 'brim',
+      chat: expected.chat,
+      asynchronous: [expected.chat, expected.chat],
+      streamed: expected.chat,
+      usage: [8, 8],
+      requestId: expect.stringMatching(/^req_/),
+      scored: expected.chat,
+      likeliest: [2, 2, 2, 2, 2, 2, 2, 2],
+      completions: expected.texts,
+      sampled: [expect.any(String), expect.any(String)],
+      sampledStreamed: atAgent!.sampled,
+      ignored: 'store, typical_p',
+      tokenIds: 8,
+      unknownModel: { class: 'NotFoundError', status: 404, code: 'MODEL_UNKNOWN', param: 'model' },
+      tools: { ...refused, param: 'tools' },
+      rate: { ...refused, param: 'x-brim-tokens-per-s' },
+    }
+    expect(atAgent).toEqual({ ...answers, wrongKey: null })
+    const wrongKey = { class: 'AuthenticationError', status: 401, code: 'NOT_AUTHORIZED', param: null }
+    expect(atBridge).toEqual({ ...answers, sampled: atAgent!.sampled, wrongKey })
+    expect(new Set(atAgent!.sampled).size).toBe(2)
+  }, 60_000)
+
+  it("LangChain's ChatOpenAI and OpenAI work", async () => {
+    const call = { id: 'call_1', type: 'function' as const, function: { name: 'level', arguments: '{"river": "Aare"}' } }
+    const messages = [
+      { role: 'user' as const, content: prompt },
+      { role: 'assistant' as const, content: null, tool_calls: [call] },
+      { role: 'tool' as const, tool_call_id: 'call_1', content: '503 m' },
+    ]
+    const afterTool = await openai.chat.completions.create({ ...options, messages })
+    const answers = {
+      chat: expected.chat,
+      chatStreamed: expected.chat,
+      chatBatch: [expected.chat, expected.chat],
+      afterTool: afterTool.choices[0]!.message.content,
+      text: expected.texts[0],
+      textStreamed: expected.texts[0],
+      textBatch: expected.texts,
+    }
+    expect(await run('langchain_client')).toEqual([answers, answers])
+  }, 60_000)
+})
