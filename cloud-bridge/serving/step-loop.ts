@@ -150,7 +150,7 @@ export class StepLoop {
       memory: kv.usage,
       leavingBytes: tiers.leavingBytes,
       slow: tiers.slow?.usage,
-      speeds: { ...this.#speeds.speeds, ...tiers.speeds },
+      speeds: { ...this.#speeds.speeds, ...tiers.speeds, stepSOf: (rows) => this.#speeds.secondsOf(rows) },
       step: limits,
       lastDecodeMs: this.#lastDecodeMs,
     }

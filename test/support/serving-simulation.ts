@@ -152,6 +152,7 @@ export function simulate(policy: ServingPolicy, engine: SimulatedEngine, request
         speeds: {
           tokensPerS: engine.tokensPerS,
           prefillSPerRow: engine.prefillSPerRow,
+          stepSOf: (rows) => (engine.tokensPerS === undefined ? undefined : engine.stepMs(rows) / 1_000),
           evictBytesPerS: engine.slow?.loadBytesPerS,
           loadBytesPerS: engine.slow?.loadBytesPerS,
         },

@@ -1,7 +1,15 @@
-import type { ServingState, StreamState } from '../../core/policy/serving/policy.ts'
+import type { ServingSpeeds, ServingState, StreamState } from '../../core/policy/serving/policy.ts'
 import { Reader, readingTokensPerS } from '../../core/policy/serving/reader.ts'
 
 export const stepOf16 = { rows: 512, streams: 16 }
+
+export const unmeasured: ServingSpeeds = {
+  tokensPerS: undefined,
+  prefillSPerRow: undefined,
+  stepSOf: () => undefined,
+  evictBytesPerS: undefined,
+  loadBytesPerS: undefined,
+}
 
 /** A resident stream that decodes, apart from `fields`. */
 export const streamState = (id: number, fields: Partial<StreamState> = {}): StreamState => ({
@@ -33,7 +41,7 @@ export const stateOf = (streams: readonly StreamState[], fields: Partial<Serving
   memory: { budgetBytes: 1_000_000, usedBytes: 0 },
   leavingBytes: 0,
   slow: undefined,
-  speeds: { tokensPerS: undefined, prefillSPerRow: undefined, evictBytesPerS: undefined, loadBytesPerS: undefined },
+  speeds: unmeasured,
   step: stepOf16,
   lastDecodeMs: undefined,
   ...fields,

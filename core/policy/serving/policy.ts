@@ -66,6 +66,8 @@ export interface ServingSpeeds {
   readonly tokensPerS: number | undefined
   /** Seconds per row of a prompt. */
   readonly prefillSPerRow: number | undefined
+  /** Predicted seconds of a step of so many rows, > 0. */
+  readonly stepSOf: (rows: number) => number | undefined
   /** Of KV from the fast to the slow tier, and back. */
   readonly evictBytesPerS: number | undefined
   readonly loadBytesPerS: number | undefined
