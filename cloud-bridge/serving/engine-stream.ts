@@ -29,6 +29,12 @@ export interface WaitingRows {
   readonly stepsSkipped: number
 }
 
+/** A stream, and how many of its waiting rows a step computes. */
+export interface StreamRows {
+  readonly stream: EngineStream
+  readonly rows: number
+}
+
 /** What the step loop sees of a stream, whatever its rows are: its KV, its place in steps, preemption. */
 export abstract class EngineStream implements KvOwner {
   readonly id: number
@@ -123,6 +129,14 @@ export abstract class EngineStream implements KvOwner {
   resume(_: Resumption): void {
     if (!this.closing) this.kv.load()
   }
+
+  /** Whether one of these is about to compute rows that this stream can copy afterwards instead of computing them too. */
+  awaitsRowsOf(_: readonly StreamRows[]): boolean {
+    return false
+  }
+
+  /** Called before each step with the stream, while no stream of that step has begun it. */
+  prepare(): void {}
 
   /** Charges what the stream needs with its waiting rows; false where the memory is exhausted. */
   protected charge(): boolean {

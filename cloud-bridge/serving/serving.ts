@@ -110,6 +110,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     cache,
     begin: (stream) => answers.leave(stream.id),
     beginWith,
+    prefixLength: (owner, ids) => longestOf(owner, ids)?.length ?? 0,
     cacheTokens(owner, sequence, ids) {
       if (ids.length === 0) kv.release(sequence)
       else cache(owner, sequence, ids)
@@ -156,9 +157,11 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     for (const stream of tokenStreams) if (stream.owner === owner && stream.prefix) yield stream.prefix
   }
 
+  /** The last id's row yields the logits of the next token. */
+  const longestOf = (owner: string, ids: readonly number[]) => longestPrefix(prefixesOf(owner), ids.slice(0, -1))
+
   function beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence {
-    // The last id's row yields the logits of the next token.
-    const found = longestPrefix(prefixesOf(owner), ids.slice(0, -1))
+    const found = longestOf(owner, ids)
     if (!found) return empty
     const { length } = found
     const { handle, sequence } = found.prefix

@@ -3,7 +3,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Phase, ServingPlan, ServingPolicy, ServingState } from '../../core/policy/serving/policy.ts'
 import { StepSpeeds } from '../../core/policy/serving/step-speeds.ts'
-import type { EngineStream } from './engine-stream.ts'
+import type { EngineStream, StreamRows } from './engine-stream.ts'
 import type { KvMemory } from './kv-memory.ts'
 import type { KvTiers } from './kv-tiers.ts'
 import type { ItemResult, ModelItem, ServedModel } from './served-model.ts'
@@ -29,9 +29,7 @@ export interface StepLoopOptions {
 }
 
 /** A stream's rows in one step. */
-interface Piece {
-  readonly stream: EngineStream
-  readonly rows: number
+interface Piece extends StreamRows {
   readonly phase: Phase
   readonly arrivedMs: number
   readonly item: ModelItem
@@ -167,19 +165,25 @@ export class StepLoop {
     }
     for (const { stream, by } of resume) this.#streams.get(stream)?.resume(by)
     this.#setAlarm(lookAgainAtMs)
-    const pieces = run.flatMap(({ stream: id, rows: planned }): Piece[] => {
+    const starting: StreamRows[] = []
+    for (const { stream: id, rows } of run) {
       const stream = this.#streams.get(id)
       // A stream that was to be resumed is still evicted if another could not be preempted.
-      if (!stream?.canRun) {
+      if (stream?.canRun) {
+        if (!stream.awaitsRowsOf(starting)) starting.push({ stream, rows })
+      } else {
         // It waited for its place alone, which it has now: the next plan has room for other rows.
         madeWay ||= stream?.waitingRows === 0
-        return []
       }
+    }
+    // While no step holds the rows that they may copy.
+    for (const { stream } of starting) stream.prepare()
+    const pieces = starting.flatMap(({ stream, rows: planned }): Piece[] => {
       if (!stream.reserve()) {
         madeWay ||= stream.kv.residency !== 'resident'
         return []
       }
-      // A resumed stream may have found some of its rows in the prefix cache.
+      // A stream may have found some of its rows in the prefix cache.
       const { waiting, phase, arrivedMs } = stream.pending!
       const rows = Math.min(planned, waiting)
       if (phase !== 'prefill') this.#lastDecodeMs = this.#options.clock.nowMs()

@@ -121,11 +121,20 @@ export class StreamKv implements TieredKv {
    */
   restart(beginWith: (empty: Sequence) => Sequence): void {
     if (this.#residency !== 'evicted' || this.#isClosing) return
+    this.#beginAnew(beginWith)
+    if (this.#charge()) this.#residency = 'resident'
+    else this.#leave()
+  }
+
+  /** Replaces the rows of a resident stream by others. @param beginWith as for `restart` */
+  replace(beginWith: (empty: Sequence) => Sequence): void {
+    if (this.#residency === 'resident' && !this.#isClosing) this.#beginAnew(beginWith)
+  }
+
+  #beginAnew(beginWith: (empty: Sequence) => Sequence): void {
     this.truncate(0)
     void this.dropCopy()
     this.#sequence = beginWith(this.#sequence)
-    if (this.#charge()) this.#residency = 'resident'
-    else this.#leave()
   }
 
   async dropCopy(): Promise<void> {

@@ -22,9 +22,12 @@ export function longestPrefix(
   return best
 }
 
-function sharedLength({ sequence, ids: own }: TokenPrefix, ids: readonly number[]): number {
-  const end = Math.min(sequence.length, ids.length)
+const sharedLength = ({ sequence, ids: own }: TokenPrefix, ids: readonly number[]) =>
+  Math.min(sequence.length, sharedIds(own, ids))
+
+/** With how many ids both begin. */
+export function sharedIds(a: readonly number[], b: readonly number[]): number {
   let length = 0
-  while (length < end && own[length] === ids[length]) length++
+  while (length < b.length && a[length] === b[length]) length++
   return length
 }

@@ -6,9 +6,9 @@ import { DrainRate } from '../../core/policy/serving/drain-rate.ts'
 import type { Resumption } from '../../core/policy/serving/policy.ts'
 import { Reader, readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { AnswerEnd } from '../../core/text/answer-stream.ts'
-import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
+import { canceled, type EngineHost, EngineStream, type StreamRows, type WaitingRows } from './engine-stream.ts'
 import type { ItemResult, TokenItem } from './served-model.ts'
-import type { TokenPrefix } from './token-prefixes.ts'
+import { sharedIds, type TokenPrefix } from './token-prefixes.ts'
 
 /** An answer of the whole model, in token ids. */
 export interface TokenRequest {
@@ -48,11 +48,16 @@ export interface TokenStream {
 export interface TokenHost extends EngineHost {
   /** KV of the first of these ids that the owner's other answers hold or have left; it takes the place of `empty`. */
   beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence
+  /** Length of that KV. */
+  prefixLength(owner: string, ids: readonly number[]): number
   /** A step of the stream begins. */
   begin(stream: EngineStream): void
   /** Caches the KV of these ids for later streams of this owner, or releases it. */
   cacheTokens(owner: string, sequence: Sequence, ids: readonly number[]): void
 }
+
+/** A wait for fewer shared rows would cost more than to compute them. */
+const minSharedRows = 16
 
 /**
  * A stream of token ids, as serving sees it. Waiting are the ids that its sequence does not hold yet: the prompt, the last
@@ -79,6 +84,8 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   #failure: { readonly error: unknown } | undefined
   #wake = () => {}
   #leavesPrefix = true
+  /** Whether it has no rows that it has computed itself. */
+  #isFresh = true
 
   constructor(id: number, owner: string, sequence: Sequence, request: TokenRequest, host: TokenHost) {
     super(id, owner, sequence, 'evicted', host)
@@ -158,7 +165,28 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
 
   override resume(by: Resumption): void {
     if (by === 'load' && this.sequence.length > 0) super.resume(by)
-    else if (!this.closing) this.kv.restart((empty) => this.#host.beginWith(this.owner, this.#ids, empty))
+    else if (!this.closing) {
+      this.#isFresh = true
+      this.kv.restart(this.#beginWith)
+    }
+  }
+
+  readonly #beginWith = (empty: Sequence) => this.#host.beginWith(this.owner, this.#ids, empty)
+
+  /** Several answers to one prompt arrive at once: one computes it, the others begin with its rows. */
+  override awaitsRowsOf(others: readonly StreamRows[]): boolean {
+    if (!this.#isFresh) return false
+    const needed = this.#ids.slice(0, -1)
+    return others.some(({ stream, rows }) => {
+      if (!(stream instanceof ModelTokenStream) || stream.owner !== this.owner) return false
+      const held = stream.sequence.length
+      const shared = sharedIds(stream.#ids, needed)
+      return Math.min(held + rows, shared) - Math.max(this.sequence.length, Math.min(held, shared)) >= minSharedRows
+    })
+  }
+
+  override prepare(): void {
+    if (this.#isFresh && this.#host.prefixLength(this.owner, this.#ids) > this.sequence.length) this.kv.replace(this.#beginWith)
   }
 
   makesWayFor(): boolean {
@@ -167,6 +195,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
 
   protected piece(count: number): TokenItem {
     this.#host.begin(this)
+    this.#isFresh = false
     const from = this.sequence.length
     const isLast = from + count === this.#ids.length
     const read = (logits: Float32Array) => {

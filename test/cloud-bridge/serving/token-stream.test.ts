@@ -296,6 +296,23 @@ describe('the KV that an answer leaves', () => {
     expect(serving.metrics.tokens - before).toBe(2 * (7 + 3))
   })
 
+  it.each(policyNames)('is computed once for answers that begin at once under %s, for each client', async (name) => {
+    const policy = createPolicy(name, { promptRows: 32, minPromptRows: 8 })
+    const serving = testServing(served(), { policy })
+    const ids = someIds(split.manifest, 100, 3)
+    const questions = [1, 2, 3, 4].map((seed) => ({ ids, sampling: { ...sampled, seed }, maxTokens: 5 }))
+    const ask = (owner: string) => Promise.all(questions.map((each) => collect(serving.openTokens(owner, request(each)))))
+    const [first, second] = await Promise.all([ask('client a'), ask('client b')])
+    const wanted = await expected(reference, questions)
+    expect([first, second]).toEqual([wanted, wanted])
+    // The last id of the prompt has no logits to copy, and the last token becomes no row.
+    const least = 2 * (99 + 4 * (1 + 4))
+    expect(serving.metrics.tokens).toBeGreaterThanOrEqual(least)
+    // The rest of a prompt, below 16 rows, is not worth a wait.
+    expect(serving.metrics.tokens).toBeLessThan(least + 2 * 3 * 16)
+    expect(serving.memory.usedBytes).toBe(0)
+  })
+
   it('makes way for an answer that needs its memory', async () => {
     const budgetBytes = 128 * perPosition()
     const serving = testServing(served(), { kv: { ...kv, budgetBytes } })
