@@ -1,12 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { json } from 'node:stream/consumers'
 import type { z } from 'zod'
+import { type Clock, systemClock } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import { type BridgeAddress, requestOnce, trustHint } from '../base/pinned-request.ts'
 import { ErrorBody, fromErrorDetail } from './api-error.ts'
 import type { ChatRequest, CompletionRequest } from './request.ts'
 import { type BrimReport, StreamEvent, type Usage } from './responses.ts'
-import { readSse } from './sse-reader.ts'
+import { readSse, type SseOptions } from './sse-reader.ts'
 
 /** What a client sends: messages make a chat request, a prompt a completion request. */
 export type AnswerBody = z.input<typeof ChatRequest> | z.input<typeof CompletionRequest>
@@ -25,10 +26,15 @@ export interface StreamedAnswer {
   readonly report: BrimReport
 }
 
+/** A bridge is given as long to come back as it keeps an interrupted answer by default. */
+const patienceMs = 60_000
+const reconnectEveryMs = 500
+
 /**
- * Asks an agent or a bridge for an answer and reads it as a stream.
+ * Asks an agent or a bridge for an answer and reads it as a stream. Where a bridge's connection is lost, the rest is read from
+ * another one.
  * @param onText receives each piece of text as it arrives
- * @param onNotice receives what is reported beside the answer: that it waits for a bridge
+ * @param onNotice receives what is reported beside the answer: that it waits for a bridge, that the connection was lost
  * @throws BrimError AGENT_UNREACHABLE, BRIDGE_UNREACHABLE, IDENTITY_INVALID (another key than the pinned one), LINK_LOST (the
  * stream broke), the server's own errors; the signal's reason
  */
@@ -38,41 +44,94 @@ export async function streamAnswerFrom(
   signal: AbortSignal,
   onText: (piece: string) => void = () => {},
   onNotice: (text: string) => void = () => {},
+  clock: Clock = systemClock,
 ): Promise<StreamedAnswer> {
-  const response = await post(api, body, signal)
   let text = ''
   let finishReason: string | undefined
   let usage: Usage | undefined
   let report: BrimReport | undefined
-  for await (const event of eventsOf(response, api, signal, onNotice)) {
-    if (event.error) throw fromErrorDetail(event.error)
-    const [choice] = event.choices
-    const piece = choice?.delta?.content ?? choice?.text ?? ''
-    text += piece
-    if (piece !== '') onText(piece)
-    finishReason = choice?.finish_reason ?? finishReason
-    usage = event.usage ?? usage
-    report = event.brim ?? report
+  let lastId: string | undefined
+  const onId = (id: string) => {
+    lastId = id
   }
-  if (!report)
-    throw new BrimError('LINK_LOST', 'the answer ended early', { hint: `the ${api.server}'s log has the reason; ask again` })
-  return { text, finishReason, usage, report }
+
+  async function read(response: IncomingMessage): Promise<StreamedAnswer> {
+    for await (const event of eventsOf(response, api, signal, { onComment: onNotice, onId })) {
+      if (event.error) throw fromErrorDetail(event.error)
+      const [choice] = event.choices
+      const piece = choice?.delta?.content ?? choice?.text ?? ''
+      text += piece
+      if (piece !== '') onText(piece)
+      finishReason = choice?.finish_reason ?? finishReason
+      usage = event.usage ?? usage
+      report = event.brim ?? report
+    }
+    if (!report)
+      throw new BrimError('LINK_LOST', 'the answer ended early', { hint: `the ${api.server}'s log has the reason; ask again` })
+    return { text, finishReason, usage, report }
+  }
+
+  /** Opens the rest, and waits for a bridge that is being restarted. @param sinceMs when the connection was lost */
+  async function reopen(after: string, sinceMs: number): Promise<IncomingMessage> {
+    for (;;) {
+      try {
+        return await getRest(api, after, signal)
+      } catch (error) {
+        if (!isPassing(error) || clock.nowMs() - sinceMs > patienceMs) throw error
+      }
+      await clock.sleep(reconnectEveryMs, signal)
+    }
+  }
+
+  let response = await post(api, body, signal)
+  let lostMs: number | undefined
+  for (;;) {
+    const idBefore: string | undefined = lastId
+    try {
+      return await read(response)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (lastId === undefined || !isPassing(error)) throw error
+      // Connections that carry nothing do not extend the patience.
+      if (lostMs === undefined || lastId !== idBefore) lostMs = clock.nowMs()
+      else if (clock.nowMs() - lostMs > patienceMs) throw error
+      else await clock.sleep(reconnectEveryMs, signal)
+      onNotice('the connection to the bridge was lost; the answer goes on when the bridge is back')
+      response = await reopen(lastId, lostMs)
+    }
+  }
 }
 
-async function post(api: Api, body: AnswerBody, signal: AbortSignal): Promise<IncomingMessage> {
-  const { server, url, key } = api
-  const prefix = new URL(url).pathname.replace(/\/$/, '')
-  const path = `${prefix}/v1/${'messages' in body ? 'chat/completions' : 'completions'}`
-  const response = await requestOnce(api, path, {
+/** CANCELED: the bridge is shutting down. */
+const isPassing = (error: unknown): boolean =>
+  error instanceof BrimError && ['LINK_LOST', 'BRIDGE_UNREACHABLE', 'CANCELED'].includes(error.code)
+
+const post = (api: Api, body: AnswerBody, signal: AbortSignal): Promise<IncomingMessage> =>
+  openStream(api, 'messages' in body ? 'chat/completions' : 'completions', {
     method: 'POST',
-    headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
     signal,
-  }).catch((cause: unknown) => {
-    signal.throwIfAborted()
-    if (cause instanceof BrimError) throw cause
-    throw unreachable(api, `no ${server} responds at ${url}`, trustHint(cause) ?? startHints[server], cause)
   })
+
+/** @param after id of an event: that of the answer, a slash and a number */
+const getRest = (api: Api, after: string, signal: AbortSignal): Promise<IncomingMessage> =>
+  openStream(api, `answers/${encodeURIComponent(after.slice(0, after.lastIndexOf('/')))}/events`, {
+    method: 'GET',
+    headers: { 'last-event-id': after },
+    signal,
+  })
+
+async function openStream(api: Api, operation: string, request: Parameters<typeof requestOnce>[2]): Promise<IncomingMessage> {
+  const { server, url, key } = api
+  const path = `${new URL(url).pathname.replace(/\/$/, '')}/v1/${operation}`
+  const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` }
+  const response = await requestOnce(api, path, { ...request, headers: { ...request.headers, ...authorization } }).catch(
+    (cause: unknown) => {
+      request.signal?.throwIfAborted()
+      if (cause instanceof BrimError) throw cause
+      throw unreachable(api, `no ${server} responds at ${url}`, trustHint(cause) ?? startHints[server], cause)
+    },
+  )
   const { statusCode = 0, headers } = response
   if (statusCode === 200 && headers['content-type']?.startsWith('text/event-stream')) return response
   const parsed = ErrorBody.safeParse(await json(response).catch(() => undefined))
@@ -94,10 +153,10 @@ async function* eventsOf(
   response: IncomingMessage,
   { server }: Api,
   signal: AbortSignal,
-  onNotice: (text: string) => void,
+  listeners: SseOptions,
 ): AsyncGenerator<z.infer<typeof StreamEvent>> {
   try {
-    for await (const data of readSse(response, { onComment: onNotice })) {
+    for await (const data of readSse(response, listeners)) {
       if (data === '[DONE]') return
       yield StreamEvent.parse(JSON.parse(data))
     }

@@ -2,8 +2,10 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { streamAnswerFrom } from '../../../core/openai/client.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
-import { type BrimProcess, startBrim } from '../../../lab/cluster/processes.ts'
+import { freePort } from '../../../lab/cluster/free-port.ts'
+import { startBrim } from '../../../lab/cluster/processes.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
@@ -158,49 +160,43 @@ it('waits for its client no longer than the grace time, and for no other client'
   expect(await statusOf(dropped[2]!, own)).toBe(404)
 })
 
-it('survives a killed bridge, greedy and sampled', async () => {
-  const stateDir = join(dir.path, 'killed')
-  const run = [
-    'bridge',
-    'run',
-    '--bundle',
-    bundle,
-    '--state-dir',
-    stateDir,
-    '--mqtt-port',
-    '0',
-    '--http-port',
-    '0',
-    '--threads',
-    '1',
-  ]
-  const start = async (): Promise<{ url: string; node: BrimProcess }> => {
-    const node = await startBrim(run, { env: process.env })
-    return { url: String(node.ready.httpUrl), node }
-  }
-  const bodies = [greedy, sampled].map((body) => ({ ...body, max_tokens: 200 }))
+it('survives a killed bridge, greedy and sampled; our own client reconnects by itself', async () => {
+  const [stateDir, port] = [join(dir.path, 'killed'), String(await freePort())]
+  const options = ['--state-dir', stateDir, '--mqtt-port', '0', '--http-port', port, '--threads', '1']
+  const start = () => startBrim(['bridge', 'run', '--bundle', bundle, ...options], { env: process.env })
+  const url = `http://127.0.0.1:${port}`
   const first = await start()
-  const early = await Promise.all(bodies.map((body, at) => ask(first.url, body, 6 + at)))
+  const bodies = [greedy, sampled].map((body) => ({ ...body, max_tokens: 400 }))
+  const dropped = await Promise.all(bodies.map((body, at) => ask(url, body, 6 + at)))
   // Under way when the bridge is killed.
-  const responses = await Promise.all(bodies.map((body) => post(first.url, body)))
-  const cut = responses.map(async (response) => {
-    const some = new AbortController()
-    some.signal.addEventListener('abort', () => void first.node.kill())
-    return read(response, some, 5)
-  })
-  await Promise.all(cut)
-  await first.node.kill()
+  const underWay = bodies.map(async (body) => read(await post(url, body), new AbortController()))
+  const heard: string[] = []
+  const notices: string[] = []
+  const answer = streamAnswerFrom(
+    { server: 'bridge', url },
+    bodies[1]!,
+    new AbortController().signal,
+    (piece) => heard.push(piece),
+    (notice) => notices.push(notice),
+  )
+  await expect.poll(() => heard.length).toBeGreaterThan(3)
+  await first.kill()
+  const cut = await Promise.all(underWay)
   const second = await start()
   try {
+    const { text, usage } = await answer
+    expect(notices).toContainEqual(expect.stringContaining('was lost'))
+    expect([heard.join(''), usage?.completion_tokens]).toEqual([text, 400])
     for (const [at, body] of bodies.entries()) {
-      const whole = await ask(second.url, body)
-      for (const { text, lastId } of [early[at]!, await cut[at]!]) {
+      const whole = await ask(url, body)
+      if (body === bodies[1]) expect(text).toBe(whole.text)
+      for (const { text, lastId } of [dropped[at]!, cut[at]!]) {
         expect(text.length).toBeGreaterThan(0)
         expect(text.length).toBeLessThan(whole.text.length)
-        expect(text + (await rest(second.url, lastId)).text).toBe(whole.text)
+        expect(text + (await rest(url, lastId)).text).toBe(whole.text)
       }
     }
   } finally {
-    await second.node.stop()
+    await second.stop()
   }
 })
