@@ -12,7 +12,7 @@ export interface PackLimits {
  * all in one step.
  * @param ranked resident streams with waiting rows
  */
-export function packStep(ranked: readonly StreamState[], step: ServingState['step'], limits: PackLimits): ServingPlan['run'] {
+export function packStep(ranked: Iterable<StreamState>, step: ServingState['step'], limits: PackLimits): ServingPlan['run'] {
   let freeRows = step.rows
   let freePromptRows = Math.min(limits.promptRows, step.rows)
   const run: { stream: number; rows: number }[] = []

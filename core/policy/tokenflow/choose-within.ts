@@ -1,3 +1,5 @@
+import { ascending } from './ascending.ts'
+
 /** Requests around the first that does not fit any more, among which the choice is searched. */
 const searched = 16
 /** Partial choices that are tried, at most. */
@@ -12,13 +14,13 @@ const maxTried = 2_000
  * @returns indices of the chosen requests; near linear: O(n + chosen · log n)
  */
 export function chooseWithin(utilities: Float64Array, bytes: Float64Array, memoryBytes: number): number[] {
-  const byDensity = new DensityHeap(utilities, bytes)
+  const density = utilities.map((utility, at) => (utility > 0 ? -utility / bytes[at]! : Number.POSITIVE_INFINITY))
   const smallest = bytes.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY)
   const order: number[] = []
   const greedy: number[] = []
   let leftBytes = memoryBytes
   let firstOut: number | undefined
-  for (let next = byDensity.pop(); next !== undefined; next = byDensity.pop()) {
+  for (const next of ascending(density)) {
     order.push(next)
     if (bytes[next]! <= leftBytes) {
       leftBytes -= bytes[next]!
@@ -81,52 +83,4 @@ function search(order: readonly number[], utilities: Float64Array, bytes: Float6
   }
   visit(0, 0, memoryBytes)
   return best
-}
-
-/** Hands out the indices with a positive utility, by utility per byte; equal ones in their order. */
-class DensityHeap {
-  readonly #density: Float64Array
-  readonly #heap: Int32Array
-  #size = 0
-
-  constructor(utilities: Float64Array, bytes: Float64Array) {
-    this.#density = new Float64Array(utilities.length)
-    this.#heap = new Int32Array(utilities.length)
-    for (let at = 0; at < utilities.length; at += 1) {
-      const utility = utilities[at]!
-      if (!(utility > 0)) continue
-      this.#density[at] = utility / bytes[at]!
-      this.#heap[this.#size++] = at
-    }
-    for (let node = (this.#size >> 1) - 1; node >= 0; node -= 1) this.#sink(node)
-  }
-
-  pop(): number | undefined {
-    if (this.#size === 0) return undefined
-    const top = this.#heap[0]!
-    this.#size -= 1
-    this.#heap[0] = this.#heap[this.#size]!
-    this.#sink(0)
-    return top
-  }
-
-  #sink(from: number): void {
-    const heap = this.#heap
-    let node = from
-    for (;;) {
-      let first = node
-      for (const child of [2 * node + 1, 2 * node + 2])
-        if (child < this.#size && this.#isBefore(heap[child]!, heap[first]!)) first = child
-      if (first === node) return
-      const moved = heap[node]!
-      heap[node] = heap[first]!
-      heap[first] = moved
-      node = first
-    }
-  }
-
-  #isBefore(a: number, b: number): boolean {
-    const difference = this.#density[a]! - this.#density[b]!
-    return difference > 0 || (difference === 0 && a < b)
-  }
 }

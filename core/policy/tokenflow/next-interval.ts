@@ -41,13 +41,13 @@ export function chooseForInterval(
   nowMs: number,
 ): Choice | undefined {
   const { residents } = requests
-  const left = requests.away.filter((stream) => !resumed.has(stream))
+  const left = resumed.size === 0 ? requests.away : requests.away.filter((stream) => !resumed.has(stream))
   const reclaimableBytes = residents.reduce((sum, one) => sum + one.kvBytes + (isShort ? 0 : one.growthBytes), 0)
   const memoryBytes = room.freeBytes + room.cachedBytes + reclaimableBytes
   if (isOverloaded(requests, state, limits)) {
     if (left.length === 0 && !isShort) return undefined
     const ordered = [...residents, ...left].sort((a, b) => a.id - b.id)
-    return choiceOf(firstThatFit(ordered, memoryBytes), residents, nowMs)
+    return choiceOf(firstThatFit(ordered, memoryBytes), residents)
   }
   const critical = left.filter((stream) => isCritical(stream, state, limits, nowMs))
   const admitted = affordable(requests, resumed, room, state, limits, nowMs)
@@ -56,7 +56,7 @@ export function chooseForInterval(
   const bytes = new Float64Array(candidates.map(bytesOf))
   const chosen = chooseWithin(utilitiesOf(candidates, residents, state, limits, nowMs), bytes, memoryBytes)
   const streams = chosen.sort((a, b) => a - b).map((at) => candidates[at]!)
-  return choiceOf(streams, residents, nowMs)
+  return choiceOf(streams, residents)
 }
 
 /** Newcomers for which running requests can make way, because their buffers last out a swap (§4.2.1). */
@@ -128,10 +128,10 @@ function firstThatFit(ordered: readonly StreamState[], memoryBytes: number): rea
   return end < 0 ? ordered : ordered.slice(0, end)
 }
 
-function choiceOf(chosen: readonly StreamState[], residents: readonly StreamState[], nowMs: number): Choice {
+function choiceOf(chosen: readonly StreamState[], residents: readonly StreamState[]): Choice {
   const isChosen = new Set(chosen)
   return {
     resume: chosen.filter(({ residency }) => residency === 'evicted'),
-    replaceable: residents.filter((stream) => !isChosen.has(stream)).sort((a, b) => lastsS(b, nowMs) - lastsS(a, nowMs)),
+    replaceable: residents.filter((stream) => !isChosen.has(stream)),
   }
 }

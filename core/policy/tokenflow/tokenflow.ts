@@ -3,10 +3,10 @@ import { placeDevices } from '../serving/place-devices.ts'
 import type { ServingPlan, ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
 import { admissible } from './admission.ts'
-import { byBuffer, grow, makeWay } from './hand-over.ts'
+import { grow, makeWay } from './hand-over.ts'
 import { chooseForInterval, type IntervalLimits, isCritical } from './next-interval.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
-import { lastsS, type Requests, track } from './tracker.ts'
+import { byBuffer, byBufferDescending, lastsS, type Requests, track } from './tracker.ts'
 
 export interface TokenFlowLimits extends IntervalLimits {
   /** Rows of prompts in a step while a reader waits. Otherwise prompts may take as long as the shortest buffer lasts. */
@@ -29,7 +29,7 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
     plan(state, nowMs) {
       const tracked = track(state)
       const room = new Room(state)
-      const devices = placeDevices(state, room, () => byBuffer(tracked.residents, nowMs).toReversed())
+      const devices = placeDevices(state, room, () => [...byBufferDescending(tracked.residents, nowMs)])
       const preempt = new Set(devices.preempt)
       const requests = without(tracked, preempt)
       const { ready, short } = grow(requests.residents, room, nowMs)
@@ -40,14 +40,15 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
         const choice = chooseForInterval(requests, new Set(resume), { room, isShort }, state, limits, nowMs)
         if (choice) {
           nextChoiceMs = nowMs + limits.intervalMs
-          makeWay(choice, short, { room, ready, resume, preempt })
+          makeWay(choice, short, nowMs, { room, ready, resume, preempt })
         }
       }
+      const stayed = preempt.size > 0 ? ready.filter((stream) => !preempt.has(stream)) : ready
       return {
         evict: room.evict,
         preempt: Array.from(preempt, ({ id }) => id),
         resume: waysBack([...devices.resume, ...resume], preempt, state),
-        run: nextStep([...devices.ready, ...ready.filter((stream) => !preempt.has(stream)), ...resume], state, limits, nowMs),
+        run: nextStep(devices.ready, stayed.concat(resume), state, limits, nowMs),
         lookAgainAtMs: outside > 0 ? (nextChoiceMs > nowMs ? nextChoiceMs : nowMs + limits.intervalMs) : undefined,
       }
     },
@@ -70,36 +71,27 @@ function fillFreeMemory(
   limits: TokenFlowLimits,
   nowMs: number,
 ): StreamState[] {
-  const { away, newcomers, residents } = requests
+  const { away, residents, smallestBytes } = requests
   const resume: StreamState[] = []
-  const free = room.freeBytes + (away.length + newcomers.length > 0 ? room.cachedBytes : 0)
-  const fits = ({ kvBytes }: StreamState) => kvBytes <= free
-  if (!away.some(fits) && !newcomers.some(fits)) return resume
+  if (smallestBytes === Number.POSITIVE_INFINITY || smallestBytes > room.freeBytes + room.cachedBytes) return resume
   const places = state.step.streams - residents.length
-  const left = new Set(away)
+  const left = byBuffer(away, nowMs)
   // New requests stand between the critical ones and the others.
-  let next = mostUrgent(left, nowMs)
+  let next = left.next()
   const takeWhile = (mayResume: (stream: StreamState) => boolean): boolean => {
-    for (; next && mayResume(next); next = mostUrgent(left, nowMs)) {
-      if (!room.take(next.kvBytes)) return false
-      left.delete(next)
-      resume.push(next)
+    for (; !next.done && mayResume(next.value); next = left.next()) {
+      if (!room.take(next.value.kvBytes)) return false
+      resume.push(next.value)
     }
     return true
   }
   if (!takeWhile((stream) => isCritical(stream, state, limits, nowMs))) return resume
-  for (const stream of admissible(requests, state, limits, left.size > 0)) {
+  for (const stream of admissible(requests, state, limits, !next.done)) {
     if (!room.take(stream.kvBytes)) return resume
     resume.push(stream)
   }
   takeWhile(() => resume.length < places)
   return resume
-}
-
-function mostUrgent(streams: ReadonlySet<StreamState>, nowMs: number): StreamState | undefined {
-  let first: StreamState | undefined
-  for (const stream of streams) if (!first || lastsS(stream, nowMs) < lastsS(first, nowMs)) first = stream
-  return first
 }
 
 /** Load or recompute, whichever ends first: a load waits for evictions and other loads, a recomputation for the others. */
@@ -119,10 +111,11 @@ function waysBack(
 }
 
 /**
- * New requests' prompts first; then whatever has the reader that runs out of tokens first, decoding and recomputation alike,
+ * Devices first, then new requests' prompts, then whatever has the reader that runs out of tokens first, decoding and recomputation alike,
  * so that large recomputations do not delay a first token. A prompt takes no longer than the shortest buffer lasts.
  */
 function nextStep(
+  devices: readonly StreamState[],
   ready: readonly StreamState[],
   { step, speeds }: ServingState,
   { promptRows }: TokenFlowLimits,
@@ -130,19 +123,20 @@ function nextStep(
 ): ServingPlan['run'] {
   const isNew = ({ phase, reader }: StreamState) => phase === 'prefill' && reader?.sent === 0
   const newcomers = ready.filter(isNew).sort((a, b) => a.id - b.id)
-  const others = byBuffer(
-    ready.filter((stream) => !isNew(stream)),
-    nowMs,
-  )
-  const [first] = others
-  const shortestS = first ? Math.max(0, lastsS(first, nowMs)) : Number.POSITIVE_INFINITY
-  const affordableRows = speeds.prefillSPerRow ? Math.floor(shortestS / speeds.prefillSPerRow) : first ? 0 : step.rows
+  const others = newcomers.length > 0 ? ready.filter((stream) => !isNew(stream)) : ready
+  let shortestS = devices.length > 0 ? 0 : Number.POSITIVE_INFINITY
+  for (const stream of others) shortestS = Math.min(shortestS, lastsS(stream, nowMs))
+  const isAlone = shortestS === Number.POSITIVE_INFINITY
+  const affordableRows = speeds.prefillSPerRow
+    ? Math.floor(Math.max(0, shortestS) / speeds.prefillSPerRow)
+    : isAlone
+      ? step.rows
+      : 0
+  function* ranked() {
+    yield* devices
+    yield* newcomers
+    yield* byBuffer(others, nowMs)
+  }
   const rows = Math.max(promptRows, Math.min(step.rows, affordableRows))
-  const devices = others.findIndex(({ reader }) => reader)
-  const ranked = [
-    ...others.slice(0, devices < 0 ? others.length : devices),
-    ...newcomers,
-    ...(devices < 0 ? [] : others.slice(devices)),
-  ]
-  return packStep(ranked, step, { promptRows: rows, minPromptRows: 1 })
+  return packStep(ranked(), step, { promptRows: rows, minPromptRows: 1 })
 }

@@ -1,4 +1,5 @@
 import type { ServingState, StreamState } from '../serving/policy.ts'
+import { ascending } from './ascending.ts'
 
 /** The streams with a reader and waiting rows, by what the scheduler can do with them (TokenFlow's request tracker). */
 export interface Requests {
@@ -8,6 +9,8 @@ export interface Requests {
   readonly away: readonly StreamState[]
   /** Not admitted yet, in the order of arrival. */
   readonly newcomers: readonly StreamState[]
+  /** Of those without memory: what the smallest resumption charges. */
+  readonly smallestBytes: number
   /** Requests in the working set, those in a step or transfer included. */
   readonly working: number
   /** Σ r_i of Eq. 6: tokens per second that their readers take. */
@@ -18,11 +21,13 @@ export function track({ waiting }: ServingState): Requests {
   const residents: StreamState[] = []
   const away: StreamState[] = []
   const newcomers: StreamState[] = []
+  let smallestBytes = Number.POSITIVE_INFINITY
   let working = 0
   let tokensPerS = 0
   for (const stream of waiting) {
     const { residency, reader } = stream
     if (!reader) continue
+    if (residency === 'evicted' && stream.kvBytes < smallestBytes) smallestBytes = stream.kvBytes
     if (residency === 'evicted' && reader.sent === 0 && stream.contextLength === 0) {
       newcomers.push(stream)
       continue
@@ -32,7 +37,20 @@ export function track({ waiting }: ServingState): Requests {
     if (residency === 'evicted') away.push(stream)
     else if (residency === 'resident') residents.push(stream)
   }
-  return { residents, away, newcomers, working, tokensPerS }
+  return { residents, away, newcomers, smallestBytes, working, tokensPerS }
+}
+
+/** Those whose buffer ends first first; put in order as far as they are taken. */
+export const byBuffer = (streams: readonly StreamState[], nowMs: number) => inOrder(streams, (stream) => lastsS(stream, nowMs))
+
+/** The other way round. */
+export const byBufferDescending = (streams: readonly StreamState[], nowMs: number) =>
+  inOrder(streams, (stream) => -lastsS(stream, nowMs))
+
+function* inOrder(streams: readonly StreamState[], keyOf: (stream: StreamState) => number): Generator<StreamState> {
+  const keys = new Float64Array(streams.length)
+  for (let at = 0; at < keys.length; at += 1) keys[at] = keyOf(streams[at]!)
+  for (const at of ascending(keys)) yield streams[at]!
 }
 
 /** Seconds until the reader has read everything; negative: since when it waits. Streams without a reader never last. */
