@@ -34,7 +34,7 @@ async function withBridge(
 ) {
   await using server = await scriptedUpstream(...scripts)
   const settings = { upstream: { url: server.url, model: 'large' }, stateDir: join(dir.path, `${Math.random()}`) }
-  await using bridge = await startTestBridge({ ...settings, limits: { upstreamRetries: 0 } })
+  await using bridge = await startTestBridge({ ...settings, limits: { upstreamRetries: 0, upstreamRequests: 3 } })
   await use(bridge, server)
 }
 
@@ -106,3 +106,51 @@ describe('an upstream in place of a bundle', () => {
     })
   })
 })
+
+describe('several answers at once, of which one fails midway,', () => {
+  type Script = Parameters<typeof scriptedUpstream>[0]
+  const endless: Script = (response) => startStream(response, piece('one'))
+  const breaking: Script = (response) => {
+    startStream(response, piece('two'))
+    setTimeout(() => response.destroy(), 50)
+  }
+  const refusing: Script = (response) => void setTimeout(() => response.writeHead(500).end(), 50)
+
+  it.each([
+    ['after its first token', breaking],
+    ['before it', refusing],
+  ])('are a failure as a whole, %s: the others end', async (_, failure) => {
+    await withBridge([endless, failure, endless, streamed('yes')], async (bridge, server) => {
+      const response = await post(bridge, { n: 3 })
+      expect([response.status, await response.json()]).toMatchObject([502, { error: { code: 'UPSTREAM_FAILED' } }])
+      await expect.poll(() => server.connections).toBe(0)
+      expect(server.requests).toHaveLength(3)
+      expect(await (await post(bridge, {})).json()).toMatchObject({ choices: [{ message: { content: 'yes' } }] })
+    })
+  })
+
+  it.each([
+    ['after its first token', breaking],
+    ['before it', refusing],
+  ])('end a stream with one error and no end mark, %s', async (_, failure) => {
+    await withBridge([endless, failure, streamed('a', 'b'), streamed('yes')], async (bridge, server) => {
+      const response = await post(bridge, { n: 3, stream: true, stream_options: { include_usage: true } })
+      const events = (await response.text())
+        .trimEnd()
+        .split('\n\n')
+        .map((event) => JSON.parse(event.replace(/^(id:.*\n)?data: /, '')) as StreamedEvent)
+      expect(response.status).toBe(200)
+      const ended = events.flatMap(({ choices = [] }) => choices.filter(({ finish_reason }) => finish_reason !== null))
+      expect(ended).toMatchObject([{ index: expect.any(Number), finish_reason: 'stop' }])
+      expect(events.filter(({ error }) => error)).toEqual([events.at(-1)])
+      expect(events.at(-1)).toMatchObject({ error: { code: 'UPSTREAM_FAILED', type: 'server_error' } })
+      await expect.poll(() => server.connections).toBe(0)
+      expect(await (await post(bridge, {})).json()).toMatchObject({ choices: [{ message: { content: 'yes' } }] })
+    })
+  })
+})
+
+interface StreamedEvent {
+  readonly choices?: readonly { readonly index: number; readonly finish_reason: string | null }[]
+  readonly error?: object
+}
