@@ -59,6 +59,7 @@ function methodText({ conditions }: BenchDocument): string {
   (TokenFlow Eq. 1): fully below 10 % of the answer's length, not at all above 20 %. A reader begins with the first token and takes
   tokens at the rate of the request; a stall is the time without a token to read before the last one. QoS is TokenFlow Eq. 2 with
   λ = ${penalties.ttftPerS} and μ = ${penalties.stallPerS} weighted tokens per second.
+- *core*: CPU time of the bridge per second. Where other work shares the core, it is below 1, and runs do not compare well.
 - Arrivals are recorded to 10 ms. A token that completes no character arrives with the text that does.
 - \`stepLoopOverhead\` is the time between steps over the time in steps while 16 streams decode. \`writeThroughCost\` is the share of
   the throughput that write-through costs while the fast tier holds all streams, on two bridges in turn.`

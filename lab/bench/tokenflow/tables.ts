@@ -42,8 +42,8 @@ function policyTable(runs: readonly FlowRun[], measured: Measured, workload: Wor
   const names = [...new Set(own.map(({ server }) => server))]
   const overFcfs = (server: ServerName, figure: FigureName) => (server === 'fcfs' ? null : ratioOf(own, figure, [server, 'fcfs']))
   return {
-    title: `${workload}: medians over seeds; the last columns are over fcfs`,
-    head: ['policy', ...columns.map(({ title }) => title), 'TTFT', 'p99', 'effective', 'raw', 'n'],
+    title: `${workload}: medians over seeds; TTFT, p99, effective and raw on the right are over fcfs`,
+    head: ['policy', ...columns.map(({ title }) => title), 'TTFT', 'p99', 'effective', 'raw', 'core', 'n'],
     rows: names.map((server) => {
       const these = own.filter((run) => run.server === server)
       const n = these.reduce((sum, { samples }) => sum + samples.length, 0)
@@ -51,6 +51,7 @@ function policyTable(runs: readonly FlowRun[], measured: Measured, workload: Wor
         server,
         ...columns.map(({ figure, digits }) => written(medianOf(these, figure), digits)),
         ...compared.map((figure) => written(overFcfs(server, figure), 2)),
+        written(medianOrNull(these.flatMap(({ bridgeCore }) => bridgeCore ?? [])), 2),
         String(n),
       ]
     }),
