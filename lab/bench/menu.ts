@@ -22,6 +22,7 @@ export const menu: Menu = {
       "TokenFlow and its baselines: readers of the bridge's own answers, in bursts and as recorded",
       () => import('./tokenflow/bench.ts'),
     ],
+    'tokenflow-plan': ["time of TokenFlow's plans for up to 10,000 requests", () => import('./tokenflow-plan/bench.ts')],
     queue: [
       'the job queue: enqueue against bare SQLite, dispatch to 200 devices, cost of 100,000 finished jobs',
       () => import('./queue/bench.ts'),
