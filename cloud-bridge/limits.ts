@@ -229,13 +229,13 @@ export const BridgeLimits = z.strictObject({
     .min(0)
     .default(60)
     .describe(
-      'seconds for which a streamed answer whose connection was lost, or whose bridge was restarted, waits for its client',
+      'seconds for which a client can ask for the rest of a streamed answer, after its connection or its bridge has ended',
     ),
-  interruptedAnswers: z
+  detachedAnswers: z
     .int()
     .min(0)
     .default(1_024)
-    .describe('streamed answers that wait for a client whose connection was lost; beyond it the oldest are deleted'),
+    .describe('streamed answers that are kept after their connections have ended; beyond it the oldest are deleted'),
   waitingAnswers: z
     .int()
     .min(1)

@@ -47,7 +47,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   })
   guardHttpListener(app.server, { limits, what: 'API', clock, logger })
   /** Answers whose endpoints may still hold memory. */
-  const inProgress = new Set<Promise<unknown>>()
+  const inProgress = new Set<Promise<void>>()
   guardRequests(app, access)
   reportErrors(app, logger)
   readJson(app, options.maxJsonValues)

@@ -1,5 +1,3 @@
-import { finished } from 'node:stream/promises'
-import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { AnswerMeter } from '../../core/answer/meter.ts'
 import { answerPaths } from '../../core/api/answer-paths.ts'
@@ -40,8 +38,7 @@ export function answerRoutes({ served, resumable, meter, maxBodyBytes, clock, lo
       destroy: () => reply.raw.destroy(),
       async send({ path, request: asked, stream }) {
         const { format } = answerPaths.find((each) => each.path === path)!
-        const isWritten = await serveAnswers(optionsFor(request), format, asked, reply, id, stream)
-        return isWritten && (await isSent(reply))
+        await serveAnswers(optionsFor(request), format, asked, reply, id, stream)
       },
     }
   }
@@ -75,13 +72,6 @@ const operationAt = {
   [answerOperations.chat.path]: answerOperations.chat,
   [answerOperations.completion.path]: answerOperations.completion,
 }
-
-/** Whether the whole response has left this process. */
-const isSent = ({ raw }: FastifyReply): Promise<boolean> =>
-  finished(raw).then(
-    () => true,
-    () => false,
-  )
 
 /** @throws BrimError REQUEST_INVALID */
 function tokensBefore(answer: string, lastEventId: string | string[] | undefined): number | undefined {

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -12,7 +13,7 @@ const migrations = [
      client TEXT NOT NULL,
      model TEXT NOT NULL,
      request TEXT NOT NULL,
-     interrupted_ms REAL
+     detached_ms REAL
    ) STRICT;
    CREATE TABLE deltas (
      answer TEXT NOT NULL REFERENCES answers (id) ON DELETE CASCADE,
@@ -20,7 +21,7 @@ const migrations = [
      delta TEXT NOT NULL,
      PRIMARY KEY (answer, at)
    ) STRICT, WITHOUT ROWID;
-   CREATE INDEX answers_interrupted ON answers (interrupted_ms) WHERE interrupted_ms IS NOT NULL`,
+   CREATE INDEX answers_detached ON answers (detached_ms) WHERE detached_ms IS NOT NULL`,
 ]
 
 /** Tokens of an answer that became certain at once. */
@@ -40,17 +41,18 @@ export interface AnswerJournalOptions {
   readonly stateDir: string
   /** Answers of another model are deleted. */
   readonly modelId: string
-  /** An interrupted answer is deleted after this long. */
+  /** An answer without a connection is deleted after this long. */
   readonly graceMs: number
-  /** Interrupted answers, at most; beyond it the oldest are deleted. */
-  readonly maxInterrupted: number
+  /** Answers without a connection, at most; beyond it the oldest are deleted. */
+  readonly maxDetached: number
   readonly clock: Clock
   readonly logger: Logger
 }
 
 /**
- * The answers that are being sent, and those whose connection was lost, in a database of their own. It survives the end of
- * the process, but costs no synchronisation with the disk. Where it cannot be written, answers go on and cannot be resumed.
+ * The answers that are being sent, and for a while those whose connection has ended, in a database of their own. It survives
+ * the end of the process, but costs no synchronisation with the disk. Where it cannot be written, answers go on and cannot be
+ * resumed; where it cannot be read, it is replaced.
  */
 export class AnswerJournal<Request> {
   readonly #store: Store
@@ -58,36 +60,34 @@ export class AnswerJournal<Request> {
   readonly #warn: Warn
   readonly #insert
   readonly #append
-  readonly #interrupt
-  readonly #delete
+  readonly #detach
   readonly #deleteOldest
   readonly #deleteExpired
   readonly #request
   readonly #deltas
 
-  /** Answers that an earlier process left become interrupted now. @throws BrimError STORE_FAILED */
+  /** The connections of the answers that an earlier process left end now. @throws BrimError STORE_FAILED */
   constructor(options: AnswerJournalOptions) {
     const { stateDir, modelId, clock, logger } = options
     this.#options = options
     this.#warn = sampledWarnings(logger, clock)
-    const store = openDatabase(join(stateDir, 'answers.sqlite'), migrations, 'NORMAL')
+    const store = openReadable(join(stateDir, 'answers.sqlite'), this.#warn)
     this.#store = store
     // Prompts and answers do not stay in freed pages.
     store.pragma('secure_delete = ON')
     store.prepare('DELETE FROM answers WHERE model <> ?').run(modelId)
-    store.prepare('UPDATE answers SET interrupted_ms = ?').run(clock.nowMs())
+    store.prepare('UPDATE answers SET detached_ms = ?').run(clock.nowMs())
     this.#insert = store.prepare<[string, string, string, string]>(
       'INSERT INTO answers (id, client, model, request) VALUES (?, ?, ?, ?)',
     )
     this.#append = store.prepare<[string, number, string]>('INSERT INTO deltas (answer, at, delta) VALUES (?, ?, ?)')
-    this.#interrupt = store.prepare<[number | null, string]>('UPDATE answers SET interrupted_ms = ? WHERE id = ?')
-    this.#delete = store.prepare<[string]>('DELETE FROM answers WHERE id = ?')
+    this.#detach = store.prepare<[number | null, string]>('UPDATE answers SET detached_ms = ? WHERE id = ?')
     this.#deleteOldest = store.prepare<[number]>(
       `DELETE FROM answers WHERE id IN (
-         SELECT id FROM answers WHERE interrupted_ms IS NOT NULL ORDER BY interrupted_ms DESC LIMIT -1 OFFSET ?
+         SELECT id FROM answers WHERE detached_ms IS NOT NULL ORDER BY detached_ms DESC LIMIT -1 OFFSET ?
        )`,
     )
-    this.#deleteExpired = store.prepare<[number]>('DELETE FROM answers WHERE interrupted_ms <= ?')
+    this.#deleteExpired = store.prepare<[number]>('DELETE FROM answers WHERE detached_ms <= ?')
     this.#request = store.prepare<[string, string], { request: string }>(
       'SELECT request FROM answers WHERE id = ? AND client = ?',
     )
@@ -105,28 +105,29 @@ export class AnswerJournal<Request> {
     this.#write(() => this.#append.run(id, at, JSON.stringify(delta)))
   }
 
-  /** The connection was lost: the answer waits for its client. */
-  interrupt(id: string): void {
+  /** Its connection has ended. Even a complete answer may not have reached its client: the system sends the last of it. */
+  detach(id: string): void {
     this.#write(() => {
-      this.#interrupt.run(this.#options.clock.nowMs(), id)
-      this.#deleteOldest.run(this.#options.maxInterrupted)
+      this.#detach.run(this.#options.clock.nowMs(), id)
+      this.#deleteOldest.run(this.#options.maxDetached)
     })
   }
 
   /** Its client is back. @returns undefined where there is no such answer of this client */
   resume(id: string, client: string): JournalEntry<Request> | undefined {
     this.expire()
-    const row = this.#request.get(id, client)
-    if (!row) return undefined
-    this.#write(() => this.#interrupt.run(null, id))
-    return { request: JSON.parse(row.request), deltas: this.#deltasOf(id) }
+    try {
+      const row = this.#request.get(id, client)
+      if (!row) return undefined
+      this.#detach.run(null, id)
+      return { request: JSON.parse(row.request), deltas: this.#deltasOf(id) }
+    } catch (err) {
+      this.#warn({ err }, 'an answer cannot be read from the journal')
+      return undefined
+    }
   }
 
-  end(id: string): void {
-    this.#write(() => this.#delete.run(id))
-  }
-
-  /** Deletes the answers whose clients did not come back in time. */
+  /** Deletes the answers that have waited long enough. */
   expire(): void {
     const { clock, graceMs } = this.#options
     this.#write(() => this.#deleteExpired.run(clock.nowMs() - graceMs))
@@ -156,5 +157,16 @@ export class AnswerJournal<Request> {
     } catch (err) {
       this.#warn({ err }, 'an answer was not journalled: it cannot be resumed')
     }
+  }
+}
+
+/** What it holds serves for a minute only: a file that is broken, or of a newer release, is replaced. @throws BrimError STORE_FAILED */
+function openReadable(path: string, warn: Warn): Store {
+  try {
+    return openDatabase(path, migrations, 'NORMAL')
+  } catch (err) {
+    warn({ err }, 'the journal of answers cannot be read: it is replaced')
+    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
+    return openDatabase(path, migrations, 'NORMAL')
   }
 }

@@ -29,8 +29,7 @@ export interface ResumableAnswer {
 export interface AnswerConnection {
   /** Ends it because the client has opened another one. */
   destroy(): void
-  /** Sends the answer. @returns whether the client's machine has got everything */
-  send(answer: ResumableAnswer): Promise<boolean>
+  send(answer: ResumableAnswer): Promise<void>
 }
 
 const expireEveryMs = 1_000
@@ -115,12 +114,10 @@ export class ResumableAnswers {
       onEnded = resolve
     })
     this.#live.set(id, { destroy: () => connection.destroy(), ended })
-    let isComplete = false
     try {
-      isComplete = await connection.send(answer)
+      await connection.send(answer)
     } finally {
-      if (isComplete) this.#journal.end(id)
-      else this.#journal.interrupt(id)
+      this.#journal.detach(id)
       this.#live.delete(id)
       onEnded()
     }
@@ -129,5 +126,5 @@ export class ResumableAnswers {
 
 const unknownAnswer = (id: string) =>
   new BrimError('ANSWER_UNKNOWN', `there is no answer "${id}" to continue`, {
-    hint: 'it is complete, was interrupted too long ago, or belongs to another key: ask again',
+    hint: 'its connection ended too long ago, or it belongs to another key: ask again',
   })

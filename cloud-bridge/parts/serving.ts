@@ -61,7 +61,7 @@ export async function openServing({ config, clock, closers, logger, log, announc
       stateDir: config.stateDir,
       modelId: model.manifest.modelId,
       graceMs: config.limits.answerGraceS * 1_000,
-      maxInterrupted: config.limits.interruptedAnswers,
+      maxDetached: config.limits.detachedAnswers,
       clock,
       logger: log('api'),
     })

@@ -42,7 +42,6 @@ export const newHead = (format: ResponseFormat, { model }: ApiRequest): Response
  * The answers to one request over HTTP, whole or as a stream. Failures before the first token are HTTP errors; later ones are an
  * event of the stream. The work stops when the client disconnects.
  * @param requestId as in the header x-request-id
- * @returns whether everything was written to the connection
  */
 export async function serveAnswers(
   options: ServeOptions,
@@ -51,7 +50,7 @@ export async function serveAnswers(
   reply: FastifyReply,
   requestId: string,
   resumable?: ResumableStream,
-): Promise<boolean> {
+): Promise<void> {
   const { clock, meter, stopping, parallel } = options
   const head = resumable?.head ?? newHead(format, request)
   const log = options.logger.child({ request: requestId, answer: head.id })
@@ -85,12 +84,10 @@ export async function serveAnswers(
   }
   try {
     await (request.stream ? sendStream(work) : sendWhole(work))
-    return true
   } catch (err) {
     if (disconnected.signal.aborted) log.info('the client disconnected before the end of its answer')
     else if (reply.sent) log.warn({ err }, 'answer failed after its first token')
     else throw err
-    return false
   } finally {
     reply.raw.off('close', onClose)
   }
