@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import type { FastifyReply } from 'fastify'
 import type { AnswerRequest } from '../answer/endpoint.ts'
 import {
@@ -63,6 +64,8 @@ export async function serveAnswers(
   // Where streams find it too: they bypass Fastify.
   if (request.ignored.length > 0) reply.raw.setHeader('x-brim-ignored', headerOf(request.ignored))
   const signal = AbortSignal.any([disconnected.signal, stopping, failed.signal])
+  // Each answer listens; beyond ten Node warns of a leak.
+  setMaxListeners(0, signal)
   const work: Work = {
     async answer(asked, onText) {
       const answer = await collectAnswer(streamAnswer({ endpoint: request.endpoint, clock, meter }, asked, signal), onText)
