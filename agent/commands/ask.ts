@@ -103,14 +103,15 @@ async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promis
 const readApiKey = async (file: string, io: Io): Promise<string> =>
   file === '-' ? (await io.stdin()).trim() : readApiKeys(file)[0]!
 
+/** Those of the wire only where states crossed it: not in an answer of a bridge alone. */
 function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }: BrimReport): string {
   const ms = (value: number | null) => (value === null ? '–' : `${value.toFixed(1)} ms`)
+  const accepted = `${acceptLength?.toFixed(2) ?? '–'}${more.drafting ? ` (${more.drafting.chosen})` : ''}`
   const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`
   return [
     `TTFT ${ms(ttftMs)}`,
     `TBT p50 ${ms(tbtMs.p50)}, p95 ${ms(tbtMs.p95)}`,
-    `accept length ${acceptLength === null ? '–' : acceptLength.toFixed(2)}${more.drafting ? ` (${more.drafting.chosen})` : ''}`,
-    `up ${kB(bytesUp)}, down ${kB(bytesDown)}`,
+    ...(bytesUp + bytesDown > 0 ? [`accept length ${accepted}`, `up ${kB(bytesUp)}, down ${kB(bytesDown)}`] : []),
     ...(more.reusedTokens > 0 ? [`${more.reusedTokens} prompt tokens reused`] : []),
     ...(more.failovers > 0 ? [`${more.failovers} ${more.failovers === 1 ? 'failover' : 'failovers'}`] : []),
     ...(more.wire === 'fp16' ? [] : [`${more.wire} states: tokens may differ from the reference`]),

@@ -23,7 +23,7 @@ export interface ApiRequest {
 }
 
 /** What a request tells beside its body. */
-export interface RequestOrigin {
+interface RequestOrigin {
   /** Who asks: a cached prompt of one client is never reused for another. */
   readonly client: string
   /** The header x-brim-tokens-per-s, for clients that cannot add fields to the body. */
@@ -113,8 +113,6 @@ function apiRequest(
       'no small model can continue answers here',
       'ask an agent that was started with --slm <bundle folder>',
     )
-  if (logprobs !== undefined && !isTokenEndpoint(endpoint))
-    throw new FieldError('REQUEST_INVALID', 'logprobs', `${model.name} runs on another server, without log probabilities`)
   const tokensPerS = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
   const client = `${clientName(origin.client)}/${user == null ? '' : digest(user)}`
   /** @param nth of the answers to this prompt: each has noise of its own. */

@@ -19,7 +19,7 @@ export interface Api extends BridgeAddress {
   readonly key?: string | undefined
 }
 
-export interface StreamedAnswer {
+interface StreamedAnswer {
   readonly text: string
   readonly finishReason: string | undefined
   readonly usage: Usage | undefined

@@ -60,6 +60,7 @@ describe('brim ask --bridge, at a bridge with TLS', () => {
   it("takes a login's name, or its URL, with its key and its pin", async () => {
     const named = await ask('--bridge', 'prod')
     expect(named).toMatchObject({ code: 0, err: expect.stringContaining('TTFT') })
+    expect(named.err).not.toContain('accept length')
     expect(named.out.length).toBeGreaterThan(6)
     for (const given of [bridge.httpUrl, `${bridge.httpUrl}/`]) expect((await ask('--bridge', given)).out).toBe(named.out)
     expect(JSON.parse((await ask('--bridge-url', 'prod', '--json')).out)).toMatchObject({ mode: 'bridge', tokens: 6 })
