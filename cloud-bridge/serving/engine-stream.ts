@@ -113,6 +113,12 @@ export abstract class EngineStream implements KvOwner {
   deliver(): void {}
   /** The rows that wait fail; the stream holds the rows that it held before its last step. */
   abstract fail(error: unknown): void
+  /** As `fail`; nothing waits for a step any more. */
+  failWaiting(error: unknown): void {
+    this.fail(error)
+    this.#host.withdraw(this)
+  }
+
   /** Other streams' steps have begun without this one. */
   abstract skipStep(): void
 

@@ -1,4 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { sampledWarnings, type Warn } from '../../core/base/sampled-warnings.ts'
 import { Ewma } from '../../core/policy/estimate/ewma.ts'
 import type { Residency } from '../../core/policy/serving/policy.ts'
 import { pagesToSave, type UnsavedRows } from '../../core/policy/serving/write-through.ts'
@@ -14,6 +16,7 @@ export interface KvTiersOptions {
   /** Memory is charged and freed page by page, so that loads begin while evictions end; else a load waits for them. */
   readonly overlap: boolean
   readonly clock: Clock
+  readonly logger: Logger
   /** A transfer has ended: the next plan may differ. */
   onTransfer(): void
 }
@@ -37,6 +40,7 @@ export class KvTiers {
   readonly onTransfer: () => void
   readonly #writeThrough: boolean
   readonly #clock: Clock
+  readonly #warn: Warn
   readonly #evictBytesPerS = new Ewma()
   readonly #loadBytesPerS = new Ewma()
   /** Streams with pages in the slow tier. */
@@ -48,13 +52,14 @@ export class KvTiers {
   /** The save that each eviction under way waits for. */
   readonly #evictions = new Map<TieredKv, Promise<unknown>>()
 
-  constructor({ memory, slow, writeThrough, overlap, clock, onTransfer }: KvTiersOptions) {
+  constructor({ memory, slow, writeThrough, overlap, clock, logger, onTransfer }: KvTiersOptions) {
     this.memory = memory
     this.slow = slow
     this.overlap = overlap
     this.onTransfer = onTransfer
     this.#writeThrough = writeThrough && slow !== undefined
     this.#clock = clock
+    this.#warn = sampledWarnings(logger, clock)
   }
 
   get speeds() {
@@ -74,9 +79,15 @@ export class KvTiers {
     return closed
   }
 
-  measureEviction<Result>(bytes: number, transfer: () => Promise<Result>): Promise<Result> {
+  /** @param save as SlowCopy.save; @returns false also where it throws: whatever is wrong, the bridge goes on with the rows it has */
+  async savePage(bytes: number, save: () => Promise<boolean>): Promise<boolean> {
     this.counts.savedBytes += bytes
-    return this.#measure(this.#evictBytesPerS, bytes, transfer)
+    try {
+      return await this.#measure(this.#evictBytesPerS, bytes, save)
+    } catch (err) {
+      this.#warn({ err }, 'KV not saved')
+      return false
+    }
   }
 
   measureLoad<Result>(bytes: number, transfer: () => Promise<Result>): Promise<Result> {

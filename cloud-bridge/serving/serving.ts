@@ -86,7 +86,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
   const prefixes = new PrefixCache<RowStream>()
   const kv = new KvMemory({ ...options.kv, firstCapacity }, prefixes)
   const answers = new AnswerQueue(options.maxWaitingAnswers, clock)
-  const tiers = new KvTiers({ ...options.tiers, memory: kv, clock, onTransfer: () => loop.planSoon() })
+  const tiers = new KvTiers({ ...options.tiers, memory: kv, clock, logger, onTransfer: () => loop.planSoon() })
   const loop = new StepLoop({ model, policy, kv, tiers, limits: step, clock, onStep })
   const stop = new AbortController()
   const tokenStreams = new Set<ModelTokenStream>()
@@ -222,9 +222,10 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
       return undefined
     },
     openTokens(owner, request) {
+      const kind = kindOf(model.tokens, 'token ids')
       answers.enter(streams + 1)
       streams += 1
-      const sequence = kv.createEmpty(owner, kindOf(model.tokens, 'token ids'))
+      const sequence = kv.createEmpty(owner, kind)
       const stream = new ModelTokenStream(streams, owner, sequence, request, host)
       tokenStreams.add(stream)
       loop.add(stream)

@@ -13,8 +13,8 @@ export interface KvOwner {
   readonly waitingRows: number
   /** When its reader will have read everything; the lowest number without a reader. */
   readonly drainedMs: number
-  /** What waits cannot be computed. */
-  fail(error: unknown): void
+  /** The rows that wait cannot be computed. */
+  failWaiting(error: unknown): void
   outOfMemory(length: number): BrimError
 }
 
@@ -176,7 +176,7 @@ export class StreamKv implements TieredKv {
     this.#transfer = transfer()
       .catch((error: unknown) => {
         this.#leave()
-        this.#owner.fail(error)
+        this.#owner.failWaiting(error)
       })
       .finally(() => {
         this.#transfer = undefined
@@ -189,13 +189,12 @@ export class StreamKv implements TieredKv {
     const sequence = this.#sequence
     const from = this.#pageStart
     const to = Math.min(from + pageRows, sequence.length)
-    const copy = this.#copy ?? this.#tiers.openCopy(this, slow)
-    this.#copy = copy
     const values = new Float32Array((to - from) * sequence.rowValues)
     const save = this.#tiers
-      .measureEviction(values.byteLength, () => {
+      .savePage(values.byteLength, () => {
+        this.#copy ??= this.#tiers.openCopy(this, slow)
         sequence.readRows(from, to, values)
-        return copy.save(from / pageRows, { rows: to - from, values })
+        return this.#copy.save(from / pageRows, { rows: to - from, values })
       })
       .then((isSaved) => {
         this.#saves.delete(save)
@@ -226,7 +225,7 @@ export class StreamKv implements TieredKv {
       this.#residency = 'resident'
       this.#stuckLength = sequence.length
       const length = sequence.length + this.#owner.waitingRows
-      if (!this.#charge(length)) this.#owner.fail(this.#owner.outOfMemory(length))
+      if (!this.#charge(length)) this.#owner.failWaiting(this.#owner.outOfMemory(length))
     } finally {
       this.#tiers.onEvictionEnd(this)
     }
@@ -288,6 +287,8 @@ export class StreamKv implements TieredKv {
     this.#saved = Math.min(this.#saved, row)
     this.#leave()
     if (this.#owner.canRecompute) return
-    this.#owner.fail(new BrimError('SESSION_UNKNOWN', "the stream's KV was lost while it was preempted: the slow tier failed"))
+    this.#owner.failWaiting(
+      new BrimError('SESSION_UNKNOWN', "the stream's KV was lost while it was preempted: the slow tier failed"),
+    )
   }
 }

@@ -148,8 +148,7 @@ export class RowStream extends EngineStream implements Stream {
         const length = this.length + this.waitingRows
         const hasMemory = this.kv.residency === 'resident' && kv.missingFor(this.sequence, length) === 0
         if (this.isInStep || hasMemory) return
-        this.fail(this.outOfMemory(length))
-        this.#host.withdraw(this)
+        this.failWaiting(this.outOfMemory(length))
       },
       () => {},
     )

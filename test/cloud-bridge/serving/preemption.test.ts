@@ -158,7 +158,12 @@ describe('a stream that is preempted', () => {
 
   it('fails as a session that the bridge does not know, so that its device sends the rows again, if the slow tier lost them', async () => {
     const tier = memoryTier(2 ** 20)
-    const forgetful = { ...tier, open: () => Object.assign(tier.open(), { load: async () => undefined }) }
+    let loads = 0
+    const load = async () => {
+      loads += 1
+      return undefined
+    }
+    const forgetful = { ...tier, open: () => Object.assign(tier.open(), { load }) }
     const { serving, preempt } = preemptible({ slow: forgetful })
     const [first, second] = [await openStream(serving), await openStream(serving)]
     await first.append(blank(66))
@@ -166,9 +171,30 @@ describe('a stream that is preempted', () => {
     await second.append(blank(8))
     await expect.poll(() => serving.memory.usedBytes).toBe(64 * perPosition)
     await expect(first.append(blank(1))).rejects.toMatchObject({ code: 'SESSION_UNKNOWN' })
+    for (let turn = 0; turn < 20; turn++) await new Promise((done) => setImmediate(done))
+    expect(loads).toBe(1)
     expect(first.length).toBe(66)
     await first.close()
     expect(serving.memory.usedBytes).toBe(64 * perPosition)
+  })
+
+  it('stays in memory, runs and closes, if its rows cannot be read for the slow tier', async () => {
+    const { serving, preempt } = preemptible({
+      slow: {
+        ...memoryTier(2 ** 20),
+        open() {
+          throw new Error('scripted failure')
+        },
+      },
+    })
+    const stream = await openStream(serving)
+    await stream.append(blank(33))
+    preempt(1)
+    await stream.append(blank(1))
+    await stream.append(blank(1))
+    expect(stream.length).toBe(35)
+    await stream.close()
+    expect(serving.memory.usedBytes).toBe(0)
   })
 
   it('leaves its KV in the prefix cache when it is closed, if there is room', async () => {
