@@ -65,8 +65,9 @@ export function upstreamEndpoint({ url, model: name, key, limits, clock, random,
         }
       }
 
-      const free = await slots.take(ended)
+      let free = () => {}
       try {
+        free = await slots.take(ended)
         for (let failed = 1; ; failed++) {
           let hasText = false
           try {

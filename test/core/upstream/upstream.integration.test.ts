@@ -4,7 +4,7 @@ import type { AnswerRequest } from '../../../core/answer/endpoint.ts'
 import { AnswerMeter } from '../../../core/answer/meter.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
 import { collectAnswer, streamAnswer } from '../../../core/answer/stream-answer.ts'
-import { systemClock } from '../../../core/base/clock.ts'
+import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { type UpstreamLimits, type UpstreamOptions, upstreamEndpoint } from '../../../core/upstream/endpoint.ts'
 import { freePort } from '../../../lab/cluster/free-port.ts'
@@ -263,7 +263,17 @@ describe('of many requests at once', () => {
       startStream(response)
       release.push(() => response.end(piece('yes') + finish))
     })
-    const endpoint = endpointAt(server.url, { requests: 2, queue: 1 })
+    let timers = 0
+    const clock: Clock = {
+      nowMs: () => systemClock.nowMs(),
+      sleep(ms, signal) {
+        timers += 1
+        return systemClock.sleep(ms, signal).finally(() => {
+          timers -= 1
+        })
+      },
+    }
+    const endpoint = endpointAt(server.url, { requests: 2, queue: 1 }, { clock })
     const answers = [answerOf(endpoint), answerOf(endpoint), answerOf(endpoint)]
     await expect(answerOf(endpoint)).rejects.toThrow(failure('QUEUE_FULL', '2 requests are being answered and 1 wait'))
     await expect.poll(() => release.length).toBe(2)
@@ -272,6 +282,7 @@ describe('of many requests at once', () => {
     await expect.poll(() => release.length).toBe(2)
     for (const end of release.splice(0)) end()
     expect((await Promise.all(answers)).map(({ text }) => text)).toEqual(['yes', 'yes', 'yes'])
+    await expect.poll(() => timers).toBe(0)
   })
 })
 
