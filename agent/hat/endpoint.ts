@@ -9,9 +9,9 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
     model,
     async *answer(request, signal) {
       const { ids: prompt, answered, maxTokens, eos } = await startOf(request, model, signal)
-      const { client, sampling, logprobs, onWaiting } = request
+      const { client, sampling, logprobs, tokensPerS, onWaiting } = request
       let left = maxTokens
-      const session = { client, prompt, answered, maxTokens, sampling, logprobs, eos, onWaiting }
+      const session = { client, prompt, answered, maxTokens, sampling, logprobs, eos, tokensPerS, onWaiting }
       for await (const { tokens, logprobs, figures } of answerByHat(options, session, signal)) {
         left -= tokens.length
         yield { source, tokens, ...(logprobs && { logprobs }), end: endOf(tokens, left, eos), figures }

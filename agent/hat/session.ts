@@ -14,6 +14,7 @@ import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
 import { maxDraftTokens } from '../../core/policy/hat/draft-stop.ts'
 import { type DraftTree, root } from '../../core/policy/hat/draft-tree.ts'
+import { Reader, unreadOf } from '../../core/policy/serving/reader.ts'
 import { rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { type States, sliceStates } from '../../core/protocol/states.ts'
 import type { LinkSession, SessionOptions } from '../link/link-session.ts'
@@ -60,6 +61,8 @@ export interface HatRequest {
   readonly logprobs?: number | undefined
   /** Tokens that end the answer, of which they are part. */
   readonly eos: readonly number[]
+  /** Tokens per second that the reader takes, > 0; undefined: unknown. */
+  readonly tokensPerS?: number | undefined
   /** Called when the answer waits for a bridge, because its session was lost. */
   readonly onWaiting?: (() => void) | undefined
 }
@@ -186,12 +189,14 @@ class HatSession {
   }
 
   async *run(): AsyncGenerator<HatRound, void> {
-    const { prompt, maxTokens, eos } = this.#request
+    const { prompt, maxTokens, eos, tokensPerS } = this.#request
     const { clock } = this.#options
+    const reader = tokensPerS === undefined ? undefined : new Reader(tokensPerS, maxTokens, clock.nowMs())
     const first = await this.#prefill()
     let pending = first.token
     this.#counters.first()
     this.verified = prompt.length
+    reader?.deliver(1, clock.nowMs())
     yield { ...roundOf([first]), drafted: 0, accepted: 0, figures: () => this.#figures() }
     while (this.#counters.tokens < maxTokens && !eos.includes(pending)) {
       this.verified = undefined
@@ -200,6 +205,7 @@ class HatSession {
       const position = prompt.length + this.#counters.tokens - 1
       const limit = this.#draftLimit(position)
       const draft = await this.#drafting.draft(pending, limit, this.#maxDrafted)
+      if (reader) this.#uplink.report(reader.tokensPerS, unreadOf(reader, clock.nowMs()))
       const choices = await this.#verify(position, draft, limit)
       const { path, tokens } = acceptDraft(draft, (node) => choices[node + 1]!.token)
       this.#uplink.keepRows([0, ...path.map((node) => node + 1)])
@@ -211,6 +217,7 @@ class HatSession {
       if (this.#uplink.failovers === failovers) this.#drafter.roundEnded?.(added.length, (clock.nowMs() - startedMs) / 1_000)
       pending = added.at(-1)!
       this.verified = position + 1 + path.length
+      reader?.deliver(added.length, clock.nowMs())
       const accepted = [root, ...path].slice(0, added.length).map((node) => choices[node + 1]!)
       yield { ...roundOf(accepted), drafted: draft.tokens.length, accepted: path.length, figures: () => this.#figures() }
     }

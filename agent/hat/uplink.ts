@@ -74,6 +74,11 @@ export class Uplink {
     return this.#before.down + this.#session.bytesDown
   }
 
+  /** As LinkSession.report. */
+  report(tokensPerS: number, undelivered: number): void {
+    this.#session.report(tokensPerS, undelivered)
+  }
+
   /**
    * Closes the session and asks the bridge to cache its first positions, at most `length`: fewer where the bridge does not
    * yet know which rows of a tree were kept.

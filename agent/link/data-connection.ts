@@ -252,6 +252,9 @@ export class DataConnection {
         session.bytesUp += this.#socket.send(frame)
         return this.#silence.expect(frame.byteLength, replyBytes)
       },
+      report: (tokensPerS, undelivered) => {
+        session.bytesUp += this.#send({ type: 'reading', session: message.session, tokensPerS, undelivered })
+      },
       onClose: (keep) => {
         this.#sessions.delete(session.id)
         session.bytesUp += this.#send({ type: 'close', session: message.session, ...(keep === undefined ? {} : { keep }) })

@@ -59,6 +59,11 @@ export interface LinkSession {
   /** Of the session's connection. */
   readonly rates: LinkRates
   /**
+   * Tells the bridge how the answer's reader stands, if the bridge wants to know: it serves first whose reader waits.
+   * @param undelivered tokens that the reader has not read
+   */
+  report(tokensPerS: number, undelivered: number): void
+  /**
    * Sends rows for positions base, base + 1, … and receives the deep states of the last `want`. Exchanges may overlap in
    * time. With `paddedRows`, frame and reply are as long as if they had that many rows; `tree` describes how rows branch.
    * @throws BrimError LINK_LOST, CANCELED (closed), FRAME_INVALID, or the code of the bridge's fault
@@ -84,6 +89,8 @@ export interface SessionTransport {
    * @returns to be called when the reply has arrived, or is no longer needed
    */
   send(bytes: Uint8Array, replyBytes: number): () => void
+  /** Only to a bridge that accepts it. */
+  report(tokensPerS: number, undelivered: number): void
   /** Called once, if the device closes the session. @param keep positions to cache @returns their handle */
   onClose(keep?: number): Promise<string | undefined>
 }
@@ -111,6 +118,7 @@ export class OpenSession implements LinkSession {
   bytesUp = 0
   bytesDown = 0
   readonly #epoch: number
+  readonly #acceptsReading: boolean
   readonly #transport: SessionTransport
   readonly #pending = new Map<number, PendingReply>()
   #seq = 0
@@ -119,6 +127,7 @@ export class OpenSession implements LinkSession {
   constructor(terms: Extract<ToDevice, { type: 'opened' }>, transport: SessionTransport) {
     this.id = sessionBits(terms.session)
     this.#epoch = terms.epoch
+    this.#acceptsReading = terms.reading ?? false
     this.chunkTokens = terms.chunkTokens
     this.held = terms.held
     this.moved = terms.moved
@@ -145,6 +154,10 @@ export class OpenSession implements LinkSession {
       const settled = this.#transport.send(frame, replyBytes)
       this.#pending.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, settled, resolve, reject })
     })
+  }
+
+  report(tokensPerS: number, undelivered: number): void {
+    if (this.#acceptsReading && !this.#ended) this.#transport.report(tokensPerS, undelivered)
   }
 
   close(): void {

@@ -8,6 +8,7 @@ import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
 import { decodeFrame, type Frame, peekFrame, rowBytes, type Wire } from '../../core/protocol/frame.ts'
 import { sessionHex } from '../../core/protocol/messages.ts'
 import type { OpenedStream, Resume, Serving } from '../serving/serving.ts'
+import type { Stream } from '../serving/stream.ts'
 import { createSession, type Session, type SessionOptions } from './session.ts'
 
 /** What sessions need of a device's connection. */
@@ -50,6 +51,8 @@ export interface Sessions {
   open(peer: Peer, options?: OpenOptions): Promise<OpenResult>
   /** Handles a binary message; resolves when it has been answered or dropped. Never rejects. */
   receive(peer: Peer, bytes: Uint8Array): Promise<void>
+  /** What the device reports about the reader of a session's answer. */
+  report(peer: Peer, session: bigint, tokensPerS: number, undelivered: number): void
   /** @param keep positions to cache for a later session; @returns the handle of what was cached */
   close(peer: Peer, session: bigint, keep?: number): Promise<string | undefined>
   /** The connection has closed: ends its sessions. */
@@ -60,6 +63,7 @@ export interface Sessions {
 
 interface Entry {
   readonly session: Session
+  readonly stream: Stream
   readonly peer: Peer
   readonly chunks: ChunkAdvice
   usedMs: number
@@ -153,7 +157,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     })
     const chunks = new ChunkAdvice({ ...options.chunks, bytesPerToken: rowBytes(wire, options.width) })
     chunks.revise(peer.rates)
-    const entry: Entry = { session, peer, chunks, usedMs: clock.nowMs() }
+    const entry: Entry = { session, stream, peer, chunks, usedMs: clock.nowMs() }
     entries.set(id, entry)
     changeCount(peer, 1)
     expiring ??= expireSessions()
@@ -207,6 +211,10 @@ export function createSessions(options: SessionsOptions): Sessions {
       // A frame that asks for fewer rows than it brings is part of a prompt, and more may follow.
       if (frame.n > frame.want && entries.has(frame.session) && entry.chunks.revise(peer.rates))
         peer.advise(frame.session, entry.chunks.tokens)
+    },
+    report(peer, session, tokensPerS, undelivered) {
+      const entry = entries.get(session)
+      if (entry?.peer === peer) entry.stream.report(tokensPerS, undelivered)
     },
     async close(peer, session, keep) {
       const entry = entries.get(session)

@@ -109,6 +109,8 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
       openSession(peer, message).then(send).catch(fail)
     } else if (message.type === 'rates' && peer) {
       rates = message
+    } else if (message.type === 'reading' && peer) {
+      sessions.report(peer, sessionBits(message.session), message.tokensPerS, message.undelivered)
     } else if (message.type === 'close' && peer) {
       closeSession(peer, message).catch(fail)
     } else {
@@ -154,7 +156,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
       return { type: 'refused', request, code, message, retryAfterMs }
     }
     const { session, kind: _, ...terms } = result
-    return { type: 'opened', request, session: sessionHex(session), ...terms, draftLimit: options.draftLimit }
+    return { type: 'opened', request, session: sessionHex(session), ...terms, draftLimit: options.draftLimit, reading: true }
   }
 
   async function onFrame(bytes: Uint8Array): Promise<void> {

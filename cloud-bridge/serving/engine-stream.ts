@@ -78,6 +78,7 @@ export abstract class EngineStream implements KvOwner {
     const missingBytes = memory.missingFor(sequence, contextLength + waitingRows)
     return {
       id: this.id,
+      source: this.source,
       waitingRows,
       phase,
       arrivedMs,
@@ -100,9 +101,10 @@ export abstract class EngineStream implements KvOwner {
   /** Rows that may follow the waiting ones, as far as that is known. */
   protected abstract readonly followingRows: number
   abstract readonly canRecompute: boolean
+  protected abstract readonly source: StreamState['source']
   protected abstract readonly reader: StreamState['reader']
-  /** Whether it can be preempted for a stream of rows. */
-  abstract makesWayFor(stream: EngineStream): boolean
+  /** Whether it can be preempted for a stream of rows. @param heedsReaders as ServingPolicy */
+  abstract makesWayFor(stream: EngineStream, heedsReaders: boolean): boolean
   /** The first `count` waiting rows. */
   protected abstract piece(count: number): ModelItem
   /** Whether its next rows wait as soon as a step has ended, so that no other code must run before the next plan. */

@@ -97,6 +97,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     tiers,
     clock,
     maxDecodeRows: options.maxDecodeRows,
+    contextLimit: options.kv.contextLimit,
     maxMemoryWaitMs: options.maxMemoryWaitMs,
     canFree: (stream, bytes) => loop.couldFree(stream) >= bytes,
     enqueue: (stream) => loop.enqueue(stream),

@@ -86,10 +86,11 @@ export class StepLoop {
 
   /** Memory that is free, or that the streams that make way for this one hold. */
   couldFree(stream: EngineStream): number {
-    const { kv } = this.#options
+    const { kv, policy } = this.#options
+    const { heedsReaders = false } = policy
     const { budgetBytes, usedBytes } = kv.usage
     let bytes = budgetBytes - usedBytes + kv.cachedBytes
-    for (const other of this.#streams.values()) if (other.makesWayFor(stream)) bytes += other.kv.chargedBytes
+    for (const other of this.#streams.values()) if (other.makesWayFor(stream, heedsReaders)) bytes += other.kv.chargedBytes
     return bytes
   }
 

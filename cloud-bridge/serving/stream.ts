@@ -1,6 +1,7 @@
 import type { Sequence } from '../../core/engine/contract.ts'
 import { phaseOf } from '../../core/policy/serving/phase.ts'
 import type { Resumption } from '../../core/policy/serving/policy.ts'
+import { Reader } from '../../core/policy/serving/reader.ts'
 import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
 import { type AppendResult, PendingRows, type Rows, selectedCount } from './pending-rows.ts'
 import type { ItemResult, RowItem } from './served-model.ts'
@@ -33,6 +34,11 @@ export interface Stream {
    * @param bytes in all; @returns false where the budget or the owner's share is exhausted: the charge stays as it was
    */
   hold(bytes: number): boolean
+  /**
+   * How the reader of the rows' answer stands, which a policy may heed.
+   * @param tokensPerS finite, > 0 @param unread tokens that the reader has and has not read, >= 0
+   */
+  report(tokensPerS: number, unread: number): void
   /** Cancels what waits, lets a running step finish, releases the KV. */
   close(): Promise<void>
 }
@@ -40,6 +46,7 @@ export interface Stream {
 /** What a stream of rows needs from its Serving. */
 export interface RowHost extends EngineHost {
   readonly maxDecodeRows: number
+  readonly contextLimit: number
   /** Rows wait so long for memory that others hold. */
   readonly maxMemoryWaitMs: number
   /** Whether other streams could make way for this one until so many bytes are free. */
@@ -60,9 +67,10 @@ interface Append {
 export class RowStream extends EngineStream implements Stream {
   /** Only the device knows what the rows came from. */
   readonly canRecompute = false
+  protected readonly source = 'device'
   readonly continuesAtOnce = false
   protected readonly followingRows = 0
-  protected readonly reader = undefined
+  protected reader: Reader | undefined
   readonly #host: RowHost
   #append: Append | undefined
   /** Set while the stream waits for its first memory. */
@@ -184,6 +192,14 @@ export class RowStream extends EngineStream implements Stream {
     this.#untouched = Math.min(this.#untouched, from)
   }
 
+  report(tokensPerS: number, unread: number): void {
+    const nowMs = this.#host.clock.nowMs()
+    // How long the answer becomes is the device's secret: as long as the context, at most.
+    this.reader ??= new Reader(tokensPerS, this.#host.contextLimit, nowMs)
+    this.reader.setRate(tokensPerS, nowMs)
+    this.reader.report(unread, nowMs)
+  }
+
   async keep(length: number): Promise<string | undefined> {
     if (this.closing || this.line < length) {
       await this.close()
@@ -227,9 +243,10 @@ export class RowStream extends EngineStream implements Stream {
     return true
   }
 
-  /** The earlier session goes first. */
-  makesWayFor({ id }: EngineStream): boolean {
-    return this.id > id && this.kv.resumptions.length > 0
+  /** The earlier session goes first, unless readers count. */
+  makesWayFor({ id }: EngineStream, heedsReaders: boolean): boolean {
+    const canMakeWay = this.id > id || (heedsReaders && this.reader !== undefined && this.id !== id)
+    return canMakeWay && this.kv.resumptions.length > 0
   }
 
   protected piece(count: number): RowItem {

@@ -65,6 +65,7 @@ const minSharedRows = 16
  */
 export class ModelTokenStream extends EngineStream implements TokenStream {
   readonly canRecompute = true
+  protected readonly source = 'answer'
   protected readonly reader: Reader
   readonly #drain = new DrainRate()
   readonly #host: TokenHost

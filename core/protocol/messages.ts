@@ -164,6 +164,14 @@ export const ToBridge = z.discriminatedUnion('type', [
   z
     .object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() })
     .describe('Measured upload rate and prefill speed of the device; sent again when one of them has moved.'),
+  z
+    .object({
+      type: z.literal('reading'),
+      session,
+      tokensPerS: z.number().positive().max(1e9).describe('Rate at which the reader of the answer takes tokens.'),
+      undelivered: z.number().min(0).max(1e9).describe('Tokens of the answer that the reader has not read yet.'),
+    })
+    .describe('The reader of an answer, before a verification; only to a bridge whose `opened` has `reading`.'),
   z.object({
     type: z.literal('close'),
     session,
@@ -194,6 +202,7 @@ export const ToDevice = z.discriminatedUnion('type', [
     chunkTokens: z.int().min(1).describe('X: prompt tokens per frame.'),
     frameTokens: z.int().min(1).describe('Maximum rows per frame.'),
     draftLimit: z.int().min(0).describe('Maximum tokens drafted per round.'),
+    reading: z.boolean().optional().describe('True: the bridge accepts `reading`. Absent: an older bridge, which rejects it.'),
   }),
   z
     .object({ type: z.literal('advice'), session, chunkTokens: z.int().min(1) })

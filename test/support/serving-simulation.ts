@@ -69,6 +69,7 @@ export function simulate(policy: ServingPolicy, engine: SimulatedEngine, request
     const grown = residency === 'resident' && rows > held && held > 0 ? engine.kvBytes(rows - 1) : bytes
     return {
       id,
+      source: 'answer' as const,
       waitingRows: rows - held,
       phase: rows - held > 1 ? 'prefill' : 'decode',
       arrivedMs: reader.requestedMs,

@@ -14,6 +14,7 @@ export const unmeasured: ServingSpeeds = {
 /** A resident stream that decodes, apart from `fields`. */
 export const streamState = (id: number, fields: Partial<StreamState> = {}): StreamState => ({
   id,
+  source: 'device',
   waitingRows: 1,
   phase: 'decode',
   arrivedMs: id,
@@ -31,7 +32,12 @@ export const streamState = (id: number, fields: Partial<StreamState> = {}): Stre
 
 /** As `streamState`, of an answer that a person reads. */
 export const answerState = (id: number, fields: Partial<StreamState> = {}): StreamState =>
-  streamState(id, { resumptions: ['load', 'recompute'], reader: new Reader(readingTokensPerS, 100, 0), ...fields })
+  streamState(id, {
+    source: 'answer',
+    resumptions: ['load', 'recompute'],
+    reader: new Reader(readingTokensPerS, 100, 0),
+    ...fields,
+  })
 
 /** Of these streams, with much memory and no measurements, apart from `fields`. */
 export const stateOf = (streams: readonly StreamState[], fields: Partial<ServingState> = {}): ServingState => ({

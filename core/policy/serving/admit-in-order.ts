@@ -1,4 +1,4 @@
-import { isEvictable, placeDevices } from './place-devices.ts'
+import { isDevice, isEvictable, placeDevices } from './place-devices.ts'
 import type { ServingPlan, ServingState, StreamState } from './policy.ts'
 import { Room } from './room.ts'
 
@@ -20,8 +20,8 @@ export function admitInOrder(
   growth: 'reserved' | 'free' = 'free',
 ): AdmittedInOrder {
   const room = new Room(state)
-  const residents = ordered.filter(({ residency, reader }) => residency === 'resident' && reader)
-  const devices = placeDevices(state, room, () => residents.toReversed())
+  const residents = ordered.filter((one) => one.residency === 'resident' && !isDevice(one))
+  const devices = placeDevices(state, room, isDevice, () => residents.toReversed())
   const preempted = new Set(devices.preempt)
   const ready = [...devices.ready]
   for (const stream of residents) {
@@ -39,7 +39,7 @@ export function admitInOrder(
   }
   const resume = devices.resume.map(resumptionOf)
   // What has just made way waits for memory that others release.
-  const evicted = preempted.size > 0 ? [] : ordered.filter(({ residency, reader }) => residency === 'evicted' && reader)
+  const evicted = preempted.size > 0 ? [] : ordered.filter((one) => one.residency === 'evicted' && !isDevice(one))
   let reservedBytes = 0
   if (growth === 'reserved')
     for (const { residency, fullBytes, kvBytes, growthBytes } of ordered)

@@ -11,16 +11,19 @@ export interface PlacedDevices {
 }
 
 /**
- * Gives devices' streams, which have no reader, their memory before all others: for the next rows of resident ones, then for
- * evicted and new ones, the earliest session first. For one whose memory is not free, readers' streams make way, then the
- * streams of later sessions, idle ones included, so that no two sessions wait for each other. A stream that would wait in
- * vain preempts nothing.
- * @param readers resident streams that can make way, in this order; called only where memory is short
+ * Gives devices' streams their memory before all others: for the next rows of resident ones, then for evicted and new ones,
+ * the earliest session first. For one whose memory is not free, the other streams make way, then those of later sessions, idle
+ * ones included, so that no two sessions wait for each other. A stream that would wait in vain preempts nothing.
+ * @param goesFirst which streams get this treatment
+ * @param others resident streams that can make way, in this order; called only where memory is short
  */
-export function placeDevices(state: ServingState, room: Room, readers: () => readonly StreamState[]): PlacedDevices {
-  const devices = state.waiting
-    .filter(({ reader, residency }) => !reader && residency !== 'in flight')
-    .sort((a, b) => a.id - b.id)
+export function placeDevices(
+  state: ServingState,
+  room: Room,
+  goesFirst: (stream: StreamState) => boolean,
+  others: () => readonly StreamState[],
+): PlacedDevices {
+  const devices = state.waiting.filter((one) => one.residency !== 'in flight' && goesFirst(one)).sort((a, b) => a.id - b.id)
   const ready: StreamState[] = []
   const resume: StreamState[] = []
   const preempt = new Set<StreamState>()
@@ -36,7 +39,9 @@ export function placeDevices(state: ServingState, room: Room, readers: () => rea
     }
     // No evicted stream overtakes another, so that a large one is not starved.
     isBlocked ||= !isResident(stream)
-    const candidates = [...readers(), ...laterSessions(stream, state)].filter((one) => isEvictable(one) && !ready.includes(one))
+    const candidates = [...others(), ...laterSessions(stream, state, goesFirst)].filter(
+      (one) => isEvictable(one) && !ready.includes(one),
+    )
     let missingBytes = bytes - leavingBytes - room.freeBytes - room.cachedBytes
     const leaving: StreamState[] = []
     for (const one of candidates) {
@@ -63,7 +68,17 @@ const isResident = ({ residency }: StreamState) => residency === 'resident'
 /** Without a way back a stream stays where it is. */
 export const isEvictable = (stream: StreamState) => isResident(stream) && stream.resumptions.length > 0
 
-/** Devices' streams that were opened after this one, the latest first. */
-function laterSessions({ id }: StreamState, { waiting, idle }: ServingState): readonly StreamState[] {
-  return [...waiting, ...idle].filter((one) => !one.reader && one.id > id).sort((a, b) => b.id - a.id)
+/** Without regard to readers. */
+export const isDevice = ({ source }: StreamState) => source === 'device'
+
+/** A device's stream whose reader is not known (yet). */
+export const isDeviceWithoutReader = ({ source, reader }: StreamState) => source === 'device' && !reader
+
+/** Such streams that were opened after this one, the latest first. */
+function laterSessions(
+  { id }: StreamState,
+  { waiting, idle }: ServingState,
+  goesFirst: (stream: StreamState) => boolean,
+): readonly StreamState[] {
+  return [...waiting, ...idle].filter((one) => one.id > id && goesFirst(one)).sort((a, b) => b.id - a.id)
 }

@@ -36,6 +36,8 @@ export interface ReaderState {
 /** A stream as a policy sees it. */
 export interface StreamState {
   readonly id: number
+  /** A device's hidden states, or the tokens of an answer of the bridge's own. */
+  readonly source: 'device' | 'answer'
   /** Rows that wait to be computed, 0 where the stream is idle. */
   readonly waitingRows: number
   /** Of the waiting rows. */
@@ -113,5 +115,7 @@ export interface ServingPlan {
  * so that each Serving needs a policy of its own.
  */
 export interface ServingPolicy {
+  /** Whether a device's stream with a reader makes way for others, whichever came first. */
+  readonly heedsReaders?: boolean
   plan(state: ServingState, nowMs: number): ServingPlan
 }

@@ -42,6 +42,13 @@ export class Reader implements ReaderState {
     this.sent += count
   }
 
+  /** The consumer reports how many tokens it has not read, >= 0, after at least one more. */
+  report(unread: number, nowMs: number): void {
+    this.firstTokenMs ??= nowMs
+    this.drainedMs = nowMs + (unread * 1_000) / this.tokensPerS
+    this.sent += 1
+  }
+
   /** From now on the reader takes tokens at another rate. @throws RangeError as the constructor */
   setRate(tokensPerS: number, nowMs: number): void {
     demandRate(tokensPerS)

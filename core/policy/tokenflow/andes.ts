@@ -1,5 +1,5 @@
 import { packStep } from '../serving/pack-step.ts'
-import { placeDevices } from '../serving/place-devices.ts'
+import { isDeviceWithoutReader, isEvictable, placeDevices } from '../serving/place-devices.ts'
 import type { ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
 import { grow } from './hand-over.ts'
@@ -25,13 +25,15 @@ export function andes(limits: AndesLimits): ServingPolicy {
   let requests = 0
   let preemptions = 0
   return {
+    heedsReaders: true,
     plan(state, nowMs) {
-      const { residents: all, away, newcomers } = track(state)
+      const tracked = track(state)
+      const { away, newcomers } = tracked
       const outside = [...away, ...newcomers]
       const room = new Room(state)
-      const devices = placeDevices(state, room, () => all.toReversed())
+      const devices = placeDevices(state, room, isDeviceWithoutReader, () => [...tracked.idle, ...tracked.residents.toReversed()])
       const preempt = new Set(devices.preempt)
-      const residents = all.filter((stream) => !preempt.has(stream))
+      const residents = tracked.residents.filter((stream) => !preempt.has(stream))
       const { ready, short } = grow(residents, room, nowMs)
       const resume: StreamState[] = []
       // Streams are numbered in the order in which they are opened.
@@ -39,7 +41,7 @@ export function andes(limits: AndesLimits): ServingPolicy {
       const candidates = [...residents, ...outside]
       if (short.length > 0) {
         const ranked = rank(candidates, gainsOf(candidates, residents.length, state, limits, nowMs), presentBytes)
-        const worstLast = ranked.map((at) => candidates[at]!).filter(isResident)
+        const worstLast = ranked.map((at) => candidates[at]!).filter(isEvictable)
         const isReady = new Set(ready)
         for (const stream of short) {
           let fits = room.take(stream.growthBytes)
@@ -146,7 +148,7 @@ function mostGaining(
 function exchange({ ranked, served }: Packed, memoryBytes: number, maxPreemptions: number) {
   const bytesOf = packedBytes(memoryBytes)
   const residents = ranked.filter(isResident)
-  const worstLast = residents.filter((stream) => !served.has(stream))
+  const worstLast = residents.filter((stream) => isEvictable(stream) && !served.has(stream))
   const enter: StreamState[] = []
   const leave: StreamState[] = []
   let free = residents.reduce((left, stream) => left - bytesOf(stream), memoryBytes)

@@ -1,3 +1,4 @@
+import { isEvictable } from '../serving/place-devices.ts'
 import type { ServingState, StreamState } from '../serving/policy.ts'
 import type { Room } from '../serving/room.ts'
 import { type AdmissionLimits, admissible, isOverloaded } from './admission.ts'
@@ -40,37 +41,41 @@ export function chooseForInterval(
   limits: IntervalLimits,
   nowMs: number,
 ): Choice | undefined {
-  const { residents } = requests
+  // The rows of a draft that branches cannot leave.
+  const residents = requests.residents.filter(isEvictable)
   const left = resumed.size === 0 ? requests.away : requests.away.filter((stream) => !resumed.has(stream))
   const reclaimableBytes = residents.reduce((sum, one) => sum + one.kvBytes + (isShort ? 0 : one.growthBytes), 0)
-  const memoryBytes = room.freeBytes + room.cachedBytes + reclaimableBytes
+  // While the buffer lasts, an idle stream's next rows can wait for it to be loaded.
+  const idle = requests.idle.filter((stream) => !isCritical(stream, state, limits, nowMs))
+  const idleBytes = idle.reduce((sum, { kvBytes }) => sum + kvBytes, 0)
+  const memoryBytes = room.freeBytes + room.cachedBytes + reclaimableBytes + idleBytes
   if (isOverloaded(requests, state, limits)) {
     if (left.length === 0 && !isShort) return undefined
     const ordered = [...residents, ...left].sort((a, b) => a.id - b.id)
-    return choiceOf(firstThatFit(ordered, memoryBytes), residents)
+    return choiceOf(firstThatFit(ordered, memoryBytes), [...idle, ...residents])
   }
   const critical = left.filter((stream) => isCritical(stream, state, limits, nowMs))
-  const admitted = affordable(requests, resumed, room, state, limits, nowMs)
+  const admitted = affordable(requests, resumed, room.freeBytes + room.cachedBytes + idleBytes, state, limits, nowMs)
   if (critical.length + admitted.length === 0 && !isShort) return undefined
   const candidates = [...residents, ...critical, ...admitted]
   const bytes = new Float64Array(candidates.map(bytesOf))
   const chosen = chooseWithin(utilitiesOf(candidates, residents, state, limits, nowMs), bytes, memoryBytes)
   const streams = chosen.sort((a, b) => a - b).map((at) => candidates[at]!)
-  return choiceOf(streams, residents)
+  return choiceOf(streams, [...idle, ...residents])
 }
 
 /** Newcomers for which running requests can make way, because their buffers last out a swap (§4.2.1). */
 function affordable(
   requests: Requests,
   resumed: ReadonlySet<StreamState>,
-  room: Room,
+  freeBytes: number,
   state: ServingState,
   limits: IntervalLimits,
   nowMs: number,
 ): readonly StreamState[] {
   const waiting = admissible(requests, state, limits, true)
   if (waiting.length === 0) return []
-  let bytes = room.freeBytes + room.cachedBytes
+  let bytes = freeBytes
   for (const stream of requests.residents) if (!isCritical(stream, state, limits, nowMs)) bytes += stream.kvBytes
   return firstThatFit(
     waiting.filter((stream) => !resumed.has(stream)),

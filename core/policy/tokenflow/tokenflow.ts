@@ -1,5 +1,5 @@
 import { packStep } from '../serving/pack-step.ts'
-import { placeDevices } from '../serving/place-devices.ts'
+import { isDeviceWithoutReader, placeDevices } from '../serving/place-devices.ts'
 import type { ServingPlan, ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
 import { admissible } from './admission.ts'
@@ -26,10 +26,13 @@ export interface TokenFlowLimits extends IntervalLimits {
 export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
   let nextChoiceMs = Number.NEGATIVE_INFINITY
   return {
+    heedsReaders: true,
     plan(state, nowMs) {
       const tracked = track(state)
       const room = new Room(state)
-      const devices = placeDevices(state, room, () => [...byBufferDescending(tracked.residents, nowMs)])
+      const devices = placeDevices(state, room, isDeviceWithoutReader, () => [
+        ...byBufferDescending([...tracked.idle, ...tracked.residents], nowMs),
+      ])
       const preempt = new Set(devices.preempt)
       const requests = without(tracked, preempt)
       const { ready, short } = grow(requests.residents, room, nowMs)
@@ -57,7 +60,12 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
 
 function without(requests: Requests, preempted: ReadonlySet<StreamState>): Requests {
   if (preempted.size === 0) return requests
-  return { ...requests, residents: requests.residents.filter((stream) => !preempted.has(stream)) }
+  const { idle } = requests
+  return {
+    ...requests,
+    idle: idle.filter((stream) => !preempted.has(stream)),
+    residents: requests.residents.filter((stream) => !preempted.has(stream)),
+  }
 }
 
 /**

@@ -1,3 +1,4 @@
+import { isEvictable } from '../serving/place-devices.ts'
 import type { ServingState, StreamState } from '../serving/policy.ts'
 import { ascending } from './ascending.ts'
 
@@ -5,6 +6,8 @@ import { ascending } from './ascending.ts'
 export interface Requests {
   /** With their KV in the fast tier. */
   readonly residents: readonly StreamState[]
+  /** Devices' streams without waiting rows whose reader is known: they can make way while their buffers last. */
+  readonly idle: readonly StreamState[]
   /** Preempted. */
   readonly away: readonly StreamState[]
   /** Not admitted yet, in the order of arrival. */
@@ -17,14 +20,14 @@ export interface Requests {
   readonly tokensPerS: number
 }
 
-export function track({ waiting }: ServingState): Requests {
+export function track(state: ServingState): Requests {
   const residents: StreamState[] = []
   const away: StreamState[] = []
   const newcomers: StreamState[] = []
   let smallestBytes = Number.POSITIVE_INFINITY
   let working = 0
   let tokensPerS = 0
-  for (const stream of waiting) {
+  for (const stream of state.waiting) {
     const { residency, reader } = stream
     if (!reader) continue
     if (residency === 'evicted' && stream.kvBytes < smallestBytes) smallestBytes = stream.kvBytes
@@ -37,7 +40,18 @@ export function track({ waiting }: ServingState): Requests {
     if (residency === 'evicted') away.push(stream)
     else if (residency === 'resident') residents.push(stream)
   }
-  return { residents, away, newcomers, smallestBytes, working, tokensPerS }
+  return {
+    residents,
+    // Collected on demand: most plans preempt nothing.
+    get idle() {
+      return state.idle.filter((stream) => stream.reader && isEvictable(stream))
+    },
+    away,
+    newcomers,
+    smallestBytes,
+    working,
+    tokensPerS,
+  }
 }
 
 /** Those whose buffer ends first first; put in order as far as they are taken. */

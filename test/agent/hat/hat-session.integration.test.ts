@@ -135,6 +135,22 @@ describe('an answer by the split model', () => {
     expect(drafterMaker('auto', parts)(greedy)).toBeDefined()
   })
 
+  it("is the reference if its reader's rate is known, which the bridge is told before each verification", async () => {
+    const reports: number[][] = []
+    const reporting = aroundExchanges((link, exchange) => {
+      const report = link.report.bind(link)
+      link.report = (tokensPerS, undelivered) => {
+        reports.push([tokensPerS, undelivered])
+        report(tokensPerS, undelivered)
+      }
+      return exchange
+    })
+    const { tokens } = await world.answer({ prompt, maxTokens: 12, tokensPerS: 0.01 }, { ...withoutDrafts, ...reporting })
+    expect(tokens).toEqual(await reference(12))
+    expect(reports.map(([, undelivered]) => Math.round(undelivered!))).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
+    expect(new Set(reports.map(([rate]) => rate))).toEqual(new Set([0.01]))
+  })
+
   it('comes in fewer rounds when drafts are right', async () => {
     const expected = await reference(29)
     const { tokens, rounds, figures } = await world.answer({ prompt, maxTokens: 29 }, oracle(expected))

@@ -274,6 +274,17 @@ describe('the measurements of a connection', () => {
     await session.exchange(32, frame(1), 0)
     expect(bridge.received.filter(({ type }) => type === 'rates')).toEqual([{ type: 'rates', upBytesPerS, prefillTokensPerS: 5 }])
   })
+
+  it.each([
+    ['reaches a bridge that accepts it', true, [{ type: 'reading', tokensPerS: 5, undelivered: 3 }]],
+    ['is not sent to an older bridge, which would close the connection', undefined, []],
+  ])('a report of the reader %s', async (_, reading, expected) => {
+    await using bridge = await strangeBridge(replyWithTimes, { reading })
+    const session = await linkTo(bridge.url).open(testModelId, never)
+    session.report(5, 3)
+    await session.exchange(0, frame(1), 0)
+    expect(bridge.received.filter(({ type }) => type === 'reading')).toMatchObject(expected)
+  })
 })
 
 describe('a misbehaving bridge', () => {
@@ -436,9 +447,16 @@ interface StrangeBridge extends AsyncDisposable {
 }
 
 /** A real WebSocket server whose replies to frames the test defines. */
+interface StrangeOptions {
+  readonly welcome?: boolean
+  readonly autoPong?: boolean
+  readonly opens?: boolean
+  readonly reading?: boolean | undefined
+}
+
 async function strangeBridge(
   onRows: (frame: Frame, send: (bytes: Uint8Array) => void) => void,
-  { welcome = true, autoPong = true, opens = true } = {},
+  { welcome = true, autoPong = true, opens = true, reading }: StrangeOptions = {},
 ): Promise<StrangeBridge> {
   const server = new WebSocketServer({ host: '127.0.0.1', port: 0, autoPong })
   await once(server, 'listening')
@@ -471,6 +489,7 @@ async function strangeBridge(
           chunkTokens: 8,
           frameTokens: 64,
           draftLimit: 2,
+          reading,
         })
       }
       if (message.type === 'close') closed.push(message.session)

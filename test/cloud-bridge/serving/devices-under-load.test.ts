@@ -44,12 +44,13 @@ async function answer(serving: Serving, seed: number): Promise<number[]> {
 }
 
 /** A session whose KV grows from the first buffers to twice as much. @returns the bits that come back */
-async function converse(serving: Serving): Promise<number[][]> {
+async function converse(serving: Serving, owner?: string, unread?: number): Promise<number[][]> {
   const random = seededRandom(5)
   const { width } = randomStates(1, model.manifest.dims.hidden, 1)
-  const stream = await openStream(serving)
+  const stream = await openStream(serving, owner)
   const bits: number[][] = []
   for (let round = 0; round < 10; round++) {
+    if (unread !== undefined && round > 0) stream.report(5, unread)
     const states = randomStates(8, width, Math.floor(random.next() * 2 ** 31))
     bits.push([...(await stream.append({ states, select: 'all' })).states.half])
   }
@@ -69,6 +70,30 @@ describe.each(policyNames)('while answers fill the memory, under %s', (name) => 
     expect(await converse(serving)).toEqual(alone.session)
     expect(ended).toBe(0)
     expect(await answers).toEqual(alone.answers)
+    expect(serving.memory.usedBytes).toBe(0)
+    await serving.close()
+  })
+})
+
+describe('sessions that report their readers, under tokenflow', () => {
+  it('are preempted while their readers have much to read, and return the same bits', async () => {
+    const flow = createPolicy('tokenflow', { promptRows: 32, minPromptRows: 8 })
+    let preemptions = 0
+    const policy: ServingPolicy = {
+      ...flow,
+      plan(state, nowMs) {
+        const plan = flow.plan(state, nowMs)
+        preemptions += plan.preempt.length
+        return plan
+      },
+    }
+    const perPosition = served().rows!.bytesPerPosition
+    // For two sessions of four.
+    const serving = testServing(served(), { policy, kv: { budgetBytes: 256 * perPosition } })
+    const owners = ['a', 'b', 'c', 'd']
+    const sessions = await Promise.all(owners.map((owner) => converse(serving, owner, 1_000)))
+    for (const session of sessions) expect(session).toEqual(alone.session)
+    expect(preemptions).toBeGreaterThan(0)
     expect(serving.memory.usedBytes).toBe(0)
     await serving.close()
   })

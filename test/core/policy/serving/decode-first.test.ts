@@ -207,14 +207,14 @@ describe('the memory of a plan', () => {
     expect(policy.plan(stateOf(streams, { memory }), nowMs)).toMatchObject({ resume: [], run: [] })
   })
 
-  const reader = new Reader(5, 100, 0)
+  const ofAnswer = { source: 'answer', reader: new Reader(5, 100, 0) } as const
 
   it('preempts the latest streams for an earlier one that grows, and resumes none meanwhile', () => {
     const streams = [
-      stream(0, { kvBytes: 100, growthBytes: 100, reader }),
-      stream(1, { kvBytes: 100, reader }),
-      stream(2, { kvBytes: 60, reader }),
-      stream(3, { kvBytes: 10, reader, residency: 'evicted' }),
+      stream(0, { kvBytes: 100, growthBytes: 100, ...ofAnswer }),
+      stream(1, { kvBytes: 100, ...ofAnswer }),
+      stream(2, { kvBytes: 60, ...ofAnswer }),
+      stream(3, { kvBytes: 10, ...ofAnswer, residency: 'evicted' }),
     ]
     const memory = { budgetBytes: 270, usedBytes: 260 }
     expect(policy.plan(stateOf(streams, { memory }), nowMs)).toMatchObject({
@@ -226,7 +226,7 @@ describe('the memory of a plan', () => {
 
   it('preempts a growing stream itself if all others came before it, and never one of a device', () => {
     const device = stream(0, { kvBytes: 200 })
-    const growing = stream(1, { kvBytes: 100, growthBytes: 100, reader })
+    const growing = stream(1, { kvBytes: 100, growthBytes: 100, ...ofAnswer })
     const memory = { budgetBytes: 300, usedBytes: 300 }
     for (const streams of [
       [device, growing],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ServingPolicy, StreamState } from '../../../../core/policy/serving/policy.ts'
-import { createPolicy, policyNames } from '../../../../core/policy/tokenflow/named-policies.ts'
+import { Reader } from '../../../../core/policy/serving/reader.ts'
+import { createPolicy, type PolicyName, policyNames } from '../../../../core/policy/tokenflow/named-policies.ts'
 import { answerState, stateOf, streamState } from '../../../support/serving-state.ts'
 
 const device = (id: number, fields: Partial<StreamState> = {}) => streamState(id, { kvBytes: 100, ...fields })
@@ -59,5 +60,25 @@ describe.each(policyNames)("devices' streams under %s", (name) => {
     const plan = planOf(policy(), [answer(1), answer(2), large, waiting], { memory: { budgetBytes: 300, usedBytes: 200 } })
     expect(plan.preempt).toHaveLength(1)
     expect(plan.resume).toEqual([])
+  })
+})
+
+describe("the reader of a device's stream", () => {
+  const nowMs = 1_000
+  /** A session without waiting rows, whose reader has so many seconds to read. */
+  const idle = (lastsS: number) => {
+    const reader = new Reader(5, 1_000, 0)
+    reader.report(5 * lastsS, nowMs)
+    return device(1, { waitingRows: 0, reader })
+  }
+  const fresh = answer(5, { residency: 'evicted', contextLength: 0, waitingRows: 64, phase: 'prefill' })
+  const plan = (name: PolicyName, session: StreamState) =>
+    planOf(createPolicy(name, { promptRows: 64, minPromptRows: 16 }), [session, device(2), device(3), fresh])
+
+  it('lets it make way for an answer while it has much to read, under tokenflow alone', () => {
+    expect(plan('tokenflow', idle(60))).toMatchObject({ preempt: [1] })
+    expect(plan('tokenflow', idle(0.5)).preempt).toEqual([])
+    expect(plan('tokenflow', { ...idle(60), resumptions: [] }).preempt).toEqual([])
+    for (const name of ['decode-first', 'fcfs', 'chunked'] as const) expect(plan(name, idle(60)).preempt).toEqual([])
   })
 })
