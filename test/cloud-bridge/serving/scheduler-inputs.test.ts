@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
+import type { SlowTier } from '../../../cloud-bridge/serving/slow-tier.ts'
+import { memoryTier } from '../../../cloud-bridge/serving/slow-tier-memory.ts'
+import type { LoadedModel } from '../../../core/engine/open-model.ts'
+import { greedy } from '../../../core/engine/sampler.ts'
+import { shareHead } from '../../../core/engine/shared-head.ts'
+import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
+import type { ServingPolicy, ServingState } from '../../../core/policy/serving/policy.ts'
+import { someIds, type Workshop, workshop } from '../../core/engine/models.ts'
+import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { testServing } from '../../support/serving.ts'
+
+let bench: Workshop
+let model: LoadedModel
+beforeAll(async () => {
+  bench = await workshop()
+  model = await bench.open({ format: 'fp32', split: 1 })
+})
+afterAll(() => bench[Symbol.asyncDispose]())
+
+const stepMs = 20
+const tokensPerS = 20
+const maxTokens = 60
+const budgetBytes = 2 ** 24
+
+/** Saving a page takes 4 ms, loading one 2 ms. */
+function timed(clock: FakeClock): SlowTier {
+  const tier = memoryTier(budgetBytes)
+  return {
+    ...tier,
+    open() {
+      const copy = tier.open()
+      return {
+        get bytes() {
+          return copy.bytes
+        },
+        save: (at, page) => clock.advance(4).then(() => copy.save(at, page)),
+        load: (at) => clock.advance(2).then(() => copy.load(at)),
+        release: () => copy.release(),
+      }
+    },
+  }
+}
+
+it('a policy sees what each stream and the bridge have done so far', async () => {
+  const clock = fakeClock(1_000)
+  const head = shareHead(model.head(), model.manifest.dims.vocab)
+  const whole = splitModel(model.part('middle'), { input: model.part('input'), head })
+  const ordinary = decodeFirst({ promptRows: 64, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 })
+  const states: ServingState[] = []
+  let preempted = false
+  const policy: ServingPolicy = {
+    plan(state, nowMs) {
+      states.push(state)
+      const plan = ordinary.plan(state, nowMs)
+      const [stream] = state.waiting
+      if (preempted || stream?.reader?.sent !== 40 || stream.residency !== 'resident') return plan
+      preempted = true
+      return { ...plan, preempt: [stream.id], run: [] }
+    },
+  }
+  const serving = testServing(
+    { ...whole, step: (items: Parameters<typeof whole.step>[0]) => clock.advance(stepMs).then(() => whole.step(items)) },
+    { policy, clock, tiers: { slow: timed(clock), writeThrough: false } },
+  )
+  const ids = someIds(model.manifest, 50, 1)
+  const stream = serving.openTokens('client', { ids, answered: [], eos: [], sampling: greedy, maxTokens, tokensPerS })
+  while (!(await stream.next()).end);
+
+  const perPosition = whole.tokens!.bytesPerPosition
+  const pageBytes = 16 * perPosition
+  const seen = states.flatMap(({ waiting }) => waiting)
+  expect(seen[0]).toMatchObject({
+    ...{ residency: 'evicted', contextLength: 0, waitingRows: 50, writtenRows: 0, resumptions: ['recompute'] },
+    ...{ kvBytes: 64 * perPosition, fullBytes: 128 * perPosition },
+    reader: { requestedMs: 1_000, tokensPerS, maxTokens },
+  })
+  // Row 64 is the last in the first buffers.
+  const growing = seen.filter(({ residency, growthBytes }) => residency === 'resident' && growthBytes > 0)
+  expect(growing).toMatchObject([{ contextLength: 64, growthBytes: 64 * perPosition, kvBytes: 64 * perPosition }])
+  const away = seen.filter(({ residency, contextLength }) => residency === 'evicted' && contextLength > 0)
+  expect(away).toMatchObject([{ contextLength: 89, writtenRows: 89, resumptions: ['load', 'recompute'] }])
+
+  // The stream's reader goes on: its last token came with the last step.
+  const { reader } = seen.at(-1)!
+  expect(reader).toMatchObject({ sent: maxTokens, firstTokenMs: 1_000 + stepMs })
+  expect(reader!.drainedMs).toBeCloseTo(1_000 + stepMs + (maxTokens * 1_000) / tokensPerS, 6)
+  const { slow, speeds, memory } = states.at(-1)!
+  expect(slow).toMatchObject({ budgetBytes })
+  expect(memory.budgetBytes).toBe(2 ** 30)
+  expect(speeds.tokensPerS).toBeCloseTo(1_000 / stepMs, 6)
+  expect(speeds.prefillSPerRow).toBeCloseTo(stepMs / 1_000 / 50, 6)
+  expect(speeds.stepSOf(1)).toBeCloseTo(stepMs / 1_000, 6)
+  expect(speeds.loadBytesPerS).toBeCloseTo((pageBytes * 1_000) / 2, 3)
+  expect(speeds.evictBytesPerS).toBeGreaterThan(0)
+  expect(speeds.evictBytesPerS).toBeLessThanOrEqual((pageBytes * 1_000) / 4)
+  await serving.close()
+})
