@@ -65,6 +65,11 @@ export abstract class EngineStream implements KvOwner {
     return this.waitingRows > 0 && !this.#step && this.kv.residency === 'resident'
   }
 
+  /** Whether the owner may have the memory that the waiting rows need. Until then the stream is no concern of the policy. */
+  get isWithinShare(): boolean {
+    return true
+  }
+
   get waitingRows(): number {
     return this.pending?.waiting ?? 0
   }

@@ -138,7 +138,7 @@ export class StepLoop {
     const { kv, tiers, limits } = this.#options
     const [streams, waiting] = [this.#streams, this.#waiting]
     return {
-      waiting: Array.from(waiting, (stream) => stream.state),
+      waiting: Array.from(waiting).flatMap((stream) => (stream.isWithinShare ? [stream.state] : [])),
       // On demand: there may be hundreds of both, and a plan is made for every step.
       get idle() {
         return [...streams.values()].filter((stream) => !waiting.has(stream)).map((stream) => stream.state)

@@ -122,6 +122,11 @@ export class RowStream extends EngineStream implements Stream {
     })
   }
 
+  /** Of a resident stream that was checked when its rows came. */
+  override get isWithinShare(): boolean {
+    return this.kv.residency !== 'evicted' || this.#host.kv.isWithinShare(this.sequence, this.sequence.length + this.waitingRows)
+  }
+
   override resume(by: Resumption): void {
     super.resume(by)
     if (this.kv.residency === 'resident') this.#admission?.settle(true)

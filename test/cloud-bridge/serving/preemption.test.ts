@@ -111,6 +111,28 @@ describe('a stream that is preempted', () => {
     expect(serving.memory.usedBytes).toBe(128 * perPosition)
   })
 
+  it("does not hold up those behind it while its owner's share is exhausted", async () => {
+    const { serving, preempt } = preemptible({}, 128)
+    const [first, second] = [await openStream(serving, 'a'), await openStream(serving, 'a')]
+    const other = await openStream(serving, 'b')
+    for (const stream of [first, second, other]) await stream.append(blank(8))
+    for (const [id, left] of [
+      [2, 128],
+      [3, 64],
+    ] as const) {
+      preempt(id)
+      await first.append(blank(1))
+      await expect.poll(() => serving.memory.usedBytes).toBe(left * perPosition)
+    }
+    await first.append(blank(60))
+    const waiting = second.append(blank(1))
+    await other.append(blank(1))
+    expect(second.length).toBe(8)
+    await first.close()
+    await waiting
+    expect(second.length).toBe(9)
+  })
+
   it('is not cached as a prefix if its KV no longer fits into the memory', async () => {
     const { serving, preempt } = preemptible()
     const [first, second] = [await openStream(serving), await openStream(serving)]
@@ -217,7 +239,7 @@ const perPosition = 2 * 16 * 4
 const blank = (n: number) => ({ states: { rows: n, width: 2, half: new Uint16Array(n * 2) }, select: 'last' as const })
 
 /** Serving with room for 200 positions; `preempt` makes the next plan preempt that stream. */
-function preemptible(tiers: Partial<ServingOptions['tiers']> = {}) {
+function preemptible(tiers: Partial<ServingOptions['tiers']> = {}, ownerPositions = 200) {
   let preempted: number[] = []
   const policy: ServingPolicy = {
     plan(state, nowMs) {
@@ -226,7 +248,12 @@ function preemptible(tiers: Partial<ServingOptions['tiers']> = {}) {
       return plan
     },
   }
-  const kv = { budgetBytes: 200 * perPosition, firstPositions: 8, prefixMs: 60_000 }
+  const kv = {
+    budgetBytes: 200 * perPosition,
+    ownerBytes: ownerPositions * perPosition,
+    firstPositions: 8,
+    prefixMs: 60_000,
+  }
   const preempt = (stream: number) => {
     preempted = [stream]
   }
