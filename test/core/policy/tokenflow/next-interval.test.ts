@@ -36,7 +36,8 @@ function chosen(first: Partial<StreamState>, second: Partial<StreamState>): read
 describe('of two requests, the memory goes to the one', () => {
   it.each<[string, Partial<StreamState>, Partial<StreamState>]>([
     ['whose reader waits longer', { reader: reader({ waitedMs: 100 }) }, { reader: reader({ waitedMs: 3_000 }) }],
-    ['that lacks more tokens', { reader: reader({ maxTokens: 11 }) }, { reader: reader({}) }],
+    ['that lacks more tokens', { reader: reader({ sent: 99 }) }, { reader: reader({}) }],
+    ['whose answer has not begun', { reader: reader({ waitedMs: nowMs }) }, { reader: reader({ sent: 0 }) }],
     ['that comes back sooner', { reader: reader({}), waitingRows: 30 }, { reader: reader({}) }],
   ])('%s', (_, first, second) => {
     expect(chosen(first, second)).toEqual([2])
