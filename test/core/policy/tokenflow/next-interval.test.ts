@@ -5,6 +5,7 @@ import { Room } from '../../../../core/policy/serving/room.ts'
 import { admissible, isOverloaded } from '../../../../core/policy/tokenflow/admission.ts'
 import { chooseForInterval, isCritical, swapS } from '../../../../core/policy/tokenflow/next-interval.ts'
 import { wayBack } from '../../../../core/policy/tokenflow/resumption.ts'
+import { tokenflow } from '../../../../core/policy/tokenflow/tokenflow.ts'
 import { track } from '../../../../core/policy/tokenflow/tracker.ts'
 import { answerState, stateOf, unmeasured } from '../../../support/serving-state.ts'
 
@@ -27,10 +28,10 @@ const newcomer = (id: number, fields: Partial<StreamState> = {}) =>
   answerState(id, { residency: 'evicted', contextLength: 0, resumptions: ['recompute'], ...fields })
 
 /** Which of two preempted requests gets the memory for one; the first where both are worth the same. */
-function chosen(first: Partial<StreamState>, second: Partial<StreamState>): readonly number[] {
+function chosen(first: Partial<StreamState>, second: Partial<StreamState>, by = limits): readonly number[] {
   const state = stateOf([away(1, first), away(2, second)], { memory: { budgetBytes: 64, usedBytes: 0 }, speeds })
   const of = { room: new Room(state), isShort: false }
-  return chooseForInterval(track(state), new Set(), of, state, limits, nowMs)!.resume.map(({ id }) => id)
+  return chooseForInterval(track(state), new Set(), of, state, by, nowMs)!.resume.map(({ id }) => id)
 }
 
 describe('of two requests, the memory goes to the one', () => {
@@ -41,6 +42,12 @@ describe('of two requests, the memory goes to the one', () => {
     ['that comes back sooner', { reader: reader({}), waitingRows: 30 }, { reader: reader({}) }],
   ])('%s', (_, first, second) => {
     expect(chosen(first, second)).toEqual([2])
+  })
+
+  it('whose further tokens count, where stalls cost nothing', () => {
+    const full = reader({ sent: 30, waitedMs: -6_000 })
+    const patient = { ...limits, stallWeight: 0, conservativeness: 20 }
+    expect(chosen({ reader: full }, { reader: reader({}) }, patient)).toEqual([2])
   })
 })
 
@@ -68,6 +75,19 @@ describe('the way back', () => {
   ] as const)('is %s after %f s of other transfers and %f s of other recomputations', (by, loadS, recomputeS) => {
     expect(wayBack(stream, speeds, { loadS, recomputeS }).by).toBe(by)
   })
+})
+
+it('a load waits for the eviction that makes way for it', () => {
+  const wayOf = (writtenRows: number) => {
+    const leaving = answerState(1, { writtenRows, reader: reader({ sent: 80, waitedMs: -14_000 }) })
+    const state = stateOf([leaving, away(2, { reader: reader({ waitedMs: 3_000 }) })], {
+      memory: { budgetBytes: 64, usedBytes: 64 },
+      speeds,
+    })
+    return tokenflow({ ...limits, promptRows: 64 }).plan(state, nowMs)
+  }
+  expect(wayOf(64)).toMatchObject({ preempt: [1], resume: [{ stream: 2, by: 'load' }] })
+  expect(wayOf(0)).toMatchObject({ preempt: [1], resume: [{ stream: 2, by: 'recompute' }] })
 })
 
 describe('admission', () => {
