@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
+import { readerRates } from '../../core/base/reader-rates.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { accessOf } from '../../core/login/bridge-access.ts'
 import { readApiKeys } from '../../core/openai/api-keys.ts'
 import { type Api, streamAnswerFrom } from '../../core/openai/client.ts'
-import { maxTokensPerS } from '../../core/openai/request.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 
 const options = {
@@ -34,8 +34,8 @@ const options = {
   model: z.string().meta({ description: 'name of the model that answers', fallback: 'the first of /v1/models' }).optional(),
   tokensPerS: z
     .number()
-    .gt(0)
-    .max(maxTokensPerS)
+    .min(readerRates.min)
+    .max(readerRates.max)
     .meta({ description: 'how fast you read, in tokens/s: a bridge schedules by it', fallback: 'what the bridge assumes' })
     .optional(),
   maxTokens: z.int().min(1).meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),

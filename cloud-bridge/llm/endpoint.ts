@@ -13,6 +13,7 @@ export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: Text
     model,
     async *answer(request, signal) {
       const start = await startOf(request, model, signal)
+      if (signal.aborted) throw canceled()
       const { sampling, logprobs, tokensPerS, client } = request
       const stream = serving.openTokens(answerOwner(client), { ...start, sampling, logprobs, tokensPerS })
       const onAbort = () => void stream.close()
@@ -20,7 +21,7 @@ export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: Text
       try {
         for (;;) {
           const { choices, end } = await stream.next()
-          if (signal.aborted) throw new BrimError('CANCELED', 'the answer was canceled')
+          if (signal.aborted) throw canceled()
           const tokens = choices.map(({ token }) => token)
           yield {
             source,
@@ -37,3 +38,5 @@ export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: Text
     },
   }
 }
+
+const canceled = () => new BrimError('CANCELED', 'the answer was canceled')

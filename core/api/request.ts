@@ -3,8 +3,9 @@ import { type AnswerRequest, type Endpoint, isTokenEndpoint } from '../answer/en
 import { withFallback } from '../answer/fallback.ts'
 import { Prompt } from '../answer/prompt.ts'
 import { sharesTokens } from '../answer/text-model.ts'
+import { readerRates } from '../base/reader-rates.ts'
 import { FieldError } from '../openai/api-error.ts'
-import { ChatRequest, CompletionRequest, ignoredFields, maxTokensPerS, parseRequest } from '../openai/request.ts'
+import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../openai/request.ts'
 import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
 
 /** A request to the API. */
@@ -155,9 +156,10 @@ const samplingOf = (request: CommonFields) => ({
 function rateOf(header: RequestOrigin['tokensPerS']): number | undefined {
   if (header === undefined) return undefined
   const rate = typeof header === 'string' && header.trim() !== '' ? Number(header) : Number.NaN
-  if (rate > 0 && rate <= maxTokensPerS) return rate
+  const { min, max } = readerRates
+  if (rate >= min && rate <= max) return rate
   const name = 'x-brim-tokens-per-s'
-  throw new FieldError('REQUEST_INVALID', name, `the header ${name} must be a number above 0, at most ${maxTokensPerS}`)
+  throw new FieldError('REQUEST_INVALID', name, `the header ${name} must be a number from ${min} to ${max}`)
 }
 
 /** Before each message is checked. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { listOf } from '../base/list-of.ts'
+import { readerRates } from '../base/reader-rates.ts'
 import type { ChatMessage } from '../text/chat-message.ts'
 import { FieldError } from './api-error.ts'
 import { refuseUnsupported, unsupportedFields } from './unsupported.ts'
@@ -8,8 +9,6 @@ import { refuseUnsupported, unsupportedFields } from './unsupported.ts'
 const maxStopStrings = 64
 const StopString = z.string().min(1).max(1_024)
 
-/** Far above any reader; a client that does not read along gives no rate. */
-export const maxTokensPerS = 10_000
 const maxTopLogprobs = 20
 const Penalty = z.number().min(-2).max(2)
 
@@ -42,7 +41,7 @@ const common = {
       /** Whether the device's small model may continue the answer without a bridge. */
       fallback: z.enum(['none', 'slm']).nullish(),
       /** How fast the client reads. */
-      tokens_per_s: z.number().gt(0).max(maxTokensPerS).nullish(),
+      tokens_per_s: z.number().min(readerRates.min).max(readerRates.max).nullish(),
     })
     .nullish(),
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { readerRates } from '../base/reader-rates.ts'
 import { conditionSections, figure } from './device-condition.ts'
 import { wires } from './frame.ts'
 import { Id } from './id.ts'
@@ -168,7 +169,11 @@ export const ToBridge = z.discriminatedUnion('type', [
     .object({
       type: z.literal('reading'),
       session,
-      tokensPerS: z.number().positive().max(1e9).describe('Rate at which the reader of the answer takes tokens.'),
+      tokensPerS: z
+        .number()
+        .min(readerRates.min)
+        .max(readerRates.max)
+        .describe('Rate at which the reader of the answer takes tokens.'),
       undelivered: z.number().min(0).max(1e9).describe('Tokens of the answer that the reader has not read yet.'),
     })
     .describe('The reader of an answer, before a verification; only to a bridge whose `opened` has `reading`.'),

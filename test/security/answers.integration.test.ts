@@ -55,7 +55,7 @@ describe('hostile clients of a bridge that answers', () => {
     expect(await textOf(bridge.httpUrl)).toBe(expected)
   }
 
-  it.each([0, -1, 1e9, Number.POSITIVE_INFINITY, '5', 'NaN'])(
+  it.each([0, -1, 5e-324, 1e9, Number.POSITIVE_INFINITY, '5', 'NaN'])(
     'a rate of %s is refused by name, in the body and as a header',
     async (rate) => {
       const json = rate === Number.POSITIVE_INFINITY ? '1e400' : JSON.stringify(rate)
@@ -74,7 +74,7 @@ describe('hostile clients of a bridge that answers', () => {
   )
 
   it('the slowest and the fastest rate get the same answer, without delay', async () => {
-    for (const tokens_per_s of [0.001, 1e-300, 5e-324, 10_000])
+    for (const tokens_per_s of [0.001, 10_000])
       expect(await textOf(bridge.httpUrl, { ...question, brim: { tokens_per_s } })).toBe(expected)
   })
 
@@ -108,9 +108,20 @@ describe('hostile clients of a bridge that answers', () => {
     }
     await expectIdle()
   })
+})
 
-  it('a burst of 1,000 requests: those beyond the queue are told when to return, the others get their answers', async () => {
-    const brief = { ...question, max_tokens: 2 }
+describe('a burst', () => {
+  it('of 1,000 requests: those beyond the queue are told when to return, the others get their answers', async () => {
+    // Memory for a few answers, which end more slowly than requests come.
+    await using bridge = await startTestBridge({
+      bundle,
+      stateDir: join(dir.path, 'burst'),
+      kvBudgetBytes: 512 * 1_024,
+      chunkTokens: 16,
+      prefixKeepS: 0,
+      limits: { waitingAnswers: 16 },
+    })
+    const brief = { ...question, max_tokens: 24, ignore_eos: true }
     const text = await textOf(bridge.httpUrl, brief)
     const before = process.memoryUsage().rss
     const responses = await Promise.all(Array.from({ length: 1_000 }, () => post(bridge.httpUrl, brief)))
@@ -125,7 +136,8 @@ describe('hostile clients of a bridge that answers', () => {
       expect(await response.json()).toMatchObject({ error: { code: 'QUEUE_FULL' } })
     }
     expect(process.memoryUsage().rss - before).toBeLessThan(512 * 2 ** 20)
-    await expectIdle()
+    await expect.poll(async () => (await healthOf(bridge)).kvBytes).toBe(0)
+    expect(await textOf(bridge.httpUrl, brief)).toBe(text)
   })
 })
 

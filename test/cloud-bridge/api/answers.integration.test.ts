@@ -245,7 +245,7 @@ describe('without the openai package', () => {
     const [models, chat, stream] = outputs
     expect(JSON.parse(models!)).toMatchObject({ object: 'list', data: [{ id: 'tiny-llama' }, { id: 'brim' }] })
     expect(JSON.parse(chat!)).toMatchObject({ object: 'chat.completion', usage: { completion_tokens: 16 } })
-    expect(stream).toMatch(/^data: \{.*\}\n\n(.*\n)*data: \[DONE\]\n\n$/)
+    expect(stream).toMatch(/^id: \S+\ndata: \{.*\}\n\n(.*\n)*data: \[DONE\]\n\n$/)
   })
 
   it('brim ask gets the same answer, and says what failed', async () => {

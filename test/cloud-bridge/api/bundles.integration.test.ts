@@ -67,7 +67,7 @@ describe('a bridge that serves bundles and requires authentication', () => {
     const id = await jobs.submit({ kind: 'bundle.install', input: smallVersion, device: 'orin' })
     expect(await jobs.ended(id)).toMatchObject({ state: 'SUCCEEDED', result: { name: 'tiny-slm', wasInstalled: false } })
     // Another model, of which only the manifest is present.
-    const broken = { ...small, dims: { ...small.dims, contextLimit: small.dims.contextLimit - 1 } }
+    const broken = { ...small, tokens: { ...small.tokens, eos: [7] } }
     const brokenId = modelIdOf(broken)
     const brokenAt = join(world.dir, 'orin', 'bundles', brokenId)
     mkdirSync(brokenAt)

@@ -90,7 +90,7 @@ describe('a session', () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     const { hex } = await device.open(testModelId)
-    const terms = { epoch: 1, held: 0, moved: false, chunkTokens: 16, frameTokens: 64, draftLimit: 4 }
+    const terms = { epoch: 1, held: 0, moved: false, chunkTokens: 16, frameTokens: 64, draftLimit: 4, reading: true }
     expect(device.messages.at(-1)).toEqual({ type: 'opened', request: 1, session: hex, ...terms })
   })
 

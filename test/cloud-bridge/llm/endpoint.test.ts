@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { bridgeEndpoint } from '../../../cloud-bridge/llm/endpoint.ts'
+import { Prompt } from '../../../core/answer/prompt.ts'
+import { textModel } from '../../../core/answer/text-model.ts'
+import { greedy } from '../../../core/engine/sampler.ts'
+import { loadTokenizer } from '../../../core/text/tokenizer.ts'
+import { fixtureDir } from '../../oracle/fixtures.ts'
+import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
+
+let bundle: TinyBundle
+beforeAll(async () => {
+  bundle = await tinyBundle()
+})
+afterAll(() => bundle[Symbol.dispose]())
+
+it('an answer that is canceled before it begins takes no place in the queue', async () => {
+  const model = textModel(bundle.manifest, await loadTokenizer(fixtureDir('llama')), undefined)
+  let opened = 0
+  const openTokens = () => {
+    opened += 1
+    return { next: () => new Promise<never>(() => {}), close: async () => {} }
+  }
+  const prompt = new Prompt({ kind: 'ids', tokens: { model, ids: [1, 2] } })
+  const request = { prompt, maxTokens: 4, sampling: greedy, stop: [], client: 'c' }
+  await expect(bridgeEndpoint({ openTokens }, model).answer(request, AbortSignal.abort()).next()).rejects.toMatchObject({
+    code: 'CANCELED',
+  })
+  expect(opened).toBe(0)
+})
