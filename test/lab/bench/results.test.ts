@@ -11,9 +11,21 @@ import { readDocument } from '../../../lab/bench/frame/results.ts'
 import { hatBench } from '../../../lab/bench/hat/bench.ts'
 import { queueBench } from '../../../lab/bench/queue/bench.ts'
 import { telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
+import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
+import { planBench } from '../../../lab/bench/tokenflow-plan/bench.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 
-const benches = [acceptanceBench, chaosBench, engineBench, failoverBench, hatBench, queueBench, telemetryBench]
+const benches = [
+  acceptanceBench,
+  chaosBench,
+  engineBench,
+  failoverBench,
+  hatBench,
+  queueBench,
+  telemetryBench,
+  tokenFlowBench,
+  planBench,
+]
 const results = new URL('docs/results/', projectRoot)
 const textOf = (path: string) => readFileSync(new URL(path, results), 'utf8')
 
