@@ -7,7 +7,7 @@ import { readSse } from '../../../core/openai/sse-reader.ts'
 import { freePort } from '../../../lab/cluster/free-port.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
-import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 const question = { model: 'brim', messages: [{ role: 'user', content: 'Where does the river rise?' }] }
@@ -156,8 +156,10 @@ it('waits for its client no longer than the grace time, and for no other client'
   }
   expect(await statusOf(dropped[1]!, other)).toBe(404)
   expect(await statusOf(dropped[1]!)).toBe(401)
+  // The bridge has noticed all three; a reconnect would make an answer wait anew.
+  await expect.poll(async () => (await healthOf(bridge)).kvBytes).toBe(0)
   // Only two wait.
-  await expect.poll(() => statusOf(dropped[0]!, own)).toBe(404)
+  expect(await statusOf(dropped[0]!, own)).toBe(404)
   expect(await statusOf(dropped[1]!, own)).toBe(200)
   await sleep(4_200)
   expect(await statusOf(dropped[2]!, own)).toBe(404)
