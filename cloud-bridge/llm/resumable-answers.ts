@@ -1,5 +1,4 @@
-import type { AnswerRequest } from '../../core/answer/endpoint.ts'
-import { isTokenEndpoint, type TokenEndpoint } from '../../core/answer/endpoint.ts'
+import type { AnswerRequest, TokenEndpoint } from '../../core/answer/endpoint.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
 import type { ApiRequest } from '../../core/api/request.ts'
 import type { ResumableStream } from '../../core/api/serve-answer.ts'
@@ -55,7 +54,7 @@ export class ResumableAnswers {
 
   /** Whether the answer to a request can be resumed: one answer, streamed, in tokens of the bridge's own model. */
   accepts({ endpoint, stream, answers }: ApiRequest): boolean {
-    return stream && answers.length === 1 && isTokenEndpoint(endpoint) && endpoint === this.#endpoint
+    return stream && answers.length === 1 && endpoint === this.#endpoint
   }
 
   /** @param client the answer is resumed for no other one */
