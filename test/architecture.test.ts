@@ -43,6 +43,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core/base', 'core/openai', 'core/policy/upstream'],
     types: ['core/answer', 'core/text'],
   },
+  'core/pice': { values: ['core/base', 'core/text'] },
   'core/commands': { values: ['core/base', 'core/cli', 'core/engine', 'core/model', 'core/text'] },
 
   // Decisions and estimators: pure.
@@ -51,6 +52,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/admission': { values: [], types: ['core/base', 'core/protocol'] },
   'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate'] },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/serving'] },
+  'core/policy/pice': { values: ['core/policy/estimate'] },
   'core/policy/identity': { values: [] },
   'core/policy/jobs': { values: [], types: ['core/base'] },
   'core/policy/fleet': { values: [], types: ['core/protocol'] },
@@ -71,6 +73,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // The open bundles, and their replacement while the agent runs.
   'agent/models': { values: ['core', 'agent/hat', 'agent/slm'], types: ['agent/bundles'] },
   'agent/api': { values: ['core'] },
+  'agent/pice': { values: ['core', 'agent/jobs', 'agent/slm'] },
   'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
   'agent/limits.ts': { values: [] },
   'agent/idle-memory.ts': { values: ['core'] },
@@ -94,6 +97,11 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/serving': { values: ['core'] },
   'cloud-bridge/hat': { values: ['core', 'cloud-bridge/serving'], types: ['cloud-bridge/config.ts'] },
   'cloud-bridge/llm': { values: ['core'], types: ['cloud-bridge/serving'] },
+  // Sketches and expansions: above serving's answers and the queue, which know nothing of them.
+  'cloud-bridge/pice': {
+    values: ['core'],
+    types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/queue', 'cloud-bridge/fleet', 'cloud-bridge/llm'],
+  },
   'cloud-bridge/identity': { values: ['core'], types: ['cloud-bridge/config.ts'] },
   // Transport: imports no routes. Only parts/routes.ts wires routes.
   'cloud-bridge/http': { values: ['core', 'cloud-bridge/identity'] },

@@ -8,8 +8,13 @@ export function reportOf(device: string, event: JobEvent): DeviceReport {
   const address = { job, device, attempt, n }
   switch (event.type) {
     case 'text': {
-      const { text, from, sentence } = event
-      return { ...address, report: { type: 'progress' }, data: { text, from, ...(sentence === undefined ? {} : { sentence }) } }
+      const { text, from } = event
+      return { ...address, report: { type: 'progress' }, data: { text, from } }
+    }
+    case 'sentence': {
+      const { sketch, sentence, candidate, model, text, tokens, meanLog2Probability } = event
+      const data = { sketch, sentence, candidate, model, text, tokens, meanLog2Probability }
+      return { ...address, report: { type: 'progress' }, data }
     }
     case 'progress': {
       const { doneBytes, totalBytes } = event

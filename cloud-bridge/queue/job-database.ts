@@ -142,7 +142,8 @@ const optionalLines: ReadonlySet<string> = new Set(['progress', 'away', 'back'])
 
 /** The type of the history line for a change; undefined: the change needs none. */
 function historyType(before: Job, after: Job, input: JobInput, data: object): string | undefined {
-  if (input.kind === 'report' && input.report.type === 'progress') return 'text' in data ? 'text' : 'progress'
+  if (input.kind === 'report' && input.report.type === 'progress')
+    return 'sentence' in data ? 'sentence' : 'text' in data ? 'text' : 'progress'
   if (after.state !== before.state) return after.state.toLowerCase()
   if (input.kind === 'absent') return 'away'
   if (input.kind === 'present' && before.lostAtMs !== null) return 'back'

@@ -7,6 +7,13 @@ import type { EndpointFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
 import { inTokensOf, type RemoteModel, type TextModel, type Tokens } from './text-model.ts'
 
+/**
+ * 'full': by the LLM alone; 'sketch': the LLM sketches and devices expand, if the bridge can; 'auto': whichever the plan
+ * chooses (PICE Eq. 2).
+ */
+export const answerModes = ['auto', 'sketch', 'full'] as const
+export type AnswerMode = (typeof answerModes)[number]
+
 /** A request for an answer, in terms that every endpoint understands. */
 export interface AnswerRequest {
   readonly prompt: Prompt
@@ -23,6 +30,8 @@ export interface AnswerRequest {
   readonly stop: readonly string[]
   /** Whether end-of-text tokens are tokens like any other: for measurements of a fixed length. */
   readonly ignoreEos?: boolean
+  /** How the bridge may answer (PICE); absent: as the bridge is configured. */
+  readonly mode?: AnswerMode
   /** Identifies the requesting application: a prefix cached for one client is never reused for another. */
   readonly client: string
   /** Called when the answer waits for a bridge, because the connection to the one before was lost. */
@@ -76,15 +85,23 @@ export interface TokenDelta extends CommonDelta {
   readonly logprobs?: readonly TokenLogprobs[]
 }
 
-/** Text of a server that does not tell its token ids. */
+/** Text of a server that does not tell its token ids, or of a device that expanded a sentence of a sketch. */
 export interface TextDelta extends CommonDelta {
-  readonly source: { readonly kind: 'upstream'; readonly model: RemoteModel }
+  readonly source: {
+    /** 'device': a device's small model; 'bridge': the bridge's own model, in an answer whose other parts are text. */
+    readonly kind: 'upstream' | 'bridge' | 'device'
+    readonly model: RemoteModel
+    /** That wrote the text, for 'device'. */
+    readonly device?: string
+  }
   /** Whole characters; may be empty. */
   readonly text: string
   /** Tokens of this text, as far as the server counts them. */
   readonly tokenCount: number
   /** Tokens of the prompt as the server counts them; with the last delta, if at all. */
   readonly promptTokens?: number
+  /** The lines of the answer's sketch so far (PICE): set with each delta that adds one. They are no part of the text. */
+  readonly sketch?: readonly string[]
 }
 
 /** Where one model starts, in its own tokens. */

@@ -12,6 +12,8 @@ interface SourceSpan {
   readonly tokens: number
   readonly source: AnswerDelta['source']['kind']
   readonly model: string
+  /** The device that wrote them, where a device expanded a sketch. */
+  readonly device?: string
 }
 
 /** How an answer was made: the `brim` field of responses. The TTFT is that of the first text. */
@@ -78,10 +80,20 @@ export class ReportBuilder {
     }
   }
 
-  #count({ source: { kind, model } }: AnswerDelta, tokens: number): void {
+  #count({ source }: AnswerDelta, tokens: number): void {
+    const { kind, model } = source
+    const device = 'device' in source ? source.device : undefined
     const last = this.#sources.at(-1)
-    if (last?.source === kind) this.#sources[this.#sources.length - 1] = { ...last, tokens: last.tokens + tokens }
-    else this.#sources.push({ from: this.#tokens, tokens, source: kind, model: model.name })
+    if (last?.source === kind && last.model === model.name && last.device === device)
+      this.#sources[this.#sources.length - 1] = { ...last, tokens: last.tokens + tokens }
+    else
+      this.#sources.push({
+        from: this.#tokens,
+        tokens,
+        source: kind,
+        model: model.name,
+        ...(device === undefined ? {} : { device }),
+      })
     this.#tokens += tokens
   }
 }

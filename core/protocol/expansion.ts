@@ -3,56 +3,105 @@ import { listOf } from '../base/list-of.ts'
 
 const count = z.int().min(0)
 
-/**
- * Fields of `pice.expand` beside the prompt: a sketch of the answer, by sentences, which a device's small models expand.
- * PICE, Algorithms 1 and 2, execution optimiser, Eq. 3.
- */
+/** Maximum number of sentences of a sketch, of sketches in a job, and of expanded answers that the ensemble chooses from. */
+export const maxSketchLines = 256
+export const maxSketchesPerJob = 64
+export const maxCandidates = 8
+
+/** Fields of one sketch of `pice.expand` beside its prompt. PICE, Algorithms 1 and 2, execution optimiser. */
 export const sketchFields = {
-  /** Sentences by the LLM, in order. */
-  sketch: listOf(z.string().trim().min(1).max(4_096), { min: 1, max: 256 }),
-  /** Index of the first sentence to expand; those before it are expanded already. */
-  from: count.default(0),
-  /** l: predicted length of the whole answer, in tokens. */
+  /** The sketch by the LLM: one line for each sentence of the answer, in order. */
+  sketch: listOf(z.string().trim().min(1).max(4_096), { min: 1, max: maxSketchLines }),
+  /** Indices of the lines to expand, ascending; absent: all. Others are expanded already. */
+  sentences: listOf(count, { min: 1, max: maxSketchLines }).optional(),
+  /** l: predicted length of the whole answer, in tokens of the LLM. */
   expectedTokens: z.int().min(1).max(1_000_000),
   /** f(l) − f(|r|): time within which the expansion beats the LLM alone. Decides the small model and the groups of sentences. */
   budgetMs: z.number().positive().optional(),
-  /** Number of answers that the ensemble chooses from: of several models, or samples of one. */
-  candidates: z.int().min(1).max(8).default(1),
+  /** Number of expansions of each sentence that the ensemble chooses from: of several models, or samples of one. */
+  candidates: z.int().min(1).max(maxCandidates).default(1),
+}
+
+interface Sketched {
+  readonly sketch: readonly unknown[]
+  readonly sentences?: readonly number[] | undefined
 }
 
 /** Indices of the sentences to expand. */
-export const sentencesOf = ({ sketch, from }: { sketch: readonly unknown[]; from: number }): number[] =>
-  sketch.map((_, sentence) => sentence).slice(from)
+export const sentencesOf = ({ sketch, sentences }: Sketched): readonly number[] => sentences ?? sketch.map((_, at) => at)
 
-/** Result of `pice.expand`. The bridge chooses the answer among the candidates (Eq. 3). */
+/** Why the indices of the sentences are invalid; undefined: they are not. */
+export function sentencesProblem({ sketch, sentences = [] }: Sketched): string | undefined {
+  if (sentences.some((at) => at >= sketch.length)) return 'an index is beyond the sketch'
+  return sentences.some((at, place) => place > 0 && at <= sentences[place - 1]!) ? 'indices must ascend' : undefined
+}
+
+/** One candidate for one sentence of an answer. */
+export const expandedSentence = {
+  /** Index of the sketch in the job. */
+  sketch: count,
+  /** Index of the sentence in its sketch. */
+  sentence: count,
+  /** Index of the candidate. */
+  candidate: z
+    .int()
+    .min(0)
+    .max(maxCandidates - 1),
+  /** Name of the small model that wrote it. */
+  model: z.string().min(1).max(256),
+  text: z.string().max(65_536),
+  /** Tokens of the text, in the small model's own vocabulary. */
+  tokens: count,
+  /** (1/N) Σ log2 p(w_i) over its tokens; 2 to this power is the first term of Eq. 3. Null: its server gives no probabilities. */
+  meanLog2Probability: z.number().max(0).nullable(),
+}
+export const ExpandedSentence = z.object(expandedSentence)
+export type ExpandedSentence = z.infer<typeof ExpandedSentence>
+
+/** Result of `pice.expand`. The bridge chooses among the candidates (Eq. 3). */
 export const Expansion = z.object({
-  candidates: z
+  /** Each candidate of each requested sentence once, in any order. */
+  sentences: z.array(ExpandedSentence).min(1),
+  /** What the device measured, by which the bridge corrects its profile: one entry for each model that expanded a sketch. */
+  runs: z
     .array(
       z.object({
-        model: z.string().min(1),
-        /** Each sentence once, in the order of the sketch. */
-        sentences: z.array(z.object({ sentence: count, text: z.string(), tokens: count })),
-        /** (1/N) Σ log2 p(w_i) over its tokens; 2 to this power is the first term of Eq. 3. */
-        meanLog2Probability: z.number().max(0),
+        model: z.string().min(1).max(256),
+        /** Index of the sketch in the job. */
+        sketch: count,
+        /** Sentences that were expanded in one sequence. */
+        groups: z.array(z.array(count).min(1)).min(1),
+        /** Positions of the shared prefix, and of all prompts together: what prefilling the prefix once has saved. */
+        prefixTokens: count,
+        promptTokens: count,
+        tokens: count,
+        /** Time to open the model, 0 where it was open; time of prefill and decoding. */
+        loadMs: z.number().min(0),
+        tookMs: z.number().min(0),
       }),
     )
-    .min(1)
-    .max(8),
-  /** Sentences that were expanded in one sequence. */
-  groups: z.array(z.array(count).min(1)),
-  tookMs: z.number().min(0),
+    .max(maxSketchesPerJob * maxCandidates),
 })
 export type Expansion = z.infer<typeof Expansion>
 
-/** Why the expansion does not fit the sketch; undefined: it does. */
+/** Why the expansion does not fit the sketches; undefined: it does. */
 export function expansionProblem(
-  { sketch, from }: { sketch: readonly unknown[]; from: number },
-  { candidates, groups }: Expansion,
+  sketches: readonly (Sketched & { readonly candidates: number })[],
+  { sentences }: Expansion,
 ): string | undefined {
-  const wanted = sentencesOf({ sketch, from }).join()
-  for (const [at, { sentences }] of candidates.entries())
-    if (sentences.map(({ sentence }) => sentence).join() !== wanted)
-      return `candidate ${at} must contain each requested sentence once, in the order of the sketch`
-  const grouped = groups.flat().sort((a, b) => a - b)
-  return grouped.join() === wanted ? undefined : 'its groups must contain each requested sentence once'
+  const name = (sketch: number, sentence: number, candidate: number) => `${sketch}/${sentence}/${candidate}`
+  const missing = new Set(
+    sketches.flatMap((asked, sketch) =>
+      sentencesOf(asked).flatMap((sentence) =>
+        Array.from({ length: asked.candidates }, (_, candidate) => name(sketch, sentence, candidate)),
+      ),
+    ),
+  )
+  for (const { sketch, sentence, candidate } of sentences)
+    if (!missing.delete(name(sketch, sentence, candidate)))
+      return `sentence ${sentence} of sketch ${sketch}, candidate ${candidate}, was not requested or is there twice`
+  const [first] = missing
+  return first === undefined
+    ? undefined
+    : `${missing.size} requested sentences are missing, such as ${first} (sketch/sentence/candidate)`
 }

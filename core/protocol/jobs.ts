@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { listOf } from '../base/list-of.ts'
-import { Expansion, expansionProblem, sketchFields } from './expansion.ts'
+import { Expansion, expandedSentence, expansionProblem, maxSketchesPerJob, sentencesProblem, sketchFields } from './expansion.ts'
 import { Id } from './id.ts'
 import { v } from './version.ts'
 
@@ -55,14 +55,18 @@ export type GenerateInput = z.infer<typeof GenerateInput>
 export const VerifyInput = z.strictObject({ ...Prompt, continuation: text.min(1) }).refine(hasOne, oneOf)
 export type VerifyInput = z.infer<typeof VerifyInput>
 
-/** Input of `pice.expand`. */
-export const ExpandInput = z
+/** One answer to expand. */
+export const SketchInput = z
   .strictObject({ ...Prompt, ...sketchFields, ...Sampling })
   .refine(hasOne, oneOf)
-  .refine(({ sketch, from }) => from < sketch.length, {
-    error: 'the sketch has no sentence at or after it',
-    path: ['from'],
+  .superRefine((sketched, context) => {
+    const problem = sentencesProblem(sketched)
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem, path: ['sentences'] })
   })
+export type SketchInput = z.infer<typeof SketchInput>
+
+/** Input of `pice.expand`: sketches of answers of like lengths, which a device expands together (PICE, Algorithm 1). */
+export const ExpandInput = z.strictObject({ sketches: listOf(SketchInput, { min: 1, max: maxSketchesPerJob }) })
 export type ExpandInput = z.infer<typeof ExpandInput>
 
 /**
@@ -114,7 +118,7 @@ export function resultProblem(kind: string, input: unknown, result: unknown): st
   }
   if (known !== 'pice.expand') return undefined
   const asked = ExpandInput.safeParse(input)
-  return asked.success ? expansionProblem(asked.data, results[known].parse(result)) : undefined
+  return asked.success ? expansionProblem(asked.data.sketches, results[known].parse(result)) : undefined
 }
 
 /** Kinds that concern one device, which the submission must name: no other device can run them. */
@@ -213,8 +217,12 @@ export const JobEvent = z.discriminatedUnion('type', [
     ...reported,
     type: z.literal('text'),
     text: text.describe('A piece of the answer.'),
-    from: z.int().min(0).describe('Offset of the piece in the answer, or in its sentence of an expansion, in UTF-16 units.'),
-    sentence: z.int().min(0).optional().describe('Index of the sentence in the sketch, for an expansion.'),
+    from: z.int().min(0).describe('Offset of the piece in the answer, in UTF-16 units.'),
+  }),
+  z.object({
+    ...reported,
+    type: z.literal('sentence'),
+    ...expandedSentence,
   }),
   z.object({
     ...reported,

@@ -111,7 +111,7 @@ describe('jobs between a bridge and its devices', () => {
   })
 
   it('an expansion is REJECTED with the kinds that the device supports', async () => {
-    const input = { prompt: 'What is a lamp?', sketch: ['It gives light.'], expectedTokens: 60 }
+    const input = { sketches: [{ prompt: 'What is a lamp?', sketch: ['It gives light.'], expectedTokens: 60 }] }
     const id = await submit({ kind: 'pice.expand', input, device: 'jetson-01' })
     await hasEnded(id)
     expect(await show(id)).toMatchObject({

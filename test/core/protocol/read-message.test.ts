@@ -36,7 +36,7 @@ const submissions = fc.constantFrom(
   },
   {
     kind: 'pice.expand',
-    input: { prompt: 'Why?', sketch: ['a', 'b'], from: 1, expectedTokens: 40 },
+    input: { sketches: [{ prompt: 'Why?', sketch: ['a', 'b'], sentences: [1], expectedTokens: 40 }] },
     disconnect: { keep: 'replacement' },
   },
   {
