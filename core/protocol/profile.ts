@@ -1,0 +1,27 @@
+import { z } from 'zod'
+
+const ms = z.number().min(0)
+
+/** How fast one small model writes on a device, in the result of a job of the kind `profile`. PICE, offline profiling. */
+export const SmallModelProfile = z.object({
+  model: z.string().min(1).max(256),
+  ttftMs: ms,
+  /** Mean gap between the tokens after the first, of one sequence alone. */
+  tpotMs: z.number().positive(),
+  /** Time to open the model; 0 for one on a server. Absent in profiles of earlier releases. */
+  loadMs: ms.default(0),
+  /** p: throughput of n sequences decoded together over that of one, ascending in n. Empty: not measured. */
+  parallel: z
+    .array(z.tuple([z.int().min(1).max(1_024), z.number().positive()]))
+    .max(16)
+    .default([]),
+})
+export type SmallModelProfile = z.infer<typeof SmallModelProfile>
+
+/** What the bridge reads in the result of `profile`; devices report more. */
+export const DeviceProfile = z.object({
+  measuredAt: z.iso.datetime(),
+  /** Ascending by size. */
+  models: z.array(SmallModelProfile).max(64),
+})
+export type DeviceProfile = z.infer<typeof DeviceProfile>
