@@ -62,25 +62,27 @@ export type ExpandedSentence = z.infer<typeof ExpandedSentence>
 export const Expansion = z.object({
   /** Each candidate of each requested sentence once, in any order. */
   sentences: z.array(ExpandedSentence).min(1),
-  /** What the device measured, by which the bridge corrects its profile: one entry for each model that expanded a sketch. */
+  /**
+   * What the device measured, by which the bridge corrects its profile: one entry for each model that has expanded sentences in
+   * this attempt. All sketches of a job are decoded together, so that times belong to the whole batch.
+   */
   runs: z
     .array(
       z.object({
         model: z.string().min(1).max(256),
-        /** Index of the sketch in the job. */
-        sketch: count,
-        /** Sentences that were expanded in one sequence. */
-        groups: z.array(z.array(count).min(1)).min(1),
-        /** Positions of the shared prefix, and of all prompts together: what prefilling the prefix once has saved. */
-        prefixTokens: count,
+        /** Sequences, each of which expanded one or more sentences; and how many of them a step decoded, on average. */
+        groups: z.int().min(1),
+        parallel: z.number().min(1),
+        /** Positions of all prompts, and those that were computed: the others are copies of a prefix that groups share. */
         promptTokens: count,
+        prefilledTokens: count,
         tokens: count,
         /** Time to open the model, 0 where it was open; time of prefill and decoding. */
         loadMs: z.number().min(0),
         tookMs: z.number().min(0),
       }),
     )
-    .max(maxSketchesPerJob * maxCandidates),
+    .max(maxCandidates),
 })
 export type Expansion = z.infer<typeof Expansion>
 

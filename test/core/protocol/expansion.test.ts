@@ -39,7 +39,7 @@ const expanded = ({ sketches }: ExpandInput): Expansion => ({
       })),
     ).flat(),
   ),
-  runs: [{ model: 'slm-0', sketch: 0, groups: [[0]], prefixTokens: 20, promptTokens: 40, tokens: 7, loadMs: 0, tookMs: 12 }],
+  runs: [{ model: 'slm-0', groups: 2, parallel: 2, promptTokens: 80, prefilledTokens: 50, tokens: 7, loadMs: 0, tookMs: 12 }],
 })
 
 describe('a job that expands sketches', () => {
