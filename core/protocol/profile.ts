@@ -15,6 +15,8 @@ export const SmallModelProfile = z.object({
     .array(z.tuple([z.int().min(1).max(1_024), z.number().positive()]))
     .max(16)
     .default([]),
+  /** Its tokens for the text of one token of the device's LLM; 1 where there is none to compare with. */
+  tokensPerLlmToken: z.number().positive().default(1),
 })
 export type SmallModelProfile = z.infer<typeof SmallModelProfile>
 
