@@ -87,6 +87,14 @@ export const AgentFields = z.strictObject({
       fallback: 'none',
     })
     .optional(),
+  picePrompts: z
+    .string()
+    .min(1)
+    .meta({
+      description: 'JSON file with the texts that ask for expansions, for small models whose folder has none (docs/sketches.md)',
+      fallback: 'texts for any model that follows instructions',
+    })
+    .optional(),
   fleet: processFields.fleet,
   /** Folder of the agent's databases and key; created when missing. */
   stateDir: z.string().min(1),

@@ -78,6 +78,15 @@ export const BridgeFields = z.strictObject({
     .boolean()
     .default(true)
     .describe('answer requests of clients with the whole model; without, only the middle is loaded, for devices'),
+  picePrompts: z
+    .string()
+    .min(1)
+    .meta({
+      description:
+        'JSON file with the texts that ask for length and sketch, for a model whose folder has none (docs/sketches.md)',
+      fallback: 'texts for any model that follows instructions',
+    })
+    .optional(),
   bundles: z
     .string()
     .min(1)

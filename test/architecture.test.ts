@@ -43,7 +43,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core/base', 'core/openai', 'core/policy/upstream'],
     types: ['core/answer', 'core/text'],
   },
-  'core/pice': { values: ['core/base', 'core/text'] },
+  'core/pice': { values: ['core/base', 'core/model', 'core/protocol', 'core/text'] },
   'core/commands': { values: ['core/base', 'core/cli', 'core/engine', 'core/model', 'core/text'] },
 
   // Decisions and estimators: pure.

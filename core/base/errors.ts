@@ -46,6 +46,7 @@ export const errorCodes = {
   // text
   TOKENIZER_INVALID: 1,
   CHAT_TEMPLATE_INVALID: 1,
+  PROMPTS_INVALID: 1,
   // engine
   RUNTIME_UNAVAILABLE: 1,
   RUNTIME_FAILED: 1,

@@ -16,6 +16,9 @@ export interface Checkpoint extends AsyncDisposable {
   readonly tensors: TensorFiles
 }
 
+/** What PICE asks this model (core/pice/prompts.ts); a model without the file is asked in plain language. */
+export const picePromptsFile = 'pice-prompts.json'
+
 /** Files that are copied into the bundle if the checkpoint has them. */
 export const textFiles = [
   'tokenizer.json',
@@ -24,6 +27,7 @@ export const textFiles = [
   'chat_template.jinja',
   'generation_config.json',
   'config.json',
+  picePromptsFile,
 ] as const
 
 /**

@@ -23,6 +23,8 @@ from feature_adapter import FeatureAdapter, feature_kv_heads
 from files import load_checkpoint, write_atomically
 from model import SPLIT, Adapter, LlmConfig, Llama
 from paths import REPOSITORY, add_work
+from sketch import LEVELS
+from tasks import EXPAND, EXPAND_NEXT, FORESIGHT, SKETCH
 from tokenizer import END_OF_TEXT, IM_END, SPECIAL, load_tokenizer, tokenizer_config
 
 DEFAULT_OUT = REPOSITORY / "models" / "demo" / "llm"
@@ -73,6 +75,18 @@ def generation_config() -> dict:
     }
 
 
+def pice_prompts() -> dict:
+    """pice-prompts.json: how PICE asks a model that learnt the tasks of tasks.py; a share is of the full answer's tokens."""
+    return {
+        "foresight": FORESIGHT,
+        "foresightUnit": "tokens",
+        "sketch": SKETCH,
+        "sketchShares": [LEVELS[level] for level in sorted(LEVELS)],
+        "expand": EXPAND,
+        "expandNext": EXPAND_NEXT,
+    }
+
+
 def adapter_config(config: LlmConfig, features: bool, split: int = SPLIT) -> dict:
     """adapter_config.json: HAT's Λ after the first `split` layers; `features`: it reads the deep state before each row too."""
     return {
@@ -102,12 +116,13 @@ def write_json(path: Path, value: dict) -> None:
 
 
 def export_llm(work: Path, out: Path, name: str = "llm") -> None:
-    """Config, weights, tokenizer; all are read before the first is written."""
+    """Config, weights, prompts, tokenizer; all are read before the first is written."""
     state, tokenizer = load_checkpoint(work / f"{name}.pt"), load_tokenizer(work)
     config = LlmConfig(**state["config"])
     write_atomically(out / "model.safetensors", save(half(state["model"]), metadata={"format": "pt"}))
     write_json(out / "config.json", llm_config(config))
     write_json(out / "generation_config.json", generation_config())
+    write_json(out / "pice-prompts.json", pice_prompts())
     write_json(out / "tokenizer_config.json", tokenizer_config(config.max_position_embeddings))
     write_atomically(out / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
 

@@ -57,6 +57,16 @@ describe('a bundle', () => {
     expect(Object.keys(manifest.parts.output?.graphs ?? {})).toEqual(['1'])
   })
 
+  it('carries the prompts that its model was trained on', async () => {
+    const text = '{"foresight": "How long?"}'
+    const checkpoint = join(dir.path, 'with-prompts')
+    cpSync(llama, checkpoint, { recursive: true })
+    writeFileSync(join(checkpoint, 'pice-prompts.json'), text)
+    const { dir: out, manifest } = await build({ checkpoint })
+    expect(readFileSync(join(out, 'tokenizer/pice-prompts.json'), 'utf8')).toBe(text)
+    expect(manifest.files).toContainEqual(expect.objectContaining({ path: 'tokenizer/pice-prompts.json' }))
+  })
+
   it('uses an lm_head.weight that differs from the embedding although the configuration ties them', async () => {
     const untied = await tinyCheckpoint(join(dir.path, 'untied'), { tie_word_embeddings: false })
     const config = join(untied, 'config.json')

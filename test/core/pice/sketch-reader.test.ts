@@ -1,0 +1,104 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { SketchReader, sketchLines } from '../../../core/pice/sketch-reader.ts'
+
+/** Pieces of replies as models write them, and of what could be mistaken for marks. */
+const piece = fc.constantFrom(
+  'tomatoes',
+  ' ',
+  '\n',
+  '\r\n',
+  '- ',
+  '* ',
+  '1. ',
+  '12) ',
+  '(a) ',
+  '## ',
+  '```',
+  '<think>',
+  '</think>',
+  'Sketch:',
+  '**',
+  'é',
+  '🍅',
+  ':',
+)
+
+describe('the lines of a sketch', () => {
+  it('are the lines of the text', () => {
+    expect(sketchLines('plant seeds warm earth\nwater every morning\n')).toEqual([
+      'plant seeds warm earth',
+      'water every morning',
+    ])
+  })
+
+  it.each([
+    ['bullets', '- one apple\n* two pears\n• three plums\n– four nuts', ['one apple', 'two pears', 'three plums', 'four nuts']],
+    ['numbering', '1. one apple\n2) two pears\n(3) plums\nb) nuts', ['one apple', 'two pears', 'plums', 'nuts']],
+    ['a number after a bullet', '- 1. one apple\n- [ ] pears', ['one apple', 'pears']],
+    ['blank lines', '\n\none\n   \n\ntwo\n', ['one', 'two']],
+    ['lines without a word', 'one\n---\n***\n...\ntwo', ['one', 'two']],
+    ['a code fence', '```text\none\ntwo\n```', ['one', 'two']],
+    ['headings and bold type', '# **Plants**\n**Water**: every day', ['Plants', 'Water: every day']],
+    ['an introduction', 'Sure! Here is the sketch:\none\ntwo', ['one', 'two']],
+    ['a title', 'Outline\none\ntwo', ['one', 'two']],
+    ['labels', 'Line 1: one\nStep 2 - two', ['one', 'two']],
+    ['reasoning', '<think>First\n1. I count.\n</think>\none\ntwo', ['one', 'two']],
+    ['reasoning in one line', '<think>hm</think>one', ['one']],
+  ])('come without %s', (_, text, lines) => {
+    expect(sketchLines(text)).toEqual(lines)
+  })
+
+  it.each([
+    '2 cups flour',
+    '1.5 litres milk',
+    '-5 degrees',
+    '3:30 train leaves',
+    'A. Lincoln speech',
+    'outline of law: two parts',
+    '1990s music',
+  ])('keep what is no mark: %s', (line) => {
+    expect(sketchLines(`first\n${line}`)).toEqual(['first', line])
+  })
+
+  it('may be a single word, or none', () => {
+    expect(sketchLines('Yes')).toEqual(['Yes'])
+    expect(sketchLines('')).toEqual([])
+    expect(sketchLines('\n- \n')).toEqual([])
+  })
+
+  it('are handed on as soon as they are complete', () => {
+    const reader = new SketchReader()
+    expect(reader.push('one ap')).toEqual([])
+    expect(reader.push('ple\ntwo pe')).toEqual(['one apple'])
+    expect(reader.push('ars')).toEqual([])
+    expect(reader.end()).toEqual(['two pears'])
+  })
+
+  it('are the same however the text is cut into pieces', () => {
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 60 }), (pieces) => {
+        const reader = new SketchReader()
+        expect([...pieces.flatMap((part) => reader.push(part)), ...reader.end()]).toEqual(sketchLines(pieces.join('')))
+      }),
+    )
+  })
+
+  it('are bounded in number', () => {
+    const text = Array.from({ length: 200 }, (_, at) => `line number ${at}`).join('\n')
+    expect(sketchLines(text)).toHaveLength(200)
+    const reader = new SketchReader({ maxLines: 20 })
+    expect(reader.push(text)).toHaveLength(20)
+    expect(reader.isFull).toBe(true)
+    expect([...reader.push('\nmore\n'), ...reader.end()]).toEqual([])
+  })
+
+  it('are bounded in length, cut after a word', () => {
+    const reader = new SketchReader()
+    for (let times = 0; times < 10_000; times++) expect(reader.push('word after ')).toEqual([])
+    const [line] = reader.push('\nnext\n')
+    expect(line!.length).toBeLessThanOrEqual(400)
+    expect(line).toMatch(/^(?:word after )+word(?: after)?$/)
+    expect(sketchLines('𠀀'.repeat(5_000), { maxLineChars: 101 })).toEqual(['𠀀'.repeat(50)])
+  })
+})
