@@ -16,6 +16,9 @@ import { openIdentities } from './parts/identities.ts'
 import { openServing } from './parts/serving.ts'
 import { openStores } from './parts/stores.ts'
 import { openWork } from './parts/work.ts'
+import { type OpenModel, openServedModel } from './serving/open-served-model.ts'
+
+export type { OpenModel }
 
 export interface Bridge {
   readonly mqttUrl: string
@@ -33,20 +36,25 @@ export interface Bridge {
 
 /**
  * The composition root of the cloud side: builds the parts, owns start and stop.
+ * @param openModel opens the bundle that is served
  * @throws BrimError CONFIG_INVALID, BUNDLE_*, LISTEN_*, BROKER_UNREACHABLE, STORE_FAILED, RUNTIME_*
  */
-export async function startBridge(settings: BridgeSettings, clock: Clock = systemClock): Promise<Bridge> {
+export async function startBridge(
+  settings: BridgeSettings,
+  clock: Clock = systemClock,
+  openModel: OpenModel = openServedModel,
+): Promise<Bridge> {
   const config = readBridgeConfig(settings)
   const closers = createClosers()
   try {
-    return await openBridge(openBase(config, clock, closers))
+    return await openBridge(openBase(config, clock, closers), openModel)
   } catch (error) {
     await closers.closeAll()
     throw error
   }
 }
 
-async function openBridge(base: Base): Promise<Bridge> {
+async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   const { config, closers, log, downlink } = base
   const { id, fleet, host } = config
   const stores = openStores(base)
@@ -54,7 +62,7 @@ async function openBridge(base: Base): Promise<Bridge> {
   const access = openAccess(base, stores)
   const { grants, certificate } = access
   const broker = await openControlBroker(base, stores, work, access)
-  const cloud = await openServing(base, access)
+  const cloud = await openServing(base, access, openModel)
   const parts = { ...stores, ...work, ...access, ...cloud, broker }
   const identities = openIdentities(base, parts)
   const http = await openHttp(base, { ...parts, identities, ...openAuthorizer(base, stores, parts) })

@@ -8,7 +8,7 @@ import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { ResumableAnswers } from '../llm/resumable-answers.ts'
-import { openServedModel } from '../serving/open-served-model.ts'
+import type { OpenModel } from '../serving/open-served-model.ts'
 import { noModel } from '../serving/served-model.ts'
 import type { Serving } from '../serving/serving.ts'
 import { openUpstream } from '../upstream/open-upstream.ts'
@@ -25,10 +25,14 @@ const nothing = { served: noModel, manifest: { dims: { hidden: 1, contextLimit: 
  * What answers: the served model, with its own answers, the HAT sessions on its middle and the data plane that they are
  * reached by; and an upstream.
  */
-export async function openServing({ config, clock, closers, logger, log, announce, metrics }: Base, { grants }: Access) {
+export async function openServing(
+  { config, clock, closers, logger, log, announce, metrics }: Base,
+  { grants }: Access,
+  openModel: OpenModel,
+) {
   const { bundle } = config
   const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, log('upstream'))
-  const model = bundle === undefined ? undefined : await openServedModel({ ...config, bundle })
+  const model = bundle === undefined ? undefined : await openModel({ ...config, bundle })
   if (model) closers.push(model.close)
   const { manifest } = model ?? nothing
   const served = serveMiddle(config, model ?? nothing, {

@@ -32,6 +32,8 @@ export interface OpenedModel {
   close(): Promise<void>
 }
 
+export type OpenModel = (options: ServedModelOptions) => Promise<OpenedModel>
+
 /**
  * Opens the parts of a bundle that the bridge computes, and compiles their packed graphs.
  * @throws BrimError as openVerifiedBundle

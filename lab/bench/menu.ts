@@ -29,6 +29,7 @@ export const menu: Menu = {
     ],
     attack: ['an honest device beside floods of requests, messages and connections', () => import('./attack/bench.ts')],
     chaos: ['jobs while agents, bridge and broker are killed and links are cut at random', () => import('./chaos/bench.ts')],
+    'slow-bridge': ['a bridge whose steps take longer, to stand for a cloud', () => import('./pice/slow-bridge.ts')],
     telemetry: [
       'CPU time of a telemetry sample, for each device in jetson/fixtures and for this machine',
       () => import('./telemetry/bench.ts'),

@@ -31,6 +31,8 @@ interface BridgeOptions extends NodeOptions {
   /** 0 or absent: a free port. */
   readonly mqttPort?: number
   readonly httpPort?: number
+  /** `bridge run` where absent; another command with the same options and ready line. */
+  readonly command?: readonly string[]
 }
 
 interface AgentOptions extends NodeOptions {
@@ -89,12 +91,12 @@ export class Cluster implements AsyncDisposable {
 
   /** Starts a bridge; a restart uses the ports of the first start. */
   async startBridge(options: BridgeOptions = {}): Promise<BridgeNode> {
-    const { id = 'bridge', broker, mqttPort = 0, httpPort = 0, args = [], core } = options
+    const { id = 'bridge', broker, mqttPort = 0, httpPort = 0, command = ['bridge', 'run'], args = [], core } = options
     const launch: Launch<z.infer<typeof BridgeReady>> = (before) => {
       const mqtt = before ? portOf(before.mqttUrl) : mqttPort
       const http = before ? portOf(before.httpUrl) : httpPort
       const control = broker === undefined ? ['--mqtt-port', String(mqtt)] : ['--broker', broker]
-      return this.#launch(id, ['bridge', 'run', '--id', id, ...control, '--http-port', String(http), ...args], core)
+      return this.#launch(id, [...command, '--id', id, ...control, '--http-port', String(http), ...args], core)
     }
     return new ClusterNode(BridgeReady, launch, await launch())
   }

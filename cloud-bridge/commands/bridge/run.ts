@@ -1,17 +1,23 @@
 import { statSync } from 'node:fs'
-import { untilAborted } from '../../../core/base/clock.ts'
+import { systemClock, untilAborted } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { isJournal } from '../../../core/base/journal.ts'
 import { orAborted } from '../../../core/base/or-aborted.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { limitFlag } from '../../../core/cli/limit-flag.ts'
-import type { Bridge } from '../../bridge.ts'
+import type { Bridge, OpenModel } from '../../bridge.ts'
 import { BridgeFields } from '../../config.ts'
 import { BridgeLimits } from '../../limits.ts'
 import { bridgeStateDir } from '../state-dir.ts'
 
 const { limits: _, ...fields } = BridgeFields.shape
+
+export const options = {
+  ...fields,
+  stateDir: fields.stateDir.meta({ fallback: '~/.local/state/brim/bridge' }).optional(),
+  limit: limitFlag(BridgeLimits),
+}
 
 export const command = defineCommand({
   examples: [
@@ -27,36 +33,40 @@ export const command = defineCommand({
     ],
     ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
   ],
-  options: {
-    ...fields,
-    stateDir: fields.stateDir.meta({ fallback: '~/.local/state/brim/bridge' }).optional(),
-    limit: limitFlag(BridgeLimits),
-  },
-  async run({ json, stateDir, bundles, limit = [], ...settings }, io) {
-    // The bridge would start, and devices would look for these bundles in vain.
-    if (bundles !== undefined && !statSync(bundles, { throwIfNoEntry: false })?.isDirectory())
-      throw new BrimError('USAGE', `--bundles ${bundles} is not a folder`, {
-        hint: 'give the folder that holds the bundle folders',
-      })
-    const { startBridge } = await import('../../bridge.ts')
-    const library = io.env.ORT_LIB || undefined
-    const starting = startBridge({
-      ...settings,
-      bundles,
-      library,
-      limits: Object.fromEntries(limit),
-      log: { ...settings.log, priorities: isJournal(io.env) },
-      stateDir: bridgeStateDir(stateDir, io),
-    })
-    const bridge = await orAborted(starting, io.signal, (late) => late.close())
-    try {
-      printReady(bridge, json, io)
-      await untilAborted(io.signal)
-    } finally {
-      await bridge.close()
-    }
-  },
+  options,
+  run: (given, io) => runBridge(given, io),
 })
+
+/**
+ * Runs a bridge until the command is interrupted.
+ * @param openModel opens the bundle that is served; absent: as it is
+ */
+export async function runBridge(given: OptionsOf<typeof options>, io: Io, openModel?: OpenModel): Promise<void> {
+  const { json, stateDir, bundles, limit = [], ...settings } = given
+  // The bridge would start, and devices would look for these bundles in vain.
+  if (bundles !== undefined && !statSync(bundles, { throwIfNoEntry: false })?.isDirectory())
+    throw new BrimError('USAGE', `--bundles ${bundles} is not a folder`, {
+      hint: 'give the folder that holds the bundle folders',
+    })
+  const { startBridge } = await import('../../bridge.ts')
+  const library = io.env.ORT_LIB || undefined
+  const all = {
+    ...settings,
+    bundles,
+    library,
+    limits: Object.fromEntries(limit),
+    log: { ...settings.log, priorities: isJournal(io.env) },
+    stateDir: bridgeStateDir(stateDir, io),
+  }
+  const starting = startBridge(all, systemClock, openModel)
+  const bridge = await orAborted(starting, io.signal, (late) => late.close())
+  try {
+    printReady(bridge, json, io)
+    await untilAborted(io.signal)
+  } finally {
+    await bridge.close()
+  }
+}
 
 function printReady({ mqttUrl, httpUrl, dataUrl, modelId, auth, pin }: Bridge, json: boolean, io: Io): void {
   if (json) {
