@@ -6,6 +6,8 @@ export interface CloudSpeed {
   readonly waitS: number
   readonly ttftS: number
   readonly tpotS: number
+  /** Answers that it computes at once; absent: 1. */
+  readonly slots?: number
 }
 
 /** How fast one small model writes on one device. */
@@ -40,6 +42,8 @@ export interface WaitingExpansion {
   readonly id: string
   readonly expectedTokens: number
   readonly waitedS: number
+  /** Until its sketch is written; absent: it is. */
+  readonly arrivesInS?: number
 }
 
 export interface FleetView {

@@ -1,0 +1,93 @@
+import { chooseByObjectives, type Objective } from './objectives.ts'
+import { metricsOfFull, type PredictionTerms, type SketchPlan, sketchPlans } from './sketch-plans.ts'
+import { answerS } from './speeds.ts'
+import type { CloudSpeed, FleetView } from './state.ts'
+
+/** How answers are planned: configuration. */
+export interface PlanTerms extends PredictionTerms {
+  /** Shorter answers are not sketched. */
+  readonly minTokens: number
+  /** Expansions that may wait for each device; answers beyond are full. PICE found 1 best and more than 2 harmful. */
+  readonly maxWaitingPerDevice: number
+  /** Share of f(l) by which a sketched answer must be faster: 0 is Eq. 2. */
+  readonly margin: number
+  /** The shortest sketch is that whose predicted error is no larger: abler small models get shorter sketches. */
+  readonly maxError: number
+  readonly objectives: readonly Objective[]
+}
+
+export const defaultPlanTerms: PlanTerms = {
+  minTokens: 64,
+  maxWaitingPerDevice: 1,
+  tokensPerSentence: 20,
+  candidates: 1,
+  sketchSlackTokens: 10,
+  margin: 0,
+  overlap: true,
+  unmeasuredAbility: 0.5,
+  maxError: 0.4,
+  objectives: [
+    { metric: 'throughput', tolerance: 0.1 },
+    { metric: 'error', tolerance: 0.1 },
+    { metric: 'latency', tolerance: 0.1 },
+    { metric: 'serverCost', tolerance: 0 },
+    { metric: 'edgeCost', tolerance: 0 },
+  ],
+}
+
+/** An answer to plan. */
+export interface Question {
+  /** l: foreseen length of the answer, corrected. */
+  readonly expectedTokens: number
+  /** The client asks for a sketch: Eq. 2 and the error then only decide which one. A full queue, or no device, still prevents it. */
+  readonly isSketchRequested: boolean
+}
+
+/**
+ * Why the LLM answers in full: the answer is short; no device expands; the queue is full; no level satisfies Eq. 2; no small
+ * model is able enough; the configured objectives prefer it.
+ */
+export type FullReason = 'short' | 'no-device' | 'queue-full' | 'latency' | 'error' | 'objectives'
+
+export type AnswerPlan =
+  | SketchPlan
+  | {
+      readonly mode: 'full'
+      readonly reason: FullReason
+      readonly fullS: number
+      /** The least left side of Eq. 2; absent where no sketch was considered. */
+      readonly predictedS?: number
+    }
+
+/**
+ * Whether the LLM answers in full or sketches, and at which level (PICE §IV-A): of the levels, devices and small models that
+ * satisfy Eq. 2 and are able enough, the best by the objectives; the full answer is one of the choices.
+ * @param view its waiting expansions should include those whose sketches are still being written, with `arrivesInS`
+ * @param sketchShares |r| / l of each level, longest first
+ */
+export function planAnswer(
+  question: Question,
+  view: FleetView,
+  cloud: CloudSpeed,
+  sketchShares: readonly number[],
+  terms: PlanTerms = defaultPlanTerms,
+): AnswerPlan {
+  const { expectedTokens, isSketchRequested } = question
+  const fullS = answerS(cloud, expectedTokens)
+  const full = (reason: FullReason, predictedS?: number): AnswerPlan =>
+    predictedS === undefined ? { mode: 'full', reason, fullS } : { mode: 'full', reason, fullS, predictedS }
+  if (expectedTokens < terms.minTokens && !isSketchRequested) return full('short')
+  if (view.devices.length === 0) return full('no-device')
+  const room = terms.maxWaitingPerDevice * view.devices.length
+  const all = sketchPlans(expectedTokens, view, cloud, sketchShares, terms).filter(({ ahead }) => ahead < room)
+  if (all.length === 0) return full('queue-full')
+
+  const leastS = all.reduce((min, { predictedS }) => Math.min(min, predictedS), Number.POSITIVE_INFINITY)
+  const inTime = all.filter(({ predictedS }) => predictedS <= (1 - terms.margin) * fullS)
+  const able = (isSketchRequested && inTime.length === 0 ? all : inTime).filter(({ metrics }) => metrics.error <= terms.maxError)
+  if (isSketchRequested) return chooseByObjectives(able.length > 0 ? able : inTime.length > 0 ? inTime : all, terms.objectives)
+  if (able.length === 0) return full(inTime.length === 0 ? 'latency' : 'error', leastS)
+  const alone = { mode: 'full' as const, metrics: metricsOfFull(expectedTokens, cloud) }
+  const chosen = chooseByObjectives<SketchPlan | typeof alone>([...able, alone], terms.objectives)
+  return chosen.mode === 'full' ? full('objectives', leastS) : chosen
+}

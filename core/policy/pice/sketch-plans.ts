@@ -1,0 +1,90 @@
+import { deviceS, type ExpansionTerms, queueS, usualS } from './fleet-queue.ts'
+import type { Metrics } from './objectives.ts'
+import { answerS } from './speeds.ts'
+import type { CloudSpeed, ExpandingDevice, FleetView, SmallModelSpeed } from './state.ts'
+
+/** What predictions depend on: configuration. `tokensPerSentence` is an expectation. */
+export interface PredictionTerms extends ExpansionTerms {
+  /** By so many tokens a sketch may exceed the length that it was asked for. */
+  readonly sketchSlackTokens: number
+  /**
+   * Whether devices work off their queue while the sketch is written, so that only the rest of it delays the expansion. False:
+   * Eq. 2 as printed, which adds the two.
+   */
+  readonly overlap: boolean
+  /** Ability of a small model that has not been measured. */
+  readonly unmeasuredAbility: number
+}
+
+/** Times in seconds from now. */
+export interface SketchPlan {
+  readonly mode: 'sketch'
+  /** 1 is the longest sketch. */
+  readonly level: number
+  /** |r|, as asked for. */
+  readonly sketchTokens: number
+  /** f(l), f(|r|). */
+  readonly fullS: number
+  readonly sketchS: number
+  /** f(l) − f(|r|): what is left for the expansion. The real sketch may leave more or less. */
+  readonly budgetS: number
+  /** Expansions that will wait when the sketch is written. */
+  readonly ahead: number
+  /** From the sketch to the beginning of its expansion; Δ(r) and c·f(l)/p. */
+  readonly queueS: number
+  readonly networkS: number
+  readonly expansionS: number
+  /** All of them: the left side of Eq. 2. */
+  readonly predictedS: number
+  /** Which would expand it first; Algorithms 1 and 2 decide when the time has come. */
+  readonly device: string
+  readonly model: string
+  readonly metrics: Metrics
+}
+
+/** A plan for each level, device and small model, whether it satisfies Eq. 2 or not. */
+export function sketchPlans(
+  tokens: number,
+  view: FleetView,
+  cloud: CloudSpeed,
+  sketchShares: readonly number[],
+  terms: PredictionTerms,
+): readonly SketchPlan[] {
+  const fullS = answerS(cloud, tokens)
+  const queue = queueS(view, terms)
+  const begunS = queue.at(-1) ?? 0
+  // The stage's time for an answer while all devices work: c·f(l)/p of one device.
+  const edgeS = 1 / view.devices.reduce((perS, device) => perS + 1 / usualS(device, tokens, terms), 0)
+  const planOf = (at: number, device: ExpandingDevice, model: SmallModelSpeed): SketchPlan => {
+    const share = sketchShares[at]!
+    const sketchTokens = Math.max(1, Math.round(share * tokens))
+    const sketchS = answerS(cloud, Math.min(tokens, sketchTokens + terms.sketchSlackTokens))
+    const freeS = Math.max(begunS, device.busyS)
+    const waitS = terms.overlap ? Math.max(0, freeS - sketchS) : freeS
+    const ahead = terms.overlap ? queue.filter((untilS) => untilS > sketchS).length : queue.length
+    const expansionS = deviceS(device, model, tokens, terms)
+    const predictedS = sketchS + waitS + device.networkS + expansionS
+    const metrics = {
+      // A sketch that is the whole answer leaves nothing to the small model.
+      error: (1 - (model.ability ?? terms.unmeasuredAbility)) * (1 - share),
+      throughput: Math.max(servedS(cloud, sketchS), device.networkS, edgeS),
+      latency: predictedS,
+      serverCost: sketchTokens,
+      edgeCost: tokens * terms.candidates,
+    }
+    const names = { device: device.device, model: model.model }
+    const times = { fullS, sketchS, budgetS: fullS - sketchS, queueS: waitS, networkS: device.networkS, expansionS, predictedS }
+    return { mode: 'sketch', level: at + 1, sketchTokens, ahead, ...times, ...names, metrics }
+  }
+  return sketchShares.flatMap((_, at) =>
+    view.devices.flatMap((device) => device.models.map((model) => planOf(at, device, model))),
+  )
+}
+
+export function metricsOfFull(tokens: number, cloud: CloudSpeed): Metrics {
+  const fullS = answerS(cloud, tokens)
+  return { error: 0, throughput: servedS(cloud, fullS), latency: fullS, serverCost: tokens, edgeCost: 0 }
+}
+
+/** Seconds of the LLM for each answer, the wait for it left out. */
+const servedS = ({ waitS, slots = 1 }: CloudSpeed, untilS: number) => (untilS - waitS) / slots
