@@ -3,7 +3,7 @@ import { answerBudget } from '../engine/generate.ts'
 import type { TokenLogprobs } from '../engine/logprobs.ts'
 import { checkSampling, type Sampling } from '../engine/sampler.ts'
 import type { AnswerEnd } from '../text/answer-stream.ts'
-import type { EndpointFigures } from './figures.ts'
+import type { EndpointFigures, PiceFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
 import { inTokensOf, type RemoteModel, type TextModel, type Tokens } from './text-model.ts'
 
@@ -30,7 +30,7 @@ export interface AnswerRequest {
   readonly stop: readonly string[]
   /** Whether end-of-text tokens are tokens like any other: for measurements of a fixed length. */
   readonly ignoreEos?: boolean
-  /** How the bridge may answer (PICE); absent: as the bridge is configured. */
+  /** How the client wants the bridge to answer (PICE); absent: as the bridge is configured. */
   readonly mode?: AnswerMode
   /** Identifies the requesting application: a prefix cached for one client is never reused for another. */
   readonly client: string
@@ -100,8 +100,10 @@ export interface TextDelta extends CommonDelta {
   readonly tokenCount: number
   /** Tokens of the prompt as the server counts them; with the last delta, if at all. */
   readonly promptTokens?: number
-  /** The lines of the answer's sketch so far (PICE): set with each delta that adds one. They are no part of the text. */
+  /** The lines of the sketch that the text does not cover yet (PICE): set with each delta that changes them. No part of the text. */
   readonly sketch?: readonly string[]
+  /** How PICE has made the answer up to this delta. */
+  pice?(): PiceFigures
 }
 
 /** Where one model starts, in its own tokens. */

@@ -12,6 +12,11 @@ export class Prompt {
     this.#content = content
   }
 
+  /** Whether it has messages, rather than a text or token ids. */
+  get isConversation(): boolean {
+    return this.#content.kind === 'chat'
+  }
+
   /** @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID (the template rejects the conversation), CANCELED */
   idsFor(model: TextModel, signal: AbortSignal): Promise<readonly number[]> {
     const known = this.#ids.get(model) ?? this.#encode(model, signal)

@@ -1,8 +1,8 @@
 import type { BrimError } from '../base/errors.ts'
 import { median, quantile } from '../policy/estimate/quantile.ts'
 import type { AnswerPiece } from './answer-text.ts'
-import type { AnswerDelta } from './endpoint.ts'
-import { type EndpointFigures, noFigures } from './figures.ts'
+import type { AnswerDelta, TextDelta } from './endpoint.ts'
+import { type EndpointFigures, noFigures, type PiceFigures } from './figures.ts'
 import type { AnswerSpeed } from './meter.ts'
 
 /** Consecutive tokens of the answer that one source chose. */
@@ -28,6 +28,8 @@ export interface AnswerReport extends EndpointFigures {
   readonly sources: readonly SourceSpan[]
   /** Why the fallback model continued the answer; null where it did not. */
   readonly fallback: { readonly code: string; readonly message: string } | null
+  /** Absent where the request was not planned by PICE. */
+  readonly pice?: PiceFigures
 }
 
 /** The speed of the model that made an answer. Where two took part, the time per token is neither's. */
@@ -43,6 +45,7 @@ export class ReportBuilder {
   readonly #gapsMs: number[] = []
   #figures: AnswerDelta['figures']
   #cause: BrimError | undefined
+  #pice: TextDelta['pice']
   #tokens = 0
   #firstTokenMs: number | undefined
   #firstTextMs: number | undefined
@@ -55,6 +58,9 @@ export class ReportBuilder {
 
   /** @param piece what the answer takes of the delta */
   add(delta: AnswerDelta, { text, tokens }: AnswerPiece, nowMs: number): void {
+    if ('text' in delta) this.#pice = delta.pice ?? this.#pice
+    // A sketch is no part of the answer.
+    if (tokens === 0 && text === '' && delta.end === undefined) return
     for (let at = 0; at < tokens; at++) {
       if (this.#tokens + at > 0) this.#gapsMs.push(at === 0 ? nowMs - this.#lastMs : 0)
     }
@@ -77,6 +83,7 @@ export class ReportBuilder {
       tpotMs: isTimed ? gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length : null,
       sources: this.#sources,
       fallback: this.#cause ? { code: this.#cause.code, message: this.#cause.message } : null,
+      ...(this.#pice && { pice: this.#pice() }),
     }
   }
 

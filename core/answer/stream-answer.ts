@@ -16,6 +16,8 @@ export interface TextPiece {
   readonly tokens: number
   /** Of the tokens with text, where the request asks for them. Text may come later than its tokens, never earlier. */
   readonly logprobs?: readonly ChosenText[]
+  /** The lines of the answer's sketch that the text does not cover yet; absent: as before. */
+  readonly sketch?: readonly string[]
 }
 
 export interface AnswerSummary {
@@ -69,7 +71,7 @@ export async function* streamAnswer(
       tokens += piece.tokens
       if ('text' in delta) promptTokens = delta.promptTokens ?? promptTokens
       else tokenIds.push(...delta.tokens.slice(0, piece.tokens))
-      last = { text: piece.text, tokens, ...logprobsOf(delta, piece) }
+      last = { text: piece.text, tokens, ...logprobsOf(delta, piece), ...sketchOf(delta) }
       finishReason = piece.end
       if (finishReason) break
       yield { kind: 'text', ...last }
@@ -93,6 +95,9 @@ function logprobsOf(delta: AnswerDelta, { tokens }: AnswerPiece): Pick<TextPiece
   const textOf = ({ token, logprob }: ScoredToken): ScoredText => ({ bytes: tokenizer.bytesOf(token), logprob })
   return { logprobs: delta.logprobs.slice(0, withText).map((each) => ({ ...textOf(each), top: each.top.map(textOf) })) }
 }
+
+const sketchOf = (delta: AnswerDelta): Pick<TextPiece, 'sketch'> =>
+  'text' in delta && delta.sketch ? { sketch: delta.sketch } : {}
 
 /** Reads a whole answer. @param onText receives each piece of text before the next is read */
 export async function collectAnswer(

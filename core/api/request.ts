@@ -102,7 +102,6 @@ function apiRequest(
   origin: RequestOrigin,
   { model, prompts, maxTokens, logprobs }: Asked,
 ): ApiRequest {
-  const { endpoint } = model
   const { seed, stop, ignore_eos, user } = request
   const each = request.n ?? 1
   const total = prompts.length * each
@@ -114,6 +113,8 @@ function apiRequest(
       'no small model can continue answers here',
       'ask an agent that was started with --slm <bundle folder>',
     )
+  const endpoint = endpointFor(request, model, prompts, total, logprobs)
+  const mode = request.brim?.mode
   const tokensPerS = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
   const client = `${clientName(origin.client)}/${user == null ? '' : digest(user)}`
   /** @param nth of the answers to this prompt: each has noise of its own. */
@@ -125,6 +126,7 @@ function apiRequest(
     ...(tokensPerS === undefined ? {} : { tokensPerS }),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
     ...(ignore_eos ? { ignoreEos: true } : {}),
+    ...(mode == null ? {} : { mode }),
     client,
   })
   return {
@@ -134,8 +136,24 @@ function apiRequest(
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,
     tokenIds: request.brim?.token_ids ?? false,
-    ignored: ignoredFields(schema, body, maxIgnored),
+    ignored: [
+      ...(mode === 'sketch' && endpoint !== model.sketching?.endpoint ? ['brim.mode'] : []),
+      ...ignoredFields(schema, body, maxIgnored),
+    ],
   }
+}
+
+/** Sketches are for one answer to a conversation, as text. What only the LLM's own tokens have is answered in full. */
+function endpointFor(
+  { brim, ignore_eos }: CommonFields,
+  { endpoint, sketching }: ApiModel,
+  [prompt]: readonly Prompt[],
+  total: number,
+  logprobs: number | undefined,
+): Endpoint {
+  if (!sketching || (brim?.mode ?? sketching.mode) === 'full') return endpoint
+  const isText = total === 1 && prompt?.isConversation && logprobs === undefined
+  return isText && !brim?.token_ids && !ignore_eos ? sketching.endpoint : endpoint
 }
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')

@@ -156,13 +156,16 @@ async function sendStream({ answer, answerAll, format, head, request, reply, res
     let hasBegun = resumable?.after !== undefined
     let offset = 0
     const onWaiting = () => sse?.comment(waitingForBridge)
-    const made = await answer({ ...asked, onWaiting }, async ({ text, logprobs, tokens }) => {
+    const made = await answer({ ...asked, onWaiting }, async ({ text, logprobs, tokens, sketch }) => {
       sse ??= begin()
       const first = hasBegun ? undefined : format.first(head, index)
       hasBegun = true
       if (first) await sse.send({ ...first, ...noUsage }, eventId(0))
-      if (tokens > after && (text !== '' || logprobs?.length))
-        await sse.send({ ...format.text(head, index, { text, logprobs, offset }), ...noUsage }, eventId(tokens))
+      // Clients that name no mode get the events that they know.
+      const progress = sketch && asked.mode ? { brim: { sketch } } : {}
+      const isNew = tokens > after || (tokens === after && text === '' && sketch !== undefined)
+      if (isNew && (text !== '' || logprobs?.length || progress.brim))
+        await sse.send({ ...format.text(head, index, { text, logprobs, offset }), ...noUsage, ...progress }, eventId(tokens))
       offset += charactersOf(logprobs)
     })
     await sse?.send({ ...format.end(head, index, made.finishReason), ...noUsage, brim: reportOf(request, made) })
@@ -203,9 +206,9 @@ function usageOf(asked: readonly AnswerRequest[], made: readonly AnswerSummary[]
 }
 
 function logAnswer(log: Logger, answer: AnswerSummary, usage: Usage): void {
-  const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback } = answer.report
+  const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback, pice } = answer.report
   const { finishReason } = answer
-  const figures = { finishReason, ...usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown }
+  const figures = { finishReason, ...usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, ...(pice && { pice }) }
   if (fallback) log.warn({ ...figures, sources, fallback }, 'no bridge could be reached: the small model continued the answer')
   else log.info(figures, 'answered')
 }

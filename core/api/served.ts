@@ -1,4 +1,4 @@
-import type { Endpoint, TokenEndpoint } from '../answer/endpoint.ts'
+import type { AnswerMode, Endpoint, TokenEndpoint } from '../answer/endpoint.ts'
 import { BrimError } from '../base/errors.ts'
 import { FieldError } from '../openai/api-error.ts'
 import type { Model } from '../openai/responses.ts'
@@ -21,8 +21,18 @@ export interface ApiModel {
   /** In requests and responses. */
   readonly name: string
   readonly endpoint: Endpoint
+  /** Where devices may expand sketches of the model's answers to conversations; absent: they may not. */
+  readonly sketching?: Sketching | undefined
   /** ISO 8601. */
   readonly createdAt: string
+}
+
+/** Answers to conversations in modes other than `full`. */
+export interface Sketching {
+  /** In text: which part of an answer comes from which model is planned for each request. */
+  readonly endpoint: Endpoint
+  /** Of requests that name no mode. */
+  readonly mode: AnswerMode
 }
 
 /** What the API serves. */

@@ -6,7 +6,7 @@ import { BrimError } from '../base/errors.ts'
 import { type BridgeAddress, requestOnce, trustHint } from '../base/pinned-request.ts'
 import { ErrorBody, fromErrorDetail } from './api-error.ts'
 import type { ChatRequest, CompletionRequest } from './request.ts'
-import { type BrimReport, StreamEvent, type Usage } from './responses.ts'
+import { type BrimReport, type SketchProgress, StreamEvent, type Usage } from './responses.ts'
 import { readSse, type SseOptions } from './sse-reader.ts'
 
 /** What a client sends: messages make a chat request, a prompt a completion request. */
@@ -35,6 +35,7 @@ const reconnectEveryMs = 500
  * another one.
  * @param onText receives each piece of text as it arrives
  * @param onNotice receives what is reported beside the answer: that it waits for a bridge, that the connection was lost
+ * @param onSketch receives the lines of the answer's sketch that the text does not cover yet, before the text that changes them
  * @throws BrimError AGENT_UNREACHABLE, BRIDGE_UNREACHABLE, IDENTITY_INVALID (another key than the pinned one), LINK_LOST (the
  * stream broke), the server's own errors; the signal's reason
  */
@@ -44,6 +45,7 @@ export async function streamAnswerFrom(
   signal: AbortSignal,
   onText: (piece: string) => void = () => {},
   onNotice: (text: string) => void = () => {},
+  onSketch: (lines: readonly string[]) => void = () => {},
   clock: Clock = systemClock,
 ): Promise<StreamedAnswer> {
   let text = ''
@@ -58,13 +60,15 @@ export async function streamAnswerFrom(
   async function read(response: IncomingMessage): Promise<StreamedAnswer> {
     for await (const event of eventsOf(response, api, signal, { onComment: onNotice, onId })) {
       if (event.error) throw fromErrorDetail(event.error)
+      const { brim } = event
+      if (brim && isSketch(brim)) onSketch(brim.sketch)
+      else report = brim ?? report
       const [choice] = event.choices
       const piece = choice?.delta?.content ?? choice?.text ?? ''
       text += piece
       if (piece !== '') onText(piece)
       finishReason = choice?.finish_reason ?? finishReason
       usage = event.usage ?? usage
-      report = event.brim ?? report
     }
     if (!report)
       throw new BrimError('LINK_LOST', 'the answer ended early', { hint: `the ${api.server}'s log has the reason; ask again` })
@@ -101,6 +105,8 @@ export async function streamAnswerFrom(
     }
   }
 }
+
+const isSketch = (brim: BrimReport | SketchProgress): brim is SketchProgress => Array.isArray(brim.sketch)
 
 /** CANCELED: the bridge is shutting down. */
 const isPassing = (error: unknown): boolean =>

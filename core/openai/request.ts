@@ -42,6 +42,8 @@ const common = {
       fallback: z.enum(['none', 'slm']).nullish(),
       /** How fast the client reads. */
       tokens_per_s: z.number().min(readerRates.min).max(readerRates.max).nullish(),
+      /** How a bridge may answer: by the LLM alone, by a sketch that devices expand, or whichever its plan chooses. */
+      mode: z.enum(['auto', 'sketch', 'full']).nullish(),
     })
     .nullish(),
 }

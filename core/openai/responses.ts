@@ -6,6 +6,17 @@ import { ErrorDetail } from './api-error.ts'
 export const Usage = z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() })
 export type Usage = z.infer<typeof Usage>
 
+/** How a bridge planned the answer, whose sketch devices may have expanded (PICE). */
+const PiceReport = z.looseObject({
+  mode: z.string(),
+  reason: z.string().nullable(),
+  sketchLines: z.int(),
+  sketchTokens: z.int(),
+  completedSentences: z.int(),
+  cloudTokens: z.int(),
+  edgeTokens: z.int(),
+})
+
 /** What a reader uses of the `brim` field, our extension: how the answer was made. Fields with defaults are newer than the others. */
 export const BrimReport = z.looseObject({
   ttftMs: z.number(),
@@ -20,11 +31,16 @@ export const BrimReport = z.looseObject({
   wire: z.string().default('fp16'),
   sources: z.array(z.looseObject({ from: z.int(), tokens: z.int(), source: z.string(), model: z.string() })).default([]),
   fallback: z.object({ code: z.string(), message: z.string() }).nullish(),
+  pice: PiceReport.nullish(),
   rates: z.looseObject({ prefillTokensPerS: z.number().nullable(), upBytesPerS: z.number().nullable() }).nullish(),
   /** Present where the request asked for them. */
   tokenIds: z.array(z.int()).optional(),
 })
 export type BrimReport = z.infer<typeof BrimReport>
+
+/** In events before the last: the lines of the answer's sketch that the text does not cover yet. */
+const SketchProgress = z.object({ sketch: z.array(z.string()) })
+export type SketchProgress = z.infer<typeof SketchProgress>
 
 /** One event of a streamed answer, of either endpoint: a text, an end, figures, or an error. */
 export const StreamEvent = z.looseObject({
@@ -40,7 +56,7 @@ export const StreamEvent = z.looseObject({
     )
     .default([]),
   usage: Usage.nullish(),
-  brim: BrimReport.nullish(),
+  brim: z.union([SketchProgress, BrimReport]).nullish(),
   error: ErrorDetail.nullish(),
 })
 
