@@ -1,6 +1,6 @@
 import { switchS } from './choose-model.ts'
 import { expansionS } from './speeds.ts'
-import type { ExpandingDevice, FleetView, SmallModelSpeed } from './state.ts'
+import type { ExpandingDevice, FleetView, SmallModelSpeed, WaitingExpansion } from './state.ts'
 
 /** How answers are expanded: each candidate of each sentence in a sequence of its own. */
 export interface ExpansionTerms {
@@ -45,6 +45,29 @@ export function queueS({ devices, waiting }: FleetView, terms: ExpansionTerms): 
       nowS = finishedS(speedsFor(expectedTokens), Math.max(nowS, arrivesInS))
       return nowS
     })
+}
+
+/**
+ * The waiting expansions that an idle device should take: those that it finishes no later than the others would, after what they
+ * are busy with and all older ones. Among equal devices these are all of them.
+ * @param maxWaitS one that has waited longer goes to any device: the others may not keep what their measured times promise
+ */
+export function worthTaking<W extends WaitingExpansion>(
+  idle: ExpandingDevice,
+  devices: readonly ExpandingDevice[],
+  waiting: readonly W[],
+  maxWaitS: number,
+  terms: ExpansionTerms,
+): W[] {
+  const others = devices.filter(({ device }) => device !== idle.device)
+  const oldestFirst = [...waiting].sort((a, b) => b.waitedS - a.waitedS)
+  if (others.length === 0) return oldestFirst
+  const queue = queueS({ devices: others, waiting: oldestFirst.map(({ arrivesInS: _, ...here }) => here) }, terms)
+  return oldestFirst.filter(({ expectedTokens, waitedS }, at) => {
+    const takesS = (device: ExpandingDevice) => device.networkS + usualS(device, expectedTokens, terms)
+    const othersS = others.map((other) => Math.max(queue[at - 1] ?? 0, other.busyS) + takesS(other))
+    return waitedS >= maxWaitS || takesS(idle) <= Math.min(...othersS)
+  })
 }
 
 interface Speed {

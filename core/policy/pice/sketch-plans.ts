@@ -53,28 +53,27 @@ export function sketchPlans(
   const fullS = answerS(cloud, tokens)
   const queue = queueS(view, terms)
   const begunS = queue.at(-1) ?? 0
-  // The stage's time for an answer while all devices work: c·f(l)/p of one device.
-  const edgeS = 1 / view.devices.reduce((perS, device) => perS + 1 / usualS(device, tokens, terms), 0)
+  const fleetS = 1 / view.devices.reduce((perS, device) => perS + 1 / usualS(device, tokens, terms), 0)
   const planOf = (at: number, device: ExpandingDevice, model: SmallModelSpeed): SketchPlan => {
     const share = sketchShares[at]!
     const sketchTokens = Math.max(1, Math.round(share * tokens))
     const sketchS = answerS(cloud, Math.min(tokens, sketchTokens + terms.sketchSlackTokens))
+    const ahead = terms.overlap ? queue.filter((untilS) => untilS > sketchS).length : queue.length
     const freeS = Math.max(begunS, device.busyS)
     const waitS = terms.overlap ? Math.max(0, freeS - sketchS) : freeS
-    const ahead = terms.overlap ? queue.filter((untilS) => untilS > sketchS).length : queue.length
+    const { networkS } = device
     const expansionS = deviceS(device, model, tokens, terms)
-    const predictedS = sketchS + waitS + device.networkS + expansionS
+    const predictedS = sketchS + waitS + networkS + expansionS
     const metrics = {
       // A sketch that is the whole answer leaves nothing to the small model.
       error: (1 - (model.ability ?? terms.unmeasuredAbility)) * (1 - share),
-      throughput: Math.max(servedS(cloud, sketchS), device.networkS, edgeS),
+      throughput: bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS, fleetS }),
       latency: predictedS,
       serverCost: sketchTokens,
       edgeCost: tokens * terms.candidates,
     }
-    const names = { device: device.device, model: model.model }
-    const times = { fullS, sketchS, budgetS: fullS - sketchS, queueS: waitS, networkS: device.networkS, expansionS, predictedS }
-    return { mode: 'sketch', level: at + 1, sketchTokens, ahead, ...times, ...names, metrics }
+    const times = { fullS, sketchS, budgetS: fullS - sketchS, queueS: waitS, networkS, expansionS, predictedS }
+    return { mode: 'sketch', level: at + 1, sketchTokens, ahead, ...times, device: device.device, model: model.model, metrics }
   }
   return sketchShares.flatMap((_, at) =>
     view.devices.flatMap((device) => device.models.map((model) => planOf(at, device, model))),
@@ -83,8 +82,28 @@ export function sketchPlans(
 
 export function metricsOfFull(tokens: number, cloud: CloudSpeed): Metrics {
   const fullS = answerS(cloud, tokens)
-  return { error: 0, throughput: servedS(cloud, fullS), latency: fullS, serverCost: tokens, edgeCost: 0 }
+  return { error: 0, throughput: cloudS(cloud, fullS), latency: fullS, serverCost: tokens, edgeCost: 0 }
 }
 
-/** Seconds of the LLM for each answer, the wait for it left out. */
-const servedS = ({ waitS, slots = 1 }: CloudSpeed, untilS: number) => (untilS - waitS) / slots
+interface Stages {
+  readonly cloud: CloudSpeed
+  readonly sketchS: number
+  readonly networkS: number
+  readonly expansionS: number
+  /** That the sketch waits for a device. */
+  readonly edgeWaitS: number
+  /** For an answer while all devices work. */
+  readonly fleetS: number
+}
+
+/**
+ * The stage that limits the throughput: max(f(|r|), Δ, c·f(l)/p) (PICE §IV-A) while nothing waits. Else the stage that answers
+ * wait for longest, because the others have time to spare: what this answer takes of all that it computes at once.
+ */
+function bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS, fleetS }: Stages): number {
+  if (edgeWaitS > cloud.waitS) return fleetS
+  return cloud.waitS > 0 ? cloudS(cloud, sketchS) : Math.max(sketchS, networkS, expansionS)
+}
+
+/** Seconds of the LLM for an answer that it computes until then. */
+const cloudS = ({ waitS, slots = 1 }: CloudSpeed, untilS: number) => (waitS > 0 ? (untilS - waitS) / slots : untilS)
