@@ -2,6 +2,7 @@ import { nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { firstResend, nextResend, type ResendState } from '../../core/policy/jobs/resend.ts'
+import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import type { JobAck, JobEvent } from '../../core/protocol/jobs.ts'
 import type { Publisher } from '../link/ports.ts'
 import type { FinalEvent, JobLedger, LedgerEntry } from './ledger.ts'
@@ -21,6 +22,7 @@ export type AttemptProgress =
   | { type: 'accepted' | 'running' }
   | { type: 'text'; text: string; from: number }
   | { type: 'progress'; doneBytes: number; totalBytes: number }
+  | ({ type: 'sentence' } & ExpandedSentence)
 
 /** A connection to a broker. */
 interface Connection {

@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
+import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import type { AttemptOutbox, OpenAttempt } from './attempt-outbox.ts'
 
 /** Interval of the events that show that a silent job still runs. */
@@ -9,7 +10,7 @@ const textMs = 100
 /** Minimum time between two reports of progress. */
 const progressMs = 2_000
 
-/** Reports a running attempt: its text in pieces, its progress and that it still runs. */
+/** Reports a running attempt: its text in pieces or sentences, its progress and that it still runs. */
 export class AttemptReporter {
   readonly #outbox: AttemptOutbox
   readonly #attempt: OpenAttempt
@@ -43,6 +44,10 @@ export class AttemptReporter {
     if (nowMs - this.#progressSentMs < progressMs) return
     this.#outbox.report(this.#attempt, { type: 'progress', doneBytes, totalBytes })
     this.#progressSentMs = nowMs
+  }
+
+  readonly sentence = (finished: ExpandedSentence): void => {
+    this.#outbox.report(this.#attempt, { type: 'sentence', ...finished })
   }
 
   stop(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import { reasonOf } from '../../core/protocol/read-message.ts'
 
 /**
@@ -21,6 +22,8 @@ export interface JobContext {
   readonly link: string
   /** Reports the progress of a job without text. */
   progress(doneBytes: number, totalBytes: number): void
+  /** Reports a sentence of an expansion. */
+  sentence(finished: ExpandedSentence): void
 }
 
 /** @throws BrimError REQUEST_INVALID */

@@ -87,7 +87,7 @@ export class JobRunner {
   async #outcomeOf(
     { kind, input, link, job }: LedgerEntry,
     handlers: JobHandlers,
-    { emitText, progress }: AttemptReporter,
+    { emitText, progress, sentence }: AttemptReporter,
     canceled: AbortSignal,
   ): Promise<Outcome> {
     const closing = this.#closing.signal
@@ -97,7 +97,7 @@ export class JobRunner {
         const supported = Object.keys(handlers).join(', ')
         throw new BrimError('REQUEST_INVALID', `this device does not support ${kind}; it supports ${supported}`)
       }
-      const result = await handle(input, emitText, AbortSignal.any([canceled, closing]), { link, progress })
+      const result = await handle(input, emitText, AbortSignal.any([canceled, closing]), { link, progress, sentence })
       const bytes = Buffer.byteLength(JSON.stringify(result))
       if (bytes <= maxEventBytes) return { type: 'succeeded', result }
       throw new BrimError('REQUEST_INVALID', `the result has ${bytes} bytes; the limit is ${maxEventBytes}`)

@@ -8,9 +8,11 @@ import { ProfileStore, profileDevice } from '../jobs/profile.ts'
 import { hatVerify } from '../jobs/verify.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
+import { piceExpand } from '../pice/expand.ts'
 import { slmEndpoint } from '../slm/endpoint.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
+import { ownSmallModel } from './small-models.ts'
 
 /** The jobs of this device. */
 export function openWork(base: Base, models: ActiveModels, links: BridgeLinks, answering: Answering) {
@@ -31,6 +33,9 @@ export function openWork(base: Base, models: ActiveModels, links: BridgeLinks, a
     activate: (version, signal) => models.activate(version, signal),
     clock,
   })
+  const jobLogger = logger.child({ component: 'jobs' })
+  const jobs = createDeviceJobs({ ledger: new JobLedger(jobStore), clock, logger: jobLogger })
+  const expand = piceExpand({ models: ownSmallModel(models), jobsWaiting: () => jobs.counts.waiting ?? 0, clock, nextSeed })
 
   /** What the device can do with the models that it has now. */
   function handlers(): JobHandlers {
@@ -58,11 +63,11 @@ export function openWork(base: Base, models: ActiveModels, links: BridgeLinks, a
     return {
       ...(llm ? ofSplitModel(llm) : {}),
       ...(slm ? { 'slm.generate': slmGenerate({ ...common, endpoint: slm }) } : {}),
+      ...(slm ? { 'pice.expand': expand } : {}),
       'bundle.install': install,
     }
   }
 
-  const jobLogger = logger.child({ component: 'jobs' })
-  return { profiles, handlers, jobs: createDeviceJobs({ ledger: new JobLedger(jobStore), clock, logger: jobLogger }) }
+  return { profiles, handlers, jobs }
 }
 export type Work = ReturnType<typeof openWork>

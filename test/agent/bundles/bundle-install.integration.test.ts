@@ -91,7 +91,11 @@ function install(
     clock: systemClock,
   })
   const progress: [number, number][] = []
-  const job = { link: 'mqtt://a', progress: (done: number, total: number) => void progress.push([done, total]) }
+  const job = {
+    link: 'mqtt://a',
+    progress: (done: number, total: number) => void progress.push([done, total]),
+    sentence: () => {},
+  }
   const { manifestSha256 = servedHash() } = fields
   const input = { modelId: bundle.manifest.modelId, url: base, ...fields, manifestSha256 }
   return { done: work(input, () => {}, signal, job), progress, folder }
@@ -184,7 +188,7 @@ describe('bundle.install', () => {
       limits,
       clock: systemClock,
     })
-    const job = { link: 'mqtt://a', progress: () => {} }
+    const job = { link: 'mqtt://a', progress: () => {}, sentence: () => {} }
     await failed(work({ modelId: bundle.manifest.modelId, manifestSha256: servedHash(), url: base }, () => {}, never, job))
     expect(requests.find(({ path }) => path === weights())?.range).toMatch(/^bytes=\d{3,}-$/)
     expect(await install().done).toMatchObject({ wasInstalled: false, fetchedBytes: 0 })

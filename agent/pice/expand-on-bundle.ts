@@ -1,0 +1,150 @@
+import type { Sequence } from '../../core/engine/contract.ts'
+import { log2Probability } from '../../core/engine/logprobs.ts'
+import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
+import type { PicePrompts } from '../../core/pice/prompts.ts'
+import type { LocalModel } from '../slm/local-model.ts'
+import type { ExpandOptions, ExpansionCost, SketchWork } from './expansion-work.ts'
+import { runAll } from './run-all.ts'
+import { commonLength, type LinePrompt, type SharedPrefix, SketchPrompts } from './sketch-prompts.ts'
+import { StepPacker } from './step-packer.ts'
+
+/** Prompt tokens of one sequence in a step. */
+const prefillChunk = 256
+
+/**
+ * Expands sketches on a model of this device. All groups are decoded in packed steps; what the prompts of a sketch's groups have
+ * in common is computed once.
+ * @param maxSequences that are decoded together, ≥ 1
+ * @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID, CANCELED, OUT_OF_MEMORY, RUNTIME_FAILED
+ */
+export async function expandOnBundle(
+  model: LocalModel,
+  prompts: PicePrompts,
+  sketches: readonly SketchWork[],
+  { maxSequences, onSentence, signal }: ExpandOptions & { readonly maxSequences: number },
+): Promise<ExpansionCost> {
+  const stop = new AbortController()
+  const stopping = AbortSignal.any([signal, stop.signal])
+  const sequences = new GroupSequences(model, stopping)
+  const groups = sketches.flatMap((work) => {
+    const sketch = new SketchPrompts(model.text, prompts, work, stopping)
+    return work.groups.map((group) => ({ work, sketch, group }))
+  })
+  async function expandGroup({ work, sketch, group }: (typeof groups)[number]): Promise<void> {
+    const { candidate, sampling } = group
+    const prompt = await sketch.first(group)
+    const sequence = await sequences.begin(prompt.shared)
+    try {
+      let current: LinePrompt = prompt
+      let reply: string | undefined
+      for (const sentence of group.sentences) {
+        if (reply !== undefined) current = (await sketch.next(current, reply, sentence)) ?? (await sketch.alone(sentence))
+        const written = await sequence.write(current, sampling)
+        reply = written.reply
+        onSentence({ sketch: work.sketch, sentence, candidate, ...written })
+      }
+    } finally {
+      sequence.release()
+    }
+  }
+  try {
+    await runAll(groups, maxSequences, expandGroup, () => stop.abort())
+    return sequences.cost
+  } finally {
+    sequences.release()
+  }
+}
+
+interface CachedPrefix {
+  readonly sequence: Sequence
+  readonly filled: Promise<unknown>
+  /** Groups that have yet to copy it. */
+  left: number
+}
+
+/** The sequences of all groups, whose steps are packed. */
+class GroupSequences {
+  readonly #model: LocalModel
+  readonly #packer: StepPacker
+  readonly #prefixes = new Map<SharedPrefix, CachedPrefix>()
+  #promptTokens = 0
+  #prefilledTokens = 0
+
+  constructor(model: LocalModel, signal: AbortSignal) {
+    this.#model = model
+    this.#packer = new StepPacker(model.chain, signal)
+  }
+
+  get cost(): ExpansionCost {
+    return { parallel: this.#packer.parallel, promptTokens: this.#promptTokens, prefilledTokens: this.#prefilledTokens }
+  }
+
+  /** A sequence that has the prefix already. */
+  async begin(shared: SharedPrefix | undefined) {
+    const sequence = this.#model.chain.createSequence()
+    const known: number[] = []
+    const write = (prompt: LinePrompt, sampling: Sampling) => this.#write(sequence, known, prompt, sampling)
+    const begun = { write, release: () => sequence.release() }
+    if (!shared) return begun
+    try {
+      const prefix = this.#prefixOf(shared)
+      await prefix.filled
+      sequence.copyPrefix(prefix.sequence, shared.ids.length)
+      known.push(...shared.ids)
+      this.#promptTokens += shared.ids.length
+      prefix.left -= 1
+      if (prefix.left === 0) prefix.sequence.release()
+      return begun
+    } catch (error) {
+      sequence.release()
+      throw error
+    }
+  }
+
+  release(): void {
+    for (const { sequence } of this.#prefixes.values()) sequence.release()
+  }
+
+  #prefixOf(shared: SharedPrefix): CachedPrefix {
+    const known = this.#prefixes.get(shared)
+    if (known) return known
+    const sequence = this.#model.chain.createSequence()
+    const prefix = { sequence, filled: this.#prefill(sequence, shared.ids, 'none'), left: shared.groups }
+    this.#prefixes.set(shared, prefix)
+    return prefix
+  }
+
+  /** @param known tokens of the sequence, which become those of prompt and reply */
+  async #write(sequence: Sequence, known: number[], { ids, maxTokens }: LinePrompt, sampling: Sampling) {
+    const { tokenizer, eos } = this.#model.text
+    const shared = Math.min(commonLength(known, ids), ids.length - 1)
+    sequence.truncate(shared)
+    this.#promptTokens += ids.length - shared
+    let logits = await this.#prefill(sequence, ids.slice(shared), 'last')
+    const reply: number[] = []
+    let log2Sum = 0
+    for (;;) {
+      const token = chooseToken(logits, sampling, sequence.length, reply)
+      if (eos.includes(token)) break
+      log2Sum += log2Probability(logits, token)
+      reply.push(token)
+      if (reply.length >= maxTokens) break
+      logits = await this.#packer.step(sequence, [token], 'last')
+    }
+    known.splice(0, known.length, ...[...ids, ...reply].slice(0, sequence.length))
+    return {
+      reply: tokenizer.decode(reply, { skipSpecialTokens: true }),
+      tokens: reply.length,
+      meanLog2Probability: reply.length === 0 ? null : log2Sum / reply.length,
+    }
+  }
+
+  /** Appends tokens to a sequence. @returns logits after the last, if selected */
+  async #prefill(sequence: Sequence, ids: readonly number[], select: 'last' | 'none'): Promise<Float32Array> {
+    this.#prefilledTokens += ids.length
+    let from = 0
+    for (; from + prefillChunk < ids.length; from += prefillChunk)
+      await this.#packer.step(sequence, ids.slice(from, from + prefillChunk), 'none')
+    return this.#packer.step(sequence, ids.slice(from), select)
+  }
+}

@@ -1,0 +1,54 @@
+import type { Endpoint } from '../../core/answer/endpoint.ts'
+import { Prompt } from '../../core/answer/prompt.ts'
+import { expandInstruction, expandNextInstruction, type PicePrompts, withInstruction } from '../../core/pice/prompts.ts'
+import type { ChatMessage } from '../../core/text/chat-message.ts'
+import { jobClient } from '../jobs/generate.ts'
+import type { ExpandOptions, ExpansionCost, GroupWork, SketchWork } from './expansion-work.ts'
+import { runAll } from './run-all.ts'
+
+/**
+ * Expands sketches on a server of OpenAI's API, one request for each line, groups in parallel. What the server computes only once
+ * is not known here.
+ * @param maxSequences requests at a time, ≥ 1
+ * @throws BrimError as the endpoint
+ */
+export async function expandOnServer(
+  endpoint: Endpoint,
+  prompts: PicePrompts,
+  sketches: readonly SketchWork[],
+  { maxSequences, onSentence, signal }: ExpandOptions & { readonly maxSequences: number },
+): Promise<ExpansionCost> {
+  const stop = new AbortController()
+  const stopping = AbortSignal.any([signal, stop.signal])
+  let promptTokens = 0
+
+  async function write(chat: readonly ChatMessage[], maxTokens: number, { sampling }: GroupWork) {
+    const prompt = new Prompt({ kind: 'chat', messages: chat })
+    const written = { reply: '', tokens: 0 }
+    for await (const delta of endpoint.answer({ prompt, maxTokens, sampling, stop: [], client: jobClient }, stopping)) {
+      if (!('text' in delta)) throw new Error('a server answered in tokens')
+      written.reply += delta.text
+      written.tokens += delta.tokenCount
+      promptTokens += delta.promptTokens ?? 0
+    }
+    return { ...written, meanLog2Probability: null }
+  }
+
+  async function expandGroup({ work, group }: { work: SketchWork; group: GroupWork }): Promise<void> {
+    const { query, lines, lengths } = work
+    let chat: readonly ChatMessage[] | undefined
+    for (const sentence of group.sentences) {
+      const line = lines[sentence]!
+      chat = chat
+        ? [...chat, { role: 'user', content: expandNextInstruction(prompts, line) }]
+        : withInstruction(query, expandInstruction(prompts, lines, line))
+      const written = await write(chat, lengths[sentence]!.max, group)
+      chat = [...chat, { role: 'assistant', content: written.reply }]
+      onSentence({ sketch: work.sketch, sentence, candidate: group.candidate, ...written })
+    }
+  }
+
+  const groups = sketches.flatMap((work) => work.groups.map((group) => ({ work, group })))
+  await runAll(groups, maxSequences, expandGroup, () => stop.abort())
+  return { parallel: Math.min(maxSequences, Math.max(1, groups.length)), promptTokens, prefilledTokens: promptTokens }
+}
