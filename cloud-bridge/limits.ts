@@ -35,6 +35,33 @@ export const BridgeLimits = z.strictObject({
     .min(1)
     .default(256)
     .describe('event streams that one API key, or one address without a key, has open; a further one gets status 429'),
+  expandedSentenceChars: z
+    .int()
+    .min(64)
+    .default(4_096)
+    .describe('text of one expanded sentence, in characters; a longer one counts as missing'),
+  expansionAcceptS: z
+    .number()
+    .positive()
+    .default(5)
+    .describe('seconds for a device to accept sketches; then another device gets them'),
+  expansionAttempts: z
+    .int()
+    .min(1)
+    .default(3)
+    .describe("jobs that try to expand one sketch; then the bridge's model writes what is missing"),
+  expansionDeviceWaitS: z
+    .number()
+    .min(0)
+    .default(3)
+    .describe('seconds for which sketches wait while no device is connected that expands them'),
+  expansionJobsPerDevice: z.int().min(1).default(1).describe('jobs that a device may hold for it to get sketches to expand'),
+  expansionsPerJob: z.int().min(1).max(64).default(4).describe('sketches of like lengths that a device expands together'),
+  expansionStepS: z
+    .number()
+    .positive()
+    .default(45)
+    .describe('seconds without a sign of life of a device that expands; then another device gets what is missing'),
   firstRequestS: z
     .number()
     .positive()
@@ -236,6 +263,11 @@ export const BridgeLimits = z.strictObject({
     .min(0)
     .default(1_024)
     .describe('streamed answers that are kept after their connections have ended; beyond it the oldest are deleted'),
+  waitingExpansionsPerDevice: z
+    .int()
+    .min(0)
+    .default(2)
+    .describe('sketches that wait for a device, for each device that expands; beyond it answers are written in full'),
   waitingAnswers: z
     .int()
     .min(1)

@@ -4,6 +4,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import { isConnected } from '../../core/policy/fleet/presence.ts'
 import {
   type Device,
+  type DeviceSmallModel,
   deviceOperations,
   type FleetEvent,
   type FleetStatus,
@@ -33,6 +34,7 @@ export interface DeviceRoutesOptions {
   readonly logs: DeviceLogs
   readonly history: History
   readonly feed: FleetFeed
+  readonly smallModelsOf: (device: string) => DeviceSmallModel[]
   /** Deletes what is known of a device. @returns the number of its open jobs, which are canceled */
   readonly remove: (device: string, actor: Actor) => number
   /** The bridge's own part of the fleet status. */
@@ -151,6 +153,7 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
       jobsUnderWay: fleet.jobsOf(id),
       commands: commands.of(id, shownCommands),
       log: logs.of(id, 'warn', shownLines),
+      smallModels: options.smallModelsOf(id),
     }))
     router.serve(deviceOperations.events, ({ params: { id }, events }) => events(changesOf(id)))
     router.serve(deviceOperations.log, log)

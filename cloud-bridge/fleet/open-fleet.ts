@@ -161,6 +161,7 @@ export function openFleet(options: OpenFleetOptions) {
       return registry.size
     },
     counts: registry.counts,
+    telemetryOf: registry.telemetryOf,
     /**
      * Counts every device as lost until it publishes its state, and starts to send pending commands.
      * @param known the states of other devices are deleted

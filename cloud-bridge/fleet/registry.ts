@@ -86,6 +86,8 @@ export interface Registry {
   forgetExcept(known: (device: string) => boolean): { readonly device: string; readonly state: DeviceState }[]
   device(id: string): DeviceRecord | undefined
   devices(): DeviceRecord[]
+  /** Latest sample of a device; null: none since the start. */
+  telemetryOf(id: string): LatestTelemetry | null
   /** Number of devices in each state. */
   counts(): Record<DeviceState['state'], number>
   /** Whether the device has published a state: the number of such devices is limited, so what they send may be held. */
@@ -300,6 +302,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       return row && recordOf(row)
     },
     devices: () => list.all().map(recordOf),
+    telemetryOf: lastTelemetry,
     counts() {
       const none = Object.fromEntries(deviceStates.map((state) => [state, 0])) as Record<DeviceState['state'], number>
       return Object.assign(none, Object.fromEntries(counts.all().map(({ state, devices }) => [state, devices])))

@@ -28,7 +28,7 @@ export type RouteParts = Stores &
 /** Every operation that the bridge serves, on the parts that carry it out. */
 export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
   const { id: bridge, fleet } = config
-  const { identityStore, jobs, devices, grants, broker, identities, quotas, hookSecret } = parts
+  const { identityStore, jobs, devices, expansions, grants, broker, identities, quotas, hookSecret } = parts
   const { serving, sessions, steps, modelId, models, resumable, meter } = parts
   const bundles = openServedBundles({ bundle: config.bundle, folder: config.bundles })
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
@@ -74,12 +74,14 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     jobRoutes(jobs.queue, jobs.store, { isKnown: devices.fleet.has, findBundle: bundles.find }),
     deviceRoutes({
       ...devices,
+      smallModelsOf: expansions.profiles.describe,
       remove(device, actor) {
         const open = jobs.store.openOf(device)
         for (const job of open) jobs.queue.cancel(job)
         identityStore.remove(actor, device)
         broker.clearState?.(device)
         devices.forget(device)
+        expansions.profiles.forget(device)
         return open.length
       },
       describe: () => ({ bridge, ...load(), kvBudgetBytes: config.kvBudgetBytes, jobs: jobs.store.counts() }),

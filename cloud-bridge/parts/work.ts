@@ -1,10 +1,11 @@
 import { openFleet } from '../fleet/open-fleet.ts'
 import { createFaultReporter } from '../link/faults.ts'
+import { openExpansions } from '../pice/open-expansions.ts'
 import { openJobs } from '../queue/open-jobs.ts'
 import type { Base } from './base.ts'
 import type { Stores } from './stores.ts'
 
-/** The devices of the fleet and their jobs. */
+/** The devices of the fleet, their jobs, and the sketches that they expand. */
 export function openWork({ config, clock, closers, logger, log, downlink, announce }: Base, { store, identityStore }: Stores) {
   const bridge = config.id
   const { publish } = downlink
@@ -25,13 +26,21 @@ export function openWork({ config, clock, closers, logger, log, downlink, announ
     publish: (device, message) => publish(device, 'commands', message),
     onUnreadable,
     onBaseless,
-    onDeviceState: jobs.queue.onDeviceState,
+    onDeviceState(device, state) {
+      jobs.queue.onDeviceState(device, state)
+      expansions.onDeviceState(device, state)
+    },
     onGrowth: announce.trigger,
-    onBrokerLost: jobs.queue.onBrokerLost,
+    onBrokerLost() {
+      jobs.queue.onBrokerLost()
+      expansions.onBrokerLost()
+    },
     clock,
     logger,
   })
   closers.push(devices.close)
-  return { jobs, devices }
+  const expansions = openExpansions(config, { jobs, fleet: devices, clock, wallMs: Date.now, logger: log('pice') })
+  closers.push(expansions.close)
+  return { jobs, devices, expansions }
 }
 export type Work = ReturnType<typeof openWork>

@@ -4,7 +4,7 @@ import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { isPresent, takesJobs } from '../../core/policy/fleet/presence.ts'
 import type { RetentionLimits } from '../../core/policy/jobs/retention.ts'
-import type { JobSubmission } from '../../core/protocol/jobs.ts'
+import type { JobKind, JobSubmission } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import { type DispatchFigures, DispatchLatency } from './dispatch-latency.ts'
@@ -48,6 +48,8 @@ export interface JobQueue {
   onJobEvent(device: string, payload: Uint8Array): void
   /** Calls `notify` after each change of the job, and sometimes without a change. @returns a function that ends the subscription */
   watch(id: string, notify: () => void): () => void
+  /** Calls `notify` with the result of each job of this kind that has succeeded. Call it before `start`. */
+  onSucceeded(kind: JobKind, notify: (device: string, result: unknown) => void): void
   readonly dispatchMs: DispatchFigures
   close(): Promise<void>
 }
@@ -76,13 +78,15 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     bridge,
     wallMs,
     sendAck: sender.sendAck,
-    onStored(reports, { effects, gaps, changed }) {
+    onStored(reports, { effects, gaps, changed, succeeded }) {
       for (const report of reports) if (!gaps.has(report)) latency.onStored(report.job, report.attempt)
       onChanged(effects, changed)
+      for (const { job, kind, device } of succeeded) resultReaders.get(kind)?.(device, jobs.find(job)?.result)
     },
     onUnreadable,
     logger,
   })
+  const resultReaders = new Map<string, (device: string, result: unknown) => void>()
   let stopTicking: (() => Promise<void>) | undefined
 
   function onChanged(effects: readonly AttemptEffect[], changed: Iterable<string>): void {
@@ -141,6 +145,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     },
     onJobEvent: inbox.onJobEvent,
     watch: (id, notify) => feed.subscribe(id, notify),
+    onSucceeded: (kind, notify) => void resultReaders.set(kind, notify),
     get dispatchMs() {
       return latency.figures
     },

@@ -1,6 +1,6 @@
 import { isFinal, type JobReport } from '../../core/policy/jobs/job.ts'
 import { judgeStorage, type StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
-import { maxMessageBytes, resultProblem } from '../../core/protocol/jobs.ts'
+import { maxMessageBytes, resultProblem, sentenceProblem } from '../../core/protocol/jobs.ts'
 import type { DeviceUsage } from './device-usage.ts'
 import type { AttemptEffect, JobDatabase, ReportedData } from './job-database.ts'
 import { type JobRow, storedBytes } from './job-tables.ts'
@@ -19,6 +19,8 @@ export interface StoredReports {
   readonly gaps: ReadonlySet<DeviceReport>
   /** Ids of jobs that changed. */
   readonly changed: ReadonlySet<string>
+  /** Jobs whose result this is. */
+  readonly succeeded: readonly { readonly job: string; readonly kind: string; readonly device: string }[]
   /** Devices that have now stored as much as they may today. */
   readonly exhausted: readonly string[]
 }
@@ -29,6 +31,7 @@ export function createReports(db: JobDatabase, usage: DeviceUsage) {
     const gaps = new Set<DeviceReport>()
     const changed = new Set<string>()
     const exhausted: string[] = []
+    const succeeded: { job: string; kind: string; device: string }[] = []
     for (const one of reports) {
       const row = db.rowOf(one.job)
       const { attempt, device, report, n } = one
@@ -45,21 +48,24 @@ export function createReports(db: JobDatabase, usage: DeviceUsage) {
           continue
         }
       }
-      const checked = isFinal(report) ? checkResult(row, one) : isCurrent ? checkStorage(row, one, nowMs) : one
+      const checked = isFinal(report) ? checkResult(row, one) : isCurrent ? checkEvent(row, one, nowMs) : one
       const input = { kind: 'report', device, attempt, report: checked.report } as const
       const applied = db.apply(row, input, nowMs, checked)
       if (applied.isChanged) changed.add(one.job)
+      if (applied.isChanged && checked.report.type === 'succeeded') succeeded.push({ job: one.job, kind: row.kind, device })
       if (applied.bytes > 0 && usage.add(device, applied.bytes, nowMs)) exhausted.push(device)
       effects.push(...applied.effects)
     }
     usage.store()
-    return { effects, gaps, changed, exhausted }
+    return { effects, gaps, changed, succeeded, exhausted }
   }
 
-  /** The report; a piece of an answer beyond the limits becomes a failure. */
-  function checkStorage(row: JobRow, one: DeviceReport, nowMs: number): DeviceReport {
+  /** The report; a piece of an answer that was not requested, or beyond the limits, becomes a failure. */
+  function checkEvent(row: JobRow, one: DeviceReport, nowMs: number): DeviceReport {
     if (!('text' in one.data)) return one
     const { device, data } = one
+    const problem = 'sentence' in data ? sentenceProblem(row.kind, JSON.parse(row.input) as unknown, data) : undefined
+    if (problem !== undefined) return { ...one, report: invalid(row.kind, problem), data: {} }
     const used = { attemptBytes: row.attempt_bytes, dayBytes: usage.bytesOf(device, nowMs) }
     const verdict = judgeStorage(used, storedBytes(JSON.stringify(data)), db.limits)
     return verdict.kind === 'stored' ? one : { ...one, report: storageFailure(device, verdict.limit, db.limits), data: {} }
@@ -98,7 +104,10 @@ function checkResult({ kind, input }: JobRow, one: DeviceReport): DeviceReport {
   const problem = isLarge
     ? `${bytes} bytes; the limit is ${maxMessageBytes}`
     : resultProblem(kind, JSON.parse(input) as unknown, data)
-  if (problem === undefined) return one
+  return problem === undefined ? one : { ...one, report: invalid(kind, problem), data: {} }
+}
+
+function invalid(kind: string, problem: string): JobReport {
   const error = { code: 'JOB_FAILED', message: `the device's result is invalid for ${kind}: ${problem}`.slice(0, 2_000) }
-  return { ...one, report: { type: 'failed', failure: 'failed', error }, data: {} }
+  return { type: 'failed', failure: 'failed', error }
 }

@@ -86,6 +86,9 @@ export const Expansion = z.object({
 })
 export type Expansion = z.infer<typeof Expansion>
 
+export const notRequested = (sketch: number, sentence: number, candidate: number): string =>
+  `sentence ${sentence} of sketch ${sketch}, candidate ${candidate}, was not requested or is there twice`
+
 /** Why the expansion does not fit the sketches; undefined: it does. */
 export function expansionProblem(
   sketches: readonly (Sketched & { readonly candidates: number })[],
@@ -100,8 +103,7 @@ export function expansionProblem(
     ),
   )
   for (const { sketch, sentence, candidate } of sentences)
-    if (!missing.delete(name(sketch, sentence, candidate)))
-      return `sentence ${sentence} of sketch ${sketch}, candidate ${candidate}, was not requested or is there twice`
+    if (!missing.delete(name(sketch, sentence, candidate))) return notRequested(sketch, sentence, candidate)
   const [first] = missing
   return first === undefined
     ? undefined

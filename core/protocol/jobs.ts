@@ -1,6 +1,16 @@
 import { z } from 'zod'
 import { listOf } from '../base/list-of.ts'
-import { Expansion, expandedSentence, expansionProblem, maxSketchesPerJob, sentencesProblem, sketchFields } from './expansion.ts'
+import {
+  ExpandedSentence,
+  Expansion,
+  expandedSentence,
+  expansionProblem,
+  maxSketchesPerJob,
+  notRequested,
+  sentencesOf,
+  sentencesProblem,
+  sketchFields,
+} from './expansion.ts'
 import { Id } from './id.ts'
 import { v } from './version.ts'
 
@@ -119,6 +129,22 @@ export function resultProblem(kind: string, input: unknown, result: unknown): st
   if (known !== 'pice.expand') return undefined
   const asked = ExpandInput.safeParse(input)
   return asked.success ? expansionProblem(asked.data.sketches, results[known].parse(result)) : undefined
+}
+
+/**
+ * Why a `sentence` event is invalid for a job; undefined: it is valid.
+ * @param kind as stored
+ * @param data fields of the event
+ */
+export function sentenceProblem(kind: string, input: unknown, data: unknown): string | undefined {
+  const asked = kind === 'pice.expand' ? ExpandInput.safeParse(input).data : undefined
+  const read = ExpandedSentence.safeParse(data).data
+  if (!asked || !read) return 'its job has no sentences'
+  const { sketch, sentence, candidate } = read
+  const of = asked.sketches[sketch]
+  return of && sentencesOf(of).includes(sentence) && candidate < of.candidates
+    ? undefined
+    : notRequested(sketch, sentence, candidate)
 }
 
 /** Kinds that concern one device, which the submission must name: no other device can run them. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { bridgeOptions } from '../../../core/login/bridge-access.ts'
-import { type DeviceDetails, deviceOperations } from '../../../core/protocol/http/devices.ts'
+import { type DeviceDetails, type DeviceSmallModel, deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { age, bytes, compact } from '../figures.ts'
 import { labelsText } from '../labels.ts'
@@ -35,7 +35,7 @@ function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unkno
   const enrolment = identity
     ? `${identity.status}, group ${identity.group}, enrolled ${identity.enrolledAt}`
     : 'not enrolled here'
-  const { jobsUnderWay, commands, log } = device
+  const { jobsUnderWay, commands, log, smallModels } = device
   return [
     id,
     ...rows(
@@ -56,6 +56,7 @@ function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unkno
     ...(telemetry
       ? sectionsOf(telemetry, device.telemetry?.errors, all)
       : ['', 'telemetry', '  none received since the bridge started']),
+    ...listed(all, 'small models', smallModels, smallModelText),
     ...listed(all, 'jobs under way', jobsUnderWay, (job) => `${job.id}  ${job.kind}  ${job.state}  attempt ${job.attempt}`),
     ...listed(
       all,
@@ -65,6 +66,20 @@ function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unkno
     ),
     ...listed(all, 'log, warnings and errors', log, logText),
   ]
+}
+
+/** As profiled, corrected by what it has expanded since. */
+function smallModelText({ model, ttftMs, tpotMs, loadMs, parallel, slowdown, runs, confidence }: DeviceSmallModel): string {
+  const ms = (value: number) => `${Number(value.toPrecision(3))} ms`
+  const parts = [
+    `${ms(slowdown * tpotMs)}/token`,
+    `first token ${ms(slowdown * ttftMs)}`,
+    `opens in ${ms(loadMs)}`,
+    ...parallel.slice(-1).map(([sequences, speedup]) => `${Number(speedup.toPrecision(2))} × with ${sequences} sequences`),
+    `${runs} expansions`,
+    ...(confidence === null ? [] : [`confidence ${confidence.toFixed(2)}`]),
+  ]
+  return `${model}  ${parts.join(', ')}`
 }
 
 function listed<T>(showEmpty: boolean, title: string, items: readonly T[], text: (item: T) => string): string[] {

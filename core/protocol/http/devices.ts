@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { CommandAction, DeviceLog, logLevels } from '../commands.ts'
 import { DeviceTelemetry, deviceStates } from '../messages.ts'
+import { SmallModelProfile } from '../profile.ts'
 import { JobSummary } from './jobs.ts'
 import { openEnum } from './open-enum.ts'
 import { get, type Operations, post } from './operation.ts'
@@ -86,10 +87,20 @@ export const CommandRecord = z.object({
 })
 export type CommandRecord = z.infer<typeof CommandRecord>
 
+/** A small model that a device expands sketches with. */
+export const DeviceSmallModel = SmallModelProfile.extend({
+  measuredAt: at.describe('When the device measured it (`brim job submit profile`).'),
+  slowdown: z.number().positive().describe('Time of its expansions since over the measured one, smoothed.'),
+  runs: count.describe('Expansions that this has been corrected by.'),
+  confidence: z.number().nullable().describe('Mean confidence of its sentences (PICE Eq. 3), on all devices; null: none so far.'),
+})
+export type DeviceSmallModel = z.infer<typeof DeviceSmallModel>
+
 export const DeviceDetails = Device.extend({
   jobsUnderWay: z.array(JobSummary),
   commands: z.array(CommandRecord).describe('Latest first, at most 10.'),
   log: z.array(LogLine).describe('Latest warnings and errors, at most 10.'),
+  smallModels: z.array(DeviceSmallModel).default([]).describe('Small models as profiled at this bridge, ascending by size.'),
 })
 export type DeviceDetails = z.infer<typeof DeviceDetails>
 

@@ -1,0 +1,131 @@
+import { correctedFactor, speedOf } from '../../core/policy/pice/small-model-speed.ts'
+import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
+import type { Expansion } from '../../core/protocol/expansion.ts'
+import type { DeviceSmallModel } from '../../core/protocol/http/devices.ts'
+import { DeviceProfile, SmallModelProfile } from '../../core/protocol/profile.ts'
+import type { Store } from '../../core/store/open-database.ts'
+
+/** A model of a device as measured, and corrected since. */
+interface ProfiledModel {
+  readonly place: number
+  readonly measuredAt: string
+  readonly profile: SmallModelProfile
+  factor: number
+  runs: number
+}
+
+interface Row {
+  readonly device: string
+  readonly place: number
+  readonly measuredAt: string
+  readonly profile: string
+  readonly factor: number
+  readonly runs: number
+}
+
+/** Weight of a judged sentence in the mean, once there are more than its inverse. */
+const minWeight = 0.02
+
+/** How fast the small models of the devices are, and how able: measured by `profile`, corrected by what they expand; on disk. */
+export class DeviceProfiles {
+  readonly #store: Store
+  readonly #devices = new Map<string, ProfiledModel[]>()
+  readonly #abilities: Map<string, { confidence: number; sentences: number }>
+  readonly #insert
+  readonly #correct
+  readonly #remove
+  readonly #judge
+
+  /** @param store of `openPiceStore` */
+  constructor(store: Store) {
+    this.#store = store
+    this.#insert = store.prepare<[string, number, string, string]>('INSERT INTO small_models VALUES (?, ?, ?, ?, 1, 0)')
+    this.#correct = store.prepare<[number, number, string, number]>(
+      'UPDATE small_models SET factor = ?, runs = ? WHERE device = ? AND place = ?',
+    )
+    this.#remove = store.prepare<[string]>('DELETE FROM small_models WHERE device = ?')
+    this.#judge = store.prepare<[string, number, number]>('INSERT OR REPLACE INTO abilities VALUES (?, ?, ?)')
+    const rows = store
+      .prepare<[], Row>('SELECT device, place, measured_at AS measuredAt, profile, factor, runs FROM small_models ORDER BY place')
+      .all()
+    for (const { device, profile, ...row } of rows)
+      this.#devices.set(device, [
+        ...(this.#devices.get(device) ?? []),
+        { ...row, profile: SmallModelProfile.parse(JSON.parse(profile)) },
+      ])
+    const abilities = store
+      .prepare<[], { model: string; confidence: number; sentences: number }>('SELECT model, confidence, sentences FROM abilities')
+      .all()
+    this.#abilities = new Map(abilities.map(({ model, ...ability }) => [model, ability]))
+  }
+
+  /** The result of a `profile` job. @returns false: it describes no small models */
+  onProfile(device: string, result: unknown): boolean {
+    const read = DeviceProfile.safeParse(result)
+    if (!read.success) return false
+    const { measuredAt, models } = read.data
+    this.#store.transaction(() => {
+      this.#remove.run(device)
+      for (const [place, profile] of models.entries()) this.#insert.run(device, place, measuredAt, JSON.stringify(profile))
+    })()
+    this.#devices.set(
+      device,
+      models.map((profile, place) => ({ place, measuredAt, profile, factor: 1, runs: 0 })),
+    )
+    return true
+  }
+
+  /** What a device measured while it expanded. @returns false: the profile lacks a model that the device has */
+  onRuns(device: string, runs: Expansion['runs']): boolean {
+    return runs
+      .map(({ model, parallel, tokens, tookMs }) => {
+        const known = this.#devices.get(device)?.find(({ profile }) => profile.model === model)
+        if (!known) return false
+        known.factor = correctedFactor(known.factor, known.profile, { sequences: parallel, tokens, tookMs })
+        known.runs += 1
+        this.#correct.run(known.factor, known.runs, device, known.place)
+        return true
+      })
+      .every((isKnown) => isKnown)
+  }
+
+  /** @param confidence of an expanded sentence (PICE Eq. 3), 0..1 */
+  judge(model: string, confidence: number): void {
+    const { confidence: mean, sentences } = this.#abilities.get(model) ?? { confidence: 0, sentences: 0 }
+    const weight = Math.max(minWeight, 1 / (sentences + 1))
+    const ability = { confidence: mean + weight * (confidence - mean), sentences: sentences + 1 }
+    this.#abilities.set(model, ability)
+    this.#judge.run(model, ability.confidence, ability.sentences)
+  }
+
+  /** Ascending by ability, or as in the profile, by size, where not all are known. Empty: the device has no profile. */
+  speedsOf(device: string): readonly SmallModelSpeed[] {
+    const speeds = (this.#devices.get(device) ?? []).map(({ profile, factor }) => ({
+      ...speedOf(profile, factor),
+      ability: this.#abilities.get(profile.model)?.confidence,
+    }))
+    return speeds.every(({ ability }) => ability !== undefined) ? speeds.sort((a, b) => a.ability! - b.ability!) : speeds
+  }
+
+  hasProfile(device: string): boolean {
+    return this.#devices.has(device)
+  }
+
+  /** For operators. */
+  readonly describe = (device: string): DeviceSmallModel[] => {
+    return (this.#devices.get(device) ?? []).map(({ profile, measuredAt, factor, runs }) => {
+      const ability = this.#abilities.get(profile.model)
+      return { ...profile, measuredAt, slowdown: factor, runs, confidence: ability?.confidence ?? null }
+    })
+  }
+
+  forget(device: string): void {
+    this.#remove.run(device)
+    this.#devices.delete(device)
+  }
+
+  /** Deletes the profiles of devices that are not `known`. */
+  forgetExcept(known: (device: string) => boolean): void {
+    for (const device of [...this.#devices.keys()]) if (!known(device)) this.forget(device)
+  }
+}

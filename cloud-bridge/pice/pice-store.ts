@@ -1,0 +1,36 @@
+import { join } from 'node:path'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
+
+/**
+ * Migrations. `small_models`: the profiles of the devices' models, in the order of the profile; `factor`: ratio of real to
+ * measured time. `abilities`: mean confidence of a model's expansions. `expansion_jobs`: which sketch of which job belongs to
+ * which answer.
+ */
+const piceTables = [
+  `
+CREATE TABLE small_models (
+  device TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  measured_at TEXT NOT NULL,
+  profile TEXT NOT NULL,
+  factor REAL NOT NULL,
+  runs INTEGER NOT NULL,
+  PRIMARY KEY (device, place)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE abilities (model TEXT PRIMARY KEY, confidence REAL NOT NULL, sentences INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE expansion_jobs (
+  expansion TEXT NOT NULL,
+  job TEXT NOT NULL,
+  sketch INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  PRIMARY KEY (expansion, job)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX expansion_jobs_age ON expansion_jobs (at_ms);
+`,
+]
+
+/**
+ * A database of its own, without a sync at each commit: after a power cut, what is lost is measured or expanded again.
+ * @throws BrimError STORE_FAILED
+ */
+export const openPiceStore = (stateDir: string): Store => openDatabase(join(stateDir, 'pice.sqlite'), piceTables, 'NORMAL')

@@ -1,0 +1,434 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { isTerminal } from '../../core/policy/jobs/job.ts'
+import { switchS } from '../../core/policy/pice/choose-model.ts'
+import { defaultBatchTerms, nextBatch } from '../../core/policy/pice/next-batch.ts'
+import { expansionS } from '../../core/policy/pice/speeds.ts'
+import type { FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
+import { sentencesOf } from '../../core/protocol/expansion.ts'
+import { ExpandInput, JobSubmission, maxInputBytes } from '../../core/protocol/jobs.ts'
+import type { DeviceState } from '../../core/protocol/messages.ts'
+import type { BridgeLimits } from '../limits.ts'
+import type { JobQueue } from '../queue/job-queue.ts'
+import type { JobStore } from '../queue/job-store.ts'
+import type { DeviceProfiles } from './device-profiles.ts'
+import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
+import type { ExpandingDevices } from './expanding-devices.ts'
+import { ExpansionJob, type JobOutcome } from './expansion-job.ts'
+import type { ExpansionLog } from './expansion-log.ts'
+import { PendingExpansion } from './pending-expansion.ts'
+
+/** Interval of the checks for deadlines and devices that can take expansions again. */
+const tickMs = 100
+/** Expansions come before jobs of operators: a client waits for them. */
+const priority = 9
+/** What a job has beside its sketches, at most. */
+const jsonBytes = 64
+/** Minimum time between two profiles of a device that the bridge asks for, and the time that one may take. */
+const profileEveryMs = 10 * 60_000
+/** How long the bridge knows which job has expanded an answer. */
+const logMs = 60 * 60_000
+
+export interface SchedulerOptions {
+  readonly queue: Pick<JobQueue, 'submit' | 'cancel' | 'watch'>
+  readonly jobs: Pick<JobStore, 'events' | 'find' | 'loads' | 'isExhausted'>
+  readonly devices: ExpandingDevices
+  readonly profiles: DeviceProfiles
+  readonly log: ExpansionLog
+  readonly limits: Pick<
+    BridgeLimits,
+    | 'answerGraceS'
+    | 'expandedSentenceChars'
+    | 'expansionAcceptS'
+    | 'expansionAttempts'
+    | 'expansionDeviceWaitS'
+    | 'expansionJobsPerDevice'
+    | 'expansionsPerJob'
+    | 'expansionStepS'
+    | 'waitingExpansionsPerDevice'
+  >
+  readonly clock: Clock
+  /** UTC ms: deadlines of jobs outlive this process. */
+  readonly wallMs: () => number
+  readonly logger: Logger
+}
+
+/** PICE's lists of expansions before the durable queue (Algorithm 1). */
+export class Scheduler implements Expander {
+  readonly #options: SchedulerOptions
+  readonly #pending = new Set<PendingExpansion>()
+  readonly #reserved = new Map<string, { readonly expectedTokens: number; readonly dueMs: number }>()
+  readonly #jobs = new Map<string, ExpansionJob>()
+  readonly #watches = new Map<string, () => void>()
+  /** Jobs that an earlier start of the bridge submitted, and whose answers may still come back. */
+  readonly #orphans: Set<string>
+  /** Devices to ask for a profile as soon as they are idle, and when each was last asked. */
+  readonly #unprofiled = new Set<string>()
+  readonly #profileMs = new Map<string, number>()
+  readonly #startedMs: number
+  readonly #stopTicking: () => Promise<void>
+  /** Since when no device takes expansions. */
+  #aloneSinceMs: number | undefined
+  #isScheduled = false
+  #isClosed = false
+
+  constructor(options: SchedulerOptions) {
+    const { jobs, log, clock, wallMs, logger } = options
+    this.#options = options
+    this.#startedMs = clock.nowMs()
+    this.#aloneSinceMs = this.#startedMs
+    log.deleteOlder(wallMs() - logMs)
+    this.#orphans = new Set(
+      log.jobs().filter((id) => {
+        const job = jobs.find(id)
+        return job !== undefined && !isTerminal(job.state)
+      }),
+    )
+    this.#stopTicking = repeatEvery(clock, tickMs, () => tryOrLog(logger, 'expansions not checked', () => this.#tick()))
+  }
+
+  view(): FleetView {
+    const nowMs = this.#options.clock.nowMs()
+    const { devices, profiles } = this.#options
+    const able = this.#able(nowMs)
+    for (const device of able) if (!profiles.hasProfile(device)) this.#unprofiled.add(device)
+    if (this.#unprofiled.size > 0) this.#schedule()
+    const reserved = [...this.#reserved].map(([id, { expectedTokens, dueMs }]) => ({
+      id,
+      expectedTokens,
+      waitedS: 0,
+      arrivesInS: Math.max(0, (dueMs - nowMs) / 1_000),
+    }))
+    return {
+      devices: able.flatMap((device) => {
+        const models = profiles.speedsOf(device)
+        const [current, networkS] = [devices.currentOf(device), devices.networkSOf(device)]
+        return models.length === 0 ? [] : [{ device, models, current, busyS: this.#busyS(device, nowMs), networkS }]
+      }),
+      waiting: [...this.#waiting().map((expansion) => waitingOf(expansion, nowMs)), ...reserved],
+    }
+  }
+
+  reserve({ id, expectedTokens, arrivesInS }: Parameters<Expander['reserve']>[0]): () => void {
+    this.#checkSpace()
+    this.#reserved.set(id, { expectedTokens, dueMs: this.#options.clock.nowMs() + 1_000 * arrivesInS })
+    return () => void this.#reserved.delete(id)
+  }
+
+  async *expand(request: ExpansionRequest, signal: AbortSignal): AsyncGenerator<Expanded, void> {
+    const pending = this.#begin(request)
+    try {
+      yield* pending.arrivals(signal)
+    } finally {
+      this.#pending.delete(pending)
+      for (const job of this.#jobs.values()) job.detach(pending)
+      if (!this.#isClosed) this.#cancelUseless()
+    }
+  }
+
+  judge(model: string, confidence: number): void {
+    tryOrLog(this.#options.logger, 'ability of a model not stored', () => this.#options.profiles.judge(model, confidence))
+  }
+
+  readonly onDeviceState = (device: string, state: DeviceState): void => {
+    this.#options.devices.onState(device, state)
+    this.#onDevices()
+  }
+
+  readonly onBrokerLost = (): void => {
+    this.#options.devices.clear()
+    this.#onDevices()
+  }
+
+  /** The result of a `profile` job, whoever submitted it. */
+  onProfile(device: string, result: unknown): void {
+    tryOrLog(this.#options.logger, 'profile not stored', () => this.#options.profiles.onProfile(device, result))
+    this.#schedule()
+  }
+
+  /** Jobs that are out stay out: the answers find them at the next start. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#stopTicking()
+    for (const stop of this.#watches.values()) stop()
+    for (const pending of this.#pending) pending.fail(new BrimError('CANCELED', 'the bridge is closing'))
+  }
+
+  /** @throws BrimError QUEUE_FULL, EXPANSION_FAILED */
+  #begin(request: ExpansionRequest): PendingExpansion {
+    const { log, clock } = this.#options
+    const pending = new PendingExpansion(request, clock.nowMs())
+    if (bytesOf(pending) > maxInputBytes)
+      throw new BrimError('EXPANSION_FAILED', `question and sketch take ${bytesOf(pending)} bytes, more than a job may have`)
+    const places = log.placesOf(request.id)
+    const isReserved = this.#reserved.delete(request.id)
+    if (places.length === 0 && this.#isAlone()) throw noDevice()
+    if (places.length === 0 && !isReserved) this.#checkSpace()
+    for (const other of this.#pending)
+      if (other.id === request.id) other.fail(new BrimError('CANCELED', 'the answer was asked for again'))
+    this.#pending.add(pending)
+    for (const { job, sketch } of places) if (!pending.isComplete) this.#adopt(pending, job, sketch)
+    this.#schedule()
+    return pending
+  }
+
+  /** Takes what an earlier job has expanded of the sketch, and follows it if it is still out. */
+  #adopt(pending: PendingExpansion, id: string, sketch: number): void {
+    const known = this.#jobs.get(id)
+    if (known) return void known.attach(pending, sketch)
+    const { jobs, limits, clock } = this.#options
+    this.#orphans.delete(id)
+    const found = jobs.find(id)
+    const input = ExpandInput.safeParse(found?.input).data
+    if (found?.boundTo == null || !input || sketch >= input.sketches.length) return
+    const startedMs = clock.nowMs()
+    const maxChars = limits.expandedSentenceChars
+    const job = new ExpansionJob({ id, device: found.boundTo, input, predictedS: 0, startedMs, maxChars }, jobs)
+    job.attach(pending, sketch)
+    if (isTerminal(found.state)) return void job.read()
+    pending.attempts += 1
+    pending.triedDevices.add(job.device)
+    this.#follow(job)
+  }
+
+  #follow(job: ExpansionJob): void {
+    const { queue, logger } = this.#options
+    this.#jobs.set(job.id, job)
+    const read = () => tryOrLog(logger, 'expansions not read', () => this.#read(job), { job: job.id })
+    this.#watches.set(job.id, queue.watch(job.id, read))
+    read()
+  }
+
+  #read(job: ExpansionJob): void {
+    const outcome = job.read()
+    if (outcome.kind !== 'open') this.#onEnd(job, outcome)
+    this.#cancelUseless()
+  }
+
+  #onEnd(job: ExpansionJob, outcome: Exclude<JobOutcome, { kind: 'open' }>): void {
+    const { queue, devices, profiles, clock, logger } = this.#options
+    const { id, device, parts } = job
+    this.#forget(job)
+    // A device may send something else than it was asked for, or an oversized text.
+    if (outcome.kind === 'succeeded' && parts.length === 0) {
+      devices.onSuccess(device, outcome.runs.at(-1)?.model)
+      if (!profiles.onRuns(device, outcome.runs)) this.#unprofiled.add(device)
+    } else {
+      devices.onFailure(device, clock.nowMs())
+      const { state, reason } = outcome.kind === 'failed' ? outcome : { state: undefined, reason: 'its result is incomplete' }
+      logger.info({ device, job: id, answers: parts.length, reason }, 'expansion failed')
+      if (state !== undefined && !isTerminal(state)) queue.cancel(id)
+      if (job.size > 1 && (state === 'FAILED' || state === 'REJECTED')) for (const part of parts) part.isSuspect = true
+    }
+    this.#schedule()
+  }
+
+  #forget({ id }: ExpansionJob): void {
+    this.#watches.get(id)?.()
+    this.#watches.delete(id)
+    this.#jobs.delete(id)
+  }
+
+  /** Ends jobs whose sentences no answer needs. */
+  #cancelUseless(): void {
+    for (const job of this.#jobs.values())
+      if (job.isUseless) {
+        this.#forget(job)
+        tryOrLog(this.#options.logger, 'expansion not canceled', () => this.#options.queue.cancel(job.id), { job: job.id })
+        this.#schedule()
+      }
+  }
+
+  #tick(): void {
+    const { limits, queue, clock } = this.#options
+    const nowMs = clock.nowMs()
+    for (const pending of this.#pending) if (nowMs >= pending.deadlineMs) pending.fail(tooLate())
+    if (this.#isAlone()) for (const pending of this.#waiting()) pending.fail(noDevice())
+    if (this.#orphans.size > 0 && nowMs - this.#startedMs >= 1_000 * limits.answerGraceS) {
+      for (const id of this.#orphans) queue.cancel(id)
+      this.#orphans.clear()
+    }
+    this.#cancelUseless()
+    if (this.#pending.size > 0) this.#dispatch()
+  }
+
+  #onDevices(): void {
+    const isNone = this.#options.devices.list().length === 0
+    this.#aloneSinceMs = isNone ? (this.#aloneSinceMs ?? this.#options.clock.nowMs()) : undefined
+    this.#schedule()
+  }
+
+  /** Whether there has been no device for so long that none is likely to come back in time. */
+  #isAlone(): boolean {
+    const { limits, clock } = this.#options
+    return this.#aloneSinceMs !== undefined && clock.nowMs() - this.#aloneSinceMs >= 1_000 * limits.expansionDeviceWaitS
+  }
+
+  /** @throws BrimError QUEUE_FULL */
+  #checkSpace(): void {
+    const { limits, devices, clock } = this.#options
+    const waiting = this.#waiting().length + this.#reserved.size
+    const idle = this.#idle(clock.nowMs()).length
+    const places = idle + limits.waitingExpansionsPerDevice * devices.list().length
+    if (waiting >= places)
+      throw new BrimError('QUEUE_FULL', `${waiting} sketches wait for devices, the maximum (limit waitingExpansionsPerDevice)`, {
+        hint: 'the bridge answers in full',
+      })
+  }
+
+  /** Sketches that no device is expanding. */
+  #waiting(): PendingExpansion[] {
+    const active = [...this.#jobs.values()].filter((job) => this.#isActive(job))
+    return [...this.#pending].filter((pending) => !pending.hasEnded && !active.some((job) => job.has(pending)))
+  }
+
+  /** Whether the job's device is there to expand; it may come back, but another one can begin now. */
+  #isActive({ device, isDispatched }: ExpansionJob): boolean {
+    const { devices } = this.#options
+    return isDispatched ? devices.isPresent(device) : devices.takesJobs(device)
+  }
+
+  /** Devices that take expansions, now or once they have finished others. */
+  #able(nowMs: number): string[] {
+    const { devices, jobs, wallMs } = this.#options
+    return devices.list().filter((device) => !devices.isResting(device, nowMs) && !jobs.isExhausted(device, wallMs()))
+  }
+
+  /** Devices that take a job now, the fastest first. */
+  #idle(nowMs: number): string[] {
+    const { jobs, limits, profiles } = this.#options
+    const held = jobs.loads()
+    const own = new Map<string, number>()
+    for (const { device } of this.#jobs.values()) own.set(device, (own.get(device) ?? 0) + 1)
+    const loadOf = (device: string) => Math.max(held.get(device) ?? 0, own.get(device) ?? 0)
+    const tpotS = (device: string) => profiles.speedsOf(device)[0]?.tpotS ?? Number.POSITIVE_INFINITY
+    return this.#able(nowMs)
+      .filter((device) => loadOf(device) < limits.expansionJobsPerDevice)
+      .map((device) => ({ device, tpotS: tpotS(device) }))
+      .sort((a, b) => (a.tpotS === b.tpotS ? 0 : a.tpotS - b.tpotS))
+      .map(({ device }) => device)
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#isClosed) return
+    this.#isScheduled = true
+    setImmediate(() => {
+      this.#isScheduled = false
+      if (!this.#isClosed) tryOrLog(this.#options.logger, 'expansions not dispatched', () => this.#dispatch())
+    })
+  }
+
+  #dispatch(): void {
+    const { limits, clock } = this.#options
+    const nowMs = clock.nowMs()
+    let waiting = this.#waiting()
+    for (const pending of waiting) if (pending.attempts >= limits.expansionAttempts) pending.fail(spent(pending.attempts))
+    const idle = waiting.length === 0 && this.#unprofiled.size === 0 ? [] : this.#idle(nowMs)
+    for (const [at, device] of idle.entries()) {
+      waiting = waiting.filter(({ hasEnded }) => !hasEnded)
+      const batch = this.#batchFor(device, waiting, idle.length - at, nowMs)
+      if (batch.length > 0) this.#submit(device, batch, nowMs)
+      else if (this.#unprofiled.delete(device)) this.#requestProfile(device, nowMs)
+      waiting = waiting.filter((pending) => !batch.includes(pending))
+    }
+  }
+
+  /** @param devices that could take expansions now, this one included */
+  #batchFor(device: string, waiting: readonly PendingExpansion[], devices: number, nowMs: number): PendingExpansion[] {
+    const { limits } = this.#options
+    const all = this.#options.devices.list()
+    // One that failed at it, or vanished with it, only if there is no other.
+    const eligible = waiting.filter(
+      ({ triedDevices }) => !triedDevices.has(device) || all.every((other) => triedDevices.has(other)),
+    )
+    const suspect = eligible.find(({ isSuspect }) => isSuspect)
+    if (suspect) return [suspect]
+    const byId = new Map(eligible.map((pending) => [pending.id, pending]))
+    const terms = { ...defaultBatchTerms, maxSketches: limits.expansionsPerJob }
+    const batch = nextBatch(
+      eligible.map((pending) => waitingOf(pending, nowMs)),
+      terms,
+      devices,
+    )
+    let bytes = 0
+    return batch
+      .map(({ id }) => byId.get(id)!)
+      .filter((pending) => {
+        bytes += bytesOf(pending)
+        return bytes <= maxInputBytes
+      })
+  }
+
+  #submit(device: string, batch: readonly PendingExpansion[], nowMs: number): void {
+    const { queue, jobs, limits, log, wallMs, logger } = this.#options
+    const input: ExpandInput = { sketches: batch.map(({ input }) => input) }
+    const deadlineS = Math.max(0.1, (Math.max(...batch.map(({ deadlineMs }) => deadlineMs)) - nowMs) / 1_000)
+    const stepS = limits.expansionStepS
+    const timeouts = { acceptS: limits.expansionAcceptS, startS: stepS, stepS, runS: deadlineS }
+    // The device itself may go on after a restart of its agent, so that this is no failure yet.
+    const terms = { attempts: limits.expansionAttempts, deadlineS, timeouts, disconnect: { lostAfterS: stepS, replace: false } }
+    try {
+      const submission = JobSubmission.parse({ kind: 'pice.expand', device, priority, input, ...terms })
+      const id = queue.submit([submission])[0]!.id
+      const ids = batch.map((pending) => pending.id)
+      log.add(id, ids, wallMs())
+      const predictedS = this.#predictedS(device, batch)
+      const job = new ExpansionJob(
+        { id, device, input, predictedS, startedMs: nowMs, maxChars: limits.expandedSentenceChars },
+        jobs,
+      )
+      for (const [sketch, pending] of batch.entries()) {
+        pending.attempts += 1
+        pending.triedDevices.add(device)
+        job.attach(pending, sketch)
+      }
+      this.#follow(job)
+    } catch (err) {
+      logger.error({ device, err }, 'expansion not submitted')
+      for (const pending of batch) pending.fail(new BrimError('EXPANSION_FAILED', 'the job could not be stored', { cause: err }))
+    }
+  }
+
+  #predictedS(device: string, batch: readonly PendingExpansion[]): number {
+    const { devices, profiles } = this.#options
+    const models = profiles.speedsOf(device)
+    const current = devices.currentOf(device)
+    const speed = models.find(({ model }) => model === current) ?? models[0]
+    if (!speed) return 0
+    const tokens = batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0)
+    const sequences = batch.reduce((sum, { input }) => sum + sentencesOf(input).length, 0)
+    return devices.networkSOf(device) + switchS(speed, current) + expansionS(speed, tokens, sequences)
+  }
+
+  #busyS(device: string, nowMs: number): number {
+    return [...this.#jobs.values()]
+      .filter((job) => job.device === device && this.#isActive(job))
+      .reduce((sum, job) => sum + job.busyS(nowMs), 0)
+  }
+
+  /** Has a device measured, unless it was only recently. */
+  #requestProfile(device: string, nowMs: number): void {
+    const { queue, devices, logger } = this.#options
+    if (!devices.canProfile(device)) return
+    if (nowMs - (this.#profileMs.get(device) ?? Number.NEGATIVE_INFINITY) < profileEveryMs) return
+    this.#profileMs.set(device, nowMs)
+    tryOrLog(logger, 'profile not requested', () => {
+      queue.submit([JobSubmission.parse({ kind: 'profile', input: {}, device, deadlineS: profileEveryMs / 1_000, attempts: 2 })])
+    })
+  }
+}
+
+const waitingOf = ({ id, expectedTokens, sinceMs }: PendingExpansion, nowMs: number): WaitingExpansion => ({
+  id,
+  expectedTokens,
+  waitedS: (nowMs - sinceMs) / 1_000,
+})
+
+const bytesOf = ({ input }: PendingExpansion) => Buffer.byteLength(JSON.stringify(input)) + jsonBytes
+
+const noDevice = () => new BrimError('EXPANSION_FAILED', 'no device that expands sketches is connected')
+const tooLate = () => new BrimError('EXPANSION_FAILED', 'the deadline passed before the devices had expanded the sketch')
+const spent = (attempts: number) => new BrimError('EXPANSION_FAILED', `${attempts} attempts at expanding the sketch failed`)
