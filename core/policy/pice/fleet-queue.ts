@@ -25,6 +25,18 @@ export function usualS(device: ExpandingDevice, tokens: number, terms: Expansion
   return deviceS(device, open ?? device.models[0]!, tokens, terms)
 }
 
+/** Whether a device keeps all budgets of a batch: its sketches are finished together. */
+export const keepsBudgets =
+  (device: ExpandingDevice, terms: ExpansionTerms) =>
+  (batch: readonly WaitingExpansion[]): boolean => {
+    const tookS = usualS(
+      device,
+      batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0),
+      terms,
+    )
+    return batch.every(({ budgetS = Number.POSITIVE_INFINITY }) => device.networkS + tookS <= budgetS)
+  }
+
 /**
  * When the devices will have worked off each of the expansions that wait, in seconds from now, ascending. All devices together
  * work off one after the other, each device at its own speed once it has finished what it was given; an expansion begins when its
@@ -62,7 +74,10 @@ export function worthTaking<W extends WaitingExpansion>(
   const others = devices.filter(({ device }) => device !== idle.device)
   const oldestFirst = [...waiting].sort((a, b) => b.waitedS - a.waitedS)
   if (others.length === 0) return oldestFirst
-  const queue = queueS({ devices: others, waiting: oldestFirst.map(({ arrivesInS: _, ...here }) => here) }, terms)
+  const queue = queueS(
+    { devices: others, waiting: oldestFirst.map(({ id, expectedTokens, waitedS }) => ({ id, expectedTokens, waitedS })) },
+    terms,
+  )
   return oldestFirst.filter(({ expectedTokens, waitedS }, at) => {
     const takesS = (device: ExpandingDevice) => device.networkS + usualS(device, expectedTokens, terms)
     const othersS = others.map((other) => Math.max(queue[at - 1] ?? 0, other.busyS) + takesS(other))

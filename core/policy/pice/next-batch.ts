@@ -13,13 +13,15 @@ export const defaultBatchTerms: BatchTerms = { upToTokens: [64, 128, 256, 512, 1
 
 /**
  * The expansions that a device takes: like lengths, from the list with the most (PICE, Algorithm 1), the oldest first.
- * @param availableDevices that could take expansions now, this one included: all get a share of the list
+ * @param availableDevices that could take expansions now, this one included: all get a share of what waits
+ * @param fits whether the device may take so much at once; one expansion always does
  * @returns empty only if nothing waits
  */
 export function nextBatch<W extends WaitingExpansion>(
   waiting: readonly W[],
   { upToTokens, maxSketches, maxWaitS }: BatchTerms = defaultBatchTerms,
   availableDevices = 1,
+  fits: (batch: readonly W[]) => boolean = () => true,
 ): W[] {
   const listOf = ({ expectedTokens }: W) => upToTokens.findIndex((bound) => expectedTokens <= bound)
   const lists = new Map<number, W[]>()
@@ -32,5 +34,11 @@ export function nextBatch<W extends WaitingExpansion>(
   if (!oldest) return []
   const chosen = oldest[0]!.waitedS >= maxWaitS ? oldest : others.reduce((a, b) => (b.length > a.length ? b : a), oldest)
   const share = Math.ceil(waiting.length / Math.max(1, availableDevices))
-  return chosen.slice(0, Math.max(1, Math.min(maxSketches, share)))
+  const most = Math.min(maxSketches, share)
+  const batch = chosen.slice(0, 1)
+  for (const expansion of chosen.slice(1, most)) {
+    if (!fits([...batch, expansion])) break
+    batch.push(expansion)
+  }
+  return batch
 }

@@ -42,6 +42,8 @@ export interface WaitingExpansion {
   readonly id: string
   readonly expectedTokens: number
   readonly waitedS: number
+  /** f(l) − f(|r|), less what is spent of it; absent: unlimited. */
+  readonly budgetS?: number
   /** Until its sketch is written; absent: it is. */
   readonly arrivesInS?: number
 }
