@@ -137,6 +137,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'lab/bench/menu.ts': { values: ['core', 'lab/bench'] },
   'scripts/demonstration': { values: ['core', 'lab/cluster', 'lab/plot'] },
   'scripts/docs': { values: ['brim.ts', 'core', 'agent/limits.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/metrics'] },
+  'scripts/suitability': { values: ['core'] },
   'brim.ts': { values: ['core', 'agent/commands', 'cloud-bridge/commands', 'lab/bench/menu.ts', 'scripts/demonstration'] },
 }
 

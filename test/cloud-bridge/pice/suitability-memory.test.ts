@@ -1,0 +1,96 @@
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { SuitabilityMemory } from '../../../cloud-bridge/pice/suitability-memory.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { recordingLogger } from '../../support/recording-logger.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const chat = (content: string) => [
+  { role: 'system', content: 'You are kind.' },
+  { role: 'user', content: 'Hello' },
+  { role: 'assistant', content: 'Hello!' },
+  { role: 'user', content },
+]
+const tale = (hero: string) => chat(`Tell me a long story about ${hero}, a dragon and a magic lamp.`)
+const heroes = [
+  'a king',
+  'a miller',
+  'a princess',
+  'a shepherd',
+  'a soldier',
+  'a queen',
+  'a fisher',
+  'a witch',
+  'a tailor',
+  'a cook',
+]
+
+function memoryIn(folder: string) {
+  const clock = fakeClock()
+  const { logger, lines } = recordingLogger('warn')
+  const file = join(folder, 'suitability.json')
+  // Never explores.
+  const open = () => new SuitabilityMemory({ file, clock, logger, random: { next: () => 0.999 } })
+  return { open, file, clock, lines }
+}
+
+describe('which conversations suit a sketch', () => {
+  it('is decided by what is asked last', () => {
+    using folder = tempDir()
+    const memory = memoryIn(folder.path).open()
+    expect(memory.suits(chat('What are the main benefits of reading?'))).toBe(true)
+    expect(memory.suits(chat('Write a Python function that sorts a list.'))).toBe(false)
+    expect(memory.suits([])).toBe(false)
+    expect(memory.suits([{ role: 'user', content: [{ type: 'image' }] }])).toBe(false)
+  })
+
+  it('is remembered over a restart', () => {
+    using folder = tempDir()
+    const { open, file, lines } = memoryIn(folder.path)
+    const first = open()
+    expect(first.suits(tale('a goose'))).toBe(false)
+    for (const hero of heroes) first.learn(tale(hero), 0.8)
+    expect(first.suits(tale('a goose'))).toBe(true)
+    first.save()
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(readFileSync(file, 'utf8')).not.toContain('dragon')
+    expect(open().suits(tale('a goose'))).toBe(true)
+    expect(lines).toEqual([])
+  })
+
+  it('is stored at most once a minute, and only news', async () => {
+    using folder = tempDir()
+    const { open, file, clock } = memoryIn(folder.path)
+    const memory = open()
+    memory.save()
+    memory.learn(tale('a king'), 0.8)
+    expect(existsSync(file)).toBe(false)
+    await clock.advance(60_000)
+    memory.learn(tale('a queen'), 0.8)
+    expect(existsSync(file)).toBe(true)
+  })
+
+  it.each(['', '{', '{"version":2}', '{"version":1,"surface":{},"buckets":"AAAA"}', `{"version":1,"surface":{"words":"x"}}`])(
+    'is learnt anew where the file is damaged: %j',
+    (content) => {
+      using folder = tempDir()
+      const { open, file, lines } = memoryIn(folder.path)
+      writeFileSync(file, content)
+      const memory = open()
+      expect(lines).toMatchObject([{ file }])
+      expect(memory.suits(chat('What are the main benefits of reading?'))).toBe(true)
+    },
+  )
+
+  it('keeps working where the file cannot be written', () => {
+    using folder = tempDir()
+    const { logger, lines } = recordingLogger('error')
+    const file = join(folder.path, 'a-file', 'suitability.json')
+    writeFileSync(join(folder.path, 'a-file'), '')
+    const memory = new SuitabilityMemory({ file, clock: fakeClock(), logger, random: { next: () => 0.5 } })
+    memory.learn(tale('a king'), 0.8)
+    memory.save()
+    expect(lines).toMatchObject([{ file }])
+  })
+})
