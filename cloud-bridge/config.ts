@@ -177,6 +177,12 @@ export const BridgeFields = z.strictObject({
     .describe(
       'which answers the model computes next: decode-first, for devices; tokenflow, by what readers have left to read; fcfs, chunked and andes, to compare with',
     ),
+  sketchPolicy: z
+    .enum(['dynamic', 'static'])
+    .default('dynamic')
+    .describe(
+      'which answers are sketched, and which sketches a device expands together: dynamic, by load and length (PICE); static, by length alone and in order of arrival, to compare with',
+    ),
   frameTokens: z
     .int()
     .min(1)

@@ -1,4 +1,4 @@
-import type { FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
+import type { FleetView } from '../../core/policy/pice/state.ts'
 import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import type { SketchInput } from '../../core/protocol/jobs.ts'
 
@@ -17,12 +17,6 @@ export interface ExpansionRequest {
 export interface Expander {
   /** What a plan needs to know now. */
   view(): FleetView
-  /**
-   * Takes a place in the lists for an answer whose sketch is being written, so that other plans count it.
-   * @returns gives the place back; has no effect once `expand` has been called with this id
-   * @throws BrimError QUEUE_FULL
-   */
-  reserve(expansion: Pick<WaitingExpansion, 'id' | 'expectedTokens'> & { readonly arrivesInS: number }): () => void
   /**
    * Each candidate of each requested sentence once, as they arrive, in any order; ends when all have arrived. Expansions that fail,
    * expire, or whose device vanishes are given to another device. Aborting the signal cancels what is not expanded yet.

@@ -5,6 +5,7 @@ import type { OpenFleet } from '../fleet/open-fleet.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { DeviceProfiles } from './device-profiles.ts'
+import { dispatchRule } from './dispatch-rules.ts'
 import { ExpandingDevices } from './expanding-devices.ts'
 import { ExpansionLog } from './expansion-log.ts'
 import { openPiceStore } from './pice-store.ts'
@@ -20,7 +21,10 @@ export interface OpenExpansionsOptions {
 }
 
 /** The expansion of sketches on the fleet, with the profiles of its devices. @throws BrimError STORE_FAILED */
-export function openExpansions({ stateDir, limits }: Pick<BridgeConfig, 'stateDir' | 'limits'>, options: OpenExpansionsOptions) {
+export function openExpansions(
+  { stateDir, limits, sketchPolicy }: Pick<BridgeConfig, 'stateDir' | 'limits' | 'sketchPolicy'>,
+  options: OpenExpansionsOptions,
+) {
   const { jobs, fleet, clock, wallMs, logger } = options
   const store = openPiceStore(stateDir)
   const profiles = new DeviceProfiles(store)
@@ -30,6 +34,7 @@ export function openExpansions({ stateDir, limits }: Pick<BridgeConfig, 'stateDi
     devices: new ExpandingDevices(fleet.telemetryOf),
     profiles,
     log: new ExpansionLog(store),
+    rule: dispatchRule(sketchPolicy, limits.expansionsPerJob),
     limits,
     clock,
     wallMs,

@@ -5,30 +5,28 @@ import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import { switchS } from '../../core/policy/pice/choose-model.ts'
-import { defaultBatchTerms, nextBatch } from '../../core/policy/pice/next-batch.ts'
 import { expansionS } from '../../core/policy/pice/speeds.ts'
 import type { FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
-import { ExpandInput, JobSubmission, maxInputBytes } from '../../core/protocol/jobs.ts'
+import { ExpandInput, maxInputBytes } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { BridgeLimits } from '../limits.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import type { DeviceProfiles } from './device-profiles.ts'
+import type { DispatchRule } from './dispatch-rules.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
 import type { ExpandingDevices } from './expanding-devices.ts'
 import { ExpansionJob, type JobOutcome } from './expansion-job.ts'
 import type { ExpansionLog } from './expansion-log.ts'
+import { type SubmissionLimits, submissionOf } from './expansion-submission.ts'
 import { PendingExpansion } from './pending-expansion.ts'
+import { ProfileRequests } from './profile-requests.ts'
 
 /** Interval of the checks for deadlines and devices that can take expansions again. */
 const tickMs = 100
-/** Expansions come before jobs of operators: a client waits for them. */
-const priority = 9
 /** What a job has beside its sketches, at most. */
 const jsonBytes = 64
-/** Minimum time between two profiles of a device that the bridge asks for, and the time that one may take. */
-const profileEveryMs = 10 * 60_000
 /** How long the bridge knows which job has expanded an answer. */
 const logMs = 60 * 60_000
 
@@ -38,18 +36,12 @@ export interface SchedulerOptions {
   readonly devices: ExpandingDevices
   readonly profiles: DeviceProfiles
   readonly log: ExpansionLog
-  readonly limits: Pick<
-    BridgeLimits,
-    | 'answerGraceS'
-    | 'expandedSentenceChars'
-    | 'expansionAcceptS'
-    | 'expansionAttempts'
-    | 'expansionDeviceWaitS'
-    | 'expansionJobsPerDevice'
-    | 'expansionsPerJob'
-    | 'expansionStepS'
-    | 'waitingExpansionsPerDevice'
-  >
+  readonly rule: DispatchRule
+  readonly limits: SubmissionLimits &
+    Pick<
+      BridgeLimits,
+      'answerGraceS' | 'expandedSentenceChars' | 'expansionDeviceWaitS' | 'expansionJobsPerDevice' | 'waitingExpansionsPerDevice'
+    >
   readonly clock: Clock
   /** UTC ms: deadlines of jobs outlive this process. */
   readonly wallMs: () => number
@@ -60,14 +52,11 @@ export interface SchedulerOptions {
 export class Scheduler implements Expander {
   readonly #options: SchedulerOptions
   readonly #pending = new Set<PendingExpansion>()
-  readonly #reserved = new Map<string, { readonly expectedTokens: number; readonly dueMs: number }>()
   readonly #jobs = new Map<string, ExpansionJob>()
   readonly #watches = new Map<string, () => void>()
   /** Jobs that an earlier start of the bridge submitted, and whose answers may still come back. */
   readonly #orphans: Set<string>
-  /** Devices to ask for a profile as soon as they are idle, and when each was last asked. */
-  readonly #unprofiled = new Set<string>()
-  readonly #profileMs = new Map<string, number>()
+  readonly #profileRequests: ProfileRequests
   readonly #startedMs: number
   readonly #stopTicking: () => Promise<void>
   /** Since when no device takes expansions. */
@@ -76,8 +65,9 @@ export class Scheduler implements Expander {
   #isClosed = false
 
   constructor(options: SchedulerOptions) {
-    const { jobs, log, clock, wallMs, logger } = options
+    const { queue, jobs, log, clock, wallMs, logger } = options
     this.#options = options
+    this.#profileRequests = new ProfileRequests(queue, clock)
     this.#startedMs = clock.nowMs()
     this.#aloneSinceMs = this.#startedMs
     log.deleteOlder(wallMs() - logMs)
@@ -94,28 +84,15 @@ export class Scheduler implements Expander {
     const nowMs = this.#options.clock.nowMs()
     const { devices, profiles } = this.#options
     const able = this.#able(nowMs)
-    for (const device of able) if (!profiles.hasProfile(device)) this.#unprofiled.add(device)
-    if (this.#unprofiled.size > 0) this.#schedule()
-    const reserved = [...this.#reserved].map(([id, { expectedTokens, dueMs }]) => ({
-      id,
-      expectedTokens,
-      waitedS: 0,
-      arrivesInS: Math.max(0, (dueMs - nowMs) / 1_000),
-    }))
+    for (const device of able) if (!profiles.hasProfile(device)) this.#wantProfile(device)
     return {
       devices: able.flatMap((device) => {
         const models = profiles.speedsOf(device)
         const [current, networkS] = [devices.currentOf(device), devices.networkSOf(device)]
         return models.length === 0 ? [] : [{ device, models, current, busyS: this.#busyS(device, nowMs), networkS }]
       }),
-      waiting: [...this.#waiting().map((expansion) => waitingOf(expansion, nowMs)), ...reserved],
+      waiting: this.#waiting().map((expansion) => waitingOf(expansion, nowMs)),
     }
-  }
-
-  reserve({ id, expectedTokens, arrivesInS }: Parameters<Expander['reserve']>[0]): () => void {
-    this.#checkSpace()
-    this.#reserved.set(id, { expectedTokens, dueMs: this.#options.clock.nowMs() + 1_000 * arrivesInS })
-    return () => void this.#reserved.delete(id)
   }
 
   async *expand(request: ExpansionRequest, signal: AbortSignal): AsyncGenerator<Expanded, void> {
@@ -164,9 +141,10 @@ export class Scheduler implements Expander {
     if (bytesOf(pending) > maxInputBytes)
       throw new BrimError('EXPANSION_FAILED', `question and sketch take ${bytesOf(pending)} bytes, more than a job may have`)
     const places = log.placesOf(request.id)
-    const isReserved = this.#reserved.delete(request.id)
-    if (places.length === 0 && this.#isAlone()) throw noDevice()
-    if (places.length === 0 && !isReserved) this.#checkSpace()
+    if (places.length === 0) {
+      if (this.#isAlone()) throw noDevice()
+      this.#checkSpace()
+    }
     for (const other of this.#pending)
       if (other.id === request.id) other.fail(new BrimError('CANCELED', 'the answer was asked for again'))
     this.#pending.add(pending)
@@ -215,7 +193,7 @@ export class Scheduler implements Expander {
     // A device may send something else than it was asked for, or an oversized text.
     if (outcome.kind === 'succeeded' && parts.length === 0) {
       devices.onSuccess(device, outcome.runs.at(-1)?.model)
-      if (!profiles.onRuns(device, outcome.runs)) this.#unprofiled.add(device)
+      if (!profiles.onRuns(device, outcome.runs)) this.#wantProfile(device)
     } else {
       devices.onFailure(device, clock.nowMs())
       const { state, reason } = outcome.kind === 'failed' ? outcome : { state: undefined, reason: 'its result is incomplete' }
@@ -270,7 +248,7 @@ export class Scheduler implements Expander {
   /** @throws BrimError QUEUE_FULL */
   #checkSpace(): void {
     const { limits, devices, clock } = this.#options
-    const waiting = this.#waiting().length + this.#reserved.size
+    const waiting = this.#waiting().length
     const idle = this.#idle(clock.nowMs()).length
     const places = idle + limits.waitingExpansionsPerDevice * devices.list().length
     if (waiting >= places)
@@ -326,60 +304,44 @@ export class Scheduler implements Expander {
     const nowMs = clock.nowMs()
     let waiting = this.#waiting()
     for (const pending of waiting) if (pending.attempts >= limits.expansionAttempts) pending.fail(spent(pending.attempts))
-    const idle = waiting.length === 0 && this.#unprofiled.size === 0 ? [] : this.#idle(nowMs)
+    const idle = waiting.length > 0 || this.#profileRequests.areWanted ? this.#idle(nowMs) : []
     for (const [at, device] of idle.entries()) {
       waiting = waiting.filter(({ hasEnded }) => !hasEnded)
       const batch = this.#batchFor(device, waiting, idle.length - at, nowMs)
       if (batch.length > 0) this.#submit(device, batch, nowMs)
-      else if (this.#unprofiled.delete(device)) this.#requestProfile(device, nowMs)
+      else this.#profileRequests.onIdle(device)
       waiting = waiting.filter((pending) => !batch.includes(pending))
     }
   }
 
-  /** @param devices that could take expansions now, this one included */
-  #batchFor(device: string, waiting: readonly PendingExpansion[], devices: number, nowMs: number): PendingExpansion[] {
-    const { limits } = this.#options
-    const all = this.#options.devices.list()
+  #batchFor(device: string, waiting: readonly PendingExpansion[], idleDevices: number, nowMs: number): PendingExpansion[] {
+    const { devices, rule } = this.#options
+    const all = devices.list()
     // One that failed at it, or vanished with it, only if there is no other.
     const eligible = waiting.filter(
       ({ triedDevices }) => !triedDevices.has(device) || all.every((other) => triedDevices.has(other)),
     )
     const suspect = eligible.find(({ isSuspect }) => isSuspect)
     if (suspect) return [suspect]
-    const byId = new Map(eligible.map((pending) => [pending.id, pending]))
-    const terms = { ...defaultBatchTerms, maxSketches: limits.expansionsPerJob }
-    const batch = nextBatch(
-      eligible.map((pending) => waitingOf(pending, nowMs)),
-      terms,
-      devices,
-    )
     let bytes = 0
-    return batch
-      .map(({ id }) => byId.get(id)!)
-      .filter((pending) => {
-        bytes += bytesOf(pending)
-        return bytes <= maxInputBytes
-      })
+    return rule(
+      eligible.map((pending) => ({ ...waitingOf(pending, nowMs), pending })),
+      idleDevices,
+    ).flatMap(({ pending }) => {
+      bytes += bytesOf(pending)
+      return bytes <= maxInputBytes ? [pending] : []
+    })
   }
 
   #submit(device: string, batch: readonly PendingExpansion[], nowMs: number): void {
     const { queue, jobs, limits, log, wallMs, logger } = this.#options
-    const input: ExpandInput = { sketches: batch.map(({ input }) => input) }
-    const deadlineS = Math.max(0.1, (Math.max(...batch.map(({ deadlineMs }) => deadlineMs)) - nowMs) / 1_000)
-    const stepS = limits.expansionStepS
-    const timeouts = { acceptS: limits.expansionAcceptS, startS: stepS, stepS, runS: deadlineS }
-    // The device itself may go on after a restart of its agent, so that this is no failure yet.
-    const terms = { attempts: limits.expansionAttempts, deadlineS, timeouts, disconnect: { lostAfterS: stepS, replace: false } }
     try {
-      const submission = JobSubmission.parse({ kind: 'pice.expand', device, priority, input, ...terms })
+      const { input, submission } = submissionOf(device, batch, limits, nowMs)
       const id = queue.submit([submission])[0]!.id
       const ids = batch.map((pending) => pending.id)
       log.add(id, ids, wallMs())
-      const predictedS = this.#predictedS(device, batch)
-      const job = new ExpansionJob(
-        { id, device, input, predictedS, startedMs: nowMs, maxChars: limits.expandedSentenceChars },
-        jobs,
-      )
+      const terms = { predictedS: this.#predictedS(device, batch), startedMs: nowMs, maxChars: limits.expandedSentenceChars }
+      const job = new ExpansionJob({ id, device, input, ...terms }, jobs)
       for (const [sketch, pending] of batch.entries()) {
         pending.attempts += 1
         pending.triedDevices.add(device)
@@ -409,15 +371,10 @@ export class Scheduler implements Expander {
       .reduce((sum, job) => sum + job.busyS(nowMs), 0)
   }
 
-  /** Has a device measured, unless it was only recently. */
-  #requestProfile(device: string, nowMs: number): void {
-    const { queue, devices, logger } = this.#options
-    if (!devices.canProfile(device)) return
-    if (nowMs - (this.#profileMs.get(device) ?? Number.NEGATIVE_INFINITY) < profileEveryMs) return
-    this.#profileMs.set(device, nowMs)
-    tryOrLog(logger, 'profile not requested', () => {
-      queue.submit([JobSubmission.parse({ kind: 'profile', input: {}, device, deadlineS: profileEveryMs / 1_000, attempts: 2 })])
-    })
+  #wantProfile(device: string): void {
+    if (!this.#options.devices.canProfile(device)) return
+    this.#profileRequests.want(device)
+    if (this.#profileRequests.areWanted) this.#schedule()
   }
 }
 

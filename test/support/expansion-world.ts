@@ -43,7 +43,7 @@ export function openExpansionWorld(stateDir: string, clock: Clock, settings: Par
     },
   )
   const expansions = openExpansions(
-    { stateDir, limits },
+    { stateDir, limits, sketchPolicy: 'dynamic' },
     { jobs, fleet: { telemetryOf: () => null }, clock, wallMs, logger: silentLogger() },
   )
   jobs.queue.start()
