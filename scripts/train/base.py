@@ -255,7 +255,7 @@ class BaseEncoder:
         """Ids of a chat that ends where the answer begins."""
         return self.ids(self.render(messages, True))
 
-    def encode(self, messages: Sequence[Message], answers_from: int | None) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, messages: Sequence[Message], answers_from: int | None, given: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """(ids int32 [tokens], learn bool [tokens]); learnt as in encode.Encoder.encode.
 
         Where answers end is found by rendering the chat's beginnings; InputError if the template writes a beginning
@@ -273,5 +273,5 @@ class BaseEncoder:
                 begin, end = self.render(messages[:index], True), self.render(messages[: index + 1])
                 if not (text.startswith(begin) and text.startswith(end)):
                     raise InputError("the checkpoint's chat template rewrites earlier messages; use one that only appends")
-                learn |= (starts >= len(begin)) & (starts < len(end))
+                learn |= (starts >= len(begin) + given) & (starts < len(end))
         return ids, learn

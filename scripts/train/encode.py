@@ -25,11 +25,11 @@ class Encoder:
         """Ids of a chat that ends where the answer begins."""
         return self.tokenizer.encode(render(list(messages), True), add_special_tokens=False).ids
 
-    def encode(self, messages: Sequence[Message], answers_from: int | None) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, messages: Sequence[Message], answers_from: int | None, given: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """(ids uint16 [tokens], learn bool [tokens]) of a chat, its <|endoftext|> included.
 
-        The tokens to learn are those of the assistant's messages from index `answers_from` on and what the template
-        writes after each (the stop token); with None all.
+        The tokens to learn are those of the assistant's messages from index `answers_from` on, except the first `given`
+        characters of each, and what the template writes after each (the stop token); with None all.
         """
         encoding = self.tokenizer.encode(render(list(messages)) + END_OF_TEXT, add_special_tokens=False)
         ids = np.asarray(encoding.ids, np.uint16)
@@ -40,7 +40,7 @@ class Encoder:
         for index, message in enumerate(messages):
             if message["role"] == "assistant" and index >= answers_from:
                 begin, end = render(list(messages[:index]), True), render(list(messages[: index + 1]))
-                learn |= (starts >= len(begin)) & (starts < len(end))
+                learn |= (starts >= len(begin) + given) & (starts < len(end))
         return ids, learn
 
 

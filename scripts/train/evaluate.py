@@ -177,6 +177,20 @@ def samples(model: Llama, encoder: Encoder, prompts: list[dict]) -> list[dict]:
     return shown
 
 
+def greedy_ends(model: Llama, encoder: Encoder, prompts: list[dict]) -> dict[str, dict[str, int]]:
+    """{task: {"answers", "looping", "finished"}} of greedy answers of at most MAX_NEW tokens to the prompts that leave room for them."""
+    stop, room = stop_tokens(encoder.tokenizer), model.config.max_position_embeddings - MAX_NEW
+    asked = [(prompt["task"], ids) for prompt in prompts if len(ids := encoder.prompt(prompt["messages"])) <= room]
+    answers = answer_all(model, [ids for _, ids in asked], MAX_NEW, stop)
+    found: dict[str, dict[str, int]] = {}
+    for (task, _), answer in zip(asked, answers, strict=True):
+        row = found.setdefault(task, {"answers": 0, "looping": 0, "finished": 0})
+        row["answers"] += 1
+        row["looping"] += is_looping(answer)
+        row["finished"] += answer[-1] in stop
+    return found
+
+
 def tokens_per_s(model: Llama) -> dict[str, float]:
     """Speed of one sequence in PyTorch, fp32: `prefill` of a window, `decode` of 64 tokens after 64."""
     context = min(SHORT_CONTEXT, model.config.max_position_embeddings)
@@ -209,7 +223,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     encoder, model = own_encoder(args.work), load_llm_checkpoint(args.work, args.name)
-    prompts = shown_prompts(read_prompts(args.prompts), args.samples)
+    prompts = read_prompts(args.prompts)
     per_task, by_position = held_out(model, args.work, args.tokens)
     result = {
         "name": args.name,
@@ -219,7 +233,8 @@ def main() -> None:
         "heldOut": per_task,
         "heldOutByPosition": by_position,
         "tokensPerS": tokens_per_s(model),
-        "samples": samples(model, encoder, prompts),
+        "greedy": greedy_ends(model, encoder, prompts),
+        "samples": samples(model, encoder, shown_prompts(prompts, args.samples)),
     }
     write_json(args.out or RESULTS / f"evaluation-{args.name}.json", result)
     print(json.dumps({key: value for key, value in result.items() if key != "samples"}, indent=1))

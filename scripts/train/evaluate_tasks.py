@@ -1,6 +1,9 @@
 """Measures a model of <work> on held-out foresight, sketch and expansion, as in use: greedy, one request at a time.
 
-    python scripts/train/evaluate_tasks.py --name slm-deep [--count 80] [--out FILE]
+    python scripts/train/evaluate_tasks.py --name slm-deep [--count 60] [--out FILE]
+
+The figures are of the guides and tales of long_form.py, combinations of slots that no model has seen; under `corpora` are the
+same figures of the three corpora.
 
 With l the length of the answer in tokens and e = |predicted length − l|:
 
@@ -27,12 +30,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from corpus import Message, hash_percent, load_chats
+from corpus import Chat, Message, hash_percent, load_chats
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from evaluate import answer_all, is_finished
 from export import load_llm_checkpoint, write_json
 from heldout_prompts import by_hash, in_turn
+from long_form import long_form_chats
 from model import Llama
 from paths import RESULTS, add_corpora, add_threads, add_work
 from rouge import content_recall, rouge_1
@@ -42,6 +46,7 @@ from tokenizer import stop_tokens
 
 LONGEST_LEVEL = 1  # whose sketches are the longest
 NUMBER_TOKENS = 8  # a foreseen length and its end
+SENTENCE_TOKENS = 96  # of an expansion
 RESAMPLES = 2000
 Request = Sequence[Message]
 
@@ -52,14 +57,15 @@ class Asker:
     def __init__(self, model: Llama, encoder: Encoder, max_new: int):
         self.model, self.encoder, self.max_new = model, encoder, max_new
         self.stop = stop_tokens(encoder.tokenizer)
+        self.own: dict[str, str | None] = {}  # answers so far by turn
 
     def ids(self, request: Request) -> list[int]:
         """A request as the model reads it."""
         return self.encoder.prompt(request)
 
-    def fits(self, request: Request) -> bool:
+    def fits(self, request: Request, max_new: int) -> bool:
         """Whether request and reply fit the model's context."""
-        return len(self.ids(request)) + self.max_new <= self.model.config.max_position_embeddings
+        return len(self.ids(request)) + max_new <= self.model.config.max_position_embeddings
 
     def replies(self, requests: Sequence[Request], max_new: int) -> list[list[int]]:
         """The replies' tokens, the stop token included where one came."""
@@ -90,8 +96,10 @@ class Asker:
 
     def answers(self, turns: Sequence[Turn]) -> list[str | None]:
         """The model's own answers; None for one that has no end or repeats itself."""
-        found = self.replies([turn.query for turn in turns], self.max_new)
-        return [self.text(reply) if is_finished(reply, self.stop) else None for reply in found]
+        asked = [turn for turn in turns if turn.id not in self.own]
+        for turn, reply in zip(asked, self.replies([turn.query for turn in asked], self.max_new), strict=True):
+            self.own[turn.id] = self.text(reply) if is_finished(reply, self.stop) else None
+        return [self.own[turn.id] for turn in turns]
 
 
 def mixed(turns: Iterable[Turn]) -> list[Turn]:
@@ -181,7 +189,7 @@ def sketch_figures(asker: Asker, turns: Sequence[Turn], own: Sequence[str | None
 def expansion_figures(asker: Asker, turns: Sequence[Turn], level: int) -> dict[str, float | list[float]]:
     """ROUGE-1 F of the written sentences and of the bare lines."""
     asked = [expansion_request(turn, level) for turn in turns]
-    written = asker.ask([request for request, _ in asked])
+    written = asker.ask([request for request, _ in asked], SENTENCE_TOKENS)
     return {
         "sentences": len(turns),
         **figure("rougeF", [rouge_1(line.sentence, text).f for (_, line), text in zip(asked, written, strict=True)]),
@@ -191,9 +199,10 @@ def expansion_figures(asker: Asker, turns: Sequence[Turn], level: int) -> dict[s
 
 def evaluate(asker: Asker, turns: Sequence[Turn], count: int) -> dict[str, dict]:
     """All figures, each over at most `count` answers whose longest request fits; InputError if none does."""
-    fitting = list(islice((turn for turn in turns if asker.fits(turn.ask(FORESIGHT))), count))
-    worthy = (turn for turn in turns if worth_a_sketch(turn.answer))
-    sketched = list(islice((turn for turn in worthy if asker.fits(expansion_request(turn, LONGEST_LEVEL)[0])), count))
+    open_turns = [turn for turn in turns if asker.fits(turn.ask(FORESIGHT), asker.max_new)]
+    worthy = (turn for turn in open_turns if worth_a_sketch(turn.answer))
+    sketched = list(islice((turn for turn in worthy if asker.fits(expansion_request(turn, LONGEST_LEVEL)[0], SENTENCE_TOKENS)), count))
+    fitting = open_turns[:count]
     if not fitting or not sketched:
         raise InputError("no held-out answer with its request fits the model's context; lower --max-new")
     own, own_fitting = asker.answers(sketched), asker.answers(fitting)
@@ -211,16 +220,22 @@ def main() -> None:
     add_corpora(parser)
     add_work(parser)
     parser.add_argument("--name", default="llm", help="checkpoint to measure (default: llm)")
-    parser.add_argument("--count", type=int, default=80, help="maximum number of held-out answers per figure (default: 80)")
-    parser.add_argument("--max-new", type=int, default=160, help="maximum number of tokens of a reply (default: 160)")
+    parser.add_argument("--count", type=int, default=60, help="maximum number of held-out answers per figure (default: 60)")
+    parser.add_argument("--max-new", type=int, default=440, help="maximum number of tokens of a guide or tale (default: 440)")
+    parser.add_argument("--max-new-corpora", type=int, default=160, help="the same for the corpora; 0 leaves them out (default: 160)")
     parser.add_argument("--out", type=Path, help="default: docs/results/training/tasks-<name>.json")
     add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    asker = Asker(load_llm_checkpoint(args.work, args.name), own_encoder(args.work), args.max_new)
-    chats = [chat for chat in load_chats(args.corpora) if chat.split == "val"]
-    turns = mixed(turn for chat in chats for turn in turns_of(chat))
-    result = {"name": args.name, "longestReply": args.max_new, **evaluate(asker, turns, args.count)}
+    model, encoder = load_llm_checkpoint(args.work, args.name), own_encoder(args.work)
+
+    def figures(chats: Iterable[Chat], max_new: int) -> dict[str, dict]:
+        turns = mixed(turn for chat in chats if chat.split == "val" for turn in turns_of(chat))
+        return evaluate(Asker(model, encoder, max_new), turns, args.count)
+
+    result = {"name": args.name, "longestReply": args.max_new, **figures(long_form_chats(), args.max_new)}
+    if args.max_new_corpora:
+        result["corpora"] = {"longestReply": args.max_new_corpora, **figures(load_chats(args.corpora), args.max_new_corpora)}
     write_json(args.out or RESULTS / f"tasks-{args.name}.json", result)
     print(json.dumps(result, indent=1))
 

@@ -5,7 +5,8 @@
 Lines of {"id", "task", "messages", "answer"}. First the chats: 30 questions about a short section and 30 story continuations
 from FairytaleQA's val part (Apache-2.0), and 12 hand-written requests in SGD's domains, which have no answer; each
 prompt, rendered, is 20 to 200 tokens long. Then 12 of each generated task (foresight, sketch-1 … sketch-3, expansion), from the
-held-out parts of all corpora in turn, and 6 of each long task, for a context of 2,048. `answer` is the answer that tasks.py would train on.
+held-out parts of all corpora in turn, and 6 of each long task, for a context of 2,048. At the end the long forms of long_form.py: 15 guides,
+15 tales, and 6 of each generated task of them, as `long-form-…`. `answer` is the answer that tasks.py would train on.
 """
 
 import argparse
@@ -20,12 +21,14 @@ from corpus import FILES, Chat, load_chats, read_records
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from files import write_atomically
+from long_form import LONG_FORMS, long_form_chats
 from paths import REPOSITORY, add_corpora, add_work
 from tasks import Example, chat_examples, long_examples
 
 SHORTEST, LONGEST, PER_TASK = 20, 200, 30
 MADE, MADE_LONGEST, PER_MADE = ("foresight", "sketch-1", "sketch-2", "sketch-3", "expansion"), 380, 12
 LONG, LONG_LONGEST, PER_LONG = ("long-story", "long-qa"), 1900, 6  # so that 128 tokens of answer fit 2,048
+PER_FORM, PER_MADE_FORM = 15, 6
 DEFAULT_OUT = REPOSITORY / "test" / "fixtures" / "heldout-prompts.jsonl"
 REQUESTS = (
     "Hi, I'm hungry. Could you find me a good Italian restaurant in Oakland that isn't too expensive?",
@@ -94,7 +97,19 @@ def held_out_prompts(corpora: Path, encoder: Encoder) -> list[dict]:
     prompts += [prompt for task in MADE for prompt in pick(made, task, encoder, (SHORTEST, MADE_LONGEST), PER_MADE)]
     stories = [record for record in read_records(corpora / FILES["fairytaleqa"]) if record["split"] == "val"]
     long = [example for record in stories for example in long_examples(record, encoder)]
-    return prompts + [prompt for task in LONG for prompt in pick(long, task, encoder, (MADE_LONGEST, LONG_LONGEST), PER_LONG)]
+    prompts += [prompt for task in LONG for prompt in pick(long, task, encoder, (MADE_LONGEST, LONG_LONGEST), PER_LONG)]
+    return prompts + long_form_prompts(encoder)
+
+
+def long_form_prompts(encoder: Encoder) -> list[dict]:
+    """Held-out combinations of long_form.py, and tasks generated from them."""
+    forms = [chat for chat in long_form_chats() if chat.split == "val"]
+    prompts = [prompt for task in LONG_FORMS for prompt in pick(forms, task, encoder, (SHORTEST, LONGEST), PER_FORM)]
+    made = list(chat_examples(forms, encoder))
+    for task in MADE:
+        found = pick(made, task, encoder, (SHORTEST, MADE_LONGEST), PER_MADE_FORM)
+        prompts += [{**prompt, "task": f"long-form-{task}"} for prompt in found]
+    return prompts
 
 
 def main() -> None:

@@ -6,9 +6,9 @@
     python scripts/train/tasks.py --data chats.jsonl --work DIR        # from a user's own chats
     python scripts/train/tasks.py --data chats.jsonl --work DIR --base Qwen2.5-0.5B-Instruct    # for that checkpoint
 
-Tasks: the chats of corpus.py (sgd, topical-chat, story, story-qa, story-start, or chat with --data); made from their
-answers foresight, sketch-1 … sketch-3 and expansion; from whole stories long-story and long-qa, for the last phase at
-context 2,048. An instruction is the last paragraph of the last user message, so that foresight, sketch and the plain
+Tasks: the chats of corpus.py (sgd, topical-chat, story, story-qa, story-start, or chat with --data) and long_form.py (guide, tale,
+story-tale); made from their answers foresight, sketch-1 … sketch-3, expansion and recovery; from whole stories long-story,
+long-tale and long-qa, for the last phase at context 2,048. An instruction is the last paragraph of the last user message, so that foresight, sketch and the plain
 answer share the KV of everything before it. In a generated example only the answers to its instruction are trained on, because
 the rest is trained on in the chat itself; in other examples all tokens are. An example has the split of its chat.
 
@@ -16,9 +16,11 @@ the rest is trained on in the chat itself; in other examples all tokens are. An 
 """
 
 import argparse
+import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +31,9 @@ from dataset import TASKS
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from files import save_arrays
+from long_form import continue_story, long_form_chats, story_chat
 from paths import add_texts, add_work
-from sketch import LEVELS, sketch_lines
+from sketch import LEVELS, sketch, sketch_lines
 from tokenizer import render
 from words import split_sentences, words_of
 
@@ -43,25 +46,33 @@ EXPAND_NEXT = "Write out this line and no other:\n{line}"
 LENGTHS = (4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512, 640, 800, 1024)
 # Percent of a source's eligible answers that get each made task: dialogues are many and short, stories few and long. A
 # made example costs its whole prompt in compute and teaches its answer only, so these keep a pass under twice the chats'.
-FORESIGHT_PERCENT = {"sgd": 3, "topical-chat": 10, "story-qa": 15}
-SKETCH_PERCENT = {"sgd": 5, "topical-chat": 30}
+# How a real story goes on cannot be foreseen, and a sketch of it teaches only to repeat the likeliest words.
+FORESIGHT_PERCENT = {"sgd": 3, "topical-chat": 10, "story-qa": 15, "story": 20}
+SKETCH_PERCENT = {"sgd": 5, "topical-chat": 30, "story": 20}
 OTHER_PERCENT = 100
 LONGEST_QUERY_WORDS = 220  # with sketch and answer such an example still fits 512 tokens
 SHORTEST_SKETCHED_WORDS, FEWEST_SKETCHED_SENTENCES = 20, 2
 EXPANSIONS_PER_CHAT = 4
 LONG_TOKENS, LONG_LEAST = 1850, 600  # tokens of story in a long example, so that prompt and answer fit 2,048
 LONG_QUESTIONS = 3
+RECOVERY_PERCENT = {"sgd": 2, "topical-chat": 5, "story-qa": 0, "chat": 0}
+REPEATED_WORDS, REPEATS = (2, 16), (1, 5)  # words of a repeated piece, how often it is repeated (both ends excluded above)
 
 
 @dataclass(frozen=True)
 class Example:
-    """A chat to train on. `answers_from`: index of the first message whose answer is trained on, None for all tokens."""
+    """A chat to train on.
+
+    `answers_from`: index of the first message whose answer is trained on, None for all tokens; `given`: characters at the
+    start of each such answer that are read and not trained on.
+    """
 
     id: str
     task: str
     split: Split
     messages: tuple[Message, ...]
     answers_from: int | None
+    given: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,6 +158,33 @@ def sketch_examples(turn: Turn) -> Iterator[Example]:
         yield turn.example("expansion", tuple(messages), start)
 
 
+def stuck(text: str, seed: str) -> tuple[str, int]:
+    """(the text with a piece of it repeated once to four times, characters up to the end of the repeats).
+
+    The piece ends anywhere between two words. What comes after it is the text again, so that a model that has begun to repeat
+    itself learns to go on.
+    """
+    spaces = [match.start() for match in re.finditer(r"\s", text)]
+    rng = np.random.default_rng(list(hashlib.sha256(seed.encode()).digest()[:8]))
+    end = int(rng.integers(1, len(spaces)))
+    start = spaces[max(0, end - int(rng.integers(*REPEATED_WORDS)))]
+    given = text[: spaces[end]] + text[start : spaces[end]] * int(rng.integers(*REPEATS))
+    return given + text[spaces[end] :], len(given)
+
+
+def recovery_examples(turn: Turn) -> Iterator[Example]:
+    """Query or request for a sketch → the answer that has begun to repeat itself, of which only the rest is trained on."""
+    if not (taken(f"recovery/{turn.id}", RECOVERY_PERCENT.get(turn.source, OTHER_PERCENT)) and worth_a_sketch(turn.answer)):
+        return
+    level = sorted(LEVELS)[hash_percent(f"recovery-level/{turn.id}") % len(LEVELS)]
+    requests = ((turn.query, turn.answer), (turn.ask(SKETCH.format(level=level)), sketch(turn.answer, level)))
+    for part, (messages, text) in enumerate(requests):
+        if len(text.split()) > 2:
+            repeating, given = stuck(text, f"{turn.id}/{part}")
+            made = turn.example("recovery", (*messages, answer(repeating)), part)
+            yield replace(made, given=given)
+
+
 def long_examples(record: dict, encoder: Encoder | BaseEncoder) -> Iterator[Example]:
     """Runs of a story's sections, each long: continued by the section after it, or asked about any section in it."""
     sections = [section.strip() for section in record["sections"]]
@@ -159,9 +197,10 @@ def long_examples(record: dict, encoder: Encoder | BaseEncoder) -> Iterator[Exam
         name, text = f"fairytaleqa/{record['id']}#{first + 1}-{end}", "\n\n".join(sections[first:end])
         if size >= LONG_LEAST:
             if end - first > 1:
-                request = "Continue this story.\n\n" + "\n\n".join(sections[first : end - 1])
-                messages = ({"role": "user", "content": request}, answer(sections[end - 1]))
-                yield Example(f"{name}/long-story", "long-story", split, messages, None)
+                opening = "\n\n".join(sections[first : end - 1])
+                asked: Message = {"role": "user", "content": f"Continue this story.\n\n{opening}"}
+                yield Example(f"{name}/long-story", "long-story", split, (asked, answer(sections[end - 1])), None)
+                yield Example(f"{name}/long-tale", "long-tale", split, (asked, answer(continue_story(opening))), 1)
             inside = {str(number) for number in range(first + 1, end + 1)}
             questions = [qa for qa in record["qa"] if str(qa["sec"]) in inside]
             questions.sort(key=lambda qa: hash_percent(f"{name}/{qa['q']}"))
@@ -182,11 +221,18 @@ def chat_examples(chats: Iterable[Chat], encoder: Encoder | BaseEncoder) -> Iter
         for turn in turns_of(chat):
             yield from foresight_examples(turn, encoder)
             yield from sketch_examples(turn)
+            yield from recovery_examples(turn)
+
+
+def all_chats(corpora: Path) -> list[Chat]:
+    """The corpora's chats, the stories among them once more with an end from the world of long_form.py, and its guides and tales."""
+    chats = load_chats(corpora)
+    return [*chats, *(story_chat(chat) for chat in chats if chat.task == "story"), *long_form_chats()]
 
 
 def corpus_examples(corpora: Path, encoder: Encoder | BaseEncoder) -> Iterator[Example]:
-    """Every example of the three corpora."""
-    yield from chat_examples(load_chats(corpora), encoder)
+    """Every example of the three corpora and the made-up world."""
+    yield from chat_examples(all_chats(corpora), encoder)
     for story in read_records(corpora / FILES["fairytaleqa"]):
         yield from long_examples(story, encoder)
 
@@ -214,7 +260,7 @@ def user_chats(path: Path) -> list[Chat]:
 
 def load_turns(corpora: Path, data: Path | None) -> Iterator[Turn]:
     """Every turn of the user's data where given, else of the corpora."""
-    for chat in user_chats(data) if data else load_chats(corpora):
+    for chat in user_chats(data) if data else all_chats(corpora):
         yield from turns_of(chat)
 
 
@@ -237,7 +283,7 @@ def encode_examples(chats: Iterable[Example], encoder: Encoder | BaseEncoder) ->
     """{"<split>/<task>/ids", ".../learn": bool, ".../lengths": int32 [examples]}, examples of a task end to end."""
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for chat in chats:
-        pair = encoder.encode(chat.messages, chat.answers_from)
+        pair = encoder.encode(chat.messages, chat.answers_from, chat.given)
         groups.setdefault(f"{chat.split}/{chat.task}", []).append(pair)
     arrays: dict[str, np.ndarray] = {}
     for group, pairs in sorted(groups.items()):

@@ -49,7 +49,7 @@ class Examples(unittest.TestCase):
             work = Path(folder)
             with self.assertRaisesRegex(InputError, "tasks.py"):
                 replace_examples(work, {}, 1)
-            chats = [TELLING, Chat("new#1", "story", "train", MESSAGES)]
+            chats = [TELLING, Chat("new#1", "tale", "train", MESSAGES)]
             before = encode_examples(chat_examples(chats, encoder), encoder)
             np.savez(work / "tasks.npz", **before)
             turn = next(turns_of(chats[1]))
@@ -57,7 +57,7 @@ class Examples(unittest.TestCase):
             after = replace_examples(work, own, 3)
         self.assertEqual(len(after["train/foresight/lengths"]), 3)
         self.assertNotIn("train/sketch-1/ids", after)
-        for name in ("train/story/ids", "train/expansion/learn", "val/sketch-1/ids", "val/foresight/ids"):
+        for name in ("train/tale/ids", "train/expansion/learn", "val/sketch-1/ids", "val/foresight/ids"):
             self.assertTrue(np.array_equal(before[name], after[name]), name)
 
 

@@ -34,7 +34,7 @@ MESSAGES = (
     {"role": "user", "content": "Tell me of the king."},
     {"role": "assistant", "content": ANSWER},
 )
-TELLING = Chat("old#1", "story", "val", MESSAGES)
+TELLING = Chat("old#1", "tale", "val", MESSAGES)
 
 
 def tiny_encoder() -> Encoder:
@@ -55,7 +55,7 @@ class Making(unittest.TestCase):
 
     def test_every_example_keeps_the_split_of_its_chat(self):
         self.assertEqual({example.split for example in self.made}, {"val"})
-        self.assertEqual({example.task for example in self.made}, {"story", "foresight", *SKETCHES, "expansion"})
+        self.assertEqual({example.task for example in self.made}, {"tale", "foresight", *SKETCHES, "expansion", "recovery"})
         self.assertEqual(len({example.id for example in self.made}), len(self.made))
 
     def test_foresight_answers_with_the_nearest_length(self):
@@ -84,8 +84,8 @@ class Making(unittest.TestCase):
         self.assertIn([sorted(pairs)], [[lines_of(level)] for level in (1, 2, 3)])
 
     def test_a_short_answer_gets_no_sketch(self):
-        short = Chat("s", "story", "train", MESSAGES[:2])
-        self.assertEqual({example.task for example in chat_examples([short], self.encoder)}, {"story", "foresight"})
+        short = Chat("s", "tale", "train", MESSAGES[:2])
+        self.assertEqual({example.task for example in chat_examples([short], self.encoder)}, {"tale", "foresight"})
 
     def test_only_the_answers_to_the_instruction_are_learnt(self):
         for example in self.made:
@@ -97,13 +97,27 @@ class Making(unittest.TestCase):
             answers = [m["content"] for m in example.messages[example.answers_from :] if m["role"] == "assistant"]
             self.assertEqual(text, "".join(f"{content}<|im_end|>\n" for content in answers))
 
+    def test_after_a_repeated_piece_only_the_rest_of_the_answer_is_learnt(self):
+        examples = {example.id: example for example in self.of("recovery")}
+        self.assertEqual(len(examples), 2)  # the answer and a sketch of it
+        whole = examples[f"{TELLING.id}@3/recovery/0"]
+        text, given = whole.messages[-1]["content"], whole.given
+        self.assertGreater(len(text), len(ANSWER))
+        self.assertTrue(ANSWER.endswith(text[given:]))
+        self.assertEqual(set(text.split()), set(ANSWER.split()))
+        self.assertTrue(ANSWER.startswith(text[: len(ANSWER) - len(text[given:])]))
+        ids, learn = self.encoder.encode(whole.messages, whole.answers_from, given)
+        learnt = self.encoder.tokenizer.decode(ids[learn].tolist(), skip_special_tokens=True)
+        self.assertTrue(text[given:].strip().endswith(learnt.strip()))
+        self.assertGreaterEqual(len(learnt.strip()) + 8, len(text[given:].strip()))
+
     def test_ids_are_those_of_the_template_and_the_statistics_add_up(self):
         arrays = encode_examples(self.made, self.encoder)
         whole = self.encoder.tokenizer.encode(render(list(MESSAGES)) + "<|endoftext|>").ids
-        self.assertEqual(arrays["val/story/ids"].tolist(), whole)
+        self.assertEqual(arrays["val/tale/ids"].tolist(), whole)
         rows = {row["task"]: row for row in statistics(arrays)}
         self.assertEqual(rows["expansion"]["examples"], 2)
-        self.assertEqual(rows["story"]["learn"], len(whole))
+        self.assertEqual(rows["tale"]["learn"], len(whole))
         self.assertAlmostEqual(sum(row["sharePercent"] for row in rows.values()), 100, delta=1)
 
 
@@ -113,9 +127,10 @@ class LongStories(unittest.TestCase):
         sections = [f"Part {number}. {ANSWER}" for number in range(30)]
         qa = [{"q": f"What is part {n}?", "a": f"part {n}", "sec": str(n + 1)} for n in range(30)]
         examples = list(long_examples({"id": "tale", "split": "train", "sections": sections, "qa": qa}, encoder))
-        self.assertEqual({example.task for example in examples}, {"long-story", "long-qa"})
+        self.assertEqual({example.task for example in examples}, {"long-story", "long-tale", "long-qa"})
         for example in examples:
-            self.assertLessEqual(len(encoder.encode(example.messages, None)[0]), 2048)
+            if example.task != "long-tale":  # has no answer from the story, and may be too long: dataset.py leaves it out then
+                self.assertLessEqual(len(encoder.encode(example.messages, None)[0]), 2048)
             if example.task == "long-qa":
                 number = example.messages[1]["content"].removeprefix("part ")
                 self.assertIn(f"Part {number}. ", example.messages[0]["content"])

@@ -16,6 +16,7 @@ train_adapter.py continues from this Λ. --copying adds a window for learning to
 import argparse
 import json
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -28,8 +29,9 @@ from torch.nn import functional as F
 
 from copying import copying_window
 from curves import Curve, curve_path, write_curve
-from dataset import CHATS, IGNORE, Batches, add_tasks, load_groups, load_pieces, pack, to_batch
+from dataset import CHATS, IGNORE, Batches, add_tasks, load_groups, pack, to_batch
 from errors import InputError, run
+from export import load_exported, load_exported_adapter
 from files import load_checkpoint, save_checkpoint
 from model import SPLIT, Adapter, LlmConfig, Llama
 from optimizer import make_optimizers, rate, set_rate
@@ -38,10 +40,11 @@ from shapes import SHAPES
 from tokenizer import load_tokenizer
 
 MUON_LR, ADAM_LR = 0.02, 0.004
+PAPER_ADAPTER = "adapter-paper"  # in an exported folder
 EXIT_EVERY = 4  # one window in so many also trains the early exit, whose head is a fifth of a step's work
-HELD_OUT_TOKENS = 6144  # per task, for the curve; evaluate.py uses all of them
+HELD_OUT_TOKENS = 3072  # per task, for the curve; evaluate.py uses all of them
 TOKENS = 25e6  # of a run without any budget
-CURVE_EVERY_S, HELD_OUT_EVERY_S, SAVE_EVERY_S = 10.0, 240.0, 60.0
+CURVE_EVERY_S, HELD_OUT_EVERY_S, SAVE_EVERY_S = 10.0, 600.0, 60.0
 
 
 def token_loss(model: Llama, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -91,8 +94,32 @@ class Settings:
     start: str | None = None
     early_exit: float = 0.0
     copying: bool = False
-    repeat: dict[str, int] = field(default_factory=dict)
+    repeat: dict[str, float] = field(default_factory=dict)
     peak: float = 1.0
+
+
+def weighted_pieces(work: Path, context: int, settings: Settings, seed: int) -> list[np.ndarray]:
+    """The examples to train on, those of a task as often as its weight says; of a fraction, some at random."""
+    groups = load_groups(work, "train", context + 1, settings.file)
+    if unknown := sorted(set(settings.repeat) - set(groups)):
+        raise InputError(f"{work / settings.file} has no train examples of {', '.join(unknown)} with at most {context + 1} tokens")
+    rng, pieces = np.random.default_rng([seed, 0]), []
+    for task, group in groups.items():
+        whole, fraction = divmod(settings.repeat.get(task, 1), 1)
+        some = rng.permutation(len(group))[: round(fraction * len(group))]
+        pieces += group * int(whole) + [group[index] for index in some]
+    if not pieces:
+        raise InputError(f"{work / settings.file} has no train examples of at most {context + 1} tokens; create the file again")
+    return pieces
+
+
+def load_exported_state(folder: Path) -> dict:
+    """An exported model as a checkpoint's weights, with the paper's adapter as the early exit's Λ where the folder has one."""
+    model = load_exported(folder)
+    state = {"config": model.config.to_dict(), "model": model.state_dict()}
+    if (folder / PAPER_ADAPTER).is_dir():
+        state["adapter"] = load_exported_adapter(folder, model.config, PAPER_ADAPTER).state_dict()
+    return state
 
 
 class LlmTraining:
@@ -115,10 +142,7 @@ class LlmTraining:
         trained = nn.ModuleList((self.model, self.adapter)) if settings.early_exit else self.model
         self.optimizers = make_optimizers(trained, MUON_LR, ADAM_LR)
         context = config.max_position_embeddings
-        pieces = load_pieces(work, "train", None, context + 1, settings.file)
-        for task, times in settings.repeat.items():
-            pieces += load_pieces(work, "train", task, context + 1, settings.file) * (times - 1)
-        self.batches = Batches(pieces, context, batch, seed)
+        self.batches = Batches(weighted_pieces(work, context, settings, seed), context, batch, seed)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.curve: list[dict] = []
         self.run = {
@@ -133,8 +157,8 @@ class LlmTraining:
         }
 
     def start_from(self, path: Path) -> None:
-        """Takes the weights of another run, whose context may differ; InputError for another shape."""
-        state = load_checkpoint(path)
+        """Takes the weights of another run or an exported folder, whose context may differ; InputError for another shape."""
+        state = load_exported_state(path) if path.is_dir() else load_checkpoint(path)
         if state["config"] | {"max_position_embeddings": self.config.max_position_embeddings} != self.config.to_dict():
             raise InputError(f"{path} has another shape than this run; give the --shape that it was trained with")
         self.model.load_state_dict(state["model"])
@@ -255,12 +279,12 @@ def train(training: LlmTraining, work: Path, max_tokens: float, max_seconds: flo
     training.save()
 
 
-def task_weight(text: str) -> tuple[str, int]:
-    """'expansion=6' → ('expansion', 6)."""
+def task_weight(text: str) -> tuple[str, float]:
+    """'expansion=0.5' → ('expansion', 0.5)."""
     task, _, times = text.partition("=")
-    if not (task and times.isdigit() and int(times) >= 1):
-        raise argparse.ArgumentTypeError(f"{text!r} is not like expansion=6")
-    return task, int(times)
+    if not (task and re.fullmatch(r"\d+(\.\d+)?", times)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like expansion=6 or expansion=0.5")
+    return task, float(times)
 
 
 def main() -> None:
@@ -269,10 +293,10 @@ def main() -> None:
     add_tasks(parser)
     parser.add_argument("--shape", choices=SHAPES, default="llm", help="model shape from shapes.py (default: llm)")
     parser.add_argument("--name", default="llm", help="name of the checkpoint (default: llm)")
-    parser.add_argument("--start", metavar="NAME", help="begin with the weights of <work>/NAME.pt")
+    parser.add_argument("--start", metavar="NAME", help="begin with the weights of <work>/NAME.pt, or of an exported folder")
     parser.add_argument("--early-exit", type=float, default=0.0, metavar="W", help="weight of the early-exit loss (default: 0, none)")
     parser.add_argument("--copying", action="store_true", help="add a window for learning to copy to every step")
-    parser.add_argument("--repeat", type=task_weight, nargs="+", default=[], metavar="TASK=N", help="weight N of a task's examples")
+    parser.add_argument("--repeat", type=task_weight, nargs="+", default=[], metavar="TASK=N", help="weight N of a task's examples, such as 3 or 0.2")
     parser.add_argument("--context", type=int, default=512, help="tokens per window (default: 512)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="training time in minutes (default: no limit)")
     parser.add_argument("--tokens", type=float, help=f"training tokens, including repeats (default: {TOKENS:g}, with --minutes no limit)")
@@ -292,7 +316,7 @@ def main() -> None:
         training.resume()
         print(json.dumps({"resumedAtStep": training.step}), flush=True)
     elif args.start:
-        training.start_from(args.work / f"{args.start}.pt")
+        training.start_from(Path(args.start) if Path(args.start).is_dir() else args.work / f"{args.start}.pt")
     tokens = (TOKENS if math.isinf(args.minutes) else math.inf) if args.tokens is None else args.tokens
     train(training, args.work, tokens, args.minutes * 60, not args.no_compile)
     print(json.dumps(training.curve[-1]))
